@@ -1,0 +1,240 @@
+"""The model that everything else is about: a finite MDP in choice form, and a domain, which adds the features.
+
+A state offers one or more *choices*; a choice is one row of a sparse matrix. The choices of state s are
+`first_choice[s] .. first_choice[s + 1]`, so that ragged action sets (a road junction) are as natural as a grid, where A
+actions everywhere make choice `s * A + a`. Rewards and features sit on states (as in the paper) or on choices.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from tutelage.arrays import (
+    Indices,
+    Matrix,
+    SparseRows,
+    Vector,
+    check_length,
+    distribution,
+    floats,
+    freeze,
+    integers,
+    stochastic_rows,
+)
+from tutelage.outcomes import InvalidModel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MDP:
+    """A finite Markov decision process without a reward.
+
+    transition: sparse (C, S), the probability of each next state after each choice.
+    first_choice: (S+1,), the choices of state s are first_choice[s] .. first_choice[s+1].
+    initial: (S,), the distribution of the first state.
+    discount: the weight of the next step, in (0, 1).
+    """
+
+    transition: SparseRows
+    first_choice: Indices
+    initial: Vector
+    discount: float
+
+    def __post_init__(self) -> None:
+        discount = _discount(self.discount)
+        first_choice = _first_choice(self.first_choice)
+        transition = stochastic_rows(self.transition, "transition")
+        n_choices, n_states = transition.shape
+        if first_choice[-1] != n_choices:
+            raise InvalidModel(
+                f"first_choice ends at {first_choice[-1]}, but transition has {n_choices} rows, one per choice"
+            )
+        if len(first_choice) != n_states + 1:
+            raise InvalidModel(
+                f"transition leads to {n_states} states, but first_choice gives choices to {len(first_choice) - 1}"
+            )
+        initial = distribution(self.initial, "initial")
+        check_length(initial, n_states, "initial", "states")
+        for name, value in (
+            ("transition", transition),
+            ("first_choice", first_choice),
+            ("initial", initial),
+            ("discount", discount),
+        ):
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_arrays(
+        cls, transition: ArrayLike | Sequence[Any], initial: ArrayLike, discount: float
+    ) -> Self:
+        """An MDP in which every state offers the same A actions.
+
+        transition: a dense (S, A, S) array, or a sequence of A sparse matrices (S, S).
+        """
+        if isinstance(transition, Sequence) and any(sparse.issparse(matrix) for matrix in transition):
+            rows, n_actions = _interleave(transition)
+        else:
+            rows, n_actions = _flatten(transition)
+        first_choice = np.arange(0, rows.shape[0] + 1, n_actions)
+        return cls(rows, first_choice, np.asarray(initial), discount)
+
+    @classmethod
+    def from_choices(cls, transition: Any, first_choice: ArrayLike, initial: ArrayLike, discount: float) -> Self:
+        """An MDP from one row per choice, dense or sparse (C, S); states may offer different numbers of choices."""
+        if not sparse.issparse(transition):
+            transition = floats(transition, "transition", ndim=2)
+        return cls(transition, np.asarray(first_choice), np.asarray(initial), discount)
+
+    @property
+    def n_states(self) -> int:
+        return len(self.initial)
+
+    @property
+    def n_choices(self) -> int:
+        return int(self.transition.shape[0])
+
+    @property
+    def choices_per_state(self) -> Indices:
+        """(S,), how many choices each state offers."""
+        return np.diff(self.first_choice)
+
+    @property
+    def state_of_choice(self) -> Indices:
+        """(C,), the state that offers each choice."""
+        return np.repeat(np.arange(self.n_states), self.choices_per_state)
+
+    def __repr__(self) -> str:
+        return f"MDP({self.n_states} states, {self.n_choices} choices, discount {self.discount})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Domain:
+    """What teacher and learner both know: an MDP, reward features phi_r and preference features phi_c (Sec. 2 and 3).
+
+    reward_features: (S, d_r) on states or (C, d_r) on choices.
+    preference_features: (S, d_c) or (C, d_c); d_c may be zero.
+    reward_names, preference_names: one name per column, for messages, tables and plots.
+    """
+
+    mdp: MDP
+    reward_features: Matrix
+    preference_features: Matrix = field(default_factory=lambda: np.zeros((0, 0)))
+    reward_names: tuple[str, ...] = ()
+    preference_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mdp, MDP):
+            raise InvalidModel(f"a Domain needs an MDP first, got {type(self.mdp).__name__}")
+        reward = features(self.mdp, self.reward_features, "reward_features")
+        preference = features(self.mdp, self.preference_features, "preference_features")
+        object.__setattr__(self, "reward_features", reward)
+        object.__setattr__(self, "preference_features", preference)
+        object.__setattr__(self, "reward_names", _names(self.reward_names, reward.shape[1], "reward"))
+        object.__setattr__(self, "preference_names", _names(self.preference_names, preference.shape[1], "preference"))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all d_r + d_c columns, reward features first."""
+        return self.reward_names + self.preference_names
+
+    @property
+    def n_reward(self) -> int:
+        """d_r."""
+        return len(self.reward_names)
+
+    @property
+    def n_preference(self) -> int:
+        """d_c."""
+        return len(self.preference_names)
+
+    def __repr__(self) -> str:
+        return f"Domain({self.mdp}, reward {list(self.reward_names)}, preferences {list(self.preference_names)})"
+
+
+def features(mdp: MDP, values: ArrayLike, name: str) -> Matrix:
+    """A read-only (S, d) or (C, d) feature matrix; a vector is one column, and no columns are none whatever the rows."""
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 0:
+        return freeze(np.zeros((mdp.n_states, 0)))
+    matrix = floats(array[:, None] if array.ndim == 1 else array, name, ndim=2)
+    if len(matrix) not in (mdp.n_states, mdp.n_choices):
+        raise InvalidModel(
+            f"{name} has {len(matrix)} rows; it needs one per state ({mdp.n_states}) or one per choice ({mdp.n_choices})"
+        )
+    return matrix
+
+
+def per_choice(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values on states, repeated for each choice of the state; values on choices as they are."""
+    if len(values) == mdp.n_choices:
+        return values
+    return np.repeat(values, mdp.choices_per_state, axis=0)
+
+
+def choice_reward(mdp: MDP, reward: ArrayLike) -> Vector:
+    """A reward given on states (S,) or on choices (C,), checked, on choices."""
+    values = floats(reward, "reward", ndim=1)
+    if len(values) not in (mdp.n_states, mdp.n_choices):
+        raise InvalidModel(
+            f"reward has {len(values)} entries; it needs one per state ({mdp.n_states}) "
+            f"or one per choice ({mdp.n_choices})"
+        )
+    return per_choice(mdp, values)
+
+
+def _discount(value: float) -> float:
+    try:
+        discount = float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidModel(f"discount must be a number, got {value!r}") from error
+    if not 0 < discount < 1:
+        raise InvalidModel(f"discount must lie strictly between 0 and 1, got {discount}")
+    return discount
+
+
+def _first_choice(values: ArrayLike) -> Indices:
+    first_choice = integers(values, "first_choice")
+    if len(first_choice) < 2 or first_choice[0] != 0:
+        raise InvalidModel("first_choice must start at 0 and hold one entry per state and one more")
+    steps = np.diff(first_choice)
+    if steps.min() < 0:
+        state = int(steps.argmin())
+        raise InvalidModel(
+            f"first_choice must increase, but it falls from {first_choice[state]} to {first_choice[state + 1]} "
+            f"at state {state}"
+        )
+    if steps.min() == 0:
+        raise InvalidModel(f"state {steps.argmin()} has no choice; an absorbing state needs one that leads to itself")
+    return first_choice
+
+
+def _flatten(values: ArrayLike) -> tuple[SparseRows, int]:
+    """A dense (S, A, S) array as rows s * A + a."""
+    array = floats(values, "transition", ndim=3)
+    if array.shape[0] != array.shape[2] or 0 in array.shape:
+        raise InvalidModel(f"transition must have shape (S, A, S), got {array.shape}")
+    n_states, n_actions, _ = array.shape
+    return sparse.csr_array(array.reshape(n_states * n_actions, n_states)), n_actions
+
+
+def _interleave(matrices: Sequence[Any]) -> tuple[SparseRows, int]:
+    """A matrices (S, S), one per action, as rows s * A + a."""
+    rows = [sparse.csr_array(matrix, dtype=np.float64) for matrix in matrices]
+    for action, matrix in enumerate(rows):
+        if matrix.shape[0] != matrix.shape[1] or matrix.shape != rows[0].shape:
+            raise InvalidModel(f"the matrix of action {action} has shape {matrix.shape}; all must be the same (S, S)")
+    n_states, n_actions = rows[0].shape[0], len(rows)
+    by_action = np.arange(n_states * n_actions).reshape(n_actions, n_states)
+    return sparse.vstack(rows, format="csr")[by_action.T.ravel()], n_actions
+
+
+def _names(given: Sequence[str], count: int, kind: str) -> tuple[str, ...]:
+    if not given:
+        return tuple(f"{kind} {i}" for i in range(count))
+    names = tuple(str(name) for name in given)
+    if len(names) != count or len(set(names)) != count:
+        raise InvalidModel(f"{count} {kind} features need {count} different names, got {list(names)}")
+    return names

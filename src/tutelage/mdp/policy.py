@@ -1,0 +1,58 @@
+"""Policies: one probability per choice, summing to one within a state."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tutelage.arrays import Vector, check_length, floats, freeze, sum_tolerance
+from tutelage.mdp.model import MDP, per_choice
+from tutelage.outcomes import InvalidModel
+
+
+def sum_by_state(mdp: MDP, values: Vector) -> Vector:
+    """(S, ...), the sum over each state's choices of values on choices (C, ...)."""
+    return np.add.reduceat(values, mdp.first_choice[:-1], axis=0)
+
+
+def max_by_state(mdp: MDP, values: Vector) -> Vector:
+    """(S,), the largest of each state's values on choices (C,)."""
+    return np.maximum.reduceat(values, mdp.first_choice[:-1])
+
+
+def uniform_policy(mdp: MDP) -> Vector:
+    """Every choice of a state with the same probability."""
+    return freeze(per_choice(mdp, 1.0 / mdp.choices_per_state))
+
+
+def greedy_policy(mdp: MDP, choice_value: Vector, *, tie_tolerance: float) -> Vector:
+    """The choices of most value, with ties, values within `tie_tolerance` of the best, split evenly."""
+    is_best = choice_value >= per_choice(mdp, max_by_state(mdp, choice_value)) - tie_tolerance
+    return freeze(is_best / per_choice(mdp, sum_by_state(mdp, is_best.astype(np.float64))))
+
+
+def policy_from_occupancy(mdp: MDP, occupancy: ArrayLike) -> Vector:
+    """The policy with the given visits (C,), pi(c) = z(c) / sum of z over the state's choices (App. F).
+
+    A state never visited gets the uniform choice. Visits below zero by rounding count as none.
+    """
+    visits = floats(occupancy, "occupancy", ndim=1)
+    check_length(visits, mdp.n_choices, "occupancy", "choices")
+    if visits.min() < -1e-6 * max(1.0, visits.max()):
+        raise InvalidModel(f"occupancy[{visits.argmin()}] is {visits.min()}; visits cannot be negative")
+    visits = np.maximum(visits, 0.0)
+    total = per_choice(mdp, sum_by_state(mdp, visits))
+    # Visits this small carry no digits once divided by their own sum.
+    is_visited = total > np.finfo(np.float64).tiny
+    return freeze(np.where(is_visited, visits / np.where(is_visited, total, 1.0), uniform_policy(mdp)))
+
+
+def check_policy(mdp: MDP, policy: ArrayLike) -> Vector:
+    """A read-only policy (C,), refused with the state at fault unless it sums to one within each state."""
+    values = floats(policy, "policy", ndim=1)
+    check_length(values, mdp.n_choices, "policy", "choices")
+    if values.min() < 0:
+        raise InvalidModel(f"policy[{values.argmin()}] is {values.min()}; a probability cannot be negative")
+    totals = sum_by_state(mdp, values)
+    wrong = np.flatnonzero(np.abs(totals - 1) > sum_tolerance(mdp.choices_per_state))
+    if len(wrong):
+        raise InvalidModel(f"the policy sums to {totals[wrong[0]]:.10g} in state {wrong[0]}; it must sum to one")
+    return freeze(values / per_choice(mdp, totals))
