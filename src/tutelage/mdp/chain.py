@@ -27,8 +27,11 @@ RELATIVE_ACCURACY = 1e-11
 
 def chain(mdp: MDP, policy: Vector) -> SparseRows:
     """(S, S), the probability of each next state under the policy."""
-    choose = sparse.csr_array((policy, np.arange(mdp.n_choices), mdp.first_choice), shape=(mdp.n_states, mdp.n_choices))
-    return choose @ mdp.transition
+    rows = mdp.transition
+    weight = np.repeat(policy, np.diff(rows.indptr)) * rows.data
+    step = sparse.csr_array((weight, rows.indices, rows.indptr[mdp.first_choice]), (mdp.n_states, mdp.n_states), copy=True)
+    step.sum_duplicates()
+    return step
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +46,18 @@ class Resolvent:
     visits: Callable[[Vector], Vector]
 
 
-def resolvent(mdp: MDP, policy: Vector) -> Resolvent:
-    """One factorisation (or, for a large MDP, none) that serves every system of a policy."""
-    system = sparse.eye_array(mdp.n_states, format="csr") - mdp.discount * chain(mdp, policy)
-    if mdp.n_states <= DIRECT_LIMIT:
+def resolvent(step: SparseRows, discount: float) -> Resolvent:
+    """One factorisation (or, for a large chain, none) that serves every system of a chain (S, S)."""
+    n_states = step.shape[0]
+    system = sparse.eye_array(n_states, format="csr") - discount * step
+    if n_states <= DIRECT_LIMIT:
         # The ordering of A + A' suits these nearly symmetric patterns several times better than the default.
         factors = linalg.splu(system.tocsc(), permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
         return Resolvent(factors.solve, lambda start: factors.solve(start, trans="T"))
     transposed = system.T.tocsr()
     return Resolvent(
-        lambda sums: _each_column(system, sums, mdp.discount),
-        lambda start: _iterate(transposed, start, mdp.discount),
+        lambda sums: _each_column(system, sums, discount),
+        lambda start: _iterate(transposed, start, discount),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a policy visits, and what it therefore expects (Sec. 2): occupancy, feature expectations, causal entropy, reward.
+"""What a policy visits, and so expects (Sec. 2): occupancy, feature expectations, causal entropy, reward.
 
 Occupancies are unnormalised: z(c) is the expected discounted number of times choice c is taken, and the sum of z is
 1 / (1 - discount).
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix, Vector, check_length, floats, freeze
-from tutelage.mdp.chain import resolvent
+from tutelage.mdp.chain import chain, resolvent
 from tutelage.mdp.model import MDP, Domain, choice_reward, per_choice
 from tutelage.mdp.policy import check_policy, sum_by_state
 
@@ -34,13 +34,14 @@ class Expectation:
 
 def state_occupancy(mdp: MDP, policy: ArrayLike) -> Vector:
     """(S,), expected discounted visits d = initial + discount * P'd; they sum to 1 / (1 - discount)."""
-    return freeze(resolvent(mdp, check_policy(mdp, policy)).visits(mdp.initial))
+    step = chain(mdp, check_policy(mdp, policy))
+    return freeze(resolvent(step, mdp.discount).visits(mdp.initial))
 
 
 def occupancy(mdp: MDP, policy: ArrayLike) -> Vector:
     """(C,), expected discounted number of times each choice is taken, z(c) = d(s) pi(c)."""
     checked = check_policy(mdp, policy)
-    return freeze(per_choice(mdp, resolvent(mdp, checked).visits(mdp.initial)) * checked)
+    return freeze(per_choice(mdp, state_occupancy(mdp, checked)) * checked)
 
 
 def feature_counts(mdp: MDP, features: Matrix, visits: Vector) -> Vector:

@@ -18,11 +18,13 @@ from tutelage.arrays import (
     Matrix,
     SparseRows,
     Vector,
+    any_array,
     check_length,
     distribution,
     floats,
     freeze,
     integers,
+    sparse_rows,
     stochastic_rows,
 )
 from tutelage.outcomes import InvalidModel
@@ -67,9 +69,7 @@ class MDP:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def from_arrays(
-        cls, transition: ArrayLike | Sequence[Any], initial: ArrayLike, discount: float
-    ) -> Self:
+    def from_arrays(cls, transition: ArrayLike | Sequence[Any], initial: ArrayLike, discount: float) -> Self:
         """An MDP in which every state offers the same A actions.
 
         transition: a dense (S, A, S) array, or a sequence of A sparse matrices (S, S).
@@ -79,14 +79,12 @@ class MDP:
         else:
             rows, n_actions = _flatten(transition)
         first_choice = np.arange(0, rows.shape[0] + 1, n_actions)
-        return cls(rows, first_choice, np.asarray(initial), discount)
+        return cls(rows, first_choice, distribution(initial, "initial"), discount)
 
     @classmethod
     def from_choices(cls, transition: Any, first_choice: ArrayLike, initial: ArrayLike, discount: float) -> Self:
         """An MDP from one row per choice, dense or sparse (C, S); states may offer different numbers of choices."""
-        if not sparse.issparse(transition):
-            transition = floats(transition, "transition", ndim=2)
-        return cls(transition, np.asarray(first_choice), np.asarray(initial), discount)
+        return cls(transition, integers(first_choice, "first_choice"), distribution(initial, "initial"), discount)
 
     @property
     def n_states(self) -> int:
@@ -155,14 +153,15 @@ class Domain:
 
 
 def features(mdp: MDP, values: ArrayLike, name: str) -> Matrix:
-    """A read-only (S, d) or (C, d) feature matrix; a vector is one column, and no columns are none whatever the rows."""
-    array = np.asarray(values)
+    """A read-only (S, d) or (C, d) feature matrix; a vector is one column, no columns are none whatever the rows."""
+    array = any_array(values, name)
     if array.ndim == 2 and array.shape[1] == 0:
         return freeze(np.zeros((mdp.n_states, 0)))
     matrix = floats(array[:, None] if array.ndim == 1 else array, name, ndim=2)
     if len(matrix) not in (mdp.n_states, mdp.n_choices):
         raise InvalidModel(
-            f"{name} has {len(matrix)} rows; it needs one per state ({mdp.n_states}) or one per choice ({mdp.n_choices})"
+            f"{name} has {len(matrix)} rows; it needs one per state ({mdp.n_states}) "
+            f"or one per choice ({mdp.n_choices})"
         )
     return matrix
 
@@ -222,7 +221,7 @@ def _flatten(values: ArrayLike) -> tuple[SparseRows, int]:
 
 def _interleave(matrices: Sequence[Any]) -> tuple[SparseRows, int]:
     """A matrices (S, S), one per action, as rows s * A + a."""
-    rows = [sparse.csr_array(matrix, dtype=np.float64) for matrix in matrices]
+    rows = [sparse_rows(matrix, f"the matrix of action {action}") for action, matrix in enumerate(matrices)]
     for action, matrix in enumerate(rows):
         if matrix.shape[0] != matrix.shape[1] or matrix.shape != rows[0].shape:
             raise InvalidModel(f"the matrix of action {action} has shape {matrix.shape}; all must be the same (S, S)")
@@ -232,7 +231,9 @@ def _interleave(matrices: Sequence[Any]) -> tuple[SparseRows, int]:
 
 
 def _names(given: Sequence[str], count: int, kind: str) -> tuple[str, ...]:
-    if not given:
+    if isinstance(given, str):
+        raise InvalidModel(f"{kind}_names must be a sequence of names, got the one string {given!r}")
+    if not len(given):
         return tuple(f"{kind} {i}" for i in range(count))
     names = tuple(str(name) for name in given)
     if len(names) != count or len(set(names)) != count:

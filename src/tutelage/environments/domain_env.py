@@ -1,0 +1,103 @@
+"""A domain as a Gymnasium environment: the one module that needs Gymnasium, to be imported only when it is used."""
+
+from functools import cached_property
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
+from numpy.typing import ArrayLike, NDArray
+
+from tutelage.arrays import Vector, check_length, floats
+from tutelage.mdp.demonstrations import absorbing_states
+from tutelage.mdp.model import MDP, Domain, choice_reward
+from tutelage.mdp.policy import max_by_state
+from tutelage.outcomes import InvalidModel
+
+Table = dict[int, dict[int, list[tuple[float, int, float, bool]]]]
+
+
+class DomainEnv(gymnasium.Env[Any, Any]):
+    """Steps through the MDP of a domain; the reward of a step is <weights, phi_r> of the choice taken.
+
+    An episode terminates on arrival in an absorbing state that pays nothing. (One that goes on paying, like the goal of
+    a road map, does not end it, since what it pays would be lost.) Where a state offers fewer choices than there are
+    actions, action a means choice a modulo their number, and `info["action_mask"]` marks those that do not repeat one.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own name and form)
+
+    def __init__(self, domain: Domain, weights: ArrayLike | None = None, render_mode: str | None = None) -> None:
+        mdp = domain.mdp
+        self.domain = domain
+        self.weights = _weights(domain, weights)
+        self.render_mode = render_mode
+        self.observation_space = spaces.Discrete(mdp.n_states)
+        self.n_actions = int(mdp.choices_per_state.max())
+        self.action_space = spaces.Discrete(self.n_actions)
+        self.initial_state_distrib = mdp.initial
+        self._rewards = choice_reward(mdp, domain.reward_features @ self.weights)
+        self._is_end = absorbing_states(mdp) & (max_by_state(mdp, np.abs(self._rewards)) == 0)
+        self._state: int | None = None
+        # With a specification of its own, Gymnasium can make further copies, as for a vector of environments.
+        self.spec = EnvSpec(
+            "tutelage/Domain-v0", f"{__name__}:DomainEnv", kwargs={"domain": domain, "weights": self.weights}
+        )
+
+    @cached_property
+    def P(self) -> Table:  # noqa: N802 (the name that Gymnasium's own tables have)
+        """As in Gymnasium's toy environments: state -> action -> list of (probability, next, reward, terminated)."""
+        mdp = self.domain.mdp
+        return {
+            state: {
+                action: self._outcomes(int(mdp.first_choice[state]) + action)
+                for action in range(mdp.choices_per_state[state])
+            }
+            for state in range(mdp.n_states)
+        }
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        """A first state, drawn from the initial distribution."""
+        super().reset(seed=seed, options=options)
+        mdp = self.domain.mdp
+        self._state = int(self.np_random.choice(mdp.n_states, p=mdp.initial))
+        return self._state, self._info(self._state, float(mdp.initial[self._state]))
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        """The next state, the reward of the choice, whether the episode has terminated, never truncated, and info."""
+        if self._state is None:
+            raise gymnasium.error.ResetNeeded("call reset before the first step")
+        if not self.action_space.contains(action):
+            raise InvalidModel(f"there is no action {action!r}; the actions are 0 to {self.n_actions - 1}")
+        mdp = self.domain.mdp
+        choice = int(mdp.first_choice[self._state] + action % mdp.choices_per_state[self._state])
+        probabilities, next_states = _row(mdp, choice)
+        drawn = int(self.np_random.choice(len(probabilities), p=probabilities))
+        self._state = int(next_states[drawn])
+        info = self._info(self._state, float(probabilities[drawn]))
+        return self._state, float(self._rewards[choice]), bool(self._is_end[self._state]), False, info
+
+    def _info(self, state: int, probability: float) -> dict[str, Any]:
+        is_choice = np.arange(self.n_actions) < self.domain.mdp.choices_per_state[state]
+        return {"prob": probability, "action_mask": is_choice.astype(np.int8)}
+
+    def _outcomes(self, choice: int) -> list[tuple[float, int, float, bool]]:
+        reward = float(self._rewards[choice])
+        return [
+            (float(probability), int(state), reward, bool(self._is_end[state]))
+            for probability, state in zip(*_row(self.domain.mdp, choice), strict=True)
+        ]
+
+
+def _row(mdp: MDP, choice: int) -> tuple[Vector, NDArray[np.integer[Any]]]:
+    """The next states of a choice that are possible, and their probabilities."""
+    part = slice(mdp.transition.indptr[choice], mdp.transition.indptr[choice + 1])
+    return mdp.transition.data[part], mdp.transition.indices[part]
+
+
+def _weights(domain: Domain, weights: ArrayLike | None) -> Vector:
+    """(d_r,), all ones unless given."""
+    checked = floats(np.ones(domain.n_reward) if weights is None else weights, "weights", ndim=1)
+    check_length(checked, domain.n_reward, "weights", "reward features")
+    return checked

@@ -1,0 +1,160 @@
+"""Road maps: a networkx graph as a domain. Nodes are states, the edges out of a node are its choices.
+
+Any graph with networkx's own methods will do, directed or not, with parallel edges or without; nothing here imports
+networkx. An undirected edge can be taken both ways. Attributes of the edges are features on choices.
+"""
+
+import math
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from tutelage.arrays import Matrix, Vector
+from tutelage.mdp.model import MDP, Domain
+from tutelage.outcomes import InvalidModel
+
+AT_GOAL = "at goal"
+
+
+class _Choice(NamedTuple):
+    """An edge in the direction in which it is taken; a stay, at a goal or a dead end, has no attributes."""
+
+    node: Hashable
+    next_node: Hashable
+    key: Hashable | None
+    attributes: Mapping[str, Any] | None
+
+
+def from_graph(
+    graph: Any,
+    *,
+    start: Any,
+    discount: float,
+    reward_attributes: Sequence[str],
+    preference_attributes: Sequence[str] = (),
+    goals: Collection[Hashable] = (),
+) -> Domain:
+    """A graph as a domain: states in the order of its nodes, choices in the order of their edges.
+
+    start: a node, or a mapping of nodes to probabilities.
+    reward_attributes, preference_attributes: the edge attributes, numbers or truth values, that are the features.
+    goals: nodes that are never left: their edges are dropped, and their one choice is to stay. With goals there is one
+        more reward feature, "at goal", which is 1 on that choice, so that arriving early is worth more.
+
+    A node without edges that is no goal can only stay, with all features zero.
+    """
+    choices = list(_choices(graph, goals))
+    mdp = _mdp(graph, choices, start, discount)
+    reward_names = _attribute_names(reward_attributes, "reward_attributes")
+    preference_names = _attribute_names(preference_attributes, "preference_attributes")
+    rewards = _features(choices, reward_names)
+    if len(goals):
+        ends = frozenset(goals)
+        rewards = np.column_stack([rewards, [choice.node in ends for choice in choices]])
+        reward_names = (*reward_names, AT_GOAL)
+    return Domain(mdp, rewards, _features(choices, preference_names), reward_names, preference_names)
+
+
+def graph_choices(graph: Any, goals: Collection[Hashable] = ()) -> list[tuple[Hashable, Hashable, Hashable | None]]:
+    """(node, next node, key) of each choice of `from_graph`, in order, so that a policy can be read.
+
+    The key tells parallel edges apart; it is None in a graph without them, and for a stay.
+    """
+    return [(choice.node, choice.next_node, choice.key) for choice in _choices(graph, goals)]
+
+
+def _choices(graph: Any, goals: Collection[Hashable]) -> Iterator[_Choice]:
+    """Every choice, node by node; a goal or a dead end has one, to stay."""
+    if not all(hasattr(graph, name) for name in ("nodes", "adj", "is_multigraph")):
+        raise InvalidModel(f"a graph must have the methods of a networkx graph, got {type(graph).__name__}")
+    if not len(graph.nodes):
+        raise InvalidModel("the graph is empty; an MDP needs a state")
+    ends = _goal_nodes(graph, goals)
+    for node in graph.nodes:
+        edges = () if node in ends else tuple(_edges(graph, node))
+        yield from edges or (_Choice(node, node, None, None),)
+
+
+def _edges(graph: Any, node: Hashable) -> Iterator[_Choice]:
+    for next_node, between in graph.adj[node].items():
+        if graph.is_multigraph():
+            for key, attributes in between.items():
+                yield _Choice(node, next_node, key, attributes)
+        else:
+            yield _Choice(node, next_node, None, between)
+
+
+def _goal_nodes(graph: Any, goals: Collection[Hashable]) -> frozenset[Hashable]:
+    if isinstance(goals, str) or not isinstance(goals, Collection):
+        raise InvalidModel(f"goals must be a collection of nodes, got {goals!r}")
+    for goal in goals:
+        _check_node(graph.nodes, goal, "goal")
+    return frozenset(goals)
+
+
+def _mdp(graph: Any, choices: Sequence[_Choice], start: Any, discount: float) -> MDP:
+    """Every choice leads to its next node for certain."""
+    number = {node: state for state, node in enumerate(graph.nodes)}
+    next_states = [number[choice.next_node] for choice in choices]
+    n_choices = np.bincount([number[choice.node] for choice in choices])
+    shape = (len(choices), len(number))
+    transition = sparse.csr_array((np.ones(len(choices)), next_states, np.arange(len(choices) + 1)), shape=shape)
+    return MDP.from_choices(transition, np.cumsum([0, *n_choices]), _initial(number, start), discount)
+
+
+def _initial(number: Mapping[Hashable, int], start: Any) -> Vector:
+    """(S,), all on one node or spread as the mapping says."""
+    initial = np.zeros(len(number))
+    for node, probability in (start if isinstance(start, Mapping) else {_hashable(start): 1.0}).items():
+        _check_node(number, node, "start")
+        initial[number[node]] = _number(probability, f"the probability of start {node!r}")
+    return initial
+
+
+def _features(choices: Sequence[_Choice], names: tuple[str, ...]) -> Matrix:
+    """(C, d), the attributes of the edge of each choice; a stay has zeros."""
+    features = np.zeros((len(choices), len(names)))
+    for row, choice in enumerate(choices):
+        if choice.attributes is not None:
+            features[row] = [_attribute(choice, name) for name in names]
+    return features
+
+
+def _attribute(choice: _Choice, name: str) -> float:
+    edge = f"edge {choice.node!r} -> {choice.next_node!r}" + ("" if choice.key is None else f" (key {choice.key!r})")
+    assert choice.attributes is not None
+    if name not in choice.attributes:
+        raise InvalidModel(f"{edge} has no attribute {name!r}")
+    return _number(choice.attributes[name], f"{name!r} of {edge}")
+
+
+def _number(value: Any, name: str) -> float:
+    try:
+        number = float(value) if isinstance(value, Real | np.bool_) else math.nan
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise InvalidModel(f"{name} must be a finite number or a truth value, got {value!r}")
+    return number
+
+
+def _attribute_names(names: Sequence[str], argument: str) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise InvalidModel(f"{argument} must be a list of names, got the one string {names!r}")
+    return tuple(names)
+
+
+def _check_node(nodes: Collection[Any], node: Any, role: str) -> None:
+    if _hashable(node) not in nodes:
+        raise InvalidModel(f"{role} {node!r} is not a node of the graph")
+
+
+def _hashable(node: Any) -> Hashable:
+    try:
+        hash(node)
+    except TypeError as error:
+        raise InvalidModel(f"{node!r} cannot be a node of a graph") from error
+    return node  # type: ignore[no-any-return]

@@ -1,0 +1,232 @@
+"""Gymnasium environments as domains, domains as Gymnasium environments, and demonstrations recorded in the former.
+
+The environments that can become a domain are those that show their table `P`: state -> action -> a list of
+(probability, next state, reward, terminated), as FrozenLake, CliffWalking and Taxi do. The domain has one state more
+than the table, the last: every transition that terminates leads there instead. Like the terminal state of an object
+world it is absorbing, pays nothing, and keeps as many choices as any state has, so that a learner that values causal
+entropy goes on earning it after the end and has no reason to put it off. A limit on the number of steps is no part of
+the table, and none of the domain.
+"""
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from tutelage.arrays import Indices, Matrix, Vector, check_length, floats, freeze, sum_tolerance
+from tutelage.mdp.model import MDP, Domain
+from tutelage.mdp.policy import check_policy
+from tutelage.outcomes import InvalidModel, TutelageError
+
+if TYPE_CHECKING:
+    from tutelage.environments.domain_env import DomainEnv
+
+
+# Of each state, the environment's own name of each action, in order, and what may follow it.
+Table = tuple[tuple[tuple[int, Sequence[Any]], ...], ...]
+
+
+def from_gymnasium(
+    env: Any,
+    *,
+    discount: float,
+    initial: ArrayLike | None = None,
+    preference_features: ArrayLike | None = None,
+    preference_names: Sequence[str] = (),
+) -> Domain:
+    """The table of an environment as a domain, with one reward feature: the expected immediate reward of each choice.
+
+    initial: (n,), the distribution of the first state, where the environment has no `initial_state_distrib` of its own.
+    preference_features: (n, k), one row per state of the environment. They count on arrival, phi(c) = sum_s' T(s' | c)
+        phi(s'), so that a hole that ends the episode still counts; the first state is not arrived in.
+    """
+    outcomes = _outcomes(_table(env))
+    n_states = outcomes.n_states
+    mdp = MDP.from_choices(
+        _transition(outcomes),
+        np.append(outcomes.first_choice, outcomes.n_choices),
+        np.append(_initial(env, initial, n_states), 0.0),
+        discount,
+    )
+    reward = np.zeros((mdp.n_choices, 1))
+    np.add.at(reward[:, 0], outcomes.choice, outcomes.probability * outcomes.reward)
+    if preference_features is None:
+        return Domain(mdp, reward, reward_names=("reward",))
+    on_states = floats(preference_features, "preference_features", ndim=2)
+    check_length(on_states, n_states, "preference_features", "states in the environment")
+    return Domain(mdp, reward, _on_arrival(outcomes, on_states), ("reward",), tuple(preference_names))
+
+
+def to_gymnasium(domain: Domain, weights: ArrayLike | None = None) -> "DomainEnv":
+    """A domain as an environment to step through; its reward is the reward features at the weights, or at all ones."""
+    try:
+        from tutelage.environments.domain_env import DomainEnv
+    except ModuleNotFoundError as error:
+        raise TutelageError("Gymnasium is not installed; pip install 'tutelage[gymnasium]' brings it") from error
+    return DomainEnv(domain, weights)
+
+
+def record_demonstrations(
+    env: Any, mdp: MDP, policy: ArrayLike, n: int, *, rng: np.random.Generator, max_steps: int
+) -> tuple[list[Indices], list[Indices]]:
+    """States and actions of n episodes played in the environment itself, ready for `Demonstrations.from_sequences`.
+
+    mdp: of the domain that `from_gymnasium` made of the environment.
+    policy: (C,), a policy of that MDP.
+
+    An episode that terminates ends in the last state of the MDP, the absorbing one; one that the environment or
+    `max_steps` cuts short ends where it is. There is one more state than there are actions, which are numbered within
+    their state.
+    """
+    if n < 0 or max_steps < 1:
+        raise InvalidModel(f"cannot record {n} demonstrations of at most {max_steps} steps")
+    table = _table(env)
+    _check_fit(mdp, table)
+    checked = check_policy(mdp, policy)
+    episodes = [_record(env, table, mdp, checked, rng, max_steps) for _ in range(n)]
+    return [states for states, _ in episodes], [actions for _, actions in episodes]
+
+
+def _check_fit(mdp: MDP, table: Table) -> None:
+    """Refuse an MDP of another environment, whose states and actions would mean something else."""
+    n_choices = mdp.choices_per_state.tolist()
+    if mdp.n_states != len(table) + 1:
+        raise InvalidModel(
+            f"the MDP has {mdp.n_states} states, but from_gymnasium makes {len(table) + 1} of this environment's table"
+        )
+    for state, actions in enumerate(table):
+        if n_choices[state] != len(actions):
+            raise InvalidModel(
+                f"the MDP has {n_choices[state]} choices in state {state}, "
+                f"but the environment has {len(actions)} actions there"
+            )
+
+
+def _record(
+    env: Any, table: Table, mdp: MDP, policy: Vector, rng: np.random.Generator, max_steps: int
+) -> tuple[Indices, Indices]:
+    """One episode: its states, the last included, and its actions."""
+    state, _info = env.reset(seed=int(rng.integers(2**31)))
+    states, actions = [int(state)], []
+    for _ in range(max_steps):
+        choices = slice(*mdp.first_choice[states[-1] : states[-1] + 2])
+        action = int(rng.choice(choices.stop - choices.start, p=policy[choices]))
+        state, _reward, is_terminated, is_truncated, _info = env.step(table[states[-1]][action][0])
+        actions.append(action)
+        states.append(len(table) if is_terminated else int(state))
+        if is_terminated or is_truncated:
+            break
+    return freeze(np.array(states, dtype=np.int64)), freeze(np.array(actions, dtype=np.int64))
+
+
+def _table(env: Any) -> Table:
+    """The table of an environment, in the order of its states and actions."""
+    inner = getattr(env, "unwrapped", env)
+    table = getattr(inner, "P", None)
+    if not isinstance(table, Mapping | Sequence) or isinstance(table, str) or not len(table):
+        raise InvalidModel(
+            f"{type(inner).__name__} shows no table P of its transitions (state -> action -> outcomes), as FrozenLake, "
+            "CliffWalking and Taxi do; give its transitions to MDP.from_arrays or MDP.from_choices instead"
+        )
+    states = _entries(table, "P")
+    if [state for state, _ in states] != list(range(len(states))):
+        raise InvalidModel(f"the states of P must be numbered from 0 to {len(states) - 1} without a gap")
+    return tuple(_entries(actions, f"P[{state}]") for state, actions in states)
+
+
+def _entries(level: Any, name: str) -> tuple[tuple[int, Any], ...]:
+    """The entries of a mapping or of a list, ordered by number."""
+    entries = level.items() if isinstance(level, Mapping) else enumerate(level)
+    pairs = list(entries)
+    wrong = [key for key, _ in pairs if not isinstance(key, int | np.integer)]
+    if wrong:
+        raise InvalidModel(f"{name} has an entry {wrong[0]!r}; states and actions must be whole numbers")
+    if not pairs:
+        raise InvalidModel(f"{name} is empty; every state needs an action")
+    return tuple(sorted(((int(key), value) for key, value in pairs), key=lambda pair: pair[0]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Outcomes:
+    """Everything that may follow any choice, one entry each, and the choices of each state; no absorbing state yet."""
+
+    first_choice: Indices
+    choice: Indices
+    probability: Vector
+    next_state: Indices
+    reward: Vector
+    is_end: Any
+
+    @property
+    def n_states(self) -> int:
+        return len(self.first_choice) - 1
+
+    @property
+    def n_choices(self) -> int:
+        """C, with the choices of the absorbing state, which has as many as any other."""
+        return int(self.first_choice[-1] + np.diff(self.first_choice).max())
+
+
+def _outcomes(table: Table) -> _Outcomes:
+    rows: list[tuple[int, float, int, float, bool]] = []
+    choice = 0
+    for state, actions in enumerate(table):
+        for action, outcomes in actions:
+            rows.extend((choice, *outcome) for outcome in _checked(outcomes, len(table), f"P[{state}][{action}]"))
+            choice += 1
+    first_choice = np.cumsum([0, *(len(actions) for actions in table)])
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    return _Outcomes(first_choice, *columns)
+
+
+def _checked(outcomes: Any, n_states: int, name: str) -> list[tuple[float, int, float, bool]]:
+    """The outcomes of one choice, in plain numbers, if they are a distribution over the states."""
+    try:
+        rows = [(float(p), operator.index(state), float(reward), bool(is_end)) for p, state, reward, is_end in outcomes]
+    except (TypeError, ValueError) as error:
+        raise InvalidModel(
+            f"{name} must be a list of (probability, next state, reward, terminated), got {outcomes!r}"
+        ) from error
+    for probability, state, reward, _ in rows:
+        if not (probability >= 0 and np.isfinite(reward)):
+            raise InvalidModel(f"{name} gives probability {probability} and reward {reward} to state {state}")
+        if not 0 <= state < n_states:
+            raise InvalidModel(f"{name} leads to state {state}, but the states are 0 to {n_states - 1}")
+    total = sum(row[0] for row in rows)
+    if not abs(total - 1) <= sum_tolerance(len(rows)):
+        raise InvalidModel(f"the probabilities of {name} sum to {total:.10g}; they must sum to one")
+    return rows
+
+
+def _transition(outcomes: _Outcomes) -> sparse.csr_array:
+    """(C, n+1), repeated next states summed, endings led to state n, and state n to itself."""
+    endless = np.arange(outcomes.first_choice[-1], outcomes.n_choices)
+    end = outcomes.n_states
+    probability = np.concatenate([outcomes.probability, np.ones(len(endless))])
+    choice = np.concatenate([outcomes.choice, endless])
+    next_state = np.concatenate([np.where(outcomes.is_end, end, outcomes.next_state), np.full(len(endless), end)])
+    return sparse.csr_array((probability, (choice, next_state)), shape=(outcomes.n_choices, end + 1))
+
+
+def _on_arrival(outcomes: _Outcomes, features: Matrix) -> Matrix:
+    """(C, k), the features (n, k) of the state arrived in, expected at the time of the choice; none after the end."""
+    arrival = sparse.csr_array(
+        (outcomes.probability, (outcomes.choice, outcomes.next_state)), shape=(outcomes.n_choices, outcomes.n_states)
+    )
+    return np.asarray(arrival @ features)
+
+
+def _initial(env: Any, given: ArrayLike | None, n_states: int) -> Vector:
+    if given is None:
+        given = getattr(getattr(env, "unwrapped", env), "initial_state_distrib", None)
+    if given is None:
+        raise InvalidModel(
+            "the environment has no initial_state_distrib; give the distribution of the first as initial="
+        )
+    initial = floats(given, "initial", ndim=1)
+    check_length(initial, n_states, "initial", "states in the environment")
+    return initial

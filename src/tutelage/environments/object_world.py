@@ -1,0 +1,239 @@
+"""The paper's object worlds (Sec. 6): a grid with stars, pluses and dots to collect, and coloured cells to avoid.
+
+The states are the n * n cells, row by row, and one terminal state, the last. Each has five deterministic actions; a
+move off the grid stays. From a cell with an object, *every* action leads to the terminal state with the end
+probability, and otherwise where it leads anyway.
+
+The terminal state is an ordinary absorbing state that keeps all five actions. It has no features, so it pays nothing;
+but a learner that values causal entropy goes on earning it there, log 5 / (1 - discount) in all. Were it worth zero
+instead, such a learner would flee every object.
+"""
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tutelage.arrays import Matrix, SparseRows, Vector, floats
+from tutelage.environments.placement import OBJECT_TYPES, Cells, Placement, published_placement, text_placement
+from tutelage.environments.preferences import COLOURS, preference_features, preference_names
+from tutelage.environments.world_file import world_fields, world_text
+from tutelage.mdp.model import MDP, Domain
+from tutelage.outcomes import InvalidModel
+
+ACTIONS = ("up", "left", "down", "right", "stay")
+DEFAULT_WEIGHTS = (1.0, 0.9, 0.2)
+
+# The largest grid whose choices can still be counted in 32 bits.
+LARGEST_SIZE = 20_000
+
+GENERATORS = {"published": published_placement, "text": text_placement}
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectWorld:
+    """A grid world with objects and distractors, and the weights that its maker had in mind.
+
+    size: n, of n * n cells; cell (row, column) has index row * n + column.
+    start: the cell of the first state.
+    objects: the cells of each type: star, plus, dot; a cell holds at most one object.
+    distractors: the cells of each colour: green, yellow; a cell has at most one colour. It may hold an object too, or
+        be the start: then no learner that minds it can avoid a violation, which is for the learner to say.
+    generator: who placed these things: "published", "text" or "hand"; seed: the generator's, None for "hand".
+    discount, end_probability: of the MDP.
+    weights: w_r*, one per type.
+    """
+
+    size: int
+    start: int
+    objects: Mapping[str, Sequence[int]]
+    distractors: Mapping[str, Sequence[int]]
+    generator: str = "hand"
+    seed: int | None = None
+    discount: float = 0.99
+    end_probability: float = 0.1
+    weights: Sequence[float] = DEFAULT_WEIGHTS
+
+    def __post_init__(self) -> None:
+        size = _size(self.size)
+        for name, value in (
+            ("size", size),
+            ("start", _cell(self.start, size, "start")),
+            ("objects", _cells(self.objects, OBJECT_TYPES, size, "object")),
+            ("distractors", _cells(self.distractors, COLOURS, size, "distractor")),
+            ("seed", _seed(self.seed, self.generator)),
+            ("discount", _number(self.discount, "discount")),
+            ("end_probability", _number(self.end_probability, "end_probability")),
+            ("weights", _weights(self.weights)),
+        ):
+            object.__setattr__(self, name, value)
+        if not 0 < self.discount < 1:
+            raise InvalidModel(f"discount must lie strictly between 0 and 1, got {self.discount}")
+        if not 0 <= self.end_probability <= 1:
+            raise InvalidModel(f"end_probability must lie between 0 and 1, got {self.end_probability}")
+
+    @property
+    def terminal(self) -> int:
+        """The index of the terminal state, which follows the last cell."""
+        return self.size * self.size
+
+    @property
+    def true_weights(self) -> Vector:
+        """(3,), w_r* for star, plus and dot."""
+        return floats(self.weights, "weights", ndim=1)
+
+    def domain(self, learner: str) -> Domain:
+        """What the teacher and the learner L1 .. L5 both know: the MDP, the objects, and what the learner minds."""
+        preferences = preference_features(learner, self.distractors, self.size)
+        initial = np.zeros(self.terminal + 1)
+        initial[self.start] = 1.0
+        first_choice = np.arange(self.terminal + 2) * len(ACTIONS)
+        mdp = MDP.from_choices(_transition(self), first_choice, initial, self.discount)
+        return Domain(mdp, _reward_features(self), preferences, OBJECT_TYPES, preference_names(learner))
+
+    def to_json(self) -> str:
+        """The world as a JSON text that `from_json` reads back."""
+        fields: dict[str, Any] = {"size": self.size, "start": self.start}
+        fields |= {"objects": dict(self.objects), "distractors": dict(self.distractors)}
+        fields |= {"discount": self.discount, "end_probability": self.end_probability, "weights": self.weights}
+        if self.generator != "hand":
+            fields |= {"generator": self.generator, "seed": self.seed}
+        return world_text(fields)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """A world from a JSON text: size, start, objects and distractors; the rest has defaults."""
+        world = cls(**world_fields(text))
+        if world.generator != "hand" and _placement(world.size, world.seed, world.generator) != Placement(
+            world.start, Cells(world.objects), Cells(world.distractors)
+        ):
+            raise InvalidModel(
+                f"this is not the world that the generator {world.generator!r} makes of seed {world.seed}; "
+                "a world changed by hand has no generator and no seed"
+            )
+        return world
+
+
+def object_world(size: int, seed: int, generator: Literal["published", "text"] = "published") -> ObjectWorld:
+    """A random world, as in the published experiments or as the paper's text describes it."""
+    placement = _placement(size, seed, generator)
+    return ObjectWorld(size, placement.start, placement.objects, placement.distractors, generator, seed)
+
+
+def _placement(size: int, seed: int | None, generator: str) -> Placement:
+    if generator not in GENERATORS:
+        raise InvalidModel(f"there is no generator {generator!r}; the generators are {', '.join(GENERATORS)}")
+    checked = _seed(seed, generator)
+    assert checked is not None
+    return GENERATORS[generator](_size(size), checked)
+
+
+def _transition(world: ObjectWorld) -> SparseRows:
+    """(5 n^2 + 5, n^2 + 1): where each action leads, and the terminal state beside it where there is an object."""
+    is_ending = np.zeros(world.terminal + 1, dtype=bool)
+    is_ending[[cell for cells in world.objects.values() for cell in cells]] = True
+    is_ending = np.repeat(is_ending, len(ACTIONS))
+    row_start = np.zeros(len(is_ending) + 1, dtype=np.int32)
+    np.cumsum(1 + is_ending, out=row_start[1:])
+    next_state = np.full(row_start[-1], world.terminal, dtype=np.int32)
+    next_state[row_start[:-1]] = _moves(world.size)
+    probability = np.ones(row_start[-1])
+    probability[row_start[:-1][is_ending]] = 1 - world.end_probability
+    probability[row_start[1:][is_ending] - 1] = world.end_probability
+    return sparse.csr_array((probability, next_state, row_start), shape=(len(is_ending), world.terminal + 1))
+
+
+def _moves(size: int) -> NDArray[np.int32]:
+    """(5 n^2 + 5,), the state to which each action leads where no game ends; a blocked move stays."""
+    cell = np.arange(size * size, dtype=np.int32).reshape(size, size)
+    moves = np.full((size * size + 1, len(ACTIONS)), size * size, dtype=np.int32)
+    on_grid = moves[:-1].reshape(size, size, len(ACTIONS))
+    on_grid[...] = cell[:, :, None]
+    on_grid[1:, :, 0] = cell[:-1]
+    on_grid[:, 1:, 1] = cell[:, :-1]
+    on_grid[:-1, :, 2] = cell[1:]
+    on_grid[:, :-1, 3] = cell[:, 1:]
+    return moves.ravel()
+
+
+def _reward_features(world: ObjectWorld) -> Matrix:
+    """(n^2 + 1, 3), phi_r(s): which type of object lies in a cell; none in the terminal state."""
+    features = np.zeros((world.terminal + 1, len(OBJECT_TYPES)))
+    for column, kind in enumerate(OBJECT_TYPES):
+        features[list(world.objects[kind]), column] = 1.0
+    return features
+
+
+def _whole_number(value: Any, name: str) -> int:
+    # A truth value counts as a number in Python, but nobody means one here.
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidModel(f"{name} must be a whole number, got {value!r}")
+    return operator.index(value)
+
+
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InvalidModel(f"{name} must be a number, got {value!r}")
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise InvalidModel(f"{name} is too large a number") from error
+
+
+def _size(value: Any) -> int:
+    size = _whole_number(value, "size")
+    if not 1 <= size <= LARGEST_SIZE:
+        raise InvalidModel(f"size must lie between 1 and {LARGEST_SIZE}, got {size}")
+    return size
+
+
+def _cell(value: Any, size: int, name: str) -> int:
+    cell = _whole_number(value, name)
+    if not 0 <= cell < size * size:
+        raise InvalidModel(f"{name} is cell {cell}, outside the grid: its cells are 0 to {size * size - 1}")
+    return cell
+
+
+def _cells(given: Any, kinds: tuple[str, ...], size: int, thing: str) -> Cells:
+    """The cells of every kind, none where none are given; each is on the grid and taken once only."""
+    if not isinstance(given, Mapping):
+        raise InvalidModel(f"{thing}s must map {', '.join(kinds)} to lists of cells, got {given!r}")
+    holder: dict[int, str] = {}
+    for kind, places in given.items():
+        if kind not in kinds:
+            raise InvalidModel(f"there is no {thing} {kind!r}; it must be one of {', '.join(kinds)}")
+        if isinstance(places, str) or not isinstance(places, Sequence | np.ndarray):
+            raise InvalidModel(f"the cells of {thing} {kind!r} must be a list, got {places!r}")
+        for place in places:
+            cell = _cell(place, size, f"a {kind}")
+            if cell in holder:
+                raise InvalidModel(f"cell {cell} holds both a {holder[cell]} and a {kind}; it can hold one {thing}")
+            holder[cell] = kind
+    return Cells({kind: [cell for cell, held in holder.items() if held == kind] for kind in kinds})
+
+
+def _seed(value: Any, generator: str) -> int | None:
+    """The seed of a generated world; a world made by hand has none."""
+    if generator == "hand":
+        if value is not None:
+            raise InvalidModel(f"a world made by hand has no seed, got {value!r}")
+        return None
+    if generator not in GENERATORS:
+        raise InvalidModel(f"there is no generator {generator!r}; it must be {', '.join(GENERATORS)} or hand")
+    seed = _whole_number(value, "seed")
+    if not 0 <= seed < 2**32:
+        raise InvalidModel(f"seed must lie between 0 and {2**32 - 1}, got {seed}")
+    return seed
+
+
+def _weights(values: Any) -> tuple[float, ...]:
+    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or len(values) != len(OBJECT_TYPES):
+        raise InvalidModel(
+            f"weights must be {len(OBJECT_TYPES)} numbers, for {', '.join(OBJECT_TYPES)}; got {values!r}"
+        )
+    numbers = [_number(value, f"the weight of a {kind}") for kind, value in zip(OBJECT_TYPES, values, strict=True)]
+    return tuple(floats(numbers, "weights", ndim=1).tolist())

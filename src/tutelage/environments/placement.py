@@ -1,0 +1,124 @@
+"""Where the things of an object world lie, drawn at random (Sec. 6): as in the published experiments or as in the text.
+
+Both put two objects of each type on different cells, one green distractor on a star and one beside the other star, and
+yellow distractors at one and at two cells of the pluses, one each. Neither puts anything on the start. They differ in
+the start, in what is kept free, in which star and plus is meant, and in the order of the draws.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutelage.environments.preferences import cells_within
+from tutelage.outcomes import InvalidModel
+
+OBJECT_TYPES = ("star", "plus", "dot")
+N_PER_TYPE = 2
+
+Source = np.random.RandomState | np.random.Generator
+
+
+class Cells(Mapping[str, tuple[int, ...]]):
+    """Which cells hold which kind of thing: a mapping that cannot change, and that can be hashed and pickled."""
+
+    __slots__ = ("_pairs",)
+
+    def __init__(self, cells: Mapping[str, Sequence[int]]) -> None:
+        self._pairs = tuple((kind, tuple(places)) for kind, places in cells.items())
+
+    def __getitem__(self, kind: str) -> tuple[int, ...]:
+        return dict(self._pairs)[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        return (kind for kind, _ in self._pairs)
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._pairs))
+
+    def __repr__(self) -> str:
+        return repr(dict(self._pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The cell of the start, and the cells of each type of object and each colour of distractor."""
+
+    start: int
+    objects: Cells
+    distractors: Cells
+
+
+def published_placement(size: int, seed: int) -> Placement:
+    """The worlds of the published experiments: every draw from one legacy RandomState, in this order.
+
+    The start is a central cell, and its 3x3 block is kept free. Draw i of the objects has type i mod 3. Of the stars
+    and of the pluses the one of lower index comes first: a green one cell from the first star, a green on the second
+    (no draw), a yellow two cells from the first plus, a yellow one cell from the second.
+    """
+    source = np.random.RandomState(seed)
+    start = _central_cell(source, size)
+    kept_free = cells_within([start], 1, size)
+    drawn = _draw_objects(source, np.delete(np.arange(size * size), kept_free), "the start's 3x3 block")
+    objects = {kind: tuple(sorted(drawn[i :: len(OBJECT_TYPES)])) for i, kind in enumerate(OBJECT_TYPES)}
+    taken = {*kept_free.tolist(), *drawn}
+    (first_star, second_star), (first_plus, second_plus) = objects["star"], objects["plus"]
+    green = _draw_beside(source, first_star, 1, size, taken, "green")
+    far_yellow = _draw_beside(source, first_plus, 2, size, taken | {green}, "yellow")
+    near_yellow = _draw_beside(source, second_plus, 1, size, taken | {green, far_yellow}, "yellow")
+    distractors = {"green": (green, second_star), "yellow": (far_yellow, near_yellow)}
+    return Placement(start, Cells(objects), Cells(distractors))
+
+
+def text_placement(size: int, seed: int) -> Placement:
+    """The worlds that the text describes: the start is the top-left cell (Figure 1), all else is uniform.
+
+    Our choices where it leaves one: nothing lies on the start; only the green at 0 cells lies on an object; the star
+    and the plus that were drawn first are the ones with the nearer distractor.
+    """
+    source = np.random.default_rng(seed)
+    start = 0
+    drawn = _draw_objects(source, np.arange(1, size * size), "the start")
+    in_order = {kind: drawn[i :: len(OBJECT_TYPES)] for i, kind in enumerate(OBJECT_TYPES)}
+    taken = {start, *drawn}
+    (first_star, second_star), (first_plus, second_plus) = in_order["star"], in_order["plus"]
+    green = _draw_beside(source, second_star, 1, size, taken, "green")
+    near_yellow = _draw_beside(source, first_plus, 1, size, taken | {green}, "yellow")
+    far_yellow = _draw_beside(source, second_plus, 2, size, taken | {green, near_yellow}, "yellow")
+    objects = {kind: tuple(sorted(cells)) for kind, cells in in_order.items()}
+    distractors = {"green": (first_star, green), "yellow": (near_yellow, far_yellow)}
+    return Placement(start, Cells(objects), Cells(distractors))
+
+
+def _central_cell(source: np.random.RandomState, size: int) -> int:
+    """The centre of an odd grid, without a draw; one of the four central cells of an even one."""
+    centre, half = size * size // 2, (size - 1) // 2
+    if size % 2:
+        return centre
+    central = [centre - half - 1, centre - half - 2, centre + half, centre + half + 1]
+    return int(source.choice(central, p=[0.25] * 4))
+
+
+def _draw_objects(source: Source, cells: NDArray[np.int64], outside: str) -> tuple[int, ...]:
+    n_objects = N_PER_TYPE * len(OBJECT_TYPES)
+    if len(cells) < n_objects:
+        raise InvalidModel(
+            f"size is too small: {len(cells)} cells lie outside {outside}, and {n_objects} objects need one each"
+        )
+    return tuple(int(cell) for cell in source.choice(cells, size=n_objects, replace=False))
+
+
+def _draw_beside(source: Source, cell: int, distance: int, size: int, taken: set[int], colour: str) -> int:
+    """One cell at exactly the given distance, of those not taken."""
+    ring = np.setdiff1d(cells_within([cell], distance, size), cells_within([cell], distance - 1, size))
+    candidates = np.array([place for place in ring.tolist() if place not in taken], dtype=np.int64)
+    if not len(candidates):
+        raise InvalidModel(
+            f"no free cell at distance {distance} of cell {cell} is left for a {colour} distractor; "
+            "try another seed or a larger size"
+        )
+    return int(source.choice(candidates))

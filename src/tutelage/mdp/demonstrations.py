@@ -1,0 +1,213 @@
+"""Demonstrations: trajectories of states and choices, sampled from a policy or recorded elsewhere.
+
+A trajectory xi = (s_0, s_1, ...) goes on for ever; a demonstration is its beginning. One that arrives in an absorbing
+state may end there, since nothing new can follow. `sampling` makes demonstrations, `empirical` counts the features they
+show.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tutelage.arrays import Indices, check_length, integers
+from tutelage.mdp.chain import chain
+from tutelage.mdp.model import MDP
+from tutelage.outcomes import InvalidModel
+
+# The choice of a last visit that was not seen.
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demonstrations:
+    """n trajectories of any lengths, laid end to end.
+
+    states: (N,), every visited state, one trajectory after the other.
+    offsets: (n+1,), trajectory i is states[offsets[i] : offsets[i+1]].
+    choices: (N,), the choice taken at each visit, or None when only states are known. The last choice of a trajectory
+        may be UNKNOWN (-1).
+    """
+
+    states: Indices
+    offsets: Indices
+    choices: Indices | None = None
+
+    def __post_init__(self) -> None:
+        states, offsets = integers(self.states, "states"), integers(self.offsets, "offsets")
+        _check_offsets(offsets, len(states))
+        object.__setattr__(self, "states", states)
+        object.__setattr__(self, "offsets", offsets)
+        if self.choices is not None:
+            choices = integers(self.choices, "choices")
+            check_length(choices, len(states), "choices", "visited states")
+            object.__setattr__(self, "choices", choices)
+            wrong = np.flatnonzero(self.is_followed & (choices == UNKNOWN))
+            if len(wrong):
+                raise InvalidModel(
+                    f"{_place(offsets, wrong[0])}: the choice is unknown; only that of the last step may be"
+                )
+
+    @classmethod
+    def from_sequences(cls, mdp: MDP, states: Iterable[ArrayLike], actions: Iterable[ArrayLike] | None = None) -> Self:
+        """Demonstrations from elsewhere: a sequence of states for each, and where known the actions taken.
+
+        actions: numbers within the state, so that action a of state s is choice first_choice[s] + a; as many as there
+            are states, or one fewer.
+
+        A demonstration may start in any state: a demonstrator starts where it was put, likely or not under
+        `mdp.initial`. Every later state must be possible after the one before it.
+        """
+        visited, offsets = _end_to_end(states, "states")
+        _check_states(mdp, visited, offsets)
+        choices = None
+        if actions is not None:
+            taken, taken_offsets = _end_to_end(actions, "actions")
+            is_given = _given_steps(offsets, taken_offsets, "actions")
+            action = np.zeros_like(visited)
+            action[is_given] = taken
+            _check_actions(mdp, visited, action, offsets)
+            choices = np.where(is_given, mdp.first_choice[visited] + action, UNKNOWN)
+        return cls(visited, offsets, choices).checked_against(mdp)
+
+    @classmethod
+    def from_choice_sequences(cls, mdp: MDP, states: Iterable[ArrayLike], choices: Iterable[ArrayLike]) -> Self:
+        """As `from_sequences`, with the numbers of the choices in the whole MDP instead of actions within the state."""
+        visited, offsets = _end_to_end(states, "states")
+        taken, taken_offsets = _end_to_end(choices, "choices")
+        aligned = np.full_like(visited, UNKNOWN)
+        aligned[_given_steps(offsets, taken_offsets, "choices")] = taken
+        return cls(visited, offsets, aligned).checked_against(mdp)
+
+    def checked_against(self, mdp: MDP) -> Self:
+        """The same demonstrations, refused with the first step that the MDP does not allow."""
+        _check_states(mdp, self.states, self.offsets)
+        if self.choices is not None:
+            _check_choices(mdp, self.states, self.choices, self.offsets)
+        _check_moves(mdp, self)
+        return self
+
+    @property
+    def n(self) -> int:
+        """How many trajectories there are."""
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> Indices:
+        """(n,), how many states each trajectory visits."""
+        return np.diff(self.offsets)
+
+    @property
+    def last_states(self) -> Indices:
+        """(n,), where each trajectory ends."""
+        return self.states[self.offsets[1:] - 1]
+
+    @property
+    def is_followed(self) -> NDArray[np.bool_]:
+        """(N,), whether the visit is followed by another of the same trajectory."""
+        followed = np.ones(len(self.states), dtype=np.bool_)
+        followed[self.offsets[1:] - 1] = False
+        return followed
+
+    def __repr__(self) -> str:
+        known = "states only" if self.choices is None else "states and choices"
+        return f"Demonstrations({self.n} of {self.lengths.min()} to {self.lengths.max()} {known})"
+
+
+def absorbing_states(mdp: MDP) -> NDArray[np.bool_]:
+    """(S,), whether every choice of a state leads back to it with probability one."""
+    rows = mdp.transition
+    stays = (np.diff(rows.indptr) == 1) & (rows.indices[rows.indptr[:-1]] == mdp.state_of_choice)
+    return np.logical_and.reduceat(stays, mdp.first_choice[:-1])
+
+
+def _end_to_end(sequences: Iterable[ArrayLike], name: str) -> tuple[Indices, Indices]:
+    """All numbers one after the other, and the offsets (n+1,) at which each sequence starts."""
+    if isinstance(sequences, str) or not isinstance(sequences, Iterable):
+        raise InvalidModel(f"{name} must be a list of sequences, got {type(sequences).__name__}")
+    parts = [integers(part, f"demonstration {number}: {name}") for number, part in enumerate(sequences)]
+    if not parts:
+        raise InvalidModel(f"there are no demonstrations: the list of {name} is empty")
+    return np.concatenate(parts), np.cumsum([0] + [len(part) for part in parts])
+
+
+def _given_steps(offsets: Indices, given_offsets: Indices, name: str) -> NDArray[np.bool_]:
+    """(N,), true but for the last step of each trajectory that has one entry fewer than states."""
+    if len(given_offsets) != len(offsets):
+        raise InvalidModel(f"there are {len(offsets) - 1} sequences of states, but {len(given_offsets) - 1} of {name}")
+    n_states, n_given = np.diff(offsets), np.diff(given_offsets)
+    wrong = np.flatnonzero((n_given != n_states) & (n_given != n_states - 1))
+    if len(wrong):
+        raise InvalidModel(
+            f"demonstration {wrong[0]} has {n_states[wrong[0]]} states and {n_given[wrong[0]]} {name}; "
+            f"it needs as many {name} as states, or one fewer"
+        )
+    is_given = np.ones(offsets[-1], dtype=np.bool_)
+    is_given[offsets[1:][n_given < n_states] - 1] = False
+    return is_given
+
+
+def _check_offsets(offsets: Indices, n_visits: int) -> None:
+    if len(offsets) < 2:
+        raise InvalidModel("there are no demonstrations: offsets must hold one entry per trajectory and one more")
+    if offsets[0] != 0 or offsets[-1] != n_visits:
+        raise InvalidModel(f"offsets must run from 0 to {n_visits}, the number of visits, got {offsets[[0, -1]]}")
+    lengths = np.diff(offsets)
+    if lengths.min() < 1:
+        raise InvalidModel(f"demonstration {lengths.argmin()} is empty; it must visit at least one state")
+
+
+def _check_states(mdp: MDP, states: Indices, offsets: Indices) -> None:
+    wrong = np.flatnonzero((states < 0) | (states >= mdp.n_states))
+    if len(wrong):
+        place = _place(offsets, wrong[0])
+        raise InvalidModel(f"{place}: there is no state {states[wrong[0]]}; states are 0 .. {mdp.n_states - 1}")
+
+
+def _check_actions(mdp: MDP, states: Indices, actions: Indices, offsets: Indices) -> None:
+    wrong = np.flatnonzero((actions < 0) | (actions >= mdp.choices_per_state[states]))
+    if len(wrong):
+        state = states[wrong[0]]
+        raise InvalidModel(
+            f"{_place(offsets, wrong[0])}: state {state} offers actions 0 .. {mdp.choices_per_state[state] - 1}, "
+            f"not {actions[wrong[0]]}"
+        )
+
+
+def _check_choices(mdp: MDP, states: Indices, choices: Indices, offsets: Indices) -> None:
+    is_offered = (choices >= mdp.first_choice[states]) & (choices < mdp.first_choice[states + 1])
+    wrong = np.flatnonzero(~is_offered & (choices != UNKNOWN))
+    if len(wrong):
+        state = states[wrong[0]]
+        raise InvalidModel(
+            f"{_place(offsets, wrong[0])}: state {state} offers choices {mdp.first_choice[state]} .. "
+            f"{mdp.first_choice[state + 1] - 1}, not {choices[wrong[0]]}"
+        )
+
+
+def _check_moves(mdp: MDP, demonstrations: Demonstrations) -> None:
+    """Refuse a state that cannot follow the one before it."""
+    states, choices = demonstrations.states, demonstrations.choices
+    step = np.flatnonzero(demonstrations.is_followed)
+    if not len(step):
+        return
+    if choices is None:
+        # Taking every choice at once leads wherever any of them leads.
+        likelihood = chain(mdp, np.ones(mdp.n_choices))[states[step], states[step + 1]]
+    else:
+        likelihood = mdp.transition[choices[step], states[step + 1]]
+    wrong = step[likelihood == 0]
+    if len(wrong):
+        by = "no choice" if choices is None else f"choice {choices[wrong[0]]}"
+        never = "leads" if choices is None else "never leads"
+        raise InvalidModel(
+            f"{_place(demonstrations.offsets, wrong[0])}: {by} of state {states[wrong[0]]} {never} "
+            f"to state {states[wrong[0] + 1]}"
+        )
+
+
+def _place(offsets: Indices, position: int) -> str:
+    number = int(np.searchsorted(offsets, position, side="right")) - 1
+    return f"demonstration {number}, step {position - offsets[number]}"

@@ -1,0 +1,154 @@
+"""The Bellman equations, hard and soft, solved to a stated accuracy of the value.
+
+    hard   V(s) = max over choices c of s of Q(c)            Q(c) = reward(c) + discount * T(c) @ V
+    soft   V(s) = log sum over choices c of s of exp Q(c)    policy exp(Q - V)                          (App. D.3)
+
+Both operators B are monotone and B(V + k) = B V + discount * k, hence contractions by `discount`. With r = B V - V,
+
+    discount / (1 - discount) * min r  <=  V* - B V  <=  discount / (1 - discount) * max r
+
+(MacQueen's bounds), so the middle of the two is the better estimate, and `max |r| / (1 - discount)` bounds its error whatever
+route led there. That bound is verified on the value returned, with an allowance for the rounding of the verification itself.
+
+Newton's method on V - B V = 0 has the Jacobian I - discount * P_pi: it is policy iteration, exact for the hard operator (where
+it is Howard's) and soft policy iteration for the soft. Each step is a sparse direct solve while that is cheap; beyond, the
+system is solved only roughly (inexact Newton) by compiled Krylov steps.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tutelage.arrays import Indices, Vector, check_length, floats, freeze
+from tutelage.mdp.model import MDP, choice_reward
+from tutelage.mdp.policy import greedy_policy
+from tutelage.outcomes import Ended, InvalidModel, NotConverged
+from tutelage.solvers.operators import Operators, operators
+
+MAX_STEPS = 1_000
+INNER_TOLERANCE = 0.1
+EPSILON = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Optimum:
+    """A solved Bellman equation.
+
+    value: (S,). choice_value: (C,), Q. policy: (C,), for the hard equation greedy with ties split.
+    residual: the verified largest |B V - V|. error_bound: what it implies for |V - V*|.
+    """
+
+    value: Vector
+    choice_value: Vector
+    policy: Vector
+    residual: float
+    error_bound: float
+    n_steps: int
+    ended: Ended
+
+
+def solve_hard(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8) -> Optimum:
+    """The best value of any policy, |value - V*| <= accuracy, and the policy that splits ties evenly.
+
+    reward: on states (S,) or on choices (C,).
+    """
+    _check_accuracy(accuracy)
+    given = choice_reward(mdp, reward)
+    plan = plan_hard(operators(mdp, given), mdp, accuracy=accuracy)
+    choice_value = given + mdp.discount * (mdp.transition @ plan.value)
+    tie_tolerance = 2 * plan.error_bound + 1e-10 * max(1.0, float(np.abs(plan.value).max()))
+    policy = greedy_policy(mdp, choice_value, tie_tolerance=tie_tolerance)
+    return Optimum(
+        freeze(plan.value), freeze(choice_value), policy, plan.residual, plan.error_bound, plan.n_steps, plan.ended
+    )
+
+
+def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: ArrayLike | None = None) -> Optimum:
+    """The soft value, |value - V*| <= accuracy, and the softmax policy.
+
+    reward: on states (S,) or on choices (C,). start: (S,), a value to start from, such as that of a nearby reward.
+    """
+    _check_accuracy(accuracy)
+    given = choice_reward(mdp, reward)
+    first = _soft_start(mdp) if start is None else floats(start, "start", ndim=1)
+    check_length(first, mdp.n_states, "start", "states")
+    return _newton(operators(mdp, given), mdp, given, first, accuracy)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A hard optimum as one choice per state, which is all that pricing needs."""
+
+    value: Vector
+    choice: Indices
+    residual: float
+    error_bound: float
+    n_steps: int
+    ended: Ended
+
+
+def plan_hard(kit: Operators, mdp: MDP, *, accuracy: float, start: Plan | None = None) -> Plan:
+    """Howard's policy iteration, with in-place sweeps before each evaluation where those are cheap."""
+    tolerance = 0.1 * accuracy * (1 - mdp.discount)
+    choice = mdp.first_choice[:-1] if start is None else start.choice
+    value = kit.guess() if start is None else kit.evaluate(start.choice, start.value, tolerance)
+    for n_steps in range(1, MAX_STEPS + 1):
+        value = kit.sweep(value, tolerance)
+        slack = 4 * EPSILON * float(np.abs(value).max())
+        backed, moved = kit.hard_backup(value, choice, slack)
+        residual = float(np.abs(backed - value).max())
+        bound, ended = _verdict(residual, value, mdp.discount, accuracy)
+        if ended is not None:
+            return Plan(value, moved, residual, bound, n_steps, ended)
+        choice = moved
+        value = kit.evaluate(choice, value, tolerance)
+    raise NotConverged(
+        f"after {MAX_STEPS} policy iterations the value is only known to {bound:.3g}", residual=residual, n_steps=n_steps
+    )
+
+
+def _newton(kit: Operators, mdp: MDP, reward: Vector, value: Vector, accuracy: float) -> Optimum:
+    """Inexact Newton on the soft Bellman equation; a step that fails to improve on the best asks for a closer solve."""
+    inner_tolerance, best = INNER_TOLERANCE, np.inf
+    ahead = mdp.discount / (1 - mdp.discount)
+    for n_steps in range(1, MAX_STEPS + 1):
+        backed, policy = kit.soft_backup(value)
+        change = backed - value
+        residual = float(np.abs(change).max())
+        bound, ended = _verdict(residual, value, mdp.discount, accuracy)
+        if ended is not None:
+            choice_value = reward + mdp.discount * (mdp.transition @ value)
+            return Optimum(
+                freeze(value), freeze(choice_value), freeze(policy), residual, bound, n_steps, ended
+            )
+        low, high = float(change.min()), float(change.max())
+        if ahead * (high - low) <= accuracy:
+            value = backed + ahead * (low + high) / 2
+            continue
+        if residual > best:
+            inner_tolerance = max(0.1 * inner_tolerance, 1e-8)
+        best = min(best, residual)
+        value = value + kit.solve(policy, change, inner_tolerance)
+    raise NotConverged(
+        f"after {MAX_STEPS} Newton steps the soft value is only known to {bound:.3g}", residual=residual, n_steps=n_steps
+    )
+
+
+def _soft_start(mdp: MDP) -> Vector:
+    """The soft value of a reward of zero if every state had as many choices."""
+    return np.log(mdp.choices_per_state) / (1 - mdp.discount)
+
+
+def _verdict(residual: float, value: Vector, discount: float, accuracy: float) -> tuple[float, Ended | None]:
+    """The error bound that a residual implies, and whether there is reason to stop."""
+    rounding = 4 * EPSILON * max(1.0, float(np.abs(value).max())) / (1 - discount)
+    bound = residual / (1 - discount) + rounding
+    if bound <= accuracy:
+        return bound, Ended.CONVERGED
+    return bound, Ended.ROUNDING if bound <= 8 * rounding else None
+
+
+def _check_accuracy(accuracy: float) -> None:
+    if not accuracy > 0:
+        raise InvalidModel(f"accuracy must be positive, got {accuracy}")

@@ -1,0 +1,139 @@
+"""Decomposition: problems over all policies by way of a few (Dantzig-Wolfe; simplicial decomposition for the projection).
+
+The whole state space enters a constrained problem only through a handful of feature expectations. So a small *master* problem
+mixes the policies found so far, its multipliers put a price on every feature, and a *pricing* step, one ordinary MDP solved from
+where the last left off, finds the policy worth most at those prices. The price bounds the objective over all policies, so every
+round knows its gap; when no policy is worth more than the mixture, the mixture is best.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tutelage.arrays import Indices, Matrix, Vector
+from tutelage.mdp.model import Domain, per_choice
+from tutelage.outcomes import Ended, NotConverged
+from tutelage.solvers.bellman import Plan, plan_hard
+from tutelage.solvers.half_spaces import HalfSpaces
+from tutelage.solvers.objectives import Hull, Objective, Point
+from tutelage.solvers.operators import operators
+
+MAX_ROUNDS = 1_000
+# A policy worth less than this more than the mixture, relative to the prices, is the mixture up to rounding.
+NO_GAIN = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """A deterministic policy, one choice per state (S,), and its feature expectation (d,)."""
+
+    choice: Indices
+    counts: Vector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Priced:
+    """The policy worth most at some prices, a certified bound on that worth, and the plan to start the next from."""
+
+    column: Column
+    best: float
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mixture:
+    """The best mixture of policies: columns with their weights, the objective's value and its certified lower bound."""
+
+    columns: tuple[Column, ...]
+    plan: Plan
+    point: Point
+    bound: float
+    n_rounds: int
+    ended: Ended
+
+    @property
+    def counts(self) -> Vector:
+        """(d,), the feature expectation of the mixture."""
+        return self.point.weights @ _matrix(self.columns)
+
+    def occupancy(self, domain: Domain) -> Vector:
+        """(C,), the mixture of the policies' visits; the policies' own are rebuilt rather than kept."""
+        mdp = domain.mdp
+        kit = operators(mdp, np.zeros(mdp.n_choices))
+        visits = np.zeros(mdp.n_choices)
+        for weight, column in zip(self.point.weights, self.columns, strict=True):
+            if weight > 0:
+                visits[column.choice] += weight * kit.visits(column.choice)
+        return visits
+
+
+def price_out(domain: Domain, price: Vector, start: Plan | None) -> Priced:
+    """The policy of most `price @ mu`, and a bound that no policy exceeds."""
+    mdp, d_r = domain.mdp, domain.n_reward
+    reward = per_choice(mdp, domain.reward_features @ price[:d_r]) + per_choice(
+        mdp, domain.preference_features @ price[d_r:]
+    )
+    kit = operators(mdp, reward)
+    # As close as double precision allows: the bound is compared with gaps near rounding.
+    scale = max(float(np.abs(reward).max()), np.finfo(np.float64).tiny)
+    plan = plan_hard(kit, mdp, accuracy=1e-11 * scale, start=start)
+    visits = kit.visits(plan.choice)
+    counts = np.concatenate(
+        [_counts(features, plan.choice, visits) for features in (domain.reward_features, domain.preference_features)]
+    )
+    return Priced(Column(plan.choice, counts), float(mdp.initial @ plan.value) + plan.error_bound, plan)
+
+
+def decompose(
+    domain: Domain,
+    objective: Objective,
+    limits: HalfSpaces,
+    columns: tuple[Column, ...],
+    plan: Plan,
+    *,
+    tolerance: float,
+    good_enough: float = -np.inf,
+) -> Mixture:
+    """The best mixture of policies, to a gap of `tolerance * (1 + |value|)` or until the value is `good_enough`.
+
+    columns: policies to start from, whose mixtures must be able to satisfy the limits. plan: the last pricing step's.
+    """
+    bound = -np.inf
+    for n_rounds in range(1, MAX_ROUNDS + 1):
+        point = _on_simplex(objective.solve(_simplex(columns), limits))
+        priced = price_out(domain, point.price, plan)
+        plan = priced.plan
+        bound = max(bound, point.offset - priced.best)
+        if point.value - bound <= tolerance * (1 + abs(point.value)) or point.value <= good_enough:
+            return Mixture(columns, plan, point, bound, n_rounds, Ended.CONVERGED)
+        mixed = point.weights @ _matrix(columns)
+        gain = float(point.price @ (priced.column.counts - mixed))
+        worth = float(np.abs(point.price) @ (np.abs(priced.column.counts) + np.abs(mixed)))
+        if gain <= NO_GAIN * worth:
+            return Mixture(columns, plan, point, bound, n_rounds, Ended.ROUNDING)
+        columns = (*columns, priced.column)
+    raise NotConverged(
+        f"after {MAX_ROUNDS} rounds of decomposition the gap is still {point.value - bound:.3g}",
+        residual=point.value - bound,
+        n_steps=MAX_ROUNDS,
+    )
+
+
+def _counts(features: Matrix, choice: Indices, visits: Vector) -> Vector:
+    """z @ features for visits (S,) to the one choice of each state."""
+    return visits @ (features if len(features) == len(visits) else features[choice])
+
+
+def _matrix(columns: tuple[Column, ...]) -> Matrix:
+    """(K, d), one policy's expectation per row."""
+    return np.array([column.counts for column in columns])
+
+
+def _simplex(columns: tuple[Column, ...]) -> Hull:
+    return Hull(_matrix(columns).T, np.ones((1, len(columns))), np.ones(1))
+
+
+def _on_simplex(point: Point) -> Point:
+    """The weights with the solver's rounding taken off: none negative, sum one."""
+    weights = np.maximum(point.weights, 0.0)
+    return Point(weights / weights.sum(), point.value, point.multipliers, point.price, point.offset)

@@ -1,0 +1,182 @@
+"""What may be asked of a feature expectation: the most reward, the nearest to a target, the least violation.
+
+Each objective f is minimised over the points x = generate @ v of a hull {v >= 0, equal @ v = right} within half-spaces
+G x <= h, and is a small linear or quadratic program. The same program serves both routes: with the policies found so far as
+columns and v on the simplex it is the master problem of the decomposition; with one column per choice and the flow equations
+it is the whole problem over occupancies.
+
+Its multipliers give a *price* and an *offset* such that, for every point of a set that holds the hull,
+
+    f(x) >= offset - price @ x      wherever G x <= h                                                   (weak duality)
+
+so that offset - max over all policies of price @ mu is a certified lower bound on the objective, whatever the
+program's solver did.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from tutelage.arrays import Vector
+from tutelage.solvers import linear_program, quadratic_program
+from tutelage.solvers.half_spaces import HalfSpaces
+from tutelage.solvers.linear_program import Constraints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hull:
+    """The points generate @ v, v >= 0, equal @ v = right. generate: (d, n); equal: (k, n); dense or sparse."""
+
+    generate: Any
+    equal: Any
+    right: Vector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """The best point of a hull: its weights v (n,), objective value, multipliers of the half-spaces (m,), price and offset."""
+
+    weights: Vector
+    value: float
+    multipliers: Vector
+    price: Vector
+    offset: float
+
+
+class Objective(Protocol):
+    """A convex function of a feature expectation, to be made small."""
+
+    def opening(self, limits: HalfSpaces) -> Vector:
+        """(d,), a price to find a first policy with."""
+
+    def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
+        """The best point of the hull within the limits."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MostReward:
+    """f(x) = -weights @ x, with bound -h @ y - max (weights - G'y) @ mu."""
+
+    weights: Vector
+
+    def opening(self, limits: HalfSpaces) -> Vector:
+        return self.weights
+
+    def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
+        free = Constraints(np.zeros(hull.generate.shape[1]), hull.equal, hull.right, *_rows(limits, hull))
+        solution = linear_program.maximise(hull.generate.T @ self.weights, free)
+        y = solution.within_multipliers
+        return Point(solution.x, -solution.primal, y, self.weights - limits.normals.T @ y, float(-limits.offsets @ y))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeastViolation:
+    """f(x) = sum of (G x - h)+, the smallest total by which the half-spaces, none of them binding, are exceeded.
+
+    Written with slacks s >= G x - h. Their multipliers lie in [0, 1]; bound -h @ y + min G'y @ mu.
+    """
+
+    def opening(self, limits: HalfSpaces) -> Vector:
+        return -limits.normals.sum(axis=0)
+
+    def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
+        n, m = hull.generate.shape[1], len(limits)
+        within = _beside(limits.normals @ hull.generate, -np.eye(m))
+        constraints = Constraints(
+            np.zeros(n + m), _beside(hull.equal, np.zeros((len(hull.right), m))), hull.right, within, limits.offsets
+        )
+        solution = linear_program.maximise(np.concatenate([np.zeros(n), -np.ones(m)]), constraints)
+        y = np.minimum(solution.within_multipliers, 1.0)
+        return Point(solution.x[:n], -solution.primal, y, -limits.normals.T @ y, float(-limits.offsets @ y))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nearest:
+    """f(x) = norm_p(x_r - target) for p = 1 or inf (Sec. 3.1), with slacks u >= |x_r - target|.
+
+    For any a with dual norm at most one, norm_p(x_r - target) >= a @ (target - x_r).
+    """
+
+    target: Vector
+    norm: float
+
+    def opening(self, limits: HalfSpaces) -> Vector:
+        return _padded(self.target, limits)
+
+    def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
+        n, d_r = hull.generate.shape[1], len(self.target)
+        reach = np.eye(d_r) if self.norm == 1 else np.ones((d_r, 1))
+        n_slacks = reach.shape[1]
+        here = hull.generate[:d_r]
+        within = _stacked(_beside(here, -reach), _beside(-here, -reach))
+        bound = np.concatenate([self.target, -self.target])
+        if len(limits):
+            limited = _beside(limits.normals @ hull.generate, np.zeros((len(limits), n_slacks)))
+            within, bound = _stacked(within, limited), np.concatenate([bound, limits.offsets])
+        equal = _beside(hull.equal, np.zeros((len(hull.right), n_slacks)))
+        constraints = Constraints(np.zeros(n + n_slacks), equal, hull.right, within, bound)
+        solution = linear_program.maximise(np.concatenate([np.zeros(n), -np.ones(n_slacks)]), constraints)
+        up, low, y = np.split(solution.within_multipliers, [d_r, 2 * d_r])
+        # Scaled back into the dual ball, so that the bound holds whatever the solver's tolerance was.
+        pull = low - up
+        shrink = 1 / max(1.0, float(np.linalg.norm(pull, np.inf if self.norm == 1 else 1)))
+        pull, y = shrink * pull, shrink * y
+        price = _padded(pull, limits) - limits.normals.T @ y
+        return Point(solution.x[:n], -solution.primal, y, price, float(pull @ self.target - limits.offsets @ y))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NearestSquared:
+    """f(x) = 1/2 norm_2(x_r - target)^2 (Sec. 3.1), with x_r as variables of their own beside v.
+
+    For any a, 1/2 norm_2(x_r - target)^2 >= a @ (target - x_r) - 1/2 norm_2(a)^2.
+    """
+
+    target: Vector
+
+    def opening(self, limits: HalfSpaces) -> Vector:
+        return _padded(self.target, limits)
+
+    def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
+        n, d_r = hull.generate.shape[1], len(self.target)
+        here = hull.generate[:d_r]
+        equal = _stacked(_beside(hull.equal, np.zeros((len(hull.right), d_r))), _beside(here, -np.eye(d_r)))
+        within, bound = _rows(limits, hull)
+        if within is not None:
+            within = _beside(within, np.zeros((len(limits), d_r)))
+        lower = np.concatenate([np.zeros(n), np.full(d_r, -np.inf)])
+        constraints = Constraints(lower, equal, np.concatenate([hull.right, np.zeros(d_r)]), within, bound)
+        weight = np.concatenate([np.zeros(n), np.ones(d_r)])
+        curvature = sparse.diags_array(weight) if sparse.issparse(equal) else np.diag(weight)
+        solution = quadratic_program.minimise(
+            curvature, np.concatenate([np.zeros(n), -self.target]), constraints
+        )
+        pull = self.target - here @ solution.x[:n]
+        y = solution.within_multipliers
+        price = _padded(pull, limits) - limits.normals.T @ y
+        offset = float(pull @ self.target - 0.5 * pull @ pull - limits.offsets @ y)
+        return Point(solution.x[:n], 0.5 * float(pull @ pull), y, price, offset)
+
+
+def _padded(reward_part: Vector, limits: HalfSpaces) -> Vector:
+    """(d,), a vector of reward features with zeros for the preference features."""
+    return np.concatenate([reward_part, np.zeros(limits.normals.shape[1] - len(reward_part))])
+
+
+def _rows(limits: HalfSpaces, hull: Hull) -> tuple[Any, Vector]:
+    """The half-spaces as inequalities on v; none at all where there are no half-spaces."""
+    return (limits.normals @ hull.generate if len(limits) else None), limits.offsets
+
+
+def _beside(left: Any, right: Any) -> Any:
+    if sparse.issparse(left):
+        return sparse.hstack([left, sparse.csr_array(right)], format="csr")
+    return np.hstack([left, right])
+
+
+def _stacked(top: Any, bottom: Any) -> Any:
+    if sparse.issparse(top):
+        return sparse.vstack([top, bottom], format="csr")
+    return np.vstack([top, bottom])

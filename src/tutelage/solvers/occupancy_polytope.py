@@ -1,0 +1,196 @@
+"""Problems over all policies, by their occupancies: the best within limits, the nearest to a target, the least violation.
+
+Every one is a convex function of the feature expectation mu = (mu_r, mu_c) over the polytope of what policies can reach,
+
+    z >= 0,   sum over choices of s' of z = initial(s') + discount * sum over c of T(s' | c) z(c)               (App. F)
+
+(unnormalised: the right-hand side is `initial`, without 1 - discount). Two routes: *decomposition*, and the *direct* sparse
+program over the occupancies. Both end with a bound certified by one more MDP solve at the multipliers' prices.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from tutelage.arrays import Vector, check_length, floats, freeze
+from tutelage.mdp.expectations import Expectation, expectation_of_occupancy
+from tutelage.mdp.model import Domain, per_choice
+from tutelage.mdp.policy import policy_from_occupancy
+from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel, NotConverged
+from tutelage.solvers.bellman import Plan
+from tutelage.solvers.decomposition import Column, decompose, price_out
+from tutelage.solvers.half_spaces import HalfSpaces
+from tutelage.solvers.linear_program import InfeasibleProgram
+from tutelage.solvers.objectives import Hull, LeastViolation, MostReward, Nearest, NearestSquared, Objective, Point
+
+Route = Literal["decomposition", "direct"]
+# What counts as satisfying a limit, relative to the largest limit or to one.
+FEASIBLE = 1e-8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConstrainedOptimum:
+    """A policy, and how good any policy could be at the same task.
+
+    policy: (C,). expectation: its feature expectation. multipliers: (m,), what easing each limit by one would be worth.
+    value: what is reached. bound: certified; no policy within the limits does better. For `best_policy` value <= bound, a
+    reward; for `nearest_policy` bound <= value, a distance; for `least_violation` bound <= value, a total excess.
+    """
+
+    policy: Vector
+    expectation: Expectation
+    multipliers: Vector
+    value: float
+    bound: float
+    n_rounds: int
+    ended: Ended
+
+    @property
+    def gap(self) -> float:
+        """How far the value can be from the best."""
+        return abs(self.bound - self.value)
+
+
+def best_policy(
+    domain: Domain, weights: ArrayLike, limits: HalfSpaces, *, accuracy: float = 1e-8, route: Route = "decomposition"
+) -> ConstrainedOptimum:
+    """The policy of most `weights @ mu_r` within the limits: a constrained MDP (Sec. 4.1, App. F).
+
+    Raises `InfeasibleConstraints` where no policy is within them. accuracy: of the value, relative to 1 + |value|.
+    """
+    checked = _weights(domain, weights)
+    objective = MostReward(np.concatenate([checked, np.zeros(domain.n_preference)]))
+    found = _solve(domain, objective, limits, accuracy, route)
+    return _optimum(domain, found, -found.point.value, -found.bound)
+
+
+def nearest_policy(
+    domain: Domain,
+    target: ArrayLike,
+    limits: HalfSpaces,
+    *,
+    norm: float = 2,
+    accuracy: float = 1e-8,
+    route: Route = "decomposition",
+) -> ConstrainedOptimum:
+    """The policy within the limits whose mu_r is nearest to the target in the L^p norm, p = 1, 2 or inf (Sec. 3.1).
+
+    Raises `InfeasibleConstraints` where no policy is within the limits. accuracy: of the distance for p = 1 and inf; for
+    p = 2 of the point itself, as far as double precision allows; relative to 1 + distance.
+    """
+    wanted = _weights(domain, target, "target")
+    if norm == 2:
+        # f is strongly convex: 1/2 |x - x*|^2 <= f(x) - f(x*).
+        found = _solve(domain, NearestSquared(wanted), limits, 0.5 * accuracy**2, route)
+        root = [float(np.sqrt(2 * max(half, 0.0))) for half in (found.point.value, found.bound)]
+        return _optimum(domain, found, *root)
+    if norm not in (1, np.inf):
+        raise InvalidModel(f"norm must be 1, 2 or infinity, got {norm}")
+    found = _solve(domain, Nearest(wanted, norm), limits, accuracy, route)
+    return _optimum(domain, found, found.point.value, max(found.bound, 0.0))
+
+
+def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-8) -> ConstrainedOptimum:
+    """The policy that exceeds the limits least in total; its value is that total, zero where they can be met."""
+    objective = LeastViolation()
+    mixture = decompose(domain, objective, limits, *_opening(domain, objective, limits), tolerance=accuracy)
+    found = _Found(mixture.point, mixture.bound, mixture.occupancy(domain), mixture.n_rounds, mixture.ended)
+    return _optimum(domain, found, found.point.value, max(found.bound, 0.0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """What either route returns: the point, the certified lower bound on its objective, and its occupancy (C,)."""
+
+    point: Point
+    bound: float
+    occupancy: Vector
+    n_rounds: int
+    ended: Ended
+
+
+def _solve(domain: Domain, objective: Objective, limits: HalfSpaces, tolerance: float, route: Route) -> _Found:
+    if limits.normals.shape[1] != len(domain.names):
+        raise InvalidModel(
+            f"the limits speak of {limits.normals.shape[1]} features, but the domain has {len(domain.names)}"
+        )
+    if not tolerance > 0:
+        raise InvalidModel("accuracy must be positive")
+    if route == "direct":
+        return _direct(domain, objective, limits)
+    if route != "decomposition":
+        raise InvalidModel(f"route must be 'decomposition' or 'direct', got {route!r}")
+    columns, plan = _opening(domain, objective, limits)
+    if len(limits):
+        columns, plan, limits = _feasible(domain, limits, columns, plan)
+    mixture = decompose(domain, objective, limits, columns, plan, tolerance=tolerance)
+    return _Found(mixture.point, mixture.bound, mixture.occupancy(domain), mixture.n_rounds, mixture.ended)
+
+
+def _opening(domain: Domain, objective: Objective, limits: HalfSpaces) -> tuple[tuple[Column, ...], Plan]:
+    priced = price_out(domain, objective.opening(limits), None)
+    return (priced.column,), priced.plan
+
+
+def _feasible(
+    domain: Domain, limits: HalfSpaces, columns: tuple[Column, ...], plan: Plan
+) -> tuple[tuple[Column, ...], Plan, HalfSpaces]:
+    """Policies that can be mixed to satisfy the limits, eased by what rounding makes of "satisfy"; or the refusal."""
+    good_enough = FEASIBLE * max(1.0, float(np.abs(limits.offsets).max()))
+    mixture = decompose(
+        domain, LeastViolation(), limits, columns, plan, tolerance=0.1 * FEASIBLE, good_enough=good_enough
+    )
+    excess = limits.excess(mixture.counts)
+    if mixture.point.value > good_enough:
+        raise InfeasibleConstraints(limits.names, freeze(excess), freeze(_unavoidable(domain, limits)))
+    return mixture.columns, mixture.plan, limits.relaxed(excess)
+
+
+def _unavoidable(domain: Domain, limits: HalfSpaces) -> Vector:
+    """(m,), by how much every policy exceeds each limit, taken alone."""
+    least = [-price_out(domain, -normal, None).best for normal in limits.normals]
+    return np.maximum(np.array(least) - limits.offsets, 0.0)
+
+
+def _direct(domain: Domain, objective: Objective, limits: HalfSpaces) -> _Found:
+    """The whole program over occupancies at once, its bound certified by one pricing step."""
+    mdp = domain.mdp
+    try:
+        point = objective.solve(_flow(domain), limits)
+    except (InfeasibleProgram, NotConverged):
+        # The interior-point solver cannot tell the infeasible from the difficult; the feasibility phase can.
+        _feasible(domain, limits, *_opening(domain, objective, limits))
+        raise
+    visits = np.maximum(point.weights, 0.0)
+    bound = point.offset - price_out(domain, point.price, None).best
+    return _Found(point, bound, visits, 1, Ended.CONVERGED)
+
+
+def _flow(domain: Domain) -> Hull:
+    """All occupancies: v is z (C,), generate is the features' transpose, equal the flow equations."""
+    mdp = domain.mdp
+    n_choices = mdp.n_choices
+    leave = sparse.csr_array((np.ones(n_choices), np.arange(n_choices), mdp.first_choice), (mdp.n_states, n_choices))
+    features = np.hstack([per_choice(mdp, domain.reward_features), per_choice(mdp, domain.preference_features)])
+    return Hull(sparse.csr_array(features.T), (leave - mdp.discount * mdp.transition.T).tocsr(), mdp.initial)
+
+
+def _optimum(domain: Domain, found: _Found, value: float, bound: float) -> ConstrainedOptimum:
+    return ConstrainedOptimum(
+        policy=policy_from_occupancy(domain.mdp, found.occupancy),
+        expectation=expectation_of_occupancy(domain, found.occupancy),
+        multipliers=freeze(found.point.multipliers),
+        value=value,
+        bound=bound,
+        n_rounds=found.n_rounds,
+        ended=found.ended,
+    )
+
+
+def _weights(domain: Domain, values: ArrayLike, name: str = "weights") -> Vector:
+    checked = floats(values, name, ndim=1)
+    check_length(checked, domain.n_reward, name, "reward features")
+    return checked

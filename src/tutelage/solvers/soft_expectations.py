@@ -1,0 +1,83 @@
+"""The soft policy's feature expectation and its derivatives in the weights, from one factorisation.
+
+For weights w let V be the soft value of the reward features @ w, pi its policy, d its visits to states, z those to choices.
+With F = (I - discount P_pi)^-1 features_pi, the expected feature counts from each state, and for each choice its *advantage*
+
+    A(c) = features(c) + discount * T(c) @ F - F(s(c)),        the mean of A over pi(. | s) being zero,
+
+the soft return P0 @ V is convex in w, its gradient is the expectation mu(pi_w) = P0 @ F, and
+
+    d mu / d w = sum over c of z(c) A(c) A(c)'                 its Hessian, since d log pi(c) / d w = A(c).
+
+The derivative of any other expectation, of features B, is the policy gradient sum over c of z(c) A_B(c) A(c)'.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tutelage.arrays import Matrix, Vector, check_length, floats, freeze
+from tutelage.mdp.chain import Resolvent, chain, resolvent
+from tutelage.mdp.model import MDP, Domain, per_choice
+from tutelage.mdp.policy import sum_by_state
+from tutelage.solvers.bellman import Optimum, solve_soft
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SoftExpansion:
+    """The soft return around some weights, to second order.
+
+    soft_return: P0 @ V. expectation: (d,), its gradient. jacobian: (d, d), the Hessian, symmetric and positive semi-definite.
+    solved: the soft optimum, with its policy and certificate. advantages: (C, d). visits: (C,), the occupancy.
+    """
+
+    soft_return: float
+    expectation: Vector
+    jacobian: Matrix
+    solved: Optimum
+    advantages: Matrix
+    visits: Vector
+    inverse: Resolvent
+
+
+def combined_features(domain: Domain) -> Matrix:
+    """(S, d_r + d_c), or (C, d_r + d_c) where either kind sits on choices; reward features first."""
+    both = (domain.reward_features, domain.preference_features)
+    if all(len(features) == domain.mdp.n_states for features in both):
+        return np.hstack(both)
+    return np.hstack([per_choice(domain.mdp, features) for features in both])
+
+
+def soft_expansion(
+    mdp: MDP, features: Matrix, weights: ArrayLike, *, accuracy: float = 1e-10, start: Vector | None = None
+) -> SoftExpansion:
+    """Value, gradient and Hessian of the soft return at the weights (d,); features (S, d) or (C, d)."""
+    checked = floats(weights, "weights", ndim=1)
+    check_length(checked, features.shape[1], "weights", "features")
+    solved = solve_soft(mdp, features @ checked, accuracy=accuracy, start=start)
+    inverse = resolvent(chain(mdp, solved.policy), mdp.discount)
+    visits = per_choice(mdp, inverse.visits(mdp.initial)) * solved.policy
+    ahead, advantages = _advantages(mdp, features, solved.policy, inverse)
+    return SoftExpansion(
+        soft_return=float(mdp.initial @ solved.value),
+        expectation=freeze(mdp.initial @ ahead),
+        jacobian=freeze(advantages.T @ (visits[:, None] * advantages)),
+        solved=solved,
+        advantages=freeze(advantages),
+        visits=freeze(visits),
+        inverse=inverse,
+    )
+
+
+def expectation_derivative(mdp: MDP, expansion: SoftExpansion, features: Matrix) -> Matrix:
+    """(k, d), the derivative in the weights of the expectation of other features (S, k) or (C, k): the policy gradient."""
+    _, advantages = _advantages(mdp, features, expansion.solved.policy, expansion.inverse)
+    return advantages.T @ (expansion.visits[:, None] * expansion.advantages)
+
+
+def _advantages(mdp: MDP, features: Matrix, policy: Vector, inverse: Resolvent) -> tuple[Matrix, Matrix]:
+    """F (S, d) and A (C, d)."""
+    here = per_choice(mdp, features)
+    ahead = inverse.values(sum_by_state(mdp, policy[:, None] * here))
+    return ahead, here + mdp.discount * (mdp.transition @ ahead) - per_choice(mdp, ahead)
