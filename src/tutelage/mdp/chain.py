@@ -5,8 +5,8 @@ With P the (S, S) transition matrix under the policy and A = I - discount * P:
     A x = b       expected discounted sums of b from each state (values)
     A' d = p      expected discounted visits from the distribution p (occupancies)
 
-Each answer is verified: |x - A^-1 b| <= |A x - b| / (1 - discount) in the maximum norm, and |d - A'^-1 p| <= |A' d - p| /
-(1 - discount) in the sum norm, because discount * P and its transpose are contractions in those norms.
+Each answer is verified: |x - A^-1 b| <= |A x - b| / (1 - discount) in the maximum norm, and |d - A'^-1 p| <= |A' d - p|
+/ (1 - discount) in the sum norm, because discount * P and its transpose are contractions in those norms.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,9 @@ def chain(mdp: MDP, policy: Vector) -> SparseRows:
     """(S, S), the probability of each next state under the policy."""
     rows = mdp.transition
     weight = np.repeat(policy, np.diff(rows.indptr)) * rows.data
-    step = sparse.csr_array((weight, rows.indices, rows.indptr[mdp.first_choice]), (mdp.n_states, mdp.n_states), copy=True)
+    step = sparse.csr_array(
+        (weight, rows.indices, rows.indptr[mdp.first_choice]), (mdp.n_states, mdp.n_states), copy=True
+    )
     step.sum_duplicates()
     return step
 
@@ -57,24 +59,23 @@ def resolvent(step: SparseRows, discount: float) -> Resolvent:
     transposed = system.T.tocsr()
     return Resolvent(
         lambda sums: _each_column(system, sums, discount),
-        lambda start: _iterate(transposed, start, discount),
+        lambda start: _iterate(transposed, start, discount, norm=1),
     )
 
 
 def _each_column(system: SparseRows, sums: Vector, discount: float) -> Vector:
     if sums.ndim == 1:
-        return _iterate(system, sums, discount)
-    return np.column_stack([_iterate(system, column, discount) for column in sums.T])
+        return _iterate(system, sums, discount, norm=np.inf)
+    return np.column_stack([_iterate(system, column, discount, norm=np.inf) for column in sums.T])
 
 
-def _iterate(system: SparseRows, right: Vector, discount: float) -> Vector:
-    """BiCGSTAB, restarted on its own residual until the verified error is small beside the answer."""
+def _iterate(system: SparseRows, right: Vector, discount: float, *, norm: float) -> Vector:
+    """BiCGSTAB, restarted on its own residual until the verified error is small beside the answer, both in `norm`."""
     answer = np.zeros_like(right)
-    scale = float(np.abs(right).max())
     for _ in range(20):
         residual = right - system @ answer
-        error = float(np.abs(residual).max()) / (1 - discount)
-        if error <= RELATIVE_ACCURACY * max(scale, float(np.abs(answer).max())):
+        error = float(np.linalg.norm(residual, norm)) / (1 - discount)
+        if error <= RELATIVE_ACCURACY * float(np.linalg.norm(answer, norm)):
             return answer
         step, _status = linalg.bicgstab(system, residual, rtol=1e-6, maxiter=2_000)
         answer = answer + step

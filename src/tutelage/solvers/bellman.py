@@ -7,12 +7,13 @@ Both operators B are monotone and B(V + k) = B V + discount * k, hence contracti
 
     discount / (1 - discount) * min r  <=  V* - B V  <=  discount / (1 - discount) * max r
 
-(MacQueen's bounds), so the middle of the two is the better estimate, and `max |r| / (1 - discount)` bounds its error whatever
-route led there. That bound is verified on the value returned, with an allowance for the rounding of the verification itself.
+(MacQueen's bounds), so the middle of the two is the better estimate, and `max |r| / (1 - discount)` bounds its error
+whatever route led there. That bound is verified on the value returned, with an allowance for the rounding of the
+verification itself.
 
-Newton's method on V - B V = 0 has the Jacobian I - discount * P_pi: it is policy iteration, exact for the hard operator (where
-it is Howard's) and soft policy iteration for the soft. Each step is a sparse direct solve while that is cheap; beyond, the
-system is solved only roughly (inexact Newton) by compiled Krylov steps.
+Newton's method on V - B V = 0 has the Jacobian I - discount * P_pi: it is policy iteration, exact for the hard operator
+(where it is Howard's) and soft policy iteration for the soft. Each step is a sparse direct solve while that is cheap;
+beyond, the system is solved only roughly (inexact Newton) by compiled Krylov steps.
 """
 
 from dataclasses import dataclass
@@ -99,12 +100,17 @@ def plan_hard(kit: Operators, mdp: MDP, *, accuracy: float, start: Plan | None =
         backed, moved = kit.hard_backup(value, choice, slack)
         residual = float(np.abs(backed - value).max())
         bound, ended = _verdict(residual, value, mdp.discount, accuracy)
+        if ended is None and n_steps > 1 and np.array_equal(moved, choice):
+            # Its own best reply: Howard's method is at its end, and what residual is left comes from the evaluation.
+            ended = Ended.ROUNDING
         if ended is not None:
             return Plan(value, moved, residual, bound, n_steps, ended)
         choice = moved
         value = kit.evaluate(choice, value, tolerance)
     raise NotConverged(
-        f"after {MAX_STEPS} policy iterations the value is only known to {bound:.3g}", residual=residual, n_steps=n_steps
+        f"after {MAX_STEPS} policy iterations the value is only known to {bound:.3g}",
+        residual=residual,
+        n_steps=n_steps,
     )
 
 
@@ -119,9 +125,7 @@ def _newton(kit: Operators, mdp: MDP, reward: Vector, value: Vector, accuracy: f
         bound, ended = _verdict(residual, value, mdp.discount, accuracy)
         if ended is not None:
             choice_value = reward + mdp.discount * (mdp.transition @ value)
-            return Optimum(
-                freeze(value), freeze(choice_value), freeze(policy), residual, bound, n_steps, ended
-            )
+            return Optimum(freeze(value), freeze(choice_value), freeze(policy), residual, bound, n_steps, ended)
         low, high = float(change.min()), float(change.max())
         if ahead * (high - low) <= accuracy:
             value = backed + ahead * (low + high) / 2
@@ -131,7 +135,9 @@ def _newton(kit: Operators, mdp: MDP, reward: Vector, value: Vector, accuracy: f
         best = min(best, residual)
         value = value + kit.solve(policy, change, inner_tolerance)
     raise NotConverged(
-        f"after {MAX_STEPS} Newton steps the soft value is only known to {bound:.3g}", residual=residual, n_steps=n_steps
+        f"after {MAX_STEPS} Newton steps the soft value is only known to {bound:.3g}",
+        residual=residual,
+        n_steps=n_steps,
     )
 
 

@@ -1,9 +1,10 @@
-"""Decomposition: problems over all policies by way of a few (Dantzig-Wolfe; simplicial decomposition for the projection).
+"""Decomposition: problems over all policies by way of a few (Dantzig-Wolfe; for the projection, simplicial).
 
-The whole state space enters a constrained problem only through a handful of feature expectations. So a small *master* problem
-mixes the policies found so far, its multipliers put a price on every feature, and a *pricing* step, one ordinary MDP solved from
-where the last left off, finds the policy worth most at those prices. The price bounds the objective over all policies, so every
-round knows its gap; when no policy is worth more than the mixture, the mixture is best.
+The whole state space enters a constrained problem only through a handful of feature expectations. So a small *master*
+problem mixes the policies found so far, its multipliers put a price on every feature, and a *pricing* step, one
+ordinary MDP solved from where the last left off, finds the policy worth most at those prices. The price bounds the
+objective over all policies, so every round knows its gap; when no policy is worth more than the mixture, the mixture is
+best.
 """
 
 from dataclasses import dataclass
@@ -19,8 +20,10 @@ from tutelage.solvers.objectives import Hull, Objective, Point
 from tutelage.solvers.operators import operators
 
 MAX_ROUNDS = 1_000
-# A policy worth less than this more than the mixture, relative to the prices, is the mixture up to rounding.
-NO_GAIN = 1e-12
+# Expectations this close, relative to their size, are one and the same.
+SAME = 1e-10
+# The largest relative gap that may be put down to rounding.
+ACCEPTABLE = 1e-7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,17 +109,30 @@ def decompose(
         bound = max(bound, point.offset - priced.best)
         if point.value - bound <= tolerance * (1 + abs(point.value)) or point.value <= good_enough:
             return Mixture(columns, plan, point, bound, n_rounds, Ended.CONVERGED)
-        mixed = point.weights @ _matrix(columns)
-        gain = float(point.price @ (priced.column.counts - mixed))
-        worth = float(np.abs(point.price) @ (np.abs(priced.column.counts) + np.abs(mixed)))
-        if gain <= NO_GAIN * worth:
-            return Mixture(columns, plan, point, bound, n_rounds, Ended.ROUNDING)
+        if _is_known(priced.column, columns):
+            return _as_good_as_it_gets(Mixture(columns, plan, point, bound, n_rounds, Ended.ROUNDING))
         columns = (*columns, priced.column)
     raise NotConverged(
         f"after {MAX_ROUNDS} rounds of decomposition the gap is still {point.value - bound:.3g}",
         residual=point.value - bound,
         n_steps=MAX_ROUNDS,
     )
+
+
+def _is_known(column: Column, columns: tuple[Column, ...]) -> bool:
+    """Whether pricing offers, up to rounding, an expectation that the master problem has already."""
+    apart = np.abs(_matrix(columns) - column.counts).max(axis=1)
+    return bool(apart.min() <= SAME * (1 + np.abs(column.counts).max()))
+
+
+def _as_good_as_it_gets(mixture: Mixture) -> Mixture:
+    """The mixture when no new policy helps; an error if its gap is then still more than rounding explains."""
+    gap = mixture.point.value - mixture.bound
+    if gap > ACCEPTABLE * (1 + abs(mixture.point.value)):
+        raise NotConverged(
+            f"no policy improves on the mixture, yet its gap is {gap:.3g}", residual=gap, n_steps=mixture.n_rounds
+        )
+    return mixture
 
 
 def _counts(features: Matrix, choice: Indices, visits: Vector) -> Vector:

@@ -1,4 +1,4 @@
-"""Half-spaces of feature expectations: the linear limits that a learner, or a teacher's estimate of one, puts on policies."""
+"""Half-spaces of feature expectations: the limits that a learner, or a teacher's estimate of one, puts on policies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,7 +59,9 @@ def preference_limits(domain: Domain, allowance: ArrayLike) -> HalfSpaces:
     """mu_c[j] <= allowance[j] for every preference feature; a scalar stands for the same in each."""
     given = np.asarray(allowance, dtype=np.float64)
     if given.shape not in ((), (domain.n_preference,)):
-        raise InvalidModel(f"the allowance has shape {given.shape}, but there are {domain.n_preference} preference features")
+        raise InvalidModel(
+            f"the allowance has shape {given.shape}, but there are {domain.n_preference} preference features"
+        )
     offsets = np.broadcast_to(given, (domain.n_preference,))
     normals = np.eye(len(domain.names))[domain.n_reward :]
     return HalfSpaces(normals, offsets, domain.preference_names)

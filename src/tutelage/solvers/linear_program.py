@@ -82,13 +82,16 @@ def maximise(objective: Vector, constraints: Constraints) -> LinearSolution:
         raise InfeasibleProgram("no point satisfies the constraints of this linear program")
     if result.status != 0:
         raise NotConverged(f"the linear program was not solved: {result.message}", residual=np.inf, n_steps=result.nit)
-    return _solution(objective, constraints, result.x, -result.eqlin.marginals, np.maximum(-result.ineqlin.marginals, 0.0))
+    return _solution(
+        objective, constraints, result.x, -result.eqlin.marginals, np.maximum(-result.ineqlin.marginals, 0.0)
+    )
 
 
 def _solution(objective: Vector, constraints: Constraints, x: Vector, nu: Vector, y: Vector) -> LinearSolution:
     """Primal and dual values and residuals, from the problem alone.
 
-    The dual is min nu @ right + y @ bound + d @ lower with d = objective - equal' nu - within' y <= 0, zero where x is free.
+    The dual is min nu @ right + y @ bound + d @ lower with d = objective - equal' nu - within' y <= 0, zero where x is
+    free.
     """
     reduced = objective - constraints.pull(nu, y)
     is_bounded = np.isfinite(constraints.lower)

@@ -1,9 +1,9 @@
 """What may be asked of a feature expectation: the most reward, the nearest to a target, the least violation.
 
 Each objective f is minimised over the points x = generate @ v of a hull {v >= 0, equal @ v = right} within half-spaces
-G x <= h, and is a small linear or quadratic program. The same program serves both routes: with the policies found so far as
-columns and v on the simplex it is the master problem of the decomposition; with one column per choice and the flow equations
-it is the whole problem over occupancies.
+G x <= h, and is a small linear or quadratic program. The same program serves both routes: with the policies found so
+far as columns and v on the simplex it is the master problem of the decomposition; with one column per choice and the
+flow equations it is the whole problem over occupancies.
 
 Its multipliers give a *price* and an *offset* such that, for every point of a set that holds the hull,
 
@@ -36,7 +36,7 @@ class Hull:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
-    """The best point of a hull: its weights v (n,), objective value, multipliers of the half-spaces (m,), price and offset."""
+    """The best point of a hull: weights v (n,), objective value, the half-spaces' multipliers (m,), price, offset."""
 
     weights: Vector
     value: float
@@ -79,7 +79,7 @@ class LeastViolation:
     """
 
     def opening(self, limits: HalfSpaces) -> Vector:
-        return -limits.normals.sum(axis=0)
+        return np.asarray(-limits.normals.sum(axis=0))
 
     def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
         n, m = hull.generate.shape[1], len(limits)
@@ -129,7 +129,8 @@ class Nearest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NearestSquared:
-    """f(x) = 1/2 norm_2(x_r - target)^2 (Sec. 3.1), with x_r as variables of their own beside v.
+    """f(x) = 1/2 norm_2(x_r - target)^2 (Sec. 3.1), with the deviations x_r - target as variables of their own beside
+    v.
 
     For any a, 1/2 norm_2(x_r - target)^2 >= a @ (target - x_r) - 1/2 norm_2(a)^2.
     """
@@ -141,20 +142,21 @@ class NearestSquared:
 
     def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
         n, d_r = hull.generate.shape[1], len(self.target)
+        # In units of the target the deviations are of the size of v, which sums to one; y comes back in units of its
+        # own.
+        unit = 1 + float(np.abs(self.target).max())
         here = hull.generate[:d_r]
-        equal = _stacked(_beside(hull.equal, np.zeros((len(hull.right), d_r))), _beside(here, -np.eye(d_r)))
+        equal = _stacked(_beside(hull.equal, np.zeros((len(hull.right), d_r))), _beside(here / unit, -np.eye(d_r)))
         within, bound = _rows(limits, hull)
         if within is not None:
-            within = _beside(within, np.zeros((len(limits), d_r)))
+            within, bound = _beside(within / unit, np.zeros((len(limits), d_r))), bound / unit
         lower = np.concatenate([np.zeros(n), np.full(d_r, -np.inf)])
-        constraints = Constraints(lower, equal, np.concatenate([hull.right, np.zeros(d_r)]), within, bound)
+        constraints = Constraints(lower, equal, np.concatenate([hull.right, self.target / unit]), within, bound)
         weight = np.concatenate([np.zeros(n), np.ones(d_r)])
         curvature = sparse.diags_array(weight) if sparse.issparse(equal) else np.diag(weight)
-        solution = quadratic_program.minimise(
-            curvature, np.concatenate([np.zeros(n), -self.target]), constraints
-        )
+        solution = quadratic_program.minimise(curvature, np.zeros(n + d_r), constraints)
         pull = self.target - here @ solution.x[:n]
-        y = solution.within_multipliers
+        y = unit * solution.within_multipliers
         price = _padded(pull, limits) - limits.normals.T @ y
         offset = float(pull @ self.target - 0.5 * pull @ pull - limits.offsets @ y)
         return Point(solution.x[:n], 0.5 * float(pull @ pull), y, price, offset)

@@ -1,11 +1,13 @@
-"""Problems over all policies, by their occupancies: the best within limits, the nearest to a target, the least violation.
+"""Problems over all policies, by their occupancies: the best within limits, the nearest to a target, the least
+violation.
 
-Every one is a convex function of the feature expectation mu = (mu_r, mu_c) over the polytope of what policies can reach,
+Every one is a convex function of the feature expectation mu = (mu_r, mu_c) over the polytope of what policies can
+reach,
 
     z >= 0,   sum over choices of s' of z = initial(s') + discount * sum over c of T(s' | c) z(c)               (App. F)
 
-(unnormalised: the right-hand side is `initial`, without 1 - discount). Two routes: *decomposition*, and the *direct* sparse
-program over the occupancies. Both end with a bound certified by one more MDP solve at the multipliers' prices.
+(unnormalised: the right-hand side is `initial`, without 1 - discount). Two routes: *decomposition*, and the *direct*
+sparse program over the occupancies. Both end with a bound certified by one more MDP solve at the multipliers' prices.
 """
 
 from dataclasses import dataclass
@@ -21,7 +23,7 @@ from tutelage.mdp.model import Domain, per_choice
 from tutelage.mdp.policy import policy_from_occupancy
 from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel, NotConverged
 from tutelage.solvers.bellman import Plan
-from tutelage.solvers.decomposition import Column, decompose, price_out
+from tutelage.solvers.decomposition import ACCEPTABLE, Column, decompose, price_out
 from tutelage.solvers.half_spaces import HalfSpaces
 from tutelage.solvers.linear_program import InfeasibleProgram
 from tutelage.solvers.objectives import Hull, LeastViolation, MostReward, Nearest, NearestSquared, Objective, Point
@@ -36,8 +38,8 @@ class ConstrainedOptimum:
     """A policy, and how good any policy could be at the same task.
 
     policy: (C,). expectation: its feature expectation. multipliers: (m,), what easing each limit by one would be worth.
-    value: what is reached. bound: certified; no policy within the limits does better. For `best_policy` value <= bound, a
-    reward; for `nearest_policy` bound <= value, a distance; for `least_violation` bound <= value, a total excess.
+    value: what is reached. bound: certified; no policy within the limits does better. For `best_policy` value <= bound,
+    a reward; for `nearest_policy` bound <= value, a distance; for `least_violation` bound <= value, a total excess.
     """
 
     policy: Vector
@@ -78,13 +80,14 @@ def nearest_policy(
 ) -> ConstrainedOptimum:
     """The policy within the limits whose mu_r is nearest to the target in the L^p norm, p = 1, 2 or inf (Sec. 3.1).
 
-    Raises `InfeasibleConstraints` where no policy is within the limits. accuracy: of the distance for p = 1 and inf; for
-    p = 2 of the point itself, as far as double precision allows; relative to 1 + distance.
+    Raises `InfeasibleConstraints` where no policy is within the limits. accuracy: of the distance for p = 1 and inf;
+    for p = 2 of the point itself, as far as double precision allows; relative to 1 + distance.
     """
     wanted = _weights(domain, target, "target")
     if norm == 2:
         # f is strongly convex: 1/2 |x - x*|^2 <= f(x) - f(x*).
-        found = _solve(domain, NearestSquared(wanted), limits, 0.5 * accuracy**2, route)
+        reached = 0.5 * (accuracy * (1 + float(np.abs(wanted).max()))) ** 2
+        found = _solve(domain, NearestSquared(wanted), limits, 0.5 * accuracy**2, route, good_enough=reached)
         root = [float(np.sqrt(2 * max(half, 0.0))) for half in (found.point.value, found.bound)]
         return _optimum(domain, found, *root)
     if norm not in (1, np.inf):
@@ -112,7 +115,15 @@ class _Found:
     ended: Ended
 
 
-def _solve(domain: Domain, objective: Objective, limits: HalfSpaces, tolerance: float, route: Route) -> _Found:
+def _solve(
+    domain: Domain,
+    objective: Objective,
+    limits: HalfSpaces,
+    tolerance: float,
+    route: Route,
+    *,
+    good_enough: float = -np.inf,
+) -> _Found:
     if limits.normals.shape[1] != len(domain.names):
         raise InvalidModel(
             f"the limits speak of {limits.normals.shape[1]} features, but the domain has {len(domain.names)}"
@@ -126,7 +137,7 @@ def _solve(domain: Domain, objective: Objective, limits: HalfSpaces, tolerance: 
     columns, plan = _opening(domain, objective, limits)
     if len(limits):
         columns, plan, limits = _feasible(domain, limits, columns, plan)
-    mixture = decompose(domain, objective, limits, columns, plan, tolerance=tolerance)
+    mixture = decompose(domain, objective, limits, columns, plan, tolerance=tolerance, good_enough=good_enough)
     return _Found(mixture.point, mixture.bound, mixture.occupancy(domain), mixture.n_rounds, mixture.ended)
 
 
@@ -157,25 +168,31 @@ def _unavoidable(domain: Domain, limits: HalfSpaces) -> Vector:
 
 def _direct(domain: Domain, objective: Objective, limits: HalfSpaces) -> _Found:
     """The whole program over occupancies at once, its bound certified by one pricing step."""
-    mdp = domain.mdp
     try:
         point = objective.solve(_flow(domain), limits)
     except (InfeasibleProgram, NotConverged):
-        # The interior-point solver cannot tell the infeasible from the difficult; the feasibility phase can.
+        # Near the border the libraries cannot tell the infeasible from the difficult; the feasibility phase can.
         _feasible(domain, limits, *_opening(domain, objective, limits))
         raise
-    visits = np.maximum(point.weights, 0.0)
+    visits = np.maximum(point.weights, 0.0) / (1 - domain.mdp.discount)
     bound = point.offset - price_out(domain, point.price, None).best
+    gap = abs(point.value - bound)
+    if gap > ACCEPTABLE * (1 + abs(point.value)):
+        raise NotConverged(f"the whole program was solved to a gap of {gap:.3g} only", residual=gap, n_steps=1)
     return _Found(point, bound, visits, 1, Ended.CONVERGED)
 
 
 def _flow(domain: Domain) -> Hull:
-    """All occupancies: v is z (C,), generate is the features' transpose, equal the flow equations."""
+    """All occupancies: v is (1 - discount) z (C,), which sums to one, and equal are the flow equations."""
     mdp = domain.mdp
-    n_choices = mdp.n_choices
+    n_choices, horizon = mdp.n_choices, 1 / (1 - mdp.discount)
     leave = sparse.csr_array((np.ones(n_choices), np.arange(n_choices), mdp.first_choice), (mdp.n_states, n_choices))
     features = np.hstack([per_choice(mdp, domain.reward_features), per_choice(mdp, domain.preference_features)])
-    return Hull(sparse.csr_array(features.T), (leave - mdp.discount * mdp.transition.T).tocsr(), mdp.initial)
+    return Hull(
+        sparse.csr_array(horizon * features.T),
+        (leave - mdp.discount * mdp.transition.T).tocsr(),
+        mdp.initial / horizon,
+    )
 
 
 def _optimum(domain: Domain, found: _Found, value: float, bound: float) -> ConstrainedOptimum:

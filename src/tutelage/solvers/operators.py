@@ -42,7 +42,7 @@ class Operators(Protocol):
         """The discounted visits (S,) of always taking the given choices, from the initial distribution."""
 
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
-        """About (I - discount P)^-1 right: the 2-norm of its residual is smaller than that of `right` by `tolerance`."""
+        """About (I - discount P)^-1 right: its residual is smaller than `right` by `tolerance` in the 2-norm."""
 
 
 def operators(mdp: MDP, reward: Vector) -> Operators:
@@ -58,7 +58,7 @@ class Plain:
     reward: Vector
 
     def choice_value(self, value: Vector) -> Vector:
-        return self.reward + self.mdp.discount * (self.mdp.transition @ value)
+        return np.asarray(self.reward + self.mdp.discount * (self.mdp.transition @ value))
 
     def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
         worth = self.choice_value(value)
@@ -79,13 +79,18 @@ class Plain:
     def guess(self) -> Vector:
         # Under the uniform policy every state already feels rewards from afar; from zero each policy
         # iteration would carry them one step further.
-        return self.solve(uniform_policy(self.mdp), sum_by_state(self.mdp, self.reward) / self.mdp.choices_per_state, 0.0)
+        return self.solve(
+            uniform_policy(self.mdp), sum_by_state(self.mdp, self.reward) / self.mdp.choices_per_state, 0.0
+        )
 
     def sweep(self, value: Vector, tolerance: float) -> Vector:
         return value
 
     def evaluate(self, choice: Indices, value: Vector, tolerance: float) -> Vector:
-        return resolvent(self.mdp.transition[choice], self.mdp.discount).values(self.reward[choice])
+        step, reward = self.mdp.transition[choice], self.reward[choice]
+        inverse = resolvent(step, self.mdp.discount)
+        rough = inverse.values(reward)
+        return rough + inverse.values(reward + self.mdp.discount * (step @ rough) - rough)
 
     def visits(self, choice: Indices) -> Vector:
         return resolvent(self.mdp.transition[choice], self.mdp.discount).visits(self.mdp.initial)

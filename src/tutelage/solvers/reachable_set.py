@@ -1,8 +1,9 @@
-"""The set of reward expectations that policies can reach, Omega_r, and its part within limits, Omega_r^L (Sec. 2, 3.1, Fig. 1).
+"""The set of reward expectations that policies can reach, Omega_r, and its part within limits, Omega_r^L (Sec. 2, 3.1,
+Fig. 1).
 
-The set is a polytope known only by its support function: the best policy in a direction. Its vertices are found by asking
-beyond every face of the hull of those already found until no answer lies further out. Sets that are flat (fewer dimensions than
-features) are treated within their own affine hull.
+The set is a polytope known only by its support function: the best policy in a direction. Its vertices are found by
+asking beyond every face of the hull of those already found until no answer lies further out. Sets that are flat (fewer
+dimensions than features) are treated within their own affine hull.
 """
 
 from collections.abc import Callable
@@ -76,7 +77,7 @@ def _grow(furthest: Callable[[Vector], Vector], points: Matrix, basis: Matrix, a
         faces = {tuple(np.round(face, 9)): face for face in hull.equations}
         fresh = [face for key, face in faces.items() if key not in settled]
         if not fresh:
-            return origin + inner[hull.vertices] @ basis.T
+            return np.asarray(origin + inner[hull.vertices] @ basis.T)
         size = accuracy * max(1.0, float(np.ptp(inner, axis=0).max()))
         for face in fresh:
             found = (furthest(basis @ face[:-1]) - origin) @ basis

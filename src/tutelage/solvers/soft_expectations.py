@@ -1,7 +1,8 @@
 """The soft policy's feature expectation and its derivatives in the weights, from one factorisation.
 
-For weights w let V be the soft value of the reward features @ w, pi its policy, d its visits to states, z those to choices.
-With F = (I - discount P_pi)^-1 features_pi, the expected feature counts from each state, and for each choice its *advantage*
+For weights w let V be the soft value of the reward features @ w, pi its policy, d its visits to states, z those to
+choices. With F = (I - discount P_pi)^-1 features_pi, the expected feature counts from each state, and for each choice
+its *advantage*
 
     A(c) = features(c) + discount * T(c) @ F - F(s(c)),        the mean of A over pi(. | s) being zero,
 
@@ -28,7 +29,7 @@ from tutelage.solvers.bellman import Optimum, solve_soft
 class SoftExpansion:
     """The soft return around some weights, to second order.
 
-    soft_return: P0 @ V. expectation: (d,), its gradient. jacobian: (d, d), the Hessian, symmetric and positive semi-definite.
+    soft_return: P0 @ V. expectation: (d,), its gradient. jacobian: (d, d), its Hessian, positive semi-definite.
     solved: the soft optimum, with its policy and certificate. advantages: (C, d). visits: (C,), the occupancy.
     """
 
@@ -71,7 +72,7 @@ def soft_expansion(
 
 
 def expectation_derivative(mdp: MDP, expansion: SoftExpansion, features: Matrix) -> Matrix:
-    """(k, d), the derivative in the weights of the expectation of other features (S, k) or (C, k): the policy gradient."""
+    """(k, d), the policy gradient: the derivative in the weights of what other features (S, k) or (C, k) expect."""
     _, advantages = _advantages(mdp, features, expansion.solved.policy, expansion.inverse)
     return advantages.T @ (expansion.visits[:, None] * expansion.advantages)
 

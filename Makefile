@@ -1,0 +1,36 @@
+# Every target builds .venv first, and again whenever the pins change.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: setup demo test check format bench clean
+
+setup: .venv/ready
+
+.venv/ready: pyproject.toml constraints.txt
+	rm -rf .venv
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: setup
+	$(BIN)/tutelage demo
+
+test: setup
+	$(BIN)/pytest --numprocesses auto
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest --numprocesses auto
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup
+	$(BIN)/python benchmarks/solvers.py
+
+clean:
+	rm -rf .venv

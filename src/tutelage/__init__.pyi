@@ -1,0 +1,51 @@
+"""The public surface, one line per name; `tutelage/__init__.py` reads it at run time and loads each on first use."""
+
+from .environments.graph import from_graph as from_graph
+from .environments.graph import graph_choices as graph_choices
+from .environments.gymnasium import from_gymnasium as from_gymnasium
+from .environments.gymnasium import record_demonstrations as record_demonstrations
+from .environments.gymnasium import to_gymnasium as to_gymnasium
+from .environments.object_world import ObjectWorld as ObjectWorld
+from .environments.object_world import object_world as object_world
+from .mdp.demonstration_files import load_demonstrations as load_demonstrations
+from .mdp.demonstration_files import save_demonstrations as save_demonstrations
+from .mdp.demonstrations import Demonstrations as Demonstrations
+from .mdp.empirical import EmpiricalExpectation as EmpiricalExpectation
+from .mdp.empirical import empirical_expectation as empirical_expectation
+from .mdp.expectations import Expectation as Expectation
+from .mdp.expectations import causal_entropy as causal_entropy
+from .mdp.expectations import expectation as expectation
+from .mdp.expectations import expected_reward as expected_reward
+from .mdp.expectations import occupancy as occupancy
+from .mdp.files import load as load
+from .mdp.files import save as save
+from .mdp.model import MDP as MDP
+from .mdp.model import Domain as Domain
+from .mdp.policy import greedy_policy as greedy_policy
+from .mdp.policy import policy_from_occupancy as policy_from_occupancy
+from .mdp.policy import uniform_policy as uniform_policy
+from .mdp.sampling import sample_demonstrations as sample_demonstrations
+from .outcomes import Ended as Ended
+from .outcomes import InfeasibleConstraints as InfeasibleConstraints
+from .outcomes import InvalidModel as InvalidModel
+from .outcomes import NotConverged as NotConverged
+from .outcomes import TutelageError as TutelageError
+from .solvers.bellman import Optimum as Optimum
+from .solvers.bellman import solve_hard as solve_hard
+from .solvers.bellman import solve_soft as solve_soft
+from .solvers.half_spaces import HalfSpaces as HalfSpaces
+from .solvers.half_spaces import no_limits as no_limits
+from .solvers.half_spaces import preference_limits as preference_limits
+from .solvers.half_spaces import reward_limits as reward_limits
+from .solvers.occupancy_polytope import ConstrainedOptimum as ConstrainedOptimum
+from .solvers.occupancy_polytope import best_policy as best_policy
+from .solvers.occupancy_polytope import least_violation as least_violation
+from .solvers.occupancy_polytope import nearest_policy as nearest_policy
+from .solvers.reachable_set import support as support
+from .solvers.reachable_set import vertices as vertices
+from .solvers.soft_expectations import SoftExpansion as SoftExpansion
+from .solvers.soft_expectations import combined_features as combined_features
+from .solvers.soft_expectations import expectation_derivative as expectation_derivative
+from .solvers.soft_expectations import soft_expansion as soft_expansion
+
+__version__: str

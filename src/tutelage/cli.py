@@ -1,0 +1,81 @@
+"""The command line: arguments in, tables and files out; no logic."""
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import tutelage as tl
+from tutelage.environments.preferences import PREFERENCES
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="rich")
+
+
+@app.callback()
+def _tutelage() -> None:
+    """Plan what to demonstrate to a learner that has preferences and constraints of its own."""
+
+
+@app.command()
+def demo(
+    seed: Annotated[int, typer.Option(help="Which published object world.")] = 0,
+    size: Annotated[int, typer.Option(help="Cells along one side of the grid.")] = 10,
+    allowance: Annotated[float, typer.Option(help="Discounted violations each learner grants per preference.")] = 2.5,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """One world, learners L1 to L5: what the best policy is worth, and the best that each learner will accept.
+
+    [bold]tutelage demo --seed 3 --allowance 0.5[/bold]
+    """
+    world = tl.object_world(size=size, seed=seed)
+    rows = [_row(world, learner, allowance) for learner in PREFERENCES]
+    if as_json:
+        json.dump({"world": json.loads(world.to_json()), "allowance": allowance, "rows": rows}, sys.stdout)
+        sys.stdout.write("\n")
+    else:
+        _show(world, rows, allowance)
+
+
+def _row(world: tl.ObjectWorld, learner: str, allowance: float) -> dict[str, object]:
+    domain = world.domain(learner)
+    free = tl.best_policy(domain, world.true_weights, tl.no_limits(domain))
+    violation = float(free.expectation.preference.max(initial=0.0))
+    try:
+        limited = tl.best_policy(domain, world.true_weights, tl.preference_limits(domain, allowance))
+    except tl.InfeasibleConstraints as refusal:
+        return {"learner": learner, "optimal": free.value, "violation": violation, "refused": str(refusal)}
+    return {
+        "learner": learner,
+        "optimal": free.value,
+        "violation": violation,
+        "acceptable": limited.value,
+        "bound": limited.bound,
+    }
+
+
+def _show(world: tl.ObjectWorld, rows: list[dict[str, object]], allowance: float) -> None:
+    title = f"{world.generator} world, seed {world.seed}, {world.size}x{world.size}; allowance {allowance}"
+    table = Table(title=title, caption="Expected discounted reward; the bound is certified.")
+    table.add_column("learner")
+    for heading in ("optimal policy", "its worst violation", "best acceptable policy", "no policy exceeds"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        figures = [row.get(key) for key in ("optimal", "violation", "acceptable", "bound")]
+        table.add_row(str(row["learner"]), *("-" if figure is None else f"{figure:.4f}" for figure in figures))
+    console = Console()
+    console.print(table)
+    for row in rows:
+        if "refused" in row:
+            console.print(f"{row['learner']}: {row['refused']}")
+
+
+def main() -> None:
+    """The entry point: a bad input is a sentence and exit code 2, not a traceback."""
+    try:
+        app()
+    except tl.TutelageError as error:
+        Console(stderr=True).print(f"[red]tutelage:[/red] {error}")
+        sys.exit(2)

@@ -1,0 +1,99 @@
+"""Domains as Gymnasium environments: they pass its own checker, and keep the problem."""
+
+import sys
+
+import numpy as np
+import pytest
+from environment_problems import optimal_value, ragged_domain
+from hypothesis import given
+from numpy.testing import assert_allclose, assert_array_equal
+from strategies import domains, random_domain
+
+from tutelage.environments.gymnasium import from_gymnasium, to_gymnasium
+from tutelage.environments.object_world import ObjectWorld, object_world
+from tutelage.mdp.model import choice_reward
+from tutelage.outcomes import InvalidModel, TutelageError
+
+gymnasium = pytest.importorskip("gymnasium")
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        object_world(6, 0).domain("L3"),
+        ragged_domain(),
+        from_gymnasium(gymnasium.make("FrozenLake-v1"), discount=0.9),
+        random_domain(np.random.default_rng(5)),
+    ],
+    ids=["object world", "ragged", "frozen lake", "random"],
+)
+def test_gymnasiums_own_checker_finds_no_fault(domain):
+    """Everything that trains on Gymnasium environments may rely on what the checker checks; its warnings are errors."""
+    from gymnasium.utils.env_checker import check_env
+
+    check_env(to_gymnasium(domain))
+
+
+@given(domains())
+def test_there_and_back_again_keeps_every_choice(domain):
+    """from_gymnasium after to_gymnasium: the same choices, and so the same optimum, up to one state that is the end."""
+    weights = np.linspace(-1, 1, domain.n_reward)
+    back = from_gymnasium(to_gymnasium(domain, weights), discount=domain.mdp.discount)
+    n_choices = domain.mdp.n_choices
+    assert_array_equal(back.mdp.first_choice[:-1], domain.mdp.first_choice)
+    assert_allclose(back.reward_features[:n_choices, 0], choice_reward(domain.mdp, domain.reward_features @ weights))
+    assert optimal_value(back, [1.0]) == pytest.approx(optimal_value(domain, weights), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("domain", [object_world(6, 0).domain("L1"), ragged_domain()], ids=["ends", "goes on paying"])
+def test_there_and_back_again_keeps_the_optimum_of_a_domain_that_ends(domain):
+    """A state that pays nothing for ever may end the episode; one that pays must not, or its reward would be lost."""
+    weights = [1.0, 0.9, 0.2][: domain.n_reward]
+    back = from_gymnasium(to_gymnasium(domain, weights), discount=domain.mdp.discount)
+    assert optimal_value(back, [1.0]) == pytest.approx(optimal_value(domain, weights), rel=1e-10)
+
+
+def test_an_episode_terminates_on_arrival_in_the_terminal_state_only():
+    """Where an object ends the game for certain, the first step from it terminates; and no step before."""
+    world = ObjectWorld(2, 0, {"star": [3]}, {}, end_probability=1.0)
+    env = to_gymnasium(world.domain("L1"), [1.0, 0.9, 0.2])
+    assert env.reset(seed=0)[0] == 0
+    down, right = 2, 3
+    assert [env.step(action)[:3] for action in (right, down, down)] == [
+        (1, 0.0, False),
+        (3, 0.0, False),
+        (4, 1.0, True),
+    ]
+
+
+def test_an_action_beyond_a_states_choices_repeats_one_of_them():
+    """The first state has two choices and the environment three actions: the third is the first again, and masked."""
+    env = to_gymnasium(ragged_domain())
+    rewards = []
+    for action in range(3):
+        _state, info = env.reset(seed=0)
+        assert_array_equal(info["action_mask"], [1, 1, 0])
+        state, reward, *_, info = env.step(action)
+        assert_array_equal(info["action_mask"], [1, 0, 0] if state == 1 else [1, 1, 1] if state == 2 else [1, 1, 0])
+        rewards.append(reward)
+    assert rewards == [0.0, -1.0, 0.0]
+
+
+def test_steps_that_mean_nothing_are_refused():
+    """No state before the first reset, no action beyond the action space, no weights without a feature."""
+    env = to_gymnasium(ragged_domain())
+    with pytest.raises(gymnasium.error.ResetNeeded, match="reset"):
+        env.step(0)
+    env.reset(seed=0)
+    with pytest.raises(InvalidModel, match="no action 3; the actions are 0 to 2"):
+        env.step(3)
+    with pytest.raises(InvalidModel, match="weights has 2 entries"):
+        to_gymnasium(ragged_domain(), [1.0, 2.0])
+
+
+def test_without_gymnasium_the_error_says_what_to_install(monkeypatch):
+    """Gymnasium is an extra; whoever lacks it learns its name rather than that a module is missing."""
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    monkeypatch.delitem(sys.modules, "tutelage.environments.domain_env", raising=False)
+    with pytest.raises(TutelageError, match=r"pip install 'tutelage\[gymnasium\]'"):
+        to_gymnasium(ragged_domain())

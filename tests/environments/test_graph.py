@@ -1,0 +1,201 @@
+"""Road maps: values against networkx's own shortest paths, every kind of graph, and graphs that mean nothing."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tutelage.environments.graph import from_graph, graph_choices
+from tutelage.mdp.model import Domain
+from tutelage.mdp.policy import max_by_state
+from tutelage.outcomes import InvalidModel
+
+networkx = pytest.importorskip("networkx")
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def optimal_values(domain: Domain, weights, *, n_steps: int) -> np.ndarray:
+    """(S,), the best that so many steps can earn from each state."""
+    mdp, value = domain.mdp, np.zeros(domain.mdp.n_states)
+    for _ in range(n_steps):
+        value = max_by_state(
+            mdp, domain.reward_features @ np.asarray(weights) + mdp.discount * (mdp.transition @ value)
+        )
+    return value
+
+
+def roads(seed: int, make=networkx.gnp_random_graph, **options):
+    """A random road map of 3 to 12 junctions, each road with a whole length from 1 to 4 and a toll or none."""
+    rng = np.random.default_rng(seed)
+    graph = make(int(rng.integers(3, 13)), 0.3, seed=int(rng.integers(2**31)), **options)
+    for _, _, attributes in graph.edges(data=True):
+        attributes.update(length=int(rng.integers(1, 5)), toll=bool(rng.random() < 0.5))
+    return graph
+
+
+def in_unit_steps(graph):
+    """The same map with a junction after every unit of length, so that a walk has as many steps as it is long."""
+    finer = networkx.create_empty_copy(graph)
+    for one, other, length in graph.edges(data="length"):
+        networkx.add_path(finer, [one, *((one, other, step) for step in range(1, length)), other])
+    return finer
+
+
+@pytest.mark.parametrize("is_directed", [False, True])
+@given(seed=SEEDS)
+def test_arriving_at_the_goal_is_worth_the_discount_to_the_power_of_the_shortest_path(is_directed, seed):
+    """With reward only at the goal, V = g^d / (1 - g) where d counts steps; on a map cut into unit steps d is the
+    length that Dijkstra's algorithm finds on the map itself. What follows 400 steps at 0.9 is worth less than 1e-16.
+    """
+    graph = roads(seed, directed=is_directed)
+    finer = in_unit_steps(graph)
+    domain = from_graph(finer, start=0, discount=0.9, reward_attributes=[], goals=[1])
+    assert domain.reward_names == ("at goal",)
+    value = dict(zip(finer.nodes, optimal_values(domain, [1.0], n_steps=400), strict=True))
+    for node in graph.nodes:
+        try:
+            shortest = networkx.dijkstra_path_length(graph, node, 1, weight="length")
+        except networkx.NetworkXNoPath:
+            shortest = math.inf
+        assert value[node] == pytest.approx(0.9**shortest / (1 - 0.9), rel=1e-9, abs=1e-12)
+
+
+@given(SEEDS)
+def test_the_cost_of_the_best_route_is_the_shortest_length_as_the_discount_tends_to_one(seed):
+    """With reward -length, a walk of at most 100 roads costs between g^100 and 1 times its length. One that has not
+    arrived by then has cost at least 99, which no shortest path does: 11 roads of length 4. So the cheapest walk costs
+    between g^100 and 1 times the length that Dijkstra's algorithm finds.
+    """
+    graph, discount = roads(seed), 1 - 1e-9
+    domain = from_graph(graph, start=0, discount=discount, reward_attributes=["length"], goals=[1])
+    cost = -optimal_values(domain, [-1.0, 0.0], n_steps=100)
+    for node, shortest in networkx.single_source_dijkstra_path_length(graph, 1, weight="length").items():
+        assert shortest * discount**100 - 1e-12 <= cost[node] <= shortest + 1e-12
+
+
+@pytest.mark.parametrize("is_directed", [False, True])
+@given(seed=SEEDS)
+def test_every_choice_is_an_edge_with_its_attributes(is_directed, seed):
+    """Choice by choice, against the graph: where it leads, what it costs, and who may take it."""
+    graph = roads(seed, directed=is_directed)
+    domain = from_graph(
+        graph, start=0, discount=0.9, reward_attributes=["length"], preference_attributes=["toll", "length"], goals=[2]
+    )
+    choices = graph_choices(graph, goals=[2])
+    next_states = domain.mdp.transition.indices
+    assert len(choices) == domain.mdp.n_choices == domain.mdp.transition.nnz
+    for choice, (node, next_node, key) in enumerate(choices):
+        is_stay = node == 2 or graph.degree(node) == 0 or (is_directed and graph.out_degree(node) == 0)
+        road = {"length": 0, "toll": 0} if is_stay else graph.edges[node, next_node]
+        assert (domain.mdp.state_of_choice[choice], next_states[choice], key) == (node, next_node, None)
+        assert_array_equal(domain.reward_features[choice], [road["length"], node == 2])
+        assert_array_equal(domain.preference_features[choice], [road["toll"], road["length"]])
+        assert not is_stay or node == next_node
+    for node in set(graph.nodes) - {2}:
+        assert [after for before, after, _ in choices if before == node] == (list(graph.adj[node]) or [node])
+    assert (domain.reward_names, domain.preference_names) == (("length", "at goal"), ("toll", "length"))
+
+
+def test_nodes_keep_their_names_and_their_order():
+    """States follow graph.nodes, whatever the nodes are; a one-way street can be taken one way only."""
+    graph = networkx.DiGraph()
+    graph.add_edge("station", (1, 2), length=2.5)
+    graph.add_edge("station", "market", length=Fraction(1, 2))
+    graph.add_edge((1, 2), "market", length=np.float32(1))
+    domain = from_graph(graph, start={"station": 0.25, "market": 0.75}, discount=0.9, reward_attributes=["length"])
+    assert graph_choices(graph) == [
+        ("station", (1, 2), None),
+        ("station", "market", None),
+        ((1, 2), "market", None),
+        ("market", "market", None),
+    ]
+    assert_array_equal(domain.mdp.first_choice, [0, 2, 3, 4])
+    assert_allclose(domain.reward_features[:, 0], [2.5, 0.5, 1.0, 0.0])
+    assert_array_equal(domain.mdp.initial, [0.25, 0.0, 0.75])
+
+
+def test_parallel_edges_are_choices_of_their_own():
+    """A toll road beside a free one between the same towns: two choices each way, told apart by their keys."""
+    graph = networkx.MultiGraph()
+    graph.add_edge("a", "b", key="motorway", minutes=10, toll=True)
+    graph.add_edge("a", "b", key="lane", minutes=25, toll=False)
+    domain = from_graph(
+        graph, start="a", discount=0.9, reward_attributes=["minutes"], preference_attributes=["toll"], goals=["b"]
+    )
+    assert graph_choices(graph, ["b"]) == [("a", "b", "motorway"), ("a", "b", "lane"), ("b", "b", None)]
+    assert_array_equal(domain.reward_features, [[10, 0], [25, 0], [0, 1]])
+    assert_array_equal(domain.preference_features, [[1], [0], [0]])
+    back = [("b", "a", "motorway"), ("b", "a", "lane")]
+    assert graph_choices(graph)[2:] == back
+
+
+def test_a_loop_is_a_choice_and_a_dead_end_a_stay_without_features():
+    """Both lead back to the node; only the road that is really there has attributes, and neither is a goal."""
+    graph = networkx.DiGraph([("round", "round", {"length": 3}), ("round", "end", {"length": 1})])
+    domain = from_graph(graph, start="round", discount=0.9, reward_attributes=["length"])
+    assert graph_choices(graph) == [("round", "round", None), ("round", "end", None), ("end", "end", None)]
+    assert_array_equal(domain.reward_features[:, 0], [3, 1, 0])
+    assert domain.reward_names == ("length",)
+
+
+def test_an_edge_out_of_a_goal_needs_no_attributes():
+    """It is dropped, so nobody takes it; the same edge is refused when the node is no goal."""
+    graph = networkx.DiGraph([("a", "b", {"length": 1}), ("b", "a")])
+    domain = from_graph(graph, start="a", discount=0.9, reward_attributes=["length"], goals={"b"})
+    assert_array_equal(domain.reward_features, [[1, 0], [0, 1]])
+    with pytest.raises(InvalidModel, match="edge 'b' -> 'a' has no attribute 'length'"):
+        from_graph(graph, start="a", discount=0.9, reward_attributes=["length"])
+
+
+TRIANGLE = networkx.DiGraph(
+    [
+        ("a", "b", {"length": 1, "name": "High Street", "speed": math.nan, "width": None, "count": 10**400}),
+        ("b", "c", {"length": 1, "name": "Mill Lane", "speed": 30.0, "width": None, "count": 1}),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"graph": networkx.Graph()}, "the graph is empty"),
+        ({"graph": {"a": ["b"]}}, "methods of a networkx graph, got dict"),
+        ({"start": "d"}, "start 'd' is not a node"),
+        ({"start": ["a"]}, r"\['a'\] cannot be a node"),
+        ({"start": {"a": 0.5, "d": 0.5}}, "start 'd' is not a node"),
+        ({"start": {"a": 0.5}}, "initial sums to 0.5"),
+        ({"start": {"a": "all"}}, "the probability of start 'a' must be a finite number"),
+        ({"start": {}}, "initial sums to 0"),
+        ({"goals": ["d"]}, "goal 'd' is not a node"),
+        ({"goals": [["c"]]}, r"\['c'\] cannot be a node"),
+        ({"goals": "c"}, "goals must be a collection of nodes"),
+        ({"goals": 3}, "goals must be a collection of nodes"),
+        ({"reward_attributes": "length"}, "reward_attributes must be a list of names"),
+        ({"preference_attributes": "toll"}, "preference_attributes must be a list of names"),
+        ({"reward_attributes": ["fuel"]}, "edge 'a' -> 'b' has no attribute 'fuel'"),
+        ({"preference_attributes": ["name"]}, "'name' of edge 'a' -> 'b' must be a finite number .*'High Street'"),
+        ({"reward_attributes": ["speed"]}, "'speed' of edge 'a' -> 'b' must be a finite number .*nan"),
+        ({"reward_attributes": ["width"]}, "'width' of edge 'a' -> 'b' must be a finite number .*None"),
+        ({"reward_attributes": ["count"]}, "'count' of edge 'a' -> 'b' must be a finite number"),
+        ({"reward_attributes": ["length", "length"]}, "different names"),
+        ({"discount": 0}, "discount must lie"),
+    ],
+)
+def test_graphs_that_mean_nothing_are_refused(change, message):
+    """The sentence names the node or the edge, as the caller knows it."""
+    arguments = {"graph": TRIANGLE, "start": "a", "discount": 0.9, "reward_attributes": ["length"]} | change
+    with pytest.raises(InvalidModel, match=message):
+        from_graph(arguments.pop("graph"), **arguments)
+
+
+def test_the_key_of_a_parallel_edge_is_named():
+    """Of several edges between two nodes the message must say which."""
+    graph = networkx.MultiDiGraph()
+    graph.add_edge("a", "b", key="lane")
+    with pytest.raises(InvalidModel, match=r"edge 'a' -> 'b' \(key 'lane'\) has no attribute 'length'"):
+        from_graph(graph, start="a", discount=0.9, reward_attributes=["length"])

@@ -1,0 +1,244 @@
+"""Real Gymnasium environments as domains, and what is played in them as demonstrations."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from environment_problems import optimal_value
+from numpy.testing import assert_allclose, assert_array_equal
+from strategies import random_domain
+
+from tutelage.environments.gymnasium import from_gymnasium, record_demonstrations, to_gymnasium
+from tutelage.mdp.demonstrations import Demonstrations
+from tutelage.mdp.expectations import causal_entropy, expectation
+from tutelage.mdp.model import MDP
+from tutelage.mdp.policy import uniform_policy
+from tutelage.outcomes import InvalidModel
+
+gymnasium = pytest.importorskip("gymnasium")
+
+ENVIRONMENTS = {
+    "FrozenLake-v1": (16, 4),
+    "CliffWalking-v1": (48, 4),
+    "Taxi-v4": (500, 6),
+}
+
+
+def make(name: str, **options):
+    """An environment by name; before Gymnasium 1.4 the latest Taxi was version 3."""
+    return gymnasium.make(name if name in gymnasium.registry else name.replace("Taxi-v4", "Taxi-v3"), **options)
+
+
+def textbook_value(env, discount: float, n_steps: int) -> float:
+    """The same from the environment's own table, with the loops of a textbook."""
+    table, value = env.unwrapped.P, np.zeros(len(env.unwrapped.P))
+    for _ in range(n_steps):
+        value = np.array(
+            [
+                max(
+                    sum(p * (reward + (0 if is_end else discount * value[after])) for p, after, reward, is_end in row)
+                    for row in table[state].values()
+                )
+                for state in range(len(table))
+            ]
+        )
+    return float(env.unwrapped.initial_state_distrib @ value)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_a_real_environment_has_the_optimum_of_its_own_table(name):
+    """The translation keeps the problem: 200 steps at 0.9 leave less than 1e-6 of what is left to earn."""
+    env = make(name)
+    n_states, n_actions = ENVIRONMENTS[name]
+    domain = from_gymnasium(env, discount=0.9)
+    assert (domain.mdp.n_states, domain.mdp.n_choices) == (n_states + 1, (n_states + 1) * n_actions)
+    assert domain.reward_names == ("reward",)
+    assert_allclose(domain.mdp.transition.sum(axis=1), 1.0, rtol=1e-14)
+    assert optimal_value(domain, [1.0]) == pytest.approx(textbook_value(env, 0.9, 200), abs=1e-6)
+
+
+@pytest.mark.parametrize("discount", [0.5, 0.9, 0.99])
+def test_the_best_walk_along_the_cliff_takes_thirteen_steps(discount):
+    """Up, eleven to the right, down: -1 each, -(1 - g^13) / (1 - g) in all."""
+    domain = from_gymnasium(make("CliffWalking-v1"), discount=discount)
+    assert optimal_value(domain, [1.0]) == pytest.approx(-(1 - discount**13) / (1 - discount), rel=1e-10)
+
+
+@pytest.mark.parametrize("discount", [0.5, 0.9, 0.99])
+def test_the_best_walk_over_firm_ice_pays_at_its_sixth_step(discount):
+    """Six steps to the goal, the first undiscounted: g^5."""
+    domain = from_gymnasium(make("FrozenLake-v1", is_slippery=False), discount=discount)
+    assert optimal_value(domain, [1.0]) == pytest.approx(discount**5, rel=1e-10)
+
+
+def test_a_preference_counts_on_arrival_even_where_the_episode_ends():
+    """Straight down from the start lies a hole, three steps away: arriving is the third choice, at discount g^2."""
+    holes = np.array(list("SFFFFHFHFFFHHFFG")) == "H"
+    env = make("FrozenLake-v1", is_slippery=False)
+    domain = from_gymnasium(env, discount=0.9, preference_features=holes[:, None], preference_names=["in a hole"])
+    down = np.tile([0.0, 1.0, 0.0, 0.0], domain.mdp.n_states)
+    assert domain.preference_names == ("in a hole",)
+    assert_allclose(expectation(domain, down).preference, [0.9**2])
+
+
+def test_the_end_of_an_episode_keeps_its_choices():
+    """Reading 6: after the end entropy goes on accruing, log 4 per step, and a learner has no reason to put it off."""
+    mdp = from_gymnasium(make("FrozenLake-v1"), discount=0.9).mdp
+    assert causal_entropy(mdp, uniform_policy(mdp)) == pytest.approx(np.log(4) / (1 - 0.9))
+
+
+def test_ragged_tables_keep_every_states_own_actions_in_order():
+    """Actions may be missing, listed out of order, or lead twice to one state; the end has as many as the busiest."""
+    table = {
+        1: {0: [(0.5, 0, 2.0, False), (0.25, 0, 4.0, False), (0.25, 0, 0.0, True)]},
+        0: {3: [(1.0, 1, -1.0, False)], 1: [(1.0, 0, 5.0, True)]},
+    }
+    domain = from_gymnasium(SimpleNamespace(P=table), discount=0.9, initial=[0.5, 0.5])
+    expected = [[0, 0, 1], [0, 1, 0], [0.75, 0, 0.25], [0, 0, 1], [0, 0, 1]]
+    assert_allclose(domain.mdp.transition.toarray(), expected)
+    assert_allclose(domain.reward_features[:, 0], [5.0, -1.0, 2.0, 0.0, 0.0])
+    assert_array_equal(domain.mdp.first_choice, [0, 2, 3, 5])
+    assert_array_equal(domain.mdp.initial, [0.5, 0.5, 0.0])
+
+
+LOOP = [(1.0, 0, 0.0, False)]
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (None, "shows no table P"),
+        ({}, "shows no table P"),
+        ("P", "shows no table P"),
+        ({0: {0: LOOP}, 2: {0: LOOP}}, "numbered from 0 to 1 without a gap"),
+        ({"a": {0: LOOP}}, "P has an entry 'a'"),
+        ({0: {"left": LOOP}}, r"P\[0\] has an entry 'left'"),
+        ({0: {}}, r"P\[0\] is empty"),
+        ({0: {0: []}}, r"P\[0\]\[0\] sum to 0"),
+        ({0: {0: [(0.9, 0, 0.0, False)]}}, r"P\[0\]\[0\] sum to 0.9"),
+        ({0: {0: [(-0.5, 0, 0.0, False), (1.5, 0, 0.0, False)]}}, r"P\[0\]\[0\] gives probability -0.5"),
+        ({0: {0: [(1.0, 0, np.nan, False)]}}, r"P\[0\]\[0\] gives .* reward nan"),
+        ({0: {0: [(1.0, 1, 0.0, False)]}}, r"P\[0\]\[0\] leads to state 1"),
+        ({0: {0: [(1.0, 0.5, 0.0, False)]}}, r"P\[0\]\[0\] must be a list of \(probability"),
+        ({0: {0: [(1.0, 0, 0.0)]}}, r"P\[0\]\[0\] must be a list of \(probability"),
+        ({0: {0: None}}, r"P\[0\]\[0\] must be a list of \(probability"),
+    ],
+)
+def test_tables_that_mean_nothing_are_refused(table, message):
+    """The sentence names the state and the action, which the row of a matrix would not."""
+    with pytest.raises(InvalidModel, match=message):
+        from_gymnasium(SimpleNamespace(P=table, initial_state_distrib=[1.0]), discount=0.9)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "no initial_state_distrib"),
+        ({"initial": [0.5, 0.5]}, "initial has 2 entries, but there are 1 states in the environment"),
+        ({"initial": [0.5]}, "initial sums to 0.5"),
+        ({"initial": [1.0], "preference_features": [[1.0], [0.0]]}, "preference_features has 2 entries"),
+        ({"initial": [1.0], "preference_features": [1.0]}, "must have 2 axes"),
+        ({"initial": [1.0], "preference_features": [[1.0]], "preference_names": ["a", "b"]}, "different names"),
+        ({"initial": [1.0], "discount": 1.0}, "discount"),
+    ],
+)
+def test_arguments_that_do_not_fit_the_table_are_refused(options, message):
+    """What the caller adds to the table must have one entry per state of the environment."""
+    with pytest.raises(InvalidModel, match=message):
+        from_gymnasium(SimpleNamespace(P={0: {0: LOOP}}), **({"discount": 0.9} | options))
+
+
+@pytest.mark.parametrize(
+    "env",
+    [make("FrozenLake-v1"), to_gymnasium(random_domain(np.random.default_rng(1), max_states=12))],
+    ids=["frozen lake", "random domain"],
+)
+def test_what_is_played_agrees_with_the_table(env):
+    """Frequencies of every transition in 1,000 episodes against the MDP, by Hoeffding's inequality.
+
+    At most 1,500 entries after at most 20,000 numbers of steps: 3e7 frequencies, each off by sqrt(log(2 * 3e7 / 1e-4) /
+    2n) with probability 1e-4 / 3e7 at most. A right table fails for 1 seed in 10,000, and the seed is fixed.
+    """
+    mdp = from_gymnasium(env, discount=0.9).mdp
+    rng = np.random.default_rng(0)
+    states, actions = record_demonstrations(env, mdp, uniform_policy(mdp), 1_000, rng=rng, max_steps=20)
+    counts = np.zeros((mdp.n_choices, mdp.n_states))
+    for visited, taken in zip(states, actions, strict=True):
+        np.add.at(counts, (mdp.first_choice[visited[:-1]] + taken, visited[1:]), 1)
+    n_taken = counts.sum(axis=1)
+    assert counts.size <= 1_500 and n_taken.sum() <= 20_000 and n_taken.max() > 500
+    bound = np.sqrt(np.log(2 * 3e7 / 1e-4) / (2 * np.maximum(n_taken, 1)))
+    is_taken = n_taken > 0
+    error = np.abs(counts[is_taken] / n_taken[is_taken, None] - mdp.transition.toarray()[is_taken])
+    assert (error <= bound[is_taken, None]).all()
+
+
+def test_recorded_episodes_are_possible_demonstrations():
+    """Terminated episodes end in the absorbing state, so that the MDP allows every step of them."""
+    env = make("FrozenLake-v1")
+    mdp = from_gymnasium(env, discount=0.9).mdp
+    states, actions = record_demonstrations(
+        env, mdp, uniform_policy(mdp), 50, rng=np.random.default_rng(0), max_steps=1_000
+    )
+    demonstrations = Demonstrations.from_sequences(mdp, states, actions)
+    assert demonstrations.n == 50
+    assert {visited[-1] for visited in states} == {16}
+    assert not any(16 in visited[:-1] for visited in states)
+    assert [len(visited) for visited in states] == [len(taken) + 1 for taken in actions]
+
+
+def test_episodes_cut_short_end_where_they_are():
+    """Neither our own limit nor the environment's is the end of the game: the last state is an ordinary one."""
+    env = make("FrozenLake-v1", is_slippery=False, max_episode_steps=7)
+    mdp = from_gymnasium(env, discount=0.9).mdp
+    against_the_wall = np.tile([1.0, 0.0, 0.0, 0.0], mdp.n_states)
+    for max_steps, length in ((5, 5), (100, 7)):
+        states, actions = record_demonstrations(
+            env, mdp, against_the_wall, 2, rng=np.random.default_rng(0), max_steps=max_steps
+        )
+        assert_array_equal(states, np.zeros((2, length + 1)))
+        assert_array_equal(actions, np.zeros((2, length)))
+
+
+def test_recording_speaks_the_environments_own_actions():
+    """Choice 1 of a state may be the environment's action 3; recorded is the choice, played is the action."""
+    played = []
+
+    def step(action):
+        played.append(action)
+        return 0, 0.0, True, False, {}
+
+    table = {0: {1: [(1.0, 0, 0.0, True)], 3: [(1.0, 0, 0.0, True)]}}
+    env = SimpleNamespace(P=table, reset=lambda seed: (0, {}), step=step)
+    mdp = from_gymnasium(env, discount=0.9, initial=[1.0]).mdp
+    states, actions = record_demonstrations(env, mdp, [0, 1, 0.5, 0.5], 1, rng=np.random.default_rng(0), max_steps=9)
+    assert (played, [part.tolist() for part in (*states, *actions)]) == ([3], [[0, 1], [1]])
+
+
+def test_the_same_generator_records_the_same_episodes():
+    """Randomness is handed in: nothing else decides what happens, neither in the policy nor in the environment."""
+    env = make("FrozenLake-v1")
+    mdp = from_gymnasium(env, discount=0.9).mdp
+    first, second = (
+        record_demonstrations(env, mdp, uniform_policy(mdp), 5, rng=np.random.default_rng(3), max_steps=50)[0]
+        for _ in range(2)
+    )
+    assert [visited.tolist() for visited in first] == [visited.tolist() for visited in second]
+
+
+@pytest.mark.parametrize(
+    ("n_states", "n", "max_steps", "message"),
+    [
+        (16, 1, 5, "the MDP has 16 states"),
+        (17, 1, 5, "1 choices in state 0, but the environment has 4"),
+        (17, -1, 5, "cannot record -1"),
+        (17, 1, 0, "at most 0 steps"),
+    ],
+)
+def test_recordings_that_mean_nothing_are_refused(n_states, n, max_steps, message):
+    """An MDP of another environment would number its states otherwise, and nobody would notice."""
+    mdp = MDP.from_arrays(np.eye(n_states)[:, None, :], np.eye(n_states)[0], 0.9)
+    with pytest.raises(InvalidModel, match=message):
+        record_demonstrations(
+            make("FrozenLake-v1"), mdp, np.ones(n_states), n, rng=np.random.default_rng(0), max_steps=max_steps
+        )

@@ -1,0 +1,100 @@
+"""Object worlds: what their actions and objects do, and that they are values."""
+
+import pickle
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from environment_problems import hand_worlds
+from hypothesis import given
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tutelage.environments.object_world import ACTIONS, ObjectWorld, object_world
+from tutelage.environments.placement import OBJECT_TYPES
+from tutelage.mdp.expectations import causal_entropy, expected_reward
+from tutelage.mdp.model import MDP
+from tutelage.mdp.policy import uniform_policy
+
+
+@pytest.mark.parametrize("generator", ["published", "text"])
+def test_staying_on_a_star_is_worth_what_the_geometric_series_says(generator):
+    """The star pays one per step for as long as the game lasts: 1 / (1 - 0.9 * 0.99) = 9.1743."""
+    world = object_world(10, 0, generator)
+    domain = world.domain("L1")
+    initial = np.zeros(domain.mdp.n_states)
+    initial[world.objects["star"][0]] = 1.0
+    mdp = MDP.from_choices(domain.mdp.transition, domain.mdp.first_choice, initial, domain.mdp.discount)
+    stay = np.tile([0.0, 0.0, 0.0, 0.0, 1.0], mdp.n_states)
+    assert expected_reward(mdp, stay, domain.reward_features @ world.true_weights) == pytest.approx(
+        1 / (1 - 0.9 * 0.99)
+    )
+
+
+def test_the_terminal_state_goes_on_earning_entropy():
+    """Reading 6: an end worth log 5 / (1 - discount); were it worth nothing, a soft learner would flee every object."""
+    world = object_world(10, 0)
+    mdp = world.domain("L1").mdp
+    ended = MDP.from_choices(mdp.transition, mdp.first_choice, np.arange(101) == world.terminal, mdp.discount)
+    assert causal_entropy(ended, uniform_policy(ended)) == pytest.approx(np.log(5) / (1 - 0.99))
+
+
+@given(hand_worlds())
+def test_every_action_leads_where_the_text_says(world):
+    """The vectorised table against the rules, applied to one cell and one action at a time."""
+    objects = {cell for cells in world.objects.values() for cell in cells}
+    expected = np.zeros((5 * (world.size**2 + 1), world.size**2 + 1))
+    steps = {"up": (-1, 0), "left": (0, -1), "down": (1, 0), "right": (0, 1), "stay": (0, 0)}
+    for cell in range(world.size**2):
+        for action, name in enumerate(ACTIONS):
+            row, column = cell // world.size + steps[name][0], cell % world.size + steps[name][1]
+            is_inside = 0 <= row < world.size and 0 <= column < world.size
+            end = world.end_probability if cell in objects else 0.0
+            expected[5 * cell + action, row * world.size + column if is_inside else cell] += 1 - end
+            expected[5 * cell + action, world.terminal] += end
+    expected[5 * world.terminal :, world.terminal] = 1.0
+    mdp = world.domain("L1").mdp
+    assert_allclose(mdp.transition.toarray(), expected, atol=1e-15)
+    assert_array_equal(np.flatnonzero(mdp.initial), [world.start])
+
+
+@given(hand_worlds())
+def test_reward_features_count_each_object_once(world):
+    """phi_r(s) is the indicator of each type (Sec. 6), and nothing lies in the terminal state."""
+    domain = world.domain("L1")
+    assert domain.reward_names == ("star", "plus", "dot")
+    for column, kind in enumerate(OBJECT_TYPES):
+        assert set(np.flatnonzero(domain.reward_features[:, column])) == set(world.objects[kind])
+    assert set(np.unique(domain.reward_features)) <= {0.0, 1.0}
+
+
+def test_a_distractor_may_lie_on_a_star_or_on_the_start():
+    """The published green lies on a star, so objects and colours do not exclude each other; nor do start and colour."""
+    world = ObjectWorld(3, 4, {"star": [4]}, {"green": [4]})
+    features = world.domain("L2").preference_features
+    assert_array_equal(features[:, 0], np.arange(10) == 4)
+    assert_array_equal(features[:, 1], np.arange(10) < 9)
+
+
+def test_worlds_are_values():
+    """Equal cells make equal worlds, which can be keys, cross to another process, and not be changed."""
+    world = object_world(10, 0)
+    assert world == object_world(10, 0) != object_world(10, 1)
+    assert len({world, object_world(10, 0), pickle.loads(pickle.dumps(world))}) == 1
+    assert replace(world, discount=0.9).domain("L1").mdp.discount == 0.9
+    assert repr(world.objects) == "{'star': (2, 16), 'plus': (13, 30), 'dot': (57, 61)}"
+    with pytest.raises(TypeError):
+        world.objects["star"] = (0,)
+    with pytest.raises(AttributeError):
+        world.size = 5
+
+
+def test_a_large_world_is_built_sparse_and_at_once():
+    """90,001 states with two entries per row at most, where a dense table has 40 billion; seconds would mean a loop."""
+    began = time.perf_counter()
+    domain = object_world(300, 0).domain("L5")
+    assert time.perf_counter() - began < 2.0
+    assert domain.mdp.n_states == 90_001
+    assert domain.mdp.transition.nnz == 5 * 90_001 + 5 * 6
+    assert np.diff(domain.mdp.transition.indptr).max() == 2
+    assert domain.mdp.transition.indices.dtype == np.int32

@@ -1,0 +1,52 @@
+"""What the learners mind: distractors within so many cells."""
+
+import pytest
+from environment_problems import distance, hand_worlds
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from tutelage.environments.object_world import object_world
+from tutelage.environments.preferences import COLUMNS, PREFERENCES, cells_within, preference_features, preference_names
+from tutelage.outcomes import InvalidModel
+
+
+@given(st.integers(0, 24), st.integers(0, 3))
+def test_cells_within_is_a_square_cut_by_the_grid(cell, reach):
+    """The neighbourhood by its definition, ascending, as the order of the published draws requires."""
+    assert cells_within([cell], reach, 5).tolist() == [
+        other for other in range(25) if distance(cell, other, 5) <= reach
+    ]
+
+
+@given(hand_worlds())
+def test_preference_features_are_the_cells_within_a_distance_and_so_nested(world):
+    """ "Within k cells" (Figure 1): each column from the definition of distance, and each inside the next."""
+    features = world.domain("L5").preference_features
+    for column, (colour, reach) in enumerate(COLUMNS):
+        near = [
+            any(distance(cell, other, world.size) <= reach for other in world.distractors[colour])
+            for cell in range(world.size**2)
+        ]
+        assert_array_equal(features[:, column], [*near, False])
+        if reach > 0:
+            assert (features[:, column] >= features[:, column - 1]).all()
+
+
+def test_learners_mind_the_first_columns_of_one_list():
+    """L1..L5 differ in nothing but how much they mind (Sec. 6): d_c = 0, 2, 4, 5, 6."""
+    world = object_world(10, 0)
+    full = world.domain("L5")
+    assert full.preference_names[1::4] == ("green within 1 cell", "yellow within 2 cells")
+    for learner, count in {"L1": 0, "L2": 2, "L3": 4, "L4": 5, "L5": 6}.items():
+        domain = world.domain(learner)
+        assert_array_equal(domain.preference_features, full.preference_features[:, :count])
+        assert_array_equal(domain.preference_features, preference_features(learner, world.distractors, 10))
+        assert domain.preference_names == full.preference_names[:count] == preference_names(learner)
+        assert PREFERENCES[learner] == count
+
+
+def test_an_unknown_learner_is_refused():
+    """A learner of another experiment is not silently taken to mind nothing."""
+    with pytest.raises(InvalidModel, match="no learner 'L6'"):
+        object_world(10, 0).domain("L6")

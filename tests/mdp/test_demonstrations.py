@@ -1,0 +1,74 @@
+"""Demonstrations from elsewhere: how they are numbered and laid end to end. More refusals are in test_bad_input."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from numpy.testing import assert_array_equal
+from strategies import SEEDS, mdps_with_policy
+
+from tutelage.mdp.demonstrations import UNKNOWN, Demonstrations, absorbing_states
+from tutelage.mdp.model import MDP
+from tutelage.mdp.sampling import sample_demonstrations
+from tutelage.outcomes import InvalidModel
+
+# State 0 goes on or stays, state 1 goes to 2 or back, state 2 is absorbing with two choices.
+LINE = MDP.from_choices(
+    [[0.5, 0.5, 0], [1, 0, 0], [0, 0, 1], [1, 0, 0], [0, 0, 1], [0, 0, 1]], [0, 2, 4, 6], [1, 0, 0], 0.9
+)
+
+
+def trajectories(demonstrations: Demonstrations) -> list[np.ndarray]:
+    return np.split(demonstrations.states, demonstrations.offsets[1:-1])
+
+
+def test_actions_are_numbered_within_the_state():
+    demonstrations = Demonstrations.from_sequences(LINE, [[0, 1, 2], [1, 0]], [[0, 0], [1, 1]])
+    assert_array_equal(demonstrations.choices, [0, 2, UNKNOWN, 3, 1])
+    assert_array_equal(demonstrations.offsets, [0, 3, 5])
+    assert [trajectory.tolist() for trajectory in trajectories(demonstrations)] == [[0, 1, 2], [1, 0]]
+    assert repr(demonstrations) == "Demonstrations(2 of 2 to 3 states and choices)"
+
+
+def test_a_demonstration_may_start_where_the_initial_distribution_never_does():
+    """A demonstrator starts where it was put."""
+    assert LINE.initial[1] == 0
+    assert_array_equal(Demonstrations.from_sequences(LINE, [[1, 2]]).states, [1, 2])
+
+
+@given(mdps_with_policy(), SEEDS)
+def test_sequences_of_a_sample_make_the_sample_again(mdp_and_policy, seed):
+    mdp, policy = mdp_and_policy
+    sampled = sample_demonstrations(mdp, policy, 6, rng=np.random.default_rng(seed), truncation_bias=1.0)
+    cuts = sampled.offsets[1:-1]
+    actions = np.split(sampled.choices - mdp.first_choice[sampled.states], cuts)
+    again = Demonstrations.from_sequences(mdp, np.split(sampled.states, cuts), actions)
+    assert_array_equal(again.states, sampled.states)
+    assert_array_equal(again.choices, sampled.choices)
+    assert_array_equal(again.offsets, sampled.offsets)
+
+
+def test_absorbing_means_that_no_choice_leads_away():
+    mdp = MDP.from_choices([[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1], [0, 0, 1]], [0, 1, 3, 5], [1, 0, 0], 0.9)
+    assert_array_equal(absorbing_states(mdp), [True, False, True])
+
+
+RAW = {
+    "choice of another state": (
+        ([0, 1], [0, 2], [2, 2]),
+        r"demonstration 0, step 0: state 0 offers choices 0 \.\. 1, not 2",
+    ),
+    "choice beyond": (([0, 1], [0, 2], [0, 9]), r"demonstration 0, step 1: state 1 offers choices 2 \.\. 3, not 9"),
+    "choice below": (([0, 1], [0, 2], [0, -7]), r"demonstration 0, step 1: state 1 offers choices 2 \.\. 3, not -7"),
+    "unknown within": (([0, 1], [0, 2], [UNKNOWN, 2]), r"demonstration 0, step 0: the choice is unknown"),
+    "choices too short": (([0, 1], [0, 2], [0]), r"choices has 1 entries, but there are 2 visited states"),
+    "offsets start": (([0, 1], [1, 2], None), r"offsets must run from 0 to 2"),
+    "offsets end": (([0, 1], [0, 3], None), r"offsets must run from 0 to 2"),
+    "offsets fall": (([0, 1], [0, 2, 1, 2], None), r"demonstration 1 is empty"),
+    "no trajectories": (([], [0], None), r"there are no demonstrations"),
+}
+
+
+@pytest.mark.parametrize(("parts", "complaint"), RAW.values(), ids=RAW.keys())
+def test_parts_that_do_not_fit_together_are_refused(parts, complaint):
+    with pytest.raises(InvalidModel, match=complaint):
+        Demonstrations(*parts).checked_against(LINE)

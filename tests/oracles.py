@@ -1,0 +1,90 @@
+"""Independent answers to compare with: slow, plain, and written without the package's solvers."""
+
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog
+
+from tutelage.arrays import Matrix, Vector
+from tutelage.mdp.expectations import expectation
+from tutelage.mdp.model import MDP, Domain, per_choice
+
+
+def value_iteration(
+    mdp: MDP, reward: Vector, combine: Callable[[Vector], float], *, tolerance: float = 1e-12
+) -> Vector:
+    """Plain value iteration, state by state, to `tolerance` relative to the value.
+
+    `combine` turns one state's choice values into its value. The sweeps stop on the span of the last change and the
+    value is moved to the middle of MacQueen's bounds: without that, discounts near one would take 1e5 sweeps for the
+    last digits.
+    """
+    bounds = list(zip(mdp.first_choice[:-1], mdp.first_choice[1:], strict=True))
+    value = np.zeros(mdp.n_states)
+    ahead = mdp.discount / (1 - mdp.discount)
+    for _ in range(200_000):
+        worth = reward + mdp.discount * (mdp.transition @ value)
+        new = np.array([combine(worth[low:high]) for low, high in bounds])
+        change, value = new - value, new
+        if ahead * np.ptp(change) <= tolerance * max(1.0, np.abs(value).max()):
+            return value + ahead * (change.max() + change.min()) / 2
+    raise AssertionError("value iteration did not converge")
+
+
+def log_sum_exp(worth: Vector) -> float:
+    best = worth.max()
+    return float(best + np.log(np.exp(worth - best).sum()))
+
+
+def deterministic_expectations(domain: Domain) -> Matrix:
+    """(n, d), the expectations of every deterministic policy: their hull is all that policies can reach."""
+    mdp = domain.mdp
+    options = [range(low, high) for low, high in zip(mdp.first_choice[:-1], mdp.first_choice[1:], strict=True)]
+    points = []
+    for choices in product(*options):
+        policy = np.zeros(mdp.n_choices)
+        policy[list(choices)] = 1.0
+        points.append(expectation(domain, policy).both)
+    return np.array(points)
+
+
+def occupancy_program(domain: Domain, weights: Vector, normals: Matrix, offsets: Vector) -> float:
+    """The constrained MDP of App. F as one dense program: most of weights @ mu_r with normals @ mu <= offsets."""
+    mdp = domain.mdp
+    leave = (np.arange(mdp.n_states)[:, None] == mdp.state_of_choice).astype(float)
+    features = np.hstack([per_choice(mdp, domain.reward_features), per_choice(mdp, domain.preference_features)])
+    result = linprog(
+        -features[:, : domain.n_reward] @ weights,
+        A_eq=leave - mdp.discount * mdp.transition.toarray().T,
+        b_eq=mdp.initial,
+        A_ub=normals @ features.T if len(normals) else None,
+        b_ub=offsets if len(normals) else None,
+    )
+    assert result.status == 0, result.message
+    return float(-result.fun)
+
+
+def central_difference(function: Callable[[Vector], Vector | float], point: Vector, *, step: float = 1e-5) -> Matrix:
+    """(d, ...), the numerical derivative in each coordinate."""
+    steps = step * np.eye(len(point))
+    return np.array([(np.asarray(function(point + e)) - np.asarray(function(point - e))) / (2 * step) for e in steps])
+
+
+def lattice(n: int, *, discount: float = 0.99, slip: float = 0.0) -> MDP:
+    """An n by n grid with up, left, down, right and stay; with probability `slip` a move goes the next way round."""
+    cells = np.arange(n * n)
+    row, column = np.divmod(cells, n)
+    moves = [
+        np.where(row > 0, cells - n, cells),
+        np.where(column > 0, cells - 1, cells),
+        np.where(row < n - 1, cells + n, cells),
+        np.where(column < n - 1, cells + 1, cells),
+        cells,
+    ]
+    exact = [sparse.csr_array((np.ones(n * n), (cells, target)), (n * n, n * n)) for target in moves]
+    mixed = [(1 - slip) * exact[a] + slip * exact[(a + 1) % 5] for a in range(5)]
+    initial = np.zeros(n * n)
+    initial[n * n // 2] = 1.0
+    return MDP.from_arrays(mixed, initial, discount)

@@ -1,0 +1,81 @@
+"""The doors to the program solvers: what they report about an answer is computed from the problem, and can be wrong."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from tutelage.outcomes import NotConverged
+from tutelage.solvers import linear_program, quadratic_program
+from tutelage.solvers.linear_program import Constraints, InfeasibleProgram
+
+
+def random_constraints(rng, *, n=8):
+    """Constraints with a known interior point, all coordinates at least 0 but the last, which is free."""
+    inside = rng.random(n) + 0.5
+    equal, within = rng.normal(size=(2, n)), np.vstack([rng.normal(size=(4, n)), np.ones(n), -np.eye(n)[-1:]])
+    bound = within @ inside + rng.random(len(within))
+    return Constraints(np.r_[np.zeros(n - 1), -np.inf], equal, equal @ inside, within, bound), inside
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_linear_solutions_prove_themselves(seed):
+    rng = np.random.default_rng(seed)
+    constraints, inside = random_constraints(rng)
+    objective = rng.normal(size=8)
+    solution = linear_program.maximise(objective, constraints)
+    assert solution.primal_residual <= 1e-8 and solution.dual_residual <= 1e-8
+    assert abs(solution.gap) <= 1e-7 * (1 + abs(solution.primal))
+    assert solution.primal >= objective @ inside - 1e-8
+
+
+@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_quadratic_solutions_prove_themselves(seed, is_sparse):
+    rng = np.random.default_rng(seed)
+    constraints, inside = random_constraints(rng)
+    root = rng.normal(size=(5, 8))
+    curvature, slope = root.T @ root, rng.normal(size=8)
+    if is_sparse:
+        curvature = sparse.csr_array(curvature)
+        constraints = Constraints(
+            constraints.lower,
+            sparse.csr_array(constraints.equal),
+            constraints.right,
+            sparse.csr_array(constraints.within),
+            constraints.bound,
+        )
+    solution = quadratic_program.minimise(curvature, slope, constraints)
+    scale = 1 + abs(solution.primal)
+    assert solution.primal_residual <= 1e-7 * scale and solution.dual_residual <= 1e-7 * scale
+    assert abs(solution.gap) <= 1e-7 * scale
+    assert solution.primal <= 0.5 * inside @ (curvature @ inside) + slope @ inside + 1e-7 * scale
+
+
+def test_a_quadratic_program_by_hand():
+    """The point of the simplex nearest to (1, 1/2): (3/4, 1/4), with multiplier 1/4 on the sum."""
+    constraints = Constraints(np.zeros(2), np.ones((1, 2)), np.ones(1))
+    solution = quadratic_program.minimise(np.eye(2), -np.array([1.0, 0.5]), constraints)
+    assert_allclose(solution.x, [0.75, 0.25], atol=1e-9)
+    assert_allclose(solution.equal_multipliers, [0.25], atol=1e-9)
+
+
+def test_residuals_tell_a_wrong_answer():
+    """A certificate that could not fail would certify nothing."""
+    constraints = Constraints(np.zeros(2), np.ones((1, 2)), np.ones(1))
+    wrong = linear_program._solution(
+        np.array([1.0, 2.0]), constraints, np.array([0.5, 0.6]), np.array([1.5]), np.zeros(0)
+    )
+    assert wrong.primal_residual == pytest.approx(0.1)
+    assert wrong.dual_residual == pytest.approx(0.5)
+    assert wrong.gap == pytest.approx(1.5 - 1.7)
+
+
+def test_programs_without_an_answer_raise():
+    empty = Constraints(np.zeros(1), np.ones((1, 1)), np.array([-1.0]))
+    with pytest.raises(InfeasibleProgram, match="no point satisfies"):
+        linear_program.maximise(np.ones(1), empty)
+    with pytest.raises(NotConverged, match="linear program was not solved"):
+        linear_program.maximise(np.ones(1), Constraints(np.zeros(1)))
+    with pytest.raises(InfeasibleProgram, match="no point satisfies"):
+        quadratic_program.minimise(np.eye(1), np.ones(1), empty)

@@ -1,0 +1,77 @@
+"""Derivatives of the soft policy's expectations: exact, and equal to what differences say."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from oracles import central_difference
+from strategies import add_features, random_domain, random_mdp
+
+from tutelage.mdp.expectations import expectation, occupancy
+from tutelage.mdp.model import per_choice
+from tutelage.solvers.soft_expectations import combined_features, expectation_derivative, soft_expansion
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_gradient_and_hessian_agree_with_central_differences(seed):
+    """The gradient of the soft return is the feature expectation, its Hessian the expectation's derivative."""
+    rng = np.random.default_rng(seed)
+    domain = random_domain(rng, n_reward=2, n_preference=1, on_choices=bool(seed % 2))
+    mdp, features, weights = domain.mdp, combined_features(domain), rng.normal(size=3)
+    here = soft_expansion(mdp, features, weights)
+    assert_allclose(here.expectation, expectation(domain, here.solved.policy).both, rtol=1e-9)
+    # The error of a central difference is of third order in the horizon; measured against the size of what it measures.
+    horizon = 1 / (1 - mdp.discount)
+    step = 1e-3 / horizon
+    gradient = central_difference(lambda w: soft_expansion(mdp, features, w).soft_return, weights, step=step)
+    assert_allclose(gradient, here.expectation, atol=1e-5 * max(1, np.abs(here.expectation).max()))
+    jacobian = central_difference(lambda w: soft_expansion(mdp, features, w).expectation, weights, step=step)
+    assert_allclose(jacobian, here.jacobian, atol=1e-5 * max(1, np.abs(here.jacobian).max()))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_policy_gradient_of_other_features_agrees_with_central_differences(seed):
+    rng = np.random.default_rng(seed)
+    domain = random_domain(rng, max_states=20, n_reward=2, n_preference=2)
+    mdp, features, weights = domain.mdp, domain.reward_features, rng.normal(size=2)
+    here = soft_expansion(mdp, features, weights)
+    exact = expectation_derivative(mdp, here, domain.preference_features)
+
+    def others(w):
+        return expectation(domain, soft_expansion(mdp, features, w).solved.policy).preference
+
+    numerical = central_difference(others, weights, step=1e-3 * (1 - mdp.discount)).T
+    assert_allclose(exact, numerical, atol=1e-5 * max(1, np.abs(exact).max()))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_hessian_is_the_covariance_of_the_choices_counts(seed):
+    """DESIGN's form of it: sum over states of d(s) Cov of G(c), with G = features + discount T F."""
+    rng = np.random.default_rng(seed)
+    domain = random_domain(rng, max_states=15, on_choices=True)
+    mdp, features = domain.mdp, combined_features(domain)
+    here = soft_expansion(mdp, features, rng.normal(size=features.shape[1]))
+    policy, visits = here.solved.policy, occupancy(mdp, here.solved.policy)
+    owner = mdp.state_of_choice
+    dense = np.zeros((mdp.n_states, mdp.n_states))
+    np.add.at(dense, owner, policy[:, None] * mdp.transition.toarray())
+    averaged = np.zeros((mdp.n_states, features.shape[1]))
+    np.add.at(averaged, owner, policy[:, None] * features)
+    counts = features + mdp.discount * mdp.transition @ np.linalg.solve(
+        np.eye(mdp.n_states) - mdp.discount * dense, averaged
+    )
+    total = np.zeros((features.shape[1],) * 2)
+    for state in range(mdp.n_states):
+        mine = owner == state
+        mean = policy[mine] @ counts[mine]
+        total += visits[mine].sum() * (counts[mine] - mean).T @ (policy[mine][:, None] * (counts[mine] - mean))
+    assert_allclose(here.jacobian, total, rtol=1e-8, atol=1e-9 * np.abs(total).max())
+    assert np.linalg.eigvalsh(here.jacobian).min() >= -1e-9 * np.abs(total).max()
+
+
+def test_features_of_mixed_kinds_are_spread_to_choices():
+    rng = np.random.default_rng(0)
+    mdp = random_mdp(rng, max_states=6)
+    domain = add_features(rng, mdp, n_reward=2, n_preference=1, reward_on_choices=False, preference_on_choices=True)
+    both = combined_features(domain)
+    assert_allclose(both[:, :2], per_choice(mdp, domain.reward_features))
+    assert_allclose(both[:, 2:], domain.preference_features)

@@ -1,0 +1,132 @@
+"""Random problems shared by all tests: plain functions of a numpy Generator, and hypothesis strategies on top of them.
+
+A strategy draws the sizes, which shrink, and one integer seed, from which a Generator makes every array: examples are
+fast, and a failure is reported as a few numbers.
+"""
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.random import Generator
+from scipy import sparse
+
+from tutelage.arrays import Indices, SparseRows, Vector
+from tutelage.mdp.model import MDP, Domain
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def random_rows(rng: Generator, n_rows: int, n_states: int, *, max_successors: int = 4) -> SparseRows:
+    """(n_rows, n_states), each row a distribution over 1 .. max_successors different states."""
+    lengths = rng.integers(1, min(max_successors, n_states) + 1, size=n_rows)
+    columns = [rng.choice(n_states, size=length, replace=False) for length in lengths]
+    weights = [rng.dirichlet(np.ones(length)) for length in lengths]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    return sparse.csr_array((np.concatenate(weights), np.concatenate(columns), offsets), shape=(n_rows, n_states))
+
+
+def build_mdp(rng: Generator, choices_per_state: Indices, discount: float) -> MDP:
+    """A random MDP of the given ragged shape, with every state a possible start."""
+    first_choice = np.concatenate([[0], np.cumsum(choices_per_state)])
+    n_states = len(choices_per_state)
+    rows = random_rows(rng, int(first_choice[-1]), n_states)
+    return MDP.from_choices(rows, first_choice, rng.dirichlet(np.ones(n_states)), discount)
+
+
+def random_mdp(rng: Generator, *, max_states: int = 60, max_choices: int = 6) -> MDP:
+    """A ragged MDP of 2 .. max_states states with sparse rows and a discount in [0.5, 0.999]."""
+    choices_per_state = rng.integers(1, max_choices + 1, size=rng.integers(2, max_states + 1))
+    return build_mdp(rng, choices_per_state, float(1 - 0.5 * 0.002 ** rng.random()))
+
+
+def random_policy(rng: Generator, mdp: MDP) -> Vector:
+    """A policy that gives every choice some probability."""
+    weights = rng.exponential(size=mdp.n_choices)
+    return weights / np.repeat(np.add.reduceat(weights, mdp.first_choice[:-1]), mdp.choices_per_state)
+
+
+def random_deterministic_policy(rng: Generator, mdp: MDP) -> Vector:
+    """A policy that takes one choice in each state."""
+    policy = np.zeros(mdp.n_choices)
+    policy[mdp.first_choice[:-1] + rng.integers(mdp.choices_per_state)] = 1.0
+    return policy
+
+
+def add_features(
+    rng: Generator, mdp: MDP, *, n_reward: int, n_preference: int, reward_on_choices: bool, preference_on_choices: bool
+) -> Domain:
+    """The MDP with features in [0, 1], about a third of them zero as they would be on a grid."""
+
+    def columns(count: int, on_choices: bool) -> Vector:
+        shape = (mdp.n_choices if on_choices else mdp.n_states, count)
+        return rng.random(shape) * (rng.random(shape) < 0.67)
+
+    return Domain(mdp, columns(n_reward, reward_on_choices), columns(n_preference, preference_on_choices))
+
+
+def random_domain(
+    rng: Generator,
+    *,
+    max_states: int = 60,
+    max_choices: int = 6,
+    n_reward: int = 3,
+    n_preference: int = 2,
+    on_choices: bool = False,
+) -> Domain:
+    """A random MDP with features on states, or on choices."""
+    return add_features(
+        rng,
+        random_mdp(rng, max_states=max_states, max_choices=max_choices),
+        n_reward=n_reward,
+        n_preference=n_preference,
+        reward_on_choices=on_choices,
+        preference_on_choices=on_choices,
+    )
+
+
+@st.composite
+def mdps(draw: st.DrawFn, min_states: int = 2, max_states: int = 12, max_choices: int = 4) -> MDP:
+    """Small ragged MDPs with a discount in [0.5, 0.99]."""
+    choices_per_state = draw(st.lists(st.integers(1, max_choices), min_size=min_states, max_size=max_states))
+    discount = draw(st.floats(0.5, 0.99))
+    return build_mdp(np.random.default_rng(draw(SEEDS)), np.array(choices_per_state), discount)
+
+
+@st.composite
+def domains(
+    draw: st.DrawFn,
+    min_states: int = 2,
+    max_states: int = 12,
+    max_choices: int = 4,
+    max_reward: int = 3,
+    max_preference: int = 3,
+) -> Domain:
+    """Small domains, either kind of feature on states or on choices; there may be no preference features."""
+    return add_features(
+        np.random.default_rng(draw(SEEDS)),
+        draw(mdps(min_states, max_states, max_choices)),
+        n_reward=draw(st.integers(1, max_reward)),
+        n_preference=draw(st.integers(0, max_preference)),
+        reward_on_choices=draw(st.booleans()),
+        preference_on_choices=draw(st.booleans()),
+    )
+
+
+@st.composite
+def policies(draw: st.DrawFn, mdp: MDP) -> Vector:
+    """Policies of one MDP, stochastic or deterministic."""
+    make = draw(st.sampled_from([random_deterministic_policy, random_policy]))
+    return make(np.random.default_rng(draw(SEEDS)), mdp)
+
+
+@st.composite
+def mdps_with_policy(draw: st.DrawFn, min_states: int = 2, max_states: int = 12) -> tuple[MDP, Vector]:
+    """An MDP and one of its policies."""
+    mdp = draw(mdps(min_states, max_states))
+    return mdp, draw(policies(mdp))
+
+
+@st.composite
+def domains_with_policy(draw: st.DrawFn, min_states: int = 2, max_states: int = 12) -> tuple[Domain, Vector]:
+    """A domain and one of its policies."""
+    domain = draw(domains(min_states, max_states))
+    return domain, draw(policies(domain.mdp))
