@@ -15,6 +15,7 @@ from tutelage.outcomes import InvalidModel
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Indices = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 SparseRows: TypeAlias = sparse.csr_array
 
 ArrayT = TypeVar("ArrayT", bound=NDArray[Any])

@@ -16,6 +16,8 @@ class Ended(Enum):
 
     CONVERGED = "the promised accuracy was verified"
     ROUNDING = "double precision allows no closer answer; the stated error bound is the verified one"
+    SETTLED = "the published schedule stopped because its last step was small; see the gap"
+    STEP_LIMIT = "the published schedule ran out of steps; see the gap"
 
 
 class TutelageError(Exception):

@@ -11,12 +11,13 @@ Each answer is verified: |x - A^-1 b| <= |A x - b| / (1 - discount) in the maxim
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg
 
-from tutelage.arrays import SparseRows, Vector
+from tutelage.arrays import Indices, SparseRows, Vector
 from tutelage.mdp.model import MDP
 from tutelage.outcomes import NotConverged
 
@@ -48,19 +49,51 @@ class Resolvent:
     visits: Callable[[Vector], Vector]
 
 
+def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
+    """The resolvent of the chain that a policy makes of an MDP."""
+    if mdp.n_states > DIRECT_LIMIT:
+        return resolvent(chain(mdp, policy), mdp.discount)
+    place, column, row = _pattern(mdp)
+    rows = mdp.transition
+    moves = -mdp.discount * np.repeat(policy, np.diff(rows.indptr)) * rows.data
+    weight = np.bincount(place, weights=np.concatenate([moves, np.ones(mdp.n_states)]), minlength=len(column))
+    return _factorised(sparse.csr_array((weight, column, row), (mdp.n_states, mdp.n_states)))
+
+
 def resolvent(step: SparseRows, discount: float) -> Resolvent:
     """One factorisation (or, for a large chain, none) that serves every system of a chain (S, S)."""
     n_states = step.shape[0]
     system = sparse.eye_array(n_states, format="csr") - discount * step
     if n_states <= DIRECT_LIMIT:
-        # The ordering of A + A' suits these nearly symmetric patterns several times better than the default.
-        factors = linalg.splu(system.tocsc(), permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
-        return Resolvent(factors.solve, lambda start: factors.solve(start, trans="T"))
+        return _factorised(system)
     transposed = system.T.tocsr()
     return Resolvent(
         lambda sums: _each_column(system, sums, discount),
         lambda start: _iterate(transposed, start, discount, norm=1),
     )
+
+
+def _factorised(system: SparseRows) -> Resolvent:
+    """By one sparse LU. The rows of A are the columns of A', which is the form that the library wants."""
+    transposed = sparse.csc_array((system.data, system.indices, system.indptr), system.shape)
+    # The ordering of A + A' suits these nearly symmetric patterns several times better than the default.
+    factors = linalg.splu(transposed, permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
+    return Resolvent(lambda sums: factors.solve(sums, trans="T"), factors.solve)
+
+
+@lru_cache(maxsize=8)
+def _pattern(mdp: MDP) -> tuple[Indices, Indices, Indices]:
+    """Where each entry of the transition, and then of the identity, stands in I - discount * P, whatever the policy.
+
+    Returns its place among the stored entries, and their columns and row starts. A learner solves hundreds of
+    systems of one small MDP, and putting their entries in order would take longer than solving them.
+    """
+    rows, n = mdp.transition, mdp.n_states
+    owner = np.repeat(mdp.state_of_choice, np.diff(rows.indptr))
+    keys = np.concatenate([owner * n + rows.indices, np.arange(n) * (n + 1)])
+    stored, place = np.unique(keys, return_inverse=True)
+    row = np.searchsorted(stored, np.arange(n + 1) * n)
+    return place, (stored % n).astype(np.int32), row.astype(np.int32)
 
 
 def _each_column(system: SparseRows, sums: Vector, discount: float) -> Vector:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix, Vector, check_length, floats, freeze
-from tutelage.mdp.chain import chain, resolvent
+from tutelage.mdp.chain import policy_resolvent
 from tutelage.mdp.model import MDP, Domain, choice_reward, per_choice
 from tutelage.mdp.policy import check_policy, sum_by_state
 
@@ -34,8 +34,7 @@ class Expectation:
 
 def state_occupancy(mdp: MDP, policy: ArrayLike) -> Vector:
     """(S,), expected discounted visits d = initial + discount * P'd; they sum to 1 / (1 - discount)."""
-    step = chain(mdp, check_policy(mdp, policy))
-    return freeze(resolvent(step, mdp.discount).visits(mdp.initial))
+    return freeze(policy_resolvent(mdp, check_policy(mdp, policy)).visits(mdp.initial))
 
 
 def occupancy(mdp: MDP, policy: ArrayLike) -> Vector:

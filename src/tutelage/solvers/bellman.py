@@ -115,7 +115,7 @@ def plan_hard(kit: Operators, mdp: MDP, *, accuracy: float, start: Plan | None =
 
 
 def _newton(kit: Operators, mdp: MDP, reward: Vector, value: Vector, accuracy: float) -> Optimum:
-    """Inexact Newton on the soft Bellman equation; a step that fails to improve on the best asks for a closer solve."""
+    """Inexact Newton on the soft Bellman equation; a residual twice the best so far asks for closer solves."""
     inner_tolerance, best = INNER_TOLERANCE, np.inf
     ahead = mdp.discount / (1 - mdp.discount)
     for n_steps in range(1, MAX_STEPS + 1):
@@ -130,8 +130,8 @@ def _newton(kit: Operators, mdp: MDP, reward: Vector, value: Vector, accuracy: f
         if ahead * (high - low) <= accuracy:
             value = backed + ahead * (low + high) / 2
             continue
-        if residual > best:
-            inner_tolerance = max(0.1 * inner_tolerance, 1e-8)
+        if residual > 2 * best:
+            inner_tolerance = max(0.3 * inner_tolerance, 1e-8)
         best = min(best, residual)
         value = value + kit.solve(policy, change, inner_tolerance)
     raise NotConverged(

@@ -161,6 +161,15 @@ def _apply(start: Indices, column: Indices, weight: Vector, x: Vector, out: Vect
 
 
 @njit(cache=True, fastmath=FASTMATH)
+def _dot(x: Vector, y: Vector) -> float:
+    """x @ y, by a loop: np.dot goes to BLAS, whose threads gain nothing here and on a busy machine cost a lot."""
+    total = 0.0
+    for s in range(len(x)):
+        total += x[s] * y[s]
+    return total
+
+
+@njit(cache=True, fastmath=FASTMATH)
 def solve_chain(
     start: Indices, column: Indices, weight: Vector, right: Vector, tolerance: float, max_steps: int
 ) -> Vector:
@@ -175,13 +184,13 @@ def solve_chain(
     p = right.copy()
     v = np.empty(n)
     t = np.empty(n)
-    norm = math.sqrt(np.dot(right, right))
+    norm = math.sqrt(_dot(right, right))
     rho = norm * norm
     if norm == 0.0:
         return x
     for _ in range(max_steps):
         _apply(start, column, weight, p, v)
-        across = np.dot(shadow, v)
+        across = _dot(shadow, v)
         if across == 0.0:
             break
         alpha = rho / across

@@ -38,6 +38,7 @@ class ConstrainedOptimum:
     """A policy, and how good any policy could be at the same task.
 
     policy: (C,). expectation: its feature expectation. multipliers: (m,), what easing each limit by one would be worth.
+    price: (d,), weights of the features at which no policy is worth more than this one.
     value: what is reached. bound: certified; no policy within the limits does better. For `best_policy` value <= bound,
     a reward; for `nearest_policy` bound <= value, a distance; for `least_violation` bound <= value, a total excess.
     """
@@ -45,6 +46,7 @@ class ConstrainedOptimum:
     policy: Vector
     expectation: Expectation
     multipliers: Vector
+    price: Vector
     value: float
     bound: float
     n_rounds: int
@@ -102,6 +104,12 @@ def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-
     mixture = decompose(domain, objective, limits, *_opening(domain, objective, limits), tolerance=accuracy)
     found = _Found(mixture.point, mixture.bound, mixture.occupancy(domain), mixture.n_rounds, mixture.ended)
     return _optimum(domain, found, found.point.value, max(found.bound, 0.0))
+
+
+def require_feasible(domain: Domain, limits: HalfSpaces) -> None:
+    """Raise `InfeasibleConstraints` unless some policy is within the limits."""
+    if len(limits):
+        _feasible(domain, limits, *_opening(domain, LeastViolation(), limits))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,6 +208,7 @@ def _optimum(domain: Domain, found: _Found, value: float, bound: float) -> Const
         policy=policy_from_occupancy(domain.mdp, found.occupancy),
         expectation=expectation_of_occupancy(domain, found.occupancy),
         multipliers=freeze(found.point.multipliers),
+        price=freeze(found.point.price),
         value=value,
         bound=bound,
         n_rounds=found.n_rounds,

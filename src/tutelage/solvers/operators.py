@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from tutelage.arrays import Indices, Vector
-from tutelage.mdp.chain import chain, resolvent
+from tutelage.mdp.chain import policy_resolvent, resolvent
 from tutelage.mdp.model import MDP, per_choice
 from tutelage.mdp.policy import max_by_state, sum_by_state, uniform_policy
 
@@ -96,7 +96,7 @@ class Plain:
         return resolvent(self.mdp.transition[choice], self.mdp.discount).visits(self.mdp.initial)
 
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
-        return resolvent(chain(self.mdp, policy), self.mdp.discount).values(right)
+        return policy_resolvent(self.mdp, policy).values(right)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,10 +62,12 @@ def minimise(curvature: Any, slope: Vector, constraints: Constraints) -> Quadrat
 
 
 def _solve(curvature: Any, slope: Vector, constraints: Constraints, gap_tolerance: float) -> QuadraticSolution:
-    is_bounded = np.isfinite(constraints.lower)
-    below = sparse.csc_array(-sparse.eye_array(len(slope), format="csr")[is_bounded])
+    """One call of the library, which wants all rows in one matrix, equalities first."""
+    is_sparse, is_bounded = sparse.issparse(curvature), np.isfinite(constraints.lower)
+    n_equal, n_within, n_bounded = len(constraints.right), len(constraints.bound), int(is_bounded.sum())
     blocks = [block for block in (constraints.equal, constraints.within) if block is not None]
-    n_equal, n_within = len(constraints.right), len(constraints.bound)
+    identity = sparse.eye_array(len(slope), format="csr") if is_sparse else np.eye(len(slope))
+    stacked = (sparse.vstack if is_sparse else np.vstack)([*blocks, -identity[is_bounded]])
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = gap_tolerance
@@ -73,9 +75,9 @@ def _solve(curvature: Any, slope: Vector, constraints: Constraints, gap_toleranc
     result = clarabel.DefaultSolver(
         sparse.csc_matrix(curvature),
         slope,
-        sparse.csc_matrix(sparse.vstack([*(sparse.csc_array(block) for block in blocks), below])),
+        sparse.csc_matrix(stacked),
         np.concatenate([constraints.right, constraints.bound, -constraints.lower[is_bounded]]),
-        [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(n_within + below.shape[0])],
+        [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(n_within + n_bounded)],
         settings,
     ).solve()
     if result.status in (clarabel.SolverStatus.PrimalInfeasible, clarabel.SolverStatus.AlmostPrimalInfeasible):

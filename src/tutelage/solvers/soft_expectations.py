@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix, Vector, check_length, floats, freeze
-from tutelage.mdp.chain import Resolvent, chain, resolvent
+from tutelage.mdp.chain import Resolvent, policy_resolvent
 from tutelage.mdp.model import MDP, Domain, per_choice
 from tutelage.mdp.policy import sum_by_state
 from tutelage.solvers.bellman import Optimum, solve_soft
@@ -31,15 +31,22 @@ class SoftExpansion:
 
     soft_return: P0 @ V. expectation: (d,), its gradient. jacobian: (d, d), its Hessian, positive semi-definite.
     solved: the soft optimum, with its policy and certificate. advantages: (C, d). visits: (C,), the occupancy.
+    ahead: (S, d), F, which is also the derivative of V itself.
     """
 
+    weights: Vector
     soft_return: float
     expectation: Vector
     jacobian: Matrix
     solved: Optimum
     advantages: Matrix
     visits: Vector
+    ahead: Matrix
     inverse: Resolvent
+
+    def predict(self, weights: Vector) -> Vector:
+        """(S,), the soft value at other weights, to first order."""
+        return self.solved.value + self.ahead @ (weights - self.weights)
 
 
 def combined_features(domain: Domain) -> Matrix:
@@ -51,22 +58,28 @@ def combined_features(domain: Domain) -> Matrix:
 
 
 def soft_expansion(
-    mdp: MDP, features: Matrix, weights: ArrayLike, *, accuracy: float = 1e-10, start: Vector | None = None
+    mdp: MDP, features: Matrix, weights: ArrayLike, *, accuracy: float = 1e-10, near: SoftExpansion | None = None
 ) -> SoftExpansion:
-    """Value, gradient and Hessian of the soft return at the weights (d,); features (S, d) or (C, d)."""
+    """Value, gradient and Hessian of the soft return at the weights (d,); features (S, d) or (C, d).
+
+    near: the expansion at nearby weights, to start from.
+    """
     checked = floats(weights, "weights", ndim=1)
     check_length(checked, features.shape[1], "weights", "features")
+    start = None if near is None else near.predict(checked)
     solved = solve_soft(mdp, features @ checked, accuracy=accuracy, start=start)
-    inverse = resolvent(chain(mdp, solved.policy), mdp.discount)
+    inverse = policy_resolvent(mdp, solved.policy)
     visits = per_choice(mdp, inverse.visits(mdp.initial)) * solved.policy
     ahead, advantages = _advantages(mdp, features, solved.policy, inverse)
     return SoftExpansion(
+        weights=checked,
         soft_return=float(mdp.initial @ solved.value),
         expectation=freeze(mdp.initial @ ahead),
         jacobian=freeze(advantages.T @ (visits[:, None] * advantages)),
         solved=solved,
         advantages=freeze(advantages),
         visits=freeze(visits),
+        ahead=freeze(ahead),
         inverse=inverse,
     )
 

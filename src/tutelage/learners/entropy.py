@@ -1,0 +1,250 @@
+"""Every learner that values causal entropy (Eq. 1; App. D and E): one convex dual, one solver.
+
+    minimise over a, y   P0 @ V(a, -G'y) - a @ mu_hat + M*(-a) + N*(y)
+
+V is the soft value of the reward a @ phi_r - (G'y) @ phi_c. The dual's gradient in a is mu_r - mu_hat and in y is
+-G mu_c, its Hessian the covariance of `solvers.soft_expectations`. The learner's policy is the soft policy at the
+minimum; a is alpha^low - alpha^up and y is beta in the paper's letters. Weak duality makes every pair (a, y) a bound on
+the entropy that any policy could have kept after paying, and the gap to what this policy keeps is the certificate.
+"""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tutelage.arrays import Indices, Matrix, Vector, freeze
+from tutelage.learners.penalties import Mismatch, Preference
+from tutelage.learners.tangents import Tangents
+from tutelage.mdp.expectations import Expectation, expectation
+from tutelage.mdp.model import Domain
+from tutelage.mdp.policy import uniform_policy
+from tutelage.outcomes import Ended, NotConverged
+from tutelage.roles import Certificate, Lesson, Multipliers, Response, check_lesson, named
+from tutelage.solvers import newton
+from tutelage.solvers.newton import Expansion, Minimum
+from tutelage.solvers.occupancy_polytope import nearest_policy, require_feasible
+from tutelage.solvers.soft_expectations import SoftExpansion, combined_features, soft_expansion
+
+RESIDUAL_TOLERANCE = 2e-9
+MAX_CUTS = 200
+# How far a convex constraint may lie above its tangents at the answer, relative to one plus its limit.
+CUT_TOLERANCE = 1e-8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GenericLearner:
+    """Eq. 1 in full: any mismatch penalty, any preference penalty."""
+
+    domain: Domain
+    mismatch: Mismatch
+    preference: Preference
+
+    def __post_init__(self) -> None:
+        self.mismatch.block(self.domain)
+        self.preference.limits(self.domain)
+
+    def respond(self, lesson: Lesson, *, start: Response | None = None) -> Response:
+        """The learner's policy. start: an earlier response of a similar learner, to start from."""
+        return entropy_response(self.domain, self.mismatch, self.preference, lesson, start)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SoftLearner:
+    """Sec. 3.2: 1-norm penalties on mismatch and on violation, g_j(mu_c) = mu_c[j]."""
+
+    domain: Domain
+    mismatch_penalty: float
+    violation_penalty: float
+    violation_allowance: ArrayLike = 0.0
+    mismatch: Mismatch = field(init=False)
+    preference: Preference = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mismatch", Mismatch(norm=1, penalty=self.mismatch_penalty))
+        object.__setattr__(
+            self,
+            "preference",
+            Preference(norm=1, penalty=self.violation_penalty, allowance=self.violation_allowance),
+        )
+        self.preference.limits(self.domain)
+
+    def respond(self, lesson: Lesson, *, start: Response | None = None) -> Response:
+        """The learner's policy. start: an earlier response of a similar learner, to start from."""
+        return entropy_response(self.domain, self.mismatch, self.preference, lesson, start)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StandardLearner:
+    """Standard MCE-IRL (App. D): an exact match, no preferences."""
+
+    domain: Domain
+    mismatch: Mismatch = field(init=False, default_factory=Mismatch)
+    preference: Preference = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "preference", Preference(rows=np.zeros((0, self.domain.n_preference))))
+
+    def respond(self, lesson: Lesson, *, start: Response | None = None) -> Response:
+        """The learner's policy. start: an earlier response of a similar learner, to start from."""
+        return entropy_response(self.domain, self.mismatch, self.preference, lesson, start)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ApproximateHardLearner:
+    """Footnote 1: hard preferences, and a 2-norm penalty on mismatch that stands in for the exact projection.
+
+    squared: the penalty C_r norm_2(x)^2, which the published experiments used with C_r = 20; otherwise C_r norm_2(x).
+    """
+
+    domain: Domain
+    violation_allowance: ArrayLike
+    mismatch_penalty: float = 20.0
+    squared: bool = True
+    mismatch: Mismatch = field(init=False)
+    preference: Preference = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mismatch", Mismatch(norm=2, penalty=self.mismatch_penalty, squared=self.squared))
+        object.__setattr__(self, "preference", Preference(allowance=self.violation_allowance))
+        self.preference.limits(self.domain)
+
+    def respond(self, lesson: Lesson, *, start: Response | None = None) -> Response:
+        """The learner's policy. start: an earlier response of a similar learner, to start from."""
+        return entropy_response(self.domain, self.mismatch, self.preference, lesson, start)
+
+
+def entropy_response(
+    domain: Domain, mismatch: Mismatch, preference: Preference, lesson: Lesson, start: Response | None
+) -> Response:
+    """What an entropy learner makes of a lesson, to a KKT residual of 1e-8 or better."""
+    check_lesson(domain, lesson)
+    point = np.zeros(domain.n_preference)
+    if preference.functions:
+        point = expectation(domain, uniform_policy(domain.mdp)).preference
+    tangents = Tangents.of(preference, domain, point)
+    weights = np.zeros(domain.n_reward) if start is None else start.learned_weights[: domain.n_reward]
+    multipliers = np.zeros(len(tangents.offsets))
+    if start is not None and not preference.functions:
+        multipliers = start.multipliers.preference
+    dual = Dual(domain, mismatch, preference, lesson.expectation)
+    for _ in range(MAX_CUTS):
+        found = dual.minimise(tangents, np.concatenate([weights, multipliers]))
+        weights, multipliers = np.split(found.x, [domain.n_reward])
+        here = found.expansion.source.expectation[domain.n_reward :]
+        loose = loose_constraints(preference, domain, tangents, here)
+        if not len(loose):
+            return dual.response(lesson, tangents, found)
+        tangents = tangents.cut(preference, domain, here, loose)
+        multipliers = np.concatenate([multipliers, np.zeros(len(loose))])
+    raise NotConverged(
+        f"after {MAX_CUTS} tangents {named(preference.names(domain), preference.values(domain, here))} are not settled",
+        residual=math.inf,
+        n_steps=MAX_CUTS,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dual:
+    """The dual problem of one learner and one lesson, for a given set of tangents."""
+
+    domain: Domain
+    mismatch: Mismatch
+    preference: Preference
+    shown: Vector
+    features: Matrix = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", combined_features(self.domain))
+
+    def minimise(self, tangents: Tangents, start: Vector) -> Minimum[SoftExpansion]:
+        """The best (a, y); where there is none, an error that says what cannot be had."""
+        blocks = (self.mismatch.block(self.domain), tangents.block(self.preference))
+        lift = self._lift(tangents)
+        offset = np.concatenate([self.shown, np.zeros(len(tangents.offsets))])
+
+        def smooth(x: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
+            here = soft_expansion(self.domain.mdp, self.features, lift @ x, near=last)
+            return Expansion(
+                here.soft_return - float(offset @ x),
+                lift.T @ here.expectation - offset,
+                lift.T @ here.jacobian @ lift,
+                here,
+            )
+
+        try:
+            return newton.minimise(smooth, blocks, start, tolerance=RESIDUAL_TOLERANCE)
+        except NotConverged as failure:
+            self._diagnose(tangents, failure)
+            raise
+
+    def _lift(self, tangents: Tangents) -> Matrix:
+        """(d, n), from (a, y) to the weights (a, -G'y) of all features."""
+        d_r, d_c = self.domain.n_reward, self.domain.n_preference
+        lift = np.zeros((d_r + d_c, d_r + len(tangents.offsets)))
+        lift[:d_r, :d_r] = np.eye(d_r)
+        lift[d_r:, d_r:] = -tangents.normals.T
+        return lift
+
+    def _diagnose(self, tangents: Tangents, failure: NotConverged) -> None:
+        """Multipliers run off when what they enforce cannot be had: name it."""
+        limits = tangents.half_spaces(self.preference, self.domain)
+        if self.preference.is_hard:
+            require_feasible(self.domain, limits)
+        else:
+            limits = type(limits)(np.zeros((0, len(self.domain.names))), np.zeros(0), ())
+        if math.isinf(self.mismatch.penalty) and failure.residual > 0:
+            nearest = nearest_policy(self.domain, self.shown, limits, norm=math.inf)
+            missing = self.mismatch.excess(nearest.expectation.reward - self.shown)
+            raise NotConverged(
+                "the match must be exact, but no policy has the expectation shown: the nearest misses "
+                + named(self.domain.reward_names, missing)
+                if missing.max() > 1e-7 * (1 + np.abs(self.shown).max())
+                else "the expectation shown lies on the edge of what policies can reach, where the weights of an exact "
+                "match are infinite: " + named(self.domain.reward_names, self.shown),
+                residual=failure.residual,
+                n_steps=failure.n_steps,
+            ) from failure
+
+    def response(self, lesson: Lesson, tangents: Tangents, found: Minimum[SoftExpansion]) -> Response:
+        """The policy at the minimum, with what it costs and what proves it."""
+        domain, here = self.domain, found.expansion.source
+        a, y = np.split(found.x, [domain.n_reward])
+        reached = Expectation(*np.split(here.expectation, [domain.n_reward]))
+        excess = np.maximum(self.preference.values(domain, reached.preference) - self.preference.limits(domain), 0.0)
+        beta = np.zeros(len(excess))
+        np.add.at(beta, tangents.constraint, y)
+        weights = self._lift(tangents) @ found.x
+        entropy = here.soft_return - float(weights @ here.expectation)
+        blocks = (self.mismatch.block(domain), tangents.block(self.preference))
+        certificate = Certificate(
+            primal=entropy - self.mismatch.cost(reached.reward - self.shown) - self.preference.cost(excess),
+            dual=found.expansion.value + blocks[0].value(a) + blocks[1].value(y),
+            residual=found.residual,
+            n_steps=found.n_steps,
+            ended=Ended.CONVERGED,
+            uncertainty=lesson.uncertainty,
+        )
+        return Response(
+            lesson=lesson,
+            policy=here.solved.policy,
+            expectation=reached,
+            learned_weights=freeze(weights),
+            multipliers=Multipliers(freeze(np.maximum(a, 0.0)), freeze(np.maximum(-a, 0.0)), freeze(beta)),
+            mismatch_excess=freeze(self.mismatch.excess(reached.reward - self.shown)),
+            violation_excess=freeze(excess),
+            certificate=certificate,
+            reward_names=domain.reward_names,
+            constraint_names=self.preference.names(domain),
+        )
+
+
+def loose_constraints(preference: Preference, domain: Domain, tangents: Tangents, point: Vector) -> Indices:
+    """The constraints that lie above all their tangents at the point, and above their limit, by more than tolerated."""
+    values, limits = preference.values(domain, point), preference.limits(domain)
+    modelled = np.full(len(values), -math.inf)
+    np.maximum.at(modelled, tangents.constraint, tangents.normals @ point - tangents.offsets)
+    excess = values - limits
+    is_loose = np.maximum(excess, 0.0) > np.maximum(modelled, 0.0) + CUT_TOLERANCE * (1 + np.abs(limits))
+    return np.flatnonzero(is_loose)

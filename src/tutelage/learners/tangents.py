@@ -1,0 +1,64 @@
+"""Outer approximation: convex preference constraints by the tangents that matter.
+
+Each g_j lies above its tangents, g_j(x) >= g_j(x_k) + grad g_j(x_k) @ (x - x_k), so a program with finitely many
+tangents is a relaxation, whose dual bounds the true optimum; one more tangent at each answer closes the gap. A linear
+constraint is its own tangent, everywhere.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from tutelage.arrays import Indices, Matrix, Vector, check_finite
+from tutelage.learners.penalties import DUAL_NORM, Preference
+from tutelage.mdp.model import Domain
+from tutelage.outcomes import InvalidModel
+from tutelage.solvers.blocks import Block
+from tutelage.solvers.half_spaces import HalfSpaces
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tangents:
+    """normals @ mu_c <= offsets, (K, d_c) and (K,); row k is cut from preference constraint number constraint[k]."""
+
+    normals: Matrix
+    offsets: Vector
+    constraint: Indices
+
+    @classmethod
+    def of(cls, preference: Preference, domain: Domain, point: Vector) -> Self:
+        """The linear constraints, and one tangent of each convex one at a preference expectation (d_c,)."""
+        rows, limits = preference.linear_rows(domain), preference.limits(domain)
+        linear = cls(rows, limits[: len(rows)], np.arange(len(rows)))
+        return linear.cut(preference, domain, point, np.arange(len(rows), len(limits)))
+
+    def cut(self, preference: Preference, domain: Domain, point: Vector, which: Indices) -> Self:
+        """These, and a tangent at the point of each of the constraints named."""
+        n_rows, limits = len(preference.linear_rows(domain)), preference.limits(domain)
+        normals, offsets = [self.normals], [self.offsets]
+        for j in which:
+            function = preference.functions[j - n_rows]
+            slope = np.asarray(function.gradient(point), dtype=np.float64)
+            if slope.shape != point.shape:
+                raise InvalidModel(f"the gradient of {function.name!r} has shape {slope.shape}, not {point.shape}")
+            check_finite(slope, f"the gradient of {function.name!r}")
+            normals.append(slope[None])
+            offsets.append(np.array([limits[j] + slope @ point - function.value(point)]))
+        return type(self)(np.vstack(normals), np.concatenate(offsets), np.concatenate([self.constraint, which]))
+
+    def block(self, preference: Preference) -> Block:
+        """N*(y) as a term of the dual: the tangents of one constraint share its excess, so their y's add up."""
+        return Block(
+            slope=self.offsets,
+            radius=preference.penalty,
+            norm=DUAL_NORM[preference.norm],
+            is_signed=False,
+            groups=self.constraint,
+        )
+
+    def half_spaces(self, preference: Preference, domain: Domain) -> HalfSpaces:
+        """The same limits on mu = (mu_r, mu_c)."""
+        names = preference.names(domain)
+        normals = np.hstack([np.zeros((len(self.offsets), domain.n_reward)), self.normals])
+        return HalfSpaces(normals, self.offsets, tuple(names[j] for j in self.constraint))

@@ -1,0 +1,174 @@
+"""Simple convex terms for `newton`, and the exact minimum of a small quadratic plus such terms.
+
+    h(x) = slope @ |x| + curvature / 2 * |x|^2   on the ball   norm_q(sums of x by group) <= radius
+
+A box (q = inf) is left to principal pivoting. A ball with q = 1 or 2 is put into the objective with a multiplier
+m >= 0, m times the sum of |x| or m / 2 times the sum of squares, which leaves a problem on a box; its solution shrinks
+as m grows, and m is the one number at which it fits into the ball. So every step is exact, whatever the entries'
+scales.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+
+import numpy as np
+from scipy.optimize import brentq
+
+from tutelage.arrays import Indices, Matrix, Vector
+from tutelage.outcomes import NotConverged
+from tutelage.solvers import quadratic_program
+from tutelage.solvers.linear_program import Constraints
+from tutelage.solvers.pivoting import SeparableProgram
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """One term h, of n entries.
+
+    slope: (n,), not negative where the block is signed. A block that is not signed has x >= 0, and any slope.
+    norm: q = 1, 2 or inf. radius: may be infinite. groups: (n,), which entries are added up before the norm is taken.
+    """
+
+    slope: Vector
+    radius: float
+    norm: float
+    is_signed: bool
+    groups: Indices
+    curvature: float = 0.0
+
+    def value(self, x: Vector) -> float:
+        return float(self.slope @ np.abs(x) + 0.5 * self.curvature * (x @ x))
+
+    def sums(self, x: Vector) -> Vector:
+        """The sums by group."""
+        return np.bincount(self.groups, weights=x).astype(np.float64)
+
+    def size(self, x: Vector) -> float:
+        """norm_q of the sums; for q = 1 the entries of one group never differ in sign."""
+        return float(np.abs(x).sum() if self.norm == 1 else np.linalg.norm(self.sums(x), self.norm))
+
+    @property
+    def is_ball(self) -> bool:
+        return math.isfinite(self.radius) and not math.isinf(self.norm) and len(self.slope) > 0
+
+    @property
+    def is_grouped(self) -> bool:
+        return len(np.unique(self.groups)) < len(self.groups)
+
+
+def terms(blocks: Sequence[Block], x: Vector) -> float:
+    """The sum of the h's."""
+    return sum(block.value(x[part]) for block, part in zip(blocks, slices(blocks), strict=True))
+
+
+def slices(blocks: Sequence[Block]) -> list[slice]:
+    """Where each block's entries stand in x."""
+    ends = accumulate((len(block.slope) for block in blocks), initial=0)
+    return [slice(low, high) for low, high in pairwise(ends)]
+
+
+def natural_step(gradient: Vector, blocks: Sequence[Block], x: Vector) -> Vector:
+    """argmin over z of 1/2 |z - (x - gradient)|^2 + h(z): x itself exactly at the minimum."""
+    return np.concatenate(
+        [
+            model_minimum(gradient[part], np.eye(len(block.slope)), [block], x[part])
+            for block, part in zip(blocks, slices(blocks), strict=True)
+        ]
+    )
+
+
+def model_minimum(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x: Vector) -> Vector:
+    """argmin over z of gradient @ (z - x) + 1/2 (z - x) @ hessian @ (z - x) + h(z), for a positive definite hessian."""
+    for k, (block, part) in enumerate(zip(blocks, slices(blocks), strict=True)):
+        if block.is_ball:
+            return _fit(gradient, hessian, blocks, x, k, part)
+    return _on_box(gradient - hessian @ x, hessian, blocks, x)
+
+
+def _fit(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x: Vector, k: int, part: slice) -> Vector:
+    """The minimum with ball k's multiplier chosen so that its block fits."""
+    block = blocks[k]
+    spread = np.zeros((len(x), len(x)))
+    spread[part, part] = block.groups[:, None] == block.groups
+
+    def relaxed(multiplier: float) -> Vector:
+        loose = replace(block, radius=math.inf)
+        if block.norm == 1:
+            charged = replace(loose, slope=block.slope + multiplier)
+            return model_minimum(gradient, hessian, [*blocks[:k], charged, *blocks[k + 1 :]], x)
+        # 1/2 m |sums|^2 bends the model and, since the model is centred on x, tilts it.
+        bent = hessian + multiplier * spread
+        tilted = gradient + multiplier * (spread @ x)
+        return model_minimum(tilted, bent, [*blocks[:k], loose, *blocks[k + 1 :]], x)
+
+    def shortfall(multiplier: float) -> float:
+        # In the reciprocal of the size the multiplier of a 2-norm ball is nearly linear (More and Sorensen).
+        size = block.size(relaxed(multiplier)[part])
+        if block.norm == 2:
+            return 1 - block.radius / size if size > 0 else -math.inf
+        return size / block.radius - 1
+
+    free = relaxed(0.0)
+    if block.size(free[part]) <= block.radius:
+        return free
+    high = _enough(gradient - hessian @ x, block, part)
+    while shortfall(high) > 0:
+        high *= 4
+        if not math.isfinite(high):
+            raise NotConverged("no multiplier makes the step fit into its ball", residual=math.inf, n_steps=0)
+    fitted = relaxed(brentq(shortfall, 0.0, high, xtol=1e-300, rtol=1e-14, maxiter=500))
+    size = block.size(fitted[part])
+    if size > block.radius:
+        # The last rounding of the multiplier may leave it outside by as much.
+        fitted[part] *= block.radius / size
+    return fitted
+
+
+def _enough(slope: Vector, block: Block, part: slice) -> float:
+    """A multiplier that would do if this block were alone: what pulls it away from zero, over the radius."""
+    pull = np.abs(slope[part] + (0.0 if block.is_signed else block.slope))
+    return max(float(pull.max()) if block.norm == 1 else float(np.linalg.norm(pull)) / block.radius, 1e-300)
+
+
+def _on_box(slope: Vector, hessian: Matrix, blocks: Sequence[Block], start: Vector) -> Vector:
+    """argmin over z of slope @ z + 1/2 z @ hessian @ z + h(z), where no block is a ball."""
+    signed = np.concatenate([np.full(len(block.slope), block.is_signed) for block in blocks])
+    weight = np.concatenate([block.slope for block in blocks])
+    radius = np.concatenate([np.full(len(block.slope), float(block.radius)) for block in blocks])
+    curvature = np.concatenate([np.full(len(block.slope), block.curvature) for block in blocks])
+    program = SeparableProgram(
+        hessian + np.diag(curvature),
+        slope + np.where(signed, 0.0, weight),
+        np.where(signed, weight, 0.0),
+        np.where(signed, -radius, 0.0),
+        radius,
+    )
+    if any(block.is_grouped and math.isfinite(block.radius) for block in blocks):
+        return _on_sums(program, blocks)
+    return program.solve(start)
+
+
+def _on_sums(program: SeparableProgram, blocks: Sequence[Block]) -> Vector:
+    """The same with sums of entries bounded, as the tangents of one constraint are: a quadratic program.
+
+    |z| becomes a variable t >= |z| beside z.
+    """
+    n = len(program.gradient)
+    eye = np.eye(n)
+    rows = [np.hstack([eye, -eye]), np.hstack([-eye, -eye])]
+    bounds = [np.zeros(2 * n)]
+    for block, part in zip(blocks, slices(blocks), strict=True):
+        if math.isfinite(block.radius) and len(block.slope):
+            added = np.zeros((int(block.groups.max()) + 1, 2 * n))
+            added[:, part] = np.arange(len(added))[:, None] == block.groups
+            rows += [added, -added] if block.is_signed else [added]
+            bounds.append(np.full(len(added) * (2 if block.is_signed else 1), float(block.radius)))
+    curvature = np.zeros((2 * n, 2 * n))
+    curvature[:n, :n] = program.hessian
+    slope = np.concatenate([program.gradient, program.slope + np.finfo(np.float64).eps])
+    lower = np.concatenate([np.where(program.lower == 0, 0.0, -np.inf), np.zeros(n)])
+    unit = float(np.diag(program.hessian).max())
+    constraints = Constraints(lower, within=np.vstack(rows), bound=np.concatenate(bounds))
+    return quadratic_program.minimise(curvature / unit, slope / unit, constraints).x[:n]

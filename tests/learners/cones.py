@@ -1,0 +1,38 @@
+"""Eq. 1 directly over occupancies with relative-entropy cones, in CVXPY: an independent route to every learner.
+
+H(pi) = - sum over c of z(c) log(z(c) / sum of z over the state's choices)
+"""
+
+import cvxpy as cp
+import numpy as np
+
+from tutelage.mdp.model import per_choice
+
+
+def cone_optimum(domain, mismatch, preference, shown):
+    """The optimal objective and the expectations mu = (mu_r, mu_c), as Clarabel finds them."""
+    mdp = domain.mdp
+    leave = (np.arange(mdp.n_states)[:, None] == mdp.state_of_choice).astype(float)
+    features = np.hstack([per_choice(mdp, domain.reward_features), per_choice(mdp, domain.preference_features)])
+    z = cp.Variable(mdp.n_choices, nonneg=True)
+    total = leave.T @ (leave @ z)
+    mu = features.T @ z
+    objective = -cp.sum(cp.rel_entr(z, total))
+    rules = [leave @ z - mdp.discount * (mdp.transition.toarray().T @ z) == mdp.initial]
+    excess = cp.pos(cp.abs(mu[: domain.n_reward] - shown) - mismatch.block(domain).slope)
+    if np.isinf(mismatch.penalty):
+        rules.append(excess <= 0)
+    elif mismatch.squared:
+        objective -= mismatch.penalty * cp.sum_squares(excess)
+    else:
+        objective -= mismatch.penalty * cp.norm(excess, mismatch.norm)
+    if len(preference.limits(domain)):
+        violation = preference.linear_rows(domain) @ mu[domain.n_reward :] - preference.limits(domain)
+        if preference.is_hard:
+            rules.append(violation <= 0)
+        else:
+            objective -= preference.penalty * cp.norm(cp.pos(violation), preference.norm)
+    problem = cp.Problem(cp.Maximize(objective), rules)
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    assert problem.status in ("optimal", "optimal_inaccurate"), problem.status
+    return float(problem.value), mu.value
