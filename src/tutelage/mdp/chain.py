@@ -23,6 +23,9 @@ from tutelage.outcomes import NotConverged
 
 # Up to here one sparse factorisation is cheaper than the iterations it saves.
 DIRECT_LIMIT = 2_500
+# Beyond this a sparse factorisation takes more memory than the model itself, many times over.
+FACTOR_LIMIT = 150_000
+FEW_STEPS, MANY_STEPS = 60, 20_000
 RELATIVE_ACCURACY = 1e-11
 
 
@@ -66,11 +69,36 @@ def resolvent(step: SparseRows, discount: float) -> Resolvent:
     system = sparse.eye_array(n_states, format="csr") - discount * step
     if n_states <= DIRECT_LIMIT:
         return _factorised(system)
+    return _undecided(system, discount)
+
+
+def _undecided(system: SparseRows, discount: float) -> Resolvent:
+    """By Krylov steps while these are few, as on well-mixed chains; by one sparse LU where they are not, as on grids.
+
+    On the one kind factors fill up, on the other Krylov steps are many, so the first system tells which it is. Too large
+    a chain is never factorised.
+    """
+    may_factorise = system.shape[0] <= FACTOR_LIMIT
+    n_steps = FEW_STEPS if may_factorise else MANY_STEPS
     transposed = system.T.tocsr()
-    return Resolvent(
-        lambda sums: _each_column(system, sums, discount),
-        lambda start: _iterate(transposed, start, discount, norm=1),
-    )
+    factors: list[Resolvent] = []
+
+    def solve(matrix: SparseRows, right: Vector, norm: float, direct: Callable[[Resolvent], Vector]) -> Vector:
+        if not factors:
+            try:
+                return _iterate(matrix, right, discount, norm=norm, max_steps=n_steps)
+            except NotConverged:
+                if not may_factorise:
+                    raise
+                factors.append(_factorised(system))
+        return direct(factors[0])
+
+    def values(sums: Vector) -> Vector:
+        if sums.ndim == 1:
+            return solve(system, sums, np.inf, lambda inverse: inverse.values(sums))
+        return np.column_stack([values(column) for column in sums.T])
+
+    return Resolvent(values, lambda start: solve(transposed, start, 1, lambda inverse: inverse.visits(start)))
 
 
 def _factorised(system: SparseRows) -> Resolvent:
@@ -96,22 +124,24 @@ def _pattern(mdp: MDP) -> tuple[Indices, Indices, Indices]:
     return place, (stored % n).astype(np.int32), row.astype(np.int32)
 
 
-def _each_column(system: SparseRows, sums: Vector, discount: float) -> Vector:
-    if sums.ndim == 1:
-        return _iterate(system, sums, discount, norm=np.inf)
-    return np.column_stack([_iterate(system, column, discount, norm=np.inf) for column in sums.T])
-
-
-def _iterate(system: SparseRows, right: Vector, discount: float, *, norm: float) -> Vector:
+def _iterate(system: SparseRows, right: Vector, discount: float, *, norm: float, max_steps: int) -> Vector:
     """BiCGSTAB, restarted on its own residual until the verified error is small beside the answer, both in `norm`."""
     answer = np.zeros_like(right)
-    for _ in range(20):
+    n_left = max_steps
+
+    def count(_: Vector) -> None:
+        nonlocal n_left
+        n_left -= 1
+
+    while True:
         residual = right - system @ answer
         error = float(np.linalg.norm(residual, norm)) / (1 - discount)
         if error <= RELATIVE_ACCURACY * float(np.linalg.norm(answer, norm)):
             return answer
-        step, _status = linalg.bicgstab(system, residual, rtol=1e-6, maxiter=2_000)
+        if n_left <= 0:
+            break
+        step, _status = linalg.bicgstab(system, residual, rtol=1e-6, maxiter=n_left, callback=count)
         answer = answer + step
     raise NotConverged(
-        f"a linear system of {len(right)} states was solved to {error:.2g} only", residual=error, n_steps=20
+        f"a linear system of {len(right)} states was solved to {error:.2g} only", residual=error, n_steps=max_steps
     )

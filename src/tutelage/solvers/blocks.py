@@ -49,6 +49,16 @@ class Block:
         """norm_q of the sums; for q = 1 the entries of one group never differ in sign."""
         return float(np.abs(x).sum() if self.norm == 1 else np.linalg.norm(self.sums(x), self.norm))
 
+    def contain(self, x: Vector) -> Vector:
+        """x clipped, and where that is not enough scaled, into the block's set."""
+        inside = x if self.is_signed else np.maximum(x, 0.0)
+        if not math.isfinite(self.radius) or not len(x):
+            return inside
+        if math.isinf(self.norm) and not self.is_grouped:
+            return np.clip(inside, -self.radius, self.radius)
+        size = self.size(inside)
+        return inside * (self.radius / size) if size > self.radius else inside
+
     @property
     def is_ball(self) -> bool:
         return math.isfinite(self.radius) and not math.isinf(self.norm) and len(self.slope) > 0
@@ -67,6 +77,12 @@ def slices(blocks: Sequence[Block]) -> list[slice]:
     """Where each block's entries stand in x."""
     ends = accumulate((len(block.slope) for block in blocks), initial=0)
     return [slice(low, high) for low, high in pairwise(ends)]
+
+
+def contained(blocks: Sequence[Block], x: Vector) -> Vector:
+    """A point of the set close to x: x itself where it is one."""
+    inside = [block.contain(x[part]) for block, part in zip(blocks, slices(blocks), strict=True)]
+    return np.concatenate(inside)
 
 
 def natural_step(gradient: Vector, blocks: Sequence[Block], x: Vector) -> Vector:

@@ -5,7 +5,9 @@
 f is smooth and convex, with exact gradient and Hessian; each h is a weighted 1-norm, perhaps a square, on a norm ball
 (`blocks`). A step minimises the second-order model of f, damped, plus the h's themselves, exactly. The damping grows
 when the model promised more than f gave and vanishes as it proves right (Levenberg and Marquardt), so that the last
-steps are Newton's. The answer is judged by the natural residual,
+steps are Newton's. Where f falls like an exponential, as it does in weights that a learner would rather have infinite,
+Newton's steps have length one for ever and gain more than promised; then they are stretched, twice as far each time.
+The answer is judged by the natural residual,
 
     x - argmin over z of  1/2 |z - (x - grad f(x))|^2 + h(z),
 
@@ -20,7 +22,7 @@ import numpy as np
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.outcomes import NotConverged
-from tutelage.solvers.blocks import Block, model_minimum, natural_step, terms
+from tutelage.solvers.blocks import Block, contained, model_minimum, natural_step, terms
 
 MAX_STEPS = 300
 LARGEST = 1e8
@@ -61,23 +63,25 @@ def minimise(
     """
     x, here = start, smooth(start, None)
     height = here.value + terms(blocks, x)
-    damping = 1e-3
+    damping, stretch = 1e-3, 1.0
     for n_steps in range(MAX_STEPS):
         residual = float(np.abs(x - natural_step(here.gradient, blocks, x)).max(initial=0.0))
         if residual <= tolerance:
             return Minimum(x, here, residual, n_steps)
-        scale = max(float(np.diag(here.hessian).max()), 1e-12)
-        damped = here.hessian + damping * scale * np.eye(len(x))
-        there = model_minimum(here.gradient, damped, blocks, x)
+        there = model_minimum(here.gradient, _damped(here.hessian, damping, residual, x), blocks, x)
         promised = _promised(here, blocks, x, there)
+        if stretch > 1:
+            there = contained(blocks, x + stretch * (there - x))
         new = smooth(there, here.source)
-        new_height = new.value + terms(blocks, there)
+        gain = height - (new.value + terms(blocks, there))
         # Close to the minimum the gain drowns in the rounding of f; there the model is to be trusted.
         rounding = 1e-13 * (1 + abs(height))
-        if height - new_height >= 1e-4 * promised - rounding:
-            good = height - new_height >= 0.5 * promised - rounding
-            x, here, height = there, new, new_height
-            damping = max(damping * (0.05 if good else 1.0), 1e-15)
+        if gain >= 1e-4 * promised - rounding:
+            x, here, height = there, new, height - gain
+            damping = max(damping * (0.05 if gain >= 0.75 * promised - rounding else 1.0), 1e-15)
+            stretch = 2 * stretch if gain > 1.1 * promised + rounding else 1.0
+        elif stretch > 1:
+            stretch = 1.0
         else:
             damping *= 10
         if np.abs(x).max(initial=0.0) > LARGEST or damping > 1e12:
@@ -87,6 +91,12 @@ def minimise(
         residual=residual,
         n_steps=n_steps + 1,
     )
+
+
+def _damped(hessian: Matrix, damping: float, residual: float, x: Vector) -> Matrix:
+    """The Hessian, made definite: not less so than the residual calls for, so that flat directions have an end too."""
+    flat = 1e-5 * residual / (1 + float(np.abs(x).max(initial=0.0)))
+    return hessian + max(damping * float(np.diag(hessian).max()), flat) * np.eye(len(x))
 
 
 def _promised(here: Expansion[SourceT], blocks: Sequence[Block], x: Vector, there: Vector) -> float:
