@@ -20,9 +20,10 @@ from tutelage.learners.tangents import Tangents
 from tutelage.mdp.expectations import Expectation, expectation
 from tutelage.mdp.model import Domain
 from tutelage.mdp.policy import uniform_policy
-from tutelage.outcomes import Ended, NotConverged
+from tutelage.outcomes import NotConverged
 from tutelage.roles import Certificate, Lesson, Multipliers, Response, check_lesson, named
 from tutelage.solvers import newton
+from tutelage.solvers.blocks import Block, terms
 from tutelage.solvers.newton import Expansion, Minimum
 from tutelage.solvers.occupancy_polytope import nearest_policy, require_feasible
 from tutelage.solvers.soft_expectations import SoftExpansion, combined_features, soft_expansion
@@ -136,8 +137,8 @@ def entropy_response(
         loose = loose_constraints(preference, domain, tangents, here)
         if not len(loose):
             return dual.response(lesson, tangents, found)
+        multipliers = tangents.carry(multipliers, loose)
         tangents = tangents.cut(preference, domain, here, loose)
-        multipliers = np.concatenate([multipliers, np.zeros(len(loose))])
     raise NotConverged(
         f"after {MAX_CUTS} tangents {named(preference.names(domain), preference.values(domain, here))} are not settled",
         residual=math.inf,
@@ -160,7 +161,7 @@ class Dual:
 
     def minimise(self, tangents: Tangents, start: Vector) -> Minimum[SoftExpansion]:
         """The best (a, y); where there is none, an error that says what cannot be had."""
-        blocks = (self.mismatch.block(self.domain), tangents.block(self.preference))
+        blocks = self.blocks(tangents)
         lift = self._lift(tangents)
         offset = np.concatenate([self.shown, np.zeros(len(tangents.offsets))])
 
@@ -170,6 +171,7 @@ class Dual:
                 here.soft_return - float(offset @ x),
                 lift.T @ here.expectation - offset,
                 lift.T @ here.jacobian @ lift,
+                _noise(here),
                 here,
             )
 
@@ -178,6 +180,10 @@ class Dual:
         except NotConverged as failure:
             self._diagnose(tangents, failure)
             raise
+
+    def blocks(self, tangents: Tangents) -> list[Block]:
+        """M*(-a) and N*(y)."""
+        return [self.mismatch.block(self.domain), *tangents.blocks(self.preference)]
 
     def _lift(self, tangents: Tangents) -> Matrix:
         """(d, n), from (a, y) to the weights (a, -G'y) of all features."""
@@ -217,13 +223,12 @@ class Dual:
         np.add.at(beta, tangents.constraint, y)
         weights = self._lift(tangents) @ found.x
         entropy = here.soft_return - float(weights @ here.expectation)
-        blocks = (self.mismatch.block(domain), tangents.block(self.preference))
         certificate = Certificate(
             primal=entropy - self.mismatch.cost(reached.reward - self.shown) - self.preference.cost(excess),
-            dual=found.expansion.value + blocks[0].value(a) + blocks[1].value(y),
+            dual=found.expansion.value + terms(self.blocks(tangents), found.x),
             residual=found.residual,
             n_steps=found.n_steps,
-            ended=Ended.CONVERGED,
+            ended=found.ended,
             uncertainty=lesson.uncertainty,
         )
         return Response(
@@ -238,6 +243,12 @@ class Dual:
             reward_names=domain.reward_names,
             constraint_names=self.preference.names(domain),
         )
+
+
+def _noise(here: SoftExpansion) -> float:
+    """How far rounding may move the expectation: the policy is exp(Q - V), which is known to a few ulps of V."""
+    ulps = 16 * float(np.finfo(np.float64).eps) * float(np.abs(here.solved.value).max())
+    return ulps * (1 + float(np.abs(here.expectation).max(initial=0.0)))
 
 
 def loose_constraints(preference: Preference, domain: Domain, tangents: Tangents, point: Vector) -> Indices:

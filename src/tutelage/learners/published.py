@@ -86,10 +86,8 @@ class PublishedLearner:
         limits, weights = self.preference.limits(domain), _weights(multipliers)
         deviation, excess = reached.reward - shown, np.maximum(reached.preference - limits, 0.0)
         a, y = multipliers.lower - multipliers.upper, multipliers.preference
-        blocks = (
-            self.mismatch.block(domain),
-            Tangents.of(self.preference, domain, reached.preference).block(self.preference),
-        )
+        tangents = Tangents.of(self.preference, domain, reached.preference)
+        blocks = [self.mismatch.block(domain), *tangents.blocks(self.preference)]
         gradient, x = np.concatenate([deviation, -reached.preference]), np.concatenate([a, y])
         return Response(
             lesson=lesson,

@@ -5,6 +5,7 @@ tangents is a relaxation, whose dual bounds the true optimum; one more tangent a
 constraint is its own tangent, everywhere.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -20,7 +21,7 @@ from tutelage.solvers.half_spaces import HalfSpaces
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tangents:
-    """normals @ mu_c <= offsets, (K, d_c) and (K,); row k is cut from preference constraint number constraint[k]."""
+    """normals @ mu_c <= offsets, (K, d_c) and (K,); constraint[k], ascending, is the number of the one row k is cut from."""
 
     normals: Matrix
     offsets: Vector
@@ -45,17 +46,37 @@ class Tangents:
             check_finite(slope, f"the gradient of {function.name!r}")
             normals.append(slope[None])
             offsets.append(np.array([limits[j] + slope @ point - function.value(point)]))
-        return type(self)(np.vstack(normals), np.concatenate(offsets), np.concatenate([self.constraint, which]))
-
-    def block(self, preference: Preference) -> Block:
-        """N*(y) as a term of the dual: the tangents of one constraint share its excess, so their y's add up."""
-        return Block(
-            slope=self.offsets,
-            radius=preference.penalty,
-            norm=DUAL_NORM[preference.norm],
-            is_signed=False,
-            groups=self.constraint,
+        order = self._order(which)
+        return type(self)(
+            np.vstack(normals)[order],
+            np.concatenate(offsets)[order],
+            np.concatenate([self.constraint, which])[order],
         )
+
+    def carry(self, multipliers: Vector, which: Indices) -> Vector:
+        """The multipliers of these rows, with zeros for the rows that `cut` adds, in their new order."""
+        return np.concatenate([multipliers, np.zeros(len(which))])[self._order(which)]
+
+    def _order(self, which: Indices) -> Indices:
+        return np.argsort(np.concatenate([self.constraint, which]), kind="stable")
+
+    def blocks(self, preference: Preference) -> list[Block]:
+        """N*(y) as terms of the dual: the tangents of one constraint share its excess, so their y's add up.
+
+        A box on the sums (p = 1) is a box on the linear constraints' y and, as y >= 0, a 1-norm ball for each convex
+        constraint's.
+        """
+        radius, norm = preference.penalty, DUAL_NORM[preference.norm]
+        if not math.isinf(norm):
+            return [Block(self.offsets, radius, norm, False, self.constraint)]
+        alone = np.bincount(self.constraint)[self.constraint] == 1 if len(self.constraint) else self.constraint == 0
+        n_alone = int(np.argmin(np.append(alone, False)))
+        shared = np.unique(self.constraint[n_alone:])
+        parts = [np.arange(n_alone), *(np.flatnonzero(self.constraint == j) for j in shared)]
+        return [
+            Block(self.offsets[part], radius, math.inf if k == 0 else 1, False, np.arange(len(part)))
+            for k, part in enumerate(parts)
+        ]
 
     def half_spaces(self, preference: Preference, domain: Domain) -> HalfSpaces:
         """The same limits on mu = (mu_r, mu_c)."""

@@ -75,8 +75,8 @@ def resolvent(step: SparseRows, discount: float) -> Resolvent:
 def _undecided(system: SparseRows, discount: float) -> Resolvent:
     """By Krylov steps while these are few, as on well-mixed chains; by one sparse LU where they are not, as on grids.
 
-    On the one kind factors fill up, on the other Krylov steps are many, so the first system tells which it is. Too large
-    a chain is never factorised.
+    On the one kind factors fill up, on the other Krylov steps are many, so the first system tells which it is. Too
+    large a chain is never factorised.
     """
     may_factorise = system.shape[0] <= FACTOR_LIMIT
     n_steps = FEW_STEPS if may_factorise else MANY_STEPS

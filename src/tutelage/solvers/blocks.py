@@ -18,8 +18,6 @@ from scipy.optimize import brentq
 
 from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.outcomes import NotConverged
-from tutelage.solvers import quadratic_program
-from tutelage.solvers.linear_program import Constraints
 from tutelage.solvers.pivoting import SeparableProgram
 
 
@@ -28,7 +26,8 @@ class Block:
     """One term h, of n entries.
 
     slope: (n,), not negative where the block is signed. A block that is not signed has x >= 0, and any slope.
-    norm: q = 1, 2 or inf. radius: may be infinite. groups: (n,), which entries are added up before the norm is taken.
+    norm: q = 1, 2 or inf. radius: may be infinite. groups: (n,), which entries are added up before the norm is taken;
+    each for itself where q = inf.
     """
 
     slope: Vector
@@ -54,7 +53,7 @@ class Block:
         inside = x if self.is_signed else np.maximum(x, 0.0)
         if not math.isfinite(self.radius) or not len(x):
             return inside
-        if math.isinf(self.norm) and not self.is_grouped:
+        if math.isinf(self.norm):
             return np.clip(inside, -self.radius, self.radius)
         size = self.size(inside)
         return inside * (self.radius / size) if size > self.radius else inside
@@ -62,10 +61,6 @@ class Block:
     @property
     def is_ball(self) -> bool:
         return math.isfinite(self.radius) and not math.isinf(self.norm) and len(self.slope) > 0
-
-    @property
-    def is_grouped(self) -> bool:
-        return len(np.unique(self.groups)) < len(self.groups)
 
 
 def terms(blocks: Sequence[Block], x: Vector) -> float:
@@ -135,10 +130,8 @@ def _fit(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x: Vector, 
         if not math.isfinite(high):
             raise NotConverged("no multiplier makes the step fit into its ball", residual=math.inf, n_steps=0)
     fitted = relaxed(brentq(shortfall, 0.0, high, xtol=1e-300, rtol=1e-14, maxiter=500))
-    size = block.size(fitted[part])
-    if size > block.radius:
-        # The last rounding of the multiplier may leave it outside by as much.
-        fitted[part] *= block.radius / size
+    # On the surface, exactly: the multiplier is only known to its last digit.
+    fitted[part] *= block.radius / block.size(fitted[part])
     return fitted
 
 
@@ -161,30 +154,4 @@ def _on_box(slope: Vector, hessian: Matrix, blocks: Sequence[Block], start: Vect
         np.where(signed, -radius, 0.0),
         radius,
     )
-    if any(block.is_grouped and math.isfinite(block.radius) for block in blocks):
-        return _on_sums(program, blocks)
     return program.solve(start)
-
-
-def _on_sums(program: SeparableProgram, blocks: Sequence[Block]) -> Vector:
-    """The same with sums of entries bounded, as the tangents of one constraint are: a quadratic program.
-
-    |z| becomes a variable t >= |z| beside z.
-    """
-    n = len(program.gradient)
-    eye = np.eye(n)
-    rows = [np.hstack([eye, -eye]), np.hstack([-eye, -eye])]
-    bounds = [np.zeros(2 * n)]
-    for block, part in zip(blocks, slices(blocks), strict=True):
-        if math.isfinite(block.radius) and len(block.slope):
-            added = np.zeros((int(block.groups.max()) + 1, 2 * n))
-            added[:, part] = np.arange(len(added))[:, None] == block.groups
-            rows += [added, -added] if block.is_signed else [added]
-            bounds.append(np.full(len(added) * (2 if block.is_signed else 1), float(block.radius)))
-    curvature = np.zeros((2 * n, 2 * n))
-    curvature[:n, :n] = program.hessian
-    slope = np.concatenate([program.gradient, program.slope + np.finfo(np.float64).eps])
-    lower = np.concatenate([np.where(program.lower == 0, 0.0, -np.inf), np.zeros(n)])
-    unit = float(np.diag(program.hessian).max())
-    constraints = Constraints(lower, within=np.vstack(rows), bound=np.concatenate(bounds))
-    return quadratic_program.minimise(curvature / unit, slope / unit, constraints).x[:n]

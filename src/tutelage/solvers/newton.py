@@ -21,21 +21,22 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.outcomes import NotConverged
+from tutelage.outcomes import Ended, NotConverged
 from tutelage.solvers.blocks import Block, contained, model_minimum, natural_step, terms
 
 MAX_STEPS = 300
-LARGEST = 1e8
+LARGEST = 1e12
 SourceT = TypeVar("SourceT")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expansion(Generic[SourceT]):
-    """f to second order at some point, and whatever else was computed there."""
+    """f to second order at some point, how much of its gradient is rounding, and whatever else was computed there."""
 
     value: float
     gradient: Vector
     hessian: Matrix
+    noise: float
     source: SourceT
 
 
@@ -47,6 +48,7 @@ class Minimum(Generic[SourceT]):
     expansion: Expansion[SourceT]
     residual: float
     n_steps: int
+    ended: Ended
 
 
 def minimise(
@@ -56,19 +58,23 @@ def minimise(
     *,
     tolerance: float,
 ) -> Minimum[SourceT]:
-    """The minimum to a natural residual of `tolerance`.
+    """The minimum to a natural residual of `tolerance`, or to the noise of the gradient where that is more.
 
     smooth: f; it is also given the source of the last expansion, to start from. start: a point of the set.
     Raises `NotConverged` where x runs off to infinity or the steps run out.
     """
     x, here = start, smooth(start, None)
     height = here.value + terms(blocks, x)
-    damping, stretch = 1e-3, 1.0
+    damping, stretch = 1e-3 * float(np.diag(here.hessian).max(initial=0.0)), 1.0
     for n_steps in range(MAX_STEPS):
         residual = float(np.abs(x - natural_step(here.gradient, blocks, x)).max(initial=0.0))
-        if residual <= tolerance:
-            return Minimum(x, here, residual, n_steps)
-        there = model_minimum(here.gradient, _damped(here.hessian, damping, residual, x), blocks, x)
+        if residual <= max(tolerance, here.noise):
+            ended = Ended.CONVERGED if residual <= tolerance else Ended.ROUNDING
+            return Minimum(x, here, residual, n_steps, ended)
+        # Not less than the residual calls for, so that flat directions have an end too, nor than rounding would undo.
+        flat, bend = 1e-5 * residual / (1 + np.abs(x).max(initial=0.0)), np.diag(here.hessian).max(initial=0.0)
+        damping = max(damping, float(flat), 1e-14 * float(bend))
+        there = model_minimum(here.gradient, here.hessian + damping * np.eye(len(x)), blocks, x)
         promised = _promised(here, blocks, x, there)
         if stretch > 1:
             there = contained(blocks, x + stretch * (there - x))
@@ -78,25 +84,19 @@ def minimise(
         rounding = 1e-13 * (1 + abs(height))
         if gain >= 1e-4 * promised - rounding:
             x, here, height = there, new, height - gain
-            damping = max(damping * (0.05 if gain >= 0.75 * promised - rounding else 1.0), 1e-15)
+            damping *= 0.05 if gain >= 0.75 * promised - rounding else 1.0
             stretch = 2 * stretch if gain > 1.1 * promised + rounding else 1.0
         elif stretch > 1:
             stretch = 1.0
         else:
             damping *= 10
-        if np.abs(x).max(initial=0.0) > LARGEST or damping > 1e12:
+        if np.abs(x).max(initial=0.0) > LARGEST or damping > LARGEST:
             break
     raise NotConverged(
         f"after {n_steps + 1} Newton steps the residual is {residual:.3g}, with weights up to {np.abs(x).max():.3g}",
         residual=residual,
         n_steps=n_steps + 1,
     )
-
-
-def _damped(hessian: Matrix, damping: float, residual: float, x: Vector) -> Matrix:
-    """The Hessian, made definite: not less so than the residual calls for, so that flat directions have an end too."""
-    flat = 1e-5 * residual / (1 + float(np.abs(x).max(initial=0.0)))
-    return hessian + max(damping * float(np.diag(hessian).max()), flat) * np.eye(len(x))
 
 
 def _promised(here: Expansion[SourceT], blocks: Sequence[Block], x: Vector, there: Vector) -> float:

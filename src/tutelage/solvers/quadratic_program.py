@@ -20,7 +20,7 @@ from tutelage.solvers.linear_program import Constraints, InfeasibleProgram
 GAP_TOLERANCES = (1e-15, 1e-12)
 FEASIBILITY_TOLERANCE = 1e-12
 # What is still a solution when the library cannot reach the tolerance; every caller checks its own gap besides.
-ACCEPTABLE = 1e-9
+ACCEPTABLE = 1e-8
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,8 +9,11 @@ import numpy as np
 from tutelage.mdp.model import per_choice
 
 
-def cone_optimum(domain, mismatch, preference, shown):
-    """The optimal objective and the expectations mu = (mu_r, mu_c), as Clarabel finds them."""
+def cone_optimum(domain, mismatch, preference, shown, convex=()):
+    """The optimal objective and the expectations mu = (mu_r, mu_c), as Clarabel finds them.
+
+    convex: the preference's convex constraints again, as CVXPY functions of mu_c.
+    """
     mdp = domain.mdp
     leave = (np.arange(mdp.n_states)[:, None] == mdp.state_of_choice).astype(float)
     features = np.hstack([per_choice(mdp, domain.reward_features), per_choice(mdp, domain.preference_features)])
@@ -27,12 +30,21 @@ def cone_optimum(domain, mismatch, preference, shown):
     else:
         objective -= mismatch.penalty * cp.norm(excess, mismatch.norm)
     if len(preference.limits(domain)):
-        violation = preference.linear_rows(domain) @ mu[domain.n_reward :] - preference.limits(domain)
+        values = [preference.linear_rows(domain) @ mu[domain.n_reward :], *(g(mu[domain.n_reward :]) for g in convex)]
+        violation = cp.hstack([cp.reshape(value, (value.size,), order="C") for value in values]) - preference.limits(
+            domain
+        )
         if preference.is_hard:
             rules.append(violation <= 0)
         else:
             objective -= preference.penalty * cp.norm(cp.pos(violation), preference.norm)
     problem = cp.Problem(cp.Maximize(objective), rules)
-    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    for tolerance in (1e-10, 1e-8, 1e-6):
+        # Asked for too much, Clarabel may fail altogether.
+        try:
+            problem.solve(solver=cp.CLARABEL, tol_gap_abs=tolerance, tol_gap_rel=tolerance, tol_feas=tolerance)
+            break
+        except cp.SolverError:
+            continue
     assert problem.status in ("optimal", "optimal_inaccurate"), problem.status
     return float(problem.value), mu.value

@@ -1,0 +1,200 @@
+"""The entropy learners: certified on every published world, honest about what cannot be had, kind about bad input."""
+
+import json
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from numpy.testing import assert_allclose
+from strategies import domains, random_domain, random_policy
+
+from tutelage.environments.object_world import object_world
+from tutelage.learners.entropy import ApproximateHardLearner, GenericLearner, SoftLearner, StandardLearner
+from tutelage.learners.penalties import Mismatch, Preference, distance_constraint, quadratic_constraint
+from tutelage.mdp.demonstrations import Demonstrations
+from tutelage.mdp.expectations import expectation
+from tutelage.mdp.policy import uniform_policy
+from tutelage.mdp.sampling import sample_demonstrations
+from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel, NotConverged
+from tutelage.roles import Lesson
+from tutelage.solvers.bellman import solve_hard, solve_soft
+
+SETTINGS = [(5, 10), (10, 10), (10, 5), (5, 5), (10, 1), (1, 10)]
+
+
+@cache
+def published(seed, learner):
+    """A published world's domain, and the lesson of its optimal policy."""
+    world = object_world(size=10, seed=seed)
+    domain = world.domain(learner)
+    best = solve_hard(domain.mdp, domain.reward_features @ world.true_weights)
+    return domain, Lesson.from_policy(domain, best.policy)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("learner", ["L1", "L2", "L3", "L4", "L5"])
+def test_every_published_world_is_solved_to_the_promised_residual_and_gap(seed, learner):
+    """All six (C_r, C_c) of Appendix B.1."""
+    domain, lesson = published(seed, learner)
+    for mismatch_penalty, violation_penalty in SETTINGS:
+        proof = SoftLearner(domain, mismatch_penalty, violation_penalty).respond(lesson).certificate
+        assert proof.residual < 1e-8
+        assert proof.relative_gap < 1e-9
+        assert proof.ended is Ended.CONVERGED
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_standard_learner_recovers_a_soft_policy(seed):
+    """Shown the soft policy of some weights, MCE-IRL finds a policy with its expectation; and there is only one."""
+    rng = np.random.default_rng(seed)
+    domain = random_domain(rng, max_states=20, n_preference=0)
+    weights = rng.normal(size=3)
+    taught = solve_soft(domain.mdp, domain.reward_features @ weights)
+    response = StandardLearner(domain).respond(Lesson.from_policy(domain, taught.policy))
+    assert_allclose(response.policy, taught.policy, atol=1e-6)
+    assert_allclose(response.mismatch_excess, 0.0, atol=1e-8)
+
+
+@given(domains(max_states=6))
+def test_a_soft_learner_without_need_to_change_keeps_all_its_entropy(domain):
+    """Shown what the most entropic policy does anyway, and granted its violations, it stays with that policy."""
+    habit = expectation(domain, solve_soft(domain.mdp, np.zeros(domain.mdp.n_states)).policy)
+    learner = SoftLearner(domain, 5, 10, violation_allowance=habit.preference + 1e-6)
+    response = learner.respond(Lesson.from_expectation(habit.reward))
+    assert response.certificate.residual < 1e-8
+    assert_allclose(response.expectation.reward, habit.reward, atol=1e-6 * (1 + np.abs(habit.reward).max()))
+
+
+def test_a_learner_with_no_choice_does_what_it_must():
+    """One choice per state: the dual is linear, its Hessian zero, and still it is solved."""
+    rng = np.random.default_rng(1)
+    domain = random_domain(rng, max_states=5, max_choices=1, n_preference=3)
+    for norm in (1, 2, math.inf):
+        learner = GenericLearner(domain, Mismatch(norm=norm, penalty=3.0), Preference(norm=norm, penalty=2.0))
+        response = learner.respond(Lesson.from_expectation(np.zeros(3)))
+        assert_allclose(response.policy, 1.0)
+        assert response.certificate.residual < 1e-8
+
+
+def test_a_warm_start_gives_the_same_answer_in_fewer_steps():
+    domain, lesson = published(0, "L3")
+    learner = SoftLearner(domain, 5, 10)
+    cold = learner.respond(lesson)
+    warm = learner.respond(lesson, start=cold)
+    assert warm.certificate.n_steps <= 1 < cold.certificate.n_steps
+    assert_allclose(warm.expectation.both, cold.expectation.both, atol=1e-7)
+
+
+def test_demonstrations_teach_and_the_certificate_says_how_uncertain_they_are():
+    domain, lesson = published(0, "L2")
+    shown = sample_demonstrations(domain.mdp, lesson.policy, 200, rng=np.random.default_rng(0))
+    learner = SoftLearner(domain, 5, 10)
+    response = learner.respond(Lesson.from_demonstrations(domain, shown))
+    doubt = response.certificate.uncertainty
+    assert (doubt >= 0).all() and doubt.max() > 0
+    assert_allclose(response.lesson.expectation, lesson.expectation, atol=6 * doubt.max())
+    assert_allclose(learner.respond(lesson).certificate.uncertainty, 0.0)
+    assert "known to" in response.explain()
+
+
+def test_one_demonstration_is_infinitely_uncertain_and_still_teaches():
+    domain, lesson = published(0, "L1")
+    shown = sample_demonstrations(domain.mdp, lesson.policy, 1, rng=np.random.default_rng(0))
+    assert isinstance(shown, Demonstrations)
+    response = SoftLearner(domain, 5, 10).respond(Lesson.from_demonstrations(domain, shown))
+    assert np.isinf(response.certificate.uncertainty).any()
+
+
+def test_explain_names_what_binds_what_it_costs_and_what_was_given_up():
+    domain, lesson = published(0, "L3")
+    text = SoftLearner(domain, 5, 10, violation_allowance=2.5).respond(lesson).explain()
+    assert "star" in text and "gives up" in text
+    assert "green within 1 cell" in text and "binds" in text
+    assert "Certificate" in text
+    assert (
+        "no preferences"
+        in StandardLearner(domain).respond(Lesson.from_policy(domain, uniform_policy(domain.mdp))).explain()
+    )
+
+
+def test_an_expectation_that_no_policy_has_is_accepted_by_a_learner_that_need_not_match():
+    domain, _ = published(0, "L2")
+    response = SoftLearner(domain, 5, 10).respond(Lesson.from_expectation([500.0, -3.0, 1e6]))
+    assert response.certificate.residual < 1e-8
+    assert response.mismatch_excess[0] > 400
+
+
+def test_an_impossible_exact_match_is_an_error_that_names_the_features():
+    domain, _ = published(0, "L1")
+    with pytest.raises(NotConverged, match=r"no policy has the expectation shown.*'star' "):
+        StandardLearner(domain).respond(Lesson.from_expectation([500.0, 0.0, 0.0]))
+
+
+def test_infeasible_hard_preferences_are_named_with_the_least_violation():
+    """A world whose start is coloured: the first visit alone counts one in every nested feature."""
+    text = json.loads(object_world(size=6, seed=0).to_json())
+    text.update(generator="hand", seed=None, distractors={"green": [text["start"]], "yellow": []})
+    world = type(object_world(size=6, seed=0)).from_json(json.dumps({k: v for k, v in text.items() if v is not None}))
+    domain = world.domain("L2")
+    learner = ApproximateHardLearner(domain, violation_allowance=0.25)
+    with pytest.raises(InfeasibleConstraints, match="green within") as caught:
+        learner.respond(Lesson.from_policy(domain, uniform_policy(domain.mdp)))
+    assert caught.value.least_violation[0] == pytest.approx(0.75, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda d: SoftLearner(d, -1, 10), "mismatch penalty must be positive"),
+        (lambda d: SoftLearner(d, 5, -10), "preference penalty must be positive"),
+        (lambda d: SoftLearner(d, 0, 10), "mismatch penalty must be positive"),
+        (lambda d: SoftLearner(d, math.nan, 10), "mismatch penalty must be positive"),
+        (lambda d: SoftLearner(d, 5, 10, violation_allowance=-0.1), "none negative"),
+        (lambda d: SoftLearner(d, 5, 10, violation_allowance=[1.0]), "violation_allowance has 1 entries"),
+        (lambda d: SoftLearner(d, 5, 10, violation_allowance=math.nan), "nan"),
+        (lambda d: SoftLearner(d, 5, 10, violation_allowance=np.ones((2, 2))), "a number or one per feature"),
+        (
+            lambda d: GenericLearner(d, Mismatch(norm=0.5, penalty=1), Preference()),
+            "norm must be 1, 2 or infinity, got 0.5",
+        ),
+        (
+            lambda d: GenericLearner(d, Mismatch(norm=3, penalty=1), Preference()),
+            "norm must be 1, 2 or infinity, got 3",
+        ),
+        (lambda d: GenericLearner(d, Mismatch(allowance=[1.0, 2.0]), Preference()), "mismatch_allowance has 2 entries"),
+        (lambda d: GenericLearner(d, Mismatch(norm=1, penalty=2, squared=True), Preference()), "needs norm 2"),
+        (lambda d: GenericLearner(d, Mismatch(norm=2, squared=True), Preference()), "finite penalty"),
+        (lambda d: GenericLearner(d, Mismatch(), Preference(rows=np.ones((1, 5)))), "rows have 5 columns"),
+        (lambda d: quadratic_constraint("q", -np.eye(2), np.zeros(2)), "not positive semi-definite"),
+        (lambda d: quadratic_constraint("q", np.eye(3), np.zeros(2)), "shape"),
+        (lambda d: distance_constraint("b", [np.inf, 0.0]), "inf"),
+        (lambda d: Lesson.from_expectation([math.nan, 0, 0]), "nan"),
+        (lambda d: Lesson.from_expectation([[1.0]]), "1 axes"),
+        (lambda d: SoftLearner(d, 5, 10).respond(Lesson.from_expectation([1.0])), "expectation has 1 entries"),
+    ],
+)
+def test_contradictory_parameters_are_refused_with_a_sentence(make, message):
+    domain, _ = published(0, "L2")
+    with pytest.raises(InvalidModel, match=message):
+        make(domain)
+
+
+def test_a_preference_gradient_of_the_wrong_length_is_refused():
+    domain, lesson = published(0, "L2")
+    wrong = Preference(functions=(type(distance_constraint("b", [0.0, 0.0]))("mine", np.sum, lambda mu: np.ones(7)),))
+    with pytest.raises(InvalidModel, match="gradient of 'mine'"):
+        GenericLearner(domain, Mismatch(norm=1, penalty=5), wrong).respond(lesson)
+
+
+def test_random_policies_are_taught_exactly_by_an_exact_match_with_preferences():
+    """Footnote 1's family with an exact match: within hard preferences that the demonstrator keeps, it is matched."""
+    rng = np.random.default_rng(4)
+    domain = random_domain(rng, max_states=12)
+    policy = random_policy(rng, domain.mdp)
+    kept = expectation(domain, policy).preference * 1.01
+    learner = GenericLearner(domain, Mismatch(), Preference(allowance=kept))
+    response = learner.respond(Lesson.from_policy(domain, policy))
+    assert_allclose(response.expectation.reward, expectation(domain, policy).reward, atol=1e-7)
+    assert (response.expectation.preference <= kept + 1e-7).all()

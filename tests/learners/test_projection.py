@@ -1,0 +1,133 @@
+"""The hard learner (Sec. 3.1): matches what it can, projects what it cannot, and is what footnote 1 approximates."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from strategies import random_domain, random_policy
+
+from tutelage.environments.object_world import object_world
+from tutelage.learners.entropy import ApproximateHardLearner
+from tutelage.learners.penalties import distance_constraint
+from tutelage.learners.projection import HardLearner
+from tutelage.mdp.expectations import causal_entropy, expectation
+from tutelage.outcomes import InfeasibleConstraints, InvalidModel
+from tutelage.roles import Lesson
+from tutelage.solvers.bellman import solve_hard
+from tutelage.solvers.half_spaces import preference_limits
+from tutelage.solvers.reachable_set import vertices
+
+
+def problem(seed):
+    """A random domain, an allowance that some policy keeps, and that policy."""
+    rng = np.random.default_rng(seed)
+    domain = random_domain(rng, max_states=12, n_reward=2, n_preference=2)
+    policy = random_policy(rng, domain.mdp)
+    return domain, expectation(domain, policy).preference * 1.05, policy, rng
+
+
+@pytest.mark.parametrize("norm", [1, 2, math.inf])
+@pytest.mark.parametrize("seed", range(10))
+def test_learner_can_match(seed, norm):
+    """Sec. 3.1 (i): within its preferences the learner does what it is shown."""
+    domain, allowance, policy, _ = problem(seed)
+    response = HardLearner(domain, allowance, norm=norm).respond(Lesson.from_policy(domain, policy))
+    size = 1 + np.abs(response.lesson.expectation).max()
+    assert np.linalg.norm(response.expectation.reward - response.lesson.expectation) <= 1e-6 * size
+    assert response.violation_excess.max() <= 1e-7 * size
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_learner_cannot_match(seed):
+    """Sec. 3.1 (ii): <mu_hat - x, v - x> <= 0 for every vertex v of Omega_r^L characterises the projection x."""
+    domain, allowance, _, rng = problem(seed)
+    shown = 2 * rng.normal(size=2) / (1 - domain.mdp.discount)
+    response = HardLearner(domain, allowance).respond(Lesson.from_expectation(shown))
+    point = response.expectation.reward
+    corners = vertices(domain, preference_limits(domain, allowance))
+    scale = 1 + np.abs(shown).max() ** 2
+    assert ((corners - point) @ (shown - point)).max() <= 1e-6 * scale
+    # It is itself within the hull of the vertices: no corner's half-space excludes it.
+    for direction in rng.normal(size=(50, 2)):
+        assert direction @ point <= (corners @ direction).max() + 1e-5 * np.sqrt(scale)
+    again = expectation(domain, response.policy)
+    assert_allclose(again.both, response.expectation.both, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_footnote_one_tends_to_the_projection_as_its_penalty_grows(seed, squared):
+    domain, allowance, _, rng = problem(30 + seed)
+    shown = rng.normal(size=2) / (1 - domain.mdp.discount)
+    exact = HardLearner(domain, allowance).respond(Lesson.from_expectation(shown)).expectation.reward
+    answers = [
+        ApproximateHardLearner(domain, allowance, mismatch_penalty=penalty, squared=squared).respond(
+            Lesson.from_expectation(shown)
+        )
+        for penalty in (20.0, 2e2, 2e3, 2e4)
+    ]
+    apart = [np.linalg.norm(answer.expectation.reward - exact) for answer in answers]
+    # Weights this large round the policy; the certificate says by how much.
+    doubt = 10 * max(answer.certificate.residual for answer in answers)
+    assert apart[-1] <= 1e-3 * (1 + np.abs(exact).max())
+    assert all(later <= earlier + doubt + 1e-6 for earlier, later in pairwise(apart))
+
+
+def test_the_published_worlds_bind_the_hard_learner():
+    """Taught the optimal policy, L2 with allowance 2.5 keeps to that and falls short of it; L1 does not."""
+    world = object_world(size=10, seed=0)
+    for name, falls_short in (("L1", False), ("L2", True)):
+        domain = world.domain(name)
+        best = solve_hard(domain.mdp, domain.reward_features @ world.true_weights)
+        response = HardLearner(domain, 2.5).respond(Lesson.from_policy(domain, best.policy))
+        lost = world.true_weights @ (response.lesson.expectation - response.expectation.reward)
+        assert (lost > 0.1) == falls_short
+        assert (response.expectation.preference <= 2.5 + 1e-7).all()
+
+
+def test_the_policy_is_definite():
+    domain, allowance, _, rng = problem(3)
+    lesson = Lesson.from_expectation(rng.normal(size=2) / (1 - domain.mdp.discount))
+    learner = HardLearner(domain, allowance)
+    assert_array_equal(learner.respond(lesson).policy, learner.respond(lesson).policy)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_on_request_the_most_entropic_policy_near_the_projection(seed):
+    domain, allowance, _, rng = problem(60 + seed)
+    lesson = Lesson.from_expectation(rng.normal(size=2) / (1 - domain.mdp.discount))
+    plain = HardLearner(domain, allowance).respond(lesson)
+    within = 1e-3 * (1 + np.abs(plain.expectation.reward).max())
+    spread = HardLearner(domain, allowance, entropic_within=within).respond(lesson)
+    assert np.abs(spread.expectation.reward - plain.expectation.reward).max() <= within + 1e-7
+    assert (spread.expectation.preference <= allowance * (1 + 1e-7) + 1e-7).all()
+    assert causal_entropy(domain.mdp, spread.policy) >= causal_entropy(domain.mdp, plain.policy) - 1e-7
+
+
+@pytest.mark.parametrize("norm", [1, 2, math.inf])
+def test_convex_preferences_are_kept(norm):
+    """A ball around what the learner likes: the projection ends on its surface."""
+    domain, _, policy, _ = problem(5)
+    liked = expectation(domain, policy).preference
+    ball = distance_constraint("ball", liked)
+    learner = HardLearner(domain, [1e6, 1e6, 0.1], norm=norm, functions=(ball,))
+    response = learner.respond(Lesson.from_expectation(1e3 * np.ones(2)))
+    assert ball.value(response.expectation.preference) <= 0.1 + 1e-6
+    assert response.multipliers.preference[2] > 0
+
+
+def test_what_cannot_be_had_or_meant_is_refused():
+    domain, allowance, policy, _ = problem(1)
+    lesson = Lesson.from_policy(domain, policy)
+    impossible = np.array([0.0, 0.0])
+    if expectation(domain, policy).preference.min() > 0:
+        with pytest.raises(InfeasibleConstraints, match="preference"):
+            HardLearner(domain, impossible).respond(lesson)
+    with pytest.raises(InvalidModel, match="norm must be 1, 2 or infinity"):
+        HardLearner(domain, allowance, norm=4)
+    with pytest.raises(InvalidModel, match="entropic_within must be positive"):
+        HardLearner(domain, allowance, entropic_within=0.0)
+    with pytest.raises(InvalidModel, match="expectation has 3 entries"):
+        HardLearner(domain, allowance).respond(Lesson.from_expectation([1.0, 2.0, 3.0]))

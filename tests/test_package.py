@@ -1,0 +1,89 @@
+"""The package as a whole: cheap to import, complete, and silent about nothing that it does not have."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import tutelage as tl
+
+HEAVY = ("numba", "matplotlib", "gymnasium", "networkx", "scipy.optimize")
+
+# The part of the stable surface that the solvers, the environments and the files make up.
+STABLE = {
+    "MDP",
+    "Domain",
+    "object_world",
+    "from_gymnasium",
+    "from_graph",
+    "save",
+    "load",
+    "occupancy",
+    "expectation",
+    "causal_entropy",
+    "solve_hard",
+    "solve_soft",
+    "sample_demonstrations",
+    "TutelageError",
+    "InvalidModel",
+    "InfeasibleConstraints",
+    "NotConverged",
+}
+
+
+def in_fresh_interpreter(program: str) -> str:
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+
+def test_importing_takes_less_than_half_a_second_and_loads_nothing_heavy():
+    program = """if True:
+        import json, sys, time
+        start = time.perf_counter()
+        import tutelage
+        print(json.dumps([time.perf_counter() - start, sorted(sys.modules)]))
+    """
+    seconds, loaded = json.loads(in_fresh_interpreter(program))
+    assert seconds < 0.5
+    assert not set(HEAVY) & set(loaded)
+
+
+def test_a_small_problem_is_solved_without_loading_the_compiler():
+    program = """if True:
+        import sys
+        import tutelage as tl
+        domain = tl.object_world(size=10, seed=0).domain("L3")
+        tl.solve_soft(domain.mdp, domain.reward_features[:, 0])
+        print("numba" in sys.modules)
+    """
+    assert in_fresh_interpreter(program).strip() == "False"
+
+
+@pytest.mark.parametrize("name", tl.__all__)
+def test_every_public_name_resolves(name):
+    assert getattr(tl, name) is not None
+
+
+def test_the_stable_surface_is_there():
+    assert set(tl.__all__) >= STABLE
+    assert tl.MDP.from_arrays and tl.MDP.from_choices
+
+
+def test_dir_lists_the_public_names():
+    assert set(tl.__all__) <= set(dir(tl))
+    assert len(set(tl.__all__)) == len(tl.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = tl.no_such_name
+
+
+def test_every_error_is_one_of_ours():
+    for error in (tl.InvalidModel, tl.InfeasibleConstraints, tl.NotConverged):
+        assert issubclass(error, tl.TutelageError)
+    assert issubclass(tl.InvalidModel, ValueError)
+
+
+def test_the_version_is_a_number():
+    assert [int(part) for part in tl.__version__.split(".")]

@@ -1,0 +1,35 @@
+"""Every Python block of the README and of the pages in docs runs as it stands, those of a page one after another."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path) -> list[str]:
+    return BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
+def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
+    """In a folder of its own, for some pages write files; and with what they claim asserted, not printed."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": page.stem}
+    for code in blocks(page):
+        exec(compile(code, page.name, "exec"), names)
+
+
+def test_the_readme_opens_with_the_two_commands_and_one_short_example():
+    text = PAGES[0].read_text(encoding="utf-8")
+    assert text.index("make demo") < text.index("make test") < text.index("```python")
+    assert len(blocks(PAGES[0])[0].splitlines()) <= 15
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_within_the_project_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
