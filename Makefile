@@ -1,6 +1,8 @@
 # Every target builds .venv first, and again whenever the pins change.
 PYTHON ?= python3
 BIN := .venv/bin
+# One test process per core: more BLAS threads than that only wait for each other.
+export OPENBLAS_NUM_THREADS := 1
 
 .PHONY: setup demo test check format bench clean
 
@@ -31,6 +33,7 @@ format: setup
 
 bench: setup
 	$(BIN)/python benchmarks/solvers.py
+	$(BIN)/python benchmarks/learners.py
 
 clean:
 	rm -rf .venv

@@ -10,7 +10,7 @@ import tutelage as tl
 
 HEAVY = ("numba", "matplotlib", "gymnasium", "networkx", "scipy.optimize")
 
-# The part of the stable surface that the solvers, the environments and the files make up.
+# The part of the stable surface that is there so far.
 STABLE = {
     "MDP",
     "Domain",
@@ -29,6 +29,14 @@ STABLE = {
     "InvalidModel",
     "InfeasibleConstraints",
     "NotConverged",
+    "Lesson",
+    "StandardLearner",
+    "SoftLearner",
+    "HardLearner",
+    "GenericLearner",
+    "PublishedLearner",
+    "Mismatch",
+    "Preference",
 }
 
 

@@ -26,7 +26,7 @@ def demo(
     allowance: Annotated[float, typer.Option(help="Discounted violations each learner grants per preference.")] = 2.5,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """One world, learners L1 to L5: what the best policy is worth, and the best that each learner will accept.
+    """One world, learners L1 to L5: what each makes of the optimal policy, and of the best policy that it accepts.
 
     [bold]tutelage demo --seed 3 --allowance 0.5[/bold]
     """
@@ -39,31 +39,29 @@ def demo(
         _show(world, rows, allowance)
 
 
-def _row(world: tl.ObjectWorld, learner: str, allowance: float) -> dict[str, object]:
-    domain = world.domain(learner)
+def _row(world: tl.ObjectWorld, name: str, allowance: float) -> dict[str, object]:
+    domain = world.domain(name)
+    learner = tl.HardLearner(domain, violation_allowance=allowance)
     free = tl.best_policy(domain, world.true_weights, tl.no_limits(domain))
-    violation = float(free.expectation.preference.max(initial=0.0))
+    row: dict[str, object] = {"learner": name, "optimal": free.value}
     try:
         limited = tl.best_policy(domain, world.true_weights, tl.preference_limits(domain, allowance))
     except tl.InfeasibleConstraints as refusal:
-        return {"learner": learner, "optimal": free.value, "violation": violation, "refused": str(refusal)}
-    return {
-        "learner": learner,
-        "optimal": free.value,
-        "violation": violation,
-        "acceptable": limited.value,
-        "bound": limited.bound,
-    }
+        return row | {"refused": str(refusal)}
+    for key, shown in (("agnostic", free), ("aware", limited)):
+        response = learner.respond(tl.Lesson.from_policy(domain, shown.policy))
+        row[key] = float(world.true_weights @ response.expectation.reward)
+    return row | {"bound": limited.bound}
 
 
 def _show(world: tl.ObjectWorld, rows: list[dict[str, object]], allowance: float) -> None:
     title = f"{world.generator} world, seed {world.seed}, {world.size}x{world.size}; allowance {allowance}"
-    table = Table(title=title, caption="Expected discounted reward; the bound is certified.")
+    table = Table(title=title, caption="Expected discounted reward of a hard learner; the bound is certified.")
     table.add_column("learner")
-    for heading in ("optimal policy", "its worst violation", "best acceptable policy", "no policy exceeds"):
+    for heading in ("optimal policy", "taught that", "taught the best it accepts", "no teaching exceeds"):
         table.add_column(heading, justify="right")
     for row in rows:
-        figures = [row.get(key) for key in ("optimal", "violation", "acceptable", "bound")]
+        figures = [row.get(key) for key in ("optimal", "agnostic", "aware", "bound")]
         table.add_row(str(row["learner"]), *("-" if figure is None else f"{figure:.4f}" for figure in figures))
     console = Console()
     console.print(table)

@@ -9,7 +9,7 @@ the entropy that any policy could have kept after paying, and the gap to what th
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,7 @@ from tutelage.mdp.policy import uniform_policy
 from tutelage.outcomes import NotConverged
 from tutelage.roles import Certificate, Lesson, Multipliers, Response, check_lesson, named
 from tutelage.solvers import newton
-from tutelage.solvers.blocks import Block, terms
+from tutelage.solvers.blocks import Block, slices, terms
 from tutelage.solvers.newton import Expansion, Minimum
 from tutelage.solvers.occupancy_polytope import nearest_policy, require_feasible
 from tutelage.solvers.soft_expectations import SoftExpansion, combined_features, soft_expansion
@@ -32,6 +32,8 @@ RESIDUAL_TOLERANCE = 2e-9
 MAX_CUTS = 200
 # How far a convex constraint may lie above its tangents at the answer, relative to one plus its limit.
 CUT_TOLERANCE = 1e-8
+# How far from exact, relative to what is reached, an exact match or a hard preference may be left by rounding.
+EXACT = 1e-8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,25 +163,45 @@ class Dual:
 
     def minimise(self, tangents: Tangents, start: Vector) -> Minimum[SoftExpansion]:
         """The best (a, y); where there is none, an error that says what cannot be had."""
-        blocks = self.blocks(tangents)
-        lift = self._lift(tangents)
-        offset = np.concatenate([self.shown, np.zeros(len(tangents.offsets))])
+        blocks, lift = self.blocks(tangents), self._lift(tangents)
+        unit = self._units(blocks, lift)
+        parts = slices(blocks)
+        lift, offset = lift * unit, unit * np.concatenate([self.shown, np.zeros(len(tangents.offsets))])
+        is_exact = math.isinf(self.mismatch.penalty) or self.preference.is_hard
 
-        def smooth(x: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
-            here = soft_expansion(self.domain.mdp, self.features, lift @ x, near=last)
+        def smooth(z: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
+            here = soft_expansion(self.domain.mdp, self.features, lift @ z, near=last)
+            reached = lift.T @ here.expectation
             return Expansion(
-                here.soft_return - float(offset @ x),
-                lift.T @ here.expectation - offset,
+                here.soft_return - float(offset @ z),
+                reached - offset,
                 lift.T @ here.jacobian @ lift,
-                _noise(here),
+                _noise(here, reached, is_exact),
                 here,
             )
 
+        scaled = [
+            block.in_units(unit[part][0]) if len(unit[part]) else block
+            for block, part in zip(blocks, parts, strict=True)
+        ]
         try:
-            return newton.minimise(smooth, blocks, start, tolerance=RESIDUAL_TOLERANCE)
+            found = newton.minimise(smooth, scaled, start / unit, tolerance=RESIDUAL_TOLERANCE)
         except NotConverged as failure:
             self._diagnose(tangents, failure)
             raise
+        return replace(found, x=unit * found.x)
+
+    def _units(self, blocks: list[Block], lift: Matrix) -> Vector:
+        """(n,), for each (a, y) the weight that makes its features, block by block, about one in size.
+
+        Powers of two, so that going back and forth costs no digit.
+        """
+        sizes = np.abs(self.features @ lift).max(axis=0)
+        unit = np.ones(len(sizes))
+        for part in slices(blocks):
+            largest = float(sizes[part].max(initial=0.0))
+            unit[part] = 2.0 ** -round(math.log2(largest)) if largest > 0 else 1.0
+        return unit
 
     def blocks(self, tangents: Tangents) -> list[Block]:
         """M*(-a) and N*(y)."""
@@ -245,10 +267,13 @@ class Dual:
         )
 
 
-def _noise(here: SoftExpansion) -> float:
-    """How far rounding may move the expectation: the policy is exp(Q - V), which is known to a few ulps of V."""
+def _noise(here: SoftExpansion, reached: Vector, is_exact: bool) -> float:
+    """How far rounding may move what is reached: the policy is exp(Q - V), which is known to a few ulps of V.
+
+    is_exact: something must hold whatever it costs; then much noise says that the weights run off, for want of a policy.
+    """
     ulps = 16 * float(np.finfo(np.float64).eps) * float(np.abs(here.solved.value).max())
-    return ulps * (1 + float(np.abs(here.expectation).max(initial=0.0)))
+    return (min(ulps, EXACT) if is_exact else ulps) * (1 + float(np.abs(reached).max(initial=0.0)))
 
 
 def loose_constraints(preference: Preference, domain: Domain, tangents: Tangents, point: Vector) -> Indices:

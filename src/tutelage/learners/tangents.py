@@ -21,7 +21,7 @@ from tutelage.solvers.half_spaces import HalfSpaces
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tangents:
-    """normals @ mu_c <= offsets, (K, d_c) and (K,); constraint[k], ascending, is the number of the one row k is cut from."""
+    """normals @ mu_c <= offsets, (K, d_c) and (K,); row k is cut from constraint number constraint[k], ascending."""
 
     normals: Matrix
     offsets: Vector

@@ -65,22 +65,21 @@ def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
 
 def resolvent(step: SparseRows, discount: float) -> Resolvent:
     """One factorisation (or, for a large chain, none) that serves every system of a chain (S, S)."""
-    n_states = step.shape[0]
-    system = sparse.eye_array(n_states, format="csr") - discount * step
-    if n_states <= DIRECT_LIMIT:
-        return _factorised(system)
-    return _undecided(system, discount)
+    if step.shape[0] <= DIRECT_LIMIT:
+        return _factorised(sparse.eye_array(step.shape[0], format="csr") - discount * step)
+    return _undecided(step, discount)
 
 
-def _undecided(system: SparseRows, discount: float) -> Resolvent:
+def _undecided(step: SparseRows, discount: float) -> Resolvent:
     """By Krylov steps while these are few, as on well-mixed chains; by one sparse LU where they are not, as on grids.
 
     On the one kind factors fill up, on the other Krylov steps are many, so the first system tells which it is. Too
     large a chain is never factorised.
     """
-    may_factorise = system.shape[0] <= FACTOR_LIMIT
+    may_factorise = step.shape[0] <= FACTOR_LIMIT
     n_steps = FEW_STEPS if may_factorise else MANY_STEPS
-    transposed = system.T.tocsr()
+    moves = discount * step
+    transposed = moves.T.tocsr()
     factors: list[Resolvent] = []
 
     def solve(matrix: SparseRows, right: Vector, norm: float, direct: Callable[[Resolvent], Vector]) -> Vector:
@@ -90,12 +89,12 @@ def _undecided(system: SparseRows, discount: float) -> Resolvent:
             except NotConverged:
                 if not may_factorise:
                     raise
-                factors.append(_factorised(system))
+                factors.append(_factorised(sparse.eye_array(step.shape[0], format="csr") - moves))
         return direct(factors[0])
 
     def values(sums: Vector) -> Vector:
         if sums.ndim == 1:
-            return solve(system, sums, np.inf, lambda inverse: inverse.values(sums))
+            return solve(moves, sums, np.inf, lambda inverse: inverse.values(sums))
         return np.column_stack([values(column) for column in sums.T])
 
     return Resolvent(values, lambda start: solve(transposed, start, 1, lambda inverse: inverse.visits(start)))
@@ -124,24 +123,20 @@ def _pattern(mdp: MDP) -> tuple[Indices, Indices, Indices]:
     return place, (stored % n).astype(np.int32), row.astype(np.int32)
 
 
-def _iterate(system: SparseRows, right: Vector, discount: float, *, norm: float, max_steps: int) -> Vector:
-    """BiCGSTAB, restarted on its own residual until the verified error is small beside the answer, both in `norm`."""
-    answer = np.zeros_like(right)
-    n_left = max_steps
+def _iterate(moves: SparseRows, right: Vector, discount: float, *, norm: float, max_steps: int) -> Vector:
+    """BiCGSTAB on x = right + moves @ x, restarted on its own residual, until the verified error is small in `norm`."""
+    from tutelage import kernels
 
-    def count(_: Vector) -> None:
-        nonlocal n_left
-        n_left -= 1
-
+    answer, last = np.zeros_like(right), np.inf
     while True:
-        residual = right - system @ answer
+        residual = right + moves @ answer - answer
         error = float(np.linalg.norm(residual, norm)) / (1 - discount)
         if error <= RELATIVE_ACCURACY * float(np.linalg.norm(answer, norm)):
             return answer
-        if n_left <= 0:
+        if error > 1e-3 * last:
             break
-        step, _status = linalg.bicgstab(system, residual, rtol=1e-6, maxiter=n_left, callback=count)
-        answer = answer + step
+        last = error
+        answer = answer + kernels.solve_chain(moves.indptr, moves.indices, moves.data, residual, 1e-6, max_steps)
     raise NotConverged(
         f"a linear system of {len(right)} states was solved to {error:.2g} only", residual=error, n_steps=max_steps
     )

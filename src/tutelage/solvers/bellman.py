@@ -37,7 +37,7 @@ class Optimum:
     """A solved Bellman equation.
 
     value: (S,). choice_value: (C,), Q. policy: (C,), for the hard equation greedy with ties split.
-    residual: the verified largest |B V - V|. error_bound: what it implies for |V - V*|.
+    residual: the measured largest |B V - V|. error_bound: what it implies for |V - V*|, rounding allowed for.
     """
 
     value: Vector

@@ -9,9 +9,10 @@ scales.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
+from typing import Self
 
 import numpy as np
 from scipy.optimize import brentq
@@ -58,9 +59,14 @@ class Block:
         size = self.size(inside)
         return inside * (self.radius / size) if size > self.radius else inside
 
+    def in_units(self, unit: float) -> Self:
+        """The same term of x / unit: z -> h(unit * z)."""
+        return replace(self, slope=unit * self.slope, radius=self.radius / unit, curvature=unit * self.curvature * unit)
+
     @property
     def is_ball(self) -> bool:
-        return math.isfinite(self.radius) and not math.isinf(self.norm) and len(self.slope) > 0
+        """Whether the entries share a limit; a single one has a box of its own, whatever the norm."""
+        return math.isfinite(self.radius) and not math.isinf(self.norm) and len(self.slope) > 1
 
 
 def terms(blocks: Sequence[Block], x: Vector) -> float:
@@ -129,9 +135,28 @@ def _fit(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x: Vector, 
         high *= 4
         if not math.isfinite(high):
             raise NotConverged("no multiplier makes the step fit into its ball", residual=math.inf, n_steps=0)
-    fitted = relaxed(brentq(shortfall, 0.0, high, xtol=1e-300, rtol=1e-14, maxiter=500))
-    # On the surface, exactly: the multiplier is only known to its last digit.
-    fitted[part] *= block.radius / block.size(fitted[part])
+    root = brentq(shortfall, 0.0, high, xtol=1e-300, rtol=1e-14, maxiter=500)
+    return _between(relaxed, block, part, root)
+
+
+def _between(relaxed: Callable[[float], Vector], block: Block, part: slice, root: float) -> Vector:
+    """The solution on the surface of the ball, exactly, from two multipliers on either side of the root.
+
+    Where the model is all but flat, the last digit of the multiplier moves the solution by more than the ball is wide;
+    but between two multipliers so close it moves on a line.
+    """
+    ulp = 4 * float(np.finfo(np.float64).eps)
+    low, high = root, root
+    while block.size(relaxed(low)[part]) < block.radius:
+        low, ulp = max(root * (1 - ulp), 0.0), 4 * ulp
+    ulp = 4 * float(np.finfo(np.float64).eps)
+    while block.size(relaxed(high)[part]) > block.radius:
+        high, ulp = root * (1 + ulp), 4 * ulp
+    outer, inner = relaxed(low), relaxed(high)
+    wide, narrow = block.size(outer[part]), block.size(inner[part])
+    share = (block.radius - narrow) / (wide - narrow) if wide > narrow else 0.0
+    fitted = share * outer + (1 - share) * inner
+    fitted[part] *= block.radius / max(block.size(fitted[part]), block.radius)
     return fitted
 
 

@@ -84,8 +84,7 @@ def price_out(domain: Domain, price: Vector, start: Plan | None) -> Priced:
     counts = np.concatenate(
         [_counts(features, plan.choice, visits) for features in (domain.reward_features, domain.preference_features)]
     )
-    # Not `@`: above 10,000 states BLAS shares the sum among threads, and on a busy machine these wait for each other
-    # longer than all the rest takes.
+    # Not `@`: above 10,000 states BLAS shares the sum among threads, which on a busy machine wait for each other.
     worth = float(np.einsum("s,s->", mdp.initial, plan.value))
     return Priced(Column(plan.choice, counts), worth + plan.error_bound, plan)
 

@@ -57,7 +57,7 @@ def no_limits(domain: Domain) -> HalfSpaces:
 
 def preference_limits(domain: Domain, allowance: ArrayLike) -> HalfSpaces:
     """mu_c[j] <= allowance[j] for every preference feature; a scalar stands for the same in each."""
-    given = np.asarray(allowance, dtype=np.float64)
+    given = floats(allowance, "the allowance", ndim=np.ndim(allowance))
     if given.shape not in ((), (domain.n_preference,)):
         raise InvalidModel(
             f"the allowance has shape {given.shape}, but there are {domain.n_preference} preference features"

@@ -63,7 +63,8 @@ def best_policy(
 ) -> ConstrainedOptimum:
     """The policy of most `weights @ mu_r` within the limits: a constrained MDP (Sec. 4.1, App. F).
 
-    Raises `InfeasibleConstraints` where no policy is within them. accuracy: of the value, relative to 1 + |value|.
+    Raises `InfeasibleConstraints` where no policy is within them. accuracy: of the value, relative to 1 + |value|; the
+    direct route gives what its library does, and raises `NotConverged` where that is worse than 1e-7.
     """
     checked = _weights(domain, weights)
     objective = MostReward(np.concatenate([checked, np.zeros(domain.n_preference)]))

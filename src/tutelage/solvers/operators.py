@@ -1,6 +1,6 @@
 """The Bellman operators of one MDP and reward, in NumPy for small MDPs and compiled for large ones.
 
-Both offer the same three verbs, so that each algorithm in `bellman` is written once.
+Both offer the same verbs, so that each algorithm in `bellman` is written once.
 """
 
 from dataclasses import dataclass, field
@@ -101,7 +101,7 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """Compiled backups and a Krylov solver that never forms a matrix."""
+    """Compiled backups, and Krylov solves in place of factorisations."""
 
     mdp: MDP
     reward: Vector
@@ -111,13 +111,13 @@ class Compiled:
         object.__setattr__(self, "first", self.mdp.first_choice.astype(self.mdp.transition.indptr.dtype))
 
     def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
-        from tutelage.solvers import kernels
+        from tutelage import kernels
 
         policy = np.empty(self.mdp.n_choices)
         return kernels.soft_backup(*self._problem(), value, policy), policy
 
     def hard_backup(self, value: Vector, choice: Indices, slack: float) -> tuple[Vector, Indices]:
-        from tutelage.solvers import kernels
+        from tutelage import kernels
 
         moved = choice.copy()
         return kernels.hard_backup(*self._problem(), value, moved, slack), moved
@@ -128,12 +128,12 @@ class Compiled:
         return np.full(self.mdp.n_states, self.reward.min() / (1 - self.mdp.discount))
 
     def sweep(self, value: Vector, tolerance: float) -> Vector:
-        from tutelage.solvers import kernels
+        from tutelage import kernels
 
         return kernels.hard_sweeps(*self._problem(), value, tolerance)
 
     def evaluate(self, choice: Indices, value: Vector, tolerance: float) -> Vector:
-        from tutelage.solvers import kernels
+        from tutelage import kernels
 
         discount, reward = self.mdp.discount, self.reward[choice]
         step = self.mdp.transition[choice]
@@ -147,7 +147,7 @@ class Compiled:
         return value
 
     def visits(self, choice: Indices) -> Vector:
-        from tutelage.solvers import kernels
+        from tutelage import kernels
 
         step = self.mdp.transition[choice]
         # One choice per state from one cell reaches a path, not a plane: solve for the states reached alone.
@@ -157,7 +157,7 @@ class Compiled:
         return visits
 
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
-        from tutelage.solvers import kernels
+        from tutelage import kernels
 
         rows = self.mdp.transition
         weight = kernels.weigh(rows.indptr, rows.data, policy, self.mdp.discount)

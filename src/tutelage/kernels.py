@@ -1,8 +1,9 @@
-"""Compiled loops for large MDPs. Nothing here decides anything: `operators` chooses when these are used.
+"""Compiled loops for large MDPs. Nothing here decides anything: `mdp.chain` and `solvers.operators` choose when.
 
 Arguments shared by all: `row`, `column`, `probability` are the CSR arrays of the transition (row[c] .. row[c+1] are the
 entries of choice c), `first` is first_choice, `reward` is on choices (C,), `value` on states (S,).
-Compiled on first use and cached on disk.
+Compiled on first use and cached on disk. Plain loops, no BLAS, whose threads wait for each other on a busy machine for
+longer than these vectors take.
 """
 
 import math
@@ -151,6 +152,15 @@ def weigh(row: Indices, probability: Vector, policy: Vector, discount: float) ->
 
 
 @njit(cache=True, fastmath=FASTMATH)
+def _dot(x: Vector, y: Vector) -> float:
+    """x @ y."""
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i] * y[i]
+    return total
+
+
+@njit(cache=True, fastmath=FASTMATH)
 def _apply(start: Indices, column: Indices, weight: Vector, x: Vector, out: Vector) -> None:
     """out = x - (discount * P) x."""
     for s in range(len(x)):
@@ -158,15 +168,6 @@ def _apply(start: Indices, column: Indices, weight: Vector, x: Vector, out: Vect
         for k in range(start[s], start[s + 1]):
             ahead += weight[k] * x[column[k]]
         out[s] = x[s] - ahead
-
-
-@njit(cache=True, fastmath=FASTMATH)
-def _dot(x: Vector, y: Vector) -> float:
-    """x @ y, by a loop: np.dot goes to BLAS, whose threads gain nothing here and on a busy machine cost a lot."""
-    total = 0.0
-    for s in range(len(x)):
-        total += x[s] * y[s]
-    return total
 
 
 @njit(cache=True, fastmath=FASTMATH)

@@ -1,0 +1,18 @@
+"""Every example runs as it stands, with warnings as errors, and is short enough to read."""
+
+import runpy
+import warnings
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_runs(path, capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().out
+    assert len(path.read_text().splitlines()) <= 40
