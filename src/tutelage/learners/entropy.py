@@ -24,6 +24,7 @@ from tutelage.outcomes import NotConverged
 from tutelage.roles import Certificate, Lesson, Multipliers, Response, check_lesson, named
 from tutelage.solvers import newton
 from tutelage.solvers.blocks import Block, slices, terms
+from tutelage.solvers.half_spaces import no_limits
 from tutelage.solvers.newton import Expansion, Minimum
 from tutelage.solvers.occupancy_polytope import nearest_policy, require_feasible
 from tutelage.solvers.soft_expectations import SoftExpansion, combined_features, soft_expansion
@@ -185,7 +186,7 @@ class Dual:
             for block, part in zip(blocks, parts, strict=True)
         ]
         try:
-            found = newton.minimise(smooth, scaled, start / unit, tolerance=RESIDUAL_TOLERANCE)
+            found = newton.minimise(smooth, scaled, start / unit, tolerance=_tolerance(scaled))
         except NotConverged as failure:
             self._diagnose(tangents, failure)
             raise
@@ -221,12 +222,13 @@ class Dual:
         if self.preference.is_hard:
             require_feasible(self.domain, limits)
         else:
-            limits = type(limits)(np.zeros((0, len(self.domain.names))), np.zeros(0), ())
+            limits = no_limits(self.domain)
         if math.isinf(self.mismatch.penalty) and failure.residual > 0:
             nearest = nearest_policy(self.domain, self.shown, limits, norm=math.inf)
+            within = " within the preferences" if len(limits) else ""
             missing = self.mismatch.excess(nearest.expectation.reward - self.shown)
             raise NotConverged(
-                "the match must be exact, but no policy has the expectation shown: the nearest misses "
+                f"the match must be exact, but no policy{within} has the expectation shown: the nearest misses "
                 + named(self.domain.reward_names, missing)
                 if missing.max() > 1e-7 * (1 + np.abs(self.shown).max())
                 else "the expectation shown lies on the edge of what policies can reach, where the weights of an exact "
@@ -267,10 +269,15 @@ class Dual:
         )
 
 
+def _tolerance(blocks: list[Block]) -> float:
+    """The residual to reach: each unit of it may cost as much as the largest penalty."""
+    return RESIDUAL_TOLERANCE / max(1.0, *(block.radius for block in blocks if math.isfinite(block.radius)), 1.0)
+
+
 def _noise(here: SoftExpansion, reached: Vector, is_exact: bool) -> float:
     """How far rounding may move what is reached: the policy is exp(Q - V), which is known to a few ulps of V.
 
-    is_exact: something must hold whatever it costs; then much noise says that the weights run off, for want of a policy.
+    is_exact: something must hold at any price; then much noise says that the weights run off, for want of a policy.
     """
     ulps = 16 * float(np.finfo(np.float64).eps) * float(np.abs(here.solved.value).max())
     return (min(ulps, EXACT) if is_exact else ulps) * (1 + float(np.abs(reached).max(initial=0.0)))

@@ -22,10 +22,10 @@ from tutelage.mdp.model import MDP
 from tutelage.outcomes import NotConverged
 
 # Up to here one sparse factorisation is cheaper than the iterations it saves.
-DIRECT_LIMIT = 2_500
+DIRECT_LIMIT = 500
 # Beyond this a sparse factorisation takes more memory than the model itself, many times over.
 FACTOR_LIMIT = 150_000
-FEW_STEPS, MANY_STEPS = 60, 20_000
+FEW_STEPS, MANY_STEPS = 25, 20_000
 RELATIVE_ACCURACY = 1e-11
 
 
