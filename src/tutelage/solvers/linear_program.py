@@ -5,68 +5,15 @@
 A solution computes its own residuals from the problem, so that no one has to believe the library.
 """
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import numpy as np
 from scipy import optimize
 
 from tutelage.arrays import Vector
-from tutelage.outcomes import NotConverged, TutelageError
+from tutelage.outcomes import NotConverged
+from tutelage.solvers.programs import Constraints, InfeasibleProgram, ProgramSolution
 
 
-class InfeasibleProgram(TutelageError):
-    """No x satisfies the constraints of a linear or quadratic program."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Constraints:
-    """equal @ x = right and within @ x <= bound, dense or sparse, and x >= lower (-inf where free)."""
-
-    lower: Vector
-    equal: Any = None
-    right: Vector = field(default_factory=lambda: np.zeros(0))
-    within: Any = None
-    bound: Vector = field(default_factory=lambda: np.zeros(0))
-
-    def violation(self, x: Vector) -> float:
-        """By how much x fails the constraint that it fails most."""
-        excesses = [np.maximum(self.lower - x, 0.0)]
-        if self.equal is not None:
-            excesses.append(np.abs(self.equal @ x - self.right))
-        if self.within is not None:
-            excesses.append(np.maximum(self.within @ x - self.bound, 0.0))
-        return float(max(excess.max(initial=0.0) for excess in excesses))
-
-    def pull(self, equal_multipliers: Vector, within_multipliers: Vector) -> Vector:
-        """equal' nu + within' y: what the multipliers charge for each x."""
-        charge = np.zeros_like(self.lower)
-        if self.equal is not None:
-            charge = charge + self.equal.T @ equal_multipliers
-        if self.within is not None:
-            charge = charge + self.within.T @ within_multipliers
-        return charge
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LinearSolution:
-    """The best x, with the multipliers nu (of the equalities) and y >= 0 (of the inequalities) that prove it."""
-
-    x: Vector
-    equal_multipliers: Vector
-    within_multipliers: Vector
-    primal: float
-    dual: float
-    primal_residual: float
-    dual_residual: float
-
-    @property
-    def gap(self) -> float:
-        """Dual less primal value: how far the optimum could lie above, as far as the residuals are zero."""
-        return self.dual - self.primal
-
-
-def maximise(objective: Vector, constraints: Constraints) -> LinearSolution:
+def maximise(objective: Vector, constraints: Constraints) -> ProgramSolution:
     """The best point; raises `InfeasibleProgram` where there is none, `NotConverged` where the library gives up."""
     result = optimize.linprog(
         -objective,
@@ -87,7 +34,7 @@ def maximise(objective: Vector, constraints: Constraints) -> LinearSolution:
     )
 
 
-def _solution(objective: Vector, constraints: Constraints, x: Vector, nu: Vector, y: Vector) -> LinearSolution:
+def _solution(objective: Vector, constraints: Constraints, x: Vector, nu: Vector, y: Vector) -> ProgramSolution:
     """Primal and dual values and residuals, from the problem alone.
 
     The dual is min nu @ right + y @ bound + d @ lower with d = objective - equal' nu - within' y <= 0, zero where x is
@@ -96,7 +43,7 @@ def _solution(objective: Vector, constraints: Constraints, x: Vector, nu: Vector
     reduced = objective - constraints.pull(nu, y)
     is_bounded = np.isfinite(constraints.lower)
     dual = float(nu @ constraints.right + y @ constraints.bound + reduced[is_bounded] @ constraints.lower[is_bounded])
-    return LinearSolution(
+    return ProgramSolution(
         x=x,
         equal_multipliers=nu,
         within_multipliers=y,

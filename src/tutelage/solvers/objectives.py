@@ -22,7 +22,7 @@ from scipy import sparse
 from tutelage.arrays import Vector
 from tutelage.solvers import linear_program, quadratic_program
 from tutelage.solvers.half_spaces import HalfSpaces
-from tutelage.solvers.linear_program import Constraints
+from tutelage.solvers.programs import Constraints
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,8 +25,8 @@ from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel, NotCon
 from tutelage.solvers.bellman import Plan
 from tutelage.solvers.decomposition import ACCEPTABLE, Column, decompose, price_out
 from tutelage.solvers.half_spaces import HalfSpaces
-from tutelage.solvers.linear_program import InfeasibleProgram
 from tutelage.solvers.objectives import Hull, LeastViolation, MostReward, Nearest, NearestSquared, Objective, Point
+from tutelage.solvers.programs import InfeasibleProgram
 
 Route = Literal["decomposition", "direct"]
 # What counts as satisfying a limit, relative to the largest limit or to one.

@@ -5,7 +5,6 @@
 A solution computes its own residuals from the problem, so that no one has to believe the library.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import clarabel
@@ -14,7 +13,7 @@ from scipy import sparse
 
 from tutelage.arrays import Vector
 from tutelage.outcomes import NotConverged
-from tutelage.solvers.linear_program import Constraints, InfeasibleProgram
+from tutelage.solvers.programs import Constraints, InfeasibleProgram, ProgramSolution
 
 # Close to rounding, for a point is only as near as the square root of its gap.
 GAP_TOLERANCES = (1e-15, 1e-12)
@@ -23,28 +22,7 @@ FEASIBILITY_TOLERANCE = 1e-12
 ACCEPTABLE = 1e-8
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class QuadraticSolution:
-    """The least x, with the multipliers nu (of the equalities) and y >= 0 (of the inequalities) that prove it.
-
-    dual: the Lagrangian dual value at the multipliers, -1/2 x P x - nu @ right - y @ bound + d @ lower.
-    """
-
-    x: Vector
-    equal_multipliers: Vector
-    within_multipliers: Vector
-    primal: float
-    dual: float
-    primal_residual: float
-    dual_residual: float
-
-    @property
-    def gap(self) -> float:
-        """Primal less dual value: how far the optimum could lie below, as far as the residuals are zero."""
-        return self.primal - self.dual
-
-
-def minimise(curvature: Any, slope: Vector, constraints: Constraints) -> QuadraticSolution:
+def minimise(curvature: Any, slope: Vector, constraints: Constraints) -> ProgramSolution:
     """The least point; raises `InfeasibleProgram` where there is none, `NotConverged` where the library gives up.
 
     Matrices all sparse, or all dense; a dense program, being small, is polished to the last digits.
@@ -61,7 +39,7 @@ def minimise(curvature: Any, slope: Vector, constraints: Constraints) -> Quadrat
     return solution
 
 
-def _solve(curvature: Any, slope: Vector, constraints: Constraints, gap_tolerance: float) -> QuadraticSolution:
+def _solve(curvature: Any, slope: Vector, constraints: Constraints, gap_tolerance: float) -> ProgramSolution:
     """One call of the library, which wants all rows in one matrix, equalities first."""
     is_sparse, is_bounded = sparse.issparse(curvature), np.isfinite(constraints.lower)
     n_equal, n_within, n_bounded = len(constraints.right), len(constraints.bound), int(is_bounded.sum())
@@ -87,11 +65,11 @@ def _solve(curvature: Any, slope: Vector, constraints: Constraints, gap_toleranc
     return _solution(curvature, slope, constraints, np.array(result.x), multipliers[:n_equal], y)
 
 
-def _error(solution: QuadraticSolution) -> float:
-    return max(solution.primal_residual, solution.dual_residual, abs(solution.gap))
+def _error(solution: ProgramSolution) -> float:
+    return max(solution.primal_residual, solution.dual_residual, solution.gap)
 
 
-def _polished(curvature: Any, slope: Vector, constraints: Constraints, near: QuadraticSolution) -> QuadraticSolution:
+def _polished(curvature: Any, slope: Vector, constraints: Constraints, near: ProgramSolution) -> ProgramSolution:
     """The exact solution if the constraints that hold with equality were guessed right, from one linear system.
 
     An interior point is only as near as the square root of its gap; the guess, slack below multiplier, is right where
@@ -117,7 +95,7 @@ def _polished(curvature: Any, slope: Vector, constraints: Constraints, near: Qua
 
 def _solution(
     curvature: Any, slope: Vector, constraints: Constraints, x: Vector, nu: Vector, y: Vector
-) -> QuadraticSolution:
+) -> ProgramSolution:
     """Primal and dual values and residuals, from the problem alone.
 
     Stationarity: d = P x + slope + equal' nu + within' y, the multiplier of x >= lower, is not negative, and is zero
@@ -128,7 +106,7 @@ def _solution(
     is_bounded = np.isfinite(constraints.lower)
     at_lower = float(np.maximum(reduced[is_bounded], 0.0) @ constraints.lower[is_bounded])
     dual = float(-0.5 * (x @ bent) - nu @ constraints.right - y @ constraints.bound + at_lower)
-    return QuadraticSolution(
+    return ProgramSolution(
         x=x,
         equal_multipliers=nu,
         within_multipliers=y,
