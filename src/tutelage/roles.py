@@ -55,7 +55,8 @@ class Certificate:
     """How good an answer is, and how it ended.
 
     primal: the objective that the answer reaches. dual: a bound that no answer exceeds. residual: the largest violation
-    of the optimality conditions. uncertainty: (d_r,), the lesson's own.
+    of the optimality conditions; for learners that value entropy, in units of the largest feature of its kind, rounded
+    to a power of two. uncertainty: (d_r,), the lesson's own.
     """
 
     primal: float

@@ -71,6 +71,7 @@ def test_causal_entropy_is_the_soft_return_less_the_reward(seed):
     entropy = soft_return - expected_reward(mdp, solved.policy, reward)
     allowed = solved.error_bound + 1e-11 * max(1.0, abs(soft_return))
     assert causal_entropy(mdp, solved.policy) == pytest.approx(entropy, abs=allowed)
+    assert occupancy(mdp, solved.policy).sum() == pytest.approx(1 / (1 - mdp.discount), rel=1e-10)
 
 
 @given(mdps(), SEEDS, st.floats(-3, 4))

@@ -33,8 +33,8 @@ RESIDUAL_TOLERANCE = 2e-9
 MAX_CUTS = 200
 # How far a convex constraint may lie above its tangents at the answer, relative to one plus its limit.
 CUT_TOLERANCE = 1e-8
-# How far from exact, relative to what is reached, an exact match or a hard preference may be left by rounding.
-EXACT = 1e-8
+# The residual, relative to what is reached, beyond which rounding calls for a check that such a policy exists at all.
+EXACT = 1e-7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,44 +165,36 @@ class Dual:
     def minimise(self, tangents: Tangents, start: Vector) -> Minimum[SoftExpansion]:
         """The best (a, y); where there is none, an error that says what cannot be had."""
         blocks, lift = self.blocks(tangents), self._lift(tangents)
-        unit = self._units(blocks, lift)
-        parts = slices(blocks)
+        units = self._units(blocks, lift)
+        scaled = [block.in_units(unit) for block, unit in zip(blocks, units, strict=True)]
+        unit = np.repeat(units, [len(block.slope) for block in blocks])
         lift, offset = lift * unit, unit * np.concatenate([self.shown, np.zeros(len(tangents.offsets))])
-        is_exact = math.isinf(self.mismatch.penalty) or self.preference.is_hard
 
         def smooth(z: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
             here = soft_expansion(self.domain.mdp, self.features, lift @ z, near=last)
             reached = lift.T @ here.expectation
-            return Expansion(
-                here.soft_return - float(offset @ z),
-                reached - offset,
-                lift.T @ here.jacobian @ lift,
-                _noise(here, reached, is_exact),
-                here,
-            )
+            bend = lift.T @ here.jacobian @ lift
+            return Expansion(here.soft_return - float(offset @ z), reached - offset, bend, _noise(here, reached), here)
 
-        scaled = [
-            block.in_units(unit[part][0]) if len(unit[part]) else block
-            for block, part in zip(blocks, parts, strict=True)
-        ]
         try:
             found = newton.minimise(smooth, scaled, start / unit, tolerance=_tolerance(scaled))
         except NotConverged as failure:
             self._diagnose(tangents, failure)
             raise
+        if found.residual > EXACT * (1 + np.abs(found.expansion.gradient + offset).max()):
+            # So much noise may be that of weights that run off.
+            excuse = NotConverged("rounding hides the minimum", residual=found.residual, n_steps=found.n_steps)
+            self._diagnose(tangents, excuse)
         return replace(found, x=unit * found.x)
 
-    def _units(self, blocks: list[Block], lift: Matrix) -> Vector:
-        """(n,), for each (a, y) the weight that makes its features, block by block, about one in size.
+    def _units(self, blocks: list[Block], lift: Matrix) -> list[float]:
+        """For each block the weight that makes its features about one in size.
 
         Powers of two, so that going back and forth costs no digit.
         """
         sizes = np.abs(self.features @ lift).max(axis=0)
-        unit = np.ones(len(sizes))
-        for part in slices(blocks):
-            largest = float(sizes[part].max(initial=0.0))
-            unit[part] = 2.0 ** -round(math.log2(largest)) if largest > 0 else 1.0
-        return unit
+        largest = [float(sizes[part].max(initial=0.0)) for part in slices(blocks)]
+        return [2.0 ** -round(math.log2(size)) if size > 0 else 1.0 for size in largest]
 
     def blocks(self, tangents: Tangents) -> list[Block]:
         """M*(-a) and N*(y)."""
@@ -223,7 +215,7 @@ class Dual:
             require_feasible(self.domain, limits)
         else:
             limits = no_limits(self.domain)
-        if math.isinf(self.mismatch.penalty) and failure.residual > 0:
+        if math.isinf(self.mismatch.penalty):
             nearest = nearest_policy(self.domain, self.shown, limits, norm=math.inf)
             within = " within the preferences" if len(limits) else ""
             missing = self.mismatch.excess(nearest.expectation.reward - self.shown)
@@ -271,16 +263,13 @@ class Dual:
 
 def _tolerance(blocks: list[Block]) -> float:
     """The residual to reach: each unit of it may cost as much as the largest penalty."""
-    return RESIDUAL_TOLERANCE / max(1.0, *(block.radius for block in blocks if math.isfinite(block.radius)), 1.0)
+    return RESIDUAL_TOLERANCE / max([1.0, *(block.radius for block in blocks if math.isfinite(block.radius))])
 
 
-def _noise(here: SoftExpansion, reached: Vector, is_exact: bool) -> float:
-    """How far rounding may move what is reached: the policy is exp(Q - V), which is known to a few ulps of V.
-
-    is_exact: something must hold at any price; then much noise says that the weights run off, for want of a policy.
-    """
+def _noise(here: SoftExpansion, reached: Vector) -> float:
+    """How far rounding may move what is reached: the policy is exp(Q - V), which is known to a few ulps of V."""
     ulps = 16 * float(np.finfo(np.float64).eps) * float(np.abs(here.solved.value).max())
-    return (min(ulps, EXACT) if is_exact else ulps) * (1 + float(np.abs(reached).max(initial=0.0)))
+    return ulps * (1 + float(np.abs(reached).max(initial=0.0)))
 
 
 def loose_constraints(preference: Preference, domain: Domain, tangents: Tangents, point: Vector) -> Indices:

@@ -116,4 +116,5 @@ class HardLearner:
             Lesson.from_expectation(found.expectation.reward)
         )
         gone = freeze(np.abs(answer.expectation.reward - lesson.expectation))
-        return replace(answer, lesson=lesson, mismatch_excess=gone)
+        proof = replace(answer.certificate, uncertainty=lesson.uncertainty)
+        return replace(answer, lesson=lesson, mismatch_excess=gone, certificate=proof)

@@ -145,13 +145,13 @@ def _between(relaxed: Callable[[float], Vector], block: Block, part: slice, root
     Where the model is all but flat, the last digit of the multiplier moves the solution by more than the ball is wide;
     but between two multipliers so close it moves on a line.
     """
-    ulp = 4 * float(np.finfo(np.float64).eps)
-    low, high = root, root
+    ulps = 4 * float(np.finfo(np.float64).eps)
+    low, high, width = root, root, ulps
     while block.size(relaxed(low)[part]) < block.radius:
-        low, ulp = max(root * (1 - ulp), 0.0), 4 * ulp
-    ulp = 4 * float(np.finfo(np.float64).eps)
+        low, width = max(root * (1 - width), 0.0), 4 * width
+    width = ulps
     while block.size(relaxed(high)[part]) > block.radius:
-        high, ulp = root * (1 + ulp), 4 * ulp
+        high, width = max(root, 1e-300) * (1 + width), 4 * width
     outer, inner = relaxed(low), relaxed(high)
     wide, narrow = block.size(outer[part]), block.size(inner[part])
     share = (block.radius - narrow) / (wide - narrow) if wide > narrow else 0.0

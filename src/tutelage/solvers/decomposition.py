@@ -20,10 +20,12 @@ from tutelage.solvers.objectives import Hull, Objective, Point
 from tutelage.solvers.operators import operators
 
 MAX_ROUNDS = 1_000
-# Expectations this close, relative to their size, are one and the same.
-SAME = 1e-10
+# Expectations this close in every feature, relative to the largest there could be, are one and the same.
+SAME = 1e-11
 # The largest relative gap that may be put down to rounding.
 ACCEPTABLE = 1e-7
+# What is left of the digits of a bound when the worth of a policy and the offset, all but equal, are subtracted.
+CANCELLED = 1e-10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +105,7 @@ def decompose(
 
     columns: policies to start from, whose mixtures must be able to satisfy the limits. plan: the last pricing step's.
     """
-    bound = -np.inf
+    bound, largest = -np.inf, _largest(domain)
     for n_rounds in range(1, MAX_ROUNDS + 1):
         point = _on_simplex(objective.solve(_simplex(columns), limits))
         priced = price_out(domain, point.price, plan)
@@ -111,7 +113,7 @@ def decompose(
         bound = max(bound, point.offset - priced.best)
         if point.value - bound <= tolerance * (1 + abs(point.value)) or point.value <= good_enough:
             return Mixture(columns, plan, point, bound, n_rounds, Ended.CONVERGED)
-        if _is_known(priced.column, columns):
+        if _is_known(priced.column, columns, largest):
             return _as_good_as_it_gets(Mixture(columns, plan, point, bound, n_rounds, Ended.ROUNDING))
         columns = (*columns, priced.column)
     raise NotConverged(
@@ -121,17 +123,23 @@ def decompose(
     )
 
 
-def _is_known(column: Column, columns: tuple[Column, ...]) -> bool:
+def _is_known(column: Column, columns: tuple[Column, ...], largest: Vector) -> bool:
     """Whether pricing offers, up to rounding, an expectation that the master problem has already."""
-    apart = np.abs(_matrix(columns) - column.counts).max(axis=1)
-    return bool(apart.min() <= SAME * (1 + np.abs(column.counts).max()))
+    apart = np.abs(_matrix(columns) - column.counts)
+    return bool((apart <= SAME * largest).all(axis=1).any())
+
+
+def _largest(domain: Domain) -> Vector:
+    """(d,), the largest that any policy's expectation of each feature could be."""
+    both = (domain.reward_features, domain.preference_features)
+    size = np.concatenate([np.abs(features).max(axis=0, initial=0.0) for features in both])
+    return np.asarray(size / (1 - domain.mdp.discount))
 
 
 def _as_good_as_it_gets(mixture: Mixture) -> Mixture:
     """The mixture when no new policy helps; an error if its gap is then still more than rounding explains."""
     gap = mixture.point.value - mixture.bound
-    # The bound is short by the pricing step's own error, however good the mixture.
-    explained = max(ACCEPTABLE * (1 + abs(mixture.point.value)), 4 * mixture.plan.error_bound)
+    explained = max(ACCEPTABLE * (1 + abs(mixture.point.value)), CANCELLED * abs(mixture.point.offset))
     if gap > explained:
         raise NotConverged(
             f"no policy improves on the mixture, yet its gap is {gap:.3g}", residual=gap, n_steps=mixture.n_rounds

@@ -1,0 +1,115 @@
+"""Learners at the edge: features of any size, limits that cannot be met, matches that cannot be had."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from strategies import random_domain, random_policy
+
+from tutelage.learners.entropy import ApproximateHardLearner, GenericLearner, SoftLearner, StandardLearner
+from tutelage.learners.penalties import Mismatch, Preference
+from tutelage.learners.projection import HardLearner
+from tutelage.mdp.expectations import expectation
+from tutelage.mdp.model import MDP, Domain
+from tutelage.mdp.sampling import sample_demonstrations
+from tutelage.outcomes import InfeasibleConstraints, NotConverged
+from tutelage.roles import Lesson
+
+SIZES = [1e-6, 1.0, 1e4]
+
+
+def in_other_units(domain, reward_unit, preference_unit):
+    return Domain(domain.mdp, reward_unit * domain.reward_features, preference_unit * domain.preference_features)
+
+
+@pytest.mark.parametrize("preference_unit", SIZES)
+@pytest.mark.parametrize("reward_unit", SIZES)
+def test_the_units_of_the_features_do_not_matter(reward_unit, preference_unit):
+    """Features in other units, penalties in their reciprocals: the same policy."""
+    rng = np.random.default_rng(7)
+    domain = random_domain(rng, max_states=12)
+    policy = random_policy(rng, domain.mdp)
+    scaled = in_other_units(domain, reward_unit, preference_unit)
+    plain = SoftLearner(domain, 3.0, 2.0).respond(Lesson.from_policy(domain, policy))
+    other = SoftLearner(scaled, 3.0 / reward_unit, 2.0 / preference_unit).respond(Lesson.from_policy(scaled, policy))
+    assert_allclose(other.policy, plain.policy, atol=1e-7)
+    assert other.certificate.relative_gap <= 1e-8
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("seed", range(4))
+def test_an_exact_match_is_exact_in_the_units_of_its_features(seed, size):
+    rng = np.random.default_rng(seed)
+    domain = in_other_units(random_domain(rng, max_states=10), size, 1.0)
+    lesson = Lesson.from_policy(domain, random_policy(rng, domain.mdp))
+    response = StandardLearner(domain).respond(lesson)
+    assert_allclose(response.expectation.reward, lesson.expectation, atol=1e-8 * size)
+    assert response.certificate.relative_gap <= 1e-6
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("max_choices", [1, 4])
+def test_limits_that_no_policy_meets_are_never_met_by_rounding(max_choices, size):
+    """Multipliers that run off make rounding large; that is no answer, whatever the size of the features."""
+    rng = np.random.default_rng(3)
+    domain = random_domain(rng, max_states=6, max_choices=max_choices)
+    domain = in_other_units(Domain(domain.mdp, domain.reward_features, 0.5 + domain.preference_features), 1.0, size)
+    impossible = 0.1 * size
+    lesson = Lesson.from_policy(domain, random_policy(rng, domain.mdp))
+    for learner in (
+        ApproximateHardLearner(domain, impossible, 5.0),
+        ApproximateHardLearner(domain, impossible, 5.0, squared=False),
+        GenericLearner(domain, Mismatch(), Preference(allowance=impossible)),
+        HardLearner(domain, impossible),
+    ):
+        with pytest.raises(InfeasibleConstraints, match="preference 0"):
+            learner.respond(lesson)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("max_choices", [1, 4])
+def test_a_match_that_no_policy_has_is_never_had_by_rounding(max_choices, size):
+    rng = np.random.default_rng(5)
+    domain = in_other_units(random_domain(rng, max_states=6, max_choices=max_choices), size, 1.0)
+    far = expectation(domain, random_policy(rng, domain.mdp)).reward + 100 * size / (1 - domain.mdp.discount)
+    with pytest.raises(NotConverged, match="no policy has the expectation shown"):
+        StandardLearner(domain).respond(Lesson.from_expectation(far))
+    bound = GenericLearner(domain, Mismatch(), Preference(allowance=1e6))
+    with pytest.raises(NotConverged, match="no policy within the preferences has the expectation shown"):
+        bound.respond(Lesson.from_expectation(far))
+
+
+@pytest.mark.parametrize("norm", [1, 2, math.inf])
+def test_all_norms_of_one_feature_are_the_same(norm):
+    rng = np.random.default_rng(11)
+    domain = random_domain(rng, max_states=10, n_reward=1, n_preference=1)
+    lesson = Lesson.from_expectation([2 / (1 - domain.mdp.discount)])
+    expected = SoftLearner(domain, 0.3, 0.2).respond(lesson)
+    found = GenericLearner(domain, Mismatch(norm=norm, penalty=0.3), Preference(norm=norm, penalty=0.2)).respond(lesson)
+    assert_allclose(found.policy, expected.policy, atol=1e-9)
+
+
+@pytest.mark.parametrize("norm", [1, 2, math.inf])
+@pytest.mark.parametrize("sizes", [(1e4, 1.0), (1e-6, 1e4), (100.0, 1e-6)])
+def test_the_projection_is_exact_though_features_differ_in_size(sizes, norm):
+    """Large features and a distant horizon leave a bound few digits, and small ones beside them still count."""
+    rng = np.random.default_rng(13)
+    small = random_domain(rng, max_states=10)
+    mdp = MDP.from_choices(small.mdp.transition, small.mdp.first_choice, small.mdp.initial, 0.999)
+    domain = in_other_units(Domain(mdp, small.reward_features, small.preference_features), *sizes)
+    policy = random_policy(rng, mdp)
+    learner = HardLearner(domain, expectation(domain, policy).preference, norm=norm)
+    response = learner.respond(Lesson.from_policy(domain, policy))
+    assert_allclose(response.expectation.reward, response.lesson.expectation, atol=1e-4 * sizes[0])
+
+
+def test_the_most_entropic_answer_is_as_uncertain_as_its_lesson():
+    rng = np.random.default_rng(17)
+    domain = random_domain(rng, max_states=8)
+    policy = random_policy(rng, domain.mdp)
+    seen = sample_demonstrations(domain.mdp, policy, 20, rng=rng)
+    lesson = Lesson.from_demonstrations(domain, seen)
+    response = HardLearner(domain, 1e6, entropic_within=0.1).respond(lesson)
+    assert_array_equal(response.certificate.uncertainty, lesson.uncertainty)
+    assert response.certificate.uncertainty.max() > 0
