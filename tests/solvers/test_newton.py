@@ -24,7 +24,7 @@ def ball(n, norm, radius, *, is_signed=True):
 
 def function(value, gradient, hessian):
     """f from three functions of x, with no noise and nothing to hand on."""
-    return lambda x, _: Expansion(float(value(x)), gradient(x), np.atleast_2d(hessian(x)), 0.0, None)
+    return lambda x, _: Expansion(float(value(x)), gradient(x), np.atleast_2d(hessian(x)), 0.0, 0.0, None)
 
 
 def linear(weights):
@@ -112,7 +112,7 @@ def test_a_function_without_a_minimum_is_an_error_that_says_how_far_it_ran():
 
 def test_noise_ends_the_search_and_is_said_to():
     """A gradient known to 1e-4 only: no promise beyond that is kept, and none is made."""
-    noisy = lambda x, _: Expansion(float(0.5 * x @ x), x + 5e-5, np.eye(1), 1e-4, None)  # noqa: E731
+    noisy = lambda x, _: Expansion(float(0.5 * x @ x), x + 5e-5, np.eye(1), 1e-4, 0.0, None)  # noqa: E731
     found = minimise(noisy, [free(1)], np.ones(1), tolerance=1e-12)
     assert found.ended in (Ended.ROUNDING, Ended.CONVERGED)
     assert found.residual <= 1e-4
@@ -123,7 +123,7 @@ def test_the_last_source_is_handed_on_to_start_from():
 
     def counted(x, last):
         seen.append(last)
-        return Expansion(float(0.5 * x @ x), x, np.eye(2), 0.0, len(seen))
+        return Expansion(float(0.5 * x @ x), x, np.eye(2), 0.0, 0.0, len(seen))
 
     minimise(counted, [free(2)], np.ones(2), tolerance=TOLERANCE)
     assert seen[0] is None and seen[1] == 1 and None not in seen[1:]

@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix, Vector, freeze
-from tutelage.learners.entropy import MAX_CUTS, GenericLearner, loose_constraints
+from tutelage.learners.dual import MAX_CUTS, loose_constraints
+from tutelage.learners.entropy import GenericLearner
 from tutelage.learners.penalties import ConvexConstraint, Mismatch, Preference
 from tutelage.learners.tangents import Tangents
-from tutelage.mdp.expectations import expectation
 from tutelage.mdp.model import Domain
-from tutelage.mdp.policy import uniform_policy
 from tutelage.outcomes import InvalidModel, NotConverged
 from tutelage.roles import Certificate, Lesson, Multipliers, Response, check_lesson
 from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, Route, nearest_policy
@@ -63,10 +62,7 @@ class HardLearner:
     def _project(self, target: Vector) -> tuple[ConstrainedOptimum, Tangents]:
         """The projection, convex constraints by as many tangents as it takes."""
         domain, preference = self.domain, self.preference
-        point = np.zeros(domain.n_preference)
-        if preference.functions:
-            point = expectation(domain, uniform_policy(domain.mdp)).preference
-        tangents = Tangents.of(preference, domain, point)
+        tangents = Tangents.opening(preference, domain)
         for _ in range(MAX_CUTS):
             limits = tangents.half_spaces(preference, domain)
             found = nearest_policy(domain, target, limits, norm=self.norm, route=self.route)

@@ -86,7 +86,7 @@ class PublishedLearner:
         limits, weights = self.preference.limits(domain), _weights(multipliers)
         deviation, excess = reached.reward - shown, np.maximum(reached.preference - limits, 0.0)
         a, y = multipliers.lower - multipliers.upper, multipliers.preference
-        tangents = Tangents.of(self.preference, domain, reached.preference)
+        tangents = Tangents.opening(self.preference, domain)
         blocks = [self.mismatch.block(domain), *tangents.blocks(self.preference)]
         gradient, x = np.concatenate([deviation, -reached.preference]), np.concatenate([a, y])
         return Response(

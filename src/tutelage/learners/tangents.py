@@ -13,7 +13,9 @@ import numpy as np
 
 from tutelage.arrays import Indices, Matrix, Vector, check_finite
 from tutelage.learners.penalties import DUAL_NORM, Preference
+from tutelage.mdp.expectations import expectation
 from tutelage.mdp.model import Domain
+from tutelage.mdp.policy import uniform_policy
 from tutelage.outcomes import InvalidModel
 from tutelage.solvers.blocks import Block
 from tutelage.solvers.half_spaces import HalfSpaces
@@ -28,10 +30,13 @@ class Tangents:
     constraint: Indices
 
     @classmethod
-    def of(cls, preference: Preference, domain: Domain, point: Vector) -> Self:
-        """The linear constraints, and one tangent of each convex one at a preference expectation (d_c,)."""
+    def opening(cls, preference: Preference, domain: Domain) -> Self:
+        """The linear constraints, and one tangent of each convex one, where the uniform policy is."""
         rows, limits = preference.linear_rows(domain), preference.limits(domain)
         linear = cls(rows, limits[: len(rows)], np.arange(len(rows)))
+        if not preference.functions:
+            return linear
+        point = expectation(domain, uniform_policy(domain.mdp)).preference
         return linear.cut(preference, domain, point, np.arange(len(rows), len(limits)))
 
     def cut(self, preference: Preference, domain: Domain, point: Vector, which: Indices) -> Self:

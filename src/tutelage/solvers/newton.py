@@ -31,12 +31,16 @@ SourceT = TypeVar("SourceT")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expansion(Generic[SourceT]):
-    """f to second order at some point, how much of its gradient is rounding, and whatever else was computed there."""
+    """f to second order at some point, and whatever else was computed there.
+
+    noise: how much of the gradient's entries is rounding. value_noise: how much of the value is.
+    """
 
     value: float
     gradient: Vector
     hessian: Matrix
     noise: float
+    value_noise: float
     source: SourceT
 
 
@@ -81,7 +85,7 @@ def minimise(
         new = smooth(there, here.source)
         gain = height - (new.value + terms(blocks, there))
         # Close to the minimum the gain drowns in the rounding of f; there the model is to be trusted.
-        rounding = 1e-13 * (1 + abs(height))
+        rounding = 1e-13 * (1 + abs(height)) + new.value_noise
         if gain >= 1e-4 * promised - rounding:
             x, here, height = there, new, height - gain
             damping *= 0.05 if gain >= 0.75 * promised - rounding else 1.0
