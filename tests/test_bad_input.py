@@ -137,6 +137,7 @@ def test_sparse_indices_beyond_the_matrix_are_refused_before_scipy_follows_them(
 
 DOMAINS = {
     "no model": ({"mdp": "grid"}, r"a Domain needs an MDP first, got str"),
+    "no reward feature": ({"reward_features": np.zeros((2, 0))}, r"at least one reward feature"),
     "rows": ({"reward_features": np.ones((4, 2))}, r"reward_features has 4 rows; .*per state \(2\) or .*choice \(3\)"),
     "preference rows": ({"preference_features": np.ones((5, 2))}, r"preference_features has 5 rows"),
     "not a number": ({"reward_features": [[0, 1], [NAN, 0]]}, r"reward_features\[1, 0\] is nan"),

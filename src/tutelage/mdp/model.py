@@ -128,6 +128,8 @@ class Domain:
             raise InvalidModel(f"a Domain needs an MDP first, got {type(self.mdp).__name__}")
         reward = features(self.mdp, self.reward_features, "reward_features")
         preference = features(self.mdp, self.preference_features, "preference_features")
+        if reward.shape[1] == 0:
+            raise InvalidModel("a domain needs at least one reward feature")
         object.__setattr__(self, "reward_features", reward)
         object.__setattr__(self, "preference_features", preference)
         object.__setattr__(self, "reward_names", _names(self.reward_names, reward.shape[1], "reward"))
