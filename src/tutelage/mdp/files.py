@@ -123,7 +123,7 @@ def read_archive(path: AnyPath, fields: Sequence[str], *, kind: str, version: in
     # Damaged bytes raise whatever zip, zlib or NumPy trip over first; all of it means the same here.
     except Exception as error:
         raise InvalidModel(
-            f"{path} cannot be read as a {kind}: it is damaged, cut short, pickled or no .npz ({error})"
+            f"{path} cannot be read as a {kind}: it is damaged, cut short, pickled or no .npz"
         ) from error
     found = str(arrays.get("format", "no format"))
     if found != kind:
