@@ -87,6 +87,15 @@ def test_a_warm_start_gives_the_same_answer_in_fewer_steps():
     assert_allclose(warm.expectation.both, cold.expectation.both, atol=1e-7)
 
 
+def test_a_start_from_another_kind_of_learner_does_no_harm():
+    """A response with other multipliers lends its weights, and the answer is the learner's own."""
+    domain, lesson = published(0, "L3")
+    plain = StandardLearner(domain).respond(Lesson.from_policy(domain, uniform_policy(domain.mdp)))
+    learner = SoftLearner(domain, 5, 10)
+    lent = learner.respond(lesson, start=plain)
+    assert_allclose(lent.expectation.both, learner.respond(lesson).expectation.both, atol=1e-7)
+
+
 def test_demonstrations_teach_and_the_certificate_says_how_uncertain_they_are():
     domain, lesson = published(0, "L2")
     shown = sample_demonstrations(domain.mdp, lesson.policy, 200, rng=np.random.default_rng(0))

@@ -41,12 +41,12 @@ EXACT = 1e-7
 def entropy_response(
     domain: Domain, mismatch: Mismatch, preference: Preference, lesson: Lesson, start: Response | None
 ) -> Response:
-    """What an entropy learner makes of a lesson, to a KKT residual of 1e-8 or better."""
+    """What an entropy learner makes of a lesson, to a KKT residual below 1e-8 or as close as rounding allows."""
     check_lesson(domain, lesson)
     tangents = Tangents.opening(preference, domain)
     weights = np.zeros(domain.n_reward) if start is None else start.learned_weights[: domain.n_reward]
     multipliers = np.zeros(len(tangents.offsets))
-    if start is not None and not preference.functions:
+    if start is not None and len(start.multipliers.preference) == len(multipliers):
         multipliers = start.multipliers.preference
     dual = Dual(domain, mismatch, preference, lesson.expectation)
     for _ in range(MAX_CUTS):
@@ -159,16 +159,16 @@ class Dual:
             limits = no_limits(self.domain)
         if math.isinf(self.mismatch.penalty):
             nearest = nearest_policy(self.domain, self.shown, limits, norm=math.inf)
-            within = " within the preferences" if len(limits) else ""
             missing = self.mismatch.excess(nearest.expectation.reward - self.shown)
+            if missing.max() > 1e-7 * (1 + np.abs(self.shown).max()):
+                within = " within the preferences" if len(limits) else ""
+                reason = f"no policy{within} has the expectation shown: the nearest misses "
+                reason += named(self.domain.reward_names, missing)
+            else:
+                reason = "its weights run off, as they do where the expectation shown lies on the edge of what can be "
+                reason += "reached: " + named(self.domain.reward_names, self.shown)
             raise NotConverged(
-                f"the match must be exact, but no policy{within} has the expectation shown: the nearest misses "
-                + named(self.domain.reward_names, missing)
-                if missing.max() > 1e-7 * (1 + np.abs(self.shown).max())
-                else "the expectation shown lies on the edge of what policies can reach, where the weights of an exact "
-                "match are infinite: " + named(self.domain.reward_names, self.shown),
-                residual=failure.residual,
-                n_steps=failure.n_steps,
+                f"the match must be exact, but {reason}", residual=failure.residual, n_steps=failure.n_steps
             ) from failure
 
     def response(self, lesson: Lesson, tangents: Tangents, found: Minimum[SoftExpansion]) -> Response:

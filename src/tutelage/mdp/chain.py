@@ -5,8 +5,9 @@ With P the (S, S) transition matrix under the policy and A = I - discount * P:
     A x = b       expected discounted sums of b from each state (values)
     A' d = p      expected discounted visits from the distribution p (occupancies)
 
-Each answer is verified: |x - A^-1 b| <= |A x - b| / (1 - discount) in the maximum norm, and |d - A'^-1 p| <= |A' d - p|
-/ (1 - discount) in the sum norm, because discount * P and its transpose are contractions in those norms.
+An answer found by iteration is verified: |x - A^-1 b| <= |A x - b| / (1 - discount) in the maximum norm, and
+|d - A'^-1 p| <= |A' d - p| / (1 - discount) in the sum norm, because discount * P and its transpose are contractions in
+those norms. One found by factorisation needs no check: A is diagonally dominant, and elimination on it is stable.
 """
 
 from collections.abc import Callable
