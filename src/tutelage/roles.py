@@ -1,8 +1,9 @@
 """What passes between teacher and learner: lessons, responses and their certificates; and what each role must do."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,9 +12,10 @@ from tutelage.arrays import Vector, check_length, floats, freeze
 from tutelage.mdp.demonstrations import Demonstrations
 from tutelage.mdp.empirical import empirical_expectation
 from tutelage.mdp.expectations import Expectation, expectation
-from tutelage.mdp.model import Domain
+from tutelage.mdp.model import MDP, Domain
 from tutelage.mdp.policy import check_policy
-from tutelage.outcomes import Ended
+from tutelage.mdp.sampling import sample_demonstrations
+from tutelage.outcomes import Ended, InvalidModel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,13 +24,15 @@ class Lesson:
 
     expectation: (d_r,), mu_hat_r. Any finite vector will do, also one that no policy has.
     uncertainty: (d_r,), how far it may be from what the demonstrator expects, one standard error and the truncation
-    bias together; zero where the expectation is exact.
+    bias together; zero where the expectation is exact. policy: (C,), what is demonstrated, in `mdp`; recorded: what was
+    demonstrated already.
     """
 
     expectation: Vector
     uncertainty: Vector
     policy: Vector | None = None
-    demonstrations: Demonstrations | None = None
+    mdp: MDP | None = None
+    recorded: Demonstrations | None = None
 
     @classmethod
     def from_expectation(cls, reward_expectation: ArrayLike) -> Self:
@@ -41,13 +45,19 @@ class Lesson:
         """The exact reward expectation of a policy (C,)."""
         checked = check_policy(domain.mdp, policy)
         shown = expectation(domain, checked).reward
-        return cls(shown, freeze(np.zeros(len(shown))), policy=checked)
+        return cls(shown, freeze(np.zeros(len(shown))), policy=checked, mdp=domain.mdp)
 
     @classmethod
     def from_demonstrations(cls, domain: Domain, demonstrations: Demonstrations) -> Self:
         """The empirical reward expectation of a finite set of demonstrations."""
         seen = empirical_expectation(domain, demonstrations)
-        return cls(seen.reward, freeze(seen.reward_standard_error + seen.reward_bias), demonstrations=demonstrations)
+        return cls(seen.reward, freeze(seen.reward_standard_error + seen.reward_bias), recorded=demonstrations)
+
+    def demonstrations(self, n: int, *, rng: np.random.Generator) -> Demonstrations:
+        """n trajectories of the policy that is demonstrated; refused where the lesson has none."""
+        if self.policy is None or self.mdp is None:
+            raise InvalidModel("this lesson is an expectation without a policy, so there is nothing to sample from")
+        return sample_demonstrations(self.mdp, self.policy, n, rng=rng)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,6 +155,43 @@ class Learner(Protocol):
     """Anything that turns a lesson into a response."""
 
     def respond(self, lesson: Lesson) -> Response: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Round:
+    """One lesson and what the learner made of it."""
+
+    lesson: Lesson
+    response: Response
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Advice:
+    """What a teacher makes of the rounds so far.
+
+    lesson: the next one, or None where there is nothing more to teach. reason: why this lesson, or why none.
+    bound: certified; no lesson whatever gets more reward out of this learner. Infinite where nothing is known.
+    """
+
+    lesson: Lesson | None
+    reason: str
+    bound: float = math.inf
+
+
+class Teacher(Protocol):
+    """Anything that opens with a lesson for the sake of `true_weights @ mu_r`."""
+
+    @property
+    def true_weights(self) -> Vector: ...
+
+    def open(self) -> Lesson: ...
+
+
+@runtime_checkable
+class AdaptiveTeacher(Teacher, Protocol):
+    """A teacher that goes on. Its memory is the rounds: the same rounds call for the same advice."""
+
+    def adapt(self, rounds: Sequence[Round]) -> Advice: ...
 
 
 def check_lesson(domain: Domain, lesson: Lesson) -> Lesson:
