@@ -12,10 +12,11 @@ import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.linalg import block_diag
 
-from tutelage.arrays import Indices, Matrix, Vector, freeze
+from tutelage.arrays import Matrix, Vector, freeze
 from tutelage.learners.penalties import Mismatch, Preference
-from tutelage.learners.tangents import Tangents
+from tutelage.learners.tangents import Answer, Tangents, tighten
 from tutelage.mdp.expectations import Expectation
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import NotConverged
@@ -29,11 +30,8 @@ from tutelage.solvers.soft_expectations import SoftExpansion, combined_features,
 
 EPSILON = float(np.finfo(np.float64).eps)
 RESIDUAL_TOLERANCE = 2e-9
-MAX_CUTS = 200
 # From a 2^16th of the penalties: mild enough for any that mean something.
 DOUBLINGS = 16
-# How far a convex constraint may lie above its tangents at the answer, relative to one plus its limit.
-CUT_TOLERANCE = 1e-8
 # The residual, relative to what is reached, beyond which rounding calls for a check that such a policy exists at all.
 EXACT = 1e-7
 
@@ -43,26 +41,10 @@ def entropy_response(
 ) -> Response:
     """What an entropy learner makes of a lesson, to a KKT residual below 1e-8 or as close as rounding allows."""
     check_lesson(domain, lesson)
-    tangents = Tangents.opening(preference, domain)
-    weights = np.zeros(domain.n_reward) if start is None else start.learned_weights[: domain.n_reward]
-    multipliers = np.zeros(len(tangents.offsets))
-    if start is not None and len(start.multipliers.preference) == len(multipliers):
-        multipliers = start.multipliers.preference
     dual = Dual(domain, mismatch, preference, lesson.expectation)
-    for _ in range(MAX_CUTS):
-        found = dual.minimise(tangents, np.concatenate([weights, multipliers]))
-        weights, multipliers = np.split(found.x, [domain.n_reward])
-        here = found.expansion.source.expectation[domain.n_reward :]
-        loose = loose_constraints(preference, domain, tangents, here)
-        if not len(loose):
-            return dual.response(lesson, tangents, found)
-        multipliers = tangents.carry(multipliers, loose)
-        tangents = tangents.cut(preference, domain, here, loose)
-    raise NotConverged(
-        f"after {MAX_CUTS} tangents {named(preference.names(domain), preference.values(domain, here))} are not settled",
-        residual=math.inf,
-        n_steps=MAX_CUTS,
-    )
+    weights = np.zeros(domain.n_reward) if start is None else start.learned_weights[: domain.n_reward]
+    found, tangents = dual.solve(weights, None if start is None else start.multipliers.preference)
+    return dual.response(lesson, tangents, found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +59,22 @@ class Dual:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", combined_features(self.domain))
+
+    def solve(self, weights: Vector, multipliers: Vector | None) -> tuple[Minimum[SoftExpansion], Tangents]:
+        """The best (a, y), and the tangents that it takes, from a guess of a and, where there is one, of y."""
+        d_r, tangents = self.domain.n_reward, Tangents.opening(self.preference, self.domain)
+
+        def minimise(tangents: Tangents, multipliers: Vector) -> Answer[Minimum[SoftExpansion]]:
+            nonlocal weights
+            found = self.minimise(tangents, np.concatenate([weights, multipliers]))
+            weights, multipliers = np.split(found.x, [d_r])
+            return Answer(found, multipliers, found.expansion.source.expectation[d_r:])
+
+        guess = np.zeros(len(tangents.offsets))
+        if multipliers is not None and len(multipliers) == len(guess):
+            guess = multipliers
+        answer, tangents = tighten(self.preference, self.domain, tangents, guess, minimise)
+        return answer.found, tangents
 
     def minimise(self, tangents: Tangents, start: Vector) -> Minimum[SoftExpansion]:
         """The best (a, y); where there is none, an error that says what cannot be had."""
@@ -110,44 +108,18 @@ class Dual:
         return found
 
     def _newton(self, tangents: Tangents, start: Vector) -> Minimum[SoftExpansion]:
-        """Newton's method from a start (a, y), with each block in units of its own."""
-        blocks, lift = self.blocks(tangents), self._lift(tangents)
-        units = self._units(blocks, lift)
-        scaled = [block.in_units(unit) for block, unit in zip(blocks, units, strict=True)]
-        unit = np.repeat(units, [len(block.slope) for block in blocks])
-        lift, offset = lift * unit, unit * np.concatenate([self.shown, np.zeros(len(tangents.offsets))])
-
-        def smooth(z: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
-            here = soft_expansion(self.domain.mdp, self.features, lift @ z, near=last)
-            reached = lift.T @ here.expectation
-            bend = lift.T @ here.jacobian @ lift
-            value, ulps = here.soft_return - float(offset @ z), _ulps(here)
-            noise = ulps * (1 + float(np.abs(reached).max(initial=0.0)))
-            return Expansion(value, reached - offset, bend, noise, ulps + EPSILON * abs(float(offset @ z)), here)
-
-        inside = contained(scaled, start / unit)
-        found = newton.minimise(smooth, scaled, inside, tolerance=_tolerance(scaled))
-        return replace(found, x=unit * found.x)
-
-    def _units(self, blocks: list[Block], lift: Matrix) -> list[float]:
-        """For each block the weight that makes its features about one in size.
-
-        Powers of two, so that going back and forth costs no digit.
-        """
-        sizes = np.abs(self.features @ lift).max(axis=0)
-        largest = [float(sizes[part].max(initial=0.0)) for part in slices(blocks)]
-        return [2.0 ** -round(math.log2(size)) if size > 0 else 1.0 for size in largest]
+        """Newton's method from a start (a, y)."""
+        offset = np.concatenate([self.shown, np.zeros(len(tangents.offsets))])
+        problem = SoftProblem(self.domain, self.features, np.zeros(len(self.domain.names)), self.lift(tangents), offset)
+        return problem.minimise(self.blocks(tangents), start)
 
     def blocks(self, tangents: Tangents) -> list[Block]:
         """M*(-a) and N*(y)."""
         return [self.mismatch.block(self.domain), *tangents.blocks(self.preference)]
 
-    def _lift(self, tangents: Tangents) -> Matrix:
+    def lift(self, tangents: Tangents) -> Matrix:
         """(d, n), from (a, y) to the weights (a, -G'y) of all features."""
-        d_r, d_c = self.domain.n_reward, self.domain.n_preference
-        lift = np.zeros((d_r + d_c, d_r + len(tangents.offsets)))
-        lift[:d_r, :d_r] = np.eye(d_r)
-        lift[d_r:, d_r:] = -tangents.normals.T
+        lift: Matrix = block_diag(np.eye(self.domain.n_reward), -tangents.normals.T)
         return lift
 
     def _diagnose(self, tangents: Tangents, failure: NotConverged) -> None:
@@ -177,9 +149,8 @@ class Dual:
         a, y = np.split(found.x, [domain.n_reward])
         reached = Expectation(*np.split(here.expectation, [domain.n_reward]))
         excess = np.maximum(self.preference.values(domain, reached.preference) - self.preference.limits(domain), 0.0)
-        beta = np.zeros(len(excess))
-        np.add.at(beta, tangents.constraint, y)
-        weights = self._lift(tangents) @ found.x
+        beta = tangents.by_constraint(self.preference, domain, y)
+        weights = self.lift(tangents) @ found.x
         entropy = here.soft_return - float(weights @ here.expectation)
         certificate = Certificate(
             primal=entropy - self.mismatch.cost(reached.reward - self.shown) - self.preference.cost(excess),
@@ -203,6 +174,49 @@ class Dual:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class SoftProblem:
+    """f(x) = P0 @ V(base + lift @ x) - offset @ x, to be minimised with simple terms.
+
+    base: (d,), weights of the features that are fixed. lift: (d, n). offset: (n,).
+    """
+
+    domain: Domain
+    features: Matrix
+    base: Vector
+    lift: Matrix
+    offset: Vector
+
+    def minimise(self, blocks: list[Block], start: Vector, near: SoftExpansion | None = None) -> Minimum[SoftExpansion]:
+        """Newton's method from a start (n,), with each block in units of its own. near: a nearby expansion."""
+        units = self._units(blocks)
+        scaled = [block.in_units(unit) for block, unit in zip(blocks, units, strict=True)]
+        unit = np.repeat(units, [len(block.slope) for block in blocks])
+        lift, offset = self.lift * unit, unit * self.offset
+
+        def smooth(z: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
+            weights = self.base + lift @ z
+            here = soft_expansion(self.domain.mdp, self.features, weights, near=near if last is None else last)
+            reached = lift.T @ here.expectation
+            bend = lift.T @ here.jacobian @ lift
+            value, ulps = here.soft_return - float(offset @ z), _ulps(here)
+            noise = ulps * (1 + float(np.abs(reached).max(initial=0.0)))
+            return Expansion(value, reached - offset, bend, noise, ulps + EPSILON * abs(float(offset @ z)), here)
+
+        inside = contained(scaled, start / unit)
+        found = newton.minimise(smooth, scaled, inside, tolerance=_tolerance(scaled))
+        return replace(found, x=unit * found.x)
+
+    def _units(self, blocks: list[Block]) -> list[float]:
+        """For each block the weight that makes its features about one in size.
+
+        Powers of two, so that going back and forth costs no digit.
+        """
+        sizes = np.abs(self.features @ self.lift).max(axis=0)
+        largest = [float(sizes[part].max(initial=0.0)) for part in slices(blocks)]
+        return [2.0 ** -round(math.log2(size)) if size > 0 else 1.0 for size in largest]
+
+
 def _tolerance(blocks: list[Block]) -> float:
     """The residual to reach: each unit of it may cost as much as the largest penalty."""
     return RESIDUAL_TOLERANCE / max([1.0, *(block.radius for block in blocks if math.isfinite(block.radius))])
@@ -211,13 +225,3 @@ def _tolerance(blocks: list[Block]) -> float:
 def _ulps(here: SoftExpansion) -> float:
     """How well rounding lets the soft value V be known, and with it, relatively, the policy exp(Q - V)."""
     return 16 * EPSILON * float(np.abs(here.solved.value).max())
-
-
-def loose_constraints(preference: Preference, domain: Domain, tangents: Tangents, point: Vector) -> Indices:
-    """The constraints that lie above all their tangents at the point, and above their limit, by more than tolerated."""
-    values, limits = preference.values(domain, point), preference.limits(domain)
-    modelled = np.full(len(values), -math.inf)
-    np.maximum.at(modelled, tangents.constraint, tangents.normals @ point - tangents.offsets)
-    excess = values - limits
-    is_loose = np.maximum(excess, 0.0) > np.maximum(modelled, 0.0) + CUT_TOLERANCE * (1 + np.abs(limits))
-    return np.flatnonzero(is_loose)

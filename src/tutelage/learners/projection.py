@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix, Vector, freeze
-from tutelage.learners.dual import MAX_CUTS, loose_constraints
 from tutelage.learners.entropy import GenericLearner
 from tutelage.learners.penalties import ConvexConstraint, Mismatch, Preference
-from tutelage.learners.tangents import Tangents
+from tutelage.learners.tangents import Answer, Tangents, tighten
 from tutelage.mdp.model import Domain
-from tutelage.outcomes import InvalidModel, NotConverged
+from tutelage.outcomes import InvalidModel
 from tutelage.roles import Certificate, Lesson, Multipliers, Response, check_lesson
 from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, Route, nearest_policy
 
@@ -62,25 +61,22 @@ class HardLearner:
     def _project(self, target: Vector) -> tuple[ConstrainedOptimum, Tangents]:
         """The projection, convex constraints by as many tangents as it takes."""
         domain, preference = self.domain, self.preference
-        tangents = Tangents.opening(preference, domain)
-        for _ in range(MAX_CUTS):
+
+        def solve(tangents: Tangents, _: Vector) -> Answer[ConstrainedOptimum]:
             limits = tangents.half_spaces(preference, domain)
             found = nearest_policy(domain, target, limits, norm=self.norm, route=self.route)
-            loose = loose_constraints(preference, domain, tangents, found.expectation.preference)
-            if not len(loose):
-                return found, tangents
-            tangents = tangents.cut(preference, domain, found.expectation.preference, loose)
-        raise NotConverged(
-            f"{MAX_CUTS} tangents do not settle the convex preferences", residual=np.inf, n_steps=MAX_CUTS
-        )
+            return Answer(found, found.multipliers, found.expectation.preference)
+
+        opening = Tangents.opening(preference, domain)
+        answer, tangents = tighten(preference, domain, opening, np.zeros(len(opening.offsets)), solve)
+        return answer.found, tangents
 
     def _response(self, lesson: Lesson, found: ConstrainedOptimum, tangents: Tangents) -> Response:
         domain, preference = self.domain, self.preference
         reached = found.expectation
         excess = np.maximum(preference.values(domain, reached.preference) - preference.limits(domain), 0.0)
         pull = found.price[: domain.n_reward]
-        beta = np.zeros(len(excess))
-        np.add.at(beta, tangents.constraint, found.multipliers)
+        beta = tangents.by_constraint(preference, domain, found.multipliers)
         return Response(
             lesson=lesson,
             policy=found.policy,

@@ -6,8 +6,9 @@ constraint is its own tangent, everywhere.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 
@@ -16,9 +17,15 @@ from tutelage.learners.penalties import DUAL_NORM, Preference
 from tutelage.mdp.expectations import expectation
 from tutelage.mdp.model import Domain
 from tutelage.mdp.policy import uniform_policy
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidModel, NotConverged
+from tutelage.roles import named
 from tutelage.solvers.blocks import Block
 from tutelage.solvers.half_spaces import HalfSpaces
+
+MAX_CUTS = 200
+# How far a convex constraint may lie above its tangents at the answer, relative to one plus its limit.
+CUT_TOLERANCE = 1e-8
+FoundT = TypeVar("FoundT")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,3 +95,54 @@ class Tangents:
         names = preference.names(domain)
         normals = np.hstack([np.zeros((len(self.offsets), domain.n_reward)), self.normals])
         return HalfSpaces(normals, self.offsets, tuple(names[j] for j in self.constraint))
+
+    def by_constraint(self, preference: Preference, domain: Domain, multipliers: Vector) -> Vector:
+        """(m,), what each constraint costs: the multipliers of its tangents added up."""
+        total = np.zeros(len(preference.names(domain)))
+        np.add.at(total, self.constraint, multipliers)
+        return total
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer(Generic[FoundT]):
+    """What a program within some tangents gives: whatever was found, the rows' multipliers, and mu_c (d_c,)."""
+
+    found: FoundT
+    multipliers: Vector
+    point: Vector
+
+
+def tighten(
+    preference: Preference,
+    domain: Domain,
+    tangents: Tangents,
+    multipliers: Vector,
+    solve: Callable[[Tangents, Vector], Answer[FoundT]],
+) -> tuple[Answer[FoundT], Tangents]:
+    """The answer within the preferences themselves: one more tangent where it violates one, until it does not.
+
+    solve: the answer within some tangents, given a guess of their multipliers.
+    """
+    for _ in range(MAX_CUTS):
+        answer = solve(tangents, multipliers)
+        loose = loose_constraints(preference, domain, tangents, answer.point)
+        if not len(loose):
+            return answer, tangents
+        multipliers = tangents.carry(answer.multipliers, loose)
+        tangents = tangents.cut(preference, domain, answer.point, loose)
+    values = preference.values(domain, answer.point)
+    raise NotConverged(
+        f"after {MAX_CUTS} tangents {named(preference.names(domain), values)} are not settled",
+        residual=math.inf,
+        n_steps=MAX_CUTS,
+    )
+
+
+def loose_constraints(preference: Preference, domain: Domain, tangents: Tangents, point: Vector) -> Indices:
+    """The constraints that lie above all their tangents at the point, and above their limit, by more than tolerated."""
+    values, limits = preference.values(domain, point), preference.limits(domain)
+    modelled = np.full(len(values), -math.inf)
+    np.maximum.at(modelled, tangents.constraint, tangents.normals @ point - tangents.offsets)
+    excess = values - limits
+    is_loose = np.maximum(excess, 0.0) > np.maximum(modelled, 0.0) + CUT_TOLERANCE * (1 + np.abs(limits))
+    return np.flatnonzero(is_loose)

@@ -15,11 +15,15 @@ from itertools import accumulate, pairwise
 from typing import Self
 
 import numpy as np
+from scipy.linalg import block_diag
 from scipy.optimize import brentq
 
 from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.outcomes import NotConverged
 from tutelage.solvers.pivoting import SeparableProgram
+
+# How close to its radius, relatively, a block is taken to lie on the surface of its ball.
+SURFACE = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,10 +67,45 @@ class Block:
         """The same term of x / unit: z -> h(unit * z)."""
         return replace(self, slope=unit * self.slope, radius=self.radius / unit, curvature=unit * self.curvature * unit)
 
+    def free_directions(self, x: Vector, gradient: Vector) -> tuple[Matrix, Matrix]:
+        """(n, k) and (n, n): how this block's part of a minimum can move, and the curvature that h adds as it moves.
+
+        Entries at a bound or at a kink stay. On the surface of a ball the rest moves along it, n @ dx = 0 for the
+        surface's normal n; the multiplier m in gradient + grad h + m n = 0 bends a round ball's surface by m.
+        """
+        bend = self.curvature * np.eye(len(x))
+        at_rest = (x == 0) & (self.slope > 0) if self.is_signed else x <= 0
+        if not self.is_ball:
+            return np.eye(len(x))[:, ~at_rest & (np.abs(x) < self.radius)], bend
+        free = np.eye(len(x))[:, ~at_rest]
+        if self.size(x) < (1 - SURFACE) * self.radius:
+            return free, bend
+        sign = np.sign(x) if self.is_signed else np.ones(len(x))
+        if self.norm == 1:
+            return free @ _orthogonal_to(free.T @ sign), bend
+        spread = (self.groups[:, None] == self.groups).astype(np.float64)
+        normal, pull = free.T @ (spread @ x), free.T @ (gradient + self.slope * sign + self.curvature * x)
+        multiplier = max(-float(normal @ pull) / float(normal @ normal), 0.0)
+        return free @ _orthogonal_to(normal), bend + multiplier * spread
+
     @property
     def is_ball(self) -> bool:
         """Whether the entries share a limit; a single one has a box of its own, whatever the norm."""
         return math.isfinite(self.radius) and not math.isinf(self.norm) and len(self.slope) > 1
+
+
+def _orthogonal_to(normal: Vector) -> Matrix:
+    """(k, k - 1), an orthonormal basis of the directions orthogonal to a normal (k,), k >= 1."""
+    return np.linalg.qr(normal[:, None], mode="complete")[0][:, 1:]
+
+
+def free_directions(blocks: Sequence[Block], x: Vector, gradient: Vector) -> tuple[Matrix, Matrix]:
+    """Of all blocks together: a basis (n, k) of how the minimum x of f + h can move, and h's curvature (n, n).
+
+    If the gradient of f changes by dg, the minimum moves by dx = -Z (Z' (hessian + bend) Z)^-1 Z' dg.
+    """
+    parts = [block.free_directions(x[s], gradient[s]) for block, s in zip(blocks, slices(blocks), strict=True)]
+    return block_diag(*(part[0] for part in parts)), block_diag(*(part[1] for part in parts))
 
 
 def terms(blocks: Sequence[Block], x: Vector) -> float:

@@ -93,6 +93,33 @@ class LeastViolation:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class MostRewardWithinTotal:
+    """f(x) = -weights @ x where sum of (G x - h)+ <= total: the half-spaces may be exceeded, but not by more together.
+
+    Written with slacks s >= G x - h. With the total's multiplier k and y <= k, weights @ x <= (weights - G'y) @ x +
+    h @ y + k * total.
+    """
+
+    weights: Vector
+    total: float
+
+    def opening(self, limits: HalfSpaces) -> Vector:
+        return self.weights
+
+    def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
+        n, m = hull.generate.shape[1], len(limits)
+        within = _stacked(
+            _beside(limits.normals @ hull.generate, -np.eye(m)), np.concatenate([np.zeros(n), np.ones(m)])[None]
+        )
+        equal = _beside(hull.equal, np.zeros((len(hull.right), m)))
+        constraints = Constraints(np.zeros(n + m), equal, hull.right, within, np.append(limits.offsets, self.total))
+        solution = linear_program.maximise(np.concatenate([hull.generate.T @ self.weights, np.zeros(m)]), constraints)
+        y, k = solution.within_multipliers[:m], max(float(solution.within_multipliers.max(initial=0.0)), 0.0)
+        offset = float(-limits.offsets @ y) - k * self.total
+        return Point(solution.x[:n], -solution.primal, y, self.weights - limits.normals.T @ y, offset)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Nearest:
     """f(x) = norm_p(x_r - target) for p = 1 or inf (Sec. 3.1), with slacks u >= |x_r - target|.
 

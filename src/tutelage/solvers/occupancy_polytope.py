@@ -25,7 +25,16 @@ from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel, NotCon
 from tutelage.solvers.bellman import Plan
 from tutelage.solvers.decomposition import ACCEPTABLE, Column, decompose, price_out
 from tutelage.solvers.half_spaces import HalfSpaces
-from tutelage.solvers.objectives import Hull, LeastViolation, MostReward, Nearest, NearestSquared, Objective, Point
+from tutelage.solvers.objectives import (
+    Hull,
+    LeastViolation,
+    MostReward,
+    MostRewardWithinTotal,
+    Nearest,
+    NearestSquared,
+    Objective,
+    Point,
+)
 from tutelage.solvers.programs import InfeasibleProgram
 
 Route = Literal["decomposition", "direct"]
@@ -105,6 +114,21 @@ def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-
     mixture = decompose(domain, objective, limits, *_opening(domain, objective, limits), tolerance=accuracy)
     found = _Found(mixture.point, mixture.bound, mixture.occupancy(domain), mixture.n_rounds, mixture.ended)
     return _optimum(domain, found, found.point.value, max(found.bound, 0.0))
+
+
+def strictest_policy(
+    domain: Domain, weights: ArrayLike, limits: HalfSpaces, *, accuracy: float = 1e-8
+) -> ConstrainedOptimum:
+    """First the least total violation of the limits, then, among the policies that have it, the most reward."""
+    checked = np.concatenate([_weights(domain, weights), np.zeros(domain.n_preference)])
+    objective: Objective = LeastViolation()
+    least = decompose(domain, objective, limits, *_opening(domain, objective, limits), tolerance=0.1 * FEASIBLE)
+    # Eased by what rounding makes of "least", so that a policy is left.
+    total = float(limits.excess(least.counts).sum()) + FEASIBLE
+    objective = MostRewardWithinTotal(checked, total)
+    mixture = decompose(domain, objective, limits, least.columns, least.plan, tolerance=accuracy)
+    found = _Found(mixture.point, mixture.bound, mixture.occupancy(domain), mixture.n_rounds, mixture.ended)
+    return _optimum(domain, found, -found.point.value, -found.bound)
 
 
 def require_feasible(domain: Domain, limits: HalfSpaces) -> None:

@@ -1,0 +1,168 @@
+"""How much any lesson could achieve: branch and bound over the learner's reward weights.
+
+The learner that has settled on weights a earns R(a) = w @ grad phi(a), with phi convex (`learners.reduction`). So
+
+    R(a) <= (phi(a + t w) - phi(a)) / t                                              for every t > 0      (convexity)
+         <= (phi(a + t w) - L(a)) / t                                                 for every tangent L of phi
+
+and the last is convex in a: over a box its maximum is at a corner. This bounds R over a *cell* by a few values of phi,
+the closer the smaller the cell, and exactly where phi is linear, as it is wherever the learner does not waver. Cells
+are split, the most promising first, until none can hold much more than is achieved or their number is used up.
+
+R never falls along w, so only the part of the set's border through which w leads out needs to be searched: the
+*forward faces* of a box, which are boxes of one dimension less. Cells that a ball contains entirely are left out
+likewise, and so are those outside of it.
+"""
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from tutelage.arrays import Vector
+from tutelage.learners.reduction import Settled
+from tutelage.solvers.blocks import Block
+
+# How well phi is known, relatively.
+ACCURACY = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cell:
+    """The weights from low to high, (d_r,) each; equal in the coordinates that a face holds fixed."""
+
+    low: Vector
+    high: Vector
+
+    @property
+    def centre(self) -> Vector:
+        return (self.low + self.high) / 2
+
+    @property
+    def width(self) -> float:
+        return float((self.high - self.low).max())
+
+    def corners(self) -> Iterator[Vector]:
+        sides = [(low,) if low == high else (low, high) for low, high in zip(self.low, self.high, strict=True)]
+        return (np.array(corner) for corner in product(*sides))
+
+    def halves(self) -> tuple["Cell", "Cell"]:
+        """The cell cut across its longest side."""
+        longest = np.arange(len(self.low)) == (self.high - self.low).argmax()
+        return Cell(self.low, np.where(longest, self.centre, self.high)), Cell(
+            np.where(longest, self.centre, self.low), self.high
+        )
+
+    def meets_border(self, block: Block) -> bool:
+        """Whether it may hold border points of the block's ball; those of a box are all on its faces."""
+        if not block.is_ball:
+            return True
+        nearest = np.clip(0.0, self.low, self.high)
+        furthest = np.maximum(np.abs(self.low), np.abs(self.high))
+        return block.size(nearest) <= block.radius <= block.size(furthest)
+
+
+def opening_cells(block: Block, weights: Vector) -> tuple[Cell, ...]:
+    """The forward faces of a box; around a ball, the whole box."""
+    high = np.full(len(weights), block.radius)
+    if block.is_ball:
+        return (Cell(-high, high),)
+    faces = []
+    for i in np.flatnonzero(weights):
+        fixed, end = np.arange(len(weights)) == i, np.copysign(block.radius, weights[i])
+        faces.append(Cell(np.where(fixed, end, -high), np.where(fixed, end, high)))
+    return tuple(faces)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ceiling:
+    """A bound that no weights of the set exceed, and the cells' centres that beat what was achieved, best last."""
+
+    bound: float
+    n_cells: int
+    better: tuple[Vector, ...]
+
+
+def search(
+    settle: Callable[[Vector, Settled | None], Settled],
+    block: Block,
+    weights: Vector,
+    *,
+    achieved: float,
+    ceiling: float,
+    max_cells: int,
+    tolerance: float,
+) -> Ceiling:
+    """Until no cell promises more than `achieved` by the tolerance, relative to 1 + |achieved|, or cells run out.
+
+    settle: the learner at given weights (d_r,), from nearby ones. block: the set. weights: w. ceiling: a bound known
+    beforehand.
+    """
+    convex = _Memory(settle)
+    better: list[Vector] = []
+    queue: list[tuple[float, int, Cell]] = []
+    fresh, parent, n_cells = opening_cells(block, weights), ceiling, 0
+    while fresh:
+        for cell in (cell for cell in fresh if cell.meets_border(block)):
+            reward = float(weights @ convex.at(cell.centre).slope)
+            if reward > achieved and block.size(cell.centre) <= block.radius:
+                achieved = reward
+                better.append(cell.centre)
+            heapq.heappush(queue, (-min(parent, _bound(convex, cell, weights, achieved)), n_cells, cell))
+            n_cells += 1
+        if not queue or -queue[0][0] <= achieved + tolerance * (1 + abs(achieved)) or n_cells >= max_cells:
+            break
+        negative, _, cell = heapq.heappop(queue)
+        fresh, parent = cell.halves(), -negative
+    bound = max(achieved, -queue[0][0]) if queue else achieved
+    return Ceiling(bound, n_cells, tuple(better))
+
+
+def _bound(convex: "_Memory", cell: Cell, weights: Vector, achieved: float) -> float:
+    """The least bound over tangents at the centre and the corners and over t, doubled and halved while that helps."""
+    corners = list(cell.corners())
+    tangents = [convex.at(point) for point in (cell.centre, *corners)]
+    lower = np.array([[tangent.height(corner) for corner in corners] for tangent in tangents])
+
+    def reaching(t: float) -> float:
+        ahead = np.array([convex.at(corner + t * weights).value for corner in corners])
+        slack = ACCURACY * (1 + float(np.abs(ahead).max()))
+        return (float((ahead - lower).max(axis=1).min()) + slack) / t
+
+    step = cell.width / float(np.abs(weights).max())
+    bound = reaching(step)
+    for factor in (2.0, 0.5):
+        t = factor * step
+        while bound > achieved and (closer := reaching(t)) < bound:
+            bound, t = closer, factor * t
+    return bound
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tangent:
+    """phi and its gradient at a point: everywhere else a lower bound."""
+
+    point: Vector
+    value: float
+    slope: Vector
+
+    def height(self, point: Vector) -> float:
+        return self.value + float(self.slope @ (point - self.point))
+
+
+class _Memory:
+    """phi where it was asked for: neighbouring cells share corners. Only the last learner is kept whole."""
+
+    def __init__(self, settle: Callable[[Vector, Settled | None], Settled]) -> None:
+        self._settle = settle
+        self._last: Settled | None = None
+        self._known: dict[bytes, _Tangent] = {}
+
+    def at(self, point: Vector) -> _Tangent:
+        key = point.tobytes()
+        if key not in self._known:
+            self._last = self._settle(point, self._last)
+            self._known[key] = _Tangent(point, self._last.worth, self._last.expectation.reward)
+        return self._known[key]

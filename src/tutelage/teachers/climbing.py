@@ -1,0 +1,94 @@
+"""The reduced bi-level problem: what a learner earns as a function of the reward weights it settles on, climbed.
+
+    maximise over a in the mismatch set   R(a) = w* @ mu_r(a)               gradient: d mu_r / d a @ w*
+
+mu_r(a) and its derivative are those of `learners.reduction`. R is not concave, so there are many starts.
+"""
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from tutelage.arrays import Vector
+from tutelage.learners.reduction import Reduction, Settled
+from tutelage.solvers.ascent import Slope, ascend
+from tutelage.solvers.blocks import Block
+
+# A gain this small, relative to 1 + what is earned, is none.
+NO_GAIN = 1e-10
+# Local maxima whose expectations are this close, relative to 1 + the largest, are one.
+SAME = 1e-5
+# With more reward features than this, as many sign corners are drawn instead of all tried.
+MAX_CORNERED = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalOptimum:
+    """A lesson that no lesson nearby beats.
+
+    weights: (d_r,), what the learner settles on. expectation: (d_r,), the learner's mu_r. reward: what that earns.
+    policy: (C,), what to show.
+    """
+
+    weights: Vector
+    expectation: Vector
+    reward: float
+    policy: Vector
+    n_evaluations: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReducedProblem:
+    """R over the set of weights that the learner may settle on."""
+
+    reduction: Reduction
+    block: Block
+    true_weights: Vector
+
+    def slope(self, weights: Vector, near: Settled | None) -> Slope[Settled]:
+        """R and its gradient at weights (d_r,)."""
+        here = self.reduction.settle(weights, near=near)
+        reward = float(self.true_weights @ here.expectation.reward)
+        return Slope(reward, here.jacobian @ self.true_weights, here)
+
+    def climb(self, starts: list[Vector]) -> list[LocalOptimum]:
+        """The local maximum uphill from each start, which is moved into the set first."""
+        found, near = [], None
+        for start in _deduplicated([self.block.contain(start) for start in starts]):
+            opening = self.slope(start, near)
+            near = opening.source
+            tolerance = NO_GAIN * (1 + abs(opening.value))
+            top = ascend(self.slope, self.block, start, tolerance=tolerance, opening=opening)
+            here = top.slope.source
+            found.append(
+                LocalOptimum(
+                    weights=top.x,
+                    expectation=here.expectation.reward,
+                    reward=top.slope.value,
+                    policy=here.soft.solved.policy,
+                    n_evaluations=1 + top.n_evaluations,
+                )
+            )
+        return found
+
+
+def sign_corners(n: int, rng: np.random.Generator) -> list[Vector]:
+    """The corners of [-1, 1]^n, or so many drawn from them."""
+    if n <= MAX_CORNERED:
+        return [np.array(signs) for signs in product((-1.0, 1.0), repeat=n)]
+    return [rng.choice([-1.0, 1.0], size=n) for _ in range(2**MAX_CORNERED)]
+
+
+def distinct(optima: list[LocalOptimum]) -> list[LocalOptimum]:
+    """Best first; of those that lead the learner to the same expectation, only the best."""
+    kept: list[LocalOptimum] = []
+    for optimum in sorted(optima, key=lambda optimum: -optimum.reward):
+        size = SAME * (1 + float(np.abs(optimum.expectation).max()))
+        if all(np.abs(optimum.expectation - other.expectation).max() > size for other in kept):
+            kept.append(optimum)
+    return kept
+
+
+def _deduplicated(points: list[Vector]) -> list[Vector]:
+    return list({point.tobytes(): point for point in points}.values())
