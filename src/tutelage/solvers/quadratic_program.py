@@ -10,8 +10,9 @@ from typing import Any
 import clarabel
 import numpy as np
 from scipy import sparse
+from scipy.optimize import nnls
 
-from tutelage.arrays import Vector
+from tutelage.arrays import Flags, Vector
 from tutelage.outcomes import NotConverged
 from tutelage.solvers.programs import Constraints, InfeasibleProgram, ProgramSolution
 
@@ -20,6 +21,10 @@ GAP_TOLERANCES = (1e-15, 1e-12)
 FEASIBILITY_TOLERANCE = 1e-12
 # What is still a solution when the library cannot reach the tolerance; every caller checks its own gap besides.
 ACCEPTABLE = 1e-8
+# Beyond this a solution is as good as exact.
+NEGLIGIBLE = 1e-14
+# What an equality weighs beside the objective, and what may then be a zero blurred by that.
+HEAVY, SMALL = 1e5, 1e-6
 
 
 def minimise(curvature: Any, slope: Vector, constraints: Constraints) -> ProgramSolution:
@@ -32,7 +37,11 @@ def minimise(curvature: Any, slope: Vector, constraints: Constraints) -> Program
         # Asked for too much, the library may stop short of what it reaches when asked for less.
         solution = min(solution, _solve(curvature, slope, constraints, GAP_TOLERANCES[1]), key=_error)
     if not sparse.issparse(curvature):
-        solution = min(solution, _polished(curvature, slope, constraints, solution), key=_error)
+        guesses = [_slack_below_multiplier(curvature, slope, constraints, solution)]
+        if not slope.any() and _error(solution) > NEGLIGIBLE:
+            guesses += _by_least_squares(curvature, constraints)
+        polished = [_polished(curvature, slope, constraints, *guess) for guess in guesses]
+        solution = min(solution, *polished, key=_error)
     worst = _error(solution) / (1.0 + float(np.abs(solution.x).max()) + abs(solution.primal))
     if not worst <= ACCEPTABLE:
         raise NotConverged(f"the quadratic program was solved to {worst:.2g} only", residual=worst, n_steps=2)
@@ -69,25 +78,57 @@ def _error(solution: ProgramSolution) -> float:
     return max(solution.primal_residual, solution.dual_residual, solution.gap)
 
 
-def _polished(curvature: Any, slope: Vector, constraints: Constraints, near: ProgramSolution) -> ProgramSolution:
-    """The exact solution if the constraints that hold with equality were guessed right, from one linear system.
-
-    An interior point is only as near as the square root of its gap; the guess, slack below multiplier, is right where
-    the solution is not degenerate. Whether it was shows in the residuals.
-    """
+def _slack_below_multiplier(
+    curvature: Any, slope: Vector, constraints: Constraints, near: ProgramSolution
+) -> tuple[Flags, Flags]:
+    """Which lower bounds and which inequalities hold with equality, as an interior point suggests."""
     reduced = curvature @ near.x + slope + constraints.pull(near.equal_multipliers, near.within_multipliers)
-    at_lower = near.x - constraints.lower < reduced
-    rows, rights = [np.eye(len(near.x))[at_lower]], [constraints.lower[at_lower]]
-    if constraints.equal is not None:
-        rows, rights = [constraints.equal, *rows], [constraints.right, *rights]
     is_tight = np.zeros(len(near.within_multipliers), dtype=bool)
     if constraints.within is not None:
         is_tight = constraints.bound - constraints.within @ near.x < near.within_multipliers
+    return near.x - constraints.lower < reduced, is_tight
+
+
+def _by_least_squares(curvature: Any, constraints: Constraints) -> list[tuple[Flags, Flags]]:
+    """The same, where there is no slope, from non-negative least squares with the constraints weighted heavily.
+
+    An active-set method, so that it also tells where a solution is degenerate, as at a distance of zero, and all
+    multipliers vanish with the slacks.
+    """
+    n, n_within = curvature.shape[0], len(constraints.bound)
+    size, directions = np.linalg.eigh(curvature)
+    root = np.sqrt(np.maximum(size, 0.0))[:, None] * directions.T
+    blocks = [(root, np.zeros(n)), (HEAVY * constraints.equal, HEAVY * constraints.right)]
+    if constraints.within is not None:
+        blocks.append((HEAVY * constraints.within, HEAVY * constraints.bound))
+    rows, right = np.vstack([block[0] for block in blocks]), np.concatenate([block[1] for block in blocks])
+    slacks = np.vstack([np.zeros((len(rows) - n_within, n_within)), HEAVY * np.eye(n_within)])
+    is_bounded = np.isfinite(constraints.lower)
+    shift = np.where(is_bounded, constraints.lower, 0.0)
+    try:
+        found = nnls(np.hstack([rows, -rows[:, ~is_bounded], slacks]), right - rows @ shift)[0]
+    except RuntimeError:
+        return []
+    return [(is_bounded & (found[:n] <= small), found[len(found) - n_within :] <= small) for small in (0.0, SMALL)]
+
+
+def _polished(
+    curvature: Any, slope: Vector, constraints: Constraints, at_lower: Flags, is_tight: Flags
+) -> ProgramSolution:
+    """The exact solution if the constraints that hold with equality were guessed right, from one linear system.
+
+    An interior point is only as near as the square root of its gap. Whether the guess was right shows in the residuals.
+    """
+    n = len(slope)
+    rows, rights = [np.eye(n)[at_lower]], [constraints.lower[at_lower]]
+    if constraints.equal is not None:
+        rows, rights = [constraints.equal, *rows], [constraints.right, *rights]
+    if constraints.within is not None:
         rows, rights = [*rows, constraints.within[is_tight]], [*rights, constraints.bound[is_tight]]
     active, right = np.vstack(rows), np.concatenate(rights)
     system = np.block([[curvature, active.T], [active, np.zeros((len(active), len(active)))]])
     answer = np.linalg.lstsq(system, np.concatenate([-slope, right]), rcond=1e-13)[0]
-    x, multipliers = answer[: len(near.x)], answer[len(near.x) :]
+    x, multipliers = answer[:n], answer[n:]
     y = np.zeros(len(is_tight))
     y[is_tight] = np.maximum(multipliers[len(multipliers) - is_tight.sum() :], 0.0)
     return _solution(curvature, slope, constraints, x, multipliers[: len(constraints.right)], y)

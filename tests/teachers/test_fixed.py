@@ -1,0 +1,192 @@
+"""The teachers with one lesson: what each shows, Theorem 1, and who says what cannot be had."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from oracles import occupancy_program
+from scipy.optimize import linprog
+from strategies import random_domain
+
+import tutelage as tl
+from tutelage.mdp.model import per_choice
+from tutelage.solvers.half_spaces import preference_limits
+from tutelage.solvers.occupancy_polytope import best_policy, strictest_policy
+
+LEARNERS = ("L1", "L2", "L3", "L4", "L5")
+
+
+def teaching_problem(seed):
+    """A domain, weights, and an allowance between the least that can be minded and what the optimal policy does."""
+    rng = np.random.default_rng(seed)
+    domain = random_domain(rng, max_states=12, max_choices=4, on_choices=bool(seed % 2))
+    weights = rng.normal(size=domain.n_reward)
+    least = tl.least_violation(domain, preference_limits(domain, 0.0)).expectation.preference
+    minded = tl.expectation(domain, tl.AgnosticTeacher(domain, weights).open().policy).preference
+    room = 0.01 / (1 - domain.mdp.discount)
+    return domain, weights, least + room + rng.uniform(0, 1.2) * np.maximum(minded - least, 0.0)
+
+
+def rounding(domain):
+    """What answers accurate to 1e-8 of the largest expectation there can be may differ by."""
+    return 1e-7 / (1 - domain.mdp.discount)
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_theorem_1_on_random_domains(chunk):
+    """Taught within its preferences a projecting learner never earns less than when taught the optimum."""
+    n_strict = 0
+    for seed in range(50 * chunk, 50 * (chunk + 1)):
+        domain, weights, allowance = teaching_problem(seed)
+        learner = tl.HardLearner(domain, allowance)
+        found = tl.teaching_value(domain, weights, learner)
+        best = occupancy_program(domain, weights, *_rows(domain, allowance))
+        assert found.value >= -rounding(domain)
+        assert_allclose(found.aware, best, atol=rounding(domain))
+        optimum = tl.AgnosticTeacher(domain, weights).open()
+        answer = learner.respond(optimum).expectation.reward
+        assert_allclose(found.agnostic, weights @ answer, atol=rounding(domain))
+        is_infeasible = np.linalg.norm(answer - optimum.expectation) > rounding(domain)
+        if is_infeasible and weights @ answer < best - 10 * rounding(domain):
+            assert found.value > 0
+            n_strict += 1
+    assert n_strict >= 10
+
+
+def _rows(domain, allowance):
+    limits = preference_limits(domain, allowance)
+    return limits.normals, limits.offsets
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_theorem_1_on_the_published_worlds(seed):
+    world = tl.object_world(size=10, seed=seed)
+    for name in LEARNERS:
+        domain = world.domain(name)
+        learner = tl.HardLearner(domain, 2.5)
+        found = tl.teaching_value(domain, world.true_weights, learner)
+        assert found.value >= -1e-6
+        # L1 minds nothing; all others mind what the optimal policy does.
+        assert (found.value > 0.1) == (name != "L1")
+        lesson = tl.AwareCmdpTeacher(domain, world.true_weights, learner).open()
+        assert np.linalg.norm(learner.respond(lesson).expectation.reward - lesson.expectation) < 1e-6
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_aware_lesson_is_matched_exactly_and_is_the_best_there_is(seed):
+    """The learner follows, and the value is that of a program written independently."""
+    domain, weights, allowance = teaching_problem(seed)
+    learner = tl.HardLearner(domain, allowance)
+    teacher = tl.AwareCmdpTeacher(domain, weights, learner)
+    lesson, plan = teacher.open(), teacher.plan()
+    response = learner.respond(lesson)
+    best = occupancy_program(domain, weights, *_rows(domain, allowance))
+    assert np.linalg.norm(response.expectation.reward - lesson.expectation) < rounding(domain)
+    assert_allclose(weights @ lesson.expectation, best, atol=rounding(domain))
+    assert plan.gap <= 1e-6 * (1 + abs(plan.value))
+
+
+def test_convex_preferences_are_cut_until_kept():
+    """A disc of preference expectations: the lesson keeps it, the learner matches it, and relaxations earn more."""
+    world = tl.object_world(size=10, seed=0)
+    domain = world.domain("L2")
+    disc = tl.distance_constraint("near nothing", np.zeros(2))
+    learner = tl.HardLearner(domain, 2.5, rows=np.zeros((0, 2)), functions=(disc,))
+    lesson = tl.AwareCmdpTeacher(domain, world.true_weights, learner).open()
+    minded = tl.expectation(domain, lesson.policy).preference
+    assert np.linalg.norm(minded) <= 2.5 + 1e-6
+    response = learner.respond(lesson)
+    assert np.linalg.norm(response.expectation.reward - lesson.expectation) < 1e-6
+    reward = world.true_weights @ lesson.expectation
+    # The box of side 2.5 holds the disc, and the disc the box of side 2.5 / sqrt 2.
+    outer, inner = (
+        best_policy(domain, world.true_weights, preference_limits(domain, side)).value for side in (2.5, 2.5 / 2**0.5)
+    )
+    assert inner - 1e-6 <= reward <= outer + 1e-6
+
+
+def test_the_agnostic_lesson_is_the_optimum_with_ties_split():
+    """Two equally good ways: both are shown, half the time each."""
+    fork = np.array([[[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [[0.0, 1.0, 0.0]] * 2, [[0.0, 0.0, 1.0]] * 2])
+    mdp = tl.MDP.from_arrays(fork, [1.0, 0.0, 0.0], 0.9)
+    domain = tl.Domain(mdp, [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    lesson = tl.AgnosticTeacher(domain, [1.0, 1.0]).open()
+    assert_allclose(lesson.policy[:2], [0.5, 0.5])
+    assert_allclose(lesson.expectation, [4.5, 4.5])
+    assert_allclose(tl.AgnosticTeacher(domain, [1.0, 0.5]).open().expectation, [9.0, 0.0])
+
+
+def strictest_program(domain, weights, normals, offsets):
+    """Both phases of the conservative teacher as two dense programs with slacks."""
+    mdp = domain.mdp
+    features = np.hstack([per_choice(mdp, domain.reward_features), per_choice(mdp, domain.preference_features)])
+    flow = (np.arange(mdp.n_states)[:, None] == mdp.state_of_choice) - mdp.discount * mdp.transition.toarray().T
+    m = len(offsets)
+    equal = np.hstack([flow, np.zeros((mdp.n_states, m))])
+    within = np.hstack([normals @ features.T, -np.eye(m)])
+    cost = np.concatenate([np.zeros(mdp.n_choices), np.ones(m)])
+    least = linprog(cost, A_eq=equal, b_eq=mdp.initial, A_ub=within, b_ub=offsets).fun
+    reward = np.concatenate([-features[:, : domain.n_reward] @ weights, np.zeros(m)])
+    bounded = np.vstack([within, cost]), np.append(offsets, least + 1e-8)
+    return least, -linprog(reward, A_eq=equal, b_eq=mdp.initial, A_ub=bounded[0], b_ub=bounded[1]).fun
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_strictest_policy_violates_least_and_then_earns_most(seed):
+    """Against both programs written out; most of these limits cannot be met."""
+    domain, weights, allowance = teaching_problem(seed)
+    limits = preference_limits(domain, 0.2 * allowance)
+    least, reward = strictest_program(domain, weights, limits.normals, limits.offsets)
+    found = strictest_policy(domain, weights, limits)
+    assert limits.excess(found.expectation.both).sum() <= least + 1e-6
+    assert_allclose(found.value, reward, atol=1e-5 * (1 + abs(reward)))
+    assert found.bound >= found.value - 1e-9 and found.gap <= 1e-6 * (1 + abs(found.value))
+
+
+def test_the_conservative_teacher_fears_all_six_preferences():
+    """Dots only; taught so, the published L2 earns 1.70 (1.68 in print). Both ways of naming the fears agree."""
+    rewards = []
+    for seed in (0, 1, 6, 7, 26, 30, 31, 43, 47, 51):
+        world = tl.object_world(size=10, seed=seed)
+        everything = world.domain("L5")
+        lesson = tl.ConservativeTeacher(everything, world.true_weights).open()
+        same = tl.ConservativeTeacher(
+            world.domain("L2"), world.true_weights, preference_features=everything.preference_features
+        ).open()
+        assert_allclose(same.expectation, lesson.expectation, atol=1e-9)
+        violated = tl.expectation(everything, lesson.policy).preference.sum()
+        assert violated <= tl.least_violation(everything, preference_limits(everything, 0.0)).value + 1e-6
+        response = tl.ApproximateHardLearner(world.domain("L2"), 2.5).respond(lesson)
+        rewards.append(world.true_weights @ response.expectation.reward)
+    assert_allclose(np.mean(rewards), 1.70, atol=0.01)
+
+
+def test_what_no_policy_can_keep_is_said_before_teaching():
+    """The only state is minded: an aware teacher names the preference and how much of it is unavoidable."""
+    mdp = tl.MDP.from_arrays(np.ones((1, 2, 1)), [1.0], 0.9)
+    domain = tl.Domain(mdp, [[1.0]], [[1.0]], preference_names=("being there",))
+    for teacher in (
+        tl.AwareCmdpTeacher(domain, [1.0], tl.HardLearner(domain, 2.5)),
+        tl.BilevelTeacher(domain, [1.0], tl.ApproximateHardLearner(domain, 2.5)),
+        tl.BilevelTeacher(domain, [1.0], tl.ApproximateHardLearner(domain, 2.5, squared=False)),
+    ):
+        with pytest.raises(tl.InfeasibleConstraints, match="being there") as refusal:
+            teacher.open()
+        assert_allclose(refusal.value.least_violation, [7.5], atol=1e-6)
+
+
+def test_garbage_is_refused_with_a_sentence():
+    world = tl.object_world(size=5, seed=0)
+    domain = world.domain("L2")
+    learner = tl.SoftLearner(domain, 5, 10)
+    with pytest.raises(tl.InvalidModel, match="true_weights"):
+        tl.AgnosticTeacher(domain, [1.0, 2.0])
+    with pytest.raises(tl.InvalidModel, match="true_weights"):
+        tl.BilevelTeacher(domain, [1.0, np.nan, 0.0], learner)
+    with pytest.raises(tl.InvalidModel, match="lives in"):
+        tl.AwareCmdpTeacher(tl.object_world(size=6, seed=0).domain("L2"), world.true_weights, learner)
+    with pytest.raises(tl.InvalidModel, match="AwareCmdpTeacher"):
+        tl.BilevelTeacher(domain, world.true_weights, tl.HardLearner(domain, 2.5))
+    with pytest.raises(tl.InvalidModel, match="method"):
+        tl.BilevelTeacher(domain, world.true_weights, learner, method="simulated annealing")
+    with pytest.raises(tl.InvalidModel, match="none to show"):
+        tl.AwareCmdpTeacher(domain, world.true_weights, object())
