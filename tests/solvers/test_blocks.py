@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from strategies import SEEDS
 
-from tutelage.solvers.blocks import Block, contained, model_minimum, natural_step, slices, terms
+from tutelage.solvers.blocks import Block, contained, free_directions, model_minimum, natural_step, slices, terms
 
 NORMS = (1.0, 2.0, math.inf)
 # signed, norm, radius, slope, curvature, grouped. Groups belong to entries of one sign, and not to a box.
@@ -139,3 +139,28 @@ def test_containing_a_point_of_the_set_leaves_it_alone(seed, kind):
     inside = block.contain(np.random.default_rng(seed + 1).normal(size=3))
     assert block.size(inside) <= block.radius * (1 + 1e-15)
     assert_allclose(block.contain(inside), inside, rtol=1e-15)
+
+
+@pytest.mark.parametrize("first", range(len(KINDS)))
+def test_the_minimum_moves_as_its_free_directions_say(first):
+    """dx = -Z (Z' (hessian + bend) Z)^-1 Z' dg, against minima for nearby gradients, away from kinks."""
+    rng = np.random.default_rng(100 + first)
+    n_checked = 0
+    for second in range(len(KINDS)):
+        blocks = [make_block(rng, 3, *KINDS[first]), make_block(rng, 2, *KINDS[second])]
+        gradient, hessian = random_model(rng, 5)
+        start, push = np.zeros(5), rng.normal(size=5)
+
+        def minimum(t, blocks=blocks, gradient=gradient, hessian=hessian, start=start, push=push):
+            return model_minimum(gradient + t * push, hessian, blocks, start)
+
+        z, ahead, behind = minimum(0.0), minimum(1e-5), minimum(-1e-5)
+        forward, backward = (ahead - z) / 1e-5, (z - behind) / 1e-5
+        if np.abs(forward - backward).max() > 1e-3:
+            continue  # a kink: no derivative
+        free, bend = free_directions(blocks, z, gradient + hessian @ z)
+        curvature = free.T @ (hessian + bend) @ free
+        moved = -free @ np.linalg.solve(curvature, free.T @ push)
+        assert_allclose(moved, (ahead - behind) / 2e-5, atol=1e-4 * (1 + np.abs(moved).max()))
+        n_checked += 1
+    assert n_checked >= len(KINDS) // 2

@@ -95,6 +95,17 @@ def test_a_reachable_target_within_the_limits_is_reached(seed):
             assert found.value <= 1e-6 * (1 + np.abs(shown.reward).max())
 
 
+@pytest.mark.parametrize("chunk", range(4))
+def test_what_a_best_policy_shows_is_its_own_projection(chunk):
+    """At a corner of the reachable set the distance is zero, all multipliers vanish, and many columns lie close by."""
+    for seed in range(25 * chunk, 25 * (chunk + 1)):
+        rng = np.random.default_rng(seed)
+        domain = random_domain(rng, max_states=12, max_choices=4, on_choices=bool(seed % 2))
+        best = best_policy(domain, rng.normal(size=domain.n_reward), no_limits(domain))
+        found = nearest_policy(domain, best.expectation.reward, no_limits(domain))
+        assert found.value <= 1e-8 * (1 + np.abs(best.expectation.reward).max())
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_projection_satisfies_the_variational_inequality_over_all_policies(seed):
     """<target - x, v - x> <= 0 for every policy's v: tested on every deterministic policy, by brute force."""

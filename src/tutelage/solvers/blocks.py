@@ -22,7 +22,7 @@ from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.outcomes import NotConverged
 from tutelage.solvers.pivoting import SeparableProgram
 
-# How close to its radius, relatively, a block is taken to lie on the surface of its ball.
+# How close to its radius, relatively, a block is taken to lie on the surface of its ball or box.
 SURFACE = 1e-12
 
 
@@ -74,11 +74,14 @@ class Block:
         surface's normal n; the multiplier m in gradient + grad h + m n = 0 bends a round ball's surface by m.
         """
         bend = self.curvature * np.eye(len(x))
-        at_rest = (x == 0) & (self.slope > 0) if self.is_signed else x <= 0
+        on_surface = self.is_ball and self.size(x) >= (1 - SURFACE) * self.radius
+        # On the surface of a 1-norm ball the multiplier charges every |x|, so that zero is a kink whatever the slope.
+        has_kink = (self.slope > 0) | (on_surface and self.norm == 1)
+        at_rest = (x == 0) & has_kink if self.is_signed else x <= 0
         if not self.is_ball:
-            return np.eye(len(x))[:, ~at_rest & (np.abs(x) < self.radius)], bend
+            at_rest |= np.abs(x) >= (1 - SURFACE) * self.radius
         free = np.eye(len(x))[:, ~at_rest]
-        if self.size(x) < (1 - SURFACE) * self.radius:
+        if not on_surface:
             return free, bend
         sign = np.sign(x) if self.is_signed else np.ones(len(x))
         if self.norm == 1:

@@ -21,8 +21,8 @@ GAP_TOLERANCES = (1e-15, 1e-12)
 FEASIBILITY_TOLERANCE = 1e-12
 # What is still a solution when the library cannot reach the tolerance; every caller checks its own gap besides.
 ACCEPTABLE = 1e-8
-# Beyond this a solution is as good as exact.
-NEGLIGIBLE = 1e-14
+# What residuals and gaps of exact solutions may amount to.
+ROUNDING = 1e-14
 # What an equality weighs beside the objective, and what may then be a zero blurred by that.
 HEAVY, SMALL = 1e5, 1e-6
 
@@ -38,10 +38,10 @@ def minimise(curvature: Any, slope: Vector, constraints: Constraints) -> Program
         solution = min(solution, _solve(curvature, slope, constraints, GAP_TOLERANCES[1]), key=_error)
     if not sparse.issparse(curvature):
         guesses = [_slack_below_multiplier(curvature, slope, constraints, solution)]
-        if not slope.any() and _error(solution) > NEGLIGIBLE:
+        if not slope.any():
             guesses += _by_least_squares(curvature, constraints)
         polished = [_polished(curvature, slope, constraints, *guess) for guess in guesses]
-        solution = min(solution, *polished, key=_error)
+        solution = min(solution, *polished, key=_quality)
     worst = _error(solution) / (1.0 + float(np.abs(solution.x).max()) + abs(solution.primal))
     if not worst <= ACCEPTABLE:
         raise NotConverged(f"the quadratic program was solved to {worst:.2g} only", residual=worst, n_steps=2)
@@ -78,6 +78,11 @@ def _error(solution: ProgramSolution) -> float:
     return max(solution.primal_residual, solution.dual_residual, solution.gap)
 
 
+def _quality(solution: ProgramSolution) -> tuple[float, float]:
+    """The error as far as rounding lets it be known, and then the objective: a distance is its square root."""
+    return max(_error(solution), ROUNDING), solution.primal
+
+
 def _slack_below_multiplier(
     curvature: Any, slope: Vector, constraints: Constraints, near: ProgramSolution
 ) -> tuple[Flags, Flags]:
@@ -106,7 +111,7 @@ def _by_least_squares(curvature: Any, constraints: Constraints) -> list[tuple[Fl
     is_bounded = np.isfinite(constraints.lower)
     shift = np.where(is_bounded, constraints.lower, 0.0)
     try:
-        found = nnls(np.hstack([rows, -rows[:, ~is_bounded], slacks]), right - rows @ shift)[0]
+        found = nnls(np.hstack([rows, -rows[:, ~is_bounded], slacks]), right - rows @ shift, maxiter=100 * n)[0]
     except RuntimeError:
         return []
     return [(is_bounded & (found[:n] <= small), found[len(found) - n_within :] <= small) for small in (0.0, SMALL)]
