@@ -25,6 +25,8 @@ STABLE = {
     "solve_hard",
     "solve_soft",
     "sample_demonstrations",
+    "select_demonstrations",
+    "SelectedDemonstrations",
     "TutelageError",
     "InvalidModel",
     "InfeasibleConstraints",
@@ -37,6 +39,11 @@ STABLE = {
     "PublishedLearner",
     "Mismatch",
     "Preference",
+    "AgnosticTeacher",
+    "ConservativeTeacher",
+    "AwareCmdpTeacher",
+    "BilevelTeacher",
+    "teaching_value",
 }
 
 

@@ -46,6 +46,7 @@ from .roles import Learner as Learner
 from .roles import Lesson as Lesson
 from .roles import Multipliers as Multipliers
 from .roles import Response as Response
+from .roles import Teacher as Teacher
 from .solvers.bellman import Optimum as Optimum
 from .solvers.bellman import solve_hard as solve_hard
 from .solvers.bellman import solve_soft as solve_soft
@@ -57,11 +58,22 @@ from .solvers.occupancy_polytope import ConstrainedOptimum as ConstrainedOptimum
 from .solvers.occupancy_polytope import best_policy as best_policy
 from .solvers.occupancy_polytope import least_violation as least_violation
 from .solvers.occupancy_polytope import nearest_policy as nearest_policy
+from .solvers.occupancy_polytope import strictest_policy as strictest_policy
 from .solvers.reachable_set import support as support
 from .solvers.reachable_set import vertices as vertices
 from .solvers.soft_expectations import SoftExpansion as SoftExpansion
 from .solvers.soft_expectations import combined_features as combined_features
 from .solvers.soft_expectations import expectation_derivative as expectation_derivative
 from .solvers.soft_expectations import soft_expansion as soft_expansion
+from .teachers.bilevel import BilevelPlan as BilevelPlan
+from .teachers.bilevel import BilevelTeacher as BilevelTeacher
+from .teachers.climbing import LocalOptimum as LocalOptimum
+from .teachers.fixed import AgnosticTeacher as AgnosticTeacher
+from .teachers.fixed import AwareCmdpTeacher as AwareCmdpTeacher
+from .teachers.fixed import ConservativeTeacher as ConservativeTeacher
+from .teachers.fixed import TeachingValue as TeachingValue
+from .teachers.fixed import teaching_value as teaching_value
+from .teachers.selection import SelectedDemonstrations as SelectedDemonstrations
+from .teachers.selection import select_demonstrations as select_demonstrations
 
 __version__: str

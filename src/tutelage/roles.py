@@ -179,7 +179,10 @@ class Advice:
 
 
 class Teacher(Protocol):
-    """Anything that opens with a lesson for the sake of `true_weights @ mu_r`."""
+    """Anything that opens with a lesson, in a domain, for the sake of `true_weights @ mu_r`."""
+
+    @property
+    def domain(self) -> Domain: ...
 
     @property
     def true_weights(self) -> Vector: ...

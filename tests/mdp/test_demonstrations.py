@@ -47,6 +47,32 @@ def test_sequences_of_a_sample_make_the_sample_again(mdp_and_policy, seed):
     assert_array_equal(again.offsets, sampled.offsets)
 
 
+@given(mdps_with_policy(), SEEDS)
+def test_taking_some_is_splitting_and_picking(mdp_and_policy, seed):
+    mdp, policy = mdp_and_policy
+    rng = np.random.default_rng(seed)
+    sampled = sample_demonstrations(mdp, policy, 6, rng=rng, truncation_bias=1.0)
+    numbers = rng.integers(6, size=rng.integers(1, 9))
+    taken = sampled.take(numbers).checked_against(mdp)
+    cuts = sampled.offsets[1:-1]
+    assert_array_equal(taken.lengths, sampled.lengths[numbers])
+    assert_array_equal(taken.states, np.concatenate([np.split(sampled.states, cuts)[i] for i in numbers]))
+    assert_array_equal(taken.choices, np.concatenate([np.split(sampled.choices, cuts)[i] for i in numbers]))
+
+
+def test_taking_keeps_unknown_choices_unknown_and_refuses_what_is_not_there():
+    states_only = Demonstrations.from_sequences(LINE, [[0, 1, 2], [1, 0]])
+    assert states_only.take([1]).choices is None
+    known = Demonstrations.from_sequences(LINE, [[0, 1, 2], [1, 0]], [[0, 0], [1, 1]])
+    assert_array_equal(known.take([1, 0]).choices, [3, 1, 0, 2, UNKNOWN])
+    with pytest.raises(InvalidModel, match=r"there is no demonstration 2; they are 0 \.\. 1"):
+        known.take([0, 2])
+    with pytest.raises(InvalidModel, match="there is no demonstration -1"):
+        known.take([-1])
+    with pytest.raises(InvalidModel, match="there are no demonstrations"):
+        known.take([])
+
+
 def test_absorbing_means_that_no_choice_leads_away():
     mdp = MDP.from_choices([[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1], [0, 0, 1]], [0, 1, 3, 5], [1, 0, 0], 0.9)
     assert_array_equal(absorbing_states(mdp), [True, False, True])

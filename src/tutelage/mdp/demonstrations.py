@@ -89,6 +89,17 @@ class Demonstrations:
         _check_moves(mdp, self)
         return self
 
+    def take(self, numbers: ArrayLike) -> Self:
+        """The trajectories of the given numbers, in the order given; the same one may be taken more than once."""
+        wanted = integers(numbers, "the numbers to take")
+        wrong = np.flatnonzero((wanted < 0) | (wanted >= self.n))
+        if len(wrong):
+            raise InvalidModel(f"there is no demonstration {wanted[wrong[0]]}; they are 0 .. {self.n - 1}")
+        lengths = self.lengths[wanted]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        visits = np.arange(offsets[-1]) + np.repeat(self.offsets[wanted] - offsets[:-1], lengths)
+        return type(self)(self.states[visits], offsets, None if self.choices is None else self.choices[visits])
+
     @property
     def n(self) -> int:
         """How many trajectories there are."""

@@ -61,6 +61,12 @@ def empirical_expectation(domain: Domain, demonstrations: Demonstrations) -> Emp
     )
 
 
+def reward_counts(domain: Domain, demonstrations: Demonstrations) -> Matrix:
+    """(n, d_r), the discounted reward feature counts of each trajectory, whose mean is mu_hat_r."""
+    demonstrations.checked_against(domain.mdp)
+    return freeze(_counts(domain.mdp, domain.reward_features, demonstrations, "reward")[0])
+
+
 def _counts(mdp: MDP, features: Matrix, demonstrations: Demonstrations, kind: str) -> tuple[Matrix, Vector]:
     """(n, d), the discounted feature counts of each trajectory, and (d,), the bound on their mean truncation bias."""
     rows = _feature_rows(mdp, features, demonstrations, kind)

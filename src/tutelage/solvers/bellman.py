@@ -93,6 +93,7 @@ def plan_hard(kit: Operators, mdp: MDP, *, accuracy: float, start: Plan | None =
     """Howard's policy iteration, with in-place sweeps before each evaluation where those are cheap."""
     tolerance = 0.1 * accuracy * (1 - mdp.discount)
     choice = mdp.first_choice[:-1] if start is None else start.choice
+    before = choice
     value = kit.guess() if start is None else kit.evaluate(start.choice, start.value, tolerance)
     for n_steps in range(1, MAX_STEPS + 1):
         value = kit.sweep(value, tolerance)
@@ -100,12 +101,14 @@ def plan_hard(kit: Operators, mdp: MDP, *, accuracy: float, start: Plan | None =
         backed, moved = kit.hard_backup(value, choice, slack)
         residual = float(np.abs(backed - value).max())
         bound, ended = _verdict(residual, value, mdp.discount, accuracy)
-        if ended is None and n_steps > 1 and np.array_equal(moved, choice):
-            # Its own best reply: Howard's method is at its end, and what residual is left comes from the evaluation.
+        is_own_reply = n_steps > 1 and np.array_equal(moved, choice)
+        is_to_and_fro = n_steps > 2 and np.array_equal(moved, before)
+        if ended is None and (is_own_reply or is_to_and_fro):
+            # Howard's method is at its end: what residual is left, or sends it to and fro, comes from the evaluation.
             ended = Ended.ROUNDING
         if ended is not None:
             return Plan(value, moved, residual, bound, n_steps, ended)
-        choice = moved
+        before, choice = choice, moved
         value = kit.evaluate(choice, value, tolerance)
     raise NotConverged(
         f"after {MAX_STEPS} policy iterations the value is only known to {bound:.3g}",

@@ -32,7 +32,8 @@ from tutelage.solvers.occupancy_polytope import best_policy, require_feasible
 from tutelage.teachers.bounding import Ceiling, search
 from tutelage.teachers.climbing import LocalOptimum, ReducedProblem, distinct, sign_corners
 from tutelage.teachers.fixed import AgnosticTeacher, AwareCmdpTeacher
-from tutelage.teachers.known import KnownEntropyLearner, check_learner, check_weights
+from tutelage.teachers.known import KnownEntropyLearner, check_learner, check_weights, is_soft
+from tutelage.teachers.printed_bilevel import printed_bilevel
 from tutelage.teachers.realisable import LessonSearch
 
 # The relative gap below which the search for a better bound ends.
@@ -67,9 +68,10 @@ class BilevelPlan:
 class BilevelTeacher:
     """Aware-BiL for any learner of Eq. 1.
 
-    n_random, seed: random starts beside the paper's two and the sign corners. max_cells: how many cells to search for
-    the bound; with none it is the reward of the best policy, within the preferences where they are hard.
-    largest_weight: how large the weights of a learner that must match exactly may become.
+    method: "exact", or "frank-wolfe" for Appendix G as printed. n_random, seed: random starts beside the paper's two
+    and the sign corners. max_cells: how many cells to search for the bound; with none it is the reward of the best
+    policy, within the preferences where they are hard. largest_weight: how large the weights of a learner that must
+    match exactly may become.
     """
 
     domain: Domain
@@ -88,6 +90,10 @@ class BilevelTeacher:
             raise InvalidModel(f"{type(self.learner).__name__} has no mismatch penalty; teach it by AwareCmdpTeacher")
         if self.method not in ("exact", "frank-wolfe"):
             raise InvalidModel(f"method must be 'exact' or 'frank-wolfe', got {self.method!r}")
+        if self.method == "frank-wolfe" and not is_soft(self.learner):
+            raise InvalidModel(
+                "Appendix G is for Sec. 3.2's learner: 1-norm penalties, finite, on each preference feature"
+            )
 
     def open(self) -> Lesson:
         """The lesson of most reward."""
@@ -101,23 +107,38 @@ class BilevelTeacher:
         domain, preference = self.learner.domain, self.learner.preference
         if preference.is_hard:
             require_feasible(domain, Tangents.opening(preference, domain).half_spaces(preference, domain))
-        optima = distinct(self._problem.climb(self._starts()) if self._is_flat else self._realisable())
-        if not optima:
-            raise NotConverged("the learner answers none of the lessons tried", residual=math.inf, n_steps=0)
-        ceiling = self._ceiling(optima[0].reward)
-        if self._is_flat and ceiling.better:
+        optima = self._optima()
+        lesson, response = self._taught(optima[0])
+        ceiling = self._ceiling(self._earned(response))
+        if self.method == "exact" and self._is_flat and ceiling.better:
+            # The search for the bound came by a higher slope.
             optima = distinct([*optima, *self._problem.climb([ceiling.better[-1]])])
-        lesson = Lesson.from_policy(self.domain, optima[0].policy)
-        response = self.learner.respond(lesson)
+            lesson, response = self._taught(optima[0])
         return BilevelPlan(
             lesson=lesson,
             predicted=optima[0].reward,
-            achieved=float(self.true_weights @ response.expectation.reward),
-            bound=ceiling.bound,
+            achieved=self._earned(response),
+            bound=max(ceiling.bound, self._earned(response)),
             response=response,
             optima=tuple(optima),
             n_cells=ceiling.n_cells,
         )
+
+    def _optima(self) -> list[LocalOptimum]:
+        """Every local maximum found, best first."""
+        if self.method == "frank-wolfe":
+            return [self._printed()]
+        found = distinct(self._problem.climb(self._starts()) if self._is_flat else self._realisable())
+        if not found:
+            raise NotConverged("the learner answers none of the lessons tried", residual=math.inf, n_steps=0)
+        return found
+
+    def _taught(self, optimum: LocalOptimum) -> tuple[Lesson, Response]:
+        lesson = Lesson.from_policy(self.domain, optimum.policy)
+        return lesson, self.learner.respond(lesson)
+
+    def _earned(self, response: Response) -> float:
+        return float(self.true_weights @ response.expectation.reward)
 
     @property
     def _mismatch_set(self) -> Block:
@@ -134,6 +155,21 @@ class BilevelTeacher:
         if math.isinf(block.radius):
             block = replace(block, radius=self.largest_weight, norm=math.inf)
         return ReducedProblem(Reduction(self.learner.domain, self.learner.preference), block, self.true_weights)
+
+    def _printed(self) -> LocalOptimum:
+        """Appendix G as printed."""
+        learner, d_r = self.learner, self.domain.n_reward
+        agnostic = learner.respond(AgnosticTeacher(self.domain, self.true_weights).open()).learned_weights[:d_r]
+        found = printed_bilevel(
+            learner.domain,
+            self.true_weights,
+            learner.mismatch.penalty,
+            learner.preference.penalty,
+            learner.preference.limits(learner.domain),
+            agnostic,
+        )
+        weights = found.multipliers.lower - found.multipliers.upper
+        return LocalOptimum(weights, found.expectation.reward, found.reward, found.policy, found.n_evaluations)
 
     def _starts(self) -> list[Vector]:
         """Zero, what the learner infers from the agnostic and the aware lesson, w* itself, corners, random points."""

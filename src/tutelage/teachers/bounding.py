@@ -122,6 +122,8 @@ def search(
 
 def _bound(convex: "_Memory", cell: Cell, weights: Vector, achieved: float) -> float:
     """The least bound over tangents at the centre and the corners and over t, doubled and halved while that helps."""
+    if cell.width == 0:
+        return float(weights @ convex.at(cell.centre).slope)
     corners = list(cell.corners())
     tangents = [convex.at(point) for point in (cell.centre, *corners)]
     lower = np.array([[tangent.height(corner) for corner in corners] for tangent in tangents])

@@ -1,7 +1,9 @@
 """What a teacher must know of a learner to teach it without asking, and what any teacher is given."""
 
+import math
 from typing import Protocol
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Vector, check_length, floats
@@ -46,3 +48,11 @@ def check_learner(domain: Domain, learner: KnownLearner) -> None:
     theirs = learner.domain
     if theirs.mdp.n_choices != domain.mdp.n_choices or theirs.n_reward != domain.n_reward:
         raise InvalidModel(f"the learner lives in {theirs}, but the teacher in {domain}")
+
+
+def is_soft(learner: KnownEntropyLearner) -> bool:
+    """Whether it is Sec. 3.2's learner: 1-norm penalties, both finite, on each feature by itself."""
+    mismatch, preference = learner.mismatch, learner.preference
+    is_plain = not np.any(mismatch.allowance) and preference.rows is None and not preference.functions
+    are_finite = math.isfinite(mismatch.penalty) and math.isfinite(preference.penalty)
+    return is_plain and are_finite and mismatch.norm == preference.norm == 1

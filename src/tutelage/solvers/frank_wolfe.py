@@ -1,0 +1,235 @@
+"""The variant of the Frank-Wolfe method that Appendix G prints: constraints that are not linear are linearised.
+
+    maximise   f(x)   subject to   h(x) <= 0,   lower <= x <= upper
+
+Each step takes the gradient g of f and the derivative A of h at x by finite differences, from the same evaluations;
+solves the direction-finding linear program
+
+    maximise   g @ v   subject to   h(x) + A (v - x) <= 0,   lower <= v <= upper;
+
+and goes to the best feasible point between x and the vertex v that it finds. With linear constraints this is the
+Frank-Wolfe method with line search. Nothing is assumed concave: the answer is as good as the start allows, and its
+`gap` g @ (v - x) says what the last linear program still promised. Constraints hold to a stated tolerance, at the start
+and at every point after it, so that x itself is always allowed in the linear program. Where a constraint that binds is
+curved, the way to the vertex may leave the feasible points at once, and the ascent settles there, short of the maximum.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from tutelage.arrays import Matrix, Vector
+from tutelage.outcomes import Ended, InvalidModel
+from tutelage.solvers import linear_program
+from tutelage.solvers.programs import Constraints
+
+MAX_STEPS = 50
+# Finite differences step this far, relative to the width of the box.
+DIFFERENCE = 1e-5
+# A line search looks at so many evenly spaced points and then takes so many golden sections beside the best.
+N_SPACED = 20
+N_SECTIONS = 12
+GOLDEN = (3 - math.sqrt(5)) / 2
+# Derivatives smaller than this are not known.
+NOISE = 1e-9
+# A step that lowers the violation by less than this part of it is the last.
+LEAST_RESTORED = 1e-2
+SourceT = TypeVar("SourceT")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation(Generic[SourceT]):
+    """value: f(x). excess: (m,), h(x). source: whatever else was computed there."""
+
+    value: float
+    excess: Vector
+    source: SourceT
+
+    @property
+    def violation(self) -> float:
+        """By how much the constraint that is violated most is violated."""
+        return float(self.excess.max(initial=0.0))
+
+    @property
+    def total_violation(self) -> float:
+        """The sum of all violations."""
+        return float(np.maximum(self.excess, 0.0).sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program(Generic[SourceT]):
+    """What is to be maximised, within lower and upper (n,).
+
+    evaluate: f and h at a point of the box; it is also given the source of a point nearby, to start from.
+    """
+
+    evaluate: Callable[[Vector, SourceT | None], Evaluation[SourceT]]
+    lower: Vector
+    upper: Vector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Climb(Generic[SourceT]):
+    """Where an ascent ended: x (n,), f and h there, what the last linear program promised, and what it all took."""
+
+    x: Vector
+    here: Evaluation[SourceT]
+    gap: float
+    n_steps: int
+    n_evaluations: int
+    ended: Ended
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slopes:
+    """The derivatives of f, (n,), and of h, (m, n), and how many evaluations they took."""
+
+    gradient: Vector
+    jacobian: Matrix
+    n_evaluations: int
+
+
+def maximise(
+    program: Program[SourceT], start: Vector, *, feasibility_tolerance: float, stop_tolerance: float
+) -> Climb[SourceT]:
+    """The ascent from a feasible start; it ends when a step promises, or gains, no more than `stop_tolerance`.
+
+    CONVERGED: the linear program promises no more. SETTLED: it does, but the line search gains no more.
+    """
+    x, here = start, program.evaluate(start, None)
+    if here.violation > feasibility_tolerance:
+        raise InvalidModel(f"the start violates a constraint by {here.violation:.3g}; restore it first")
+    n_evaluations = 1
+
+    def score(there: Evaluation[SourceT]) -> float:
+        return there.value if there.violation <= feasibility_tolerance else -math.inf
+
+    for n_steps in range(MAX_STEPS):
+        slopes = differences(program, x, here)
+        vertex = direction(program, x, here, slopes, feasibility_tolerance)
+        gap, before = float(slopes.gradient @ (vertex - x)), here.value
+        n_evaluations += slopes.n_evaluations
+        if gap <= stop_tolerance:
+            return Climb(x, here, gap, n_steps, n_evaluations, Ended.CONVERGED)
+        x, here = line_search(program, x, here, vertex, score)
+        n_evaluations += N_SPACED + N_SECTIONS
+        if here.value - before <= stop_tolerance:
+            return Climb(x, here, gap, n_steps + 1, n_evaluations, Ended.SETTLED)
+    return Climb(x, here, gap, MAX_STEPS, n_evaluations, Ended.STEP_LIMIT)
+
+
+def restore(program: Program[SourceT], start: Vector, *, feasibility_tolerance: float) -> Climb[SourceT]:
+    """From any start of the box towards feasible points: the same steps, with the violation to be lowered.
+
+    The linear program makes the sum of the linearised violations least, and the line search goes to the first of its
+    points that is feasible, or else to the one of least violation. CONVERGED: a feasible point was found. SETTLED: a
+    step lowered the violation hardly at all; there may be no feasible point. The gap is the violation that is left.
+    """
+    x, here = start, program.evaluate(start, None)
+    n_evaluations, n_steps, ended = 1, 0, Ended.STEP_LIMIT
+
+    def score(there: Evaluation[SourceT]) -> float:
+        return 0.0 if there.violation <= feasibility_tolerance else -there.total_violation
+
+    while here.violation > feasibility_tolerance and n_steps < MAX_STEPS:
+        slopes, before = differences(program, x, here), here.total_violation
+        x, here = line_search(program, x, here, least_violation(program, x, here, slopes), score)
+        n_evaluations += slopes.n_evaluations + N_SPACED + N_SECTIONS
+        n_steps += 1
+        if here.total_violation > (1 - LEAST_RESTORED) * before:
+            ended = Ended.SETTLED
+            break
+    if here.violation <= feasibility_tolerance:
+        ended = Ended.CONVERGED
+    return Climb(x, here, here.violation, n_steps, n_evaluations, ended)
+
+
+def differences(program: Program[SourceT], x: Vector, here: Evaluation[SourceT]) -> Slopes:
+    """Finite differences in each coordinate, central where the box allows it; zero where the box leaves no room."""
+    step = DIFFERENCE * (program.upper - program.lower)
+    below, above = np.maximum(x - step, program.lower), np.minimum(x + step, program.upper)
+    gradient, jacobian = np.zeros(len(x)), np.zeros((len(here.excess), len(x)))
+    free = np.flatnonzero(above > below)
+    for i in free:
+        low, high = x.copy(), x.copy()
+        low[i], high[i] = below[i], above[i]
+        left, right = (program.evaluate(point, here.source) for point in (low, high))
+        gradient[i] = (right.value - left.value) / (above[i] - below[i])
+        jacobian[:, i] = (right.excess - left.excess) / (above[i] - below[i])
+    return Slopes(gradient, jacobian, 2 * len(free))
+
+
+def direction(
+    program: Program[SourceT], x: Vector, here: Evaluation[SourceT], slopes: Slopes, tolerance: float
+) -> Vector:
+    """(n,), the vertex of the direction-finding linear program; x where the gradient is zero."""
+    steepest = np.abs(slopes.gradient).max(initial=0.0)
+    if steepest == 0:
+        return x
+    # Half the tolerance is left to the rounding of the linear program; but x is always allowed.
+    rows, room, _ = _scaled(slopes.jacobian, np.maximum(tolerance / 2 - here.excess, 0.0))
+    width = program.upper - program.lower
+    constraints = Constraints(
+        lower=np.zeros(len(x)),
+        within=np.vstack([np.eye(len(x)), rows]),
+        bound=np.concatenate([width, room + rows @ (x - program.lower)]),
+    )
+    found = linear_program.maximise(slopes.gradient / steepest, constraints)
+    return np.clip(program.lower + found.x, program.lower, program.upper)
+
+
+def least_violation(program: Program[SourceT], x: Vector, here: Evaluation[SourceT], slopes: Slopes) -> Vector:
+    """(n,), the point of the box at which the linearised violations have the least sum."""
+    n, m = len(x), len(here.excess)
+    rows, room, size = _scaled(slopes.jacobian, -here.excess)
+    constraints = Constraints(
+        lower=np.zeros(n + m),
+        within=np.block([[np.eye(n), np.zeros((n, m))], [rows, -np.eye(m)]]),
+        bound=np.concatenate([program.upper - program.lower, room + rows @ (x - program.lower)]),
+    )
+    found = linear_program.maximise(np.concatenate([np.zeros(n), -size / size.max()]), constraints)
+    return np.clip(program.lower + found.x[:n], program.lower, program.upper)
+
+
+def line_search(
+    program: Program[SourceT],
+    x: Vector,
+    here: Evaluation[SourceT],
+    vertex: Vector,
+    score: Callable[[Evaluation[SourceT]], float],
+) -> tuple[Vector, Evaluation[SourceT]]:
+    """The point from x to the vertex of the highest score: the first such of evenly spaced ones, then refined."""
+
+    def at(share: float) -> Vector:
+        # Rounding must not carry the vertex out of the box.
+        return np.clip(x + share * (vertex - x), program.lower, program.upper)
+
+    share, best, last = 0.0, here, here
+    for k in range(1, N_SPACED + 1):
+        last = program.evaluate(at(k / N_SPACED), last.source)
+        if score(last) > score(best):
+            share, best = k / N_SPACED, last
+    low, high = max(share - 1 / N_SPACED, 0.0), min(share + 1 / N_SPACED, 1.0)
+    for _ in range(N_SECTIONS):
+        goes_up = high - share > share - low
+        probe = share + GOLDEN * (high - share if goes_up else low - share)
+        there = program.evaluate(at(probe), best.source)
+        if score(there) > score(best):
+            low, high = (share, high) if goes_up else (low, share)
+            share, best = probe, there
+        else:
+            low, high = (low, probe) if goes_up else (probe, high)
+    return at(share), best
+
+
+def _scaled(jacobian: Matrix, room: Vector) -> tuple[Matrix, Vector, Vector]:
+    """jacobian @ step <= room in units that make each row's largest entry one, and the sizes of these units (m,).
+
+    Derivatives may be small all together; those that are nothing but noise stay as they are.
+    """
+    size = np.abs(jacobian).max(axis=1, initial=0.0)
+    size = np.where(size > NOISE, size, 1.0)
+    return jacobian / size[:, None], room / size, size

@@ -1,0 +1,184 @@
+"""What passed between a teacher and a learner, round by round, and the file that keeps it.
+
+A teacher's memory is the transcript: the same rounds call for the same advice. So a file of it, one `.npz` without
+pickle, written whole or not at all, is all that is needed to go on, to look again, or to check what a teacher did.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tutelage.arrays import Vector, floats, freeze
+from tutelage.mdp.files import AnyPath, Archive, read_archive, write_archive
+from tutelage.mdp.model import MDP, Domain
+from tutelage.mdp.policy import check_policy
+from tutelage.outcomes import InvalidModel
+from tutelage.roles import Response, Round, check_lesson
+
+TRANSCRIPT_FORMAT = "tutelage transcript"
+TRANSCRIPT_VERSION = 1
+# How far beyond what any trajectory could count, relative to that, is still rounding.
+ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaughtRound(Round):
+    """A round, with why it was taught and what is known since.
+
+    reason: why this lesson. bound: certified by the teacher once it saw the response; infinite where nothing is known.
+    lesson_reward, response_reward: true_weights @ mu_r of each.
+    """
+
+    reason: str
+    bound: float
+    lesson_reward: float
+    response_reward: float
+
+    @property
+    def distance(self) -> float:
+        """norm_2 of the response's mu_r less the lesson's."""
+        return float(np.linalg.norm(self.response.expectation.reward - self.lesson.expectation))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transcript:
+    """All rounds so far, and how they ended, in a sentence.
+
+    true_weights: (d_r,), for whose sake was taught.
+    """
+
+    true_weights: Vector
+    rounds: tuple[TaughtRound, ...] = ()
+    ended: str = "nothing has been taught yet"
+
+    @property
+    def final(self) -> TaughtRound:
+        """The last round."""
+        if not self.rounds:
+            raise InvalidModel(f"there is no last round: {self.ended}")
+        return self.rounds[-1]
+
+    @property
+    def best(self) -> TaughtRound:
+        """The round in which the learner earned most; the last one, where it is among several."""
+        return max((self.final, *self.rounds), key=lambda taught: taught.response_reward)
+
+    def followed_by(self, taught: Round, reason: str) -> "Transcript":
+        """One round more, with nothing certified yet."""
+        shown, done = taught.lesson.expectation, taught.response.expectation.reward
+        rewards = float(self.true_weights @ shown), float(self.true_weights @ done)
+        recorded = TaughtRound(taught.lesson, taught.response, reason, math.inf, *rewards)
+        return Transcript(self.true_weights, (*self.rounds, recorded), "the rounds go on")
+
+    def certified(self, bound: float) -> "Transcript":
+        """The same rounds, with what is known since the last."""
+        rounds = (*self.rounds[:-1], *(replace(taught, bound=bound) for taught in self.rounds[-1:]))
+        return replace(self, rounds=rounds)
+
+    def ending(self, sentence: str) -> "Transcript":
+        """The same rounds, with how they ended."""
+        return replace(self, ended=sentence)
+
+    def __str__(self) -> str:
+        head = " round   lesson  learner  distance    bound  why"
+        lines = [
+            f"{number:6} {taught.lesson_reward:8.3f} {taught.response_reward:8.3f} {taught.distance:9.3f} "
+            f"{taught.bound:8.3f}  {taught.reason}"
+            for number, taught in enumerate(self.rounds, start=1)
+        ]
+        return "\n".join([head, *lines, f"Ended: {self.ended}."])
+
+
+def check_response(domain: Domain, response: Response) -> Response:
+    """The response, refused unless it is a policy of the domain and counts no more than a trajectory could."""
+    if not isinstance(response, Response):
+        raise InvalidModel(f"a learner must answer with a Response, got {type(response).__name__}")
+    check_policy(domain.mdp, response.policy)
+    _check_counts(domain, domain.reward_features, response.expectation.reward, domain.reward_names)
+    _check_counts(domain, domain.preference_features, response.expectation.preference, domain.preference_names)
+    return response
+
+
+def _check_counts(domain: Domain, features: ArrayLike, counts: ArrayLike, names: tuple[str, ...]) -> None:
+    """Refuse an expectation outside [min phi, max phi] / (1 - discount), zero being what an unseen tail counts."""
+    given = floats(counts, "the learner's expectation", ndim=1)
+    if len(given) != len(names):
+        raise InvalidModel(f"the learner's expectation has {len(given)} entries, but there are {len(names)} features")
+    horizon = (1 + ROUNDING) / (1 - domain.mdp.discount)
+    low = horizon * np.min(features, axis=0, initial=0.0)
+    high = horizon * np.max(features, axis=0, initial=0.0)
+    wrong = np.flatnonzero((given < low) | (given > high))
+    if len(wrong):
+        j = wrong[0]
+        raise InvalidModel(
+            f"the learner's expectation of {names[j]!r} is {given[j]:.6g}; no trajectory counts less than {low[j]:.6g} "
+            f"or more than {high[j]:.6g}"
+        )
+
+
+def save_transcript(transcript: Transcript, path: AnyPath) -> None:
+    """Write a transcript to an `.npz` file, from which `load_transcript` makes the same one."""
+    if Path(path).suffix != ".npz":
+        raise InvalidModel(f"{path} must end in .npz, the format of a transcript")
+    arrays: dict[str, Any] = {
+        "true_weights": transcript.true_weights,
+        "ended": np.array(transcript.ended),
+        "n_rounds": np.array(len(transcript.rounds)),
+    }
+    for number, taught in enumerate(transcript.rounds):
+        arrays |= dict(_packed(str(number), taught))
+    write_archive(path, arrays, kind=TRANSCRIPT_FORMAT, version=TRANSCRIPT_VERSION)
+
+
+def load_transcript(path: AnyPath, domain: Domain) -> Transcript:
+    """The transcript in a file that `save_transcript` wrote, refused unless it is one of this domain."""
+    needed = ("true_weights", "ended", "n_rounds")
+    archive = read_archive(path, needed, kind=TRANSCRIPT_FORMAT, version=TRANSCRIPT_VERSION)
+    try:
+        rounds = tuple(
+            _unpacked(TaughtRound, str(number), archive, domain.mdp) for number in range(int(archive["n_rounds"]))
+        )
+        for taught in rounds:
+            check_lesson(domain, taught.lesson)
+            check_response(domain, taught.response)
+        return Transcript(floats(archive["true_weights"], "true_weights", ndim=1), rounds, str(archive["ended"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidModel(f"{path} holds no valid transcript: {error}") from error
+
+
+def _packed(at: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The arrays of a value, each named by the fields that lead to it; of the MDP, only that there was one."""
+    if isinstance(value, MDP):
+        yield at, np.array("the domain's")
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from _packed(f"{at}.{field.name}", getattr(value, field.name))
+    elif isinstance(value, Enum):
+        yield at, np.array(value.name)
+    elif value is not None:
+        yield at, np.array(value, dtype=np.str_) if isinstance(value, tuple) else np.asarray(value)
+
+
+def _unpacked(kind: Any, at: str, archive: Archive, mdp: MDP) -> Any:
+    """The value of a type whose arrays are in the archive under `at`: what `_packed` took apart."""
+    if type(None) in get_args(kind):
+        if not any(name == at or name.startswith(f"{at}.") for name in archive):
+            return None
+        kind = get_args(kind)[0]
+    if kind is MDP:
+        return mdp
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(*(_unpacked(hints[part.name], f"{at}.{part.name}", archive, mdp) for part in fields(kind)))
+    array = archive[at]
+    if kind in (float, int, str):
+        return kind(array[()])
+    if get_args(kind)[:1] == (str,):
+        return tuple(array.tolist())
+    return freeze(array) if get_origin(kind) is np.ndarray else kind[str(array)]

@@ -1,0 +1,83 @@
+"""A person or a program as the learner: what it answers is counted, and what no policy could do is refused."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from teaching_problems import published_problem, random_problem
+
+from tutelage.interaction import InteractionFailed, teach
+from tutelage.learners.callback import CallbackLearner
+from tutelage.mdp.demonstration_files import load_demonstrations, save_demonstrations
+from tutelage.mdp.empirical import empirical_expectation
+from tutelage.mdp.expectations import Expectation, expectation
+from tutelage.mdp.sampling import sample_demonstrations
+from tutelage.outcomes import InvalidModel
+from tutelage.roles import Lesson
+from tutelage.teachers.fixed import AgnosticTeacher
+from tutelage.teachers.volume_search import VolumeSearchTeacher
+
+PROBLEM = random_problem(10)
+DOMAIN = PROBLEM.domain
+LESSON = AgnosticTeacher(DOMAIN, PROBLEM.true_weights).open()
+
+
+def test_an_answer_is_taken_as_it_is():
+    done = PROBLEM.learner.respond(LESSON).expectation
+    for answer in (done.reward, list(done.reward), done):
+        response = CallbackLearner(DOMAIN, lambda lesson, answer=answer: answer).respond(LESSON)
+        assert_allclose(response.expectation.reward, done.reward)
+        assert_allclose(expectation(DOMAIN, response.policy).reward, done.reward, atol=1e-6)
+    assert_allclose(response.expectation.preference, done.preference)
+
+
+def test_trajectories_are_counted():
+    """An external program: demonstrations out by file, trajectories in by file."""
+    rng = np.random.default_rng(5)
+
+    def program(lesson: Lesson):
+        return lesson.demonstrations(40, rng=rng)
+
+    response = CallbackLearner(DOMAIN, program).respond(LESSON)
+    again = empirical_expectation(DOMAIN, LESSON.demonstrations(40, rng=np.random.default_rng(5)))
+    assert_allclose(response.expectation.both, np.concatenate([again.reward, again.preference]))
+
+
+def test_a_program_behind_files_is_taught_in_rounds(tmp_path):
+    """What it reads is what was demonstrated, what it writes is what it does."""
+    problem = published_problem("L2", 0)
+    domain, rng = problem.domain, np.random.default_rng(1)
+
+    def program(lesson: Lesson):
+        save_demonstrations(lesson.demonstrations(300, rng=rng), tmp_path / "shown.jsonl")
+        shown = Lesson.from_demonstrations(domain, load_demonstrations(tmp_path / "shown.jsonl", domain.mdp))
+        done = sample_demonstrations(domain.mdp, problem.learner.respond(shown).policy, 300, rng=rng)
+        save_demonstrations(done, tmp_path / "done.jsonl")
+        return load_demonstrations(tmp_path / "done.jsonl", domain.mdp)
+
+    transcript = teach(VolumeSearchTeacher(domain, problem.true_weights), CallbackLearner(domain, program))
+    assert transcript.best.response_reward > 2 * transcript.rounds[0].response_reward
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ([np.nan, 1.0], r"the answer\[0\] is nan"),
+        ([1.0, 2.0, 3.0], "the answer has 3 entries, but there are 2 reward features"),
+        ([-1.0, 0.0], "no policy has the expectation answered: it is beyond the nearest by 'reward 0' -"),
+        ("well", "the answer must be an array of numbers"),
+        (None, "the answer"),
+    ],
+)
+def test_nonsense_is_refused(answer, message):
+    learner = CallbackLearner(DOMAIN, lambda lesson: answer)
+    with pytest.raises(InvalidModel, match=message):
+        learner.respond(LESSON)
+    with pytest.raises(InteractionFailed, match=message):
+        teach(AgnosticTeacher(DOMAIN, PROBLEM.true_weights), learner)
+
+
+def test_an_impossible_preference_expectation_is_refused():
+    done = PROBLEM.learner.respond(LESSON).expectation
+    learner = CallbackLearner(DOMAIN, lambda lesson: Expectation(done.reward, done.preference + 1e6))
+    with pytest.raises(InteractionFailed, match="no trajectory counts less"):
+        teach(AgnosticTeacher(DOMAIN, PROBLEM.true_weights), learner)

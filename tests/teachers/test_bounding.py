@@ -1,0 +1,98 @@
+"""The bound on what any lesson could achieve: never beaten, closing as cells are split, on boxes and on balls."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from strategies import random_domain
+
+import tutelage as tl
+from tutelage.learners.penalties import Mismatch, Preference
+from tutelage.learners.reduction import Reduction
+from tutelage.solvers.half_spaces import no_limits
+from tutelage.solvers.occupancy_polytope import best_policy
+from tutelage.teachers.bounding import Cell, opening_cells, search
+
+NORMS = (1, 2, math.inf)
+
+
+def bounded(reduction, block, weights, *, achieved=-math.inf, max_cells=20, tolerance=1e-3):
+    ceiling = best_policy(reduction.domain, weights, no_limits(reduction.domain)).bound
+    return search(
+        lambda a, near: reduction.settle(a, near=near),
+        block,
+        weights,
+        achieved=achieved,
+        ceiling=ceiling,
+        max_cells=max_cells,
+        tolerance=tolerance,
+    )
+
+
+def random_reduction(seed):
+    rng = np.random.default_rng(seed)
+    domain = random_domain(rng, max_states=12, max_choices=4, n_reward=1 + seed % 3, on_choices=bool(seed % 2))
+    room = rng.uniform(0, 0.3) / (1 - domain.mdp.discount)
+    return Reduction(domain, Preference(penalty=10 ** rng.uniform(-1, 1), allowance=room)), rng
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_weights_of_the_set_beat_the_bound(seed):
+    """Against forty points of the set, most of them on its border, whatever the number of cells."""
+    reduction, rng = random_reduction(seed)
+    block = Mismatch(norm=NORMS[seed // 2 % 3], penalty=3.0).block(reduction.domain)
+    weights = rng.normal(size=reduction.domain.n_reward)
+    ceilings = [bounded(reduction, block, weights, max_cells=n).bound for n in (1, 4, 12)]
+    assert (np.diff(ceilings) <= 1e-9 * (1 + abs(ceilings[0]))).all()
+    near = None
+    for _ in range(40):
+        near = reduction.settle(block.contain(4 * rng.normal(size=len(weights))), near=near)
+        assert weights @ near.expectation.reward <= ceilings[-1] + 1e-7 * (1 + abs(ceilings[-1]))
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("seed", [1, 4, 7])
+def test_the_gap_closes_as_cells_are_split(seed, norm):
+    """With two features some hundred cells prove the best to a hundredth of all there is to gain."""
+    reduction, rng = random_reduction(seed)
+    domain, mismatch, weights = reduction.domain, Mismatch(norm=norm, penalty=1.0), rng.normal(size=2)
+    learner = tl.GenericLearner(domain, mismatch, reduction.preference)
+    best = tl.BilevelTeacher(domain, weights, learner, max_cells=0).plan().achieved
+    found = bounded(reduction, mismatch.block(domain), weights, achieved=best, max_cells=400, tolerance=0.01)
+    assert best <= found.bound <= best + 0.01 * (1 + abs(best))
+    assert found.n_cells < 400
+
+
+def test_the_search_finds_what_it_was_not_told():
+    """Told nothing, it hands back weights that earn what multi-start finds, all but the last percent."""
+    world = tl.object_world(size=6, seed=1)
+    domain = world.domain("L3")
+    reduction, block = Reduction(domain, Preference(penalty=10)), Mismatch(norm=1, penalty=5).block(domain)
+    best = tl.BilevelTeacher(domain, world.true_weights, tl.SoftLearner(domain, 5, 10), max_cells=0).plan().achieved
+    found = bounded(reduction, block, world.true_weights, max_cells=200, tolerance=0.01)
+    earned = world.true_weights @ reduction.settle(found.better[-1]).expectation.reward
+    assert best <= found.bound + 1e-9
+    assert earned >= found.bound - 0.02 * (1 + best)
+
+
+def test_a_box_is_searched_on_its_forward_faces_only():
+    """One face for each feature that counts, on the side where it counts for more."""
+    domain = tl.object_world(size=6, seed=0).domain("L1")
+    faces = opening_cells(Mismatch(norm=1, penalty=5).block(domain), np.array([1.0, 0.0, -0.2]))
+    assert_allclose([face.low for face in faces], [[5, -5, -5], [-5, -5, -5]])
+    assert_allclose([face.high for face in faces], [[5, 5, 5], [5, 5, -5]])
+    assert [len(list(face.corners())) for face in faces] == [4, 4]
+
+
+def test_cells_are_cut_across_the_longest_side_and_dropped_away_from_the_border():
+    cell = Cell(np.array([0.0, 0.0]), np.array([1.0, 4.0]))
+    first, second = cell.halves()
+    assert_allclose(first.high, [1, 2])
+    assert_allclose(second.low, [0, 2])
+    ball = Mismatch(norm=2, penalty=3).block(
+        tl.Domain(tl.object_world(size=6, seed=0).domain("L1").mdp, np.eye(37)[:, :2])
+    )
+    assert not first.meets_border(ball)  # inside: its furthest point has norm sqrt 5
+    assert second.meets_border(ball)
+    assert not Cell(np.array([3.0, 3.0]), np.array([4.0, 4.0])).meets_border(ball)  # outside

@@ -1,0 +1,228 @@
+"""AdAware-Lin: Theorem 3 and Proposition 1, the push by linear programming and by bisection, and how it ends."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.spatial.distance import pdist
+from teaching_problems import published_problem, random_problem, soft_learner
+
+from tutelage.environments.object_world import object_world
+from tutelage.interaction import teach
+from tutelage.learners.callback import CallbackLearner
+from tutelage.mdp.expectations import expectation
+from tutelage.outcomes import InfeasibleConstraints, InvalidModel
+from tutelage.solvers.half_spaces import no_limits
+from tutelage.solvers.occupancy_polytope import nearest_policy
+from tutelage.solvers.reachable_set import vertices
+from tutelage.teachers.fixed import AgnosticTeacher, AwareCmdpTeacher, ConservativeTeacher
+from tutelage.teachers.line_search import LineSearchTeacher
+from tutelage.teachers.pushes import across, bisect_push, largest_push
+
+SHORTEST, LONGEST = 0.1, 5.0
+
+
+def pushes(transcript):
+    """The rounds that follow a push, each with the round before it and the size of the push."""
+    weights = transcript.true_weights
+    for before, after in pairwise(transcript.rounds):
+        if after.reason.startswith("a push"):
+            step = after.lesson.expectation - before.response.expectation.reward
+            yield before, after, float(weights @ step / (weights @ weights))
+
+
+def proposition_1(problem, before, after, alpha, diameter):
+    """R(mu_L) + r + norm_2(w*) D sqrt(r / (alpha norm_2(w*)^2 - r)), for a push alpha that gained r."""
+    gained = max(after.response_reward - before.response_reward, 0.0)
+    left = alpha * problem.most_lost**2 - gained
+    slope = math.sqrt(gained / left) if left > 0 else math.inf
+    return before.response_reward + gained + problem.most_lost * diameter * slope
+
+
+def theorem_3_rounds(problem, first, diameter, spread, eps):
+    """The rounds that suffice for R > R-bar_L - 2 eps, with the constants of the proof, rewards in units of norm_2(w*).
+
+    N + log(gap / eps) / lambda with lambda = eps alpha_min / ((1 + sqrt(10)) D^2) and N = 2 spread / alpha_min.
+    """
+    unit = problem.most_lost
+    eps, alpha = eps / unit, SHORTEST * unit
+    rate = eps * alpha / ((1 + math.sqrt(10)) * diameter**2)
+    gap = max((problem.aware - first) / unit, eps)
+    return 2 * spread / unit / alpha + math.log(gap / eps) / rate
+
+
+def check_theorem_3(problem, transcript, diameter):
+    """A push never costs the learner reward, and Proposition 1 holds; the teacher's bound is at least as sharp."""
+    size = 1 + abs(problem.aware) + diameter
+    for before, after, alpha in pushes(transcript):
+        assert alpha >= SHORTEST - 1e-6
+        assert after.response_reward >= before.response_reward - 1e-9 * size
+        printed = proposition_1(problem, before, after, alpha, diameter)
+        assert problem.aware <= printed + 1e-6 * size
+        assert after.bound <= printed + 1e-4 * size
+    assert all(taught.bound >= problem.aware - 1e-6 * size for taught in transcript.rounds)
+    assert all(later.bound <= earlier.bound + 1e-6 * size for earlier, later in pairwise(transcript.rounds))
+    assert transcript.final.response_reward >= transcript.best.response_reward - 1e-9 * size
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_theorem_3_on_random_domains(seed, record_property):
+    """The bound on the number of rounds is checked where its assumption holds: every round found a push."""
+    problem = random_problem(seed)
+    transcript = teach(LineSearchTeacher(problem.domain, problem.true_weights), problem.learner, max_rounds=25)
+    corners = vertices(problem.domain, no_limits(problem.domain))
+    diameter = float(pdist(corners).max()) if len(corners) > 1 else 0.0
+    assert LineSearchTeacher(problem.domain, problem.true_weights).diameter >= diameter - 1e-6
+    check_theorem_3(problem, transcript, diameter)
+    eps = 0.01 * (1 + abs(problem.aware))
+    needed = sum(taught.response_reward <= problem.aware - 2 * eps for taught in transcript.rounds)
+    if all(taught.reason.startswith("a push") for taught in transcript.rounds[1 : needed + 1]) and diameter > eps:
+        spread = float(np.ptp(corners @ problem.true_weights))
+        promised = theorem_3_rounds(problem, transcript.rounds[0].response_reward, diameter, spread, eps)
+        record_property("rounds", needed)
+        record_property("Theorem 3", promised)
+        assert needed <= promised
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_learner_of_the_published_worlds_is_pushed_to_where_it_can_be(seed):
+    """L2: no round earns less than the one before, and the last is within 0.05 of Aware-CMDP."""
+    problem = published_problem("L2", seed)
+    teacher = LineSearchTeacher(problem.domain, problem.true_weights)
+    transcript = teach(teacher, problem.learner)
+    check_theorem_3(problem, transcript, teacher.diameter)
+    rewards = [taught.response_reward for taught in transcript.rounds]
+    assert np.diff(rewards).min() >= -1e-9
+    assert problem.aware - 0.05 <= rewards[-1] <= transcript.final.bound
+    assert transcript.final.bound <= problem.aware + 0.1
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_approximate_learner_is_taught_nearly_as_well_as_by_one_who_knows_it(seed):
+    problem = published_problem("L2", seed)
+    domain, weights, learner = problem.domain, problem.true_weights, soft_learner(problem)
+    final = teach(LineSearchTeacher(domain, weights), learner).final.response_reward
+    everything = object_world(size=10, seed=seed).domain("L5").preference_features
+    assert final > problem.taught(AgnosticTeacher(domain, weights).open(), learner)
+    assert final > problem.taught(ConservativeTeacher(domain, weights, everything).open(), learner)
+    assert final >= 0.95 * problem.taught(AwareCmdpTeacher(domain, weights, learner).open(), learner)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bisection_and_the_linear_program_agree_on_the_push(seed):
+    """And both routes to the program; and the policy shown has the expectation that was asked for."""
+    problem = random_problem(seed)
+    domain, weights = problem.domain, problem.true_weights
+    start = problem.learner.respond(AgnosticTeacher(domain, weights).open()).expectation.reward
+    size = 1 + np.abs(start).max()
+    exact, direct = (
+        largest_push(domain, start, weights, longest=LONGEST, match_tolerance=1e-6, route=route)
+        for route in ("decomposition", "direct")
+    )
+    assert exact.size == pytest.approx(direct.size, abs=1e-5 * size)
+    reached = expectation(domain, exact.policy).reward - start
+    assert np.linalg.norm(reached - exact.size * weights) <= 2e-6 * size
+    ends, tolerance = (SHORTEST, LONGEST), 1e-3
+    printed = bisect_push(domain, start, weights, ends, push_tolerance=tolerance, match_tolerance=1e-6)
+    assert printed.high - printed.low <= tolerance
+    if exact.size < SHORTEST:
+        assert printed.low == SHORTEST and printed.push.size == SHORTEST
+    else:
+        assert printed.low - tolerance <= exact.size <= printed.high + tolerance
+        assert printed.push.size in (printed.low, SHORTEST)
+
+
+def test_the_printed_line_search_falls_back_whenever_its_last_trial_fails():
+    """Algorithm 2 forgets the pushes that succeeded; its bracket, which the text means, does not."""
+    problem = random_problem(6)
+    start = problem.learner.respond(AgnosticTeacher(problem.domain, problem.true_weights).open()).expectation.reward
+    found = [
+        bisect_push(
+            problem.domain,
+            start,
+            problem.true_weights,
+            (SHORTEST, longest),
+            push_tolerance=1e-2,
+            match_tolerance=1e-6,
+        )
+        for longest in np.linspace(2.0, 5.0, 7)
+    ]
+    forgot = [answer.push.size == SHORTEST for answer in found]
+    assert any(forgot) and not all(forgot)
+    assert np.ptp([answer.low for answer in found]) <= 2e-2
+
+
+def test_taught_by_bisection_the_learner_does_not_lose_either():
+    problem = random_problem(9)
+    teacher = LineSearchTeacher(problem.domain, problem.true_weights, method="bisection")
+    transcript = teach(teacher, problem.learner, max_rounds=10)
+    check_theorem_3(problem, transcript, teacher.diameter)
+
+
+def test_off_the_line_there_is_no_push_and_the_nearest_policy_is_shown():
+    problem = random_problem(2)
+    domain, weights = problem.domain, problem.true_weights
+    beyond = AgnosticTeacher(domain, weights).open().expectation + 1.0 * across(weights)[0]
+    teacher = LineSearchTeacher(domain, weights)
+    shown = teacher.push(beyond)
+    assert shown.size == SHORTEST and not shown.is_realised
+    nearest = nearest_policy(domain, beyond + SHORTEST * weights, no_limits(domain))
+    assert_allclose(expectation(domain, shown.policy).reward, nearest.expectation.reward, atol=1e-6)
+    far = beyond + 1e3 * across(weights)[0]
+    with pytest.raises(InfeasibleConstraints, match="of the line"):
+        largest_push(domain, far, weights, longest=LONGEST, match_tolerance=1e-6)
+
+
+def test_a_learner_that_does_what_it_is_shown_cannot_be_pushed_further():
+    problem = random_problem(2)
+    learner = CallbackLearner(problem.domain, lambda lesson: lesson.expectation)
+    transcript = teach(LineSearchTeacher(problem.domain, problem.true_weights), learner)
+    assert len(transcript.rounds) == 1 and transcript.ended == "no lesson can gain 0.001 more"
+
+
+def test_a_learner_that_will_do_one_thing_only_is_soon_left_alone():
+    """Its feasible set is a point, and what it does not do proves it."""
+    problem = random_problem(4)
+    stubborn = AgnosticTeacher(problem.domain, -problem.true_weights).open().expectation
+    learner = CallbackLearner(problem.domain, lambda lesson: stubborn)
+    transcript = teach(LineSearchTeacher(problem.domain, problem.true_weights), learner)
+    assert len(transcript.rounds) <= 3 and transcript.ended == "no lesson can gain 0.001 more"
+    assert transcript.final.bound == pytest.approx(transcript.final.response_reward, abs=1e-3)
+
+
+def test_without_progress_the_rounds_end_with_the_best_lesson():
+    """A learner that gets tired earns less every time: its answers are no projections, and nothing is certified."""
+    problem = random_problem(10)
+    best, worst = (AgnosticTeacher(problem.domain, sign * problem.true_weights).open().expectation for sign in (1, -1))
+    n_asked = 0
+
+    def tired(lesson):
+        nonlocal n_asked
+        n_asked += 1
+        return worst + (best - worst) / (1 + n_asked)
+
+    teacher = LineSearchTeacher(problem.domain, problem.true_weights, patience=3)
+    transcript = teach(teacher, CallbackLearner(problem.domain, tired))
+    assert len(transcript.rounds) == 5 and transcript.final.bound == math.inf
+    assert transcript.final.reason.startswith("no progress: the last 3 rounds gained no more than 0.001; the best")
+    assert_array_equal(transcript.final.lesson.expectation, transcript.rounds[0].lesson.expectation)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"shortest_push": 0.0}, "pushes must be 0 < shortest < longest"),
+        ({"shortest_push": 5.0}, "pushes must be 0 < shortest < longest"),
+        ({"method": "golden"}, "method must be 'exact' or 'bisection', got 'golden'"),
+        ({"stop_tolerance": 0.0}, "stop_tolerance must be positive"),
+        ({"patience": 0}, "patience must be positive"),
+        ({"true_weights": [0.0, 0.0]}, "true_weights are all zero"),
+        ({"true_weights": [1.0]}, "true_weights has 1 entries"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(options, message):
+    problem = random_problem(0)
+    with pytest.raises(InvalidModel, match=message):
+        LineSearchTeacher(**{"domain": problem.domain, "true_weights": problem.true_weights, **options})

@@ -1,0 +1,187 @@
+"""Appendix G as printed: its conditions hold, it predicts the learner where KKT do, and fails where they do not."""
+
+import math
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from strategies import random_domain
+
+from tutelage.environments.object_world import object_world
+from tutelage.learners.entropy import SoftLearner
+from tutelage.outcomes import Ended, InvalidModel, NotConverged
+from tutelage.roles import Lesson
+from tutelage.solvers import frank_wolfe
+from tutelage.solvers.bellman import solve_hard, solve_soft
+from tutelage.solvers.soft_expectations import combined_features, soft_expansion
+from tutelage.teachers.printed_bilevel import FEASIBILITY_TOLERANCE, Branch, _Problem, branch_optima, printed_bilevel
+
+CORNERS = list(product([-1, 1], repeat=3))
+
+
+@cache
+def world(seed, size=10):
+    return object_world(size=size, seed=seed)
+
+
+def agnostic_weights(learner, true_weights):
+    """What the learner infers when it is shown the optimal policy."""
+    domain = learner.domain
+    best = solve_hard(domain.mdp, domain.reward_features @ true_weights)
+    return learner.respond(Lesson.from_policy(domain, best.policy)).learned_weights[: domain.n_reward]
+
+
+def taught(learner, true_weights, call=printed_bilevel):
+    return call(
+        learner.domain,
+        true_weights,
+        learner.mismatch_penalty,
+        learner.violation_penalty,
+        learner.violation_allowance,
+        agnostic_weights(learner, true_weights),
+    )
+
+
+def earned(learner, true_weights, found):
+    response = learner.respond(Lesson.from_policy(learner.domain, found.policy))
+    return float(true_weights @ response.expectation.reward)
+
+
+def preference_residual(learner, found):
+    """Zero exactly where every preference is in one of its three cases, coordinate by coordinate."""
+    beta, excess = found.multipliers.preference, found.expectation.preference - learner.violation_allowance
+    return np.abs(beta - np.clip(beta + excess, 0.0, learner.violation_penalty)).max(initial=0.0)
+
+
+def assert_branch_holds(learner, found):
+    """The printed conditions, word by word."""
+    alpha = np.concatenate([found.multipliers.lower, found.multipliers.upper])
+    assert (alpha >= 0).all() and (alpha <= learner.mismatch_penalty).all()
+    beta, excess = found.multipliers.preference, found.expectation.preference - learner.violation_allowance
+    if found.branch is Branch.KEPT:
+        assert (beta >= 0).all() and (beta <= learner.violation_penalty).all()
+        assert (excess <= FEASIBILITY_TOLERANCE).all()
+    else:
+        assert_array_equal(beta, np.full(len(beta), learner.violation_penalty))
+        assert (excess >= -FEASIBILITY_TOLERANCE).all()
+    weights = np.concatenate([found.multipliers.lower - found.multipliers.upper, -beta])
+    domain = learner.domain
+    assert_allclose(solve_soft(domain.mdp, combined_features(domain) @ weights).policy, found.policy, atol=1e-6)
+
+
+@pytest.mark.parametrize(("seed", "name"), [(0, "L2"), (4, "L3")])
+def test_without_allowance_the_learner_does_what_is_predicted(seed, name):
+    """delta = 0: step ii is the learner's full KKT conditions, for a soft policy goes everywhere."""
+    domain, w = world(seed).domain(name), world(seed).true_weights
+    learner = SoftLearner(domain, 5, 10)
+    found = taught(learner, w)
+    assert_branch_holds(learner, found)
+    assert found.branch is Branch.PAID
+    assert preference_residual(learner, found) <= 1e-12
+    assert earned(learner, w, found) == pytest.approx(found.reward, abs=1e-5)
+    assert found.ended is Ended.CONVERGED
+    corners = [np.concatenate([5.0 * np.array(signs), np.full(domain.n_preference, -10.0)]) for signs in CORNERS]
+    features = combined_features(domain)
+    assert found.reward >= max(w @ soft_expansion(domain.mdp, features, a).expectation[:3] for a in corners) - 1e-3
+
+
+def test_a_printed_cell():
+    """Table 1, L5: 1.30 over ten worlds."""
+    learners = [SoftLearner(world(seed).domain("L5"), 5, 10) for seed in range(10)]
+    found = [taught(learner, world(seed).true_weights) for seed, learner in enumerate(learners)]
+    assert np.mean([point.reward for point in found]) == pytest.approx(1.30, abs=0.006)
+
+
+def test_step_i_leaves_out_complementarity():
+    """The example of the module: beta = C_c keeps the learner from what it is granted, and it would let go."""
+    learner = SoftLearner(world(0).domain("L3"), 5, 10, 2.5)
+    found = taught(learner, world(0).true_weights)
+    assert_branch_holds(learner, found)
+    assert found.branch is Branch.KEPT
+    assert preference_residual(learner, found) > 1
+    assert found.reward == pytest.approx(7.42, abs=0.006)
+    assert earned(learner, world(0).true_weights, found) == pytest.approx(7.26, abs=0.006)
+
+
+def test_neither_step_has_a_point_where_every_answer_is_mixed():
+    """The example of the module: a limit that the start itself exceeds, beside limits that are easily kept."""
+    small = world(1, size=6)
+    learner = SoftLearner(small.domain("L3"), 5, 10, 0.5)
+    with pytest.raises(NotConverged, match="neither branch of Appendix G has a point here") as failure:
+        taught(learner, small.true_weights)
+    assert failure.value.residual == pytest.approx(0.5, abs=1e-3)
+    tried = taught(learner, small.true_weights, branch_optima)
+    assert not any(point.is_feasible for point in tried)
+    shown = solve_soft(learner.domain.mdp, learner.domain.reward_features @ [-5.0, 5.0, -5.0]).policy
+    response = learner.respond(Lesson.from_policy(learner.domain, shown))
+    assert small.true_weights @ response.expectation.reward == pytest.approx(7.51, abs=0.006)
+    assert_allclose(response.multipliers.preference, [0, 0, 10, 0.75], atol=0.006)
+    assert_allclose(response.expectation.preference, [0, 0, 1, 0.5], atol=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_on_random_domains_branches_hold_and_full_kkt_predict_the_learner(seed):
+    """Step ii implies the conditions of every preference; of step i they must be asked for."""
+    rng = np.random.default_rng(seed)
+    domain = random_domain(rng, max_states=8, n_preference=2, on_choices=bool(seed % 2))
+    true_weights = rng.normal(size=3)
+    # What the soft policy of no weights visits, more or less: then limits are met, or not, by halves.
+    usual = soft_expansion(domain.mdp, combined_features(domain), np.zeros(5)).expectation[3:]
+    learner = SoftLearner(domain, 2.0, 3.0, usual * rng.uniform(0.5, 1.2, size=2))
+    tried = taught(learner, true_weights, branch_optima)
+    feasible = [point for point in tried if point.is_feasible]
+    for point in feasible:
+        assert_branch_holds(learner, point)
+        residual = preference_residual(learner, point)
+        assert point.branch is Branch.KEPT or residual <= FEASIBILITY_TOLERANCE
+        if residual <= 1e-5:
+            assert earned(learner, true_weights, point) == pytest.approx(point.reward, abs=1e-3)
+    if feasible:
+        best = taught(learner, true_weights)
+        assert best.reward == max(point.reward for point in feasible)
+        assert best.n_evaluations == sum(point.n_evaluations for point in tried)
+
+
+def test_its_finite_differences_are_the_policy_gradient():
+    """d mu / d w is the covariance of `soft_expansion`; w = (low - up, -beta) gives every coordinate its sign."""
+    domain, w = world(0).domain("L2"), world(0).true_weights
+    program = _Problem(domain, w, 5.0, 10.0, np.zeros(2)).program(Branch.KEPT)
+    x = np.array([1.0, 2.0, 0.5, 0.3, 0.4, 0.1, 2.0, 1.0])
+    slopes = frank_wolfe.differences(program, x, program.evaluate(x, None))
+    weights = np.concatenate([x[:3] - x[3:6], -x[6:]])
+    jacobian = soft_expansion(domain.mdp, combined_features(domain), weights).jacobian
+    lift = np.hstack([np.eye(5)[:, :3], -np.eye(5)[:, :3], -np.eye(5)[:, 3:]])
+    assert_allclose(slopes.gradient, w @ jacobian[:3] @ lift, rtol=1e-4, atol=1e-5)
+    assert_allclose(slopes.jacobian, jacobian[3:] @ lift, rtol=1e-4, atol=1e-5)
+
+
+def test_without_preferences_there_is_one_branch_and_nothing_to_restore():
+    learner = SoftLearner(world(0).domain("L1"), 5, 10)
+    tried = taught(learner, world(0).true_weights, branch_optima)
+    assert [point.branch for point in tried] == [Branch.KEPT, Branch.KEPT]
+    assert [point.violation for point in tried] == [0.0, 0.0]
+
+
+def test_the_starts_are_the_printed_ones():
+    """From agnostic weights of zero both starts are all zero, and so the same; the answer does not depend on chance."""
+    domain, w = world(3).domain("L5"), world(3).true_weights
+    first, second = (branch_optima(domain, w, 5, 10, 0.0, np.zeros(3))[k] for k in (2, 3))
+    assert first.branch is second.branch is Branch.PAID
+    assert_array_equal(first.policy, second.policy)
+
+
+BAD = {
+    "mismatch": ((math.inf, 10, 0.0, np.zeros(3)), "mismatch_penalty must be positive and finite"),
+    "violation": ((5, math.inf, 0.0, np.zeros(3)), "violation_penalty must be positive and finite"),
+    "no penalty": ((0, 10, 0.0, np.zeros(3)), "mismatch_penalty must be positive and finite"),
+    "allowance": ((5, 10, [1.0], np.zeros(3)), "violation_allowance has 1 entries"),
+    "weights": ((5, 10, 0.0, np.zeros(2)), "agnostic_weights has 2 entries, but there are 3 reward features"),
+}
+
+
+@pytest.mark.parametrize(("rest", "complaint"), BAD.values(), ids=BAD.keys())
+def test_what_appendix_g_cannot_mean_is_refused(rest, complaint):
+    with pytest.raises(InvalidModel, match=complaint):
+        printed_bilevel(world(0).domain("L2"), world(0).true_weights, *rest)

@@ -1,0 +1,229 @@
+"""Algorithm 1 for any teacher and any learner: kept, saved, continued, replayed, and intact when a learner fails."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from teaching_problems import random_problem
+
+from tutelage.arrays import Vector
+from tutelage.interaction import InteractionFailed, replay, teach
+from tutelage.learners.entropy import SoftLearner
+from tutelage.learners.sampled import SampledLearner
+from tutelage.mdp.expectations import Expectation
+from tutelage.mdp.model import MDP, Domain
+from tutelage.outcomes import InvalidModel, TutelageError
+from tutelage.roles import Advice, Lesson, Round, Teacher
+from tutelage.teachers.fixed import AgnosticTeacher
+from tutelage.teachers.line_search import LineSearchTeacher
+from tutelage.teachers.volume_search import VolumeSearchTeacher
+from tutelage.transcripts import Transcript, load_transcript, save_transcript
+
+PROBLEM = random_problem(10)
+DOMAIN, WEIGHTS, LEARNER = PROBLEM.domain, PROBLEM.true_weights, PROBLEM.learner
+ADAPTIVE = [VolumeSearchTeacher(DOMAIN, WEIGHTS), LineSearchTeacher(DOMAIN, WEIGHTS)]
+
+
+def values(record):
+    """Every number and word in a record, by the names that lead to it; the MDP is the domain's own."""
+    assert not isinstance(record, MDP) or record is DOMAIN.mdp
+    if hasattr(record, "__dataclass_fields__") and not isinstance(record, MDP):
+        return {
+            f"{name}.{place}": value
+            for name in record.__dataclass_fields__
+            for place, value in values(getattr(record, name)).items()
+        }
+    return {"": record}
+
+
+def assert_same(one: Transcript, other: Transcript):
+    assert one.ended == other.ended and len(one.rounds) == len(other.rounds)
+    for first, second in zip(one.rounds, other.rounds, strict=True):
+        left, right = values(first), values(second)
+        assert left.keys() == right.keys()
+        for place in left.keys() - {"lesson.mdp.", "response.lesson.mdp."}:
+            assert_array_equal(left[place], right[place], err_msg=place)
+
+
+def test_a_teacher_with_one_lesson_has_one_round():
+    transcript = teach(AgnosticTeacher(DOMAIN, WEIGHTS), LEARNER)
+    assert len(transcript.rounds) == 1
+    assert transcript.ended == "this teacher has one lesson, and it was taught"
+    assert transcript.final.bound == math.inf and transcript.final.reason == "the opening lesson"
+
+
+@pytest.mark.parametrize("teacher", ADAPTIVE)
+def test_a_transcript_keeps_rewards_and_distances(teacher):
+    transcript = teach(teacher, LEARNER)
+    assert len(transcript.rounds) > 1
+    for taught in transcript.rounds:
+        shown, done = taught.lesson.expectation, taught.response.expectation.reward
+        assert taught.lesson_reward == pytest.approx(WEIGHTS @ shown)
+        assert taught.response_reward == pytest.approx(WEIGHTS @ done)
+        assert taught.distance == pytest.approx(np.linalg.norm(shown - done))
+    assert transcript.final is transcript.rounds[-1]
+    assert transcript.best.response_reward == max(taught.response_reward for taught in transcript.rounds)
+    assert str(transcript).count("\n") == len(transcript.rounds) + 1 and transcript.ended in str(transcript)
+
+
+@pytest.mark.parametrize("teacher", ADAPTIVE)
+def test_a_transcript_comes_back_from_its_file(teacher, tmp_path):
+    transcript = teach(teacher, LEARNER, path=tmp_path / "taught.npz")
+    assert_same(load_transcript(tmp_path / "taught.npz", DOMAIN), transcript)
+
+
+def test_demonstrations_and_bare_expectations_come_back_too(tmp_path):
+    """A sampled learner's lessons have demonstrations; a lesson may also be an expectation alone."""
+
+    @dataclass(frozen=True)
+    class BareTeacher:
+        domain: Domain
+        true_weights: Vector
+
+        def open(self) -> Lesson:
+            return Lesson.from_expectation([1.0, 2.0])
+
+    sampled = SampledLearner(DOMAIN, LEARNER, 5, 6, np.random.default_rng(3))
+    for transcript in (teach(ADAPTIVE[0], sampled), teach(BareTeacher(DOMAIN, WEIGHTS), SoftLearner(DOMAIN, 2, 3))):
+        save_transcript(transcript, tmp_path / "taught.npz")
+        assert_same(load_transcript(tmp_path / "taught.npz", DOMAIN), transcript)
+
+
+@pytest.mark.parametrize("teacher", ADAPTIVE)
+def test_stopped_and_continued_is_the_same_as_never_stopped(teacher, tmp_path):
+    """The teacher's memory is the transcript: on disk, or cut off by a limit, it goes on as if nothing had been."""
+    whole = teach(teacher, LEARNER)
+    stopped = teach(teacher, LEARNER, on_round=lambda so_far: len(so_far.rounds) == 2, path=tmp_path / "half.npz")
+    assert len(stopped.rounds) == 2 and stopped.ended == "stopped on request"
+    again = teach(teacher, LEARNER, so_far=load_transcript(tmp_path / "half.npz", DOMAIN))
+    limited = teach(teacher, LEARNER, max_rounds=1)
+    assert limited.ended == "the limit of 1 rounds was reached"
+    for continued in (again, teach(teacher, LEARNER, so_far=limited), teach(teacher, LEARNER, so_far=whole)):
+        assert_same(continued, whole)
+
+
+@pytest.mark.parametrize("teacher", ADAPTIVE)
+def test_a_replay_is_the_same_rounds_without_the_learner(teacher):
+    transcript = teach(teacher, LEARNER)
+    seen = []
+    assert_same(replay(teacher, transcript, on_round=lambda so_far: seen.append(len(so_far.rounds))), transcript)
+    assert seen == list(range(1, len(transcript.rounds) + 1))
+    with pytest.raises(InteractionFailed, match=r"round 2.*the lesson was .* but is"):
+        replay(LineSearchTeacher(DOMAIN, WEIGHTS, longest_push=0.2), teach(ADAPTIVE[0], LEARNER))
+
+
+def test_rounds_are_streamed_as_they_happen(tmp_path):
+    path, seen = tmp_path / "taught.npz", []
+
+    def look(so_far: Transcript):
+        assert_same(load_transcript(path, DOMAIN), so_far)
+        seen.append(so_far.final.response_reward)
+
+    transcript = teach(ADAPTIVE[0], LEARNER, on_round=look, path=path)
+    assert seen == [taught.response_reward for taught in transcript.rounds]
+
+
+def test_a_callback_that_raises_leaves_the_rounds_on_disk(tmp_path):
+    def interrupt(so_far: Transcript):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        teach(ADAPTIVE[0], LEARNER, on_round=interrupt, path=tmp_path / "taught.npz")
+    assert len(load_transcript(tmp_path / "taught.npz", DOMAIN).rounds) == 1
+
+
+class BadLearner:
+    """Answers as it should once, and then as it should not."""
+
+    def __init__(self, spoil):
+        self.spoil, self.n_asked = spoil, 0
+
+    def respond(self, lesson: Lesson):
+        self.n_asked += 1
+        response = LEARNER.respond(lesson)
+        return response if self.n_asked == 1 else self.spoil(response)
+
+
+def with_expectation(response, reward):
+    """The response with an expectation that its constructor would have refused."""
+    spoilt = Expectation(response.expectation.reward, response.expectation.preference)
+    object.__setattr__(spoilt, "reward", np.asarray(reward))
+    return replace(response, expectation=spoilt)
+
+
+def raises(_):
+    raise ZeroDivisionError("no idea")
+
+
+@pytest.mark.parametrize("teacher", ADAPTIVE)
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda response: with_expectation(response, [np.nan, 1.0]), r"expectation\[0\] is nan"),
+        (lambda response: with_expectation(response, [1.0, 2.0, 3.0]), "has 3 entries, but there are 2 features"),
+        (lambda response: with_expectation(response, [1e9, 0.0]), "'reward 0' is 1e.09; no trajectory counts"),
+        (lambda response: with_expectation(response, [-1.0, 0.0]), "no trajectory counts less than 0"),
+        (lambda response: replace(response, policy=response.policy * 2), "the policy sums to 2 in state 0"),
+        (lambda response: replace(response, policy=response.policy[1:]), "policy has .* entries"),
+        (lambda response: "yes", "a learner must answer with a Response, got str"),
+        (raises, "ZeroDivisionError: no idea"),
+    ],
+)
+def test_nonsense_ends_the_interaction_and_keeps_the_rounds(teacher, spoil, message, tmp_path):
+    path = tmp_path / "taught.npz"
+    with pytest.raises(InteractionFailed, match=f"no valid answer in round 2.*{message}") as caught:
+        teach(teacher, BadLearner(spoil), path=path)
+    assert isinstance(caught.value, TutelageError)
+    kept = caught.value.transcript
+    assert len(kept.rounds) == 1 and kept.ended == str(caught.value)
+    assert_same(load_transcript(path, DOMAIN), kept)
+    assert_same(teach(teacher, LEARNER, so_far=kept), teach(teacher, LEARNER))
+
+
+@dataclass(frozen=True)
+class ForgetfulTeacher:
+    """Opens well and then fails in some way."""
+
+    domain: Domain
+    true_weights: Vector
+    lesson: Lesson | None = None
+
+    def open(self) -> Lesson:
+        return AgnosticTeacher(self.domain, self.true_weights).open()
+
+    def adapt(self, rounds: tuple[Round, ...]) -> Advice:
+        if self.lesson is None:
+            raise RuntimeError("lost my notes")
+        return Advice(self.lesson, "something else")
+
+
+def test_a_teacher_that_fails_does_not_lose_the_learners_answer():
+    teacher: Teacher = ForgetfulTeacher(DOMAIN, WEIGHTS)
+    with pytest.raises(
+        InteractionFailed, match="no valid advice after 1 rounds: RuntimeError: lost my notes"
+    ) as caught:
+        teach(teacher, LEARNER)
+    assert len(caught.value.transcript.rounds) == 1
+    astray = ForgetfulTeacher(DOMAIN, WEIGHTS, Lesson.from_expectation([1.0]))
+    with pytest.raises(InteractionFailed, match="the lesson's expectation has 1 entries"):
+        teach(astray, LEARNER)
+
+
+def test_what_cannot_be_meant_is_refused(tmp_path):
+    transcript = teach(ADAPTIVE[0], LEARNER)
+    with pytest.raises(InvalidModel, match="max_rounds must be at least one, got 0"):
+        teach(ADAPTIVE[0], LEARNER, max_rounds=0)
+    with pytest.raises(InvalidModel, match="the rounds so far were for weights"):
+        teach(VolumeSearchTeacher(DOMAIN, 2 * WEIGHTS), LEARNER, so_far=transcript)
+    with pytest.raises(InvalidModel, match="there is no last round: nothing has been taught yet"):
+        _ = Transcript(WEIGHTS).final
+    with pytest.raises(InvalidModel, match=r"must end in \.npz"):
+        save_transcript(transcript, tmp_path / "taught.json")
+    save_transcript(transcript, tmp_path / "taught.npz")
+    with pytest.raises(InvalidModel, match=r"taught\.npz holds no valid transcript"):
+        load_transcript(tmp_path / "taught.npz", random_problem(1).domain)
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "taught.npz").read_bytes()[:-50])
+    with pytest.raises(InvalidModel, match=r"cut\.npz cannot be read as a tutelage transcript"):
+        load_transcript(tmp_path / "cut.npz", DOMAIN)
