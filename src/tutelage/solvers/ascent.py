@@ -87,10 +87,13 @@ def _first_bend(gradient: Vector, block: Block) -> Matrix:
 
 
 def _learned(bend: Matrix, step: Vector, change: Vector) -> Matrix:
-    """BFGS's update, with Powell's damping: change @ step is at least a fifth of what the old matrix says."""
+    """BFGS's update, with Powell's damping: change @ step is at least a fifth of what the old matrix says.
+
+    No direction may bend 1e8 times less than another, or rounding would make the matrix singular.
+    """
     along = bend @ step
-    expected = float(step @ along)
-    seen = float(change @ step)
+    expected, seen = float(step @ along), float(change @ step)
     share = 1.0 if seen >= 0.2 * expected else 0.8 * expected / (expected - seen)
     damped = share * change + (1 - share) * along
-    return bend - np.outer(along, along) / expected + np.outer(damped, damped) / float(damped @ step)
+    learned = bend - np.outer(along, along) / expected + np.outer(damped, damped) / float(damped @ step)
+    return learned + 1e-8 * float(np.trace(learned)) * np.eye(len(step))

@@ -133,9 +133,19 @@ def natural_step(gradient: Vector, blocks: Sequence[Block], x: Vector) -> Vector
     return np.concatenate(
         [
             model_minimum(gradient[part], np.eye(len(block.slope)), [block], x[part])
+            if block.is_ball
+            else _shrunk(x[part] - gradient[part], block)
             for block, part in zip(blocks, slices(blocks), strict=True)
         ]
     )
+
+
+def _shrunk(point: Vector, block: Block) -> Vector:
+    """argmin over z of 1/2 |z - point|^2 + h(z) on a box, entry by entry."""
+    if not block.is_signed:
+        return np.clip((point - block.slope) / (1 + block.curvature), 0.0, block.radius)
+    shrunk = np.sign(point) * np.maximum(np.abs(point) - block.slope, 0.0) / (1 + block.curvature)
+    return np.clip(shrunk, -block.radius, block.radius)
 
 
 def model_minimum(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x: Vector) -> Vector:

@@ -30,7 +30,7 @@ from tutelage.solvers.blocks import Block
 from tutelage.solvers.half_spaces import no_limits
 from tutelage.solvers.occupancy_polytope import best_policy, require_feasible
 from tutelage.teachers.bounding import Ceiling, search
-from tutelage.teachers.climbing import LocalOptimum, ReducedProblem, distinct, sign_corners
+from tutelage.teachers.climbing import LocalOptimum, ReducedProblem, distinct, sign_patterns
 from tutelage.teachers.fixed import AgnosticTeacher, AwareCmdpTeacher
 from tutelage.teachers.known import KnownEntropyLearner, check_learner, check_weights, is_soft
 from tutelage.teachers.printed_bilevel import printed_bilevel
@@ -112,7 +112,7 @@ class BilevelTeacher:
         ceiling = self._ceiling(self._earned(response))
         if self.method == "exact" and self._is_flat and ceiling.better:
             # The search for the bound came by a higher slope.
-            optima = distinct([*optima, *self._problem.climb([ceiling.better[-1]])])
+            optima = distinct([*optima, *self._problem.climb([ceiling.better[-1]], [])])
             lesson, response = self._taught(optima[0])
         return BilevelPlan(
             lesson=lesson,
@@ -128,7 +128,9 @@ class BilevelTeacher:
         """Every local maximum found, best first."""
         if self.method == "frank-wolfe":
             return [self._printed()]
-        found = distinct(self._problem.climb(self._starts()) if self._is_flat else self._realisable())
+        found = (
+            self._problem.climb(self._starts(), self._other_starts()) if self._is_flat else distinct(self._realisable())
+        )
         if not found:
             raise NotConverged("the learner answers none of the lessons tried", residual=math.inf, n_steps=0)
         return found
@@ -169,19 +171,22 @@ class BilevelTeacher:
             agnostic,
         )
         weights = found.multipliers.lower - found.multipliers.upper
-        return LocalOptimum(weights, found.expectation.reward, found.reward, found.policy, found.n_evaluations)
+        return LocalOptimum(weights, found.expectation.reward, found.reward, found.policy)
 
     def _starts(self) -> list[Vector]:
-        """Zero, what the learner infers from the agnostic and the aware lesson, w* itself, corners, random points."""
-        d_r, radius, rng = self.domain.n_reward, self._problem.block.radius, np.random.default_rng(self.seed)
-        inferred = []
+        """The paper's two (zero, and what the learner infers from the agnostic lesson), from the aware one, and w*."""
+        d_r, inferred = self.domain.n_reward, []
         for lesson in self._lessons():
             # A lesson that this learner cannot answer is no start.
             with suppress(TutelageError):
                 inferred.append(self.learner.respond(lesson).learned_weights[:d_r])
-        steepest = radius * self.true_weights / max(float(np.abs(self.true_weights).max()), 1e-300)
-        corners = [radius * corner for corner in sign_corners(d_r, rng)]
-        return [np.zeros(d_r), *inferred, steepest, *corners, *(radius * rng.uniform(-1, 1, (self.n_random, d_r)))]
+        size = max(float(np.abs(self.true_weights).max()), np.finfo(np.float64).tiny)
+        return [np.zeros(d_r), *inferred, self._problem.block.radius / size * self.true_weights]
+
+    def _other_starts(self) -> list[Vector]:
+        """Corners, edges and faces, and random points."""
+        d_r, radius, rng = self.domain.n_reward, self._problem.block.radius, np.random.default_rng(self.seed)
+        return [radius * point for point in (*sign_patterns(d_r, rng), *rng.uniform(-1, 1, (self.n_random, d_r)))]
 
     def _lessons(self) -> list[Lesson]:
         """The lessons of the other teachers."""
@@ -196,7 +201,8 @@ class BilevelTeacher:
         learner, domain, rng = self.learner, self.learner.domain, np.random.default_rng(self.seed)
         extremes = [
             best_policy(domain, direction, no_limits(domain)).expectation.reward
-            for direction in sign_corners(domain.n_reward, rng)
+            for direction in sign_patterns(domain.n_reward, rng)
+            if direction.all()
         ]
         shown = [lesson.expectation for lesson in self._lessons()]
         starts = [*shown, *extremes, expectation(domain, uniform_policy(domain.mdp)).reward]

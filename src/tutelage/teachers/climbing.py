@@ -16,11 +16,11 @@ from tutelage.solvers.ascent import Slope, ascend
 from tutelage.solvers.blocks import Block
 
 # A gain this small, relative to 1 + what is earned, is none.
-NO_GAIN = 1e-10
+NO_GAIN = 1e-7
 # Local maxima whose expectations are this close, relative to 1 + the largest, are one.
-SAME = 1e-5
-# With more reward features than this, as many sign corners are drawn instead of all tried.
-MAX_CORNERED = 5
+SAME = 1e-3
+# How many points of the border are looked at, and from how many of them, the best, it is climbed.
+MAX_PATTERNS, MOST_PROMISING = 81, 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +35,6 @@ class LocalOptimum:
     expectation: Vector
     reward: float
     policy: Vector
-    n_evaluations: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,32 +51,33 @@ class ReducedProblem:
         reward = float(self.true_weights @ here.expectation.reward)
         return Slope(reward, here.jacobian @ self.true_weights, here)
 
-    def climb(self, starts: list[Vector]) -> list[LocalOptimum]:
-        """The local maximum uphill from each start, which is moved into the set first."""
-        found, near = [], None
-        for start in _deduplicated([self.block.contain(start) for start in starts]):
+    def climb(self, starts: list[Vector], others: list[Vector]) -> list[LocalOptimum]:
+        """Every local maximum uphill from a start, or from one of the most promising others; best first.
+
+        Starts are moved into the set.
+        """
+        near: Settled | None = None
+        openings = []
+        for start in _deduplicated([self.block.contain(start) for start in (*starts, *others)]):
             opening = self.slope(start, near)
             near = opening.source
-            tolerance = NO_GAIN * (1 + abs(opening.value))
-            top = ascend(self.slope, self.block, start, tolerance=tolerance, opening=opening)
-            here = top.slope.source
-            found.append(
-                LocalOptimum(
-                    weights=top.x,
-                    expectation=here.expectation.reward,
-                    reward=top.slope.value,
-                    policy=here.soft.solved.policy,
-                    n_evaluations=1 + top.n_evaluations,
-                )
-            )
-        return found
+            openings.append((start, opening))
+        named, rest = openings[: len(starts)], openings[len(starts) :]
+        rest = sorted(rest, key=lambda pair: -pair[1].value)[:MOST_PROMISING]
+        return distinct([self._top(*pair) for pair in (*named, *rest)])
+
+    def _top(self, start: Vector, opening: Slope[Settled]) -> LocalOptimum:
+        tolerance = NO_GAIN * (1 + abs(opening.value))
+        top = ascend(self.slope, self.block, start, tolerance=tolerance, opening=opening)
+        here = top.slope.source
+        return LocalOptimum(top.x, here.expectation.reward, top.slope.value, here.soft.solved.policy)
 
 
-def sign_corners(n: int, rng: np.random.Generator) -> list[Vector]:
-    """The corners of [-1, 1]^n, or so many drawn from them."""
-    if n <= MAX_CORNERED:
-        return [np.array(signs) for signs in product((-1.0, 1.0), repeat=n)]
-    return [rng.choice([-1.0, 1.0], size=n) for _ in range(2**MAX_CORNERED)]
+def sign_patterns(n: int, rng: np.random.Generator) -> list[Vector]:
+    """{-1, 0, 1}^n, the corners, edges and faces of a box; with many features, so many drawn from them."""
+    if 3**n <= MAX_PATTERNS:
+        return [np.array(signs) for signs in product((-1.0, 0.0, 1.0), repeat=n)]
+    return [rng.choice([-1.0, 0.0, 1.0], size=n) for _ in range(MAX_PATTERNS)]
 
 
 def distinct(optima: list[LocalOptimum]) -> list[LocalOptimum]:

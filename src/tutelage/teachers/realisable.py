@@ -107,11 +107,10 @@ class LessonSearch:
 
     def _climb(self, start: Vector, cuts: Cuts) -> tuple[LocalOptimum, Cuts]:
         """One ascent, and the cuts with those that it added."""
-        last, n_evaluations = self.answer(start, None), 1
+        last = self.answer(start, None)
 
         def loss(shown: Vector) -> tuple[float, Vector]:
-            nonlocal last, n_evaluations
-            n_evaluations += 1
+            nonlocal last
             try:
                 last = self.answer(shown, last)
             except TutelageError:
@@ -129,4 +128,4 @@ class LessonSearch:
             cuts = Cuts(np.vstack([cuts.normals, away]), np.append(cuts.offsets, away @ point))
         answer = self.answer(shown.expectation.reward, last)
         reward = float(self.true_weights @ answer.expectation)
-        return LocalOptimum(answer.weights, answer.expectation, reward, shown.policy, n_evaluations + 1), cuts
+        return LocalOptimum(answer.weights, answer.expectation, reward, shown.policy), cuts
