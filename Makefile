@@ -34,6 +34,7 @@ format: setup
 bench: setup
 	$(BIN)/python benchmarks/solvers.py
 	$(BIN)/python benchmarks/learners.py
+	$(BIN)/python benchmarks/teachers.py
 
 clean:
 	rm -rf .venv

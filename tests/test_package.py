@@ -44,6 +44,9 @@ STABLE = {
     "AwareCmdpTeacher",
     "BilevelTeacher",
     "teaching_value",
+    "VolumeSearchTeacher",
+    "LineSearchTeacher",
+    "teach",
 }
 
 

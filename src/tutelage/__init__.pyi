@@ -7,6 +7,10 @@ from .environments.gymnasium import record_demonstrations as record_demonstratio
 from .environments.gymnasium import to_gymnasium as to_gymnasium
 from .environments.object_world import ObjectWorld as ObjectWorld
 from .environments.object_world import object_world as object_world
+from .interaction import InteractionFailed as InteractionFailed
+from .interaction import replay as replay
+from .interaction import teach as teach
+from .learners.callback import CallbackLearner as CallbackLearner
 from .learners.entropy import ApproximateHardLearner as ApproximateHardLearner
 from .learners.entropy import GenericLearner as GenericLearner
 from .learners.entropy import SoftLearner as SoftLearner
@@ -18,6 +22,7 @@ from .learners.penalties import distance_constraint as distance_constraint
 from .learners.penalties import quadratic_constraint as quadratic_constraint
 from .learners.projection import HardLearner as HardLearner
 from .learners.published import PublishedLearner as PublishedLearner
+from .learners.sampled import SampledLearner as SampledLearner
 from .mdp.demonstration_files import load_demonstrations as load_demonstrations
 from .mdp.demonstration_files import save_demonstrations as save_demonstrations
 from .mdp.demonstrations import Demonstrations as Demonstrations
@@ -41,11 +46,14 @@ from .outcomes import InfeasibleConstraints as InfeasibleConstraints
 from .outcomes import InvalidModel as InvalidModel
 from .outcomes import NotConverged as NotConverged
 from .outcomes import TutelageError as TutelageError
+from .roles import AdaptiveTeacher as AdaptiveTeacher
+from .roles import Advice as Advice
 from .roles import Certificate as Certificate
 from .roles import Learner as Learner
 from .roles import Lesson as Lesson
 from .roles import Multipliers as Multipliers
 from .roles import Response as Response
+from .roles import Round as Round
 from .roles import Teacher as Teacher
 from .solvers.bellman import Optimum as Optimum
 from .solvers.bellman import solve_hard as solve_hard
@@ -73,7 +81,13 @@ from .teachers.fixed import AwareCmdpTeacher as AwareCmdpTeacher
 from .teachers.fixed import ConservativeTeacher as ConservativeTeacher
 from .teachers.fixed import TeachingValue as TeachingValue
 from .teachers.fixed import teaching_value as teaching_value
+from .teachers.line_search import LineSearchTeacher as LineSearchTeacher
 from .teachers.selection import SelectedDemonstrations as SelectedDemonstrations
 from .teachers.selection import select_demonstrations as select_demonstrations
+from .teachers.volume_search import VolumeSearchTeacher as VolumeSearchTeacher
+from .transcripts import TaughtRound as TaughtRound
+from .transcripts import Transcript as Transcript
+from .transcripts import load_transcript as load_transcript
+from .transcripts import save_transcript as save_transcript
 
 __version__: str

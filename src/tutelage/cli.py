@@ -42,16 +42,16 @@ def demo(
 def _row(world: tl.ObjectWorld, name: str, allowance: float) -> dict[str, object]:
     domain = world.domain(name)
     learner = tl.HardLearner(domain, violation_allowance=allowance)
-    free = tl.best_policy(domain, world.true_weights, tl.no_limits(domain))
-    row: dict[str, object] = {"learner": name, "optimal": free.value}
+    agnostic = tl.AgnosticTeacher(domain, world.true_weights)
+    aware = tl.AwareCmdpTeacher(domain, world.true_weights, learner)
+    row: dict[str, object] = {"learner": name, "optimal": float(world.true_weights @ agnostic.open().expectation)}
     try:
-        limited = tl.best_policy(domain, world.true_weights, tl.preference_limits(domain, allowance))
+        row["bound"] = aware.plan().bound
     except tl.InfeasibleConstraints as refusal:
         return row | {"refused": str(refusal)}
-    for key, shown in (("agnostic", free), ("aware", limited)):
-        response = learner.respond(tl.Lesson.from_policy(domain, shown.policy))
-        row[key] = float(world.true_weights @ response.expectation.reward)
-    return row | {"bound": limited.bound}
+    for key, teacher in (("agnostic", agnostic), ("aware", aware)):
+        row[key] = tl.teach(teacher, learner).final.response_reward
+    return row
 
 
 def _show(world: tl.ObjectWorld, rows: list[dict[str, object]], allowance: float) -> None:

@@ -87,12 +87,17 @@ def _begun(teacher: Teacher, so_far: Transcript | None, max_rounds: int) -> Tran
 
 
 def _advised(teacher: Teacher, transcript: Transcript, path: AnyPath | None) -> tuple[Transcript, Advice]:
-    """What the teacher says to the rounds so far, and those with the bound that it has now certified."""
+    """What the teacher says to the rounds so far, and those with the bound that it has now certified.
+
+    A teacher that cannot begin says so itself: nothing has been taught that could be lost.
+    """
     try:
         advice = _advice(teacher, transcript.rounds)
         if advice.lesson is not None:
             check_lesson(teacher.domain, advice.lesson)
     except Exception as error:
+        if not transcript.rounds:
+            raise
         place = f"the teacher has no valid advice after {len(transcript.rounds)} rounds"
         raise _failed(transcript, place, error, path) from error
     return transcript.certified(advice.bound), advice

@@ -29,7 +29,7 @@ def count_by_loop(
     total = sum(mdp.discount**t * on_choices[c] for t, c in enumerate(choices))
     missing = mdp.discount ** len(choices) / (1 - mdp.discount) * np.abs(features).max(axis=0)
     offered = range(mdp.first_choice[states[-1]], mdp.first_choice[states[-1] + 1])
-    if all(mdp.transition[[c]].toarray()[0, states[-1]] == 1 for c in offered):
+    if all(mdp.transition[[c]].toarray()[0, states[-1]] > 1 - 1e-12 for c in offered):
         for j in range(features.shape[1]):
             if len({on_choices[c, j] for c in offered}) == 1:
                 total[j] += mdp.discount ** len(choices) / (1 - mdp.discount) * on_choices[offered[0], j]

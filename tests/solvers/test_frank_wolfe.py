@@ -161,6 +161,16 @@ def test_differences_are_the_derivatives_and_stay_in_the_box():
     assert all((smooth.lower <= point).all() and (point <= smooth.upper).all() for point in seen)
 
 
+def test_a_corner_that_just_satisfies_a_constraint_is_its_own_vertex():
+    """-x / 2 - y <= -10 in [0, 10] x [0, 5] holds at one corner only, with entries that a linear program drops."""
+    rows = np.array([[-0.5, -1.0, 2e-10]])
+    tight = program(lambda x: x[2], lambda x: rows @ x + 10, lower=np.zeros(3), upper=[10.0, 5.0, 10.0])
+    x = np.array([10.0, 5.0, 0.0])
+    slopes = frank_wolfe.Slopes(np.array([-1.0, -1.0, 1.0]), rows, 0)
+    vertex = frank_wolfe.direction(tight, x, tight.evaluate(x, None), slopes, 0.0)
+    assert_allclose(vertex, [10, 5, 10], atol=1e-8)
+
+
 @pytest.mark.parametrize("start", [[0.0, 0.0], [1.0, 0.0], [0.2, 0.5]])
 def test_every_evaluation_is_counted(start):
     seen = []

@@ -121,6 +121,19 @@ def test_neither_step_has_a_point_where_every_answer_is_mixed():
     assert_allclose(response.expectation.preference, [0, 0, 1, 0.5], atol=1e-3)
 
 
+def test_a_mixed_answer_to_the_optimal_policy_may_be_far_better_than_either_branch():
+    """L5, C_r = 10, C_c = 1, an allowance of 2.5: some preferences are paid for, one binds, one does not matter."""
+    domain, w = world(0).domain("L5"), world(0).true_weights
+    learner = SoftLearner(domain, 10, 1, 2.5)
+    best = solve_hard(domain.mdp, domain.reward_features @ w)
+    response = learner.respond(Lesson.from_policy(domain, best.policy))
+    beta, excess = response.multipliers.preference, response.expectation.preference - 2.5
+    assert ((beta > 1 - 1e-6) & (excess > 0.1)).any()
+    assert ((beta > 1e-3) & (beta < 1 - 1e-3) & (np.abs(excess) < 1e-6)).any()
+    assert ((beta < 1e-6) & (excess < -0.1)).any()
+    assert w @ response.expectation.reward > earned(learner, w, taught(learner, w)) + 5
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_on_random_domains_branches_hold_and_full_kkt_predict_the_learner(seed):
     """Step ii implies the conditions of every preference; of step i they must be asked for."""

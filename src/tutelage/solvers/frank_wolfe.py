@@ -35,6 +35,8 @@ N_SECTIONS = 12
 GOLDEN = (3 - math.sqrt(5)) / 2
 # Derivatives smaller than this are not known.
 NOISE = 1e-9
+# Entries of a constraint smaller than this part of the largest are taken as zero.
+NEGLIGIBLE = 1e-7
 # A step that lowers the violation by less than this part of it is the last.
 LEAST_RESTORED = 1e-2
 SourceT = TypeVar("SourceT")
@@ -228,8 +230,10 @@ def line_search(
 def _scaled(jacobian: Matrix, room: Vector) -> tuple[Matrix, Vector, Vector]:
     """jacobian @ step <= room in units that make each row's largest entry one, and the sizes of these units (m,).
 
-    Derivatives may be small all together; those that are nothing but noise stay as they are.
+    Derivatives may be small all together; those that are nothing but noise stay as they are. Entries that are small
+    beside others are dropped, here and so from both sides: the library would drop them from one.
     """
     size = np.abs(jacobian).max(axis=1, initial=0.0)
     size = np.where(size > NOISE, size, 1.0)
-    return jacobian / size[:, None], room / size, size
+    rows = jacobian / size[:, None]
+    return np.where(np.abs(rows) > NEGLIGIBLE, rows, 0.0), room / size, size

@@ -25,7 +25,7 @@ from tutelage.outcomes import InfeasibleConstraints, InvalidModel
 from tutelage.roles import Advice, Lesson, Round
 from tutelage.solvers.half_spaces import no_limits
 from tutelage.solvers.occupancy_polytope import best_policy
-from tutelage.teachers.closing import close, is_taught_again, response_rewards
+from tutelage.teachers.closing import close, earned
 from tutelage.teachers.cuts import cuts, distance
 from tutelage.teachers.fixed import AgnosticTeacher
 from tutelage.teachers.known import check_weights
@@ -113,8 +113,8 @@ class LineSearchTeacher:
             bound = best_policy(self.domain, self.true_weights, cuts(self.domain, rounds, self._rounding)).bound
         except InfeasibleConstraints:
             return math.inf
-        earned = float(response_rewards(rounds, self.true_weights).max())
-        return math.inf if earned > bound + self.match_tolerance * (1 + abs(bound)) else bound
+        most = float(earned(rounds, self.true_weights).max())
+        return math.inf if most > bound + self.match_tolerance * (1 + abs(bound)) else bound
 
     def _rounding(self, taught: Round) -> float:
         """How far a cut may be off, anywhere within the diameter, if mu_L is known to double precision or so."""
@@ -123,10 +123,10 @@ class LineSearchTeacher:
 
     def _reason_to_end(self, rounds: Sequence[Round], bound: float) -> str:
         """Why there is nothing more to teach; nothing where there is."""
-        rewards = response_rewards(rounds, self.true_weights)
+        rewards = earned(rounds, self.true_weights)
         if bound <= rewards.max() + self.stop_tolerance:
             return f"no lesson can gain {self.stop_tolerance:g} more"
         earlier, latest = rewards[: -self.patience], rewards[-self.patience :]
         if len(earlier) and latest.max() <= earlier.max() + self.stop_tolerance:
             return f"no progress: the last {self.patience} rounds gained no more than {self.stop_tolerance:g}"
-        return "the last lesson had been taught before" if is_taught_again(rounds) else ""
+        return ""

@@ -32,7 +32,9 @@ of seed 1 the start itself lies within two cells of green, which alone counts 1.
 allowance of 0.5 no policy satisfies step i, and at beta = C_c the learner keeps off green and yellow themselves
 whatever alpha is, so that none satisfies step ii: there is no lambda, and `printed_bilevel` says so. The learner has
 answers all the same. Shown the soft policy of weights (-5, 5, -5) it earns 7.51, with beta = (0, 0, 10, 0.75) and mu_c
-= (0.00, 0.00, 1.00, 0.50), one preference paid for, one that binds and two that do not matter.
+= (0.00, 0.00, 1.00, 0.50), one preference paid for, one that binds and two that do not matter. Where a step has points
+they may all be poor: with C_r = 10, C_c = 1 and an allowance of 2.5, L5 earns 2.22 on average over the ten published
+worlds when taught like this, and 8.50 when simply shown the optimal policy, to which each of its ten answers is mixed.
 
 `BilevelTeacher` with its exact method has neither gap: its beta is the learner's own.
 """

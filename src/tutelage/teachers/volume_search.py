@@ -22,7 +22,7 @@ from tutelage.outcomes import InfeasibleConstraints, InvalidModel
 from tutelage.roles import Advice, Lesson, Round
 from tutelage.solvers.half_spaces import HalfSpaces
 from tutelage.solvers.occupancy_polytope import best_policy
-from tutelage.teachers.closing import close, is_taught_again, response_rewards
+from tutelage.teachers.closing import close, earned
 from tutelage.teachers.cuts import cuts, distance
 from tutelage.teachers.fixed import AgnosticTeacher
 from tutelage.teachers.known import check_weights
@@ -85,14 +85,14 @@ class VolumeSearchTeacher:
         done = np.array([taught.response.expectation.reward for taught in rounds])
         beyond = estimate.normals[:, : self.domain.n_reward] @ done.T - estimate.offsets[:, None]
         allowed = ROUNDING * (1 + np.abs(estimate.offsets))[:, None]
-        earned = float(response_rewards(rounds, self.true_weights).max())
-        return bool((beyond > allowed).any()) or earned > bound + ROUNDING * (1 + abs(bound))
+        most = float(earned(rounds, self.true_weights).max())
+        return bool((beyond > allowed).any()) or most > bound + ROUNDING * (1 + abs(bound))
 
     def _reason_to_end(self, rounds: Sequence[Round], bound: float) -> str:
         """Why there is nothing more to teach; nothing where there is."""
         if distance(rounds[-1]) <= self.stop_tolerance:
             return f"the learner does what it is shown, to within {self.stop_tolerance:g}"
         worth = self.stop_tolerance * float(np.linalg.norm(self.true_weights))
-        if bound <= response_rewards(rounds, self.true_weights).max() + worth:
+        if bound <= earned(rounds, self.true_weights).max() + worth:
             return f"nothing within the cuts earns {worth:.3g} more than the learner has earned"
-        return "the last lesson had been taught before" if is_taught_again(rounds) else ""
+        return ""
