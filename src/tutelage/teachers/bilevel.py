@@ -90,6 +90,8 @@ class BilevelTeacher:
             raise InvalidModel(f"{type(self.learner).__name__} has no mismatch penalty; teach it by AwareCmdpTeacher")
         if self.method not in ("exact", "frank-wolfe"):
             raise InvalidModel(f"method must be 'exact' or 'frank-wolfe', got {self.method!r}")
+        if self.n_random < 0 or self.max_cells < 0 or not 0 < self.largest_weight < math.inf:
+            raise InvalidModel("n_random and max_cells must not be negative, and largest_weight must be positive")
         if self.method == "frank-wolfe" and not is_soft(self.learner):
             raise InvalidModel(
                 "Appendix G is for Sec. 3.2's learner: 1-norm penalties, finite, on each preference feature"

@@ -56,15 +56,21 @@ class ReducedProblem:
 
         Starts are moved into the set.
         """
+        inside = [self.block.contain(start) for start in (*starts, *others)]
+        first_at = {point.tobytes(): i for i, point in reversed(list(enumerate(inside)))}
         near: Settled | None = None
-        openings = []
-        for start in _deduplicated([self.block.contain(start) for start in (*starts, *others)]):
-            opening = self.slope(start, near)
+        found: list[LocalOptimum] = []
+        # Only the best are kept whole: an expansion is as large as the model.
+        promising: list[tuple[Vector, Slope[Settled]]] = []
+        for i in sorted(first_at.values()):
+            opening = self.slope(inside[i], near)
             near = opening.source
-            openings.append((start, opening))
-        named, rest = openings[: len(starts)], openings[len(starts) :]
-        rest = sorted(rest, key=lambda pair: -pair[1].value)[:MOST_PROMISING]
-        return distinct([self._top(*pair) for pair in (*named, *rest)])
+            if i < len(starts):
+                found.append(self._top(inside[i], opening))
+            else:
+                promising.append((inside[i], opening))
+                promising = sorted(promising, key=lambda pair: -pair[1].value)[:MOST_PROMISING]
+        return distinct([*found, *(self._top(*pair) for pair in promising)])
 
     def _top(self, start: Vector, opening: Slope[Settled]) -> LocalOptimum:
         tolerance = NO_GAIN * (1 + abs(opening.value))
@@ -88,7 +94,3 @@ def distinct(optima: list[LocalOptimum]) -> list[LocalOptimum]:
         if all(np.abs(optimum.expectation - other.expectation).max() > size for other in kept):
             kept.append(optimum)
     return kept
-
-
-def _deduplicated(points: list[Vector]) -> list[Vector]:
-    return list({point.tobytes(): point for point in points}.values())

@@ -107,7 +107,7 @@ class LessonSearch:
 
     def _climb(self, start: Vector, cuts: Cuts) -> tuple[LocalOptimum, Cuts]:
         """One ascent, and the cuts with those that it added."""
-        last = self.answer(start, None)
+        first = last = self.answer(start, None)
 
         def loss(shown: Vector) -> tuple[float, Vector]:
             nonlocal last
@@ -127,5 +127,7 @@ class LessonSearch:
             away, point = (point - shown.expectation.reward) / shown.value, shown.expectation.reward
             cuts = Cuts(np.vstack([cuts.normals, away]), np.append(cuts.offsets, away @ point))
         answer = self.answer(shown.expectation.reward, last)
+        if self.true_weights @ answer.expectation < self.true_weights @ first.expectation:
+            answer, shown = first, nearest_policy(self.domain, start, no_limits(self.domain))
         reward = float(self.true_weights @ answer.expectation)
         return LocalOptimum(answer.weights, answer.expectation, reward, shown.policy), cuts
