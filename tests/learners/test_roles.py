@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from tutelage.environments.object_world import object_world
+from tutelage.learners.callback import CallbackLearner
 from tutelage.learners.entropy import ApproximateHardLearner, GenericLearner, SoftLearner, StandardLearner
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.projection import HardLearner
@@ -20,6 +21,7 @@ LEARNERS = [
     lambda domain: ApproximateHardLearner(domain, 2.5),
     lambda domain: HardLearner(domain, 2.5),
     lambda domain: PublishedLearner(domain, 5, 10),
+    lambda domain: CallbackLearner(domain, lambda lesson: lesson.expectation),
 ]
 
 

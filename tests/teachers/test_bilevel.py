@@ -27,13 +27,22 @@ def reward_of(learner, world, lesson):
 
 
 def cells():
+    """The printed row of Table 1, and the cells of Appendix B.1 that the paper's method missed by most.
+
+    `benchmarks/teachers.py --all` holds all 30 to the same.
+    """
     printed = json.loads((Path(__file__).parent / "printed_bilevel.json").read_text())
-    return [pytest.param(row, name, id=f"{row['C_r']}-{row['C_c']}-{name}") for row in printed for name in LEARNERS]
+    chosen = {(5, 10): LEARNERS, (10, 5): ("L3", "L4"), (1, 10): ("L2",)}
+    return [
+        pytest.param(row, name, id=f"{row['C_r']}-{row['C_c']}-{name}")
+        for row in printed
+        for name in chosen.get((row["C_r"], row["C_c"]), ())
+    ]
 
 
 @pytest.mark.parametrize(("row", "name"), cells())
-def test_every_printed_cell_is_reached_and_the_agnostic_teacher_beaten_in_every_world(row, name):
-    """App. B.1: at least the printed mean less 0.02, at (5, 10) equal to it to 0.01; predicted is achieved to 1e-6."""
+def test_the_printed_mean_is_reached_and_the_agnostic_teacher_beaten_in_every_world(row, name):
+    """At least the printed mean less 0.02, and at (5, 10) equal to it to 0.01; predicted is achieved to 1e-6."""
     rewards = []
     for seed in range(10):
         world = tl.object_world(size=10, seed=seed)
@@ -50,9 +59,8 @@ def test_every_printed_cell_is_reached_and_the_agnostic_teacher_beaten_in_every_
 
 
 @pytest.mark.parametrize("allowance", [0.5, 2.5])
-@pytest.mark.parametrize("name", LEARNERS[1:])
-@pytest.mark.parametrize("seed", [0, 3])
-def test_predicted_is_achieved_with_allowances_too(seed, name, allowance):
+@pytest.mark.parametrize(("name", "seed"), [("L2", 3), ("L3", 0), ("L5", 0)])
+def test_predicted_is_achieved_with_allowances_too(name, seed, allowance):
     world = tl.object_world(size=10, seed=seed)
     learner, found = plan(world, name, 5, 10, allowance, max_cells=0)
     assert_allclose(found.predicted, found.achieved, atol=1e-6)
@@ -74,7 +82,7 @@ def test_some_preferences_bind_inside_others_at_the_limit_others_not_at_all():
     assert_allclose(response.expectation.reward, found.expectation.reward, atol=1e-6)
 
 
-@pytest.mark.parametrize("case", [(0, "L4", 10, 5), (1, "L2", 1, 10), (2, "L5", 10, 5), (4, "L3", 1, 10)])
+@pytest.mark.parametrize("case", [(0, "L4", 10, 5), (1, "L2", 1, 10)])
 def test_no_grid_point_is_better(case):
     """A 21 by 21 grid on each of the three faces through which w* leads out of the box; and R never falls along w*, so
     that no other point of the box is better than the best of these faces."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tutelage.arrays import Vector
+from tutelage.arrays import Flags, Vector
 from tutelage.roles import Advice, Round
 
 # Rewards this close, relative to one plus their size, are the same.
@@ -19,8 +19,9 @@ SAME = 1e-9
 
 def earned(rounds: Sequence[Round], true_weights: Vector) -> Vector:
     """(n,), what the lesson of each round has earned, on average over all rounds in which the learner saw the same."""
-    rewards = np.array([true_weights @ taught.response.expectation.reward for taught in rounds])
-    return np.array([rewards[_same_lesson(rounds, number)].mean() for number in range(len(rounds))])
+    rewards = np.array([taught.response.expectation.reward for taught in rounds]) @ true_weights
+    same = _is_same_lesson(rounds)
+    return np.asarray(same @ rewards / same.sum(axis=1))
 
 
 def close(rounds: Sequence[Round], true_weights: Vector, reason: str, bound: float) -> Advice:
@@ -31,12 +32,12 @@ def close(rounds: Sequence[Round], true_weights: Vector, reason: str, bound: flo
     worth = earned(rounds, true_weights)
     best = int(worth.argmax())
     is_last = worth[-1] >= worth[best] - SAME * (1 + abs(worth[best]))
-    if is_last and (bound < math.inf or len(_same_lesson(rounds, len(rounds) - 1)) > 1):
+    if is_last and (bound < math.inf or _is_same_lesson(rounds)[-1].sum() > 1):
         return Advice(None, reason, bound)
     return Advice(rounds[best].response.lesson, f"{reason}; the best lesson again, that of round {best + 1}", bound)
 
 
-def _same_lesson(rounds: Sequence[Round], number: int) -> list[int]:
-    """The rounds in which the learner saw the same as in the given one."""
-    seen = rounds[number].response.lesson.expectation
-    return [i for i, taught in enumerate(rounds) if np.array_equal(taught.response.lesson.expectation, seen)]
+def _is_same_lesson(rounds: Sequence[Round]) -> Flags:
+    """(n, n), whether the learner saw the same in both rounds."""
+    seen = np.array([taught.response.lesson.expectation for taught in rounds])
+    return np.asarray((seen[:, None] == seen[None]).all(axis=2))

@@ -9,6 +9,7 @@ So every round is a half-space that holds Omega_r^L, and the most reward within 
 exceeds.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -16,6 +17,9 @@ import numpy as np
 from tutelage.mdp.model import Domain
 from tutelage.roles import Round
 from tutelage.solvers.half_spaces import HalfSpaces, reward_limits
+
+# By how much, relative to one plus its offset, an answer may be beyond a cut and still be within it.
+ROUNDING = 1e-6
 
 
 def distance(taught: Round) -> float:
@@ -35,3 +39,15 @@ def cuts(domain: Domain, rounds: Sequence[Round], slack: Callable[[Round], float
         normals[row] = (taught.lesson.expectation - done) / distance(taught)
         offsets[row] = normals[row] @ done + slack(taught)
     return reward_limits(domain, normals, offsets, [f"the cut of round {number}" for number, _ in telling])
+
+
+def are_contradicted(domain: Domain, limits: HalfSpaces, rounds: Sequence[Round]) -> bool:
+    """Whether something that the learner did lies beyond a cut: then its answers are not all projections."""
+    done = np.array([taught.response.expectation.reward for taught in rounds])
+    beyond = limits.normals[:, : domain.n_reward] @ done.T - limits.offsets[:, None]
+    return bool((beyond > ROUNDING * (1 + np.abs(limits.offsets))[:, None]).any())
+
+
+def certified(bound: float, most: float) -> float:
+    """The bound; infinite where the learner has been seen to earn more, so that its answers are not all projections."""
+    return bound if most <= bound + ROUNDING * (1 + abs(bound)) else math.inf

@@ -26,7 +26,7 @@ from tutelage.roles import Advice, Lesson, Round
 from tutelage.solvers.half_spaces import no_limits
 from tutelage.solvers.occupancy_polytope import best_policy
 from tutelage.teachers.closing import close, earned
-from tutelage.teachers.cuts import cuts, distance
+from tutelage.teachers.cuts import are_contradicted, certified, cuts, distance
 from tutelage.teachers.fixed import AgnosticTeacher
 from tutelage.teachers.known import check_weights
 from tutelage.teachers.pushes import Push, bisect_push, largest_push, nearest_push
@@ -42,8 +42,8 @@ class LineSearchTeacher:
     shortest_push, longest_push: the paper's alpha_min and alpha_max, in units of the true weights. method: "exact", the
     largest push by one constrained MDP, or "bisection", Algorithm 2 as printed, to within push_tolerance.
     match_tolerance: relative to one plus the size of mu_L, how far off still counts as realised. The rounds end when
-    the certified bound is within stop_tolerance, a reward, of what was earned, or when `patience` rounds together have
-    gained no more than that.
+    the certified bound is within stop_tolerance, a reward, of what was earned, or when `patience` rounds in a row have
+    each gained no more than that.
 
     The learner's reward never falls after a push, and the bound is certified, for a learner that projects exactly, in
     the 2-norm, onto a convex set. Where its answers contradict that, the bound is infinite: nothing is certified.
@@ -55,7 +55,7 @@ class LineSearchTeacher:
     longest_push: float = 5.0
     method: Literal["exact", "bisection"] = "exact"
     stop_tolerance: float = 1e-3
-    patience: int = 5
+    patience: int = 8
     push_tolerance: float = 1e-3
     match_tolerance: float = 1e-6
     diameter: float = field(init=False)
@@ -109,12 +109,14 @@ class LineSearchTeacher:
 
     def bound(self, rounds: Sequence[Round]) -> float:
         """The most reward within the cuts; infinite where the answers contradict them, and so are no projections."""
+        limits = cuts(self.domain, rounds, self._rounding)
+        if are_contradicted(self.domain, limits, rounds):
+            return math.inf
         try:
-            bound = best_policy(self.domain, self.true_weights, cuts(self.domain, rounds, self._rounding)).bound
+            bound = best_policy(self.domain, self.true_weights, limits).bound
         except InfeasibleConstraints:
             return math.inf
-        most = float(earned(rounds, self.true_weights).max())
-        return math.inf if most > bound + self.match_tolerance * (1 + abs(bound)) else bound
+        return certified(bound, float(earned(rounds, self.true_weights).max()))
 
     def _rounding(self, taught: Round) -> float:
         """How far a cut may be off, anywhere within the diameter, if mu_L is known to double precision or so."""
@@ -126,7 +128,7 @@ class LineSearchTeacher:
         rewards = earned(rounds, self.true_weights)
         if bound <= rewards.max() + self.stop_tolerance:
             return f"no lesson can gain {self.stop_tolerance:g} more"
-        earlier, latest = rewards[: -self.patience], rewards[-self.patience :]
-        if len(earlier) and latest.max() <= earlier.max() + self.stop_tolerance:
-            return f"no progress: the last {self.patience} rounds gained no more than {self.stop_tolerance:g}"
+        gains = np.diff(np.maximum.accumulate(rewards))[-self.patience :]
+        if len(gains) == self.patience and gains.max() <= self.stop_tolerance:
+            return f"no progress: of the last {self.patience} rounds none gained more than {self.stop_tolerance:g}"
         return ""

@@ -23,12 +23,10 @@ from tutelage.roles import Advice, Lesson, Round
 from tutelage.solvers.half_spaces import HalfSpaces
 from tutelage.solvers.occupancy_polytope import best_policy
 from tutelage.teachers.closing import close, earned
-from tutelage.teachers.cuts import cuts, distance
+from tutelage.teachers.cuts import are_contradicted, certified, cuts, distance
 from tutelage.teachers.fixed import AgnosticTeacher
 from tutelage.teachers.known import check_weights
 
-# By how much, relative to one plus its offset, an answer may be beyond a cut and still be within it.
-ROUNDING = 1e-6
 NO_PROJECTION = "; the learner's answers contradict each other as projections, so nothing is certified"
 
 
@@ -72,27 +70,19 @@ class VolumeSearchTeacher:
             found = best_policy(self.domain, self.true_weights, estimate)
         except InfeasibleConstraints:
             return close(rounds, self.true_weights, "no policy is within the cuts" + NO_PROJECTION, math.inf)
-        is_contradicted = self._is_contradicted(rounds, estimate, found.bound)
-        bound = math.inf if is_contradicted else found.bound
-        reason = self._reason_to_end(rounds, found.bound)
+        most = float(earned(rounds, self.true_weights).max())
+        is_contradicted = are_contradicted(self.domain, estimate, rounds)
+        bound = math.inf if is_contradicted else certified(found.bound, most)
+        doubt = NO_PROJECTION if bound == math.inf else ""
+        reason = self._reason_to_end(rounds, found.bound - most)
         if reason:
-            return close(rounds, self.true_weights, reason + is_contradicted * NO_PROJECTION, bound)
-        reason = f"the best policy within {len(estimate)} cuts" + is_contradicted * NO_PROJECTION
+            return close(rounds, self.true_weights, reason + doubt, bound)
+        reason = f"the best policy within {len(estimate)} cuts" + doubt
         return Advice(Lesson.from_policy(self.domain, found.policy), reason, bound)
 
-    def _is_contradicted(self, rounds: Sequence[Round], estimate: HalfSpaces, bound: float) -> bool:
-        """Whether something that the learner did lies beyond a cut, or earns more than anything within them."""
-        done = np.array([taught.response.expectation.reward for taught in rounds])
-        beyond = estimate.normals[:, : self.domain.n_reward] @ done.T - estimate.offsets[:, None]
-        allowed = ROUNDING * (1 + np.abs(estimate.offsets))[:, None]
-        most = float(earned(rounds, self.true_weights).max())
-        return bool((beyond > allowed).any()) or most > bound + ROUNDING * (1 + abs(bound))
-
-    def _reason_to_end(self, rounds: Sequence[Round], bound: float) -> str:
+    def _reason_to_end(self, rounds: Sequence[Round], to_gain: float) -> str:
         """Why there is nothing more to teach; nothing where there is."""
         if distance(rounds[-1]) <= self.stop_tolerance:
             return f"the learner does what it is shown, to within {self.stop_tolerance:g}"
         worth = self.stop_tolerance * float(np.linalg.norm(self.true_weights))
-        if bound <= earned(rounds, self.true_weights).max() + worth:
-            return f"nothing within the cuts earns {worth:.3g} more than the learner has earned"
-        return ""
+        return f"nothing within the cuts earns {worth:.3g} more than the learner has earned" if to_gain <= worth else ""
