@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from strategies import random_domain, random_policy
+from strategies import random_domain
 
 from tutelage.arrays import Vector
 from tutelage.environments.object_world import object_world
@@ -12,6 +12,7 @@ from tutelage.learners.projection import HardLearner
 from tutelage.mdp.expectations import expectation
 from tutelage.mdp.model import Domain
 from tutelage.roles import Learner, Lesson, Response
+from tutelage.solvers.bellman import solve_hard
 from tutelage.solvers.half_spaces import HalfSpaces, preference_limits
 from tutelage.solvers.occupancy_polytope import best_policy
 
@@ -49,15 +50,16 @@ def teaching_problem(domain, true_weights, allowance):
 
 
 def random_problem(seed):
-    """A random domain, weights of either sign, and an allowance that binds but leaves some policies.
+    """A random domain, weights of either sign, and an allowance that a policy of least reward just keeps: so most bind.
 
-    Two reward features, or with odd seeds three, and then few states: in space a polytope soon has many corners.
+    Two reward features, or with odd seeds three, and then few choices: in space a polytope soon has many corners.
     """
     rng = np.random.default_rng(seed)
-    n_reward, max_states = (3, 3) if seed % 2 else (2, 6)
-    domain = random_domain(rng, max_states=max_states, max_choices=3, n_reward=n_reward, n_preference=2)
-    kept = expectation(domain, random_policy(rng, domain.mdp)).preference
-    return teaching_problem(domain, rng.normal(size=domain.n_reward), 1.02 * kept)
+    n_reward, max_choices = (3, 2) if seed % 2 else (2, 3)
+    domain = random_domain(rng, max_states=6, max_choices=max_choices, n_reward=n_reward, n_preference=2)
+    weights = rng.normal(size=n_reward)
+    worst = solve_hard(domain.mdp, domain.reward_features @ -weights).policy
+    return teaching_problem(domain, weights, 1.02 * expectation(domain, worst).preference)
 
 
 def published_problem(name, seed):

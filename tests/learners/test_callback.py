@@ -16,7 +16,7 @@ from tutelage.roles import Lesson
 from tutelage.teachers.fixed import AgnosticTeacher
 from tutelage.teachers.volume_search import VolumeSearchTeacher
 
-PROBLEM = random_problem(10)
+PROBLEM = random_problem(4)
 DOMAIN = PROBLEM.domain
 LESSON = AgnosticTeacher(DOMAIN, PROBLEM.true_weights).open()
 

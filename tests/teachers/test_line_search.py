@@ -22,6 +22,8 @@ from tutelage.teachers.line_search import LineSearchTeacher
 from tutelage.teachers.pushes import across, bisect_push, largest_push
 
 SHORTEST, LONGEST = 0.1, 5.0
+# Random problems in which the first push is longer than the shortest; in some it is the longest.
+PUSHED = (0, 2, 16, 18, 22, 36, 39, 44, 45, 46, 50, 56, 58)
 
 
 def pushes(transcript):
@@ -67,7 +69,7 @@ def check_theorem_3(problem, transcript, diameter):
     assert transcript.final.response_reward >= transcript.best.response_reward - 1e-9 * size
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", [*PUSHED, *range(3, 15)])
 def test_theorem_3_on_random_domains(seed, record_property):
     """The bound on the number of rounds is checked where its assumption holds: every round found a push."""
     problem = random_problem(seed)
@@ -110,7 +112,7 @@ def test_the_approximate_learner_is_taught_nearly_as_well_as_by_one_who_knows_it
     assert final >= 0.95 * problem.taught(AwareCmdpTeacher(domain, weights, learner).open(), learner)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*PUSHED, 4, 6, 8])
 def test_bisection_and_the_linear_program_agree_on_the_push(seed):
     """And both routes to the program; and the policy shown has the expectation that was asked for."""
     problem = random_problem(seed)
@@ -136,7 +138,7 @@ def test_bisection_and_the_linear_program_agree_on_the_push(seed):
 
 def test_the_printed_line_search_falls_back_whenever_its_last_trial_fails():
     """Algorithm 2 forgets the pushes that succeeded; its bracket, which the text means, does not."""
-    problem = random_problem(6)
+    problem = random_problem(2)
     start = problem.learner.respond(AgnosticTeacher(problem.domain, problem.true_weights).open()).expectation.reward
     found = [
         bisect_push(

@@ -24,6 +24,11 @@ def earned(rounds: Sequence[Round], true_weights: Vector) -> Vector:
     return np.asarray(same @ rewards / same.sum(axis=1))
 
 
+def doubt(bound: float) -> str:
+    """What to add to a reason where nothing is certified."""
+    return "" if bound < math.inf else "; the answers contradict each other as projections, so nothing is certified"
+
+
 def close(rounds: Sequence[Round], true_weights: Vector, reason: str, bound: float) -> Advice:
     """Nothing more to teach, if the last lesson was the best; or else that one again, with the demonstrations shown.
 
@@ -33,8 +38,9 @@ def close(rounds: Sequence[Round], true_weights: Vector, reason: str, bound: flo
     best = int(worth.argmax())
     is_last = worth[-1] >= worth[best] - SAME * (1 + abs(worth[best]))
     if is_last and (bound < math.inf or _is_same_lesson(rounds)[-1].sum() > 1):
-        return Advice(None, reason, bound)
-    return Advice(rounds[best].response.lesson, f"{reason}; the best lesson again, that of round {best + 1}", bound)
+        return Advice(None, reason + doubt(bound), bound)
+    again = f"{reason}; the best lesson again, that of round {best + 1}{doubt(bound)}"
+    return Advice(rounds[best].response.lesson, again, bound)
 
 
 def _is_same_lesson(rounds: Sequence[Round]) -> Flags:

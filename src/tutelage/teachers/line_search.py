@@ -25,7 +25,7 @@ from tutelage.outcomes import InfeasibleConstraints, InvalidModel
 from tutelage.roles import Advice, Lesson, Round
 from tutelage.solvers.half_spaces import no_limits
 from tutelage.solvers.occupancy_polytope import best_policy
-from tutelage.teachers.closing import close, earned
+from tutelage.teachers.closing import close, doubt, earned
 from tutelage.teachers.cuts import are_contradicted, certified, cuts, distance
 from tutelage.teachers.fixed import AgnosticTeacher
 from tutelage.teachers.known import check_weights
@@ -93,7 +93,7 @@ class LineSearchTeacher:
         push = self.push(rounds[-1].response.expectation.reward)
         missed = f"no push of {push.size:.3g} can be realised; the policy nearest to it"
         reason = f"a push of {push.size:.3g}" if push.is_realised else missed
-        return Advice(Lesson.from_policy(self.domain, push.policy), reason, bound)
+        return Advice(Lesson.from_policy(self.domain, push.policy), reason + doubt(bound), bound)
 
     def push(self, start: Vector) -> Push:
         """The lesson's policy for a learner at mu_L = start (d_r,)."""

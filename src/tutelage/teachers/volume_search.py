@@ -22,12 +22,10 @@ from tutelage.outcomes import InfeasibleConstraints, InvalidModel
 from tutelage.roles import Advice, Lesson, Round
 from tutelage.solvers.half_spaces import HalfSpaces
 from tutelage.solvers.occupancy_polytope import best_policy
-from tutelage.teachers.closing import close, earned
+from tutelage.teachers.closing import close, doubt, earned
 from tutelage.teachers.cuts import are_contradicted, certified, cuts, distance
 from tutelage.teachers.fixed import AgnosticTeacher
 from tutelage.teachers.known import check_weights
-
-NO_PROJECTION = "; the learner's answers contradict each other as projections, so nothing is certified"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,15 +67,14 @@ class VolumeSearchTeacher:
         try:
             found = best_policy(self.domain, self.true_weights, estimate)
         except InfeasibleConstraints:
-            return close(rounds, self.true_weights, "no policy is within the cuts" + NO_PROJECTION, math.inf)
+            return close(rounds, self.true_weights, "no policy is within the cuts", math.inf)
         most = float(earned(rounds, self.true_weights).max())
         is_contradicted = are_contradicted(self.domain, estimate, rounds)
         bound = math.inf if is_contradicted else certified(found.bound, most)
-        doubt = NO_PROJECTION if bound == math.inf else ""
         reason = self._reason_to_end(rounds, found.bound - most)
         if reason:
-            return close(rounds, self.true_weights, reason + doubt, bound)
-        reason = f"the best policy within {len(estimate)} cuts" + doubt
+            return close(rounds, self.true_weights, reason, bound)
+        reason = f"the best policy within {len(estimate)} cuts{doubt(bound)}"
         return Advice(Lesson.from_policy(self.domain, found.policy), reason, bound)
 
     def _reason_to_end(self, rounds: Sequence[Round], to_gain: float) -> str:
