@@ -4,6 +4,9 @@ A strategy draws the sizes, which shrink, and one integer seed, from which a Gen
 fast, and a failure is reported as a few numbers.
 """
 
+import os
+from collections.abc import Iterable
+
 import numpy as np
 from hypothesis import strategies as st
 from numpy.random import Generator
@@ -13,6 +16,11 @@ from tutelage.arrays import Indices, SparseRows, Vector
 from tutelage.mdp.model import MDP, Domain
 
 SEEDS = st.integers(0, 2**32 - 1)
+
+
+def some_of(every: Iterable, some: Iterable) -> list:
+    """Some cases of a test that takes minutes; with TUTELAGE_EVERY_CELL=1 in the environment, every one."""
+    return list(every if os.environ.get("TUTELAGE_EVERY_CELL") else some)
 
 
 def random_rows(rng: Generator, n_rows: int, n_states: int, *, max_successors: int = 4) -> SparseRows:
