@@ -1,8 +1,9 @@
-"""Learning from a careless demonstrator: FrozenLake, with a learner that fears holes.
+"""FrozenLake, with a learner that fears holes.
 
-The demonstrator wants to reach the goal, but three times in ten it does anything at all, and often falls in. The
-learner is shown forty of its episodes, sampled by stepping the environment, and imitates them as far as its own
-preference allows: at most half the demonstrator's falls.
+Learn how a Gymnasium environment becomes a domain, and how to teach by episodes played in it. The learner imitates how
+often each tile is stepped on, but accepts few falls. The quick way to the goal runs along the holes, so of a teacher
+that shows the quickest it can follow little. One that knows the fear shows the best of the careful ways: that reaches
+the goal half as often, but is followed, and gains more.
 """
 
 import gymnasium
@@ -10,22 +11,27 @@ import numpy as np
 
 import tutelage as tl
 
-env = gymnasium.make("FrozenLake-v1", is_slippery=True)
-is_hole = np.array([[tile == b"H"] for tile in env.unwrapped.desc.ravel()], dtype=float)
-domain = tl.from_gymnasium(env, discount=0.95, preference_features=is_hole, preference_names=["hole"])
+env = gymnasium.make("FrozenLake-v1", success_rate=0.8)
+tiles = env.unwrapped.desc.ravel()
+is_hole, is_goal = tiles == b"H", tiles == b"G"
+lake = tl.from_gymnasium(env, discount=0.9, preference_features=np.eye(len(tiles)))
+arrivals = lake.preference_features  # (C, 16), the chance of arriving on each tile
+domain = tl.Domain(lake.mdp, arrivals[:, ~is_hole], arrivals @ is_hole, preference_names=["fall"])
+true_weights = is_goal[~is_hole].astype(float)
+learner = tl.HardLearner(domain, violation_allowance=0.05)
 
-best = tl.solve_hard(domain.mdp, domain.reward_features[:, 0])
-careless = 0.7 * best.policy + 0.3 * tl.uniform_policy(domain.mdp)
-states, actions = tl.record_demonstrations(env, domain.mdp, careless, 40, rng=np.random.default_rng(0), max_steps=500)
-lesson = tl.Lesson.from_demonstrations(domain, tl.Demonstrations.from_sequences(domain.mdp, states, actions))
-falls = tl.expectation(domain, careless).preference[0]
-
-fearless = tl.StandardLearner(domain).respond(lesson)
-match, mind = tl.Mismatch(norm=1, penalty=100.0), tl.Preference(allowance=falls / 2)
-fearful = tl.GenericLearner(domain, match, mind).respond(lesson)
-
-for name, response in (("fearless", fearless), ("fearful", fearful)):
-    mean = response.expectation
-    print(f"{name}: reaches the goal {mean.reward[0]:.3f}, falls {mean.preference[0]:.3f} (both discounted)")
-print(fearful.explain())
-assert fearful.expectation.preference[0] <= falls / 2 + 1e-6 < fearless.expectation.preference[0]
+agnostic = tl.AgnosticTeacher(domain, true_weights)
+aware = tl.AwareCmdpTeacher(domain, true_weights, learner)
+rng, reached = np.random.default_rng(0), []
+for name, teacher in (("agnostic", agnostic), ("aware", aware)):
+    policy = teacher.open().policy
+    states, actions = tl.record_demonstrations(env, domain.mdp, policy, 200, rng=rng, max_steps=100)
+    episodes = tl.Demonstrations.from_sequences(domain.mdp, states, actions)
+    response = learner.respond(tl.Lesson.from_demonstrations(domain, episodes))
+    for who, mean in ((f"{name} teacher", tl.expectation(domain, policy)), ("its learner", response.expectation)):
+        print(
+            f"{who:>16}: reaches the goal {true_weights @ mean.reward:.3f}, falls {mean.preference[0]:.3f} (discounted)"
+        )
+    reached.append(true_weights @ response.expectation.reward)
+    assert response.expectation.preference[0] < 0.05 + 1e-6
+assert reached[1] > 1.5 * reached[0]

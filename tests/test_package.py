@@ -37,6 +37,7 @@ STABLE = {
     "HardLearner",
     "GenericLearner",
     "PublishedLearner",
+    "PublishedHardLearner",
     "Mismatch",
     "Preference",
     "AgnosticTeacher",

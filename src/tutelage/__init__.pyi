@@ -21,6 +21,7 @@ from .learners.penalties import Preference as Preference
 from .learners.penalties import distance_constraint as distance_constraint
 from .learners.penalties import quadratic_constraint as quadratic_constraint
 from .learners.projection import HardLearner as HardLearner
+from .learners.published import PublishedHardLearner as PublishedHardLearner
 from .learners.published import PublishedLearner as PublishedLearner
 from .learners.sampled import SampledLearner as SampledLearner
 from .mdp.demonstration_files import load_demonstrations as load_demonstrations

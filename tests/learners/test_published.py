@@ -1,6 +1,7 @@
-"""The published learner reproduces the printed agnostic table, and its certificate shows how early it stops."""
+"""The published learners reproduce printed entries, and their certificates show how early they stop."""
 
 import json
+import math
 from functools import cache
 from pathlib import Path
 
@@ -9,11 +10,14 @@ import pytest
 from strategies import some_of
 
 from tutelage.environments.object_world import object_world
-from tutelage.learners.entropy import SoftLearner
-from tutelage.learners.published import PublishedLearner
-from tutelage.outcomes import Ended, InvalidModel
+from tutelage.learners.entropy import ApproximateHardLearner, SoftLearner
+from tutelage.learners.published import PublishedHardLearner, PublishedLearner
+from tutelage.mdp.model import MDP, Domain
+from tutelage.mdp.policy import uniform_policy
+from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel
 from tutelage.roles import Lesson
 from tutelage.solvers.bellman import solve_hard
+from tutelage.teachers.fixed import AgnosticTeacher, AwareCmdpTeacher
 
 # Appendix B.1 and Table 1, agnostic teacher: mean reward of learners L1 .. L5 over ten worlds.
 PRINTED = json.loads((Path(__file__).parent / "agnostic.json").read_text())
@@ -78,6 +82,109 @@ def test_the_allowance_counts_in_the_preference_gradient():
     assert np.abs(near.expectation.both - exact.expectation.both).max() <= 0.05
 
 
-def test_at_least_one_step():
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda domain: PublishedLearner(domain, 5, 10, max_steps=0),
+        lambda domain: PublishedHardLearner(domain, 2.5, max_steps=0),
+    ],
+)
+def test_at_least_one_step(make):
     with pytest.raises(InvalidModel, match="max_steps must be at least one"):
-        PublishedLearner(worlds()[0].domain("L1"), 5, 10, max_steps=0)
+        make(worlds()[0].domain("L1"))
+
+
+def fork():
+    """One choice between two ends, the one wanted and the other minded: mu_r = P(first), mu_c = P(second).
+
+    The soft policy at (a, beta) takes the first with probability 1 / (1 + exp(-a - beta)).
+    """
+    mdp = MDP.from_choices([[0, 1, 0], [0, 0, 1], [0, 1, 0], [0, 0, 1]], [0, 2, 3, 4], [1, 0, 0], 0.5)
+    return Domain(mdp, [[0], [1], [0]], [[0], [0], [1]])
+
+
+def ascent_on_the_fork(shown, allowance, penalty, max_steps):
+    """(a, beta) and the number of steps, in plain numbers."""
+    a = beta = 0.0
+    for t in range(1, max_steps + 2):
+        first = 1 / (1 + math.exp(-a - beta))
+        new_a = a + (shown - first - a / (2 * penalty)) / math.sqrt(t)
+        new_beta = max(beta + (1 - first - allowance) / math.sqrt(t), 0.0)
+        change, a, beta = math.hypot(new_a - a, new_beta - beta), new_a, new_beta
+        if change < 5e-4 and t >= 25:
+            break
+    return a, beta, t
+
+
+def test_the_first_steps_of_the_hard_learner_by_hand():
+    """From P(first) = 1/2: a = 1 - 1/2, beta = 1/2 - 1/4; then 1 / sqrt(2) of the next gradient."""
+    response = PublishedHardLearner(fork(), 0.25, 20, max_steps=1).respond(Lesson.from_expectation([1.0]))
+    first = 1 / (1 + math.exp(-0.75))
+    a = 0.5 + (1 - first - 0.5 / 40) / math.sqrt(2)
+    beta = 0.25 + (1 - first - 0.25) / math.sqrt(2)
+    assert response.learned_weights == pytest.approx([a, -beta], abs=1e-8)
+    reached = 1 / (1 + math.exp(-a - beta))
+    assert response.expectation.both == pytest.approx([reached, 1 - reached], abs=1e-8)
+    proof = response.certificate
+    assert (proof.n_steps, proof.ended) == (2, Ended.STEP_LIMIT)
+    assert proof.dual == pytest.approx(math.log(math.exp(a) + math.exp(-beta)) - a + a**2 / 80 + beta / 4, abs=1e-7)
+    assert response.violation_excess == pytest.approx([1 - reached - 0.25]) and proof.primal == -math.inf
+    assert proof.residual >= response.violation_excess.max()
+
+
+@pytest.mark.parametrize(("shown", "allowance", "penalty"), [(1.0, 0.25, 5), (0.9, 0.3, 2), (0.2, 0.5, 1)])
+def test_the_hard_learner_follows_the_schedule_to_its_end(shown, allowance, penalty):
+    a, beta, n_steps = ascent_on_the_fork(shown, allowance, penalty, 1000)
+    response = PublishedHardLearner(fork(), allowance, penalty).respond(Lesson.from_expectation([shown]))
+    assert response.certificate.n_steps == n_steps < 1000
+    assert response.certificate.ended is Ended.SETTLED
+    assert response.learned_weights == pytest.approx([a, -beta], abs=1e-6)
+
+
+def test_nothing_to_learn_still_takes_the_least_number_of_steps():
+    domain = fork()
+    response = PublishedHardLearner(domain, 0.75).respond(Lesson.from_policy(domain, uniform_policy(domain.mdp)))
+    assert (response.certificate.n_steps, response.certificate.ended) == (25, Ended.SETTLED)
+    assert response.certificate.primal == pytest.approx(math.log(2))
+    assert response.certificate.gap <= 1e-7
+
+
+def test_the_hard_learner_approaches_the_exact_one_with_its_steps():
+    """The same problem: every dual bounds the exact primal, and they fall towards it."""
+    world = object_world(size=6, seed=1)
+    domain = world.domain("L3")
+    lesson = AgnosticTeacher(domain, world.true_weights).open()
+    exact = ApproximateHardLearner(domain, 2.5, 2).respond(lesson)
+    tried = [PublishedHardLearner(domain, 2.5, 2, max_steps=n).respond(lesson) for n in (30, 120, 480)]
+    above = np.array([response.certificate.dual for response in tried]) - exact.certificate.primal
+    far = np.array([np.abs(response.expectation.both - exact.expectation.both).max() for response in tried])
+    assert (above >= -1e-7).all() and far[-1] <= 0.01 and above[-1] <= 1e-3
+    assert (above[1:] <= above[:-1] / 4).all() and (far[1:] <= far[:-1] / 4).all()
+
+
+# The ten worlds taken to be those of Sec. 6.2. They vary by 0.19 (a standard deviation); the first is near the mean.
+SEEDS = some_of((0, 1, 6, 7, 26, 30, 31, 43, 47, 51), (0,))
+
+
+def test_the_printed_agnostic_reward_of_learner_two_is_that_of_a_learner_stopped_early():
+    """Sec. 6.2, 10x10: 3.94, where convergence would leave 2.56."""
+    earned = []
+    for seed in SEEDS:
+        world = object_world(size=10, seed=seed)
+        domain = world.domain("L2")
+        lesson = AgnosticTeacher(domain, world.true_weights).open()
+        pair = [
+            learner.respond(lesson)
+            for learner in (PublishedHardLearner(domain, 2.5), ApproximateHardLearner(domain, 2.5))
+        ]
+        earned.append([float(world.true_weights @ response.expectation.reward) for response in pair])
+    assert np.mean(earned, axis=0) == pytest.approx([3.94, 2.56], abs=0.05)
+
+
+def test_the_hard_learner_can_be_known_and_must_be_able_to_keep_its_preferences():
+    domain = fork()
+    lesson = AwareCmdpTeacher(domain, np.ones(1), PublishedHardLearner(domain, 0.25)).open()
+    assert lesson.expectation == pytest.approx([1.0])
+    both_minded = Domain(domain.mdp, domain.reward_features, [[0], [1], [1]])
+    with pytest.raises(InfeasibleConstraints, match=r"by 0\.75"):
+        PublishedHardLearner(both_minded, 0.25).respond(lesson)

@@ -9,7 +9,7 @@ from tutelage.learners.callback import CallbackLearner
 from tutelage.learners.entropy import ApproximateHardLearner, GenericLearner, SoftLearner, StandardLearner
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.projection import HardLearner
-from tutelage.learners.published import PublishedLearner
+from tutelage.learners.published import PublishedHardLearner, PublishedLearner
 from tutelage.mdp.expectations import expectation
 from tutelage.mdp.policy import check_policy, uniform_policy
 from tutelage.roles import Lesson
@@ -21,6 +21,7 @@ LEARNERS = [
     lambda domain: ApproximateHardLearner(domain, 2.5),
     lambda domain: HardLearner(domain, 2.5),
     lambda domain: PublishedLearner(domain, 5, 10),
+    lambda domain: PublishedHardLearner(domain, 2.5, max_steps=200),
     lambda domain: CallbackLearner(domain, lambda lesson: lesson.expectation),
 ]
 

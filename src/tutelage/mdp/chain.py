@@ -64,6 +64,21 @@ def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
     return _factorised(sparse.csr_array((weight, column, row), (mdp.n_states, mdp.n_states)))
 
 
+def choice_resolvent(mdp: MDP, choice: Indices) -> Resolvent:
+    """The resolvent of the chain that one choice per state, (S,), makes of an MDP."""
+    if mdp.n_states > DIRECT_LIMIT:
+        return resolvent(mdp.transition[choice], mdp.discount)
+    # As `resolvent` would do it, but by one pass over the rows: an improving policy is solved thousands of times.
+    rows = mdp.transition
+    counts = rows.indptr[choice + 1] - rows.indptr[choice]
+    start = np.concatenate([[0], np.cumsum(counts + 1)])
+    place = np.arange(start[-1]) - np.repeat(start[:-1] - rows.indptr[choice], counts + 1)
+    place[start[1:] - 1] = 0
+    weight, column = -mdp.discount * rows.data[place], rows.indices[place]
+    weight[start[1:] - 1], column[start[1:] - 1] = 1.0, np.arange(mdp.n_states)
+    return _factorised(sparse.csr_array((weight, column, start), (mdp.n_states, mdp.n_states)))
+
+
 def resolvent(step: SparseRows, discount: float) -> Resolvent:
     """One factorisation (or, for a large chain, none) that serves every system of a chain (S, S)."""
     if step.shape[0] <= DIRECT_LIMIT:

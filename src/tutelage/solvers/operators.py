@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from tutelage.arrays import Indices, Vector
-from tutelage.mdp.chain import policy_resolvent, resolvent
+from tutelage.mdp.chain import choice_resolvent, policy_resolvent, resolvent
 from tutelage.mdp.model import MDP, per_choice
 from tutelage.mdp.policy import max_by_state, sum_by_state, uniform_policy
 
@@ -87,13 +87,12 @@ class Plain:
         return value
 
     def evaluate(self, choice: Indices, value: Vector, tolerance: float) -> Vector:
-        step, reward = self.mdp.transition[choice], self.reward[choice]
-        inverse = resolvent(step, self.mdp.discount)
-        rough = inverse.values(reward)
-        return rough + inverse.values(reward + self.mdp.discount * (step @ rough) - rough)
+        inverse = choice_resolvent(self.mdp, choice)
+        rough = inverse.values(self.reward[choice])
+        return rough + inverse.values(self.choice_value(rough)[choice] - rough)
 
     def visits(self, choice: Indices) -> Vector:
-        return resolvent(self.mdp.transition[choice], self.mdp.discount).visits(self.mdp.initial)
+        return choice_resolvent(self.mdp, choice).visits(self.mdp.initial)
 
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
         return policy_resolvent(self.mdp, policy).values(right)

@@ -1,0 +1,40 @@
+"""A road map, and an autopilot that prefers motorways: the paper's own first example.
+
+Learn how a networkx graph becomes a domain, and how to read a policy as routes. The autopilot copies the litres and the
+minutes it is shown, but goes no more than 10 km off the motorway. The route that saves most fuel is not for it: it
+copies the minutes, and burns more than it need. A teacher that knows shows the best of the routes it will take.
+"""
+
+from itertools import pairwise
+from math import prod
+
+import networkx
+
+import tutelage as tl
+
+roads, goals = networkx.DiGraph(), ["Bourne"]
+for road, litres, minutes, slow_km in (
+    (("Ashby", "Forest"), 1.5, 25, 16),
+    (("Forest", "Bourne"), 1.5, 25, 16),
+    (("Ashby", "Ring North"), 0.5, 5, 4),
+    (("Ring North", "Bourne"), 6.0, 40, 0),  # motorway
+    (("Ashby", "Ring South"), 0.7, 8, 6),
+    (("Ring South", "Weir"), 2.0, 14, 0),  # motorway
+    (("Weir", "Bourne"), 1.0, 8, 4),
+):
+    roads.add_edge(*road, litres=litres, minutes=minutes, slow_km=slow_km)
+names = {"reward_attributes": ["litres", "minutes"], "preference_attributes": ["slow_km"]}
+domain = tl.from_graph(roads, start="Ashby", goals=goals, discount=0.999, **names)
+true_weights = [-1, 0, 0]  # litres, minutes, and the time "at goal", which from_graph adds
+autopilot = tl.HardLearner(domain, violation_allowance=10)
+burnt = []
+for teacher in (tl.AgnosticTeacher(domain, true_weights), tl.AwareCmdpTeacher(domain, true_weights, autopilot)):
+    taught = tl.teach(teacher, autopilot).final
+    burnt.append(-taught.response_reward)
+    for who, policy in ((type(teacher).__name__, taught.lesson.policy), ("autopilot", taught.response.policy)):
+        chance = {choice[:2]: p for choice, p in zip(tl.graph_choices(roads, goals), policy, strict=True)}
+        for route in networkx.all_simple_paths(roads, "Ashby", "Bourne"):
+            if (share := prod(chance[road] for road in pairwise(route))) > 0.01:
+                print(f"{who:>16} {share:4.0%}: {' - '.join(route)}")
+print(f"Shown the most efficient route, it burns {burnt[0]:.1f} litres; the most efficient it accepts, {burnt[1]:.1f}.")
+assert burnt[1] < 0.7 * burnt[0]

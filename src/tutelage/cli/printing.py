@@ -1,0 +1,55 @@
+"""What goes to the terminal: tables and JSON to standard output, progress and complaints to standard error."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+
+def show_json(found: dict[str, Any]) -> None:
+    """One JSON object and nothing else."""
+    json.dump(found, sys.stdout, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def show_table(title: str, header: Sequence[str], body: Sequence[Sequence[str]], caption: str = "") -> None:
+    """A table whose first column names its rows."""
+    table = Table(title=title, caption=caption or None, title_justify="left", caption_justify="left")
+    for column, heading in enumerate(header):
+        table.add_column(heading, justify="left" if column == 0 else "right")
+    for row in body:
+        table.add_row(*row)
+    say(table)
+
+
+def say(what: Any) -> None:
+    """To standard output, where it is read as it stands."""
+    Console().print(what, markup=False, highlight=False, soft_wrap=isinstance(what, str))
+
+
+def complain(sentence: str) -> None:
+    """To standard error, after the program's name."""
+    Console(stderr=True).print(f"tutelage: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def progress(what: str, total: int | None) -> Iterator[Callable[[str], None]]:
+    """A bar on standard error, if that is a terminal; call what it gives with what was done, once for each step."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[last]}", style="dim"),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=total, last="")
+        yield lambda done: bar.update(task, advance=1, last=done)

@@ -1,0 +1,174 @@
+"""The paper's figures, assembled from what the experiments found; no algorithm runs here."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, FigureBase
+from numpy.typing import ArrayLike
+
+from tutelage.arrays import Vector
+from tutelage.environments.object_world import ObjectWorld
+from tutelage.pictures.expectations import Push, draw_pushes, draw_reachable
+from tutelage.pictures.rounds import Panel, draw_curves
+from tutelage.pictures.world import draw_world, reward_scale, world_key
+from tutelage.roles import Response
+
+# The weights that each learner inferred from each teacher: teacher's name -> learner's name -> (d_r + d_c,).
+Weights = Mapping[str, Mapping[str, ArrayLike]]
+
+# The three policies of Figure 1, by their names in its result: their labels, and what they are.
+LABELS = {"optimal": r"$\pi_1 = \pi^*$", "answered": r"$\pi_2$", "aware": r"$\pi_3$"}
+MEANINGS = {
+    "optimal": "the best of all",
+    "answered": r"the learner's answer to $\pi^*$",
+    "aware": "the best that the learner accepts",
+}
+
+
+def figure1(world: ObjectWorld, result: Mapping[str, Any]) -> Figure:
+    """Figure 1: a world with what the learner avoids, and the reachable expectations with three policies.
+
+    result: "reachable" and "feasible", corners (n, 2); "points", the place of "optimal", "answered" and "aware"; and
+    perhaps "avoided", (S,) booleans.
+    """
+    figure = Figure(figsize=(12.0, 4.6), layout="constrained")
+    left, right = figure.subfigures(1, 2, width_ratios=(1.0, 1.7), squeeze=False)[0]
+    grid = left.subplots()
+    draw_world(grid, world, avoided=result.get("avoided"))
+    grid.set_title("(a) the world and what the learner avoids", fontsize="medium")
+    key = world_key(has_avoided="avoided" in result)
+    left.legend(handles=key, loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    plane = right.subplots()
+    points = {LABELS[name]: result["points"][name] for name in LABELS}
+    answer = (LABELS["optimal"], LABELS["answered"])
+    draw_reachable(plane, result["reachable"], result["feasible"], points, arrows=[answer])
+    plane.set_title("(b) what policies collect", fontsize="medium")
+    meanings = {LABELS[name]: f"{LABELS[name]}: {meaning}" for name, meaning in MEANINGS.items()}
+    handles = {meanings.get(label, label): handle for label, handle in _by_label(plane).items()}
+    right.legend(handles.values(), handles, loc="outside right center", frameon=False)
+    return figure
+
+
+def figure3(world: ObjectWorld, weights: Weights, titles: Sequence[str]) -> Figure:
+    """Figure 3: what each learner avoids, and the reward that it infers from each teacher, in one colour scale.
+
+    weights: of two teachers, or any number; the learners are those of the first.
+    titles: one per row, the worlds' first.
+    """
+    learners = list(next(iter(weights.values())))
+    figure = Figure(figsize=(2.15 * len(learners) + 1.2, 2.15 * (1 + len(weights)) + 0.6), layout="constrained")
+    grid = figure.subplots(1 + len(weights), len(learners), squeeze=False)
+    rewards = {teacher: {name: inferred_reward(world, name, found[name]) for name in learners}
+               for teacher, found in weights.items()}  # fmt: skip
+    limit = colour_limit([reward for row in rewards.values() for reward in row.values()])
+    for column, learner in enumerate(learners):
+        draw_world(grid[0, column], world, avoided=learner)
+        grid[0, column].set_title(learner)
+        for row, found in enumerate(rewards.values(), 1):
+            draw_world(grid[row, column], world, reward=found[learner], vmax=limit)
+    for title, first in zip(titles, grid[:, 0], strict=True):
+        first.set_ylabel(title)
+    _add_colour_bar(figure, list(grid[1:].flat), limit)
+    figure.legend(handles=world_key(), loc="outside lower center", ncols=7, frameon=False)
+    return figure
+
+
+def figure4(panels: Sequence[Panel]) -> Figure:
+    """Figure 4: rewards over rounds, a panel each, side by side, with one legend."""
+    figure = Figure(figsize=(1.0 + 5.0 * len(panels), 4.8), layout="constrained")
+    row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, panel in zip(row, panels, strict=True):
+        draw_curves(axes, panel)
+        axes.label_outer()
+    handles = _by_label(*row)
+    figure.legend(handles.values(), handles, loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+def line_search_figure(result: Mapping[str, Any]) -> Figure:
+    """The line search in the plane (App. C.2).
+
+    result: "reachable", corners (n, 2); "weights", (2,); and "cases" with "start", "aim", "lesson" and "is_realised".
+    """
+    figure = Figure(figsize=(6.4, 5.6), layout="constrained")
+    axes = figure.subplots()
+    draw_pushes(axes, result["reachable"], [Push(**case) for case in result["cases"]], result["weights"])
+    axes.set_title(r"Each lesson is the learner's point, pushed along the true weights $w^*$", fontsize="medium")
+    handles = _by_label(axes)
+    figure.legend(handles.values(), handles, loc="outside lower center", ncols=2, frameon=False)
+    return figure
+
+
+def demo_picture(world: ObjectWorld, weights: Weights, panel: Panel) -> Figure:
+    """The story in one picture: what L3 avoids, what it infers from two teachers, and how two others find out.
+
+    weights: of the agnostic and of the aware teacher, in this order, for L3 at least; panel: of the adaptive teachers.
+    """
+    figure = Figure(figsize=(12.0, 7.4), layout="constrained")
+    upper, lower = figure.subfigures(2, 1, height_ratios=(1.25, 1.0), squeeze=False)[:, 0]
+    row = upper.subplots(1, 3)
+    rewards = [inferred_reward(world, "L3", found["L3"]) for found in weights.values()]
+    limit = colour_limit(rewards)
+    draw_world(row[0], world, avoided="L3")
+    for axes, reward in zip(row[1:], rewards, strict=True):
+        draw_world(axes, world, avoided="L3", reward=reward, vmax=limit)
+    captions = (
+        "The learner L3 is to collect objects,\nbut avoids the grey cells",
+        "What it takes the reward to be when taught\nby a teacher that ignores what it avoids",
+        "... and when taught by one that knows it\nand demonstrates what it will do",
+    )
+    for axes, caption in zip(row, captions, strict=True):
+        axes.set_title(caption, fontsize="medium")
+    _add_colour_bar(upper, list(row[1:]), limit)
+    upper.legend(handles=world_key(), loc="outside lower center", ncols=7, frameon=False)
+    axes = lower.subplots()
+    draw_curves(axes, panel)
+    handles = _by_label(axes)
+    lower.legend(handles.values(), handles, loc="outside right center", frameon=False)
+    return figure
+
+
+def taught_picture(world: ObjectWorld, learner: str, response: Response) -> Figure:
+    """What came of a lesson: the learner's policy among what it avoids, and the reward that it acts as if it had."""
+    figure = Figure(figsize=(10.0, 5.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    draw_world(left, world, avoided=learner, policy=response.policy)
+    left.set_title(f"What {learner} does", fontsize="medium")
+    reward = inferred_reward(world, learner, response.learned_weights)
+    limit = colour_limit([reward])
+    draw_world(right, world, avoided=learner, reward=reward, vmax=limit)
+    right.set_title("The reward that it acts as if it had", fontsize="medium")
+    _add_colour_bar(figure, [right], limit)
+    figure.legend(handles=world_key(), loc="outside lower center", ncols=7, frameon=False, fontsize="small")
+    return figure
+
+
+def inferred_reward(world: ObjectWorld, learner: str, weights: ArrayLike) -> Vector:
+    """(S,), the reward <w_lambda, phi(s)> that a learner's weights (d_r + d_c,) give to each state."""
+    domain = world.domain(learner)
+    reward: Vector = np.hstack([domain.reward_features, domain.preference_features]) @ np.asarray(weights, dtype=float)
+    return reward
+
+
+def colour_limit(rewards: Sequence[Vector]) -> float:
+    """The reward of the deepest colours: twice the largest, so that what is gained is not pale beside what is avoided.
+
+    The penalties of the learner's preferences add up to several times its rewards; what exceeds the limit has the
+    deepest colour.
+    """
+    everything = np.concatenate(rewards)
+    largest, limit = float(everything.max()), float(np.abs(everything).max())
+    return min(limit, 2 * largest) if largest > 0 else limit or 1.0
+
+
+def _by_label(*several: Axes) -> dict[str, Artist]:
+    """What has a label in any of the axes, each label once."""
+    return {label: handle for axes in several for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+
+
+def _add_colour_bar(figure: FigureBase, axes: list[Axes], limit: float) -> None:
+    bar = figure.colorbar(reward_scale(limit), ax=axes, extend="both", shrink=0.9, aspect=30)
+    bar.set_label("inferred reward (red and $-$: negative)")

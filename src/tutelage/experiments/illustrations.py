@@ -1,0 +1,76 @@
+"""The data of the paper's two drawings in the plane of stars and pluses: Figure 1, and the line search's (App. C.2)."""
+
+from typing import Any
+
+from tutelage.arrays import Vector
+from tutelage.environments.object_world import ObjectWorld
+from tutelage.experiments.settings import Illustration
+from tutelage.learners.projection import HardLearner
+from tutelage.mdp.model import Domain
+from tutelage.roles import Lesson
+from tutelage.solvers.half_spaces import no_limits, preference_limits
+from tutelage.solvers.reachable_set import vertices
+from tutelage.teachers.fixed import AgnosticTeacher, AwareCmdpTeacher
+from tutelage.teachers.line_search import LineSearchTeacher
+
+# Which columns are drawn, of (star, plus, dot), and which is minded: green within one cell.
+DRAWN = [0, 1]
+MINDED = [1]
+
+
+def illustrate(task: Illustration) -> dict[str, Any]:
+    """The reachable set and what is drawn in it, for the figure that the task names."""
+    domain = plane(task.world)
+    weights = task.world.true_weights[DRAWN]
+    learner = HardLearner(domain, task.limit / (1 - domain.mdp.discount))
+    reachable = vertices(domain, no_limits(domain))
+    found: dict[str, Any] = {"reachable": reachable.tolist(), "weights": weights.tolist()}
+    if task.name == "figure1":
+        return found | _three_policies(domain, weights, learner)
+    return found | _two_pushes(domain, weights, learner, task.pushes)
+
+
+def plane(world: ObjectWorld) -> Domain:
+    """The world for a learner that minds green within one cell, with stars and pluses as the only rewards."""
+    whole = world.domain("L2")
+    return Domain(
+        whole.mdp,
+        whole.reward_features[:, DRAWN],
+        whole.preference_features[:, MINDED],
+        tuple(whole.reward_names[i] for i in DRAWN),
+        tuple(whole.preference_names[i] for i in MINDED),
+    )
+
+
+def _three_policies(domain: Domain, weights: Vector, learner: HardLearner) -> dict[str, Any]:
+    """Figure 1: pi* as shown, what the learner makes of it, and the best that the learner accepts."""
+    optimal = AgnosticTeacher(domain, weights).open()
+    aware = AwareCmdpTeacher(domain, weights, learner).open()
+    points = {
+        "optimal": optimal.expectation,
+        "answered": learner.respond(optimal).expectation.reward,
+        "aware": aware.expectation,
+    }
+    limits = preference_limits(domain, learner.violation_allowance)
+    return {
+        "feasible": vertices(domain, limits).tolist(),
+        "points": {name: point.tolist() for name, point in points.items()},
+        "avoided": (domain.preference_features[:, 0] > 0).tolist(),
+    }
+
+
+def _two_pushes(domain: Domain, weights: Vector, learner: HardLearner, pushes: tuple[float, float]) -> dict[str, Any]:
+    """App. C.2: a learner at its best, whom no push can move further, and as it first answers, far from the border."""
+    teacher = LineSearchTeacher(domain, weights, *pushes)
+    starts = [
+        learner.respond(lesson).expectation.reward
+        for lesson in (AwareCmdpTeacher(domain, weights, learner).open(), teacher.open())
+    ]
+    return {"cases": [_case(teacher, start) for start in starts]}
+
+
+def _case(teacher: LineSearchTeacher, start: Vector) -> dict[str, Any]:
+    push = teacher.push(start)
+    shown = Lesson.from_policy(teacher.domain, push.policy).expectation
+    aim = start + push.size * teacher.true_weights
+    return {"start": start.tolist(), "aim": aim.tolist(), "lesson": shown.tolist(), "is_realised": push.is_realised}

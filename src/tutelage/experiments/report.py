@@ -1,0 +1,196 @@
+"""The report: every cell beside the paper's, every figure, and where the rows came from; as Markdown and as one page.
+
+It reads rows and pictures that are there already, and runs no algorithm.
+"""
+
+import base64
+import html
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from tutelage.experiments.reasons import reason
+from tutelage.experiments.tables import Cell
+from tutelage.experiments.targets import MODEL_NAMES, TARGETS, TEACHER_NAMES
+
+WORLD_SET_NAMES = {"seeds": "seeds 0 to 9", "reachable": "reachable worlds"}
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table of texts, under a caption; the first column names the rows."""
+
+    caption: str
+    header: tuple[str, ...]
+    body: tuple[tuple[str, ...], ...]
+
+    def markdown(self) -> str:
+        """As a Markdown table."""
+        rule = ("---", *["---:"] * (len(self.header) - 1))
+        lines = [" | ".join(row) for row in (self.header, rule, *self.body)]
+        return "\n".join([f"**{self.caption}**", "", *(f"| {line} |" for line in lines), ""])
+
+    def page(self) -> str:
+        """As an HTML table."""
+        head = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in self.header)
+        body = "".join(
+            f'<tr><th scope="row">{html.escape(name)}</th>'
+            + "".join(f"<td>{html.escape(t)}</td>" for t in texts)
+            + "</tr>"
+            for name, *texts in self.body
+        )
+        caption = html.escape(self.caption)
+        return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def number(value: float, digits: int = 2) -> str:
+    """With so many digits; a dash where it is not known."""
+    return "-" if math.isnan(value) else f"{value:.{digits}f}"
+
+
+def place(cell: Cell) -> str:
+    """Where in its table a cell stands, but for the learner and the teacher."""
+    where = dict(cell.where)
+    if "C_r" in where:
+        return f"C_r = {where['C_r']}, C_c = {where['C_c']}"
+    size = where["size"]
+    return f"{size}x{size}, {WORLD_SET_NAMES[where['worlds']]}, {MODEL_NAMES[where['model']]}"
+
+
+def overview(cells: Iterable[Cell]) -> list[Grid]:
+    """One grid for each place: teachers down, learners across, ours with the paper's in brackets."""
+    grids = []
+    for caption, group in groupby(cells, place):
+        members = list(group)
+        learners = tuple(dict.fromkeys(cell.learner for cell in members))
+        by_teacher = {name: {c.learner: c for c in members if c.teacher == name} for name in _teachers(members)}
+        body = tuple((TEACHER_NAMES[name], *(_entry(row[x]) for x in learners)) for name, row in by_teacher.items())
+        grids.append(Grid(caption, ("teacher", *learners), body))
+    return grids
+
+
+def _teachers(cells: Sequence[Cell]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(cell.teacher for cell in cells))
+
+
+def _entry(cell: Cell) -> str:
+    mark = {"agrees": "=", "better": "+", "differs": "!", "": ""}[cell.verdict]
+    printed = f" ({cell.printed.mean:.2f}) {mark}" if cell.printed else ""
+    return f"{number(cell.mean)} ±{number(cell.standard_error)}{printed}"
+
+
+DETAIL = (
+    "where",
+    "learner",
+    "teacher",
+    "ours",
+    "paper",
+    "difference",
+    "std. error",
+    "as printed",
+    "paper's ±",
+    "verdict",
+)
+
+
+def details(title: str, cells: Iterable[Cell]) -> Grid:
+    """Every cell that the paper has, in full."""
+    body = tuple(
+        (
+            place(cell),
+            cell.learner,
+            TEACHER_NAMES[cell.teacher],
+            number(cell.mean, 3),
+            number(cell.printed.mean),
+            f"{cell.difference:+.3f}",
+            number(cell.standard_error, 3),
+            number(cell.as_printed, 3),
+            number(cell.printed.deviation),
+            f"{cell.verdict}: {reason(cell).heading}" if cell.verdict == "differs" else cell.verdict,
+        )
+        for cell in cells
+        if cell.printed
+    )
+    return Grid(title, DETAIL, body)
+
+
+def verdicts(title: str, cells: Sequence[Cell]) -> Grid:
+    """How many cells agree, are better and differ, by teacher and by learner model."""
+    body = []
+    for key, group in groupby(sorted(cells, key=_family), _family):
+        counts = Counter(cell.verdict for cell in group if cell.printed)
+        if counts:
+            body.append((key, *(str(counts[verdict]) for verdict in ("agrees", "better", "differs"))))
+    return Grid(title, ("column", "agrees", "better", "differs"), tuple(body))
+
+
+def _family(cell: Cell) -> str:
+    where = dict(cell.where)
+    setting = f", {MODEL_NAMES[where['model']]}, {WORLD_SET_NAMES[where['worlds']]}" if "model" in where else ""
+    return TEACHER_NAMES[cell.teacher] + setting
+
+
+LEGEND = (
+    "An entry is our mean ± its standard error, with the paper's mean in brackets: = agrees, + ours is better, "
+    "! ours is lower; why, docs/reproduction.md says under the heading that the last table names."
+)
+
+
+def markdown(cells: Mapping[str, Sequence[Cell]], pictures: Mapping[str, Sequence[Path]], origin: str) -> str:
+    """The report as Markdown, which shows the pictures that lie beside it."""
+    parts = ["# Reproduction report", "", origin, "", LEGEND, ""]
+    for name, members in cells.items():
+        parts += [f"## {name}: {TARGETS[name].title}", "", verdicts("Verdicts", members).markdown()]
+        parts += [grid.markdown() for grid in overview(members)]
+        parts += ["### Every printed entry", "", details(TARGETS[name].title, members).markdown()]
+    for name, paths in pictures.items():
+        parts += [f"## {name}: {TARGETS[name].title}", ""]
+        parts += [f"![{path.stem}]({path.name})\n" for path in paths if path.suffix == ".png"]
+    return "\n".join(parts)
+
+
+def page(cells: Mapping[str, Sequence[Cell]], pictures: Mapping[str, Sequence[Path]], origin: str) -> str:
+    """The report as one HTML page that needs nothing else."""
+    parts = [f"<h1>Reproduction report</h1><p>{html.escape(origin)}</p><p>{html.escape(LEGEND)}</p>"]
+    for name, members in cells.items():
+        parts += [f"<h2>{name}: {html.escape(TARGETS[name].title)}</h2>", verdicts("Verdicts", members).page()]
+        parts += [grid.page() for grid in overview(members)]
+        parts += [f"<details><summary>Every printed entry</summary>{details('', members).page()}</details>"]
+    for name, paths in pictures.items():
+        parts += [f"<h2>{name}: {html.escape(TARGETS[name].title)}</h2>"]
+        parts += [_image(path, TARGETS[name].title) for path in paths if path.suffix == ".png"]
+    return PAGE.replace("BODY", "\n".join(parts))
+
+
+def _image(path: Path, title: str) -> str:
+    data = base64.b64encode(path.read_bytes()).decode()
+    return f'<figure><img alt="{html.escape(title)}: {path.stem}" src="data:image/png;base64,{data}"></figure>'
+
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>Reproduction report</title>
+<style>
+body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; margin: 0; }
+main { max-width: 75rem; margin: 0 auto; padding: 1rem 1.5rem 4rem; }
+table { border-collapse: collapse; margin: 1.5rem 0; font-variant-numeric: tabular-nums; }
+table { display: block; overflow-x: auto; }
+caption { text-align: left; font-weight: 600; padding-bottom: .4rem; }
+th, td { padding: .25rem .8rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }
+thead th { border-bottom: 2px solid #444; }
+tbody th, thead th:first-child { text-align: left; font-weight: 500; }
+img { max-width: 100%; height: auto; }
+figure { margin: 1.5rem 0; }
+summary { cursor: pointer; font-weight: 600; }
+</style>
+</head>
+<body><main>
+BODY
+</main></body>
+</html>
+"""

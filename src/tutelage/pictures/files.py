@@ -1,0 +1,40 @@
+"""Pictures as files and as text: whole or not at all, and the same bytes for the same picture."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from tutelage.mdp.files import write_whole
+
+SVG_METADATA = {"Date": None, "Creator": "Tutelage"}
+PNG_METADATA = {"Software": None}
+DPI = 150
+
+
+def save_picture(figure: Figure, stem: Path) -> list[Path]:
+    """Write stem.png and stem.svg, and say where they are; the figure's layout stays as it then is."""
+    contents = {"png": _rendered(figure, "png", dpi=DPI, metadata=PNG_METADATA), "svg": as_svg(figure).encode()}
+    # The stem may hold a dot of its own, which is no suffix.
+    paths = {suffix: stem.with_name(f"{stem.name}.{suffix}") for suffix in contents}
+    for suffix, path in paths.items():
+        write_whole(path, contents[suffix])
+    return list(paths.values())
+
+
+def as_svg(figure: Figure) -> str:
+    """The picture as an SVG text, with its letters as paths, so that it needs no font."""
+    # Without a salt the identifiers in an SVG are drawn at random.
+    with rc_context({"svg.hashsalt": "tutelage", "svg.fonttype": "path"}):
+        return _rendered(figure, "svg", metadata=SVG_METADATA).decode()
+
+
+def _rendered(figure: Figure, kind: str, **options: Any) -> bytes:
+    # A layout engine starts from where it last ended, and would move things a little at every drawing.
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, **options)
+    return buffer.getvalue()

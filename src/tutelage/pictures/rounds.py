@@ -1,0 +1,99 @@
+"""Rewards over teaching rounds (Figure 4): the learner's solid, the teacher's dotted, the fixed teachers' level."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from tutelage.outcomes import InvalidModel
+
+# Blue, vermilion, green and purple of the palette of Okabe and Ito, which the colour-blind can tell apart.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
+MARKERS = ("o", "s", "^", "D")
+DASHES = ((0, (8, 2)), (0, (5, 2, 1, 2)), (0, (3, 3)), (0, (1, 1, 4, 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """What one adaptive teacher achieved.
+
+    label: the teacher's name.
+    learner, teacher: the reward of the learner's answer and of the lesson itself, in rounds 1 .. n.
+    error: the standard error of the learner's reward in each round, or none.
+    """
+
+    label: str
+    learner: Sequence[float]
+    teacher: Sequence[float]
+    error: Sequence[float] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.learner) == 0:
+            raise InvalidModel(f"the curve {self.label!r} has no rounds")
+        if len(self.teacher) != len(self.learner) or len(self.error) not in (0, len(self.learner)):
+            raise InvalidModel(
+                f"the curve {self.label!r} has {len(self.learner)} rewards of the learner, {len(self.teacher)} of the "
+                f"teacher and {len(self.error)} errors; they must be as many as the rounds, the errors perhaps none"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Several curves in one pair of axes.
+
+    lines: the level reward of each teacher that does not adapt.
+    """
+
+    title: str
+    curves: Sequence[Curve]
+    lines: Mapping[str, float] = field(default_factory=dict)
+
+
+def draw_rounds(axes: Axes, panel: Panel) -> None:
+    """Draw the curves and, below the axes, what they are."""
+    draw_curves(axes, panel)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3, fontsize="small", frameon=False)
+
+
+def draw_curves(axes: Axes, panel: Panel) -> None:
+    """Draw the curves without a legend, which several panels may share."""
+    n_rounds = max((len(curve.learner) for curve in panel.curves), default=1)
+    for dashes, (label, height) in zip(_cycle(DASHES, len(panel.lines)), panel.lines.items(), strict=True):
+        axes.axhline(height, color="0.25", linewidth=1.1, linestyle=dashes, label=label, zorder=1.5)
+    for index, curve in enumerate(panel.curves):
+        _draw_curve(axes, curve, index)
+    margin = 0.5 if n_rounds == 1 else 0.02 * (n_rounds - 1)
+    axes.set(xlim=(1 - margin, n_rounds + margin), xticks=round_ticks(n_rounds))
+    axes.set(title=panel.title, xlabel="teaching round", ylabel="expected reward")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def round_ticks(n_rounds: int) -> list[int]:
+    """Every round where they are few; else the first, and about ten round numbers after it."""
+    if n_rounds <= 12:
+        return list(range(1, n_rounds + 1))
+    step = next(5 * unit * 10**power for power in range(12) for unit in (1, 2, 4) if n_rounds <= 60 * unit * 10**power)
+    return [1, *range(step, n_rounds + 1, step)]
+
+
+def _draw_curve(axes: Axes, curve: Curve, index: int) -> None:
+    rounds = np.arange(1, len(curve.learner) + 1)
+    colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
+    # About a dozen markers per curve, staggered so that those of two close curves do not hide each other.
+    step = max(1, len(rounds) // 12)
+    first = (index * step) // 2 % step
+    common: dict[str, Any] = {"color": colour, "marker": marker, "markevery": (first, step), "markersize": 5.0}
+    axes.plot(rounds, curve.learner, linewidth=1.8, label=f"{curve.label}: learner", zorder=3, **common)
+    axes.plot(
+        rounds, curve.teacher, linewidth=1.4, linestyle=":", markerfacecolor="white", label=f"{curve.label}: teacher",
+        zorder=2.5, **common,
+    )  # fmt: skip
+    if len(curve.error):
+        middle, spread = np.asarray(curve.learner, dtype=float), np.asarray(curve.error, dtype=float)
+        axes.fill_between(rounds, middle - spread, middle + spread, color=colour, alpha=0.2, linewidth=0, zorder=2)
+
+
+def _cycle(styles: Sequence[tuple[int, tuple[int, ...]]], n: int) -> list[tuple[int, tuple[int, ...]]]:
+    return [styles[index % len(styles)] for index in range(n)]

@@ -1,0 +1,192 @@
+"""An object world as a picture: objects, distractors, what a learner avoids, a policy, or a reward.
+
+Everything is drawn in units of cells, and nothing is told by colour alone: types differ in shape, distractors in their
+stripes, and a negative reward carries a minus.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from numpy.typing import ArrayLike, NDArray
+
+from tutelage.arrays import Flags, Matrix
+from tutelage.environments.object_world import ACTIONS, ObjectWorld
+from tutelage.environments.preferences import preference_features
+from tutelage.outcomes import InvalidModel
+from tutelage.pictures.arrows import draw_arrows
+from tutelage.pictures.marks import (
+    CIRCLE,
+    DOT,
+    LEVEL,
+    PLUS,
+    RISING,
+    SQUARE,
+    STAR,
+    add_polygons,
+    add_segments,
+    centres,
+    line_width,
+    outline,
+    placed,
+)
+
+SHAPES = {"star": STAR, "plus": PLUS, "dot": DOT}
+FILLS = {"green": "#3f9b57", "yellow": "#f4d64e"}
+STRIPES = {"green": RISING, "yellow": LEVEL}
+# Around the distractors on a heat map, which needs the cells for itself.
+FRAMES: dict[str, dict[str, Any]] = {
+    "green": {"edgecolors": "#1b7837", "linestyles": "solid"},
+    "yellow": {"edgecolors": "#b58900", "linestyles": (0, (2.0, 1.0))},
+}
+AVOIDED_GREY = "#c4c4c4"
+COLOUR_MAP = "RdBu"
+
+# Rewards nearer to zero than this share of the limit have no sign to speak of.
+SMALLEST_SHARE = 0.05
+
+
+def draw_world(
+    axes: Axes,
+    world: ObjectWorld,
+    *,
+    avoided: str | ArrayLike | None = None,
+    policy: ArrayLike | None = None,
+    reward: ArrayLike | None = None,
+    vmax: float | None = None,
+) -> None:
+    """Draw the grid, with whatever else is given.
+
+    avoided: the name of a learner, L1 .. L5, or (S,) booleans: the cells in grey, or only their outline over a reward.
+    policy: (C,), an arrow per choice, as long and as opaque as it is probable, and a disc for "stay".
+    reward: (S,), a heat map from red, negative, over white to blue, with a minus in each negative cell.
+    vmax: the reward of the deepest colour; without it, the largest one.
+    The terminal state's entries, which come last, may be left out.
+    """
+    _draw_grid(axes, world.size)
+    if reward is not None:
+        _draw_reward(axes, world, _on_grid(reward, world, "reward"), vmax, has_arrows=policy is not None)
+    if avoided is not None:
+        _draw_avoided(axes, avoided_cells(world, avoided), is_filled=reward is None)
+    _draw_distractors(axes, world, is_filled=reward is None)
+    scale = 1.0 if reward is None else 0.75
+    _draw_objects(axes, world, scale=scale, fill="black" if policy is None else "0.65")
+    _draw_start(axes, world)
+    if policy is not None:
+        draw_arrows(axes, _on_grid(policy, world, "policy", len(ACTIONS)))
+
+
+def avoided_cells(world: ObjectWorld, avoided: str | ArrayLike) -> Flags:
+    """(n, n), where any preference feature of a learner is not zero; or a mask (S,), by rows and columns."""
+    if isinstance(avoided, str):
+        avoided = preference_features(avoided, world.distractors, world.size).any(axis=1)
+    return _on_grid(avoided, world, "avoided").astype(np.bool_)
+
+
+def reward_scale(vmax: float) -> ScalarMappable:
+    """The colours of rewards from -vmax to vmax, for a heat map or a colour bar; beyond them the last colour stays."""
+    return ScalarMappable(Normalize(-vmax, vmax), COLOUR_MAP)
+
+
+def world_key(*, has_avoided: bool = True) -> list[Artist]:
+    """What the marks mean, as the handles of a legend."""
+    marks = [("star", "*", 9.0), ("plus", "P", 7.0), ("dot", "o", 4.5)]
+    handles: list[Artist] = [
+        Line2D([], [], linestyle="", color="black", marker=marker, markersize=points, label=kind)
+        for kind, marker, points in marks
+    ]
+    handles.append(Line2D([], [], linestyle="", color="black", marker="o", fillstyle="none", ms=9.0, label="start"))
+    hatches = {"green": "////", "yellow": "---"}
+    for colour, fill in FILLS.items():
+        handles.append(
+            Patch(facecolor=fill, edgecolor="black", hatch=hatches[colour], lw=0.6, label=f"{colour} distractor")
+        )
+    if has_avoided:
+        handles.append(Patch(facecolor=AVOIDED_GREY, edgecolor="black", linewidth=0.6, label="avoided by the learner"))
+    return handles
+
+
+def _on_grid(values: ArrayLike, world: ObjectWorld, name: str, n_each: int = 1) -> NDArray[Any]:
+    """(n, n, n_each), the entries of the cells, without the terminal state's; (n, n) where each has one."""
+    array = np.asarray(values)
+    if array.shape not in ((n_each * world.terminal,), (n_each * (world.terminal + 1),)):
+        raise InvalidModel(
+            f"{name} has shape {array.shape}; it must have {n_each} for each of the {world.terminal + 1} states, "
+            "the last of them terminal"
+        )
+    shape = (world.size, world.size) if n_each == 1 else (world.size, world.size, n_each)
+    return array[: n_each * world.terminal].reshape(shape)
+
+
+def _draw_grid(axes: Axes, size: int) -> None:
+    axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5), aspect="equal", xticks=[], yticks=[])
+    edges = np.arange(1, size) - 0.5
+    upright = np.stack([np.column_stack([edges, np.full_like(edges, end)]) for end in (-0.5, size - 0.5)], axis=1)
+    lines = np.concatenate([upright, upright[:, :, ::-1]])
+    add_segments(axes, lines, colors="0.75", linewidths=0.5 * line_width(size), zorder=1.5)
+
+
+def _draw_reward(axes: Axes, world: ObjectWorld, values: Matrix, vmax: float | None, *, has_arrows: bool) -> None:
+    limit = float(np.abs(values).max()) if vmax is None else vmax
+    # Where nothing is rewarded any positive limit shows the same: white.
+    scale = Normalize(-limit, limit) if limit > 0 else Normalize(-1.0, 1.0)
+    edges = np.arange(world.size + 1) - 0.5
+    axes.pcolormesh(edges, edges, values, norm=scale, cmap=COLOUR_MAP, zorder=1, label="reward")
+    held = range(world.terminal) if has_arrows else [cell for kind in world.objects.values() for cell in kind]
+    _draw_minuses(axes, values, limit, held)
+
+
+def _draw_minuses(axes: Axes, reward: Matrix, limit: float, held: Sequence[int]) -> None:
+    """A minus in each cell of negative reward, lower in those that hold something else."""
+    values, size = reward.ravel(), len(reward)
+    cells = np.flatnonzero(values < -SMALLEST_SHARE * limit)
+    bars = centres(cells, size)
+    bars[:, 1] += np.where(np.isin(cells, held), 0.37, 0.0)
+    arm = np.array([0.2, 0.0])
+    colours = np.where(values[cells] < -0.6 * limit, "white", "0.25").tolist()
+    width = 1.2 * line_width(size)
+    add_segments(
+        axes, np.stack([bars - arm, bars + arm], axis=1), colors=colours, linewidths=width, zorder=2, label="minus"
+    )
+
+
+def _draw_avoided(axes: Axes, mask: Flags, *, is_filled: bool) -> None:
+    if is_filled:
+        cells = placed(SQUARE, np.flatnonzero(mask), len(mask))
+        add_polygons(axes, cells, facecolors=AVOIDED_GREY, linewidths=0, zorder=1, label="avoided")
+    add_segments(axes, outline(mask), colors="0.3", linewidths=line_width(len(mask)), zorder=2)
+
+
+def _draw_distractors(axes: Axes, world: ObjectWorld, *, is_filled: bool) -> None:
+    """Smaller than their cells, so that grey around one shows that the learner avoids that cell too."""
+    width = line_width(world.size)
+    for colour, cells in world.distractors.items():
+        squares = placed((0.7 if is_filled else 0.9) * SQUARE, cells, world.size)
+        if is_filled:
+            style = {"facecolors": FILLS[colour], "edgecolors": "black", "linewidths": 0.4 * width}
+            stripes = placed(STRIPES[colour].reshape(-1, 2), cells, world.size).reshape(-1, 2, 2)
+            add_segments(axes, stripes, colors="black", linewidths=0.7 * width, zorder=3.5)
+        else:
+            add_polygons(axes, squares, facecolors="none", edgecolors="white", linewidths=3.0 * width, zorder=3)
+            style = {"facecolors": "none", "linewidths": 1.6 * width, **FRAMES[colour]}
+        add_polygons(axes, squares, zorder=3, label=colour, **style)
+
+
+def _draw_objects(axes: Axes, world: ObjectWorld, *, scale: float, fill: str) -> None:
+    edge = "white" if fill == "black" else "black"
+    style = {"facecolors": fill, "edgecolors": edge, "linewidths": 0.7 * line_width(world.size), "zorder": 4}
+    for kind, cells in world.objects.items():
+        add_polygons(axes, placed(scale * SHAPES[kind], cells, world.size), label=kind, **style)
+
+
+def _draw_start(axes: Axes, world: ObjectWorld) -> None:
+    ring = placed(0.43 * CIRCLE, [world.start], world.size)
+    style = {"facecolors": "none", "zorder": 4.5, "label": "start"}
+    for colour, width in (("white", 2.2), ("black", 1.2)):
+        add_polygons(axes, ring, edgecolors=colour, linewidths=width * max(line_width(world.size), 0.7), **style)

@@ -1,0 +1,30 @@
+"""Tasks that take milliseconds, for tests of how rows are computed and kept; and a program that computes them.
+
+python tasks.py STORE JOBS [ADDRESS]
+"""
+
+import sys
+from pathlib import Path
+
+from tutelage.experiments.run import Workers, run
+from tutelage.experiments.settings import EXACT, FOOTNOTE, KNOWING, Task
+from tutelage.experiments.store import Store
+from tutelage.experiments.worlds import WorldName
+
+N_WORLDS = 5
+
+
+def small_tasks(n_worlds: int = N_WORLDS) -> list[Task]:
+    """Two learner models, three teachers, small worlds."""
+    return [
+        Task(WorldName("text", seed, 7), "L2", model, teacher)
+        for seed in range(n_worlds)
+        for model in (EXACT, FOOTNOTE)
+        for teacher in KNOWING
+    ]
+
+
+if __name__ == "__main__":
+    address = sys.argv[3] if len(sys.argv) > 3 else ""
+    workers = Workers(int(sys.argv[2]), "dask" if address else "processes", address)
+    run(small_tasks(), Store(Path(sys.argv[1])), workers, on_row=lambda row: print(row.key.world, flush=True))

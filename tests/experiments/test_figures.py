@@ -1,0 +1,139 @@
+"""Whole figures: the right data in the right panels, one scale, one legend, and nothing outside the page."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tutelage.environments.object_world import ObjectWorld, object_world
+from tutelage.experiments.figures import (
+    colour_limit,
+    demo_picture,
+    figure1,
+    figure3,
+    figure4,
+    inferred_reward,
+    line_search_figure,
+    taught_picture,
+)
+from tutelage.mdp.policy import uniform_policy
+from tutelage.pictures.rounds import Curve, Panel
+
+WORLD = object_world(10, 0)
+LEARNERS = ("L1", "L2", "L3", "L4", "L5")
+PANEL = Panel("L2", [Curve("Vol", [2.5, 7.5], [8.6, 8.1]), Curve("Lin", [2.5, 5.0, 6.2], [8.6, 7.9, 7.6])], {"CMDP": 8})
+TRIANGLE = [[0.0, 0.0], [8.6, 0.0], [0.0, 8.7]]
+POINTS = {"optimal": [8.6, 0.0], "answered": [2.5, 0.0], "aware": [2.5, 6.2]}
+FIGURE_1 = {"reachable": TRIANGLE, "feasible": [[0, 0], [2.5, 0], [2.5, 6.2], [0, 8.7]], "points": POINTS}
+PUSHES = {
+    "reachable": TRIANGLE,
+    "weights": [1.0, 0.9],
+    "cases": [
+        {"start": [8.6, 0.0], "aim": [8.7, 0.09], "lesson": [8.6, 0.0], "is_realised": False},
+        {"start": [2.0, 0.0], "aim": [5.0, 2.7], "lesson": [5.0, 2.7], "is_realised": True},
+    ],
+}
+
+
+def some_weights(learners=LEARNERS) -> dict:
+    rng = np.random.default_rng(0)
+    sizes = dict(zip(LEARNERS, (3, 5, 7, 8, 9), strict=True))
+    return {teacher: {name: rng.normal(size=sizes[name]) for name in learners} for teacher in ("Agnostic", "Aware")}
+
+
+def taught(learner) -> Figure:
+    policy = uniform_policy(WORLD.domain(learner).mdp)
+    return taught_picture(WORLD, learner, SimpleNamespace(policy=policy, learned_weights=np.ones(7)))
+
+
+FIGURES = {
+    "figure1": lambda: figure1(WORLD, FIGURE_1 | {"avoided": [False] * 100 + [False]}),
+    "figure3": lambda: figure3(WORLD, some_weights(), ("avoided", "Agnostic", "Aware")),
+    "figure4": lambda: figure4([PANEL, PANEL]),
+    "one panel": lambda: figure4([PANEL]),
+    "line search": lambda: line_search_figure(PUSHES),
+    "demo": lambda: demo_picture(WORLD, some_weights(("L3",)), PANEL),
+    "taught": lambda: taught("L3"),
+}
+
+
+def heat(axes) -> tuple:
+    (found,) = [held for held in axes.collections if held.get_label() == "reward"]
+    return np.ravel(found.get_array()), found.get_clim()
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_nothing_is_cut_off_at_the_edge_of_the_page_and_no_legend_covers_axes(name):
+    figure = FIGURES[name]()
+    figure.draw_without_rendering()
+    page, used = figure.bbox_inches, figure.get_tightbbox()
+    assert used.x0 >= page.x0 - 0.02 and used.y0 >= page.y0 - 0.02
+    assert used.x1 <= page.x1 + 0.02 and used.y1 <= page.y1 + 0.02
+
+    for legend in figure.findobj(Legend):
+        assert not any(legend.get_window_extent().overlaps(axes.bbox) for axes in figure.axes)
+
+
+def test_figure_1_has_the_three_policies_where_they_are():
+    plane = FIGURES["figure1"]().axes[1]
+    assert [line.get_xydata()[0].tolist() for line in plane.lines] == list(POINTS.values())
+    assert len({line.get_marker() for line in plane.lines}) == 3
+
+
+def test_figure_1_needs_no_avoided_cells():
+    grid = figure1(WORLD, FIGURE_1).axes[0]
+    assert "avoided" not in {held.get_label() for held in grid.collections}
+
+
+def test_figure_3_shows_the_reward_that_each_learner_infers_in_one_scale():
+    weights = some_weights()
+    grid = np.array(figure3(WORLD, weights, ("avoided", "Agnostic", "Aware")).axes[:15]).reshape(3, 5)
+    assert [axes.get_title() for axes in grid[0]] == list(LEARNERS)
+    assert [axes.get_ylabel() for axes in grid[:, 0]] == ["avoided", "Agnostic", "Aware"]
+    limits = set()
+    for row, teacher in zip(grid[1:], weights, strict=True):
+        for axes, learner in zip(row, LEARNERS, strict=True):
+            values, limit = heat(axes)
+            assert_array_equal(values, inferred_reward(WORLD, learner, weights[teacher][learner])[:-1])
+            limits.add(limit)
+    ((low, high),) = limits
+    assert low == -high < 0
+
+
+def test_the_inferred_reward_adds_what_each_feature_of_a_cell_is_worth():
+    """By hand: a star worth 5 on a green cell, minded at 1 for being on it and at 10 for being within one of it."""
+    world = ObjectWorld(3, 8, {"star": [0], "dot": [8]}, {"green": [0]})
+    reward = inferred_reward(world, "L2", [5.0, 4.0, 3.0, -1.0, -10.0])
+    assert_allclose(reward, [5 - 11, -10, 0, -10, -10, 0, 0, 0, 3, 0])
+
+
+def test_the_colour_limit_leaves_gains_visible_beside_large_penalties():
+    assert colour_limit([np.array([5.0, -27.0]), np.array([1.0])]) == 10.0
+    assert colour_limit([np.array([5.0, -6.0])]) == 6.0
+    assert colour_limit([np.array([-3.0, 0.0])]) == 3.0
+    assert colour_limit([np.zeros(4)]) > 0
+
+
+def test_figure_4_shares_its_rewards_axis_and_names_every_line_once():
+    figure = figure4([PANEL, PANEL])
+    left, right = figure.axes
+    assert left.get_ylim() == right.get_ylim()
+    (legend,) = figure.findobj(Legend)
+    named = [text.get_text() for text in legend.get_texts()]
+    assert sorted(named) == sorted(["CMDP", "Vol: learner", "Vol: teacher", "Lin: learner", "Lin: teacher"])
+
+
+def test_the_demo_picture_compares_both_teachers_in_one_scale():
+    weights = some_weights(("L3",))
+    figure = demo_picture(WORLD, weights, PANEL)
+    agnostic, aware = (heat(axes) for axes in figure.axes[1:3])
+    assert agnostic[1] == aware[1]
+    for (values, _), teacher in zip((agnostic, aware), weights, strict=True):
+        assert_array_equal(values, inferred_reward(WORLD, "L3", weights[teacher]["L3"])[:-1])
+
+
+def test_the_demo_picture_of_a_learner_that_nobody_can_teach_has_no_curves():
+    demo_picture(WORLD, some_weights(("L3",)), Panel("refused", [])).draw_without_rendering()

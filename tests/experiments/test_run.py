@@ -1,0 +1,163 @@
+"""Rows depend on their task alone, bit for bit: whoever computes them, however often the run was killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from experiments.tasks import small_tasks
+
+import tutelage
+from tutelage.experiments.run import Workers, missing, perform, run
+from tutelage.experiments.settings import BILEVEL, EXACT, LearnerSetting, Task, TeacherSetting, soft_setting
+from tutelage.experiments.store import Store
+from tutelage.experiments.worlds import WorldName
+from tutelage.outcomes import InvalidModel
+
+PROGRAM = Path(__file__).parent / "tasks.py"
+TASKS = small_tasks()
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """The rows, computed one after the other in this process."""
+    store = Store(tmp_path_factory.mktemp("serial") / "results.sqlite")
+    run(TASKS, store)
+    return store.rows()
+
+
+def program(store: Path, jobs: int, address: str = "") -> subprocess.Popen:
+    """A run of its own, in a group of processes of its own."""
+    arguments = [sys.executable, str(PROGRAM), str(store), str(jobs), *([address] if address else [])]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+
+
+def test_two_processes_find_the_same_rows(expected, tmp_path):
+    store = Store(tmp_path / "results.sqlite")
+    run(TASKS, store, Workers(jobs=2))
+    assert store.rows() == expected
+
+
+def test_a_run_that_is_killed_goes_on_where_it_was(expected, tmp_path):
+    """Killed twice, without warning, after its first rows; what was committed is not computed again."""
+    path = tmp_path / "results.sqlite"
+    for _ in range(2):
+        with program(path, 2) as killed:
+            killed.stdout.readline()
+            os.killpg(killed.pid, signal.SIGKILL)
+    store = Store(path)
+    kept = store.rows()
+    assert 2 <= len(kept) < len(expected)
+    seen = []
+    run(TASKS, store, on_row=lambda row: seen.append(row.key))
+    assert not kept.keys() & set(seen)
+    assert store.rows() == expected
+
+
+def test_two_runs_on_one_store(expected, tmp_path):
+    path = tmp_path / "results.sqlite"
+    with program(path, 1) as first, program(path, 1) as second:
+        assert [first.wait(60), second.wait(60)] == [0, 0]
+    assert Store(path).rows() == expected
+
+
+def test_a_full_store_is_not_touched(expected, tmp_path):
+    store = Store(tmp_path / "results.sqlite")
+    run(TASKS, store)
+    assert missing(TASKS, store) == []
+    run(TASKS, store, on_row=lambda row: pytest.fail("computed again"))
+
+
+def test_a_cluster_of_two_workers_of_which_one_is_killed(expected, tmp_path):
+    """The documented way to start one; the worker dies by SIGKILL after the first row, and its tasks move."""
+    with ExitStack() as stack:
+        file = tmp_path / "scheduler.json"
+        start = [sys.executable, "-m", "dask"]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path, "start_new_session": True}
+
+        def launch(*arguments: str) -> subprocess.Popen:
+            launched = subprocess.Popen([*start, *arguments], **quiet)
+            stack.callback(lambda: (os.killpg(launched.pid, signal.SIGKILL), launched.wait()))
+            return launched
+
+        options = ("--port", "0", "--no-dashboard", "--scheduler-file", str(file))
+        launch("scheduler", "--host", "127.0.0.1", *options)
+        workers = [
+            launch("worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-nanny", "--no-dashboard")
+            for _ in range(2)
+        ]
+        address = _address(file)
+        path = tmp_path / "results.sqlite"
+        with program(path, 1, address) as running:
+            assert running.stdout.readline()
+            workers[0].kill()
+            _, errors = running.communicate(timeout=90)
+            assert running.returncode == 0, errors.decode()
+    assert Store(path).rows() == expected
+
+
+def _address(file: Path) -> str:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if file.exists() and file.read_text():
+            return json.loads(file.read_text())["address"]
+        time.sleep(0.1)
+    raise TimeoutError("no scheduler")
+
+
+def test_a_row_says_what_made_it():
+    task = TASKS[0]
+    row = perform(task)
+    assert row.version == tutelage.__version__ and row.key == task.key
+    assert '"allowance": 2.5' in row.detail and '"model": "hard"' in row.detail
+    assert row.key.world == "text:0:7"
+
+
+def test_the_bound_of_a_plan_is_kept_and_no_reward_exceeds_it():
+    task = Task(WorldName("published", 0, 8), "L2", soft_setting("soft", 5.0, 10.0), BILEVEL)
+    found = perform(task).found
+    assert found["reward"] <= found["bound"] + 1e-9 <= found["reward"] + 1.0
+    assert len(found["weights"]) == 3 + 2
+
+
+def test_a_world_that_no_policy_can_please_is_a_row_that_says_so():
+    """World 4 starts within two cells of a yellow distractor, and L5 grants nothing."""
+    task = Task(WorldName("published", 4, 10), "L5", LearnerSetting("hard"), TeacherSetting("aware_cmdp"))
+    assert "no policy satisfies" in perform(task).found["refused"]
+
+
+def test_aware_teaching_of_the_exact_hard_learner_earns_the_linear_program_s_value():
+    """Against the direct program over occupancies, by HiGHS; the row came by decomposition and a projection."""
+    for seed, learner in ((0, "L2"), (1, "L3"), (6, "L3")):
+        world = WorldName("published", seed, 10)
+        domain = world.make().domain(learner)
+        limits = tutelage.preference_limits(domain, 2.5)
+        direct = tutelage.best_policy(domain, world.make().true_weights, limits, route="direct")
+        found = perform(Task(world, learner, EXACT, TeacherSetting("aware_cmdp"))).found
+        assert found["reward"] == pytest.approx(direct.value, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((0,), "jobs must be at least one"),
+        ((1, "threads"), "backend must be"),
+        ((1, "dask"), "named by its address"),
+        ((1, "processes", "tcp://127.0.0.1:1"), "named by its address"),
+    ],
+)
+def test_workers_that_cannot_be_are_refused(arguments, sentence):
+    with pytest.raises(InvalidModel, match=sentence):
+        Workers(*arguments)
+
+
+def test_a_scheduler_that_does_not_answer_is_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr("tutelage.experiments.run.CONNECT_SECONDS", 0.5)
+    workers = Workers(1, "dask", "tcp://127.0.0.1:9")
+    with pytest.raises(InvalidModel, match="no Dask scheduler answers at tcp"):
+        run(TASKS, Store(tmp_path / "results.sqlite"), workers)
