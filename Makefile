@@ -15,7 +15,7 @@ setup: .venv/ready
 	touch $@
 
 demo: setup
-	$(BIN)/tutelage demo
+	$(BIN)/tutelage demo --picture out/demo
 
 test: setup
 	$(BIN)/pytest --numprocesses auto --dist worksteal

@@ -47,6 +47,8 @@ from .outcomes import InfeasibleConstraints as InfeasibleConstraints
 from .outcomes import InvalidModel as InvalidModel
 from .outcomes import NotConverged as NotConverged
 from .outcomes import TutelageError as TutelageError
+from .pictures.files import save_picture as save_picture
+from .pictures.world import draw_world as draw_world
 from .roles import AdaptiveTeacher as AdaptiveTeacher
 from .roles import Advice as Advice
 from .roles import Certificate as Certificate

@@ -91,10 +91,11 @@ def test_refused_worlds_are_counted_and_not_averaged():
 
 
 def test_other_worlds_agree_within_two_standard_errors_of_the_difference():
-    """Ten rewards of variance v on either side: the difference of the means has variance 2 v / 10."""
-    rewards = tuple(np.linspace(6.0, 8.0, 10))
-    assert tables._two_errors(rewards) == pytest.approx(2 * math.sqrt(2 * np.var(rewards, ddof=1) / 10))
-    assert tables._two_errors((7.0, 7.0)) == tables.OTHER_WORLDS == tables._two_errors((7.0,))
+    """Ours of 0.3 and the print's of 0.4 make 0.5 together."""
+    rewards = (7.0 - 0.3, 7.0 + 0.3)
+    assert tables.two_errors(rewards, Printed(7.0, 0.4)) == pytest.approx(2 * 0.5)
+    assert tables.two_errors((7.0, 7.0), Printed(7.0, 0.01)) == tables.OTHER_WORLDS
+    assert tables.two_errors((7.0,), Printed(7.0, 0.4)) == tables.OTHER_WORLDS
 
 
 def test_the_shipped_numbers_are_the_paper_s():

@@ -109,7 +109,7 @@ def details(title: str, cells: Iterable[Cell]) -> Grid:
             number(cell.standard_error, 3),
             number(cell.as_printed, 3),
             number(cell.printed.deviation),
-            f"{cell.verdict}: {reason(cell).heading}" if cell.verdict == "differs" else cell.verdict,
+            f"{cell.verdict}: {reason(cell)}" if cell.verdict == "differs" else cell.verdict,
         )
         for cell in cells
         if cell.printed

@@ -4,8 +4,8 @@ Two deviations are given. The true standard error of the mean of n worlds is std
 freedom. The printed convention, by which the paper's can be compared, is std / n with std of n.
 
 When do two means agree? Table 1's worlds are the paper's, so there up to rounding and the learners' accuracy: 0.011.
-Those of Sec. 6.2 are not known, so there within two standard errors of the difference of two samples of worlds, each
-with our deviation, or 0.05 where that is more.
+Those of Sec. 6.2 are not known, so there within two standard errors of the difference of two samples of worlds, ours
+and the printed one (which in that section is of the size of a true standard error), or 0.05 where that is more.
 """
 
 import math
@@ -110,7 +110,7 @@ def table_2(rows: Rows, n_worlds: int) -> Iterator[Cell]:
                 rewards, n_refused = _rewards(rows, worlds, learner, model, teacher, at)
                 where = {"worlds": world_set, "size": size, "model": model.model}
                 printed = printed_unknown(learner, name, size)
-                yield Cell(where, learner, name, rewards, n_refused, printed, _two_errors(rewards))
+                yield Cell(where, learner, name, rewards, n_refused, printed, two_errors(rewards, printed))
 
 
 def _columns(teachers: tuple[TeacherSetting, ...]) -> Iterator[tuple[str, TeacherSetting, int | None]]:
@@ -137,11 +137,12 @@ def _rewards(
     return tuple(rewards[:at][-1] for rewards in taught), len(found) - len(taught)
 
 
-def _two_errors(rewards: tuple[float, ...]) -> float:
-    """Two standard errors of the difference of two means, each of so many worlds."""
+def two_errors(rewards: tuple[float, ...], printed: Printed) -> float:
+    """Two standard errors of the difference of our mean and the printed one."""
     if len(rewards) < 2:
         return OTHER_WORLDS
-    return max(OTHER_WORLDS, 2 * math.sqrt(2 * float(np.var(rewards, ddof=1)) / len(rewards)))
+    ours = float(np.var(rewards, ddof=1)) / len(rewards)
+    return max(OTHER_WORLDS, 2 * math.sqrt(ours + printed.deviation**2))
 
 
 def _plain(number: float) -> float | int:

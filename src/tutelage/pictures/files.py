@@ -7,18 +7,20 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from tutelage.mdp.files import write_whole
+from tutelage.mdp.files import AnyPath, write_whole
 
 SVG_METADATA = {"Date": None, "Creator": "Tutelage"}
 PNG_METADATA = {"Software": None}
 DPI = 150
 
 
-def save_picture(figure: Figure, stem: Path) -> list[Path]:
+def save_picture(figure: Figure, stem: AnyPath) -> list[Path]:
     """Write stem.png and stem.svg, and say where they are; the figure's layout stays as it then is."""
     contents = {"png": _rendered(figure, "png", dpi=DPI, metadata=PNG_METADATA), "svg": as_svg(figure).encode()}
     # The stem may hold a dot of its own, which is no suffix.
-    paths = {suffix: stem.with_name(f"{stem.name}.{suffix}") for suffix in contents}
+    place = Path(stem)
+    paths = {suffix: place.with_name(f"{place.name}.{suffix}") for suffix in contents}
+    place.parent.mkdir(parents=True, exist_ok=True)
     for suffix, path in paths.items():
         write_whole(path, contents[suffix])
     return list(paths.values())
