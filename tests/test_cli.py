@@ -233,6 +233,10 @@ def test_what_cannot_be_done_is_a_sentence_and_an_exit_code(arguments, code, sen
     assert "Traceback" not in ended.stderr and ended.stdout == ""
 
 
+def test_it_says_which_version_it_is():
+    assert printed("--version") == f"tutelage {tl.__version__}\n"
+
+
 @pytest.mark.parametrize("command", ["demo", "teach", "reproduce"])
 def test_help_has_an_example(command):
     assert command in printed("--help")

@@ -1,11 +1,13 @@
 """The command line: arguments in, tables and files out; no logic."""
 
 import sys
+from typing import Annotated
 
 import typer
 
+from tutelage import __version__
 from tutelage.cli.demo import demo
-from tutelage.cli.printing import complain
+from tutelage.cli.printing import complain, say
 from tutelage.cli.reproduce import reproduce
 from tutelage.cli.teach import teach
 from tutelage.outcomes import InvalidModel, TutelageError
@@ -22,8 +24,16 @@ app = typer.Typer(
 )
 
 
+def _version(is_asked: bool) -> None:
+    if is_asked:
+        say(f"tutelage {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _tutelage() -> None:
+def _tutelage(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")] = False,
+) -> None:
     """Plan what to demonstrate to a learner that has preferences and constraints of its own."""
 
 

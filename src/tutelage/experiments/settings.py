@@ -9,8 +9,8 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from itertools import product
-from typing import Any
 
 import tutelage
 from tutelage.environments.object_world import ObjectWorld
@@ -67,7 +67,7 @@ class Task:
     @property
     def settings(self) -> str:
         """All but the world and the learner, as a JSON text."""
-        return _text({"model": asdict(self.model), "teacher": asdict(self.teacher)})
+        return _taught(self.model, self.teacher, tutelage.__version__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,8 @@ class Illustration:
     @property
     def settings(self) -> str:
         """The world and the numbers, as a JSON text."""
-        return _text({"limit": self.limit, "pushes": self.pushes, "world": json.loads(self.world.to_json())})
+        numbers = {"limit": self.limit, "pushes": self.pushes, "world": json.loads(self.world.to_json())}
+        return json.dumps({"version": tutelage.__version__, **numbers}, sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -108,10 +109,13 @@ class RowKey:
 AnyTask = Task | Illustration
 
 
-def _text(settings: dict[str, Any]) -> str:
-    return json.dumps({"version": tutelage.__version__, **settings}, sort_keys=True)
+@cache
+def _taught(model: LearnerSetting, teacher: TeacherSetting, version: str) -> str:
+    """The same for thousands of tasks."""
+    return json.dumps({"version": version, "model": asdict(model), "teacher": asdict(teacher)}, sort_keys=True)
 
 
+@cache
 def _digest(settings: str) -> str:
     return hashlib.sha256(settings.encode()).hexdigest()[:16]
 

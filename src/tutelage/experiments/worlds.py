@@ -8,6 +8,7 @@ they were chosen so is our inference, and every result says which worlds it is o
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import count, islice
 
 import numpy as np
@@ -56,6 +57,7 @@ def first_worlds(size: int, n: int) -> tuple[WorldName, ...]:
     return tuple(WorldName("published", seed, size) for seed in range(n))
 
 
+@cache
 def reachable_worlds(size: int, n: int) -> tuple[WorldName, ...]:
     """The first n seeds with a plus that L3 reaches, and a dot that L5 reaches, without any violation."""
     return tuple(islice(_reachable(size), n))
