@@ -13,18 +13,15 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 import tutelage as tl
+from tutelage.experiments.printed import printed_known
+from tutelage.experiments.settings import LEARNERS, PENALTIES
 from tutelage.learners.reduction import Reduction
-
-PRINTED = Path(__file__).parents[1] / "tests" / "teachers" / "printed_bilevel.json"
-LEARNERS = ("L1", "L2", "L3", "L4", "L5")
-PENALTIES = ((5, 10), (10, 10), (10, 5), (5, 5), (10, 1), (1, 10))
 
 
 def main() -> None:
@@ -92,11 +89,10 @@ def multi_start(problems: list[tuple[int, int, str, int]]) -> dict[str, object]:
 
 def against_print(achieved: dict[tuple[int, int, str], list[float]]) -> str:
     """In how many of the printed cells, ten worlds each, the mean is at least the printed one less 0.02."""
-    rows = {(row["C_r"], row["C_c"]): row for row in json.loads(PRINTED.read_text())}
     whole = {cell: np.mean(rewards) for cell, rewards in achieved.items() if len(rewards) == 10}
     if not whole:
         return ""
-    reached = sum(mean >= rows[cell[:2]][cell[2]] - 0.02 for cell, mean in whole.items())
+    reached = sum(mean >= printed_known(*cell[:2], "bilevel", cell[2]).mean - 0.02 for cell, mean in whole.items())
     return f"; the printed mean in {reached} of {len(whole)} cells"
 
 
