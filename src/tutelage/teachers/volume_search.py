@@ -74,7 +74,7 @@ class VolumeSearchTeacher:
         reason = self._reason_to_end(rounds, found.bound - most)
         if reason:
             return close(rounds, self.true_weights, reason, bound)
-        reason = f"the best policy within {len(estimate)} cuts{doubt(bound)}"
+        reason = f"the best policy within {len(estimate)} cut{'' if len(estimate) == 1 else 's'}{doubt(bound)}"
         return Advice(Lesson.from_policy(self.domain, found.policy), reason, bound)
 
     def _reason_to_end(self, rounds: Sequence[Round], to_gain: float) -> str:
