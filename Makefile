@@ -1,10 +1,10 @@
-# Every target builds .venv first, and again whenever the pins change.
+# Every target but `peers` builds .venv first, and again whenever the pins change.
 PYTHON ?= python3
 BIN := .venv/bin
 # One test process per core: more BLAS threads than that only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: setup demo test check format bench clean
+.PHONY: setup demo test check format bench peers clean
 
 setup: .venv/ready
 
@@ -32,9 +32,19 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 bench: setup
-	$(BIN)/python benchmarks/solvers.py
-	$(BIN)/python benchmarks/learners.py
-	$(BIN)/python benchmarks/teachers.py
+	$(BIN)/tutelage bench kernels
+	$(BIN)/tutelage bench learners
+	$(BIN)/tutelage bench teachers
+	$(BIN)/tutelage bench scale --quick
+
+# What we are compared with, where it cannot live beside our own dependencies.
+peers: .venv-peers/ready
+
+.venv-peers/ready:
+	rm -rf .venv-peers
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check 'imitation==1.0.1'
+	touch $@
 
 clean:
-	rm -rf .venv
+	rm -rf .venv .venv-peers

@@ -223,6 +223,7 @@ def test_progress_is_for_terminals_only(tmp_path):
         (("reproduce", "table9"), 2, "table9"),
         (("reproduce", "figure1", "--backend", "dask"), 2, "named by its address"),
         (("reproduce", "figure1", "--worlds", "0"), 2, "worlds"),
+        (("bench", "wings"), 2, "wings"),
         (("fly",), 2, "fly"),
     ],
 )
@@ -237,7 +238,7 @@ def test_it_says_which_version_it_is():
     assert printed("--version") == f"tutelage {tl.__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["demo", "teach", "reproduce"])
+@pytest.mark.parametrize("command", ["demo", "teach", "reproduce", "bench"])
 def test_help_has_an_example(command):
     assert command in printed("--help")
     assert f"tutelage {command}" in printed(command, "--help")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tutelage import __version__
+from tutelage.cli.bench import bench
 from tutelage.cli.demo import demo
 from tutelage.cli.printing import complain, say
 from tutelage.cli.reproduce import reproduce
@@ -19,8 +20,8 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode="rich",
-    epilog="Exit codes: 0 done, 1 not possible (no policy satisfies the learner, no convergence), 2 bad input, "
-    "130 interrupted.",
+    epilog="Exit codes: 0 done, 1 not possible (no policy satisfies the learner, no convergence) or a "
+    "benchmark that fails, 2 bad input, 130 interrupted.",
 )
 
 
@@ -40,6 +41,7 @@ def _tutelage(
 app.command()(demo)
 app.command()(teach)
 app.command()(reproduce)
+app.command()(bench)
 
 
 def main() -> None:

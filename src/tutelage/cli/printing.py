@@ -17,14 +17,19 @@ def show_json(found: dict[str, Any]) -> None:
     sys.stdout.write("\n")
 
 
-def show_table(title: str, header: Sequence[str], body: Sequence[Sequence[str]], caption: str = "") -> None:
-    """A table whose first column names its rows."""
+def show_table(
+    title: str, header: Sequence[str], body: Sequence[Sequence[str]], caption: str = "", *, least_width: int = 0
+) -> None:
+    """A table whose first column names its rows. least_width: of the page where no terminal says how wide it is."""
     table = Table(title=title, caption=caption or None, title_justify="left", caption_justify="left")
     for column, heading in enumerate(header):
         table.add_column(heading, justify="left" if column == 0 else "right")
     for row in body:
         table.add_row(*row)
-    say(table)
+    console = Console()
+    if not console.is_terminal and console.width < least_width:
+        console = Console(width=least_width)
+    console.print(table, markup=False, highlight=False)
 
 
 def say(what: Any) -> None:

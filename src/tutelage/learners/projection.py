@@ -4,10 +4,11 @@
 
 (i) *Learner can match*: where some policy within the preferences has the expectation shown, the distance is zero. (ii)
 *Learner cannot match*: otherwise mu_r is the projection onto Omega_r^L. Many policies may have that expectation. The
-one returned is definite: the stationary policy of the mixture of deterministic policies that the decomposition ends
-with, found by the same steps every time. On request, `entropic_within`, it is instead the most entropic of all policies
-within the preferences whose mu_r is within that distance, per feature, of the projection; with zero distance its
-weights would be infinite, for the projection lies on the edge of what can be reached.
+one returned is definite, found by the same steps every time: the stationary policy of the mixture of deterministic
+policies that the decomposition ends with or, for few choices and many features, that of the whole program. On request,
+`entropic_within`, it is instead the most entropic of all policies within the preferences whose mu_r is within that
+distance, per feature, of the projection; with zero distance its weights would be infinite, for the projection lies on
+the edge of what can be reached.
 """
 
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,7 @@ class HardLearner:
 
     violation_allowance: delta_c^hard, (m,) or a scalar. norm: p = 1, 2 or inf. rows, functions: as of `Preference`.
     entropic_within: where given, how far each reward feature may be from the projection for the sake of entropy.
+    route: how the projection is found, see `solvers.occupancy_polytope`.
     """
 
     domain: Domain
@@ -39,7 +41,7 @@ class HardLearner:
     rows: Matrix | None = None
     functions: tuple[ConvexConstraint, ...] = ()
     entropic_within: float | None = None
-    route: Route = "decomposition"
+    route: Route = "auto"
     preference: Preference = field(init=False)
 
     def __post_init__(self) -> None:

@@ -28,7 +28,7 @@ from tutelage.outcomes import Ended, InvalidModel, NotConverged
 from tutelage.solvers.operators import Operators, operators
 
 MAX_STEPS = 1_000
-INNER_TOLERANCE = 0.1
+INNER_TOLERANCE = 0.05
 EPSILON = float(np.finfo(np.float64).eps)
 
 

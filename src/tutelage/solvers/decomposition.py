@@ -17,7 +17,7 @@ from tutelage.outcomes import Ended, NotConverged
 from tutelage.solvers.bellman import Plan, plan_hard
 from tutelage.solvers.half_spaces import HalfSpaces
 from tutelage.solvers.objectives import Hull, Objective, Point
-from tutelage.solvers.operators import operators
+from tutelage.solvers.operators import COMPILED_ABOVE, operators
 
 MAX_ROUNDS = 1_000
 # Expectations this close in every feature, relative to the largest there could be, are one and the same.
@@ -75,9 +75,10 @@ class Mixture:
 def price_out(domain: Domain, price: Vector, start: Plan | None) -> Priced:
     """The policy of most `price @ mu`, and a bound that no policy exceeds."""
     mdp, d_r = domain.mdp, domain.n_reward
-    reward = per_choice(mdp, domain.reward_features @ price[:d_r]) + per_choice(
-        mdp, domain.preference_features @ price[d_r:]
-    )
+    parts = (domain.reward_features @ price[:d_r], domain.preference_features @ price[d_r:])
+    # On states, where both are, before they are repeated for every choice.
+    both = parts if len(parts[0]) == len(parts[1]) else tuple(per_choice(mdp, part) for part in parts)
+    reward = per_choice(mdp, both[0] + both[1])
     kit = operators(mdp, reward)
     # As close as double precision allows: the bound is compared with gaps near rounding.
     scale = max(float(np.abs(reward).max()), np.finfo(np.float64).tiny)
@@ -149,6 +150,11 @@ def _as_good_as_it_gets(mixture: Mixture) -> Mixture:
 
 def _counts(features: Matrix, choice: Indices, visits: Vector) -> Vector:
     """z @ features for visits (S,) to the one choice of each state."""
+    if len(visits) > COMPILED_ABOVE:
+        # One choice per state visits few of many.
+        visited = np.flatnonzero(visits)
+        choice, here = choice[visited], visits[visited]
+        return here @ features[visited if len(features) == len(visits) else choice]
     return visits @ (features if len(features) == len(visits) else features[choice])
 
 

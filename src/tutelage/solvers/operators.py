@@ -3,8 +3,9 @@
 Both offer the same verbs, so that each algorithm in `bellman` is written once.
 """
 
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -12,6 +13,10 @@ from tutelage.arrays import Indices, Vector
 from tutelage.mdp.chain import choice_resolvent, policy_resolvent, resolvent
 from tutelage.mdp.model import MDP, per_choice
 from tutelage.mdp.policy import max_by_state, sum_by_state, uniform_policy
+from tutelage.mdp.splitting import Pattern, split_chain
+
+if TYPE_CHECKING:
+    from tutelage.kernels.blocks import Edges
 
 # Above this many states a compiled solve repays, within a few calls, the half second that loading the compiler takes.
 COMPILED_ABOVE = 500
@@ -98,28 +103,26 @@ class Plain:
         return policy_resolvent(self.mdp, policy).values(right)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Compiled:
-    """Compiled backups, and Krylov solves in place of factorisations."""
+    """Compiled backups, in blocks of states by several threads, and Krylov solves in place of factorisations."""
 
     mdp: MDP
     reward: Vector
-    first: Indices = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "first", self.mdp.first_choice.astype(self.mdp.transition.indptr.dtype))
 
     def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
         from tutelage import kernels
 
-        policy = np.empty(self.mdp.n_choices)
-        return kernels.soft_backup(*self._problem(), value, policy), policy
+        policy, backed = np.empty(self.mdp.n_choices), np.empty_like(value)
+        kernels.in_blocks(self._edges, kernels.soft_backup_range, *self._problem, value, policy, backed)
+        return backed, policy
 
     def hard_backup(self, value: Vector, choice: Indices, slack: float) -> tuple[Vector, Indices]:
         from tutelage import kernels
 
-        moved = choice.copy()
-        return kernels.hard_backup(*self._problem(), value, moved, slack), moved
+        moved, backed = choice.copy(), np.empty_like(value)
+        kernels.in_blocks(self._edges, kernels.hard_backup_range, *self._problem, value, moved, slack, backed)
+        return backed, moved
 
     def guess(self) -> Vector:
         # From below, sweeps carry values to where they belong; from above, cells that lead to each other
@@ -129,7 +132,7 @@ class Compiled:
     def sweep(self, value: Vector, tolerance: float) -> Vector:
         from tutelage import kernels
 
-        return kernels.hard_sweeps(*self._problem(), value, tolerance)
+        return kernels.hard_sweeps(*self._problem, value, tolerance)
 
     def evaluate(self, choice: Indices, value: Vector, tolerance: float) -> Vector:
         from tutelage import kernels
@@ -137,12 +140,14 @@ class Compiled:
         discount, reward = self.mdp.discount, self.reward[choice]
         step = self.mdp.transition[choice]
         one_each = np.arange(self.mdp.n_states + 1, dtype=step.indptr.dtype)
-        value = kernels.hard_sweeps(step.indptr, step.indices, step.data, one_each, reward, discount, value, tolerance)
+        entries = (kernels.unsigned(step.indptr), kernels.unsigned(step.indices), step.data)
+        value = kernels.hard_sweeps(*entries, kernels.unsigned(one_each), reward, discount, value, tolerance)
+        split = cache(lambda: split_chain(discount * step))
         for _ in range(20):
             residual = reward + discount * (step @ value) - value
             if np.abs(residual).max() <= tolerance:
                 break
-            value = value + kernels.solve_chain(step.indptr, step.indices, discount * step.data, residual, 1e-6, 1_000)
+            value = value + split().solve(residual, 1e-6, 1_000)
         return value
 
     def visits(self, choice: Indices) -> Vector:
@@ -156,12 +161,23 @@ class Compiled:
         return visits
 
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
+        return self._pattern.weighted(policy, self.mdp.discount).solve(right, tolerance, 1_000)
+
+    @cached_property
+    def _pattern(self) -> Pattern:
+        return Pattern(self.mdp.transition, self.mdp.first_choice, in_blocks=True)
+
+    @cached_property
+    def _edges(self) -> "Edges":
+        from tutelage import kernels
+
+        return kernels.block_edges(self.mdp.transition.indptr[self.mdp.first_choice])
+
+    @cached_property
+    def _problem(self) -> tuple[Any, Any, Vector, Any, Vector, float]:
         from tutelage import kernels
 
         rows = self.mdp.transition
-        weight = kernels.weigh(rows.indptr, rows.data, policy, self.mdp.discount)
-        return kernels.solve_chain(rows.indptr[self.first], rows.indices, weight, right, tolerance, 1_000)
-
-    def _problem(self) -> tuple[Indices, Indices, Vector, Indices, Vector, float]:
-        rows = self.mdp.transition
-        return rows.indptr, rows.indices, rows.data, self.first, self.reward, self.mdp.discount
+        first = self.mdp.first_choice.astype(rows.indptr.dtype)
+        starts = (kernels.unsigned(rows.indptr), kernels.unsigned(rows.indices), rows.data, kernels.unsigned(first))
+        return *starts, self.reward, self.mdp.discount

@@ -71,10 +71,14 @@ def soft_expansion(
     inverse = policy_resolvent(mdp, solved.policy)
     visits = per_choice(mdp, inverse.visits(mdp.initial)) * solved.policy
     ahead, advantages = _advantages(mdp, features, solved.policy, inverse)
+    expectation = mdp.initial @ ahead
+    if inverse.is_rough:
+        # mu = P0 @ F + z @ A, exact to the product of the errors of z and F: A has the mean zero but for what F lacks.
+        expectation = expectation + visits @ advantages
     return SoftExpansion(
         weights=checked,
         soft_return=float(mdp.initial @ solved.value),
-        expectation=freeze(mdp.initial @ ahead),
+        expectation=freeze(expectation),
         jacobian=freeze(advantages.T @ (visits[:, None] * advantages)),
         solved=solved,
         advantages=freeze(advantages),
@@ -93,5 +97,5 @@ def expectation_derivative(mdp: MDP, expansion: SoftExpansion, features: Matrix)
 def _advantages(mdp: MDP, features: Matrix, policy: Vector, inverse: Resolvent) -> tuple[Matrix, Matrix]:
     """F (S, d) and A (C, d)."""
     here = per_choice(mdp, features)
-    ahead = inverse.values(sum_by_state(mdp, policy[:, None] * here))
+    ahead = inverse.slopes(sum_by_state(mdp, policy[:, None] * here))
     return ahead, here + mdp.discount * (mdp.transition @ ahead) - per_choice(mdp, ahead)

@@ -44,7 +44,7 @@ def largest_push(
     *,
     longest: float,
     match_tolerance: float,
-    route: Route = "decomposition",
+    route: Route = "auto",
 ) -> Push:
     """The largest realisable push of at most `longest`; raises `InfeasibleConstraints` where there is none at all."""
     found = best_policy(domain, weights, _on_the_line(domain, start, weights, longest, match_tolerance), route=route)

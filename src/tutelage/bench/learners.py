@@ -1,0 +1,156 @@
+"""`tutelage bench learners`: each exact learner against what else would find its answer.
+
+The *soft learner* against the published step schedule, which uses the same soft Bellman solver, so that the ratio is
+that of the methods; and against its cone program over occupancies. The *hard learner's* projection against the whole
+quadratic program over occupancies. The *standard learner* against `imitation`, at a smaller mismatch. Every answer
+carries a certificate, which must say what was promised.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from tutelage.arrays import Vector
+from tutelage.bench import peers
+from tutelage.bench.measure import Figure, Step, check, compared, duel, fastest, missing, timed
+from tutelage.bench.problems import MISMATCH_PENALTY, VIOLATION_PENALTY, Problem, problem
+from tutelage.bench.rivals import NO_CVXPY, has_cvxpy, solve_cones
+from tutelage.learners.entropy import SoftLearner, StandardLearner
+from tutelage.learners.projection import HardLearner
+from tutelage.learners.published import PublishedLearner
+from tutelage.mdp.expectations import expectation
+from tutelage.roles import Lesson, Response
+from tutelage.solvers.bellman import solve_soft
+
+LEARNERS = ("L1", "L2", "L3", "L4", "L5")
+CONES, CLARABEL, IMITATION = "CVXPY + Clarabel", "Clarabel, the whole program", "imitation, tabular MCE-IRL"
+CONE_SIZES, PROJECTED_SIZES, ALONE_SIZE, LARGE = (10, 50), (50, 100), 100, 300
+PROJECTION_AT_LEAST = {100: 10.0}
+# `imitation`: the horizon leaves out less than 0.7 % of what is discounted by 0.99. It stops by its own rule, at its
+# own tolerances; the steps are twenty times as long as by default, with which it is there in half as many or fewer.
+STANDARD_SIZE, HORIZON, PEER_STEPS, LEARNING_RATE, STANDARD_AT_LEAST = 20, 500, 1000, 0.2, 200.0
+
+
+def steps(*, large: bool, folder: Path | None) -> list[Step]:
+    """Everything; large: also the soft learner at 300x300. folder: of the peers' environment, if it is not at hand."""
+    found = [Step("published schedule", partial(against_published, 10, 5))]
+    found += [Step(f"cone program, {size}x{size}", partial(against_cones, size)) for size in CONE_SIZES]
+    found += [Step(f"projection, {size}x{size}", partial(projected, size, 5)) for size in PROJECTED_SIZES]
+    found += [Step("imitation", partial(against_imitation, STANDARD_SIZE, folder, 2))]
+    sizes = (ALONE_SIZE, LARGE) if large else (ALONE_SIZE,)
+    return found + [Step(f"soft learner, {size}x{size}", partial(alone, size)) for size in sizes]
+
+
+def soft_learner(asked: Problem) -> SoftLearner:
+    """C_r = 5, C_c = 10."""
+    return SoftLearner(asked.domain, MISMATCH_PENALTY, VIOLATION_PENALTY)
+
+
+def against_published(size: int, n_worlds: int) -> Iterator[Figure]:
+    """L1 to L5 on published worlds: the time of all responses together, world by world."""
+    times = []
+    for seed in range(n_worlds):
+        ours = theirs = 0.0
+        for name in LEARNERS:
+            asked = problem(size, name, seed)
+            lesson, exact = asked.best_lesson(), soft_learner(asked)
+            published = PublishedLearner(asked.domain, MISMATCH_PENALTY, VIOLATION_PENALTY)
+            check_response(exact.respond(lesson))
+            ours += fastest(partial(exact.respond, lesson))
+            theirs += timed(partial(published.respond, lesson))[0]
+        times.append((ours / len(LEARNERS), theirs / len(LEARNERS)))
+    yield compared("soft learner, L1 to L5", size, "published schedule", times)
+
+
+def against_cones(size: int) -> Iterator[Figure]:
+    """L3 by the cone program of Eq. 1."""
+    if not has_cvxpy():
+        yield missing("soft learner, L3", size, CONES, NO_CVXPY)
+        return
+    asked = problem(size, "L3")
+    lesson, learner = asked.best_lesson(), soft_learner(asked)
+    learner.respond(lesson)  # Loads what is compiled, and the next line the library.
+    solve_cones(problem(6, "L3").domain, lesson.expectation)
+    met = duel(
+        partial(learner.respond, lesson), partial(solve_cones, asked.domain, lesson.expectation), 5 if size <= 10 else 3
+    )
+    check_response(met.ours)
+    ours, theirs = met.ours.certificate.primal, met.theirs
+    check(abs(ours - theirs) <= 1e-4 * (1 + abs(ours)), f"the cone program reached {theirs}, ours {ours}")
+    yield compared("soft learner, L3", size, CONES, met.times)
+
+
+def projected(size: int, repeats: int) -> Iterator[Figure]:
+    """L5's projection of the optimal expectation; no other point is as near, so both must find the same."""
+    asked = problem(size, "L5")
+    lesson = asked.far_lesson()
+    ours = partial(HardLearner(asked.domain, asked.allowance).respond, lesson)
+    theirs = partial(HardLearner(asked.domain, asked.allowance, route="direct").respond, lesson)
+    ours()  # Loads what is compiled.
+    met = duel(ours, theirs, repeats)
+    check_projection(asked, met.ours)
+    apart = float(np.abs(met.ours.expectation.reward - met.theirs.expectation.reward).max())
+    check(apart <= 1e-6 * np.abs(lesson.expectation).max(), f"two projections are {apart:.3g} apart")
+    yield compared("projection, L5", size, CLARABEL, met.times).at_least(PROJECTION_AT_LEAST.get(size))
+
+
+def against_imitation(size: int, folder: Path | None, repeats: int) -> Iterator[Figure]:
+    """The soft-optimal policy of the true reward, shown to both; their mismatch over the same finite horizon."""
+    what = "standard learner, L1"
+    try:
+        row = _against_imitation(what, problem(size, "L1"), size, peers.peer_python(folder), repeats)
+    except peers.NoAnswer as reason:
+        row = missing(what, size, IMITATION, str(reason))
+    yield row
+
+
+def _against_imitation(what: str, asked: Problem, size: int, python: Path, repeats: int) -> Figure:
+    domain = asked.domain
+    policy = solve_soft(domain.mdp, asked.reward, accuracy=1e-10).policy
+    lesson, shown = Lesson.from_policy(domain, policy), stationary_visits(asked, policy)
+    ours = partial(StandardLearner(domain).respond, lesson)
+    effort = peers.Effort(HORIZON, PEER_STEPS, LEARNING_RATE)
+    times = []
+    for _ in range(repeats):
+        seconds, found = timed(ours)
+        trained = peers.train_imitation(python, domain, shown, effort)
+        times.append((seconds, trained.seconds))
+    check_response(found)
+    visits = (stationary_visits(asked, found.policy), peers.truncated_visits(domain.mdp, trained.policy))
+    mine, theirs = (float(np.abs((each - shown) @ domain.reward_features).max()) for each in visits)
+    check(mine <= theirs, f"our mismatch of {mine:.3g} is more than the peer's {theirs:.3g}")
+    note = f"mismatch {mine:.1e}, theirs {theirs:.1e} after {trained.n_steps} steps"
+    return compared(what, size, IMITATION, times, note).at_least(STANDARD_AT_LEAST)
+
+
+def stationary_visits(asked: Problem, policy: Vector) -> Vector:
+    """(S,), the discounted visits of a policy (C,) over the horizon."""
+    mdp = asked.domain.mdp
+    return peers.truncated_visits(mdp, np.broadcast_to(policy, (HORIZON, mdp.n_choices)))
+
+
+def alone(size: int) -> Iterator[Figure]:
+    """L5 in a large world, for its own sake."""
+    asked = problem(size, "L5")
+    seconds, response = timed(partial(soft_learner(asked).respond, asked.best_lesson()))
+    check_response(response)
+    yield Figure("soft learner, L5", size, ours=seconds)
+
+
+def check_response(response: Response) -> None:
+    """The certificate of a learner that values entropy."""
+    proof = response.certificate
+    is_kept = proof.residual <= 1e-8 and proof.relative_gap <= 1e-9
+    check(is_kept, f"a response has residual {proof.residual:.3g} and relative gap {proof.relative_gap:.3g}")
+
+
+def check_projection(asked: Problem, response: Response) -> None:
+    """The policy anew: within the limits, and as near to the lesson as its certificate says."""
+    again = expectation(asked.domain, response.policy)
+    excess = float(asked.limits.excess(again.both).max())
+    check(excess <= 1e-6 * asked.allowance, f"a projection exceeds its limits by {excess:.3g}")
+    distance = float(np.linalg.norm(again.reward - response.lesson.expectation))
+    apart = abs(distance + response.certificate.dual)
+    check(apart <= 1e-6 * (1 + distance), f"a projection is {apart:.3g} further than the nearest")

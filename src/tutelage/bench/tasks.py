@@ -1,0 +1,161 @@
+"""What is timed at growing sizes, each with the check that its answer must pass.
+
+Certificates are looked at whatever the size. Up to 300x300 the policy is evaluated anew as well, which beyond would
+take longer than finding it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tutelage.arrays import Vector
+from tutelage.bench.learners import check_projection, check_response, soft_learner
+from tutelage.bench.measure import check
+from tutelage.bench.problems import ACCURACY, Problem, problem
+from tutelage.bench.rivals import ValueIteration
+from tutelage.bench.teachers import check_aware
+from tutelage.interaction import teach
+from tutelage.learners.projection import HardLearner
+from tutelage.mdp.expectations import causal_entropy, expectation
+from tutelage.roles import Response
+from tutelage.solvers.bellman import Optimum, solve_hard, solve_soft
+from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, best_policy
+from tutelage.teachers.line_search import LineSearchTeacher
+from tutelage.teachers.volume_search import VolumeSearchTeacher
+from tutelage.transcripts import Transcript
+
+MAX_ROUNDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """learner: whose domain it is. prepare: what is not timed, and returns what is. check: of its answer.
+
+    The check is told whether it shall evaluate policies anew. describe: what kind of answer it was, so that an easy
+    problem is seen to be one. is_binding: with an allowance that binds in a world of any size.
+    """
+
+    learner: str
+    prepare: Callable[[Problem], Callable[[], Any]]
+    check: Callable[[Problem, Any, bool], None]
+    describe: Callable[[Any], str] = lambda _: ""
+    is_binding: bool = False
+
+    def problem(self, size: int) -> Problem:
+        """Of this size."""
+        asked = problem(size, self.learner)
+        return asked.binding() if self.is_binding else asked
+
+
+def _solve(solver: Callable[..., Optimum], asked: Problem) -> Callable[[], Optimum]:
+    return partial(solver, asked.domain.mdp, asked.reward, accuracy=ACCURACY)
+
+
+def check_soft(asked: Problem, found: Optimum, is_thorough: bool) -> None:
+    """A backup that shares no code with the solver; and the value is what the policy earns, with its entropy."""
+    again = ValueIteration(asked.domain.mdp, asked.reward).backup(found.value)
+    _check_residual("soft", asked, found, again)
+    if is_thorough:
+        entropy = causal_entropy(asked.domain.mdp, found.policy)
+        _check_worth("soft", asked, found, entropy)
+
+
+def check_hard(asked: Problem, found: Optimum, is_thorough: bool) -> None:
+    """A backup that shares no code with the solver; and the value is what the policy earns."""
+    again = ValueIteration(asked.domain.mdp, asked.reward).choice_value(found.value).max(axis=0)
+    _check_residual("hard", asked, found, again)
+    if is_thorough:
+        _check_worth("hard", asked, found, 0.0)
+
+
+def _check_residual(kind: str, asked: Problem, found: Optimum, again: Any) -> None:
+    error = float(np.abs(again - found.value).max()) / (1 - asked.domain.mdp.discount)
+    # One part in a hundred for the rounding of the check.
+    check(max(error, found.error_bound) <= 1.01 * ACCURACY, f"a {kind} value is known to {error:.3g} only")
+
+
+def _check_worth(kind: str, asked: Problem, found: Optimum, entropy: float) -> None:
+    earned = float(expectation(asked.domain, found.policy).reward @ asked.weights) + entropy
+    off = abs(earned - float(asked.domain.mdp.initial @ found.value))
+    check(off <= 1e-6, f"a {kind} policy earns {earned}, {off:.3g} from its value")
+
+
+def check_constrained(asked: Problem, found: ConstrainedOptimum, is_thorough: bool) -> None:
+    """The certified bound and the limits."""
+    excess = float(asked.limits.excess(found.expectation.both).max())
+    is_kept = found.gap <= 1e-6 * (1 + abs(found.value)) and excess <= 1e-6 * asked.allowance
+    check(is_kept, f"a constrained optimum has gap {found.gap:.3g} and excess {excess:.3g}")
+    if is_thorough:
+        check_aware(asked, found)
+
+
+def check_nearest(asked: Problem, found: Response, is_thorough: bool) -> None:
+    """The certified distance and the limits."""
+    proof, excess = found.certificate, float(found.violation_excess.max())
+    is_kept = proof.gap <= 1e-6 * (1 + abs(proof.primal)) and excess <= 1e-6 * asked.allowance
+    check(is_kept, f"a projection has gap {proof.gap:.3g} and excess {excess:.3g}")
+    if is_thorough:
+        check_projection(asked, found)
+
+
+def _check_soft_response(asked: Problem, found: Response, is_thorough: bool) -> None:
+    check_response(found)
+    if is_thorough:
+        apart = float(np.abs(expectation(asked.domain, found.policy).both - found.expectation.both).max())
+        check(apart <= 1e-6, f"a soft learner's policy is {apart:.3g} from what it is said to expect")
+
+
+def check_rounds(asked: Problem, found: Transcript, is_thorough: bool) -> None:
+    """The last response, and that nothing earned exceeds what the teacher certified."""
+    check_nearest(asked, found.final.response, is_thorough)
+    reward, bound = found.final.response_reward, found.final.bound
+    check(reward <= bound + 1e-6, f"a learner was taught to earn {reward}, more than the bound {bound}")
+
+
+def _taught(teacher: type[VolumeSearchTeacher] | type[LineSearchTeacher], asked: Problem) -> Callable[[], Transcript]:
+    tutor, learner = teacher(asked.domain, asked.weights), HardLearner(asked.domain, asked.allowance)
+    return partial(teach, tutor, learner, max_rounds=MAX_ROUNDS)
+
+
+def _projected(asked: Problem) -> Callable[[], Response]:
+    return partial(HardLearner(asked.domain, asked.allowance).respond, asked.far_lesson())
+
+
+def _binds(multipliers: Vector, n_rounds: int) -> str:
+    n_binding = int((multipliers > 1e-9).sum())
+    return f"{n_binding} of {len(multipliers)} limits bind; rounds of the master problem: {n_rounds}"
+
+
+def _of_optimum(found: ConstrainedOptimum) -> str:
+    return _binds(found.multipliers, found.n_rounds)
+
+
+def _of_response(found: Response) -> str:
+    return _binds(found.multipliers.preference, found.certificate.n_steps)
+
+
+def _of_rounds(found: Transcript) -> str:
+    return f"{len(found.rounds)} rounds: {found.ended}"
+
+
+SOFT, HARD, SOFT_LEARNER = "soft solution", "hard solution", "soft learner, L5"
+AWARE, PROJECTION = "Aware-CMDP, L5", "projection, L5"
+BINDING_AWARE, BINDING_PROJECTION = f"{AWARE}, binding", f"{PROJECTION}, binding"
+VOLUME, LINE = "AdAware-Vol, L5, binding", "AdAware-Lin, L5, binding"
+
+_best = Task("L5", lambda p: partial(best_policy, p.domain, p.weights, p.limits), check_constrained, _of_optimum)
+_near = Task("L5", _projected, check_nearest, _of_response)
+TASKS: Mapping[str, Task] = {
+    SOFT: Task("L1", partial(_solve, solve_soft), check_soft),
+    HARD: Task("L1", partial(_solve, solve_hard), check_hard),
+    AWARE: _best,
+    PROJECTION: _near,
+    BINDING_AWARE: replace(_best, is_binding=True),
+    BINDING_PROJECTION: replace(_near, is_binding=True),
+    VOLUME: Task("L5", partial(_taught, VolumeSearchTeacher), check_rounds, _of_rounds, is_binding=True),
+    LINE: Task("L5", partial(_taught, LineSearchTeacher), check_rounds, _of_rounds, is_binding=True),
+    SOFT_LEARNER: Task("L5", lambda p: partial(soft_learner(p).respond, p.best_lesson()), _check_soft_response),
+}

@@ -1,0 +1,106 @@
+"""How near the compiled Bellman sweeps come to what this machine can move at all.
+
+A sweep over a large grid computes little and moves much: it waits for memory. So its measure is the bytes that it must
+move, each once, per second, as a share of what a plain copy moves per second in the same run, counting what is read and
+what is written, with as many threads.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from tutelage.arrays import Vector
+from tutelage.bench.measure import Figure, check, duel
+from tutelage.bench.problems import problem
+from tutelage.bench.rivals import ValueIteration
+from tutelage.mdp.model import MDP, per_choice
+
+# Doubles to copy: many times what any cache holds.
+COPIED = 2**24
+SHARE = 0.30
+
+
+def swept_bytes(mdp: MDP, *, with_policy: bool) -> int:
+    """What one sweep cannot do without: transition, row starts, first choices, reward, and the value in and out.
+
+    A soft one also writes the policy (C,).
+    """
+    rows = mdp.transition
+    first = (mdp.n_states + 1) * rows.indptr.itemsize
+    return int(rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes + first) + 8 * (
+        (1 + with_policy) * mdp.n_choices + 2 * mdp.n_states
+    )
+
+
+def copier(threads: int) -> Callable[[], None]:
+    """Copies one large array onto another, shared among threads; NumPy lets go of the interpreter while it copies."""
+    source, target = np.ones(COPIED), np.zeros(COPIED)
+    edges = np.linspace(0, COPIED, threads + 1).astype(int).tolist()
+    parts = [slice(*pair) for pair in pairwise(edges)]
+    pool = ThreadPoolExecutor(threads)
+
+    def copy() -> None:
+        for done in [pool.submit(np.copyto, target[part], source[part]) for part in parts]:
+            done.result()
+
+    return copy
+
+
+def sweeps(size: int, repeats: int) -> Iterator[Figure]:
+    """Soft and hard backups as the solvers run them, each beside the copy, from near the soft start."""
+    import numba
+
+    from tutelage import kernels
+
+    asked = problem(size, "L1")
+    mdp = asked.domain.mdp
+    oracle = ValueIteration(mdp, asked.reward)
+    value = oracle.backup(np.log(mdp.choices_per_state) / (1 - mdp.discount))
+    edges = kernels.block_edges(mdp.transition.indptr[mdp.first_choice])
+    settings: Any = numba.config
+    threads = min(len(edges), int(settings.NUMBA_NUM_THREADS))
+    given = (*_starts(mdp), per_choice(mdp, asked.reward), mdp.discount, value)
+    backed, policy, choice = np.empty(mdp.n_states), np.empty(mdp.n_choices), mdp.first_choice[:-1].copy()
+    soft = partial(kernels.in_blocks, edges, kernels.soft_backup_range, *given, policy, backed)
+    hard = partial(kernels.in_blocks, edges, kernels.hard_backup_range, *given, choice, 0.0, backed)
+    right = {"soft": oracle.backup(value), "hard": oracle.choice_value(value).max(axis=0)}
+    for name, sweep in (("soft", soft), ("hard", hard)):
+        sweep()  # Loads what is compiled.
+        row = _share(name, size, mdp, sweep, threads, repeats)
+        check(np.allclose(backed, right[name], rtol=1e-12, atol=1e-12), f"the compiled {name} sweep")
+        yield row
+
+
+def _starts(mdp: MDP) -> tuple[Any, Any, Vector, Any]:
+    """Row starts, columns, probabilities and first choices, as the compiled loops take them."""
+    from tutelage.kernels import unsigned
+
+    rows = mdp.transition
+    first = mdp.first_choice.astype(rows.indptr.dtype)
+    return unsigned(rows.indptr), unsigned(rows.indices), rows.data, unsigned(first)
+
+
+def _share(name: str, size: int, mdp: MDP, sweep: Callable[[], object], threads: int, repeats: int) -> Figure:
+    copy = copier(threads)
+    copy()
+    times = duel(sweep, copy, repeats).times
+    moved, copied = swept_bytes(mdp, with_policy=name == "soft"), 2 * 8 * COPIED
+    shares = [(moved / ours) / (copied / theirs) for ours, theirs in times]
+    ours, theirs = (median(column) for column in zip(*times, strict=True))
+    note = f"{moved / ours / 1e9:.2f} GB/s on {threads} threads, where a copy moves {copied / theirs / 1e9:.2f}"
+    row = Figure(
+        f"compiled {name} sweep",
+        size,
+        rival="copy",
+        ours=ours,
+        spread=(min(shares), max(shares)),
+        value=median(shares),
+        unit="of copy bandwidth",
+        note=note.replace("1 threads", "1 thread"),
+    )
+    return row.at_least(SHARE)

@@ -1,0 +1,227 @@
+"""I - discount * P split by the order of the states, and the passes of a Krylov method that is preconditioned by it.
+
+Divided by its diagonal, the matrix is I - L - U - E: L holds the entries to earlier states of the same block, U those
+to later ones, E those to other blocks. Each part is given by its row starts, columns and weights.
+"""
+
+import numpy as np
+from numba import njit
+
+from tutelage.arrays import Indices, Vector
+from tutelage.kernels.flags import FASTMATH
+
+
+@njit(cache=True, nogil=True)
+def count_parts(
+    row: Indices, column: Indices, first: Indices, lower: Indices, upper: Indices, across: Indices, low: int, high: int
+) -> None:
+    """How many entries each state of the block low .. high has in each part, into [s + 1] of the part's row starts."""
+    for s in range(low, high):
+        n_lower = n_upper = n_across = 0
+        for k in range(row[first[s]], row[first[s + 1]]):
+            j = np.int64(column[k])
+            if j < low or j >= high:
+                n_across += 1
+            elif j < s:
+                n_lower += 1
+            elif j > s:
+                n_upper += 1
+        lower[s + 1] = n_lower
+        upper[s + 1] = n_upper
+        across[s + 1] = n_across
+
+
+@njit(cache=True, nogil=True)
+def fill_columns(
+    row: Indices,
+    column: Indices,
+    first: Indices,
+    lower: Indices,
+    lower_column: Indices,
+    upper: Indices,
+    upper_column: Indices,
+    across: Indices,
+    across_column: Indices,
+    low: int,
+    high: int,
+) -> None:
+    """The columns of each part, in the order of the entries."""
+    a, b, e = np.int64(lower[low]), np.int64(upper[low]), np.int64(across[low])
+    for s in range(low, high):
+        for k in range(row[first[s]], row[first[s + 1]]):
+            j = np.int64(column[k])
+            if j < low or j >= high:
+                across_column[e] = j
+                e += 1
+            elif j < s:
+                lower_column[a] = j
+                a += 1
+            elif j > s:
+                upper_column[b] = j
+                b += 1
+
+
+@njit(cache=True, nogil=True, fastmath=FASTMATH)
+def fill_weights(
+    row: Indices,
+    column: Indices,
+    probability: Vector,
+    first: Indices,
+    policy: Vector,
+    discount: float,
+    lower: Indices,
+    lower_weight: Vector,
+    upper: Indices,
+    upper_weight: Vector,
+    across: Indices,
+    across_weight: Vector,
+    scale: Vector,
+    low: int,
+    high: int,
+) -> None:
+    """discount * pi(c) * T(c, .) / (1 - discount * P(s, s)) in each part, and that divisor's inverse in `scale`."""
+    a, b, e = np.int64(lower[low]), np.int64(upper[low]), np.int64(across[low])
+    for s in range(low, high):
+        first_a, first_b, first_e = a, b, e
+        stay = 0.0
+        for c in range(first[s], first[s + 1]):
+            share = discount * policy[c]
+            for k in range(row[c], row[c + 1]):
+                j = np.int64(column[k])
+                weight = share * probability[k]
+                if j < low or j >= high:
+                    across_weight[e] = weight
+                    e += 1
+                elif j < s:
+                    lower_weight[a] = weight
+                    a += 1
+                elif j > s:
+                    upper_weight[b] = weight
+                    b += 1
+                else:
+                    stay += weight
+        inverse = 1.0 / (1.0 - stay)
+        scale[s] = inverse
+        for k in range(first_a, a):
+            lower_weight[k] *= inverse
+        for k in range(first_b, b):
+            upper_weight[k] *= inverse
+        for k in range(first_e, e):
+            across_weight[k] *= inverse
+
+
+@njit(cache=True, nogil=True, fastmath=FASTMATH)
+def backward(
+    upper: Indices,
+    column: Indices,
+    weight: Vector,
+    right: Vector,
+    own: float,
+    one: Vector,
+    by_one: float,
+    other: Vector,
+    by_other: float,
+    out: Vector,
+    low: int,
+    high: int,
+) -> None:
+    """right = own * right + by_one * one + by_other * other, and then (I - U) out = right, in the block low .. high."""
+    for i in range(high - low):
+        s = high - 1 - i
+        total = own * right[s] + by_one * one[s] + by_other * other[s]
+        right[s] = total
+        for k in range(upper[s], upper[s + 1]):
+            total += weight[k] * out[column[k]]
+        out[s] = total
+
+
+@njit(cache=True, nogil=True, fastmath=FASTMATH)
+def forward(
+    lower: Indices,
+    column: Indices,
+    weight: Vector,
+    across: Indices,
+    across_column: Indices,
+    across_weight: Vector,
+    right: Vector,
+    middle: Vector,
+    rest: Vector,
+    shadow: Vector,
+    out: Vector,
+    low: int,
+    high: int,
+) -> tuple[float, float]:
+    """(I - L) rest = right - middle - E middle, out = middle + rest; returns shadow @ out and out @ out of the block.
+
+    With (I - U) middle = right, out is (I - L)^-1 (I - L - U - E) (I - U)^-1 right: the whole matrix preconditioned
+    from both sides, for the price of the two triangular solves (Eisenstat's trick).
+    """
+    with_shadow = 0.0
+    with_itself = 0.0
+    for s in range(low, high):
+        total = right[s] - middle[s]
+        for k in range(across[s], across[s + 1]):
+            total -= across_weight[k] * middle[across_column[k]]
+        for k in range(lower[s], lower[s + 1]):
+            total += weight[k] * rest[column[k]]
+        rest[s] = total
+        total += middle[s]
+        out[s] = total
+        with_shadow += shadow[s] * total
+        with_itself += total * total
+    return with_shadow, with_itself
+
+
+@njit(cache=True, nogil=True, fastmath=FASTMATH)
+def finish(
+    answer: Vector,
+    p: Vector,
+    alpha: float,
+    r: Vector,
+    omega: float,
+    t: Vector,
+    shadow: Vector,
+    low: int,
+    high: int,
+) -> tuple[float, float]:
+    """answer += alpha p + omega r, then r -= omega t; returns r @ r and shadow @ r of the block."""
+    with_itself = 0.0
+    with_shadow = 0.0
+    for s in range(low, high):
+        left = r[s]
+        answer[s] += alpha * p[s] + omega * left
+        left -= omega * t[s]
+        r[s] = left
+        with_itself += left * left
+        with_shadow += shadow[s] * left
+    return with_itself, with_shadow
+
+
+@njit(cache=True, nogil=True, fastmath=FASTMATH)
+def relax(
+    lower: Indices,
+    lower_column: Indices,
+    lower_weight: Vector,
+    upper: Indices,
+    upper_column: Indices,
+    upper_weight: Vector,
+    across: Indices,
+    across_column: Indices,
+    across_weight: Vector,
+    right: Vector,
+    value: Vector,
+    n_pairs: int,
+) -> None:
+    """Pairs of in-place sweeps, forth and back: each state in turn solves x = right + (L + U + E) x for itself."""
+    n_states = len(value)
+    for sweep in range(2 * n_pairs):
+        for i in range(n_states):
+            s = i if sweep % 2 == 0 else n_states - 1 - i
+            total = right[s]
+            for k in range(lower[s], lower[s + 1]):
+                total += lower_weight[k] * value[lower_column[k]]
+            for k in range(upper[s], upper[s + 1]):
+                total += upper_weight[k] * value[upper_column[k]]
+            for k in range(across[s], across[s + 1]):
+                total += across_weight[k] * value[across_column[k]]
+            value[s] = total

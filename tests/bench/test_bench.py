@@ -1,0 +1,292 @@
+"""Benchmarks: figures mean what they say, wrong answers end the run, and rivals that are not there are said to be."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import tutelage as tl
+from tutelage.bench import (
+    alone,
+    kernels,
+    learners,
+    measure,
+    peers,
+    picture,
+    report,
+    scale,
+    suites,
+    tasks,
+    teachers,
+    traffic,
+)
+from tutelage.bench.measure import Figure, Step, WrongAnswer
+from tutelage.bench.problems import problem
+from tutelage.cli import app, main
+
+
+def clock(monkeypatch, *durations):
+    """Time passes only while something is timed, by these seconds in turn."""
+    ticks = [0.0, *np.cumsum([part for each in durations for part in (each, 0.0)])]
+    times = iter(ticks)
+    monkeypatch.setattr(measure.time, "perf_counter", lambda: next(times))
+
+
+def test_a_ratio_is_the_median_of_alternating_pairs_with_the_least_and_the_greatest(monkeypatch):
+    clock(monkeypatch, 1.0, 10.0, 2.0, 80.0, 1.0, 20.0)
+    order = []
+    met = measure.duel(lambda: order.append("ours") or "a", lambda: order.append("theirs") or "b", 3)
+    assert order == ["ours", "theirs"] * 3 and (met.ours, met.theirs) == ("a", "b")
+    row = measure.compared("task", 10, "rival", met.times)
+    assert (row.ratio, row.spread, row.ours, row.theirs) == (20.0, (10.0, 40.0), 1.0, 20.0)
+    assert row.at_least(20).holds and not row.at_least(21).holds and row.at_least(21).must_hold == ">= 21"
+    assert row.at_least(None) == row
+
+
+def test_what_must_hold_is_asked_of_the_ratio_or_the_value_or_the_seconds():
+    assert Figure("memory", 10, value=2.0, unit="GiB").below(2.0).holds is False
+    assert Figure("memory", 10, value=2.0, unit="GiB").at_most(2.0).must_hold == "<= 2 GiB"
+    assert (
+        Figure("time", 10, ours=2.9).below(3.0).holds and Figure("time", 10, ours=2.9).below(3.0).must_hold == "< 3 s"
+    )
+    assert Figure("missing", 10).at_least(10.0).holds
+
+
+def test_the_fastest_of_some_calls(monkeypatch):
+    clock(monkeypatch, 3.0, 1.0, 2.0)
+    assert measure.fastest(lambda: None) == 1.0
+
+
+@pytest.mark.parametrize("power", [1.0, 1.35, 2.0])
+def test_the_exponent_of_synthetic_times_is_found(power):
+    states = np.array([1e4, 4e4, 9e4, 1e6])
+    assert measure.exponent(states, 3e-7 * states**power) == pytest.approx(power, abs=1e-12)
+
+
+def test_bytes_of_a_sweep_by_hand():
+    """Two states, three choices, four entries: 8 + 4 bytes each, row starts 4 x 4, first choices 3 x 4, doubles."""
+    mdp = tl.MDP.from_choices([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]], [0, 2, 3], [1.0, 0.0], 0.9)
+    hard = 4 * (8 + 4) + 4 * 4 + 3 * 4 + 3 * 8 + 2 * 2 * 8
+    assert traffic.swept_bytes(mdp, with_policy=False) == hard
+    assert traffic.swept_bytes(mdp, with_policy=True) == hard + 3 * 8
+
+
+def test_a_wrong_value_fails_the_bench(monkeypatch):
+    right = kernels.solve_soft
+
+    def wrong(mdp, reward, *, accuracy):
+        found = right(mdp, reward, accuracy=accuracy)
+        object.__setattr__(found, "value", found.value + 1e-6)
+        return found
+
+    monkeypatch.setattr(kernels, "solve_soft", wrong)
+    with pytest.raises(WrongAnswer, match="a timed answer is wrong: the soft value has the residual"):
+        list(kernels.soft(10, 1.0))
+
+
+def test_a_wrong_policy_fails_the_bench():
+    """The uniform policy in place of the best: its value is not the certified bound."""
+    asked = problem(10, "L5")
+    found = tl.best_policy(asked.domain, asked.weights, asked.limits)
+    teachers.check_aware(asked, found)
+    object.__setattr__(found, "policy", tl.uniform_policy(asked.domain.mdp))
+    with pytest.raises(WrongAnswer, match="a constrained policy"):
+        tasks.check_constrained(asked, found, True)
+
+
+def test_a_loose_certificate_fails_the_bench():
+    asked = problem(10, "L3")
+    response = learners.soft_learner(asked).respond(asked.best_lesson())
+    learners.check_response(response)
+    object.__setattr__(response.certificate, "residual", 1e-3)
+    with pytest.raises(WrongAnswer, match=r"residual 0\.001"):
+        learners.check_response(response)
+
+
+def test_rivals_agree_in_a_small_world(monkeypatch):
+    """Each of these has compared its timed answers with the rival's, or it would have raised."""
+    monkeypatch.setattr(learners, "LEARNERS", ("L2",))
+    monkeypatch.setattr(teachers, "LEARNERS", ("L2",))
+    rows = [*kernels.soft(10, 1.0), *learners.projected(10, 1), *teachers.aware_cmdp(10, 1), *teachers.gradient(6, 1)]
+    rows += [*learners.against_published(6, 1), *learners.against_cones(6)]
+    assert [row.rival for row in rows[:2]] == ["SciPy value iteration", "SciPy value iteration, plain"]
+    assert all(row.ratio > 0 and row.spread[0] <= row.ratio <= row.spread[1] for row in rows)
+
+
+def test_the_exact_plan_is_compared_with_the_printed_one():
+    (row,) = teachers.multi_start(6, teachers.cases(large=False)[:1])
+    assert row.holds and row.must_hold == "less in none" and row.note.startswith("of 1 problems it achieves more in")
+    assert len(teachers.cases(large=True)) == 300
+    assert teachers.against_print({(5, 10, "L1"): [8.0] * 10, (5, 10, "L2"): [1.0] * 10}).endswith("in 1 of 2 cells")
+    assert teachers.against_print({(5, 10, "L1"): [8.0]}) == ""
+
+
+def test_compiled_sweeps_are_a_share_of_the_copy(monkeypatch):
+    monkeypatch.setattr(traffic, "COPIED", 2**16)
+    soft, hard = traffic.sweeps(30, 3)
+    assert soft.what == "compiled soft sweep" and hard.what == "compiled hard sweep"
+    assert soft.value > 0 and soft.must_hold == ">= 0.3 of copy bandwidth" and "a copy moves" in soft.note
+
+
+def test_without_cvxpy_the_row_says_so(monkeypatch):
+    monkeypatch.setattr(learners, "has_cvxpy", lambda: False)
+    (row,) = learners.against_cones(10)
+    assert row.ratio is None and row.holds and "CVXPY is not installed" in row.note
+
+
+def test_without_the_peers_the_row_says_so(tmp_path):
+    (row,) = learners.against_imitation(6, tmp_path, 1)
+    assert row.ratio is None and row.holds and row.note == "imitation is not installed; `make peers` installs it"
+
+
+def fake_python(folder: Path, body: str) -> Path:
+    """An environment whose Python is a shell script."""
+    path = folder / "bin" / "python"
+    path.parent.mkdir()
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("body", "note"),
+    [("exit 3", peers.MISSING), ("echo 'ImportError: torch' >&2; exit 1", "imitation failed: ImportError: torch")],
+)
+def test_a_peer_that_fails_is_a_note_and_no_failure(tmp_path, body, note):
+    (row,) = learners.against_imitation(6, fake_python(tmp_path, body), 1)
+    assert row.ratio is None and row.holds and row.note == note
+
+
+def test_a_peer_is_judged_on_the_same_truncation(monkeypatch):
+    """A peer that acts at random, in a hundred seconds."""
+
+    def train(python, domain, visits, effort):
+        policy = np.broadcast_to(tl.uniform_policy(domain.mdp), (effort.horizon, domain.mdp.n_choices))
+        return peers.Trained(policy, 100.0, 7)
+
+    monkeypatch.setattr(peers, "train_imitation", train)
+    monkeypatch.setattr(peers, "peer_python", lambda folder: Path("python"))
+    (row,) = learners.against_imitation(6, None, 1)
+    assert (
+        row.ratio == pytest.approx(100 / row.ours) and row.must_hold == ">= 200" and row.note.endswith("after 7 steps")
+    )
+
+
+def test_visits_of_a_long_truncation_are_the_occupancy():
+    mdp = problem(6, "L1").domain.mdp
+    policy = tl.uniform_policy(mdp)
+    long = peers.truncated_visits(mdp, np.broadcast_to(policy, (3000, mdp.n_choices)))
+    assert np.add.reduceat(tl.occupancy(mdp, policy), mdp.first_choice[:-1]) == pytest.approx(long, abs=1e-9)
+
+
+def test_the_game_that_ends_has_the_same_soft_policy():
+    """Planned without a discount over a long horizon, as the peer plans, it is the discounted soft policy."""
+    asked = problem(6, "L1")
+    transition, reward = peers.ending(asked.domain.mdp), np.append(asked.reward, 0.0)[:, None]
+    assert np.allclose(transition.sum(axis=2), 1)
+    value = np.zeros(len(transition))
+    for _ in range(2500):
+        worth = reward + transition @ value
+        value = np.log(np.exp(worth - worth.max()).sum(axis=1)) + worth.max()
+    policy = np.exp(worth - value[:, None])[:-1].ravel()
+    assert policy == pytest.approx(tl.solve_soft(asked.domain.mdp, asked.reward).policy, abs=1e-7)
+
+
+@pytest.mark.parametrize("name", list(tasks.TASKS))
+def test_every_growing_task_passes_its_checks(name, monkeypatch):
+    monkeypatch.setattr(alone, "WARM_SIZES", ())
+    monkeypatch.setattr(tasks, "MAX_ROUNDS", 2)
+    sample = alone.measure(name, 10, 1)
+    assert len(sample.seconds) == 1 and sample.seconds[0] > 0
+
+
+def test_limits_that_bind_do_so_whatever_the_size():
+    """And a line says how many do, for a world so large that the paper's allowance limits nothing is an easy one."""
+    sample = alone.measure(tasks.BINDING_AWARE, 30, 1)
+    assert not sample.note.startswith("0 of 6 limits bind")
+    far = problem(500, "L5")
+    assert tl.best_policy(far.domain, far.weights, far.limits).multipliers.max() < 1e-9
+    assert far.binding().allowance < far.allowance
+
+
+def test_growth_is_timed_fitted_and_where_apart_weighed(monkeypatch):
+    """With samples made up: time grows as states^1.5, which is too fast, and memory is one GiB."""
+    monkeypatch.setattr(scale, "measure", lambda name, size, repeats: alone.Sample([(size**2 + 1) ** 1.5 * 1e-7], 0.0))
+    monkeypatch.setattr(
+        scale, "measure_apart", lambda name, size, _: alone.Sample([(size**2 + 1) ** 1.5 * 1e-7], 2**30)
+    )
+    rows = list(scale.growth(tasks.SOFT, scale.SIZES))
+    assert [row.size for row in rows] == [100, 200, 300, 500, 1000, 1000, 1000]
+    assert rows[-2].value == 1.0 and rows[-2].must_hold == "< 2 GiB" and rows[-2].holds
+    assert rows[-1].value == pytest.approx(1.5) and not rows[-1].holds and "states^1.50" in rows[-1].note
+    (missed,) = report.misses(rows)
+    assert missed == "soft solution: growth exponent at 1000x1000: 1.5, but must be <= 1.35"
+    assert list(picture.curves(rows)) == [tasks.SOFT] and len(picture.draw_growth(rows).axes[0].lines) == 1
+
+
+def test_quick_growth_stops_at_300():
+    assert len(scale.steps(quick=True)) == len(scale.steps(quick=False)) - 1
+    assert next(step.run.args for step in scale.steps(quick=True))[1] == [100, 200, 300]
+
+
+def test_a_process_of_its_own_reports_a_wrong_answer(monkeypatch):
+    monkeypatch.setattr(alone.sys, "executable", "false")
+    with pytest.raises(WrongAnswer, match="soft solution at 10x10: no reason given"):
+        alone.measure_apart(tasks.SOFT, 10, 1)
+
+
+def made_up(*rows: Figure):
+    return lambda name, **_: [Step("made up", partial(list, rows))]
+
+
+GOOD = Figure("task", 10, "rival", 0.5, 10.0, 20.0, (19.0, 21.0)).at_least(10)
+BAD = Figure("other", 10, value=3.0, unit="GiB").below(2)
+ABSENT = measure.missing("third", 10, "imitation", "imitation is not installed")
+
+
+def test_the_command_prints_one_object(monkeypatch, tmp_path):
+    monkeypatch.setattr(suites, "steps_of", made_up(GOOD, ABSENT))
+    result = CliRunner().invoke(app, ["bench", "kernels", "--json", "--out", str(tmp_path)])
+    assert result.exit_code == 0
+    found, end = json.JSONDecoder().raw_decode(result.stdout)
+    assert result.stdout[end:] == "\n" and found["benchmark"] == "kernels" and found["holds"] is True
+    first, second = found["rows"]
+    assert first["ratio"] == 20.0 and first["spread"] == [19.0, 21.0] and first["must_hold"] == ">= 10"
+    assert second["ratio"] is None and second["note"] == "imitation is not installed"
+    assert found["files"] == [str(tmp_path / "bench_kernels.json"), str(tmp_path / "bench_kernels.md")]
+    assert json.loads((tmp_path / "bench_kernels.json").read_text())["rows"] == found["rows"]
+    assert "| task | 10x10 | rival | 500 ms | 10 s | 20.0 times |" in (tmp_path / "bench_kernels.md").read_text()
+
+
+def test_a_figure_that_misses_is_shown_and_fails(monkeypatch, tmp_path):
+    timed = [Figure(tasks.SOFT, size, ours=size / 100) for size in (100, 200)]
+    monkeypatch.setattr(suites, "steps_of", made_up(GOOD, BAD, *timed))
+    result = CliRunner().invoke(app, ["bench", "scale", "--out", str(tmp_path)])
+    assert result.exit_code == 1 and "FAILS" in result.stdout
+    assert "other at 10x10: 3 GiB, but must be < 2 GiB" in " ".join(result.stderr.split())
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"bench_scale.{kind}" for kind in ("json", "md", "png", "svg")
+    }
+
+
+def test_a_wrong_answer_is_a_sentence_and_exit_code_1(monkeypatch, capsys):
+    def wrong():
+        measure.check(False, "the soft value has the residual 0.1")
+
+    monkeypatch.setattr(suites, "steps_of", lambda name, **_: [Step("wrong", wrong)])
+    monkeypatch.setattr("sys.argv", ["tutelage", "bench", "kernels", "--json"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    said = capsys.readouterr()
+    assert said.out == "" and "a timed answer is wrong: the soft value has the residual 0.1" in said.err
+
+
+def test_suites_have_the_options_that_they_know():
+    names = ("kernels", "learners", "teachers", "scale")
+    small = {name: len(suites.steps_of(name, large=False, quick=True, peers=None)) for name in names}
+    large = {name: len(suites.steps_of(name, large=True, quick=False, peers=None)) for name in names}
+    assert all(small[name] <= large[name] for name in names) and large["kernels"] == small["kernels"] + 1
