@@ -1,11 +1,10 @@
 """Rows depend on their task alone, bit for bit: whoever computes them, however often the run was killed."""
 
-import json
 import os
 import signal
+import socket
 import subprocess
 import sys
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -76,22 +75,19 @@ def test_a_full_store_is_not_touched(expected, tmp_path):
 def test_a_cluster_of_two_workers_of_which_one_is_killed(expected, tmp_path):
     """The documented way to start one; the worker dies by SIGKILL after the first row, and its tasks move."""
     with ExitStack() as stack:
-        file = tmp_path / "scheduler.json"
-        start = [sys.executable, "-m", "dask"]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path, "start_new_session": True}
 
         def launch(*arguments: str) -> subprocess.Popen:
-            launched = subprocess.Popen([*start, *arguments], **quiet)
+            launched = subprocess.Popen([sys.executable, "-m", "dask", *arguments], **quiet)
             stack.callback(lambda: (os.killpg(launched.pid, signal.SIGKILL), launched.wait()))
             return launched
 
-        options = ("--port", "0", "--no-dashboard", "--scheduler-file", str(file))
-        launch("scheduler", "--host", "127.0.0.1", *options)
-        workers = [
-            launch("worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-nanny", "--no-dashboard")
-            for _ in range(2)
-        ]
-        address = _address(file)
+        port = _free_port()
+        address = f"tcp://127.0.0.1:{port}"
+        launch("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
+        workers = [launch("worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard") for _ in range(2)]
+        wait = f"from distributed import Client; Client({address!r}, timeout=60).wait_for_workers(2, timeout=60)"
+        subprocess.run([sys.executable, "-c", wait], check=True, stderr=subprocess.DEVNULL)
         path = tmp_path / "results.sqlite"
         with program(path, 1, address) as running:
             assert running.stdout.readline()
@@ -101,13 +97,10 @@ def test_a_cluster_of_two_workers_of_which_one_is_killed(expected, tmp_path):
     assert Store(path).rows() == expected
 
 
-def _address(file: Path) -> str:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if file.exists() and file.read_text():
-            return json.loads(file.read_text())["address"]
-        time.sleep(0.1)
-    raise TimeoutError("no scheduler")
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
 
 
 def test_a_row_says_what_made_it():

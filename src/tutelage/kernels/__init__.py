@@ -8,7 +8,7 @@ several may run at a time on parts of one problem (`blocks`); they are no numba-
 survive a fork nor, in numba's own scheduler, several callers at a time.
 """
 
-from tutelage.kernels.backups import hard_backup, hard_backup_range, soft_backup, soft_backup_range
+from tutelage.kernels.backups import hard_backup_range, soft_backup_range
 from tutelage.kernels.blocks import at_a_time, block_edges, in_blocks, unsigned
 from tutelage.kernels.graph import reachable
 from tutelage.kernels.splitting import backward, count_parts, fill_columns, fill_weights, finish, forward, relax
@@ -23,13 +23,11 @@ __all__ = [
     "fill_weights",
     "finish",
     "forward",
-    "hard_backup",
     "hard_backup_range",
     "hard_sweeps",
     "in_blocks",
     "reachable",
     "relax",
-    "soft_backup",
     "soft_backup_range",
     "unsigned",
 ]

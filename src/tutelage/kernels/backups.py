@@ -143,38 +143,3 @@ def hard_backup_range(
         if best > kept + slack:
             choice[s] = best_choice
         backed[s] = best
-
-
-@njit(cache=True, nogil=True)
-def soft_backup(
-    row: Indices,
-    column: Indices,
-    probability: Vector,
-    first: Indices,
-    reward: Vector,
-    discount: float,
-    value: Vector,
-    policy: Vector,
-) -> Vector:
-    """V(s) = log sum over choices of exp Q(c), of all states; writes exp(Q - V) into `policy`."""
-    backed = np.empty_like(value)
-    soft_backup_range(row, column, probability, first, reward, discount, value, policy, backed, 0, len(value))
-    return backed
-
-
-@njit(cache=True, nogil=True)
-def hard_backup(
-    row: Indices,
-    column: Indices,
-    probability: Vector,
-    first: Indices,
-    reward: Vector,
-    discount: float,
-    value: Vector,
-    choice: Indices,
-    slack: float,
-) -> Vector:
-    """V(s) = max over choices of Q(c), of all states; `choice` moves to the best where better by more than `slack`."""
-    backed = np.empty_like(value)
-    hard_backup_range(row, column, probability, first, reward, discount, value, choice, slack, backed, 0, len(value))
-    return backed
