@@ -10,6 +10,7 @@ from tutelage.cli.bench import bench
 from tutelage.cli.demo import demo
 from tutelage.cli.printing import complain, say
 from tutelage.cli.reproduce import reproduce
+from tutelage.cli.serve import serve
 from tutelage.cli.teach import teach
 from tutelage.outcomes import InvalidModel, TutelageError
 
@@ -42,6 +43,7 @@ app.command()(demo)
 app.command()(teach)
 app.command()(reproduce)
 app.command()(bench)
+app.command()(serve)
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tutelage.arrays import Matrix, SparseRows, Vector, floats
+from tutelage.arrays import Matrix, SparseRows, Vector, floats, freeze
 from tutelage.environments.placement import OBJECT_TYPES, Cells, Placement, published_placement, text_placement
 from tutelage.environments.preferences import COLOURS, preference_features, preference_names
 from tutelage.environments.world_file import world_fields, world_text
@@ -86,14 +86,41 @@ class ObjectWorld:
         """(3,), w_r* for star, plus and dot."""
         return floats(self.weights, "weights", ndim=1)
 
-    def domain(self, learner: str) -> Domain:
-        """What the teacher and the learner L1 .. L5 both know: the MDP, the objects, and what the learner minds."""
+    def domain(self, learner: str | Sequence[str]) -> Domain:
+        """What the teacher and the learner both know: the MDP, the objects, and what the learner minds.
+
+        learner: one of L1 .. L5, or the names of preferences, such as ["green within 1 cell"].
+        """
         preferences = preference_features(learner, self.distractors, self.size)
         initial = np.zeros(self.terminal + 1)
         initial[self.start] = 1.0
         first_choice = np.arange(self.terminal + 2) * len(ACTIONS)
         mdp = MDP.from_choices(_transition(self), first_choice, initial, self.discount)
         return Domain(mdp, _reward_features(self), preferences, OBJECT_TYPES, preference_names(learner))
+
+    def path_visits(self, path: Sequence[int]) -> Vector:
+        """(S,), the expected discounted visits of one who walks along these cells and stays in the last for ever.
+
+        Cell path[t] is reached at time t if the game has not ended in an object met before, so that it counts
+        discount^t * (1 - end_probability)^(objects met before t); the last one counts the sum of all later terms too.
+        """
+        cells = np.array([_cell(cell, self.size, "a step of the path") for cell in path], dtype=np.int64)
+        if not len(cells) or cells[0] != self.start:
+            raise InvalidModel(f"a path must begin in the start, cell {self.start}")
+        rows, columns = np.divmod(cells, self.size)
+        far = np.flatnonzero(np.abs(np.diff(rows)) + np.abs(np.diff(columns)) > 1)
+        if len(far):
+            raise InvalidModel(f"no single move leads from cell {cells[far[0]]} to cell {cells[far[0] + 1]}")
+        stays = np.ones(self.terminal)
+        stays[[cell for held in self.objects.values() for cell in held]] -= self.end_probability
+        later = self.discount * stays[cells]
+        weight = np.concatenate([[1.0], np.cumprod(later[:-1])])
+        weight[-1] /= 1 - later[-1]
+        visits = np.zeros(self.terminal + 1)
+        np.add.at(visits, cells, weight)
+        # Whatever is not spent on the grid is spent in the terminal state.
+        visits[self.terminal] = max(1 / (1 - self.discount) - visits.sum(), 0.0)
+        return freeze(visits)
 
     def to_json(self) -> str:
         """The world as a JSON text that `from_json` reads back."""

@@ -17,28 +17,37 @@ COLOURS = ("green", "yellow")
 # The columns of phi_c in the paper's order: the colour of a distractor, and how near it may be without being noticed.
 COLUMNS = tuple((colour, distance) for colour in COLOURS for distance in (0, 1, 2))
 
-# A learner notices the first so many columns.
+# By the names that constraints, tables and pictures give them.
+NAMED = {f"{colour} within {distance} cell{'' if distance == 1 else 's'}": (colour, distance)
+         for colour, distance in COLUMNS}  # fmt: skip
+
+# A learner of the paper notices the first so many columns.
 PREFERENCES = {"L1": 0, "L2": 2, "L3": 4, "L4": 5, "L5": 6}
 
 
-def n_preferences(learner: str) -> int:
-    """d_c, how many columns a learner notices."""
-    if learner not in PREFERENCES:
-        raise InvalidModel(f"there is no learner {learner!r}; the learners are {', '.join(PREFERENCES)}")
-    return PREFERENCES[learner]
+def preference_names(learner: str | Sequence[str]) -> tuple[str, ...]:
+    """(d_c,), such as "green within 1 cell": those of L1 .. L5; or the given ones, in any number and order."""
+    if isinstance(learner, str):
+        if learner not in PREFERENCES:
+            raise InvalidModel(f"there is no learner {learner!r}; the learners are {', '.join(PREFERENCES)}")
+        return tuple(NAMED)[: PREFERENCES[learner]]
+    for number, name in enumerate(learner):
+        if name not in NAMED:
+            raise InvalidModel(f"there is no preference {name!r}; they are {', '.join(NAMED)}")
+        if name in learner[:number]:
+            raise InvalidModel(f"the preference {name!r} is given twice")
+    return tuple(learner)
 
 
-def preference_names(learner: str) -> tuple[str, ...]:
-    """(d_c,), such as "green within 1 cell"."""
-    columns = COLUMNS[: n_preferences(learner)]
-    return tuple(f"{colour} within {distance} cell{'' if distance == 1 else 's'}" for colour, distance in columns)
+def preference_features(learner: str | Sequence[str], distractors: Mapping[str, Sequence[int]], size: int) -> Matrix:
+    """(size * size + 1, d_c), phi_c(s): one where the distractor is near; the terminal state, last, is near nothing.
 
-
-def preference_features(learner: str, distractors: Mapping[str, Sequence[int]], size: int) -> Matrix:
-    """(size * size + 1, d_c), phi_c(s): one where the distractor is near; the terminal state, last, is near nothing."""
-    columns = COLUMNS[: n_preferences(learner)]
-    features = np.zeros((size * size + 1, len(columns)))
-    for column, (colour, distance) in enumerate(columns):
+    learner: as of `preference_names`.
+    """
+    names = preference_names(learner)
+    features = np.zeros((size * size + 1, len(names)))
+    for column, name in enumerate(names):
+        colour, distance = NAMED[name]
         features[cells_within(distractors[colour], distance, size), column] = 1.0
     return features
 

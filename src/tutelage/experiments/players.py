@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.environments.preferences import n_preferences
+from tutelage.environments.preferences import preference_names
 from tutelage.experiments.settings import LearnerSetting
 from tutelage.learners.entropy import ApproximateHardLearner, SoftLearner, StandardLearner
 from tutelage.learners.projection import HardLearner
@@ -93,7 +93,7 @@ def planned(teacher: Teacher) -> Teacher:
 
 def first_preferences(domain: Domain, learner: str) -> Domain:
     """The same domain for a learner that notices only the first so many preference features, as L1 .. L5 do."""
-    n = n_preferences(learner)
+    n = len(preference_names(learner))
     if n > domain.n_preference:
         raise InvalidModel(f"{learner} minds {n} preference features, but the domain has {domain.n_preference}")
     features: Matrix = domain.preference_features[:, :n]

@@ -1,0 +1,33 @@
+"""`tutelage serve`: the playground, a page in the browser."""
+
+from typing import Annotated
+
+import typer
+
+from tutelage.cli.printing import say
+from tutelage.outcomes import InvalidModel
+
+
+def serve(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 for any port that is free.")] = 8000,
+    host: Annotated[str, typer.Option(help="The address to listen at. Only this machine can reach 127.0.0.1.")] = (
+        "127.0.0.1"
+    ),
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
+    time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds after which a computation is stopped.")] = 60.0,
+) -> None:
+    """The playground: paint a world, teach a learner in it, be the teacher or the learner oneself.
+
+    Everything runs on this machine, and nothing is loaded from elsewhere. Ctrl-C ends it.
+
+    [bold]tutelage serve[/bold]
+
+    [bold]tutelage serve --port 9000 --no-browser[/bold]
+    """
+    try:
+        from tutelage.playground.server import Settings
+        from tutelage.playground.serving import serve_page
+    except ImportError as error:
+        raise InvalidModel(f"the playground needs its extra: pip install 'tutelage[playground]' ({error})") from error
+
+    serve_page(Settings(host=host, time_limit=time_limit), port, is_opened=browser, on_start=lambda url: say(url))

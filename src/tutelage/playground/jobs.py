@@ -1,0 +1,267 @@
+"""What is computed for the page, each job a function of its request; they run in worker processes.
+
+A job sends events, each a name and data for JSON: rounds as they come, or one answer.
+"""
+
+import base64
+import math
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tutelage.arrays import Matrix, Vector
+from tutelage.environments.object_world import ACTIONS, ObjectWorld
+from tutelage.experiments.players import PlannedTeacher, make_teacher, planned
+from tutelage.interaction import teach
+from tutelage.learners.callback import CallbackLearner
+from tutelage.learners.entropy import SoftLearner
+from tutelage.learners.projection import HardLearner
+from tutelage.mdp.expectations import Expectation, occupancy
+from tutelage.mdp.model import Domain
+from tutelage.outcomes import InvalidModel
+from tutelage.playground import schema, snippets
+from tutelage.playground.planes import clipped, shadows
+from tutelage.roles import Lesson, Response, Round, Teacher
+from tutelage.solvers.half_spaces import HalfSpaces, no_limits, preference_limits
+from tutelage.solvers.reachable_set import vertices
+from tutelage.solvers.soft_expectations import combined_features
+from tutelage.teachers.bilevel import BilevelTeacher
+from tutelage.teachers.cuts import cuts
+from tutelage.teachers.line_search import LineSearchTeacher
+from tutelage.teachers.volume_search import VolumeSearchTeacher
+from tutelage.transcripts import TaughtRound, Transcript, save_transcript
+
+Send = Callable[[str, Mapping[str, Any]], None]
+Adaptive = VolumeSearchTeacher | LineSearchTeacher
+
+# How many cells of weights are searched for the bi-level teacher's bound: none, so that the lesson is there at once;
+# and then as many as the teacher would by itself.
+CELLS = (0, 64)
+# How many demonstrations of a lesson a person is shown, and how many cells of each.
+SHOWN, SHOWN_STEPS = 3, 150
+# Prices and excesses below this are rounding.
+SMALLEST = 1e-6
+
+
+def perform(name: str, request: str, send: Send) -> None:
+    """Do the job of this name; request: its form in `schema`, as a JSON text that was checked before."""
+    form, job = JOBS[name]
+    job(form.model_validate_json(request), send)
+
+
+def _teach(asked: schema.Teaching, send: Send) -> None:
+    """Rounds as they come, and in the end how they ended."""
+    scene = _Scene(asked.world.make(), asked.learner)
+    transcript = Transcript(scene.world.true_weights)
+    for teacher in scene.teachers(asked.teacher):
+        reach = _Reach(teacher) if isinstance(teacher, Adaptive) else None
+
+        def on_round(rounds: Transcript, reach: "_Reach | None" = reach) -> None:
+            left = {"remaining": reach.remaining(rounds.rounds)} if reach else {}
+            send("round", scene.taught(rounds) | left)
+
+        transcript = teach(teacher, scene.learner, max_rounds=asked.max_rounds, on_round=on_round)
+    send("end", {"ended": transcript.ended, "snippet": snippets.teaching(asked)})
+
+
+def _transcript(asked: schema.Teaching, send: Send) -> None:
+    """The same rounds once more, as the bytes of the file that `load_transcript` reads."""
+    scene = _Scene(asked.world.make(), asked.learner)
+    *_, teacher = scene.teachers(asked.teacher)
+    transcript = teach(teacher, scene.learner, max_rounds=asked.max_rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "transcript.npz"
+        save_transcript(transcript, path)
+        send("file", {"base64": base64.b64encode(path.read_bytes()).decode()})
+
+
+def _answer(asked: schema.Demonstrating, send: Send) -> None:
+    """What the learner makes of paths that a person drew."""
+    scene = _Scene(asked.world.make(), asked.learner)
+    lesson = _lesson(scene.world, scene.domain, asked.paths)
+    played = Round(lesson, scene.learner.respond(lesson))
+    transcript = Transcript(scene.world.true_weights).followed_by(played, "paths drawn by a person")
+    send("answer", scene.taught(transcript) | {"snippet": snippets.demonstrating(asked)})
+
+
+def _adapt(asked: schema.Walking, send: Send) -> None:
+    """The next lesson for a person who answered the earlier ones by walking, or why there is none."""
+    world = asked.world.make()
+    domain = world.domain("L1")
+    visits = iter(schema.check_paths(world, asked.walks))
+    person = CallbackLearner(domain, lambda lesson: Expectation(next(visits) @ domain.reward_features, np.zeros(0)))
+    teacher = make_teacher(asked.teacher, domain, world.true_weights, person, {})
+    assert isinstance(teacher, Adaptive)
+    transcript, lesson, reason = Transcript(world.true_weights), teacher.open(), "the opening lesson"
+    for number in range(len(asked.walks)):
+        transcript = transcript.followed_by(Round(lesson, person.respond(lesson)), reason)
+        advice = teacher.adapt(transcript.rounds)
+        transcript, reason = transcript.certified(advice.bound), advice.reason
+        if advice.lesson is None:
+            if number < len(asked.walks) - 1:
+                raise InvalidModel(f"the lessons ended after walk {number + 1}: {reason}")
+            break
+        lesson = advice.lesson
+    is_over = bool(asked.walks) and advice.lesson is None
+    found: dict[str, Any] = {
+        "rounds": [_round_numbers(taught) for taught in transcript.rounds],
+        "remaining": _Reach(teacher).remaining(transcript.rounds),
+        "reason": reason,
+        "is_over": is_over,
+        "lesson": None if is_over else _shown(world, lesson, len(asked.walks)),
+    }
+    send("answer", found | {"snippet": snippets.walking(asked)})
+
+
+def _reach(asked: schema.Reaching, send: Send) -> None:
+    """What policies can collect, two types of object at a time; and what a learner of hard preferences accepts."""
+    scene = _Scene(asked.world.make(), asked.learner)
+    domain = scene.domain
+    found = {"names": domain.reward_names, "reachable": shadows(vertices(domain, no_limits(domain)))}
+    if asked.learner.model == "hard":
+        limits = preference_limits(domain, asked.learner.allowances)
+        found["accepted"] = shadows(vertices(domain, limits, accuracy=1e-4))
+    send("answer", found)
+
+
+JOBS: dict[str, tuple[Any, Callable[[Any, Send], None]]] = {
+    "teach": (schema.Teaching, _teach),
+    "transcript": (schema.Teaching, _transcript),
+    "answer": (schema.Demonstrating, _answer),
+    "adapt": (schema.Walking, _adapt),
+    "reach": (schema.Reaching, _reach),
+}
+
+
+class _Scene:
+    """A learner in a world, and how what it does is told."""
+
+    def __init__(self, world: ObjectWorld, asked: schema.LearnerAsked) -> None:
+        self.world, self.asked = world, asked
+        self.domain: Domain = world.domain(asked.names)
+        self.learner: SoftLearner | HardLearner = asked.make(self.domain)
+
+    def teachers(self, name: str) -> Iterator[Teacher]:
+        """The teacher of a name; the bi-level one first as it knows least of its bound, and then as it knows most."""
+        world, domain = self.world, self.domain
+        if name != "bilevel":
+            feared = {"preference_features": world.domain("L5").preference_features}
+            options = feared if name == "conservative" else {}
+            yield planned(make_teacher(name, domain, world.true_weights, self.learner, options))
+            return
+        for max_cells in CELLS:
+            teacher = make_teacher(name, domain, world.true_weights, self.learner, {"max_cells": max_cells})
+            assert isinstance(teacher, BilevelTeacher)
+            plan = teacher.plan()
+            yield PlannedTeacher(domain, world.true_weights, plan.lesson, plan.bound)
+
+    def taught(self, transcript: Transcript) -> dict[str, Any]:
+        """The last round, for tables and pictures."""
+        taught, n_cells = transcript.final, self.world.terminal
+        answer = taught.response
+        reward = combined_features(self.domain) @ answer.learned_weights
+        return _round_numbers(taught) | {
+            "number": len(transcript.rounds),
+            "preferences": self._preferences(answer),
+            "reward_map": _rounded(reward[:n_cells]),
+            "policy": _rounded(answer.policy[: n_cells * len(ACTIONS)]),
+            "visits": _visits(self.world, self.domain, answer.policy),
+            "lesson_visits": None
+            if taught.lesson.policy is None
+            else _visits(self.world, self.domain, taught.lesson.policy),
+            "certificate": {
+                "gap": _finite(answer.certificate.gap),
+                "residual": answer.certificate.residual,
+                "ended": answer.certificate.ended.value,
+            },
+            "explanation": answer.explain(),
+        }
+
+    def _preferences(self, answer: Response) -> list[dict[str, Any]]:
+        """What each preference came to: exceeded, binding, or of no matter here."""
+        rows = zip(
+            answer.constraint_names,
+            self.asked.allowances,
+            answer.expectation.preference.tolist(),
+            answer.violation_excess.tolist(),
+            answer.multipliers.preference.tolist(),
+            strict=True,
+        )
+        return [
+            {
+                "name": name,
+                "allowance": allowance,
+                "visits": visits,
+                "price": price,
+                "state": "exceeded" if excess > SMALLEST else "binds" if price > SMALLEST else "free",
+            }
+            for name, allowance, visits, excess, price in rows
+        ]
+
+
+class _Reach:
+    """What policies can collect, and what the rounds leave of it for a learner that projects."""
+
+    def __init__(self, teacher: Adaptive) -> None:
+        self.teacher = teacher
+        self.vertices: Matrix = vertices(teacher.domain, no_limits(teacher.domain))
+
+    def remaining(self, rounds: Sequence[Round]) -> list[list[list[float]]]:
+        """The shadows of what is within all cuts."""
+        domain = self.teacher.domain
+        limits = self._cuts(rounds)
+        return shadows(clipped(self.vertices, limits.normals[:, : domain.n_reward], limits.offsets))
+
+    def _cuts(self, rounds: Sequence[Round]) -> HalfSpaces:
+        if isinstance(self.teacher, VolumeSearchTeacher):
+            return self.teacher.estimate(rounds)
+        return cuts(self.teacher.domain, rounds, lambda _: 0.0)
+
+
+def _lesson(world: ObjectWorld, domain: Domain, paths: Sequence[Sequence[int]]) -> Lesson:
+    """The mean of what the paths collect."""
+    visits = np.mean(schema.check_paths(world, paths), axis=0)
+    return Lesson.from_expectation(visits @ domain.reward_features)
+
+
+def _round_numbers(taught: TaughtRound) -> dict[str, Any]:
+    return {
+        "lesson": taught.lesson.expectation.tolist(),
+        "lesson_reward": taught.lesson_reward,
+        "response": taught.response.expectation.reward.tolist(),
+        "reward": taught.response_reward,
+        "bound": _finite(taught.bound),
+        "reason": taught.reason,
+    }
+
+
+def _shown(world: ObjectWorld, lesson: Lesson, seed: int) -> dict[str, Any]:
+    """A lesson for a person: what its policy visits, and some demonstrations of it."""
+    demonstrations = lesson.demonstrations(SHOWN, rng=np.random.default_rng(seed))
+    walks = np.split(demonstrations.states, demonstrations.offsets[1:-1])
+    assert lesson.mdp is not None and lesson.policy is not None
+    return {
+        "expectation": lesson.expectation.tolist(),
+        "reward": float(world.true_weights @ lesson.expectation),
+        "visits": _visits(world, world.domain("L1"), lesson.policy),
+        "paths": [walk[walk != world.terminal][:SHOWN_STEPS].tolist() for walk in walks],
+    }
+
+
+def _visits(world: ObjectWorld, domain: Domain, policy: Vector) -> list[float]:
+    """(n * n,), the expected discounted visits to each cell."""
+    by_choice = occupancy(domain.mdp, policy)[: world.terminal * len(ACTIONS)]
+    return _rounded(by_choice.reshape(-1, len(ACTIONS)).sum(axis=1))
+
+
+def _rounded(values: Vector) -> list[float]:
+    """To what a picture can show."""
+    shown: list[float] = np.round(values, 5).tolist()
+    return shown
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None

@@ -1,0 +1,46 @@
+"""Listening: a socket, a server, and the page opened once it answers."""
+
+import socket
+import webbrowser
+from collections.abc import Callable
+
+import uvicorn
+
+from tutelage.outcomes import InvalidModel
+from tutelage.playground.server import LOOPBACK, Settings, make_app
+
+
+def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Callable[[str], object]) -> None:
+    """Serve until interrupted. on_start: is told the address once the page can be had there."""
+    listening = _listen(settings.host, port)
+    address = _address(settings.host, listening.getsockname()[1])
+
+    class Announcing(uvicorn.Server):
+        """Says when it has started."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            on_start(f"The playground is at {address} (Ctrl-C ends it)")
+            if is_opened:
+                webbrowser.open(address)
+
+    # Two seconds for answers under way; a stream of rounds is not waited for.
+    config = uvicorn.Config(make_app(settings), log_level="warning", timeout_graceful_shutdown=2)
+    Announcing(config).run(sockets=[listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place)
+    except OSError as error:
+        raise InvalidModel(f"cannot listen at {host}, port {port}: {error.strerror or error}") from error
+    return listening
+
+
+def _address(host: str, port: int) -> str:
+    """What to type into a browser on this machine."""
+    name = host if host in LOOPBACK or host not in ("0.0.0.0", "::") else "127.0.0.1"
+    return f"http://[{name}]:{port}/" if ":" in name else f"http://{name}:{port}/"
