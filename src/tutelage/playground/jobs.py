@@ -181,7 +181,7 @@ class _Scene:
         }
 
     def _preferences(self, answer: Response) -> list[dict[str, Any]]:
-        """What each preference came to: exceeded, binding, or of no matter here."""
+        """What each preference came to."""
         rows = zip(
             answer.constraint_names,
             self.asked.allowances,
@@ -196,10 +196,19 @@ class _Scene:
                 "allowance": allowance,
                 "visits": visits,
                 "price": price,
-                "state": "exceeded" if excess > SMALLEST else "binds" if price > SMALLEST else "free",
+                "state": _state(allowance, visits, excess, price),
             }
             for name, allowance, visits, excess, price in rows
         ]
+
+
+def _state(allowance: float, visits: float, excess: float, price: float) -> str:
+    """Exceeded; binding, at a price; reached, for a learner that could match what it was shown; or of no matter."""
+    if excess > SMALLEST:
+        return "exceeded"
+    if price > SMALLEST:
+        return "binds"
+    return "reached" if 0 < allowance <= visits + SMALLEST else "free"
 
 
 class _Reach:

@@ -21,6 +21,7 @@ N_CELLS = LARGEST_SIZE * LARGEST_SIZE
 LONGEST_PATH = 1000
 MOST_PATHS = 50
 MOST_ROUNDS = 60
+LONGEST_PLACE = 100
 
 Cell = Annotated[int, Field(ge=0, lt=N_CELLS)]
 CellList = Annotated[list[Cell], Field(max_length=N_CELLS)]
@@ -150,6 +151,8 @@ def sentence(errors: Sequence[Any]) -> str:
     """What is wrong with a request, from pydantic's list of errors; of many, the first."""
     first = errors[0]
     place = ".".join(str(part) for part in first["loc"] if part != "body")
+    # An unknown name is the sender's own, of any length.
+    place = place if len(place) <= LONGEST_PLACE else f"{place[:LONGEST_PLACE]}..."
     problem = str(first["msg"])
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     return f"{place or 'the request'}: {problem[:1].lower()}{problem[1:]}{more}"

@@ -3,14 +3,15 @@
 It holds no state, reads nothing that a request names, and answers what it cannot do with a sentence.
 """
 
+import asyncio
 import base64
 import json
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from importlib import resources
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import FastAPI, Path, Request
 from fastapi.exceptions import RequestValidationError
@@ -28,6 +29,8 @@ from tutelage.playground.workers import Crashed, Event, JobRefused, Perform, Too
 # A world of 900 cells and 60 walks of 1000 cells each fit; nothing that the page sends is larger.
 LARGEST_BODY = 512 * 1024
 MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+# What is written to nobody, as other servers do.
+NOBODY_LISTENS = 499
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 HEADERS = {
@@ -57,6 +60,9 @@ BYTES: dict[int | str, dict[str, Any]] = {
 }
 
 
+Found = TypeVar("Found")
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """host: where it listens; beyond loopback any name is taken for its own. time_limit: seconds for one job."""
@@ -84,6 +90,7 @@ def make_app(settings: Settings) -> FastAPI:
         redoc_url=None,
         openapi_url="/api/openapi.json",
     )
+    app.state.workers = workers
     _add_refusals(app)
     _add_page(app)
     _add_answers(app, workers)
@@ -126,33 +133,52 @@ def _add_answers(app: FastAPI, workers: Workers) -> None:
         return _plain(asked.make().to_json())
 
     @app.post("/api/teach", responses=REFUSED | STREAM)
-    async def teach(asked: schema.Teaching) -> Response:
+    async def teach(asked: schema.Teaching, request: Request) -> Response:
         """Rounds as they come, as server-sent events. Whoever hangs up stops them."""
         events = workers.events("teach", asked.model_dump_json())
         # Until the first event a refusal can still have a status of its own.
-        first = await anext(events)
+        first = await _unless_left(request, anext(events))
         return StreamingResponse(_stream(first, events), media_type="text/event-stream")
 
     @app.post("/api/transcript", responses=REFUSED | BYTES)
-    async def transcript(asked: schema.Teaching) -> Response:
+    async def transcript(asked: schema.Teaching, request: Request) -> Response:
         """The rounds as a file that `tutelage.load_transcript` reads."""
-        found = json.loads(await workers.answer("transcript", asked.model_dump_json()))
+        found = json.loads(await _unless_left(request, workers.answer("transcript", asked.model_dump_json())))
         return Response(base64.b64decode(found["base64"]), media_type="application/octet-stream")
 
     @app.post("/api/answer", responses=REFUSED)
-    async def answer(asked: schema.Demonstrating) -> dict[str, Any]:
+    async def answer(asked: schema.Demonstrating, request: Request) -> dict[str, Any]:
         """What the learner makes of paths that a person drew."""
-        return _plain(await workers.answer("answer", asked.model_dump_json()))
+        return _plain(await _unless_left(request, workers.answer("answer", asked.model_dump_json())))
 
     @app.post("/api/adapt", responses=REFUSED)
-    async def adapt(asked: schema.Walking) -> dict[str, Any]:
+    async def adapt(asked: schema.Walking, request: Request) -> dict[str, Any]:
         """The next lesson for a person who answered the earlier ones by walking."""
-        return _plain(await workers.answer("adapt", asked.model_dump_json()))
+        return _plain(await _unless_left(request, workers.answer("adapt", asked.model_dump_json())))
 
     @app.post("/api/reach", responses=REFUSED)
-    async def reach(asked: schema.Reaching) -> dict[str, Any]:
+    async def reach(asked: schema.Reaching, request: Request) -> dict[str, Any]:
         """What policies can collect, two types of object at a time."""
-        return _plain(await workers.answer("reach", asked.model_dump_json()))
+        return _plain(await _unless_left(request, workers.answer("reach", asked.model_dump_json())))
+
+
+async def _unless_left(request: Request, work: Coroutine[Any, Any, Found]) -> Found:
+    """What the work finds; it is stopped if whoever asked hangs up first, and then nobody reads the refusal."""
+    job, leaving = asyncio.create_task(work), asyncio.create_task(_left(request))
+    try:
+        await asyncio.wait((job, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not job.done():
+            raise HTTPException(NOBODY_LISTENS, "nobody is listening any more")
+        return job.result()
+    finally:
+        job.cancel()
+        leaving.cancel()
+
+
+async def _left(request: Request) -> None:
+    """Returns once whoever asked has hung up; the body was read before."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _plain(text: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Listening: a socket, a server, and the page opened once it answers."""
 
+import os
 import socket
 import webbrowser
 from collections.abc import Callable
@@ -15,8 +16,10 @@ def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Call
     listening = _listen(settings.host, port)
     address = _address(settings.host, listening.getsockname()[1])
 
+    app = make_app(settings)
+
     class Announcing(uvicorn.Server):
-        """Says when it has started."""
+        """Says when it has started, and does not wait for computations when it ends."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
@@ -24,8 +27,12 @@ def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Call
             if is_opened:
                 webbrowser.open(address)
 
-    # Two seconds for answers under way; a stream of rounds is not waited for.
-    config = uvicorn.Config(make_app(settings), log_level="warning", timeout_graceful_shutdown=2)
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            app.state.workers.stop()
+            await super().shutdown(sockets)
+
+    # Two seconds for answers on their way.
+    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)
     Announcing(config).run(sockets=[listening])
 
 
@@ -33,8 +40,14 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, kind, protocol)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(place)
+        try:
+            if os.name == "posix":
+                # Elsewhere this would take the port from whoever listens there.
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(place)
+        except OSError:
+            listening.close()
+            raise
     except OSError as error:
         raise InvalidModel(f"cannot listen at {host}, port {port}: {error.strerror or error}") from error
     return listening

@@ -8,10 +8,12 @@ import asyncio
 import json
 import logging
 import multiprocessing
+import signal
+import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
@@ -75,10 +77,14 @@ class Workers:
         try:
             yield self
         finally:
-            self._is_open = False
-            for worker in self._all:
-                worker.end()
+            self.stop()
             self._threads.shutdown()
+
+    def stop(self) -> None:
+        """End all processes, and with them every job: those that run and those that wait are told so."""
+        self._is_open = False
+        for worker in self._all:
+            worker.end()
 
     async def events(self, name: str, request: str) -> AsyncGenerator[Event, None]:
         """Do a job, and give each event as it comes. Whoever stops listening stops the job."""
@@ -123,7 +129,8 @@ class Workers:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, call, *given)
         except (EOFError, OSError) as error:
-            raise Crashed("the process that computed this has crashed; the others go on") from error
+            sentence = "the process that computed this has crashed; the others go on"
+            raise Crashed(sentence if self._is_open else "the playground has ended") from error
 
     async def _acquire(self) -> "_Worker":
         if self._n_waiting >= self.most_waiting:
@@ -136,13 +143,13 @@ class Workers:
         return worker
 
     def _release(self, worker: "_Worker", *, is_done: bool) -> None:
-        if is_done and worker.process.is_alive():
+        if not self._is_open or (is_done and worker.process.is_alive()):
+            # A worker that was ended tells the next in line that there are no more.
             self._idle.put_nowait(worker)
             return
         worker.end()
         self._all.discard(worker)
-        if self._is_open:
-            self._add(_context(self.perform))
+        self._add(_context(self.perform))
 
     def _add(self, context: BaseContext) -> None:
         ours, theirs = context.Pipe()
@@ -188,7 +195,27 @@ def _context(perform: Perform) -> BaseContext:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([perform.__module__])
+    from multiprocessing import forkserver
+
+    with _uninterrupted():
+        forkserver.ensure_running()
     return context
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """A process started in here ignores Ctrl-C from its birth, and so do those forked from it.
+
+    A terminal sends Ctrl-C to all of them; it is the server that hears it, and ends them.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _serve(connection: "Connection[bytes, bytes]", perform: Perform) -> None:
@@ -201,7 +228,9 @@ def _serve(connection: "Connection[bytes, bytes]", perform: Perform) -> None:
     def send(event: str, data: Any) -> None:
         frame("event", event, json.dumps(data, allow_nan=False))
 
-    with threadpool_limits(1), suppress(EOFError, OSError, KeyboardInterrupt):
+    # Where it was not ignored from birth.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with threadpool_limits(1), suppress(EOFError, OSError):
         while True:
             name, request = json.loads(connection.recv_bytes())
             try:

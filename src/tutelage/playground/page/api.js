@@ -1,0 +1,47 @@
+// What is asked of the server. What it cannot do arrives as an Error whose message is its sentence.
+
+async function refusal(response) {
+  try {
+    return new Error((await response.json()).detail);
+  } catch {
+    return new Error(`The server answered ${response.status}.`);
+  }
+}
+
+async function send(path, body, signal) {
+  let response;
+  try {
+    const request = body === undefined ? {} : {
+      method: "POST", headers: { "Content-Type": "application/json" }, body: typeof body === "string" ? body : JSON.stringify(body),
+    };
+    response = await fetch(path, { ...request, signal });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Error("The server does not answer. Is `tutelage serve` still running?");
+  }
+  if (!response.ok) throw await refusal(response);
+  return response;
+}
+
+export const ask = async (path, body, signal) => (await send(path, body, signal)).json();
+export const askForFile = async (path, body) => (await send(path, body)).blob();
+
+// Server-sent events as they come: onEvent(name, data).
+export async function stream(path, body, onEvent, signal) {
+  const response = await send(path, body, signal);
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const blocks = (rest + value).split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) {
+      const [event, data] = block.split("\n");
+      const name = event.slice("event: ".length);
+      const found = JSON.parse(data.slice("data: ".length));
+      if (name === "refused") throw new Error(found.detail);
+      onEvent(name, found);
+    }
+  }
+}

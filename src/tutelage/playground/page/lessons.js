@@ -1,0 +1,111 @@
+// What came of a lesson, as a card: the reward against the best, a picture, what was matched, and what binds.
+
+import { stream } from "./api.js";
+import { h, refill, s, shown } from "./dom.js";
+import { drawGrid, heatLimit } from "./grid.js";
+import { OBJECTS, avoidedCells } from "./world.js";
+
+export const TEACHERS = {
+  agnostic: "Agnostic: shows the best policy, whatever the learner minds",
+  conservative: "Conservative: fears every preference there is",
+  aware_cmdp: "Aware-CMDP: shows the best that keeps the preferences",
+  bilevel: "Aware-BiL: plans with the learner's own reasoning",
+  volume_search: "AdAware-Vol: finds out by cutting",
+  line_search: "AdAware-Lin: finds out by pushing",
+};
+export const ADAPTIVE = ["volume_search", "line_search"];
+export const LAYERS = { reward: "inferred reward", policy: "policy", visits: "expected visits" };
+const STATES = { exceeded: "✗ exceeded", binds: "● binds", reached: "○ at its limit", free: "– free" };
+
+export const shortName = (teacher) => TEACHERS[teacher].split(":")[0];
+export const options = (names) => names.map((name) => h("option", { value: name }, TEACHERS[name]));
+
+// Who knows the learner best: with soft preferences the bi-level teacher, with hard ones the constrained optimum.
+export const awareTeacher = (learner) => (learner.model === "hard" ? "aware_cmdp" : "bilevel");
+
+// All rounds of a teacher, each shown as it comes. A round that comes again replaces itself, with a closer bound.
+export async function taught(request, onRound, signal) {
+  const rounds = [];
+  let ending = null;
+  await stream("/api/teach", request, (name, data) => {
+    if (name === "end") ending = data;
+    else {
+      rounds[data.number - 1] = data;
+      onRound(rounds, data);
+    }
+  }, signal);
+  return { kind: "teach", request, rounds, ended: ending.ended, snippet: ending.snippet };
+}
+
+// The aware lesson for a learner in a world, asked for once: it says what can be achieved at all.
+const known = new Map();
+
+export function bestLesson(world, learner) {
+  const request = { world, learner, teacher: awareTeacher(learner), max_rounds: 1 };
+  const key = JSON.stringify(request);
+  if (!known.has(key)) {
+    known.set(key, taught(request, () => {}));
+    known.get(key).catch(() => known.delete(key));
+  }
+  return known.get(key);
+}
+
+// The share of the best achievable reward, or null where that is not positive.
+export const shareOf = (reward, best) => (best !== null && best > 1e-9 ? reward / best : null);
+
+export function percent(share) {
+  return share === null ? "–" : `${shown(100 * share, share > 0.9995 && share < 1.0005 ? 0 : 1)}%`;
+}
+
+function meter(share) {
+  const value = Math.max(0, Math.min(1, share ?? 0));
+  const filling = h("div");
+  filling.style.width = `${100 * value}%`;
+  return h("div", { class: "share", role: "meter", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * value), "aria-label": "Share of the best achievable reward" }, filling);
+}
+
+// world, learner: of the request; round: as the server sent it; best: the aware lesson's reward and bound, if known.
+export function drawCard(card, { title, world, learner, round, rounds, best, layer, limit }) {
+  const share = best ? shareOf(round.reward, best.reward) : null;
+  const bound = round.bound ?? best?.bound ?? null;
+  const picture = s("svg", { role: "img", "data-picture": `${title}, ${LAYERS[layer]}`, "aria-label": `${LAYERS[layer]}: ${title}` });
+  drawLayer(picture, { world, learner, round, layer, limit });
+  const many = rounds > 1 ? ` after ${rounds} rounds` : "";
+  refill(card,
+    h("h3", {}, title),
+    h("p", {}, "Reward ", h("strong", { class: "reward" }, shown(round.reward)), many, best ? ` of ${shown(best.reward)} achievable: ` : "", best ? h("strong", { class: "percent" }, percent(share)) : ""),
+    best ? meter(share) : null,
+    bound === null ? null : h("p", { class: "hint bound" }, `No lesson gets more than ${shown(bound)}.`),
+    picture,
+    matchTable(round),
+    preferenceTable(round),
+    h("details", {}, h("summary", {}, "In words, with the certificate"), h("pre", {}, round.explanation)),
+  );
+}
+
+export function drawLayer(svg, { world, learner, round, layer, limit }) {
+  const avoided = avoidedCells(world, learner.preferences);
+  const layers = {
+    reward: { heat: { values: round.reward_map, limit: limit ?? heatLimit([round.reward_map]) } },
+    policy: { policy: round.policy, reached: round.visits },
+    visits: { visits: round.visits },
+  };
+  drawGrid(svg, { world, avoided, ...layers[layer] });
+}
+
+// Visits, of which also very few count.
+const small = (number) => (number > 1e-9 && number < 0.005 ? number.toExponential(0).replace("-", "−") : shown(number, 2));
+
+function matchTable(round) {
+  const row = (kind, k) => h("tr", {}, h("th", { scope: "row" }, kind), h("td", {}, shown(round.lesson[k], 2)), h("td", {}, shown(round.response[k], 2)));
+  return h("table", {}, h("thead", {}, h("tr", {}, ...["Discounted count", "shown", "done"].map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, ...OBJECTS.map(row)));
+}
+
+function preferenceTable(round) {
+  if (!round.preferences.length) return h("p", { class: "hint" }, "The learner minds nothing.");
+  const row = (preference) => h("tr", {}, h("th", { scope: "row" }, preference.name), h("td", {}, shown(preference.allowance, 1)), h("td", {}, small(preference.visits)),
+    h("td", { class: preference.state }, STATES[preference.state] + (preference.price > 0.005 ? `, price ${shown(preference.price, 2)}` : "")));
+  return h("div", { class: "scroll" }, h("table", { class: "binding" }, h("thead", {}, h("tr", {}, ...["Preference", "granted", "visits", "outcome"].map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, ...round.preferences.map(row))));
+}

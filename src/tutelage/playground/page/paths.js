@@ -1,0 +1,88 @@
+// Paths drawn on the grid, by dragging, by tapping, or with the keys: each begins in the start.
+
+import { getWorld } from "./state.js";
+import { tell } from "./dom.js";
+import { MOVES, columnOf, describe, neighbour, rowOf } from "./world.js";
+
+const LONGEST = 1000;
+
+// The paths of one tab; the last one is being drawn. onChange: is told whenever they change.
+export class Paths {
+  constructor(onChange, { most = 50 } = {}) {
+    this.onChange = onChange;
+    this.most = most;
+    this.all = [];
+  }
+
+  get current() {
+    return this.all.at(-1);
+  }
+
+  clear() {
+    this.all = [];
+    this.onChange();
+  }
+
+  remove(number) {
+    this.all = this.all.filter((_, k) => k !== number);
+    this.onChange();
+  }
+
+  begin() {
+    if (this.current?.length === 1) return;
+    if (this.all.length >= this.most) this.all = this.all.slice(0, this.most - 1);
+    this.all = [...this.all, [getWorld().start]];
+    this.onChange();
+  }
+
+  undoStep() {
+    if (!this.current) return;
+    const shorter = this.current.slice(0, -1);
+    this.all = shorter.length ? [...this.all.slice(0, -1), shorter] : this.all.slice(0, -1);
+    this.onChange();
+  }
+
+  add(...cells) {
+    if (!this.current) this.begin();
+    this.all = [...this.all.slice(0, -1), [...this.current, ...cells].slice(0, LONGEST)];
+    this.onChange();
+  }
+
+  // Straight on to a cell, the longer way first; none of it leaves the grid.
+  reach(cell) {
+    const world = getWorld(), steps = [];
+    let at = this.current?.at(-1) ?? world.start;
+    while (at !== cell) {
+      const down = rowOf(cell, world.size) - rowOf(at, world.size), across = columnOf(cell, world.size) - columnOf(at, world.size);
+      at = neighbour(world, at, Math.abs(down) > Math.abs(across) ? [Math.sign(down), 0] : [0, Math.sign(across)]);
+      steps.push(at);
+    }
+    if (steps.length || !this.current) this.add(...steps);
+  }
+
+  // What the stage calls; to press on the start begins a new path where there may be several.
+  get mode() {
+    return {
+      isWalking: true,
+      press: (cell) => {
+        if (cell === getWorld().start && (this.current?.length ?? 0) > 1) this.begin();
+        else this.reach(cell);
+      },
+      drag: (cell) => this.reach(cell),
+      key: (event) => this.key(event),
+    };
+  }
+
+  key(event) {
+    const world = getWorld(), at = this.current?.at(-1) ?? world.start;
+    if (event.key in MOVES) {
+      const next = neighbour(world, at, MOVES[event.key]);
+      if (next !== null) this.add(next);
+    } else if (event.key === " ") this.add(at);
+    else if (event.key === "Backspace") this.undoStep();
+    else if (event.key === "Enter") this.begin();
+    else return false;
+    tell(describe(world, this.current?.at(-1) ?? world.start));
+    return true;
+  }
+}

@@ -1,0 +1,100 @@
+// Worlds as plain data, in the form of their files; every change makes a new one.
+
+export const OBJECTS = ["star", "plus", "dot"];
+export const COLOURS = ["green", "yellow"];
+export const DISTANCES = [0, 1, 2];
+export const PRESETS = { L1: 0, L2: 2, L3: 4, L4: 5, L5: 6 };
+export const MOVES = { ArrowUp: [-1, 0], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowRight: [0, 1] };
+
+export const preferenceName = (colour, distance) => `${colour} within ${distance} cell${distance === 1 ? "" : "s"}`;
+export const rowOf = (cell, size) => Math.floor(cell / size);
+export const columnOf = (cell, size) => cell % size;
+
+export function emptyWorld(size) {
+  const middle = Math.floor(size / 2);
+  return {
+    size, start: middle * size + middle, objects: { star: [], plus: [], dot: [] }, distractors: { green: [], yellow: [] },
+    discount: 0.99, end_probability: 0.1, weights: [1, 0.9, 0.2],
+  };
+}
+
+// A world that differs from a generated one is made by hand.
+export function changed(world, changes) {
+  const { generator, seed, ...rest } = world;
+  return { ...rest, ...changes };
+}
+
+export const holder = (things, cell) => Object.keys(things).find((kind) => things[kind].includes(cell)) ?? null;
+
+function without(things, cell) {
+  return Object.fromEntries(Object.entries(things).map(([kind, cells]) => [kind, cells.filter((other) => other !== cell)]));
+}
+
+// The world with a cell painted; kind null takes away.
+export function painted(world, brush, cell, isErasing) {
+  if (brush === "start") return changed(world, { start: cell });
+  const group = OBJECTS.includes(brush) ? "objects" : "distractors";
+  if (brush === "erase") {
+    return changed(world, { objects: without(world.objects, cell), distractors: without(world.distractors, cell) });
+  }
+  const things = without(world[group], cell);
+  if (!isErasing) things[brush] = [...things[brush], cell].sort((a, b) => a - b);
+  return changed(world, { [group]: things });
+}
+
+// The part of the world that fits, from the top left.
+export function resized(world, size) {
+  const move = (cell) => {
+    const row = rowOf(cell, world.size), column = columnOf(cell, world.size);
+    return row < size && column < size ? row * size + column : -1;
+  };
+  const moved = (things) => Object.fromEntries(
+    Object.entries(things).map(([kind, cells]) => [kind, cells.map(move).filter((cell) => cell >= 0)]));
+  const start = move(world.start);
+  return changed(world, {
+    size, objects: moved(world.objects), distractors: moved(world.distractors),
+    start: start >= 0 ? start : emptyWorld(size).start,
+  });
+}
+
+// Which cells a learner of these preferences minds, whatever it grants.
+export function avoidedCells(world, preferences) {
+  const avoided = new Array(world.size * world.size).fill(false);
+  for (const { colour, distance } of preferences) {
+    for (const cell of world.distractors[colour]) {
+      const row = rowOf(cell, world.size), column = columnOf(cell, world.size);
+      for (let r = Math.max(0, row - distance); r <= Math.min(world.size - 1, row + distance); r++) {
+        for (let c = Math.max(0, column - distance); c <= Math.min(world.size - 1, column + distance); c++) {
+          avoided[r * world.size + c] = true;
+        }
+      }
+    }
+  }
+  return avoided;
+}
+
+export function describe(world, cell) {
+  const parts = [holder(world.objects, cell), holder(world.distractors, cell), cell === world.start ? "start" : null];
+  const held = parts.filter(Boolean).join(", ") || "empty";
+  return `row ${rowOf(cell, world.size) + 1}, column ${columnOf(cell, world.size) + 1}: ${held}`;
+}
+
+// The cell a move leads to; off the grid, none.
+export function neighbour(world, cell, [down, across]) {
+  const row = rowOf(cell, world.size) + down, column = columnOf(cell, world.size) + across;
+  const isInside = row >= 0 && column >= 0 && row < world.size && column < world.size;
+  return isInside ? row * world.size + column : null;
+}
+
+export function toLink(world) {
+  const bytes = new TextEncoder().encode(JSON.stringify(world));
+  const text = btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+  return `${location.origin}${location.pathname}#world=${text}`;
+}
+
+// The JSON text that a link holds, to be checked by the server; null where it holds none.
+export function fromLink(hash) {
+  if (!hash.startsWith("#world=")) return null;
+  const text = atob(hash.slice("#world=".length).replaceAll("-", "+").replaceAll("_", "/"));
+  return new TextDecoder().decode(Uint8Array.from(text, (letter) => letter.charCodeAt(0)));
+}
