@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from environment_problems import hand_worlds
 from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tutelage.environments.object_world import ACTIONS, ObjectWorld, object_world
 from tutelage.environments.placement import OBJECT_TYPES
-from tutelage.mdp.expectations import causal_entropy, expected_reward
+from tutelage.mdp.expectations import causal_entropy, expected_reward, state_occupancy
 from tutelage.mdp.model import MDP
 from tutelage.mdp.policy import uniform_policy
+from tutelage.outcomes import InvalidModel
 
 
 @pytest.mark.parametrize("generator", ["published", "text"])
@@ -98,3 +100,67 @@ def test_a_large_world_is_built_sparse_and_at_once():
     assert domain.mdp.transition.nnz == 5 * 90_001 + 5 * 6
     assert np.diff(domain.mdp.transition.indptr).max() == 2
     assert domain.mdp.transition.indices.dtype == np.int32
+
+
+def walked(world: ObjectWorld, actions: list[int], *, may_return: bool) -> tuple[list[int], list[int]]:
+    """The cells that actions lead along, and the actions; without those that lead back, where none may."""
+    steps = ((-1, 0), (0, -1), (1, 0), (0, 1), (0, 0))
+    path, taken = [world.start], []
+    for action in actions:
+        row, column = path[-1] // world.size + steps[action][0], path[-1] % world.size + steps[action][1]
+        is_inside = 0 <= row < world.size and 0 <= column < world.size
+        following = row * world.size + column if is_inside else path[-1]
+        if may_return or following not in path:
+            path.append(following)
+            taken.append(action)
+    return path, taken
+
+
+@given(hand_worlds(), st.lists(st.integers(0, 4), max_size=40))
+def test_a_path_without_returns_is_the_policy_that_follows_it(world, actions):
+    """Where no cell comes twice, walking along a path is a stationary policy, and its visits are known already."""
+    path, taken = walked(world, actions, may_return=False)
+    policy = np.full((world.terminal + 1, 5), 0.2)
+    policy[path] = np.eye(5)[[*taken, ACTIONS.index("stay")]]
+    expected = state_occupancy(world.domain("L1").mdp, policy.ravel())
+    assert_allclose(world.path_visits(path), expected, rtol=1e-9, atol=1e-9)
+
+
+@given(hand_worlds(), st.lists(st.integers(0, 4), max_size=40))
+def test_any_path_visits_what_a_walker_would_step_by_step(world, actions):
+    """A path may cross itself, which no stationary policy does: the chances of being in each state, step by step, and
+    the linear system of staying for ever after the last."""
+    path, taken = walked(world, actions, may_return=True)
+    rows = world.domain("L1").mdp.transition.toarray().reshape(-1, 5, world.terminal + 1)
+    chance = np.eye(world.terminal + 1)[world.start]
+    expected = np.zeros(world.terminal + 1)
+    for time_passed, action in enumerate(taken):
+        expected += world.discount**time_passed * chance
+        chance = chance @ rows[:, action]
+    staying = np.eye(world.terminal + 1) - world.discount * rows[:, ACTIONS.index("stay")]
+    expected += world.discount ** len(taken) * np.linalg.solve(staying.T, chance)
+    visits = world.path_visits(path)
+    assert_allclose(visits, expected, rtol=1e-9, atol=1e-9)
+    assert visits.sum() == pytest.approx(1 / (1 - world.discount)) and visits.min() >= 0
+    assert not visits.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ([], "begin in the start, cell 4"),
+        ([5, 4], "begin in the start, cell 4"),
+        ([4, 5, 3], "no single move leads from cell 5 to cell 3"),
+        ([4, 8], "no single move leads from cell 4 to cell 8"),
+        ([4, 5, 5, 6], "no single move leads from cell 5 to cell 6"),
+        ([4, 7, 10], "outside the grid"),
+        ([4, -1], "outside the grid"),
+        ([4, 9], "outside the grid"),
+        ([4, 5.0], "whole number"),
+        ([4, True], "whole number"),
+    ],
+)
+def test_a_path_that_nobody_can_walk_is_refused(path, sentence):
+    """Another start, a jump, a diagonal, a step around the edge or off the grid: none has visits to speak of."""
+    with pytest.raises(InvalidModel, match=sentence):
+        ObjectWorld(3, 4, {"star": [4]}, {}).path_visits(path)

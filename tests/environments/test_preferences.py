@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from tutelage.environments.object_world import object_world
-from tutelage.environments.preferences import COLUMNS, PREFERENCES, cells_within, preference_features, preference_names
+from tutelage.environments.preferences import (
+    COLUMNS,
+    NAMED,
+    PREFERENCES,
+    cells_within,
+    preference_features,
+    preference_names,
+)
 from tutelage.outcomes import InvalidModel
 
 
@@ -50,3 +57,39 @@ def test_an_unknown_learner_is_refused():
     """A learner of another experiment is not silently taken to mind nothing."""
     with pytest.raises(InvalidModel, match="no learner 'L6'"):
         object_world(10, 0).domain("L6")
+
+
+@given(hand_worlds(), st.lists(st.sampled_from(list(NAMED)), unique=True))
+def test_preferences_by_name_are_those_columns_in_that_order(world, names):
+    """Whoever names preferences gets exactly those, in the order named, so that allowances keep to theirs."""
+    full = world.domain("L5")
+    domain = world.domain(names)
+    chosen = [full.preference_names.index(name) for name in names]
+    assert_array_equal(domain.preference_features, full.preference_features[:, chosen])
+    assert_array_equal(preference_features(names, world.distractors, world.size), domain.preference_features)
+    assert domain.preference_names == preference_names(names) == tuple(names)
+
+
+def test_no_names_are_the_learner_that_minds_nothing():
+    """An empty list is L1, and the full list is L5, feature by feature."""
+    world = object_world(10, 0)
+    for learner, names in (("L1", []), ("L5", list(NAMED))):
+        assert_array_equal(world.domain(names).preference_features, world.domain(learner).preference_features)
+        assert world.domain(names).preference_names == world.domain(learner).preference_names
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (["green within 3 cells"], "no preference 'green within 3 cells'; they are green within 0 cells"),
+        (["green within 0 cells", "L2"], "no preference 'L2'"),
+        (
+            ["green within 1 cell", "yellow within 0 cells", "green within 1 cell"],
+            "'green within 1 cell' is given twice",
+        ),
+    ],
+)
+def test_unknown_and_repeated_names_are_refused(names, sentence):
+    """A misspelt name is not silently dropped, and none counts twice."""
+    with pytest.raises(InvalidModel, match=sentence):
+        object_world(10, 0).domain(names)

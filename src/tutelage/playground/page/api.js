@@ -11,9 +11,14 @@ async function refusal(response) {
 async function send(path, body, signal) {
   let response;
   try {
-    const request = body === undefined ? {} : {
-      method: "POST", headers: { "Content-Type": "application/json" }, body: typeof body === "string" ? body : JSON.stringify(body),
-    };
+    const request =
+      body === undefined
+        ? {}
+        : {
+            method: "POST",
+            headers: { "Content-Type": "application/json" },
+            body: typeof body === "string" ? body : JSON.stringify(body),
+          };
     response = await fetch(path, { ...request, signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;

@@ -13,7 +13,15 @@ import { startTeaching, teachMode } from "./teaching.js";
 import { startWalking, walkMode } from "./walking.js";
 import { fromLink } from "./world.js";
 
-const MODES = { paint: paintMode, learner: teachMode, teach: teachMode, rounds: teachMode, demonstrate: demonstrateMode, walk: walkMode, export: teachMode };
+const MODES = {
+  paint: paintMode,
+  learner: teachMode,
+  teach: teachMode,
+  rounds: teachMode,
+  demonstrate: demonstrateMode,
+  walk: walkMode,
+  export: teachMode,
+};
 const tabs = [...document.querySelectorAll("[role=tab]")];
 
 function open(tab) {
@@ -72,4 +80,9 @@ startExporting();
 drawLegend();
 open(tabs[0]);
 addEventListener("hashchange", () => openingWorld());
-openingWorld().then(() => { document.body.dataset.ready = "yes"; }, (error) => tell(error.message));
+openingWorld().then(
+  () => {
+    document.body.dataset.ready = "yes";
+  },
+  (error) => tell(error.message),
+);

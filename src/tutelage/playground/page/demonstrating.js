@@ -13,14 +13,24 @@ import { work } from "./work.js";
 const paths = new Paths(show);
 
 export const demonstrateMode = {
-  hint: "Drag from the start, tap a cell, or use the arrow keys; space stays, Backspace takes back, Enter begins another path.",
+  hint:
+    "Drag from the start, tap a cell, or use the arrow keys; space stays, Backspace takes back, " +
+    "Enter begins another path.",
   layers: () => ({ avoided: avoidedCells(getWorld(), mindedPreferences()), paths: paths.all }),
   ...paths.mode,
 };
 
 function show() {
-  byId("paths").replaceChildren(...paths.all.map((path, k) => h("li", {}, `${plural(path.length - 1, "step")}, then stays`,
-    h("button", { type: "button", "aria-label": `Remove path ${k + 1}`, onclick: () => paths.remove(k) }, "Remove"))));
+  byId("paths").replaceChildren(
+    ...paths.all.map((path, k) =>
+      h(
+        "li",
+        {},
+        `${plural(path.length - 1, "step")}, then stays`,
+        h("button", { type: "button", "aria-label": `Remove path ${k + 1}`, onclick: () => paths.remove(k) }, "Remove"),
+      ),
+    ),
+  );
   byId("show-paths").disabled = !paths.all.length;
   redraw();
 }
@@ -33,26 +43,42 @@ function comment(share, best) {
 }
 
 async function answer(signal) {
-  const world = getWorld(), learner = learnerAsked();
+  const world = getWorld(),
+    learner = learnerAsked();
   const request = { world, learner, paths: paths.all };
   const [round, aware] = await Promise.all([ask("/api/answer", request, signal), bestLesson(world, learner)]);
-  const best = aware.rounds.at(-1), share = shareOf(round.reward, best.reward);
-  byId("score").replaceChildren(h("strong", { class: "percent" }, `Score: ${percent(share)}`), ` of the best achievable reward. ${comment(share, best)}`);
+  const best = aware.rounds.at(-1),
+    share = shareOf(round.reward, best.reward);
+  byId("score").replaceChildren(
+    h("strong", { class: "percent" }, `Score: ${percent(share)}`),
+    ` of the best achievable reward. ${comment(share, best)}`,
+  );
   const limit = heatLimit([round.reward_map, best.reward_map]);
-  const cards = [["Your lesson", round], [`The aware lesson (${shortName(awareTeacher(learner))})`, best]].map(([title, shownRound]) => {
+  const cards = [
+    ["Your lesson", round],
+    [`The aware lesson (${shortName(awareTeacher(learner))})`, best],
+  ].map(([title, shownRound]) => {
     const card = h("article", { class: "card" });
     drawCard(card, { title, world, learner, round: shownRound, rounds: 1, best, layer: "policy", limit });
     return card;
   });
   byId("answers").replaceChildren(...cards);
-  keepResult("Your demonstrations", { kind: "answer", request, rounds: [round], ended: "answered", snippet: round.snippet });
+  keepResult("Your demonstrations", {
+    kind: "answer",
+    request,
+    rounds: [round],
+    ended: "answered",
+    snippet: round.snippet,
+  });
 }
 
 export function startDemonstrating() {
   byId("new-path").addEventListener("click", () => paths.begin());
   byId("undo-step").addEventListener("click", () => paths.undoStep());
   byId("clear-paths").addEventListener("click", () => paths.clear());
-  byId("show-paths").addEventListener("click", (event) => work({ button: event.currentTarget, alert: "demonstrate-alert" }, answer));
+  byId("show-paths").addEventListener("click", (event) =>
+    work({ button: event.currentTarget, alert: "demonstrate-alert" }, answer),
+  );
   let grid = null;
   onChange((what) => {
     if (what !== "world") return;

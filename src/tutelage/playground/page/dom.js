@@ -34,7 +34,9 @@ export function plural(count, thing) {
 export function tell(sentence) {
   byId("status").textContent = sentence;
   clearTimeout(tell.timer);
-  tell.timer = setTimeout(() => { byId("status").textContent = ""; }, 5000);
+  tell.timer = setTimeout(() => {
+    byId("status").textContent = "";
+  }, 5000);
 }
 
 export function download(name, blob) {

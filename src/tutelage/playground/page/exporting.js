@@ -12,7 +12,11 @@ const json = (data) => new Blob([`${JSON.stringify(data, null, 1)}\n`], { type: 
 
 function showResults() {
   const names = [...results.keys()].reverse();
-  byId("result").replaceChildren(...(names.length ? names.map((name) => h("option", { value: name }, name)) : [h("option", { value: "" }, "nothing was taught yet")]));
+  byId("result").replaceChildren(
+    ...(names.length
+      ? names.map((name) => h("option", { value: name }, name))
+      : [h("option", { value: "" }, "nothing was taught yet")]),
+  );
   showChosen();
 }
 
@@ -21,15 +25,47 @@ function showChosen() {
   byId("save-json").disabled = !result;
   byId("save-npz").disabled = result?.kind !== "teach";
   for (const id of ["copy-snippet", "save-snippet"]) byId(id).disabled = !result?.snippet;
-  byId("snippet").textContent = result?.snippet ?? (result ? "These rounds were cancelled; there is no snippet for part of them." : "Teach something first.");
+  byId("snippet").textContent =
+    result?.snippet ??
+    (result ? "These rounds were cancelled; there is no snippet for part of them." : "Teach something first.");
 }
 
 // Every picture on the page, open tab or not, that shows something.
 export function showPictures() {
-  const drawn = [["world", byId("grid")], ...[...document.querySelectorAll("svg[data-picture]")].map((svg) => [svg.dataset.picture, svg])];
-  byId("pictures").replaceChildren(...drawn.filter(([, svg]) => svg.childNodes.length && !svg.closest("[hidden]:not([role=tabpanel])")).map(([name, svg]) => h("li", {}, `${name} `,
-    h("button", { type: "button", "aria-label": `${name} as SVG`, onclick: () => download(`${fileName(name)}.svg`, asSvg(svg)) }, "SVG"), " ",
-    h("button", { type: "button", "aria-label": `${name} as PNG`, onclick: async () => download(`${fileName(name)}.png`, await asPng(svg)) }, "PNG"))));
+  const drawn = [
+    ["world", byId("grid")],
+    ...[...document.querySelectorAll("svg[data-picture]")].map((svg) => [svg.dataset.picture, svg]),
+  ];
+  byId("pictures").replaceChildren(
+    ...drawn
+      .filter(([, svg]) => svg.childNodes.length && !svg.closest("[hidden]:not([role=tabpanel])"))
+      .map(([name, svg]) =>
+        h(
+          "li",
+          {},
+          `${name} `,
+          h(
+            "button",
+            {
+              type: "button",
+              "aria-label": `${name} as SVG`,
+              onclick: () => download(`${fileName(name)}.svg`, asSvg(svg)),
+            },
+            "SVG",
+          ),
+          " ",
+          h(
+            "button",
+            {
+              type: "button",
+              "aria-label": `${name} as PNG`,
+              onclick: async () => download(`${fileName(name)}.png`, await asPng(svg)),
+            },
+            "PNG",
+          ),
+        ),
+      ),
+  );
 }
 
 const fileName = (name) => name.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
@@ -57,7 +93,9 @@ async function asPng(svg) {
   context.fillRect(0, 0, image.width, image.height);
   context.drawImage(image, 0, 0);
   URL.revokeObjectURL(address);
-  return new Promise((resolve) => { canvas.toBlob(resolve, "image/png"); });
+  return new Promise((resolve) => {
+    canvas.toBlob(resolve, "image/png");
+  });
 }
 
 export function startExporting() {
@@ -66,12 +104,18 @@ export function startExporting() {
     const { request, rounds, ended } = chosen();
     download("transcript.json", json({ request, rounds, ended }));
   });
-  byId("save-npz").addEventListener("click", (event) => work({ button: event.currentTarget, alert: "export-alert" }, async () => {
-    download("transcript.npz", await askForFile("/api/transcript", chosen().request));
-  }));
+  byId("save-npz").addEventListener("click", (event) =>
+    work({ button: event.currentTarget, alert: "export-alert" }, async () => {
+      download("transcript.npz", await askForFile("/api/transcript", chosen().request));
+    }),
+  );
   byId("result").addEventListener("change", showChosen);
   byId("copy-snippet").addEventListener("click", () => copy(byId("snippet").textContent, byId("snippet")));
-  byId("save-snippet").addEventListener("click", () => download("lesson.py", new Blob([chosen().snippet], { type: "text/x-python" })));
-  onChange((what) => { if (what === "results") showResults(); });
+  byId("save-snippet").addEventListener("click", () =>
+    download("lesson.py", new Blob([chosen().snippet], { type: "text/x-python" })),
+  );
+  onChange((what) => {
+    if (what === "results") showResults();
+  });
   showResults();
 }

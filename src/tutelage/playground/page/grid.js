@@ -10,10 +10,18 @@ const FRAMES = { green: { stroke: "#1b7837" }, yellow: { stroke: "#b58900", "str
 const AVOIDED = "#c4c4c4";
 const PURPLE = "#7b2a8b";
 const PATHS = [
-  { stroke: "#0072b2", "stroke-dasharray": "none" }, { stroke: "#d55e00", "stroke-dasharray": "0.3 0.12" },
-  { stroke: "#006b4e", "stroke-dasharray": "0.1 0.1" }, { stroke: "#a23b72", "stroke-dasharray": "0.4 0.1 0.1 0.1" },
+  { stroke: "#0072b2", "stroke-dasharray": "none" },
+  { stroke: "#d55e00", "stroke-dasharray": "0.3 0.12" },
+  { stroke: "#006b4e", "stroke-dasharray": "0.1 0.1" },
+  { stroke: "#a23b72", "stroke-dasharray": "0.4 0.1 0.1 0.1" },
 ];
-const STEPS = [[0, -1], [-1, 0], [0, 1], [1, 0], [0, 0]];
+const STEPS = [
+  [0, -1],
+  [-1, 0],
+  [0, 1],
+  [1, 0],
+  [0, 0],
+];
 const SMALLEST_PROBABILITY = 0.05;
 const SMALLEST_VISITS = 1e-4;
 // How far beside the middle of its cells each path runs, so that several can be told apart.
@@ -21,11 +29,35 @@ const SHIFTS = [0, 0.14, -0.14, 0.07, -0.07, 0.2, -0.2];
 
 const turn = (k) => [Math.sin((k * Math.PI) / 5), -Math.cos((k * Math.PI) / 5)];
 const STAR = Array.from({ length: 10 }, (_, k) => turn(k).map((x) => 0.42 * (k % 2 ? 0.45 : 1) * x));
-const PLUS = [[-0.12, -0.36], [0.12, -0.36], [0.12, -0.12], [0.36, -0.12], [0.36, 0.12], [0.12, 0.12], [0.12, 0.36],
-  [-0.12, 0.36], [-0.12, 0.12], [-0.36, 0.12], [-0.36, -0.12], [-0.12, -0.12]];
-const ARROW = [[0, 0.12], [0.5, 0.12], [0.5, 0.36], [1, 0], [0.5, -0.36], [0.5, -0.12], [0, -0.12]];
+const PLUS = [
+  [-0.12, -0.36],
+  [0.12, -0.36],
+  [0.12, -0.12],
+  [0.36, -0.12],
+  [0.36, 0.12],
+  [0.12, 0.12],
+  [0.12, 0.36],
+  [-0.12, 0.36],
+  [-0.12, 0.12],
+  [-0.36, 0.12],
+  [-0.36, -0.12],
+  [-0.12, -0.12],
+];
+const ARROW = [
+  [0, 0.12],
+  [0.5, 0.12],
+  [0.5, 0.36],
+  [1, 0],
+  [0.5, -0.36],
+  [0.5, -0.12],
+  [0, -0.12],
+];
 const STRIPES = {
-  green: [[-0.8, 0, 0, -0.8], [-0.8, 0.8, 0.8, -0.8], [0, 0.8, 0.8, 0]],
+  green: [
+    [-0.8, 0, 0, -0.8],
+    [-0.8, 0.8, 0.8, -0.8],
+    [0, 0.8, 0.8, 0],
+  ],
   yellow: [-0.55, 0, 0.55].map((y) => [-0.8, y, 0.8, y]),
 };
 
@@ -43,7 +75,8 @@ export const visitColour = (value, most) => mix([255, 255, 255], [63, 20, 110], 
 // The reward of the deepest colour: twice the largest, so that what is gained is not pale beside what is avoided.
 export function heatLimit(maps) {
   const all = maps.flat();
-  const largest = Math.max(...all), limit = Math.max(...all.map(Math.abs));
+  const largest = Math.max(...all),
+    limit = Math.max(...all.map(Math.abs));
   return (largest > 0 ? Math.min(limit, 2 * largest) : limit) || 1;
 }
 
@@ -63,24 +96,47 @@ export function mark(kind, { scale = 1, fill = "#000" } = {}) {
   if (kind === "erase") {
     return s("path", { d: "M-0.3 -0.3L0.3 0.3M-0.3 0.3L0.3 -0.3", stroke: "#000", "stroke-width": 0.1, fill: "none" });
   }
-  const stripe = ([x1, y1, x2, y2]) => s("line", {
-    x1: 0.35 * x1, y1: 0.35 * y1, x2: 0.35 * x2, y2: 0.35 * y2, stroke: "#000", "stroke-width": 0.05,
-  });
-  const square = { x: -0.35, y: -0.35, width: 0.7, height: 0.7, fill: FILLS[kind], stroke: "#000", "stroke-width": 0.03 };
+  const stripe = ([x1, y1, x2, y2]) =>
+    s("line", {
+      x1: 0.35 * x1,
+      y1: 0.35 * y1,
+      x2: 0.35 * x2,
+      y2: 0.35 * y2,
+      stroke: "#000",
+      "stroke-width": 0.05,
+    });
+  const square = {
+    x: -0.35,
+    y: -0.35,
+    width: 0.7,
+    height: 0.7,
+    fill: FILLS[kind],
+    stroke: "#000",
+    "stroke-width": 0.03,
+  };
   return s("g", {}, s("rect", square), ...STRIPES[kind].map(stripe));
 }
 
 export const icon = (kind) => s("svg", { viewBox: "-0.5 -0.5 1 1", "aria-hidden": "true" }, mark(kind));
 
 // Draw a world into an SVG. avoided: (n * n) flags; heat: {values, limit}; visits: (n * n); policy: (5 n * n),
-// drawn where reached: (n * n) is not zero; paths: lists of cells; cursor: a cell; isGrid: whether its cells can be reached by a screen reader.
-export function drawGrid(svg, { world, avoided, heat, visits, policy, reached, paths = [], walker, cursor, isGrid = false }) {
+// drawn where reached: (n * n) is not zero; paths: lists of cells; walker, cursor: a cell; isGrid: whether a screen reader
+// finds its cells.
+export function drawGrid(
+  svg,
+  { world, avoided, heat, visits, policy, reached, paths = [], walker, cursor, isGrid = false },
+) {
   const { size } = world;
   const isMapped = Boolean(heat || visits);
   svg.setAttribute("viewBox", `-0.03 -0.03 ${size + 0.06} ${size + 0.06}`);
-  const at = (cell, ...marks) => s("g", {
-    transform: `translate(${columnOf(cell, size) + 0.5} ${rowOf(cell, size) + 0.5})`,
-  }, ...marks);
+  const at = (cell, ...marks) =>
+    s(
+      "g",
+      {
+        transform: `translate(${columnOf(cell, size) + 0.5} ${rowOf(cell, size) + 0.5})`,
+      },
+      ...marks,
+    );
   const all = [...Array(size * size).keys()];
   const most = visits ? Math.max(...visits) : 0;
   const fillOf = (cell) => {
@@ -88,14 +144,27 @@ export function drawGrid(svg, { world, avoided, heat, visits, policy, reached, p
     if (visits) return visitColour(visits[cell], most);
     return avoided?.[cell] ? AVOIDED : "#fff";
   };
-  const square = (cell) => s("rect", {
-    x: columnOf(cell, size), y: rowOf(cell, size), width: 1, height: 1, fill: fillOf(cell), stroke: "#bfbfbf", "stroke-width": 0.03,
-    ...(isGrid ? {
-      role: "gridcell", id: `${svg.id}-${cell}`, "aria-label": describe(world, cell), "aria-selected": String(cell === cursor),
-    } : {}),
-  });
+  const square = (cell) =>
+    s("rect", {
+      x: columnOf(cell, size),
+      y: rowOf(cell, size),
+      width: 1,
+      height: 1,
+      fill: fillOf(cell),
+      stroke: "#bfbfbf",
+      "stroke-width": 0.03,
+      ...(isGrid
+        ? {
+            role: "gridcell",
+            id: `${svg.id}-${cell}`,
+            "aria-label": describe(world, cell),
+            "aria-selected": String(cell === cursor),
+          }
+        : {}),
+    });
   const rows = [...Array(size).keys()].map((row) =>
-    s("g", isGrid ? { role: "row" } : {}, ...all.slice(row * size, (row + 1) * size).map(square)));
+    s("g", isGrid ? { role: "row" } : {}, ...all.slice(row * size, (row + 1) * size).map(square)),
+  );
   const layers = [s("g", {}, ...rows)];
   if (isMapped && avoided) layers.push(outline(avoided, size));
   if (heat) layers.push(s("g", {}, ...minuses(heat, world, Boolean(policy), at)));
@@ -113,7 +182,8 @@ export function drawGrid(svg, { world, avoided, heat, visits, policy, reached, p
     layers.push(s("g", {}, ...moved.map((cell) => at(cell, ...arrows(policy.slice(5 * cell, 5 * cell + 5))))));
   }
   paths.forEach((path, number) => layers.push(pathMark(path, number, size)));
-  if (walker !== undefined) layers.push(at(walker, s("circle", { r: 0.26, fill: "#e08a00", stroke: "#000", "stroke-width": 0.06 })));
+  if (walker !== undefined)
+    layers.push(at(walker, s("circle", { r: 0.26, fill: "#e08a00", stroke: "#000", "stroke-width": 0.06 })));
   if (cursor !== undefined) layers.push(at(cursor, ...cursorMarks()));
   svg.replaceChildren(...layers);
   if (isGrid) {
@@ -124,7 +194,8 @@ export function drawGrid(svg, { world, avoided, heat, visits, policy, reached, p
 }
 
 function cursorMarks() {
-  const box = (stroke, width) => s("rect", { x: -0.46, y: -0.46, width: 0.92, height: 0.92, fill: "none", stroke, "stroke-width": width });
+  const box = (stroke, width) =>
+    s("rect", { x: -0.46, y: -0.46, width: 0.92, height: 0.92, fill: "none", stroke, "stroke-width": width });
   return [box("#fff", 0.14), box("#e08a00", 0.08)];
 }
 
@@ -163,14 +234,22 @@ function arrows(chosen) {
   const found = [];
   chosen.forEach((probability, action) => {
     if (probability < SMALLEST_PROBABILITY) return;
-    const style = { fill: PURPLE, "fill-opacity": round(0.25 + 0.75 * probability), stroke: "#fff", "stroke-width": 0.02 };
+    const style = {
+      fill: PURPLE,
+      "fill-opacity": round(0.25 + 0.75 * probability),
+      stroke: "#fff",
+      "stroke-width": 0.02,
+    };
     const [x, y] = STEPS[action];
     if (x === 0 && y === 0) {
       found.push(s("circle", { r: round(0.11 * Math.sqrt(probability)), ...style }));
       return;
     }
     const length = 0.38 * (0.35 + 0.65 * probability);
-    const corner = ([along, across]) => [x * (0.11 + length * along) - y * length * across, y * (0.11 + length * along) + x * length * across];
+    const corner = ([along, across]) => [
+      x * (0.11 + length * along) - y * length * across,
+      y * (0.11 + length * along) + x * length * across,
+    ];
     found.push(s("polygon", { points: points(ARROW.map(corner)), ...style }));
   });
   return found;
@@ -182,10 +261,27 @@ function pathMark(path, number, size) {
   const shift = SHIFTS[number % SHIFTS.length];
   const places = path.map((cell) => [columnOf(cell, size) + 0.5 + shift, rowOf(cell, size) + 0.5 + shift]);
   const [x, y] = places.at(-1);
-  return s("g", {},
-    s("polyline", { points: points(places), fill: "none", stroke: "#fff", "stroke-width": 0.17, "stroke-linejoin": "round" }),
+  return s(
+    "g",
+    {},
+    s("polyline", {
+      points: points(places),
+      fill: "none",
+      stroke: "#fff",
+      "stroke-width": 0.17,
+      "stroke-linejoin": "round",
+    }),
     s("polyline", { points: points(places), fill: "none", "stroke-width": 0.1, "stroke-linejoin": "round", ...style }),
-    s("rect", { x: x - 0.13, y: y - 0.13, width: 0.26, height: 0.26, fill: style.stroke, stroke: "#fff", "stroke-width": 0.04 }));
+    s("rect", {
+      x: x - 0.13,
+      y: y - 0.13,
+      width: 0.26,
+      height: 0.26,
+      fill: style.stroke,
+      stroke: "#fff",
+      "stroke-width": 0.04,
+    }),
+  );
 }
 
 // The cell under a pointer; none outside.

@@ -5,10 +5,17 @@ import { allPreferences, getLearner, getWorld, onChange, presetFlags, presetName
 import { redraw } from "./stage.js";
 import { PRESETS, preferenceName } from "./world.js";
 
-const ABOUT = { L1: "minds nothing", L2: "green within 1", L3: "green within 2, yellow", L4: "green within 2, yellow within 1", L5: "green and yellow within 2" };
+const ABOUT = {
+  L1: "minds nothing",
+  L2: "green within 1",
+  L3: "green within 2, yellow",
+  L4: "green within 2, yellow within 1",
+  L5: "green and yellow within 2",
+};
 
 function showLearner() {
-  const learner = getLearner(), name = presetName();
+  const learner = getLearner(),
+    name = presetName();
   for (const preset of Object.keys(PRESETS)) byId(`preset-${preset}`).checked = preset === name;
   allPreferences().forEach((_, k) => {
     byId(`minds-${k}`).checked = learner.minded[k];
@@ -17,7 +24,10 @@ function showLearner() {
   });
   document.querySelector(`input[name=model][value=${learner.model}]`).checked = true;
   byId("penalties").hidden = learner.model === "hard";
-  for (const [id, key] of [["mismatch", "mismatch_penalty"], ["violation", "violation_penalty"]]) {
+  for (const [id, key] of [
+    ["mismatch", "mismatch_penalty"],
+    ["violation", "violation_penalty"],
+  ]) {
     byId(id).value = learner[key];
     byId(`${id}-shown`).textContent = learner[key];
   }
@@ -33,18 +43,45 @@ function allowanceOf(input) {
 }
 
 export function startLearner() {
-  byId("presets").append(...Object.keys(PRESETS).map((name) => h("label", { title: ABOUT[name] },
-    h("input", { type: "radio", name: "preset", id: `preset-${name}`, onchange: () => setLearner({ minded: presetFlags(name) }) }), name)));
-  byId("preferences").tBodies[0].append(...allPreferences().map(({ colour, distance }, k) => {
-    const name = preferenceName(colour, distance);
-    const minds = h("input", { type: "checkbox", id: `minds-${k}`, onchange: (event) => setLearner({ minded: replaced(getLearner().minded, k, event.target.checked) }) });
-    const allowance = h("input", { type: "number", id: `allowance-${k}`, min: 0, max: 10000, step: "any", "aria-label": `Allowance for ${name}`, onchange: (event) => {
-      const value = allowanceOf(event.target);
-      if (value === null) showLearner();
-      else setLearner({ allowances: replaced(getLearner().allowances, k, value) });
-    } });
-    return h("tr", {}, h("td", {}, h("label", {}, minds, name)), h("td", {}, allowance));
-  }));
+  byId("presets").append(
+    ...Object.keys(PRESETS).map((name) =>
+      h(
+        "label",
+        { title: ABOUT[name] },
+        h("input", {
+          type: "radio",
+          name: "preset",
+          id: `preset-${name}`,
+          onchange: () => setLearner({ minded: presetFlags(name) }),
+        }),
+        name,
+      ),
+    ),
+  );
+  byId("preferences").tBodies[0].append(
+    ...allPreferences().map(({ colour, distance }, k) => {
+      const name = preferenceName(colour, distance);
+      const minds = h("input", {
+        type: "checkbox",
+        id: `minds-${k}`,
+        onchange: (event) => setLearner({ minded: replaced(getLearner().minded, k, event.target.checked) }),
+      });
+      const allowance = h("input", {
+        type: "number",
+        id: `allowance-${k}`,
+        min: 0,
+        max: 10000,
+        step: "any",
+        "aria-label": `Allowance for ${name}`,
+        onchange: (event) => {
+          const value = allowanceOf(event.target);
+          if (value === null) showLearner();
+          else setLearner({ allowances: replaced(getLearner().allowances, k, value) });
+        },
+      });
+      return h("tr", {}, h("td", {}, h("label", {}, minds, name)), h("td", {}, allowance));
+    }),
+  );
   byId("every-allowance").step = "any";
   byId("set-allowances").addEventListener("click", () => {
     const value = allowanceOf(byId("every-allowance"));

@@ -27,13 +27,18 @@ export const awareTeacher = (learner) => (learner.model === "hard" ? "aware_cmdp
 export async function taught(request, onRound, signal) {
   const rounds = [];
   let ending = null;
-  await stream("/api/teach", request, (name, data) => {
-    if (name === "end") ending = data;
-    else {
-      rounds[data.number - 1] = data;
-      onRound(rounds, data);
-    }
-  }, signal);
+  await stream(
+    "/api/teach",
+    request,
+    (name, data) => {
+      if (name === "end") ending = data;
+      else {
+        rounds[data.number - 1] = data;
+        onRound(rounds, data);
+      }
+    },
+    signal,
+  );
   return { kind: "teach", request, rounds, ended: ending.ended, snippet: ending.snippet };
 }
 
@@ -44,7 +49,10 @@ export function bestLesson(world, learner) {
   const request = { world, learner, teacher: awareTeacher(learner), max_rounds: 1 };
   const key = JSON.stringify(request);
   if (!known.has(key)) {
-    known.set(key, taught(request, () => {}));
+    known.set(
+      key,
+      taught(request, () => {}),
+    );
     known.get(key).catch(() => known.delete(key));
   }
   return known.get(key);
@@ -61,19 +69,44 @@ function meter(share) {
   const value = Math.max(0, Math.min(1, share ?? 0));
   const filling = h("div");
   filling.style.width = `${100 * value}%`;
-  return h("div", { class: "share", role: "meter", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * value), "aria-label": "Share of the best achievable reward" }, filling);
+  return h(
+    "div",
+    {
+      class: "share",
+      role: "meter",
+      "aria-valuemin": 0,
+      "aria-valuemax": 100,
+      "aria-valuenow": Math.round(100 * value),
+      "aria-label": "Share of the best achievable reward",
+    },
+    filling,
+  );
 }
 
 // world, learner: of the request; round: as the server sent it; best: the aware lesson's reward and bound, if known.
 export function drawCard(card, { title, world, learner, round, rounds, best, layer, limit }) {
   const share = best ? shareOf(round.reward, best.reward) : null;
-  const bound = round.bound ?? best?.bound ?? null;
-  const picture = s("svg", { role: "img", "data-picture": `${title}, ${LAYERS[layer]}`, "aria-label": `${LAYERS[layer]}: ${title}` });
+  // What an adaptive teacher believes is certain only of learners that project; the aware lesson's bound holds for all.
+  const bound = (learner.model === "hard" ? round.bound : null) ?? best?.bound ?? null;
+  const picture = s("svg", {
+    role: "img",
+    "data-picture": `${title}, ${LAYERS[layer]}`,
+    "aria-label": `${LAYERS[layer]}: ${title}`,
+  });
   drawLayer(picture, { world, learner, round, layer, limit });
   const many = rounds > 1 ? ` after ${rounds} rounds` : "";
-  refill(card,
+  refill(
+    card,
     h("h3", {}, title),
-    h("p", {}, "Reward ", h("strong", { class: "reward" }, shown(round.reward)), many, best ? ` of ${shown(best.reward)} achievable: ` : "", best ? h("strong", { class: "percent" }, percent(share)) : ""),
+    h(
+      "p",
+      {},
+      "Reward ",
+      h("strong", { class: "reward" }, shown(round.reward)),
+      many,
+      best ? ` of ${shown(best.reward)} achievable: ` : "",
+      best ? h("strong", { class: "percent" }, percent(share)) : "",
+    ),
     best ? meter(share) : null,
     bound === null ? null : h("p", { class: "hint bound" }, `No lesson gets more than ${shown(bound)}.`),
     picture,
@@ -94,18 +127,57 @@ export function drawLayer(svg, { world, learner, round, layer, limit }) {
 }
 
 // Visits, of which also very few count.
-const small = (number) => (number > 1e-9 && number < 0.005 ? number.toExponential(0).replace("-", "−") : shown(number, 2));
+const small = (number) =>
+  number > 1e-9 && number < 0.005 ? number.toExponential(0).replace("-", "−") : shown(number, 2);
 
 function matchTable(round) {
-  const row = (kind, k) => h("tr", {}, h("th", { scope: "row" }, kind), h("td", {}, shown(round.lesson[k], 2)), h("td", {}, shown(round.response[k], 2)));
-  return h("table", {}, h("thead", {}, h("tr", {}, ...["Discounted count", "shown", "done"].map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, ...OBJECTS.map(row)));
+  const row = (kind, k) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, kind),
+      h("td", {}, shown(round.lesson[k], 2)),
+      h("td", {}, shown(round.response[k], 2)),
+    );
+  return h(
+    "table",
+    {},
+    h(
+      "thead",
+      {},
+      h("tr", {}, ...["Discounted count", "shown", "done"].map((name) => h("th", { scope: "col" }, name))),
+    ),
+    h("tbody", {}, ...OBJECTS.map(row)),
+  );
 }
 
 function preferenceTable(round) {
   if (!round.preferences.length) return h("p", { class: "hint" }, "The learner minds nothing.");
-  const row = (preference) => h("tr", {}, h("th", { scope: "row" }, preference.name), h("td", {}, shown(preference.allowance, 1)), h("td", {}, small(preference.visits)),
-    h("td", { class: preference.state }, STATES[preference.state] + (preference.price > 0.005 ? `, price ${shown(preference.price, 2)}` : "")));
-  return h("div", { class: "scroll" }, h("table", { class: "binding" }, h("thead", {}, h("tr", {}, ...["Preference", "granted", "visits", "outcome"].map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, ...round.preferences.map(row))));
+  const row = (preference) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, preference.name),
+      h("td", {}, shown(preference.allowance, 1)),
+      h("td", {}, small(preference.visits)),
+      h(
+        "td",
+        { class: preference.state },
+        STATES[preference.state] + (preference.price > 0.005 ? `, price ${shown(preference.price, 2)}` : ""),
+      ),
+    );
+  return h(
+    "div",
+    { class: "scroll" },
+    h(
+      "table",
+      { class: "binding" },
+      h(
+        "thead",
+        {},
+        h("tr", {}, ...["Preference", "granted", "visits", "outcome"].map((name) => h("th", { scope: "col" }, name))),
+      ),
+      h("tbody", {}, ...round.preferences.map(row)),
+    ),
+  );
 }

@@ -13,7 +13,8 @@ const KEYS = { s: "star", p: "plus", d: "dot", g: "green", y: "yellow", t: "star
 const brush = () => document.querySelector("input[name=brush]:checked").value;
 
 // Painting what is there already takes it away, along the whole stroke.
-let before = null, isErasing = false;
+let before = null,
+  isErasing = false;
 
 function begin(cell) {
   before = getWorld();
@@ -58,9 +59,13 @@ function showWorld() {
   const world = getWorld();
   byId("undo").disabled = !canUndo();
   byId("redo").disabled = !canRedo();
-  byId("world-name").textContent = world.generator ? `World ${world.generator}:${world.seed}:${world.size}` : `World of your own, ${world.size}×${world.size}`;
+  byId("world-name").textContent = world.generator
+    ? `World ${world.generator}:${world.seed}:${world.size}`
+    : `World of your own, ${world.size}×${world.size}`;
   byId("size").value = world.size;
-  OBJECTS.forEach((kind, k) => { byId(`weight-${kind}`).value = world.weights[k]; });
+  OBJECTS.forEach((kind, k) => {
+    byId(`weight-${kind}`).value = world.weights[k];
+  });
   byId("discount").value = world.discount;
   byId("end-probability").value = world.end_probability;
   byId("link").value = toLink(world);
@@ -91,36 +96,56 @@ function wireNumbers() {
 }
 
 export function startPainting() {
-  byId("brushes").append(...BRUSHES.map((name, k) => h("label", {},
-    h("input", { type: "radio", name: "brush", id: `brush-${name}`, value: name, checked: k === 0 }), icon(name), name)));
+  byId("brushes").append(
+    ...BRUSHES.map((name, k) =>
+      h(
+        "label",
+        {},
+        h("input", { type: "radio", name: "brush", id: `brush-${name}`, value: name, checked: k === 0 }),
+        icon(name),
+        name,
+      ),
+    ),
+  );
   byId("undo").addEventListener("click", undo);
   byId("redo").addEventListener("click", redo);
   document.addEventListener("keydown", (event) => {
-    if (!(event.ctrlKey || event.metaKey) || event.target.matches("input:not([type=radio], [type=range], [type=checkbox])")) return;
+    if (
+      !(event.ctrlKey || event.metaKey) ||
+      event.target.matches("input:not([type=radio], [type=range], [type=checkbox])")
+    )
+      return;
     const key = event.key.toLowerCase();
     if (key !== "z" && key !== "y") return;
     event.preventDefault();
     if (key === "z" && !event.shiftKey) undo();
     else redo();
   });
-  byId("load-published").addEventListener("click", () => attempt(async () => {
-    const seed = numberOf(byId("seed")), size = numberOf(byId("published-size"));
-    if (seed === null || size === null) return;
-    setWorld(await ask(`/api/world/${byId("generator").value}/${seed}/${size}`));
-    tell("Loaded.");
-  }));
+  byId("load-published").addEventListener("click", () =>
+    attempt(async () => {
+      const seed = numberOf(byId("seed")),
+        size = numberOf(byId("published-size"));
+      if (seed === null || size === null) return;
+      setWorld(await ask(`/api/world/${byId("generator").value}/${seed}/${size}`));
+      tell("Loaded.");
+    }),
+  );
   byId("resize").addEventListener("click", () => {
     const size = numberOf(byId("size"));
     if (size !== null) setWorld(resized(getWorld(), size));
   });
   byId("clear").addEventListener("click", () => setWorld(emptyWorld(getWorld().size)));
-  byId("file").addEventListener("change", (event) => attempt(async () => {
-    const [file] = event.target.files;
-    if (!file) return;
-    event.target.value = "";
-    await adopt(await file.text(), file.name);
-  }));
+  byId("file").addEventListener("change", (event) =>
+    attempt(async () => {
+      const [file] = event.target.files;
+      if (!file) return;
+      event.target.value = "";
+      await adopt(await file.text(), file.name);
+    }),
+  );
   byId("copy-link").addEventListener("click", () => copy(byId("link").value, byId("link")));
   wireNumbers();
-  onChange((what) => { if (what === "world") showWorld(); });
+  onChange((what) => {
+    if (what === "world") showWorld();
+  });
 }

@@ -50,10 +50,12 @@ export class Paths {
 
   // Straight on to a cell, the longer way first; none of it leaves the grid.
   reach(cell) {
-    const world = getWorld(), steps = [];
+    const world = getWorld(),
+      steps = [];
     let at = this.current?.at(-1) ?? world.start;
     while (at !== cell) {
-      const down = rowOf(cell, world.size) - rowOf(at, world.size), across = columnOf(cell, world.size) - columnOf(at, world.size);
+      const down = rowOf(cell, world.size) - rowOf(at, world.size),
+        across = columnOf(cell, world.size) - columnOf(at, world.size);
       at = neighbour(world, at, Math.abs(down) > Math.abs(across) ? [Math.sign(down), 0] : [0, Math.sign(across)]);
       steps.push(at);
     }
@@ -74,7 +76,8 @@ export class Paths {
   }
 
   key(event) {
-    const world = getWorld(), at = this.current?.at(-1) ?? world.start;
+    const world = getWorld(),
+      at = this.current?.at(-1) ?? world.start;
     if (event.key in MOVES) {
       const next = neighbour(world, at, MOVES[event.key]);
       if (next !== null) this.add(next);

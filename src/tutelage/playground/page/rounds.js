@@ -8,44 +8,95 @@ import { getWorld, keepResult, learnerAsked } from "./state.js";
 import { OBJECTS } from "./world.js";
 import { work } from "./work.js";
 
-export const PAIRS = [[0, 1], [0, 2], [1, 2]];
+export const PAIRS = [
+  [0, 1],
+  [0, 2],
+  [1, 2],
+];
 
-let request = null, rounds = [], reach = null, ended = null;
+let request = null,
+  rounds = [],
+  reach = null,
+  ended = null;
 
 const selected = () => Number(byId("round").value);
 
 // All planes of an element, of which there is one for each pair of types.
 export function drawPlanes(element, { reach: polygons, remaining, rounds: played, isPushing }) {
   if (!element.children.length) {
-    element.append(...PAIRS.map((pair, plane) => h("figure", {}, h("figcaption", {}, `${OBJECTS[pair[0]]} and ${OBJECTS[pair[1]]}`),
-      s("svg", { id: `${element.id}-${plane}`, role: "img", "data-picture": `${element.dataset.of}: ${OBJECTS[pair[0]]} and ${OBJECTS[pair[1]]}` }))));
+    element.append(
+      ...PAIRS.map((pair, plane) =>
+        h(
+          "figure",
+          {},
+          h("figcaption", {}, `${OBJECTS[pair[0]]} and ${OBJECTS[pair[1]]}`),
+          s("svg", {
+            id: `${element.id}-${plane}`,
+            role: "img",
+            "data-picture": `${element.dataset.of}: ${OBJECTS[pair[0]]} and ${OBJECTS[pair[1]]}`,
+          }),
+        ),
+      ),
+    );
   }
-  PAIRS.forEach((pair, plane) => drawPlane(byId(`${element.id}-${plane}`), {
-    pair, names: OBJECTS, reach: polygons, plane, remaining: remaining?.[plane], rounds: played, isPushing,
-  }));
+  PAIRS.forEach((pair, plane) =>
+    drawPlane(byId(`${element.id}-${plane}`), {
+      pair,
+      names: OBJECTS,
+      reach: polygons,
+      plane,
+      remaining: remaining?.[plane],
+      rounds: played,
+      isPushing,
+    }),
+  );
 }
 
 export function fillRounds(table, played) {
   const cells = (tag, values, attributes = {}) => h("tr", {}, ...values.map((value) => h(tag, attributes, value)));
   table.replaceChildren(
-    h("thead", {}, cells("th", ["Round", "lesson", "learner", "no more than", "why this lesson"], { scope: "col" })),
-    h("tbody", {}, ...played.map((round, k) => cells("td", [String(k + 1), shown(round.lesson_reward), shown(round.reward), shown(round.bound), round.reason]))));
+    h("thead", {}, cells("th", ["Round", "lesson", "learner", "bound", "why this lesson"], { scope: "col" })),
+    h(
+      "tbody",
+      {},
+      ...played.map((round, k) =>
+        cells("td", [String(k + 1), shown(round.lesson_reward), shown(round.reward), shown(round.bound), round.reason]),
+      ),
+    ),
+  );
+}
+
+// The bound is for learners that project, as hard ones do; of another it says what the teacher believes.
+function boundSentence(bound) {
+  if (bound === null) return ".";
+  if (request.learner.model === "hard") return `; no lesson gets more than ${shown(bound)}.`;
+  return `; the teacher believes that no lesson gets more than ${shown(bound)}, as if this learner kept hard limits.`;
 }
 
 function draw() {
-  const number = selected(), round = rounds[number - 1];
+  const number = selected(),
+    round = rounds[number - 1];
   byId("round-shown").textContent = `${number} of ${rounds.length}`;
   byId("previous-round").disabled = number <= 1;
   byId("next-round").disabled = number >= rounds.length;
   const ending = ended && number === rounds.length ? ` Ended after ${plural(number, "round")}: ${ended}.` : "";
-  byId("round-reason").textContent = `Round ${number}: ${round.reason}. The learner earns ${shown(round.reward)}` + (round.bound === null ? "." : `; no lesson gets more than ${shown(round.bound)}.`) + ending;
+  byId("round-reason").textContent =
+    `Round ${number}: ${round.reason}. The learner earns ${shown(round.reward)}` + boundSentence(round.bound) + ending;
   drawRounds(byId("rounds-chart"), rounds, number);
   drawLayer(byId("round-grid"), { world: request.world, learner: request.learner, round, layer: "policy" });
   byId("round-grid").setAttribute("aria-label", `The learner's policy in round ${number}`);
   if (reach) {
-    drawPlanes(byId("planes"), { reach, remaining: round.remaining, rounds: rounds.slice(0, number), isPushing: request.teacher === "line_search" });
-    byId("planes-hint").textContent = "Grey: what policies can collect." + (reach.accepted ? " Striped: what the learner accepts." : "")
-      + " Blue: what the cuts leave. Squares: lessons; rings: answers" + (request.teacher === "line_search" ? "; arrows: pushes." : ".");
+    drawPlanes(byId("planes"), {
+      reach,
+      remaining: round.remaining,
+      rounds: rounds.slice(0, number),
+      isPushing: request.teacher === "line_search",
+    });
+    byId("planes-hint").textContent =
+      "Grey: what policies can collect." +
+      (reach.accepted ? " Striped: what the learner accepts." : "") +
+      " Blue: what the cuts leave. Squares: lessons; rings: answers" +
+      (request.teacher === "line_search" ? "; arrows: pushes." : ".");
   }
   fillRounds(byId("rounds-table"), rounds);
 }
@@ -56,25 +107,37 @@ function select(number) {
 }
 
 async function start(signal) {
-  request = { world: getWorld(), learner: learnerAsked(), teacher: byId("adaptive").value, max_rounds: Number(byId("max-rounds").value) };
+  request = {
+    world: getWorld(),
+    learner: learnerAsked(),
+    teacher: byId("adaptive").value,
+    max_rounds: Number(byId("max-rounds").value),
+  };
   const mine = request;
   [rounds, reach, ended] = [[], null, null];
   byId("rounds").hidden = true;
   byId("planes").replaceChildren();
-  const reaching = ask("/api/reach", { world: request.world, learner: request.learner }, signal).then((found) => {
-    reach = found;
-    if (rounds.length) draw();
-  }, () => {});
+  const reaching = ask("/api/reach", { world: request.world, learner: request.learner }, signal).then(
+    (found) => {
+      reach = found;
+      if (rounds.length) draw();
+    },
+    () => {},
+  );
   const name = `Rounds: ${shortName(request.teacher)}`;
   try {
-    const found = await taught(request, (all) => {
-      if (mine !== request) return;
-      const isFollowing = selected() >= all.length - 1;
-      rounds = all;
-      byId("rounds").hidden = false;
-      byId("round").max = all.length;
-      select(isFollowing ? all.length : selected());
-    }, signal);
+    const found = await taught(
+      request,
+      (all) => {
+        if (mine !== request) return;
+        const isFollowing = selected() >= all.length - 1;
+        rounds = all;
+        byId("rounds").hidden = false;
+        byId("round").max = all.length;
+        select(isFollowing ? all.length : selected());
+      },
+      signal,
+    );
     keepResult(name, found);
     ended = found.ended;
     draw();
@@ -87,7 +150,7 @@ async function start(signal) {
 
 export function startRounds() {
   byId("adaptive").append(...options(ADAPTIVE));
-    byId("round").addEventListener("input", draw);
+  byId("round").addEventListener("input", draw);
   byId("previous-round").addEventListener("click", () => select(selected() - 1));
   byId("next-round").addEventListener("click", () => select(selected() + 1));
   byId("rounds-form").addEventListener("submit", (event) => {

@@ -24,16 +24,25 @@ export function redraw() {
   const layers = mode.layers?.() ?? {};
   const isMarked = document.activeElement === svg && !mode.isWalking;
   drawGrid(svg, { world, ...layers, isGrid: true, cursor: isMarked ? cursor : undefined });
-  const place = mode.isWalking ? layers.paths?.at(-1)?.at(-1) ?? world.start : cursor;
+  const place = mode.isWalking ? (layers.paths?.at(-1)?.at(-1) ?? world.start) : cursor;
   svg.setAttribute("aria-activedescendant", `grid-${place}`);
 }
 
 export function drawLegend() {
-  const marks = { star: "star", plus: "plus", dot: "dot", start: "start", green: "green", yellow: "yellow", avoided: "minded" };
+  const marks = {
+    star: "star",
+    plus: "plus",
+    dot: "dot",
+    start: "start",
+    green: "green",
+    yellow: "yellow",
+    avoided: "minded",
+  };
   byId("legend").replaceChildren(...Object.entries(marks).map(([kind, name]) => h("li", {}, icon(kind), name)));
 }
 
-let isDown = false, last = null;
+let isDown = false,
+  last = null;
 
 svg.addEventListener("pointerdown", (event) => {
   const cell = cellAt(svg, getWorld(), event);

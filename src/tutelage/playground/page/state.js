@@ -8,9 +8,16 @@ const LONGEST_HISTORY = 200;
 const ALL = COLOURS.flatMap((colour) => DISTANCES.map((distance) => ({ colour, distance })));
 
 const listeners = new Set();
-const past = [], future = [];
+const past = [],
+  future = [];
 let world = null;
-let learner = { model: "soft", minded: presetFlags("L3"), allowances: ALL.map(() => 0), mismatch_penalty: 5, violation_penalty: 10 };
+let learner = {
+  model: "soft",
+  minded: presetFlags("L3"),
+  allowances: ALL.map(() => 0),
+  mismatch_penalty: 5,
+  violation_penalty: 10,
+};
 
 // Name -> {kind, request, rounds, snippet}: what can be exported, the last one last.
 export const results = new Map();
@@ -89,7 +96,9 @@ export const mindedPreferences = () => ALL.filter((_, k) => learner.minded[k]);
 
 // The learner as the server wants it.
 export function learnerAsked() {
-  const preferences = ALL.map((preference, k) => ({ ...preference, allowance: learner.allowances[k] })).filter((_, k) => learner.minded[k]);
+  const preferences = ALL.map((preference, k) => ({ ...preference, allowance: learner.allowances[k] })).filter(
+    (_, k) => learner.minded[k],
+  );
   const { model, mismatch_penalty, violation_penalty } = learner;
   return { model, preferences, mismatch_penalty, violation_penalty };
 }

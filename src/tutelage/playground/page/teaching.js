@@ -2,7 +2,17 @@
 
 import { byId, h } from "./dom.js";
 import { heatLimit } from "./grid.js";
-import { ADAPTIVE, LAYERS, TEACHERS, awareTeacher, bestLesson, drawCard, options, shortName, taught } from "./lessons.js";
+import {
+  ADAPTIVE,
+  LAYERS,
+  TEACHERS,
+  awareTeacher,
+  bestLesson,
+  drawCard,
+  options,
+  shortName,
+  taught,
+} from "./lessons.js";
 import { getLearner, getWorld, keepResult, learnerAsked, mindedPreferences, onChange } from "./state.js";
 import { avoidedCells } from "./world.js";
 import { work } from "./work.js";
@@ -23,7 +33,16 @@ function draw() {
   const limit = ready.length ? heatLimit(ready.map((lesson) => lesson.rounds.at(-1).reward_map)) : 1;
   for (const { request, rounds, card } of ready) {
     const { world, learner, teacher } = request;
-    drawCard(card, { title: shortName(teacher), world, learner, round: rounds.at(-1), rounds: rounds.length, best, layer: layer(), limit });
+    drawCard(card, {
+      title: shortName(teacher),
+      world,
+      learner,
+      round: rounds.at(-1),
+      rounds: rounds.length,
+      best,
+      layer: layer(),
+      limit,
+    });
   }
   markStale();
 }
@@ -40,30 +59,45 @@ function markStale() {
 }
 
 async function teach(signal) {
-  const world = getWorld(), learner = learnerAsked();
+  const world = getWorld(),
+    learner = learnerAsked();
   const teachers = [...new Set([byId("teacher-a").value, byId("teacher-b").value])].filter(Boolean);
   best = null;
   shownLessons = teachers.map((teacher) => ({
     request: { world, learner, teacher, max_rounds: ADAPTIVE.includes(teacher) ? 60 : 1 },
     rounds: [],
-    card: h("article", { class: "card", "data-teacher": teacher }, h("h3", {}, shortName(teacher)), h("p", {}, "Working…")),
+    card: h(
+      "article",
+      { class: "card", "data-teacher": teacher },
+      h("h3", {}, shortName(teacher)),
+      h("p", {}, "Working…"),
+    ),
   }));
   byId("lessons").replaceChildren(...shownLessons.map((lesson) => lesson.card));
   const alone = shownLessons.map(async (lesson) => {
     try {
-      const found = await taught(lesson.request, (rounds) => {
-        lesson.rounds = rounds;
-        if (lesson.request.teacher === awareTeacher(learner)) best = rounds.at(-1);
-        draw();
-      }, signal);
+      const found = await taught(
+        lesson.request,
+        (rounds) => {
+          lesson.rounds = rounds;
+          if (lesson.request.teacher === awareTeacher(learner)) best = rounds.at(-1);
+          draw();
+        },
+        signal,
+      );
       keepResult(`Teach: ${shortName(lesson.request.teacher)}`, found);
     } catch (error) {
       const sentence = error.name === "AbortError" ? "Cancelled." : error.message;
-      if (!lesson.rounds.length) lesson.card.replaceChildren(h("h3", {}, shortName(lesson.request.teacher)), h("p", { class: "alert" }, sentence));
+      if (!lesson.rounds.length)
+        lesson.card.replaceChildren(
+          h("h3", {}, shortName(lesson.request.teacher)),
+          h("p", { class: "alert" }, sentence),
+        );
     }
   });
   await Promise.all(alone);
-  if (!best && !signal.aborted && shownLessons.some((lesson) => lesson.rounds.length)) best = (await bestLesson(world, learner)).rounds.at(-1);
+  if (!best && !signal.aborted && shownLessons.some((lesson) => lesson.rounds.length))
+    best = (await bestLesson(world, learner)).rounds.at(-1);
   draw();
 }
 
@@ -82,11 +116,26 @@ export function startTeaching() {
   byId("teacher-b").append(h("option", { value: "" }, "nobody"), ...options(Object.keys(TEACHERS)));
   byId("teacher-a").value = "bilevel";
   byId("teacher-b").value = "agnostic";
-  byId("layers").append(...Object.entries(LAYERS).map(([name, label], k) => h("label", {},
-    h("input", { type: "radio", name: "layer", value: name, checked: k === 0, onchange: draw }), label)));
+  byId("layers").append(
+    ...Object.entries(LAYERS).map(([name, label], k) =>
+      h(
+        "label",
+        {},
+        h("input", { type: "radio", name: "layer", value: name, checked: k === 0, onchange: draw }),
+        label,
+      ),
+    ),
+  );
   byId("teach-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    work({ button: event.submitter ?? byId("teach-form").querySelector(".main"), cancel: "cancel-teach", alert: "teach-alert" }, teach);
+    work(
+      {
+        button: event.submitter ?? byId("teach-form").querySelector(".main"),
+        cancel: "cancel-teach",
+        alert: "teach-alert",
+      },
+      teach,
+    );
   });
   onChange((what) => {
     if (what === "learner") offer();

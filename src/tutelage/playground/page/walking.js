@@ -14,26 +14,43 @@ import { work } from "./work.js";
 const STEP_MILLISECONDS = 90;
 const NOTHING = { model: "soft", preferences: [] };
 
-let walks = [], found = null, reach = null, world = null;
+let walks = [],
+  found = null,
+  reach = null,
+  world = null;
 // The demonstration that is being shown: which, and how far.
-let showing = null, timer = null;
+let showing = null,
+  timer = null;
 
 const walk = new Paths(show, { most: 1 });
 
 const secrets = () => allPreferences().filter((_, k) => byId(`secret-${k}`).checked);
 
 export const walkMode = {
-  hint: "Dashed: what the teacher shows. Then walk: drag from the start, tap a cell, or use the arrow keys; space stays, Backspace takes back.",
+  hint:
+    "First watch what the teacher shows. Then walk: drag from the start, tap a cell, or use the arrow keys; " +
+    "space stays, Backspace takes back.",
   layers: () => {
     const avoided = avoidedCells(getWorld(), secrets());
-    if (showing) return { avoided, paths: found.lesson.paths.slice(0, showing.number + 1), walker: found.lesson.paths[showing.number][showing.step] };
+    if (showing)
+      return {
+        avoided,
+        paths: found.lesson.paths.slice(0, showing.number + 1),
+        walker: found.lesson.paths[showing.number][showing.step],
+      };
     // The walk comes first, in the first colour and unbroken.
     if (walk.current) return { avoided, paths: [walk.current] };
     return { avoided, paths: found?.lesson ? [[getWorld().start], ...found.lesson.paths] : [] };
   },
   ...walk.mode,
-  press: (cell) => { stopShowing(); walk.mode.press(cell); },
-  key: (event) => { stopShowing(); return walk.mode.key(event); },
+  press: (cell) => {
+    stopShowing();
+    walk.mode.press(cell);
+  },
+  key: (event) => {
+    stopShowing();
+    return walk.mode.key(event);
+  },
 };
 
 function stopShowing() {
@@ -77,7 +94,13 @@ async function adapt(next, signal) {
   byId("walking").hidden = false;
   byId("walk-teacher").disabled = true;
   byId("begin-walk").textContent = "Begin again";
-  keepResult("Your walks", { kind: "adapt", request, rounds: found.rounds, ended: found.is_over ? found.reason : "the rounds go on", snippet: found.snippet });
+  keepResult("Your walks", {
+    kind: "adapt",
+    request,
+    rounds: found.rounds,
+    ended: found.is_over ? found.reason : "the rounds go on",
+    snippet: found.snippet,
+  });
   draw();
   watch();
 }
@@ -85,14 +108,25 @@ async function adapt(next, signal) {
 function draw() {
   const { rounds, lesson, reason, is_over: isOver } = found;
   const last = rounds.at(-1);
-  const earned = last ? `Your walk is worth ${shown(last.reward)} to the teacher` + (last.bound === null ? "; your walks contradict each other as compromises, so it can be sure of nothing. " : `; it knows now that it cannot get more than ${shown(last.bound)}. `) : "";
+  const earned = last
+    ? `Your walk is worth ${shown(last.reward)} to the teacher` +
+      (last.bound === null
+        ? "; your walks contradict each other as compromises, so it can be sure of nothing. "
+        : `; if such walks are the most you are willing to do, it cannot get more than ${shown(last.bound)}. `)
+    : "";
   byId("walk-lesson").textContent = isOver
     ? `${earned}After ${plural(rounds.length, "round")} the teacher ends: ${reason}.`
-    : `${earned}Lesson ${rounds.length + 1}: ${reason}. Done its way it would be worth ${shown(lesson.reward)}. Walk as far along as you like.`;
+    : `${earned}Lesson ${rounds.length + 1}: ${reason}. Done its way it would be worth ${shown(lesson.reward)}. ` +
+      "Walk as far along as you like.";
   for (const id of ["watch", "walk-undo", "walk-clear", "walk-done"]) byId(id).hidden = isOver;
   byId("walk-chart").closest("figure").hidden = !rounds.length;
   if (rounds.length) drawRounds(byId("walk-chart"), rounds, rounds.length);
-  drawPlanes(byId("walk-planes"), { reach, remaining: found.remaining, rounds, isPushing: byId("walk-teacher").value === "line_search" });
+  drawPlanes(byId("walk-planes"), {
+    reach,
+    remaining: found.remaining,
+    rounds,
+    isPushing: byId("walk-teacher").value === "line_search",
+  });
   fillRounds(byId("walk-table"), rounds);
 }
 
@@ -108,7 +142,16 @@ function forget() {
 
 export function startWalking() {
   byId("walk-teacher").append(...options(ADAPTIVE));
-  byId("secrets").append(...allPreferences().map(({ colour, distance }, k) => h("label", {}, h("input", { type: "checkbox", id: `secret-${k}`, onchange: redraw }), preferenceName(colour, distance))));
+  byId("secrets").append(
+    ...allPreferences().map(({ colour, distance }, k) =>
+      h(
+        "label",
+        {},
+        h("input", { type: "checkbox", id: `secret-${k}`, onchange: redraw }),
+        preferenceName(colour, distance),
+      ),
+    ),
+  );
   byId("walk-form").addEventListener("submit", (event) => {
     event.preventDefault();
     const isNew = found !== null;
@@ -118,7 +161,11 @@ export function startWalking() {
       if (found) byId("begin-walk").textContent = "Begin again";
     });
   });
-  byId("walk-done").addEventListener("click", (event) => work({ button: event.currentTarget, alert: "walk-alert" }, (signal) => adapt([...walks, walk.current], signal)).then(show));
+  byId("walk-done").addEventListener("click", (event) =>
+    work({ button: event.currentTarget, alert: "walk-alert" }, (signal) =>
+      adapt([...walks, walk.current], signal),
+    ).then(show),
+  );
   byId("watch").addEventListener("click", watch);
   byId("walk-undo").addEventListener("click", () => walk.undoStep());
   byId("walk-clear").addEventListener("click", () => walk.clear());

@@ -13,8 +13,13 @@ export const columnOf = (cell, size) => cell % size;
 export function emptyWorld(size) {
   const middle = Math.floor(size / 2);
   return {
-    size, start: middle * size + middle, objects: { star: [], plus: [], dot: [] }, distractors: { green: [], yellow: [] },
-    discount: 0.99, end_probability: 0.1, weights: [1, 0.9, 0.2],
+    size,
+    start: middle * size + middle,
+    objects: { star: [], plus: [], dot: [] },
+    distractors: { green: [], yellow: [] },
+    discount: 0.99,
+    end_probability: 0.1,
+    weights: [1, 0.9, 0.2],
   };
 }
 
@@ -27,7 +32,9 @@ export function changed(world, changes) {
 export const holder = (things, cell) => Object.keys(things).find((kind) => things[kind].includes(cell)) ?? null;
 
 function without(things, cell) {
-  return Object.fromEntries(Object.entries(things).map(([kind, cells]) => [kind, cells.filter((other) => other !== cell)]));
+  return Object.fromEntries(
+    Object.entries(things).map(([kind, cells]) => [kind, cells.filter((other) => other !== cell)]),
+  );
 }
 
 // The world with a cell painted; kind null takes away.
@@ -45,14 +52,19 @@ export function painted(world, brush, cell, isErasing) {
 // The part of the world that fits, from the top left.
 export function resized(world, size) {
   const move = (cell) => {
-    const row = rowOf(cell, world.size), column = columnOf(cell, world.size);
+    const row = rowOf(cell, world.size),
+      column = columnOf(cell, world.size);
     return row < size && column < size ? row * size + column : -1;
   };
-  const moved = (things) => Object.fromEntries(
-    Object.entries(things).map(([kind, cells]) => [kind, cells.map(move).filter((cell) => cell >= 0)]));
+  const moved = (things) =>
+    Object.fromEntries(
+      Object.entries(things).map(([kind, cells]) => [kind, cells.map(move).filter((cell) => cell >= 0)]),
+    );
   const start = move(world.start);
   return changed(world, {
-    size, objects: moved(world.objects), distractors: moved(world.distractors),
+    size,
+    objects: moved(world.objects),
+    distractors: moved(world.distractors),
     start: start >= 0 ? start : emptyWorld(size).start,
   });
 }
@@ -62,7 +74,8 @@ export function avoidedCells(world, preferences) {
   const avoided = new Array(world.size * world.size).fill(false);
   for (const { colour, distance } of preferences) {
     for (const cell of world.distractors[colour]) {
-      const row = rowOf(cell, world.size), column = columnOf(cell, world.size);
+      const row = rowOf(cell, world.size),
+        column = columnOf(cell, world.size);
       for (let r = Math.max(0, row - distance); r <= Math.min(world.size - 1, row + distance); r++) {
         for (let c = Math.max(0, column - distance); c <= Math.min(world.size - 1, column + distance); c++) {
           avoided[r * world.size + c] = true;
@@ -81,14 +94,18 @@ export function describe(world, cell) {
 
 // The cell a move leads to; off the grid, none.
 export function neighbour(world, cell, [down, across]) {
-  const row = rowOf(cell, world.size) + down, column = columnOf(cell, world.size) + across;
+  const row = rowOf(cell, world.size) + down,
+    column = columnOf(cell, world.size) + across;
   const isInside = row >= 0 && column >= 0 && row < world.size && column < world.size;
   return isInside ? row * world.size + column : null;
 }
 
 export function toLink(world) {
   const bytes = new TextEncoder().encode(JSON.stringify(world));
-  const text = btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+  const text = btoa(String.fromCharCode(...bytes))
+    .replaceAll("+", "-")
+    .replaceAll("/", "_")
+    .replace(/=+$/, "");
   return `${location.origin}${location.pathname}#world=${text}`;
 }
 

@@ -1,0 +1,298 @@
+"""What is computed for the page is what the library computes: no number is the playground's own."""
+
+import base64
+import json
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from environment_problems import hand_worlds
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from playground_problems import CHOSEN, SMALL, beyond, learner_fields, performed, teaching, world_fields
+
+import tutelage as tl
+from tutelage.mdp.expectations import state_occupancy
+from tutelage.mdp.policy import sum_by_state
+from tutelage.playground import jobs
+
+PUBLISHED = tl.object_world(10, 0)
+TEACHERS = ("agnostic", "conservative", "aware_cmdp", "bilevel", "volume_search", "line_search")
+# Two penalties that are nobody's defaults, so that neither can be mistaken for the other.
+PENALTIES = {"mismatch_penalty": 20.0, "violation_penalty": 1.0}
+SCENES = {
+    "soft": (SMALL, "soft", "L2", 0.0),
+    "soft, others": (SMALL, "soft", CHOSEN, (1.5, 0.5)),
+    "hard": (SMALL, "hard", "L2", (0.5, 1.0)),
+    "hard, published": (PUBLISHED, "hard", "L2", 0.0),
+    "soft, minds nothing": (SMALL, "soft", "L1", ()),
+}
+
+
+def direct(name: str, scene: str):
+    """The same teacher and learner by the library's own names, and what the teacher can certify from the start."""
+    world, model, preferences, allowances = SCENES[scene]
+    domain = world.domain(preferences)
+    learner = tl.HardLearner(domain, allowances) if model == "hard" else tl.SoftLearner(domain, 20.0, 1.0, allowances)
+    weights = world.true_weights
+    teacher = {
+        "agnostic": lambda: tl.AgnosticTeacher(domain, weights),
+        "conservative": lambda: tl.ConservativeTeacher(domain, weights, world.domain("L5").preference_features),
+        "aware_cmdp": lambda: tl.AwareCmdpTeacher(domain, weights, learner),
+        "bilevel": lambda: tl.BilevelTeacher(domain, weights, learner),
+        "volume_search": lambda: tl.VolumeSearchTeacher(domain, weights),
+        "line_search": lambda: tl.LineSearchTeacher(domain, weights),
+    }[name]()
+    if name == "bilevel" or (name == "aware_cmdp" and model == "hard"):
+        plan = teacher.plan()
+        lesson = plan.lesson if name == "bilevel" else teacher.open()
+        return Planned(domain, weights, lesson), learner, plan.bound
+    return teacher, learner, math.inf
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A teacher of one lesson that need not be planned again."""
+
+    domain: tl.Domain
+    true_weights: np.ndarray
+    lesson: tl.Lesson
+
+    def open(self) -> tl.Lesson:
+        return self.lesson
+
+
+def request(name: str, scene: str, max_rounds: int = 4) -> dict:
+    world, model, preferences, allowances = SCENES[scene]
+    return teaching(name, learner_fields(model, preferences, allowances, **PENALTIES), world, max_rounds)
+
+
+def finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def check_round(sent: dict, taught: tl.TaughtRound, domain: tl.Domain, number: int) -> None:
+    """One round as it is sent, against one as the library records it."""
+    response, mdp, n_cells = taught.response, domain.mdp, domain.mdp.n_states - 1
+    assert sent["number"] == number
+    assert sent["reward"] == taught.response_reward and sent["lesson_reward"] == taught.lesson_reward
+    assert sent["lesson"] == taught.lesson.expectation.tolist()
+    assert sent["response"] == response.expectation.reward.tolist()
+    assert sent["explanation"] == response.explain()
+    assert sent["certificate"]["gap"] == finite(response.certificate.gap)
+    assert sent["certificate"]["ended"] == response.certificate.ended.value
+    assert_allclose(np.sum(np.reshape(sent["policy"], (n_cells, 5)), axis=1), 1.0, atol=3e-5)
+    assert_allclose(sent["policy"], response.policy[: 5 * n_cells], atol=1e-5)
+    assert_allclose(sent["visits"], state_occupancy(mdp, response.policy)[:-1], atol=1e-5)
+    features = np.hstack([domain.reward_features, domain.preference_features])
+    assert_allclose(sent["reward_map"], (features @ response.learned_weights)[:-1], atol=1e-5)
+    assert_allclose(sent["lesson_visits"], sum_by_state(mdp, tl.occupancy(mdp, taught.lesson.policy))[:-1], atol=1e-5)
+
+
+def check_preferences(sent: dict, model: str, allowances) -> None:
+    """Complementary slackness (App. E): paid in full where exceeded, and priced only where nothing is left."""
+    for row, allowance in zip(sent["preferences"], np.broadcast_to(allowances, len(sent["preferences"])), strict=True):
+        left = allowance - row["visits"]
+        assert row["allowance"] == allowance
+        if row["state"] == "exceeded":
+            assert model == "soft" and left < 0 and row["price"] == pytest.approx(PENALTIES["violation_penalty"])
+        elif row["state"] == "binds":
+            assert left == pytest.approx(0, abs=1e-4) and row["price"] > 0
+        elif row["state"] == "reached":
+            assert allowance > 0 and left == pytest.approx(0, abs=1e-4) and row["price"] == pytest.approx(0, abs=1e-5)
+        else:
+            assert (
+                row["state"] == "free"
+                and (left > 0 or allowance == 0)
+                and left > -1e-4
+                and row["price"] == pytest.approx(0, abs=1e-5)
+            )
+
+
+@pytest.mark.parametrize(
+    ("name", "scene"),
+    [(name, scene) for name in TEACHERS for scene in ("soft", "soft, others", "hard") if name != "bilevel"]
+    + [("bilevel", "soft"), ("aware_cmdp", "hard, published")]
+    + [("agnostic", "soft, minds nothing")],
+)
+def test_the_rounds_of_a_teacher_are_those_of_the_library(name, scene):
+    """Every round that is sent, number for number, is the one that `tl.teach` records; so are the bound and the end."""
+    teacher, learner, certified = direct(name, scene)
+    bounds = []
+    expected = tl.teach(teacher, learner, max_rounds=4, on_round=lambda rounds: bounds.append(rounds.final.bound))
+    *rounds, (last, ending) = performed("teach", request(name, scene))
+    assert [event for event, _ in rounds] == ["round"] * len(rounds) and last == "end"
+    sent = [data for _, data in rounds]
+    if name == "bilevel":
+        # The lesson at once, and then the same with all that is known of its bound.
+        assert len(sent) == 2 and sent[0]["reward"] == sent[1]["reward"] and sent[0]["bound"] >= sent[1]["bound"]
+        sent = sent[1:]
+    assert len(sent) == len(expected.rounds)
+    for number, (found, taught, bound) in enumerate(zip(sent, expected.rounds, bounds, strict=True), start=1):
+        check_round(found, taught, learner.domain, number)
+        check_preferences(found, SCENES[scene][1], SCENES[scene][3])
+        assert found["reason"] == taught.reason
+        assert found["bound"] == finite(min(bound, certified))
+        assert [row["name"] for row in found["preferences"]] == list(learner.domain.preference_names)
+    assert ending["ended"] == expected.ended
+    assert sent[-1]["bound"] is None or sent[-1]["reward"] <= sent[-1]["bound"] + 1e-6
+
+
+def test_a_bilevel_teacher_of_a_hard_learner_is_refused_before_anything_is_sent():
+    """It moves a learner by its mismatch penalty, and this one has none: a sentence, not a wrong lesson."""
+    with pytest.raises(tl.InvalidModel, match="teach it by AwareCmdpTeacher"):
+        performed("teach", request("bilevel", "hard"))
+
+
+def test_what_a_projecting_learner_accepts_is_never_cut_off():
+    """Every cut holds all of Omega_r^L (Proposition 1): accepted, and the answers to come, stay in what remains."""
+    reach = {"world": world_fields(SMALL), "learner": request("agnostic", "hard")["learner"]}
+    ((_, found),) = performed("reach", reach)
+    assert found["names"] == ["star", "plus", "dot"]
+    for name in ("volume_search", "line_search"):
+        rounds = [data for event, data in performed("teach", request(name, "hard", 5)) if event == "round"]
+        assert len(rounds) > 2
+        for sent in rounds:
+            for axes, polygon, accepted in zip(
+                ((0, 1), (0, 2), (1, 2)), sent["remaining"], found["accepted"], strict=True
+            ):
+                answers = [[later["response"][axis] for axis in axes] for later in rounds]
+                assert all(beyond(polygon, place) < 2e-3 for place in [*answers, *accepted])
+        areas = [sum(map(area, sent["remaining"])) for sent in rounds]
+        assert areas[0] > areas[-1] and (np.diff(areas) < 1e-9).all()
+
+
+def area(polygon) -> float:
+    """By the shoelace formula."""
+    x, y = np.array(polygon).T
+    return abs(float(x @ np.roll(y, -1) - y @ np.roll(x, -1))) / 2
+
+
+@pytest.mark.parametrize("scene", ["soft", "hard"])
+def test_whatever_is_shown_or_done_can_be_reached(scene):
+    """Lessons and answers are expectations of policies, so each lies within the reachable set's three shadows."""
+    world, model, preferences, allowances = SCENES[scene]
+    asked = {"world": world_fields(world), "learner": learner_fields(model, preferences, allowances)}
+    ((event, found),) = performed("reach", asked)
+    assert event == "answer" and ("accepted" in found) == (model == "hard")
+    for name in ("agnostic", "conservative", "line_search"):
+        for _, sent in performed("teach", request(name, scene))[:-1]:
+            for axes, polygon in zip(((0, 1), (0, 2), (1, 2)), found["reachable"], strict=True):
+                assert beyond(polygon, [sent["lesson"][axis] for axis in axes]) < 1e-5
+                assert beyond(polygon, [sent["response"][axis] for axis in axes]) < 1e-5
+    for polygon, accepted in zip(found["reachable"], found.get("accepted", [[], [], []]), strict=True):
+        assert all(beyond(polygon, place) < 1e-3 for place in accepted)
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_a_drawn_path_is_answered_as_the_learner_answers_its_expectation(scene):
+    """Several paths are the mean of what each collects, and the learner answers that, as any other lesson."""
+    world, model, preferences, allowances = SCENES[scene]
+    paths = [[6, 5, 4, 0], [6, 7, 11], [6]] if world is SMALL else [[54, 55, 56, 57], [54]]
+    learner = learner_fields(model, preferences, allowances, **PENALTIES)
+    ((event, sent),) = performed("answer", {"world": world_fields(world), "learner": learner, "paths": paths})
+    _, respondent, _ = direct("agnostic", scene)
+    domain = respondent.domain
+    shown = sum(world.path_visits(path) for path in paths) @ domain.reward_features / len(paths)
+    response = respondent.respond(tl.Lesson.from_expectation(shown))
+    assert event == "answer" and sent["lesson_visits"] is None and sent["bound"] is None
+    assert_allclose(sent["lesson"], shown, rtol=1e-12)
+    assert_allclose(sent["response"], response.expectation.reward, rtol=1e-6, atol=1e-6)
+    assert sent["reward"] == pytest.approx(world.true_weights @ response.expectation.reward, rel=1e-6, abs=1e-6)
+    check_preferences(sent, model, allowances)
+
+
+def test_a_path_that_cannot_be_walked_is_refused_by_its_number():
+    """Of several paths the sentence says which, so that it can be drawn again."""
+    asked = {"world": world_fields(SMALL), "learner": learner_fields("soft", "L1"), "paths": [[6], [6, 4]]}
+    with pytest.raises(tl.InvalidModel, match="path 2: no single move leads from cell 6 to cell 4"):
+        performed("answer", asked)
+
+
+@pytest.mark.parametrize("name", ["volume_search", "line_search"])
+def test_a_person_who_walks_is_taught_like_a_learner_that_is_asked(name):
+    """Replaying all walks gives the rounds of `tl.teach` with a callback, and the lesson that would come next."""
+    walks = [[6, 7, 11, 10, 9, 13], [6, 5, 9, 13, 9, 10, 11], [6, 7, 11]]
+    domain = SMALL.domain("L1")
+    kind = tl.VolumeSearchTeacher if name == "volume_search" else tl.LineSearchTeacher
+    teacher = kind(domain, SMALL.true_weights)
+    for n_walks in (0, len(walks)):
+        asked = {"world": world_fields(SMALL), "teacher": name, "walks": walks[:n_walks]}
+        ((event, sent),) = performed("adapt", asked)
+        answers = iter(SMALL.path_visits(walk) @ domain.reward_features for walk in walks)
+        learner = tl.CallbackLearner(domain, lambda lesson, answers=answers: next(answers))
+        rounds = tl.teach(teacher, learner, max_rounds=n_walks).rounds if n_walks else ()
+        following = teacher.adapt(rounds).lesson if rounds else teacher.open()
+        assert event == "answer" and not sent["is_over"]
+        assert [taught["reward"] for taught in sent["rounds"]] == [taught.response_reward for taught in rounds]
+        assert [taught["bound"] for taught in sent["rounds"]] == [finite(taught.bound) for taught in rounds]
+        assert sent["lesson"]["expectation"] == following.expectation.tolist()
+        assert len(sent["remaining"]) == 3
+
+
+def test_the_demonstrations_shown_are_walks_from_the_start():
+    """What a person is shown can be walked: cells of the grid, each a neighbour of the last, and no terminal state."""
+    ((_, sent),) = performed("adapt", {"world": world_fields(PUBLISHED), "teacher": "volume_search", "walks": []})
+    assert len(sent["lesson"]["paths"]) == jobs.SHOWN
+    for path in sent["lesson"]["paths"]:
+        assert 1 <= len(path) <= jobs.SHOWN_STEPS
+        PUBLISHED.path_visits(path)
+    assert np.argmax(sent["lesson"]["visits"]) in PUBLISHED.objects["star"]
+
+
+def test_whoever_does_as_shown_is_taught_nothing_more():
+    """The rounds end with a reason once the walk is the lesson, and a walk after that belongs to no lesson."""
+    world = tl.ObjectWorld(3, 0, {"star": [2]}, {}, discount=0.9)
+    asked = {"world": world_fields(world), "teacher": "volume_search", "walks": [[0, 1, 2]]}
+    ((_, sent),) = performed("adapt", asked)
+    assert sent["is_over"] and sent["lesson"] is None and "does what it is shown" in sent["reason"]
+    with pytest.raises(tl.InvalidModel, match="the lessons ended after walk 1"):
+        performed("adapt", asked | {"walks": [[0, 1, 2], [0]]})
+
+
+@pytest.mark.parametrize(("name", "scene"), [("line_search", "soft, others"), ("aware_cmdp", "hard")])
+def test_the_transcript_is_the_file_that_the_library_reads(name, scene, tmp_path):
+    """The bytes are an `.npz` of the very rounds that were sent, which `load_transcript` accepts for the domain."""
+    teacher, learner, certified = direct(name, scene)
+    ((event, sent),) = performed("transcript", request(name, scene))
+    path = tmp_path / "transcript.npz"
+    path.write_bytes(base64.b64decode(sent["base64"]))
+    found = tl.load_transcript(path, learner.domain)
+    expected = tl.teach(teacher, learner, max_rounds=4)
+    assert event == "file" and found.ended == expected.ended
+    for one, other in zip(found.rounds, expected.rounds, strict=True):
+        assert_array_equal(one.response.policy, other.response.policy)
+        assert one.response_reward == other.response_reward
+        assert one.bound == min(other.bound, certified)
+
+
+def test_a_learner_whom_no_policy_satisfies_is_a_sentence():
+    """A hard learner beside what it minds accepts nothing: the job says so and names the preference."""
+    world = replace(SMALL, distractors={"green": [6]})
+    asked = teaching("agnostic", learner_fields("hard", "L2"), world)
+    with pytest.raises(tl.TutelageError, match="green within 0 cells"):
+        performed("teach", asked)
+    with pytest.raises(tl.InfeasibleConstraints, match="green within 0 cells"):
+        performed("reach", {"world": asked["world"], "learner": asked["learner"]})
+
+
+@settings(max_examples=10)
+@given(
+    hand_worlds().filter(lambda world: 2 <= world.size <= 4),
+    st.sampled_from([name for name in TEACHERS if name != "bilevel"]),
+    st.sampled_from(["soft", "hard"]),
+    st.sampled_from(["L1", "L2", "L5", CHOSEN]),
+)
+def test_any_world_is_taught_in_or_refused_in_a_sentence(world, name, model, preferences):
+    """Worlds without objects, of worthless ones or full of them: a round with all its maps, or one of our errors."""
+    try:
+        events = performed("teach", teaching(name, learner_fields(model, preferences, 1.0), world, 3))
+    except tl.TutelageError as error:
+        assert str(error)
+    else:
+        (event, first), n_cells = events[0], world.size**2
+        assert event == "round" and events[-1][0] == "end"
+        assert len(first["reward_map"]) == len(first["visits"]) == n_cells == len(first["policy"]) / 5
+        assert json.dumps(events, allow_nan=False)

@@ -1,0 +1,368 @@
+"""The server as a browser meets it: what it hands out, what it refuses and how, and what it survives."""
+
+import json
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from importlib import resources
+
+import httpx
+import playground_jobs
+import psutil
+import pytest
+from playground_problems import SMALL, learner_fields, performed, teaching, world_fields
+from playground_server import running
+
+import tutelage as tl
+from tutelage.playground.server import LARGEST_BODY, Settings
+
+PUBLISHED = tl.object_world(10, 0)
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+SOFT = learner_fields("soft", "L2")
+CHEAP = teaching("agnostic", SOFT)
+# What nobody should wait for longer, on a machine that has other things to do.
+PATIENCE = 60.0
+
+
+@pytest.fixture(scope="module")
+def page():
+    """A client of a server that really computes."""
+    with running(Settings(n_workers=2)) as address, httpx.Client(base_url=address, timeout=PATIENCE) as client:
+        yield client
+
+
+@pytest.fixture
+def stubborn():
+    """A client of a server with one process, whose jobs hang, crash or fail."""
+    settings = Settings(n_workers=1, perform=playground_jobs.stubborn)
+    with running(settings) as address, httpx.Client(base_url=address, timeout=PATIENCE) as client:
+        yield client
+
+
+def heard(response: httpx.Response):
+    """The events of a stream, each as soon as it is there."""
+    name = ""
+    for line in response.iter_lines():
+        if line.startswith("event: "):
+            name = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            yield name, json.loads(line.removeprefix("data: "))
+
+
+def changed(request: dict, **world) -> dict:
+    """The same request in a changed world."""
+    return request | {"world": request["world"] | world}
+
+
+ANSWERS = {
+    "the page": ("GET", "/", {}, 200),
+    "a world": ("GET", "/api/world/text/3/8", {}, 200),
+    "a checked world": ("POST", "/api/world", {"json": world_fields(SMALL)}, 200),
+    "rounds": ("POST", "/api/teach", {"json": CHEAP}, 200),
+    "a file": ("POST", "/api/transcript", {"json": CHEAP}, 200),
+    "the description": ("GET", "/api/openapi.json", {}, 200),
+    "no such page": ("GET", "/../pyproject.toml", {}, 404),
+    "no such seed": ("GET", "/api/world/text/-1/8", {}, 422),
+    "the wrong method": ("GET", "/api/teach", {}, 405),
+    "a preflight": ("OPTIONS", "/api/teach", {"headers": {"Origin": "http://elsewhere.example"}}, 405),
+    "not JSON": ("POST", "/api/teach", {"content": b"{", "headers": {"Content-Type": "application/json"}}, 400),
+    "a refusal": ("POST", "/api/teach", {"json": CHEAP | {"teacher": "nobody"}}, 422),
+    "too large": ("POST", "/api/teach", {"content": b" " * (LARGEST_BODY + 1)}, 413),
+    "another host": ("GET", "/", {"headers": {"Host": "elsewhere.example"}}, 400),
+}
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_every_answer_carries_the_headers(page, kind):
+    """Whatever is answered, a browser loads nothing from elsewhere, guesses no type and lends other sites nothing."""
+    method, path, given, status = ANSWERS[kind]
+    answer = page.request(method, path, **given)
+    assert answer.status_code == status
+    assert answer.headers.get_list("Content-Security-Policy") == [POLICY]
+    assert answer.headers.get_list("X-Content-Type-Options") == ["nosniff"]
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert not [name for name in answer.headers if name.startswith("access-control-")]
+
+
+@pytest.mark.parametrize(
+    "host", ["elsewhere.example", "127.0.0.1.elsewhere.example:80", "localhost.elsewhere.example", "169.254.0.1", ""]
+)
+def test_another_host_s_name_is_refused(page, host):
+    """A site whose name is made to point at this machine must not read from it with its visitor's browser."""
+    assert page.get("/api/world/text/0/8", headers={"Host": host}).status_code == 400
+
+
+@pytest.mark.parametrize("host", ["localhost:80", "127.0.0.1", "LOCALHOST", "[::1]:8000", "[::1]"])
+def test_this_machine_by_any_of_its_names_is_answered(page, host):
+    """A browser writes the name that was typed, of either family and in any letters, with the port or without."""
+    assert page.get("/api/world/text/0/8", headers={"Host": host}).status_code == 200
+
+
+def test_beyond_loopback_any_name_is_its_own():
+    """Whoever serves to a network has said so; the names by which that network calls the machine are not known."""
+    with running(Settings(host="0.0.0.0", n_workers=1)) as address:
+        assert httpx.get(f"{address}/", headers={"Host": "lab.example"}).status_code == 200
+
+
+def test_the_page_is_handed_out_with_its_types(page):
+    """Each file of the page, byte for byte, as what it is; the page itself at the root."""
+    types = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+    for entry in resources.files("tutelage.playground").joinpath("page").iterdir():
+        answer = page.get("/" if entry.name == "index.html" else f"/{entry.name}")
+        assert answer.content == entry.read_bytes()
+        assert answer.headers["Content-Type"].startswith(types[entry.name.rpartition(".")[2]])
+
+
+def test_nothing_refers_to_another_host():
+    """All runs on this machine: no file of the page nor of the server names another, but for the namespace of SVG."""
+    folder = resources.files("tutelage.playground")
+    files = [*folder.joinpath("page").iterdir(), *(entry for entry in folder.iterdir() if entry.name.endswith(".py"))]
+    assert len(files) > 5
+    for entry in files:
+        elsewhere = re.findall(
+            r"https?://(?!www\.w3\.org/|\{|\[\{)\S*|[\"'(]//[a-z]\S*", entry.read_text(encoding="utf-8")
+        )
+        assert not elsewhere, entry.name
+
+
+BAD = {
+    "nothing": b"",
+    "not JSON": b"world",
+    "half of it": json.dumps(CHEAP).encode()[:-1],
+    "not UTF-8": json.dumps(CHEAP).encode().replace(b"agnostic", b"agn\xffstic"),
+    "half a letter": json.dumps({**CHEAP, "\ud800": 1}).encode(),
+    "a list": b"[]",
+    "null": b"null",
+    "deep": b"[" * 200_000,
+    "deep and closed": b'{"world":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "an endless number": json.dumps(CHEAP).encode().replace(b'"size": 4', b'"size": ' + b"9" * 10_000),
+    "a large number": changed(CHEAP, size=10**300),
+    "a large discount": changed(CHEAP, discount=10**400),
+    "a large seed": changed(CHEAP, generator="text", seed=2**32),
+    "not a number": json.dumps(changed(CHEAP, discount=float("nan"))).encode(),
+    "infinity": json.dumps(changed(CHEAP, weights=[float("inf"), 0, 0])).encode(),
+    "an infinite exponent": json.dumps(CHEAP).encode().replace(b'"discount": 0.9', b'"discount": 1e999'),
+    "a truth value for a number": changed(CHEAP, size=True),
+    "a truth value for a weight": changed(CHEAP, weights=[True, 0.0, 0.0]),
+    "a number in quotes": changed(CHEAP, size="4"),
+    "a weight in quotes": changed(CHEAP, weights=["1", "0", "0"]),
+    "a fraction of a cell": changed(CHEAP, start=0.5),
+    "an unknown field": CHEAP | {"path": "/etc/passwd"},
+    "an unknown field within": changed(CHEAP, owner="nobody"),
+    "an unknown field of great length": CHEAP | {"x" * 100_000: 1},
+    "a missing field": {"world": CHEAP["world"], "teacher": "agnostic"},
+    "too small a world": changed(CHEAP, size=1, start=0, objects={}, distractors={}),
+    "too large a world": changed(CHEAP, size=31),
+    "a start off the grid": changed(CHEAP, start=16),
+    "an object off the grid": changed(CHEAP, objects={"star": [16]}),
+    "a cell below zero": changed(CHEAP, objects={"star": [-1]}),
+    "two objects in one cell": changed(CHEAP, objects={"star": [1], "dot": [1]}),
+    "one object twice": changed(CHEAP, objects={"star": [1, 1]}),
+    "two colours in one cell": changed(CHEAP, distractors={"green": [1], "yellow": [1]}),
+    "an unknown kind of object": changed(CHEAP, objects={"comet": [1]}),
+    "a discount of one": changed(CHEAP, discount=1),
+    "a chance of two": changed(CHEAP, end_probability=2),
+    "two weights": changed(CHEAP, weights=[1.0, 2.0]),
+    "a seed of a hand-made world": changed(CHEAP, seed=3),
+    "a generator that made another": changed(CHEAP, generator="published", seed=3),
+    "no rounds": CHEAP | {"max_rounds": 0},
+    "too many rounds": CHEAP | {"max_rounds": 61},
+    "a preference twice": CHEAP | {"learner": {**SOFT, "preferences": SOFT["preferences"][:1] * 2}},
+    "an allowance below zero": CHEAP | {"learner": learner_fields("soft", "L2", -1.0)},
+    "a penalty of nothing": CHEAP | {"learner": {**SOFT, "mismatch_penalty": 0}},
+    "a learner nobody knows": CHEAP | {"learner": {**SOFT, "model": "clever"}},
+    "a teacher that cannot": CHEAP | {"learner": learner_fields("hard", "L2"), "teacher": "bilevel"},
+    "a learner nobody satisfies": changed(
+        CHEAP | {"learner": learner_fields("hard", "L2")}, distractors={"green": [6]}
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_what_cannot_be_asked_is_refused_in_a_sentence(page, kind):
+    """Bad input is the client's mistake, never ours: a status of 400 to 422, and a sentence of a readable length."""
+    body = BAD[kind] if isinstance(BAD[kind], bytes) else json.dumps(BAD[kind]).encode()
+    answer = page.post("/api/teach", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (400, 422)
+    assert list(answer.json()) == ["detail"]
+    assert 10 < len(answer.json()["detail"]) < 600
+
+
+def test_a_form_of_another_site_is_not_read(page):
+    """What a browser lets any site send without asking, such as plain text, is not taken for JSON."""
+    answer = page.post("/api/teach", content=json.dumps(CHEAP), headers={"Content-Type": "text/plain"})
+    assert answer.status_code == 422
+
+
+@pytest.mark.parametrize("path", [[], [5], [6, 4], [6, 16], [6] * 1001], ids=["empty", "start", "jump", "off", "long"])
+def test_paths_that_nobody_can_walk_are_refused(page, path):
+    """What is drawn is checked as what is written: no jump, no cell beyond the grid, nothing endless."""
+    asked = {"world": world_fields(SMALL), "learner": SOFT, "paths": [path]}
+    for where, request in (
+        ("answer", asked),
+        ("adapt", {"world": asked["world"], "teacher": "line_search", "walks": [path]}),
+    ):
+        answer = page.post(f"/api/{where}", json=request)
+        assert answer.status_code == 422 and answer.json()["detail"]
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_a_body_that_is_too_large_is_refused(page, is_chunked):
+    """One byte more than the limit, whether its length is announced or not, and one byte less is read."""
+
+    def sent(n_bytes: int) -> httpx.Response:
+        body = b" " * n_bytes
+        content = iter([body[: n_bytes // 2], body[n_bytes // 2 :]]) if is_chunked else body
+        return page.post("/api/teach", content=content, headers={"Content-Type": "application/json"})
+
+    refused = sent(LARGEST_BODY + 1)
+    assert refused.status_code == 413 and "512 KiB" in refused.json()["detail"]
+    assert sent(LARGEST_BODY).status_code == 400
+
+
+def test_generated_worlds_are_the_library_s(page):
+    """The same seed is the same world here, in the library and in the published experiments."""
+    for generator in ("published", "text"):
+        found = page.get(f"/api/world/{generator}/7/10")
+        world = tl.object_world(10, 7, generator)
+        assert tl.ObjectWorld.from_json(found.text) == world
+        assert page.post("/api/world", json=found.json()).json() == found.json()
+
+
+def test_answers_are_those_of_the_jobs(page):
+    """Through checks, pipes and processes the numbers stay what the job computes."""
+    world = world_fields(SMALL)
+    asked = {
+        "answer": {"world": world, "learner": SOFT, "paths": [[6, 7, 11]]},
+        "adapt": {"world": world, "teacher": "volume_search", "walks": [[6, 7]]},
+        "reach": {"world": world, "learner": SOFT},
+    }
+    for name, request in asked.items():
+        ((_, expected),) = performed(name, request)
+        assert page.post(f"/api/{name}", json=request).json() == expected
+    with page.stream("POST", "/api/teach", json=CHEAP) as answer:
+        assert answer.headers["Content-Type"].startswith("text/event-stream")
+        assert list(heard(answer)) == performed("teach", CHEAP)
+
+
+def test_the_transcript_is_a_file(page, tmp_path):
+    """What is downloaded is read by `load_transcript`, and holds the rounds that were streamed."""
+    answer = page.post("/api/transcript", json=teaching("volume_search", SOFT, max_rounds=2))
+    assert answer.headers["Content-Type"] == "application/octet-stream"
+    (tmp_path / "transcript.npz").write_bytes(answer.content)
+    assert len(tl.load_transcript(tmp_path / "transcript.npz", SMALL.domain("L2")).rounds) == 2
+
+
+def test_rounds_arrive_one_by_one(page):
+    """A search shows each round when it is there: they come numbered, and the first long before the end."""
+    began = time.perf_counter()
+    with page.stream("POST", "/api/teach", json=teaching("line_search", SOFT, max_rounds=8)) as answer:
+        events = [(name, data, time.perf_counter() - began) for name, data in heard(answer)]
+    names = [name for name, _, _ in events]
+    assert names == ["round"] * (len(names) - 1) + ["end"] and len(names) > 3
+    assert [data["number"] for _, data, _ in events[:-1]] == list(range(1, len(names)))
+    assert events[0][2] < 0.8 * events[-1][2]
+
+
+def test_a_round_is_shown_though_the_next_never_comes(stubborn):
+    """The first round reaches the browser at once, not with the end: here there is none."""
+    with stubborn.stream("POST", "/api/teach", json=CHEAP) as answer:
+        assert next(heard(answer))[0] == "round"
+
+
+def test_the_page_is_served_while_every_process_hangs(stubborn):
+    """Computing never holds up the page: with no process free it is handed out at once, and worlds are checked."""
+    with stubborn.stream("POST", "/api/teach", json=CHEAP) as answer:
+        next(heard(answer))
+        assert stubborn.get("/", timeout=10).status_code == 200
+        assert stubborn.get("/api/world/text/0/30", timeout=10).status_code == 200
+        assert stubborn.post("/api/teach", json={}, timeout=10).status_code == 422
+
+
+def test_whoever_hangs_up_frees_the_process(stubborn):
+    """A stream that nobody reads any more is stopped, long before its time is up, and its process is gone."""
+    with stubborn.stream("POST", "/api/teach", json=CHEAP) as answer:
+        stuck = next(heard(answer))[1]["process"]
+    asked = {"world": CHEAP["world"], "learner": SOFT, "paths": [[6]]}
+    assert stubborn.post("/api/answer", json=asked, timeout=30).json()["process"] != stuck
+    assert not psutil.pid_exists(stuck)
+
+
+def test_whoever_hangs_up_before_the_first_word_frees_the_process(stubborn):
+    """Leaving before anything was answered stops the job as well: who comes next does not wait for it."""
+    with pytest.raises(httpx.ReadTimeout):
+        stubborn.post("/api/reach", json={"world": CHEAP["world"], "learner": SOFT}, timeout=1)
+    asked = {"world": CHEAP["world"], "learner": SOFT, "paths": [[6]]}
+    assert stubborn.post("/api/answer", json=asked, timeout=30).json()["process"]
+
+
+def test_a_crash_is_a_sentence_and_the_server_goes_on(stubborn):
+    """A process that dies, or a mistake of ours, is told without a traceback, and the next request is answered."""
+    world = CHEAP["world"]
+    crashed = stubborn.post("/api/adapt", json={"world": world, "teacher": "line_search", "walks": []})
+    assert crashed.status_code == 500 and crashed.json() == {
+        "detail": "the process that computed this has crashed; the others go on"
+    }
+    failed = stubborn.post("/api/transcript", json=CHEAP)
+    assert failed.status_code == 500 and "ZeroDivisionError" in failed.json()["detail"]
+    assert failed.headers["Content-Security-Policy"] == POLICY
+    answered = stubborn.post("/api/answer", json={"world": world, "learner": SOFT, "paths": [[6]]})
+    assert answered.status_code == 200
+
+
+def test_what_takes_too_long_is_stopped_and_said_so():
+    """Before the first word as a status, after it as an event: neither is left to wonder."""
+    with running(Settings(n_workers=1, time_limit=0.5, perform=playground_jobs.stubborn)) as address:
+        answer = httpx.post(f"{address}/api/reach", json={"world": CHEAP["world"], "learner": SOFT}, timeout=PATIENCE)
+        assert answer.status_code == 422 and "longer than 0.5 s" in answer.json()["detail"]
+        with httpx.stream("POST", f"{address}/api/teach", json=CHEAP, timeout=PATIENCE) as answer:
+            (first, _), (second, data) = heard(answer)
+        assert (first, second) == ("round", "refused") and "longer than 0.5 s" in data["detail"]
+
+
+def test_twenty_at_once_are_all_answered(page):
+    """A class that opens the page together: each gets its own rounds, none an error, and nobody another's."""
+    requests = [
+        teaching("bilevel", learner_fields("soft", "L2", mismatch_penalty=20.0, violation_penalty=1.0), SMALL)
+        if number % 10 == 0
+        else teaching("aware_cmdp" if number % 2 else "agnostic", learner_fields("soft", "L3"), PUBLISHED)
+        for number in range(20)
+    ]
+
+    def answered(request: dict) -> list:
+        with httpx.stream("POST", f"{page.base_url}/api/teach", json=request, timeout=PATIENCE) as answer:
+            assert answer.status_code == 200
+            return list(heard(answer))
+
+    with ThreadPoolExecutor(20) as clients:
+        found = list(clients.map(answered, requests))
+    first = {name: found[number] for number, name in enumerate(("bilevel", "aware_cmdp", "agnostic"))}
+    assert [len(events) for events in first.values()] == [3, 2, 2]
+    for request, events in zip(requests, found, strict=True):
+        assert events == first[request["teacher"]]
+
+
+def test_a_lesson_is_there_within_a_second(page):
+    """What the page promises of the paper's 10 x 10 world, soft learner L3, best teacher, on a machine with nothing
+    else to do: so that a busy one does not fail it, time that others have the processor does not count, and of up to
+    three tries the best does."""
+    request = teaching("bilevel", learner_fields("soft", "L3"), PUBLISHED)
+    page.post("/api/teach", json=CHEAP)
+    quickest = float("inf")
+    for _ in range(3):
+        before = processor_seconds()
+        with page.stream("POST", "/api/teach", json=request) as answer:
+            assert next(heard(answer))[0] == "round"
+            quickest = min(quickest, processor_seconds() - before)
+        if quickest < 1:
+            break
+    assert quickest < 1
+
+
+def processor_seconds() -> float:
+    """What this process and all that it started have had of the processor."""
+    ours = psutil.Process()
+    return sum(sum(process.cpu_times()[:2]) for process in (ours, *ours.children(recursive=True)))

@@ -1,0 +1,237 @@
+"""Processes that compute: every way for a job to end is told apart, and none costs more than its own process."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from contextlib import aclosing
+
+import playground_jobs
+import psutil
+import pytest
+
+from tutelage.playground.workers import Crashed, JobRefused, TooBusy, TooSlow, Workers
+
+
+def run(scenario, *, count=1, time_limit=60.0, **options):
+    """What a scenario finds with workers of its own, and the processes they left behind: none."""
+
+    async def main():
+        workers = Workers(playground_jobs.perform, count=count, time_limit=time_limit, **options)
+        async with workers.running():
+            return await scenario(workers)
+
+    return asyncio.run(main())
+
+
+async def process_of(workers: Workers) -> int:
+    """The process that answers now."""
+    return json.loads(await workers.answer("echo", "null"))["process"]
+
+
+def test_an_answer_is_the_job_s_own_text():
+    """What is sent comes back whole, whatever letters, lines and size it has."""
+    said = {"text": "two\nlines \u2028 and \u00e9 \U0001f31f", "numbers": [0.1, -0.0, 1e300], "long": "x" * 300_000}
+
+    async def scenario(workers):
+        return json.loads(await workers.answer("echo", json.dumps(said)))["said"]
+
+    assert run(scenario) == said
+
+
+def test_events_come_in_order_and_one_by_one():
+    """Each event has its name and its data on one line; nothing is lost, and nothing repeated."""
+
+    async def scenario(workers):
+        return [event async for event in workers.events("events", "500")]
+
+    events = run(scenario)
+    assert [event.name for event in events] == ["number"] * 500
+    assert [int(event.data) for event in events] == list(range(500))
+
+
+def test_one_process_does_one_job_after_the_other():
+    """A process that finished its job, or refused it, is kept for the next."""
+
+    async def scenario(workers):
+        found = [await process_of(workers) for _ in range(3)]
+        with pytest.raises(JobRefused):
+            await workers.answer("refuse", "")
+        return [*found, await process_of(workers)]
+
+    assert len(set(run(scenario))) == 1
+
+
+def test_as_many_jobs_run_at_once_as_there_are_processes():
+    """Of two processes one hangs, and the other goes on answering."""
+
+    async def scenario(workers):
+        async with aclosing(workers.events("hang", "")) as hanging:
+            stuck = int((await anext(hanging)).data)
+            return stuck, {await process_of(workers) for _ in range(3)}
+
+    stuck, answering = run(scenario, count=2)
+    assert len(answering) == 1 and stuck not in answering
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "sentence", "is_kept"),
+    [
+        ("refuse", JobRefused, "^there is no such world$", True),
+        ("fail", Crashed, "should not have happened: ZeroDivisionError: a mistake", False),
+        ("exit", Crashed, "has crashed; the others go on", False),
+        ("kill", Crashed, "has crashed; the others go on", False),
+        ("hang", TooSlow, "longer than 0.5 s and was stopped", False),
+    ],
+)
+def test_every_way_of_ending_is_told_and_the_pool_goes_on(name, error, sentence, is_kept):
+    """Each ending has a class and a sentence of its own; a process that may be broken is gone, and another answers."""
+
+    async def scenario(workers):
+        found = []
+        with pytest.raises(error, match=sentence):
+            async for event in workers.events(name, ""):
+                found.append(int(event.data))
+        assert psutil.pid_exists(found[0]) == is_kept
+        following = await process_of(workers)
+        assert (following == found[0]) == is_kept
+
+    run(scenario, time_limit=0.5 if name == "hang" else 60.0)
+
+
+def test_time_waiting_for_a_process_does_not_count():
+    """The limit is for the computation: a job that waited longer than that behind others is still done in full."""
+
+    async def scenario(workers):
+        async def hanging():
+            with pytest.raises(TooSlow):
+                await workers.answer("hang", "")
+
+        slow = [asyncio.create_task(hanging()) for _ in range(2)]
+        await asyncio.wait(slow[:1], timeout=0)
+        await process_of(workers)
+        assert all(task.done() for task in slow)
+
+    run(scenario, time_limit=0.5)
+
+
+def test_whoever_stops_listening_stops_the_job():
+    """Closing the events kills the process at once, long before its time is up, and the next job finds another."""
+
+    async def scenario(workers):
+        async with aclosing(workers.events("hang", "")) as events:
+            listened = int((await anext(events)).data)
+        assert not psutil.pid_exists(listened)
+        assert await process_of(workers) != listened
+
+    run(scenario)
+
+
+def test_whoever_is_cancelled_while_a_job_hangs_stops_it():
+    """A task that is cancelled in the middle of waiting leaves no process computing for nobody."""
+
+    async def scenario(workers):
+        started = asyncio.get_running_loop().create_future()
+
+        async def listen():
+            async for event in workers.events("hang", ""):
+                started.set_result(int(event.data))
+
+        listening = asyncio.create_task(listen())
+        process = await started
+        listening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await listening
+        assert not psutil.pid_exists(process)
+        assert await process_of(workers) != process
+
+    run(scenario)
+
+
+def test_whoever_is_cancelled_while_waiting_for_a_process_takes_none():
+    """A place in the queue is given up without losing a process to it."""
+
+    async def scenario(workers):
+        async with aclosing(workers.events("hang", "")) as hanging:
+            await anext(hanging)
+            waiting = [asyncio.create_task(process_of(workers)) for _ in range(3)]
+            await asyncio.wait(waiting, timeout=0)
+            for task in waiting[:2]:
+                task.cancel()
+        await waiting[2]
+        assert await process_of(workers) == waiting[2].result()
+
+    run(scenario, most_waiting=3)
+
+
+def test_too_many_jobs_are_told_at_once():
+    """Beyond so many that wait, the next is refused and not kept waiting; there is room again once one is done."""
+
+    async def scenario(workers):
+        async with aclosing(workers.events("hang", "")) as hanging:
+            await anext(hanging)
+            waiting = [asyncio.create_task(process_of(workers)) for _ in range(2)]
+            await asyncio.wait(waiting, timeout=0)
+            with pytest.raises(TooBusy, match="2 requests are waiting already"):
+                await process_of(workers)
+        assert len({task.result() for task in (await asyncio.wait(waiting))[0]}) == 1
+        assert await process_of(workers)
+
+    run(scenario, most_waiting=2)
+
+
+def test_a_process_killed_while_idle_costs_one_job_at_the_most():
+    """Whoever kills a process between two jobs: the pool finds out, says so at the worst once, and replaces it."""
+
+    async def scenario(workers):
+        first = await process_of(workers)
+        os.kill(first, signal.SIGKILL)
+        try:
+            found = await process_of(workers)
+        except Crashed:
+            found = await process_of(workers)
+        assert found != first
+
+    run(scenario)
+
+
+def test_closing_leaves_no_process_behind():
+    """All processes end with the pool, those that are idle and those that would never end by themselves."""
+
+    async def scenario(workers):
+        processes = [await process_of(workers)]
+        hanging = workers.events("hang", "")
+        processes.append(int((await anext(hanging)).data))
+        return processes, hanging
+
+    processes, _ = run(scenario, count=3)
+    assert not any(psutil.pid_exists(process) for process in processes)
+
+
+def test_stopping_tells_everyone_who_runs_or_waits():
+    """Once the playground ends, no job is left hanging: each hears that it has, those in the queue too."""
+
+    async def scenario(workers):
+        hanging = workers.events("hang", "")
+        await anext(hanging)
+        waiting = [asyncio.create_task(process_of(workers)) for _ in range(3)]
+        await asyncio.wait(waiting, timeout=0)
+        workers.stop()
+        for job in (anext(hanging), *waiting, process_of(workers)):
+            with pytest.raises(Crashed, match="the playground has ended"):
+                await job
+
+    run(scenario)
+
+
+def test_processes_are_spawned_where_the_system_cannot_fork():
+    """Windows has no fork server: the same jobs in processes that start from nothing."""
+
+    async def scenario(workers):
+        return json.loads(await workers.answer("echo", '"said"'))["said"]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("multiprocessing.get_all_start_methods", lambda: ["spawn"])
+        assert run(scenario) == "said"
+    assert "playground_jobs" in sys.modules

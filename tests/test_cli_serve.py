@@ -1,0 +1,103 @@
+"""`tutelage serve` as a shell runs it: it says where it is, answers, and goes away with all that it started."""
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import httpx
+import psutil
+import pytest
+from playground_problems import learner_fields, teaching
+from typer.testing import CliRunner
+
+import tutelage as tl
+from tutelage.cli import app, main
+
+PROGRAM = "import sys; from tutelage.cli import main; sys.argv[0] = 'tutelage'; main()"
+PATIENCE = 60.0
+
+
+@contextmanager
+def serving() -> Iterator[tuple[subprocess.Popen, str]]:
+    """The server in a process group of its own, as a terminal starts it, and the address that it said."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, "serve", "--no-browser", "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as server:
+        try:
+            said = server.stdout.readline()
+            found = re.fullmatch(r"The playground is at (http://127\.0\.0\.1:\d+)/ \(Ctrl-C ends it\)\n", said)
+            assert found, said
+            yield server, found[1]
+        finally:
+            server.kill()
+
+
+def ended(server: subprocess.Popen) -> tuple[str, list[psutil.Process]]:
+    """What it still says after Ctrl-C, which goes to its whole group, and which of its processes are left."""
+    started = psutil.Process(server.pid).children(recursive=True)
+    assert len(started) > 2
+    os.killpg(server.pid, signal.SIGINT)
+    _, complaints = server.communicate(timeout=PATIENCE)
+    return complaints, psutil.wait_procs(started, timeout=PATIENCE)[1]
+
+
+def test_it_answers_until_it_is_interrupted_and_leaves_nothing_behind():
+    """In the middle of a long computation too: exit code 130, as of every interrupted command, no traceback, and no
+    process that goes on computing."""
+    request = teaching("bilevel", learner_fields("soft", "L5"), tl.object_world(30, 0))
+    with serving() as (server, address):
+        world = httpx.get(f"{address}/api/world/published/0/10").json()
+        assert tl.ObjectWorld.from_json(json.dumps(world)) == tl.object_world(10, 0)
+        client = http.client.HTTPConnection(urlsplit(address).netloc, timeout=PATIENCE)
+        client.request("POST", "/api/teach", json.dumps(request), {"Content-Type": "application/json"})
+        # Both come to one queue: where this is answered, the other was taken.
+        assert httpx.get(address).status_code == 200
+        complaints, left = ended(server)
+        client.close()
+        assert server.returncode == 130 and complaints == "" and not left
+
+
+def test_a_port_in_use_is_a_sentence(monkeypatch, capsys):
+    """Another program listens there: exit code 2, and which port."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr("sys.argv", ["tutelage", "serve", "--no-browser", "--port", str(port)])
+        with pytest.raises(SystemExit) as refused:
+            main()
+    assert refused.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == f"tutelage: cannot listen at 127.0.0.1, port {port}: Address already in use\n"
+
+
+@pytest.mark.parametrize("options", [["--port", "65536"], ["--port", "-1"], ["--port", "http"], ["--time-limit", "0"]])
+def test_options_out_of_bounds_are_refused(options):
+    """A port is a number below 65536, and no computation is done in no time."""
+    refused = CliRunner().invoke(app, ["serve", "--no-browser", *options])
+    assert refused.exit_code == 2 and options[0] in refused.output
+
+
+def test_an_address_of_nobody_is_refused():
+    """A host that does not exist, or is another machine's, cannot be listened at."""
+    refused = CliRunner().invoke(app, ["serve", "--no-browser", "--port", "0", "--host", "192.0.2.1"])
+    assert isinstance(refused.exception, tl.InvalidModel)
+    assert "cannot listen at 192.0.2.1, port 0" in str(refused.exception)
+
+
+def test_the_help_says_what_it_is():
+    """Whoever asks for help finds the playground among the commands, and how it ends."""
+    assert "serve" in CliRunner().invoke(app, ["--help"]).output
+    text = " ".join(CliRunner().invoke(app, ["serve", "--help"]).output.split())
+    assert "Ctrl-C ends it" in text and "--no-browser" in text
