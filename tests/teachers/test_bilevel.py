@@ -199,3 +199,12 @@ def test_frank_wolfe_is_for_the_paper_s_soft_learner_only():
     for kind in ("2-norms", "hard preferences", "mismatch allowance", "rows"):
         with pytest.raises(tl.InvalidModel, match=r"Sec\. 3\.2"):
             tl.BilevelTeacher(domain, [1.0, 0.9, 0.2], tl.GenericLearner(domain, *KINDS[kind]), method="frank-wolfe")
+
+
+@pytest.mark.parametrize("objects", [{}, {"star": [8]}])
+def test_a_world_in_which_nothing_can_be_gained_is_taught_and_bounded_all_the_same(objects):
+    """No objects, or none that counts: every lesson earns nothing, and the certificate says so."""
+    world = tl.ObjectWorld(3, 0, objects, {"green": [4]}, weights=(0.0, 1.0, 1.0))
+    _, found = plan(world, "L2", 5, 10)
+    assert found.achieved == 0.0
+    assert 0.0 <= found.bound < 1e-6

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import uvicorn
 
 from tutelage.outcomes import InvalidModel
-from tutelage.playground.server import LOOPBACK, Settings, make_app
+from tutelage.playground.server import Settings, make_app
 
 
 def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Callable[[str], object]) -> None:
@@ -49,11 +49,13 @@ def _listen(host: str, port: int) -> socket.socket:
             listening.close()
             raise
     except OSError as error:
-        raise InvalidModel(f"cannot listen at {host}, port {port}: {error.strerror or error}") from error
+        raise InvalidModel(
+            f"cannot listen at {host}, port {port}: {error.strerror or error}; --port 0 takes any that is free"
+        ) from error
     return listening
 
 
 def _address(host: str, port: int) -> str:
     """What to type into a browser on this machine."""
-    name = host if host in LOOPBACK or host not in ("0.0.0.0", "::") else "127.0.0.1"
+    name = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     return f"http://[{name}]:{port}/" if ":" in name else f"http://{name}:{port}/"

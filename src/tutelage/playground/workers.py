@@ -138,6 +138,10 @@ class Workers:
         self._n_waiting += 1
         try:
             worker = await self._idle.get()
+            while self._is_open and not worker.process.is_alive():
+                # It died of something else than a job.
+                self._release(worker, is_done=False)
+                worker = await self._idle.get()
         finally:
             self._n_waiting -= 1
         return worker

@@ -135,9 +135,11 @@ def _bound(convex: "_Memory", cell: Cell, weights: Vector, achieved: float) -> f
 
     step = cell.width / float(np.abs(weights).max())
     bound = reaching(step)
+    # Where no reward can be gained, ever longer steps would come ever closer to what is achieved already.
+    enough = achieved + ACCURACY * (1 + abs(achieved))
     for factor in (2.0, 0.5):
         t = factor * step
-        while bound > achieved and (closer := reaching(t)) < bound:
+        while bound > enough and (closer := reaching(t)) < bound:
             bound, t = closer, factor * t
     return bound
 
