@@ -15,7 +15,6 @@ from playground_problems import CHOSEN, SMALL, beyond, learner_fields, performed
 
 import tutelage as tl
 from tutelage.mdp.expectations import state_occupancy
-from tutelage.mdp.policy import sum_by_state
 from tutelage.playground import jobs
 
 PUBLISHED = tl.object_world(10, 0)
@@ -88,7 +87,6 @@ def check_round(sent: dict, taught: tl.TaughtRound, domain: tl.Domain, number: i
     assert_allclose(sent["visits"], state_occupancy(mdp, response.policy)[:-1], atol=1e-5)
     features = np.hstack([domain.reward_features, domain.preference_features])
     assert_allclose(sent["reward_map"], (features @ response.learned_weights)[:-1], atol=1e-5)
-    assert_allclose(sent["lesson_visits"], sum_by_state(mdp, tl.occupancy(mdp, taught.lesson.policy))[:-1], atol=1e-5)
 
 
 def check_preferences(sent: dict, model: str, allowances) -> None:
@@ -150,7 +148,6 @@ def test_what_a_projecting_learner_accepts_is_never_cut_off():
     """Every cut holds all of Omega_r^L (Proposition 1): accepted, and the answers to come, stay in what remains."""
     reach = {"world": world_fields(SMALL), "learner": request("agnostic", "hard")["learner"]}
     ((_, found),) = performed("reach", reach)
-    assert found["names"] == ["star", "plus", "dot"]
     for name in ("volume_search", "line_search"):
         rounds = [data for event, data in performed("teach", request(name, "hard", 5)) if event == "round"]
         assert len(rounds) > 2
@@ -197,7 +194,7 @@ def test_a_drawn_path_is_answered_as_the_learner_answers_its_expectation(scene):
     domain = respondent.domain
     shown = sum(world.path_visits(path) for path in paths) @ domain.reward_features / len(paths)
     response = respondent.respond(tl.Lesson.from_expectation(shown))
-    assert event == "answer" and sent["lesson_visits"] is None and sent["bound"] is None
+    assert event == "answer" and sent["bound"] is None
     assert_allclose(sent["lesson"], shown, rtol=1e-12)
     assert_allclose(sent["response"], response.expectation.reward, rtol=1e-6, atol=1e-6)
     assert sent["reward"] == pytest.approx(world.true_weights @ response.expectation.reward, rel=1e-6, abs=1e-6)
@@ -239,7 +236,7 @@ def test_the_demonstrations_shown_are_walks_from_the_start():
     for path in sent["lesson"]["paths"]:
         assert 1 <= len(path) <= jobs.SHOWN_STEPS
         PUBLISHED.path_visits(path)
-    assert np.argmax(sent["lesson"]["visits"]) in PUBLISHED.objects["star"]
+        assert path[-1] in PUBLISHED.objects["star"]
 
 
 def test_whoever_does_as_shown_is_taught_nothing_more():

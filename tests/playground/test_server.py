@@ -14,7 +14,7 @@ from playground_problems import SMALL, learner_fields, performed, teaching, worl
 from playground_server import running
 
 import tutelage as tl
-from tutelage.playground.server import LARGEST_BODY, Settings
+from tutelage.playground.server import LARGEST_BODY, Settings, is_loopback
 
 PUBLISHED = tl.object_world(10, 0)
 POLICY = (
@@ -192,9 +192,16 @@ def test_what_cannot_be_asked_is_refused_in_a_sentence(page, kind):
 
 
 def test_a_form_of_another_site_is_not_read(page):
-    """What a browser lets any site send without asking, such as plain text, is not taken for JSON."""
-    answer = page.post("/api/teach", content=json.dumps(CHEAP), headers={"Content-Type": "text/plain"})
-    assert answer.status_code == 422
+    """What a browser lets any site send without asking, plain text or a body of no type, is not taken for JSON."""
+    for headers in ({"Content-Type": "text/plain"}, {}):
+        assert page.post("/api/teach", content=json.dumps(CHEAP), headers=headers).status_code == 422
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "localhost", "LOCALHOST", "::1", "0:0:0:0:0:0:0:1"])
+def test_loopback_is_known_however_it_is_spelt(host):
+    """Only there are names of elsewhere refused; to spell it otherwise must not open the door."""
+    assert is_loopback(host)
+    assert not is_loopback("0.0.0.0") and not is_loopback("192.0.2.1") and not is_loopback("localhost.example")
 
 
 @pytest.mark.parametrize("path", [[], [5], [6, 4], [6, 16], [6] * 1001], ids=["empty", "start", "jump", "off", "long"])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from strategies import SEEDS
+from strategies import SEEDS, some_of
 
 from tutelage.solvers.blocks import Block, contained, free_directions, model_minimum, natural_step, slices, terms
 
@@ -146,7 +146,8 @@ def test_the_minimum_moves_as_its_free_directions_say(first):
     """dx = -Z (Z' (hessian + bend) Z)^-1 Z' dg, against minima for nearby gradients, away from kinks."""
     rng = np.random.default_rng(100 + first)
     n_checked = 0
-    for second in range(len(KINDS)):
+    others = some_of(range(len(KINDS)), range(first % 4, len(KINDS), 4))
+    for second in others:
         blocks = [make_block(rng, 3, *KINDS[first]), make_block(rng, 2, *KINDS[second])]
         gradient, hessian = random_model(rng, 5)
         start, push = np.zeros(5), rng.normal(size=5)
@@ -163,4 +164,4 @@ def test_the_minimum_moves_as_its_free_directions_say(first):
         moved = -free @ np.linalg.solve(curvature, free.T @ push)
         assert_allclose(moved, (ahead - behind) / 2e-5, atol=1e-4 * (1 + np.abs(moved).max()))
         n_checked += 1
-    assert n_checked >= len(KINDS) // 2
+    assert n_checked >= len(others) // 2

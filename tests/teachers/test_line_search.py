@@ -89,7 +89,7 @@ def test_theorem_3_on_random_domains(seed, record_property):
         assert needed <= promised
 
 
-@pytest.mark.parametrize("seed", some_of(range(10), [0, 3, 6]))
+@pytest.mark.parametrize("seed", some_of(range(10), [0, 3]))
 def test_the_learner_of_the_published_worlds_is_pushed_to_where_it_can_be(seed):
     """L2: no round earns less than the one before, and the last is within 0.05 of Aware-CMDP, even without patience."""
     problem = published_problem("L2", seed)

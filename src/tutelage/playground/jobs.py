@@ -6,7 +6,7 @@ A job sends events, each a name and data for JSON: rounds as they come, or one a
 import base64
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.environments.object_world import ACTIONS, ObjectWorld
-from tutelage.experiments.players import PlannedTeacher, make_teacher, planned
+from tutelage.experiments.players import make_teacher, planned
 from tutelage.interaction import teach
 from tutelage.learners.callback import CallbackLearner
 from tutelage.learners.entropy import SoftLearner
@@ -28,7 +28,6 @@ from tutelage.roles import Lesson, Response, Round, Teacher
 from tutelage.solvers.half_spaces import HalfSpaces, no_limits, preference_limits
 from tutelage.solvers.reachable_set import vertices
 from tutelage.solvers.soft_expectations import combined_features
-from tutelage.teachers.bilevel import BilevelTeacher
 from tutelage.teachers.cuts import cuts
 from tutelage.teachers.line_search import LineSearchTeacher
 from tutelage.teachers.volume_search import VolumeSearchTeacher
@@ -56,7 +55,8 @@ def _teach(asked: schema.Teaching, send: Send) -> None:
     """Rounds as they come, and in the end how they ended."""
     scene = _Scene(asked.world.make(), asked.learner)
     transcript = Transcript(scene.world.true_weights)
-    for teacher in scene.teachers(asked.teacher):
+    for max_cells in CELLS if asked.teacher == "bilevel" else CELLS[-1:]:
+        teacher = scene.teacher(asked.teacher, max_cells)
         reach = _Reach(teacher) if isinstance(teacher, Adaptive) else None
 
         def on_round(rounds: Transcript, reach: "_Reach | None" = reach) -> None:
@@ -70,7 +70,7 @@ def _teach(asked: schema.Teaching, send: Send) -> None:
 def _transcript(asked: schema.Teaching, send: Send) -> None:
     """The same rounds once more, as the bytes of the file that `load_transcript` reads."""
     scene = _Scene(asked.world.make(), asked.learner)
-    *_, teacher = scene.teachers(asked.teacher)
+    teacher = scene.teacher(asked.teacher, CELLS[-1])
     transcript = teach(teacher, scene.learner, max_rounds=asked.max_rounds)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "transcript.npz"
@@ -120,7 +120,7 @@ def _reach(asked: schema.Reaching, send: Send) -> None:
     """What policies can collect, two types of object at a time; and what a learner of hard preferences accepts."""
     scene = _Scene(asked.world.make(), asked.learner)
     domain = scene.domain
-    found = {"names": domain.reward_names, "reachable": shadows(vertices(domain, no_limits(domain)))}
+    found = {"reachable": shadows(vertices(domain, no_limits(domain)))}
     if asked.learner.model == "hard":
         limits = preference_limits(domain, asked.learner.allowances)
         found["accepted"] = shadows(vertices(domain, limits, accuracy=1e-4))
@@ -144,19 +144,14 @@ class _Scene:
         self.domain: Domain = world.domain(asked.names)
         self.learner: SoftLearner | HardLearner = asked.make(self.domain)
 
-    def teachers(self, name: str) -> Iterator[Teacher]:
-        """The teacher of a name; the bi-level one first as it knows least of its bound, and then as it knows most."""
-        world, domain = self.world, self.domain
-        if name != "bilevel":
-            feared = {"preference_features": world.domain("L5").preference_features}
-            options = feared if name == "conservative" else {}
-            yield planned(make_teacher(name, domain, world.true_weights, self.learner, options))
-            return
-        for max_cells in CELLS:
-            teacher = make_teacher(name, domain, world.true_weights, self.learner, {"max_cells": max_cells})
-            assert isinstance(teacher, BilevelTeacher)
-            plan = teacher.plan()
-            yield PlannedTeacher(domain, world.true_weights, plan.lesson, plan.bound)
+    def teacher(self, name: str, max_cells: int) -> Teacher:
+        """The teacher of a name; max_cells: of the bi-level one."""
+        options: dict[str, Any] = {}
+        if name == "conservative":
+            options["preference_features"] = self.world.domain("L5").preference_features
+        elif name == "bilevel":
+            options["max_cells"] = max_cells
+        return planned(make_teacher(name, self.domain, self.world.true_weights, self.learner, options))
 
     def taught(self, transcript: Transcript) -> dict[str, Any]:
         """The last round, for tables and pictures."""
@@ -169,9 +164,6 @@ class _Scene:
             "reward_map": _rounded(reward[:n_cells]),
             "policy": _rounded(answer.policy[: n_cells * len(ACTIONS)]),
             "visits": _visits(self.world, self.domain, answer.policy),
-            "lesson_visits": None
-            if taught.lesson.policy is None
-            else _visits(self.world, self.domain, taught.lesson.policy),
             "certificate": {
                 "gap": _finite(answer.certificate.gap),
                 "residual": answer.certificate.residual,
@@ -248,14 +240,12 @@ def _round_numbers(taught: TaughtRound) -> dict[str, Any]:
 
 
 def _shown(world: ObjectWorld, lesson: Lesson, seed: int) -> dict[str, Any]:
-    """A lesson for a person: what its policy visits, and some demonstrations of it."""
+    """A lesson for a person: some demonstrations of it, and what it would be worth."""
     demonstrations = lesson.demonstrations(SHOWN, rng=np.random.default_rng(seed))
     walks = np.split(demonstrations.states, demonstrations.offsets[1:-1])
-    assert lesson.mdp is not None and lesson.policy is not None
     return {
         "expectation": lesson.expectation.tolist(),
         "reward": float(world.true_weights @ lesson.expectation),
-        "visits": _visits(world, world.domain("L1"), lesson.policy),
         "paths": [walk[walk != world.terminal][:SHOWN_STEPS].tolist() for walk in walks],
     }
 

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from importlib import resources
+from ipaddress import ip_address
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import FastAPI, Path, Request
@@ -31,7 +32,7 @@ LARGEST_BODY = 512 * 1024
 MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 # What is written to nobody, as other servers do.
 NOBODY_LISTENS = 499
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
@@ -94,11 +95,20 @@ def make_app(settings: Settings) -> FastAPI:
     _add_refusals(app)
     _add_page(app)
     _add_answers(app, workers)
-    if settings.host in LOOPBACK:
+    if is_loopback(settings.host):
         # A page elsewhere whose name is made to point here must not get in.
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost", "[::1]"], www_redirect=False)
+        names = [*LOOPBACK, settings.host.lower()]
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
     app.add_middleware(_Bounded)
     return app
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it, however that is spelt."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def _add_page(app: FastAPI) -> None:
@@ -188,9 +198,9 @@ def _plain(text: str) -> dict[str, Any]:
 
 async def _stream(first: Event, events: AsyncGenerator[Event, None]) -> AsyncIterator[str]:
     """The events as lines; what goes wrong after the first is an event too."""
-    yield _lines(first)
     try:
         async with aclosing(events):
+            yield _lines(first)
             async for event in events:
                 yield _lines(event)
     except tuple(REFUSALS) as error:

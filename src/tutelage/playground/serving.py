@@ -2,13 +2,14 @@
 
 import os
 import socket
+import threading
 import webbrowser
 from collections.abc import Callable
 
 import uvicorn
 
 from tutelage.outcomes import InvalidModel
-from tutelage.playground.server import Settings, make_app
+from tutelage.playground.server import Settings, is_loopback, make_app
 
 
 def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Callable[[str], object]) -> None:
@@ -23,9 +24,11 @@ def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Call
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            on_start(f"The playground is at {address} (Ctrl-C ends it)")
+            others = "" if is_loopback(settings.host) else ", open to whoever reaches this machine"
+            on_start(f"The playground is at {address}{others} (Ctrl-C ends it)")
             if is_opened:
-                webbrowser.open(address)
+                # A browser of the terminal returns when it is closed.
+                threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             app.state.workers.stop()

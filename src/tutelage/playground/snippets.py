@@ -16,6 +16,18 @@ TEACHERS = {
     "line_search": "tl.LineSearchTeacher(domain, world.true_weights)",
 }
 
+# The aware lesson, against which the page measures all others.
+AWARE = {
+    "soft": [
+        "aware = tl.BilevelTeacher(domain, world.true_weights, learner).plan()",
+        'print("the aware lesson gets", aware.achieved, "and no lesson more than", aware.bound)',
+    ],
+    "hard": [
+        "aware = tl.AwareCmdpTeacher(domain, world.true_weights, learner).plan()",
+        'print("the aware lesson gets", aware.value, "and no lesson more than", aware.bound)',
+    ],
+}
+
 PICTURE = """
 figure = Figure(figsize=(10, 5))
 left, right = figure.subplots(1, 2)
@@ -39,10 +51,9 @@ def teaching(asked: schema.Teaching) -> str:
         "response = transcript.final.response",
         "print(transcript)",
         "print(response.explain())",
+        *AWARE[asked.learner.model],
+        'tl.save_transcript(transcript, "transcript.npz")',
     ]
-    if asked.teacher == "bilevel":
-        lines.append('print("no lesson gets more than", teacher.plan().bound)')
-    lines.append('tl.save_transcript(transcript, "transcript.npz")')
     return "\n".join(lines) + "\n" + PICTURE
 
 
@@ -61,6 +72,7 @@ def demonstrating(asked: schema.Demonstrating) -> str:
         "response = learner.respond(lesson)",
         'print("reward", world.true_weights @ response.expectation.reward)',
         "print(response.explain())",
+        *AWARE[asked.learner.model],
     ]
     return "\n".join(lines) + "\n" + PICTURE
 

@@ -8,6 +8,9 @@ async function refusal(response) {
   }
 }
 
+const gone = (error) =>
+  error.name === "AbortError" ? error : new Error("The server does not answer. Is `tutelage serve` still running?");
+
 async function send(path, body, signal) {
   let response;
   try {
@@ -21,8 +24,7 @@ async function send(path, body, signal) {
           };
     response = await fetch(path, { ...request, signal });
   } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Error("The server does not answer. Is `tutelage serve` still running?");
+    throw gone(error);
   }
   if (!response.ok) throw await refusal(response);
   return response;
@@ -37,7 +39,9 @@ export async function stream(path, body, onEvent, signal) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { value, done } = await reader.read();
+    const { value, done } = await reader.read().catch((error) => {
+      throw gone(error);
+    });
     if (done) return;
     const blocks = (rest + value).split("\n\n");
     rest = blocks.pop();

@@ -1,14 +1,14 @@
 // The page: its tabs, and the world that it opens with.
 
 import { ask } from "./api.js";
-import { byId, tell } from "./dom.js";
+import { byId, complain } from "./dom.js";
 import { demonstrateMode, startDemonstrating } from "./demonstrating.js";
 import { showPictures, startExporting } from "./exporting.js";
 import { startLearner } from "./learner.js";
 import { adopt, paintMode, startPainting } from "./painting.js";
 import { startRounds } from "./rounds.js";
 import { drawLegend, setMode } from "./stage.js";
-import { kept, setLearner, setWorld } from "./state.js";
+import { adoptLearner, kept, setWorld } from "./state.js";
 import { startTeaching, teachMode } from "./teaching.js";
 import { startWalking, walkMode } from "./walking.js";
 import { fromLink } from "./world.js";
@@ -46,20 +46,27 @@ for (const tab of tabs) {
   });
 }
 
-// The world of the link; or the one from last time; or the first of the paper.
-async function openingWorld() {
+// The world of a link, where there is one. The address then says no more than where the page is: what is painted next is
+// not in the link, and must not be lost to it.
+async function adoptLink() {
+  const { hash } = location;
+  if (!hash.startsWith("#world=")) return false;
+  history.replaceState(null, "", location.pathname);
   try {
-    const text = fromLink(location.hash);
-    if (text !== null) {
-      await adopt(text, "the world of the link");
-      return;
-    }
+    await adopt(fromLink(hash), "the world of the link");
+    return true;
   } catch (error) {
-    tell(`The link holds no world: ${error.message}`);
+    complain(`The link holds no world: ${error.message}`);
+    return false;
   }
+}
+
+// The world of the link; or the one from last time; or the first of the paper. The learner is that of last time.
+async function openingWorld() {
   const before = kept();
+  adoptLearner(before?.learner);
+  if (await adoptLink()) return;
   try {
-    if (before?.learner) setLearner(before.learner);
     if (before?.world) {
       setWorld(await ask("/api/world", before.world));
       return;
@@ -79,10 +86,10 @@ startWalking();
 startExporting();
 drawLegend();
 open(tabs[0]);
-addEventListener("hashchange", () => openingWorld());
+addEventListener("hashchange", adoptLink);
 openingWorld().then(
   () => {
     document.body.dataset.ready = "yes";
   },
-  (error) => tell(error.message),
+  (error) => complain(error.message),
 );

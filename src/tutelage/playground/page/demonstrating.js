@@ -1,16 +1,17 @@
-// The fifth tab: be the teacher. One's own paths are the lesson; the score is the share of the best achievable reward.
+// The fifth tab: be the teacher. One's own paths are the lesson; the score is the share of the aware lesson's reward.
 
 import { ask } from "./api.js";
 import { byId, h, plural, shown } from "./dom.js";
 import { heatLimit } from "./grid.js";
-import { awareTeacher, bestLesson, drawCard, percent, shareOf, shortName } from "./lessons.js";
+import { awareTeacher, awareLesson, drawCard, markStale, percent, shareOf, shortName } from "./lessons.js";
 import { Paths } from "./paths.js";
-import { getWorld, keepResult, learnerAsked, mindedPreferences, onChange } from "./state.js";
+import { getWorld, isStale, keepResult, learnerAsked, mindedPreferences, onChange } from "./state.js";
 import { redraw } from "./stage.js";
 import { avoidedCells } from "./world.js";
 import { work } from "./work.js";
 
 const paths = new Paths(show);
+let shownRequest = null;
 
 export const demonstrateMode = {
   hint:
@@ -35,10 +36,11 @@ function show() {
   redraw();
 }
 
+// best: the aware lesson's round. With hard preferences no lesson gets more than that; with soft ones, than its bound.
 function comment(share, best) {
-  if (share === null) return "No lesson gets a positive reward out of this learner.";
-  if (share > 1.0005) return "Better than the aware teacher's lesson!";
-  if (share > 0.98) return "As good as it gets.";
+  if (share === null) return best.bound <= 1e-9 ? "No lesson gets a positive reward out of this learner." : "";
+  if (share > 1.0005) return "Better than the aware teacher!";
+  if (share > 0.98) return "As good as the aware teacher.";
   return share > 0.6 ? "Not bad: is there a way it minds less?" : `The aware teacher gets ${shown(best.reward)}.`;
 }
 
@@ -46,12 +48,13 @@ async function answer(signal) {
   const world = getWorld(),
     learner = learnerAsked();
   const request = { world, learner, paths: paths.all };
-  const [round, aware] = await Promise.all([ask("/api/answer", request, signal), bestLesson(world, learner)]);
+  const [round, aware] = await Promise.all([ask("/api/answer", request, signal), awareLesson(world, learner, signal)]);
   const best = aware.rounds.at(-1),
     share = shareOf(round.reward, best.reward);
+  const achieved = learner.model === "hard" ? "the best achievable reward" : "the aware lesson's reward";
   byId("score").replaceChildren(
     h("strong", { class: "percent" }, `Score: ${percent(share)}`),
-    ` of the best achievable reward. ${comment(share, best)}`,
+    ` of ${achieved}. ${comment(share, best)}`,
   );
   const limit = heatLimit([round.reward_map, best.reward_map]);
   const cards = [
@@ -63,6 +66,8 @@ async function answer(signal) {
     return card;
   });
   byId("answers").replaceChildren(...cards);
+  shownRequest = request;
+  markAnswers();
   keepResult("Your demonstrations", {
     kind: "answer",
     request,
@@ -70,6 +75,10 @@ async function answer(signal) {
     ended: "answered",
     snippet: round.snippet,
   });
+}
+
+function markAnswers() {
+  if (shownRequest) markStale(byId("answered"), isStale(shownRequest));
 }
 
 export function startDemonstrating() {
@@ -81,6 +90,7 @@ export function startDemonstrating() {
   );
   let grid = null;
   onChange((what) => {
+    if (what !== "results") markAnswers();
     if (what !== "world") return;
     const now = JSON.stringify([getWorld().size, getWorld().start]);
     if (now !== grid) paths.clear();

@@ -32,11 +32,23 @@ export function plural(count, thing) {
 }
 
 export function tell(sentence) {
-  byId("status").textContent = sentence;
+  complain(sentence);
+  tell.timer = setTimeout(() => complain(""), 5000);
+}
+
+// What went wrong stays until there is something else to tell.
+export function complain(sentence) {
   clearTimeout(tell.timer);
-  tell.timer = setTimeout(() => {
-    byId("status").textContent = "";
-  }, 5000);
+  byId("status").textContent = sentence;
+}
+
+// The number in a field, or null and a complaint where it is none within its bounds. The field's step is for its arrows.
+export function numberOf(input) {
+  const number = input.valueAsNumber;
+  if (number >= Number(input.min) && number <= Number(input.max)) return number;
+  const name = input.ariaLabel ?? input.labels[0].firstChild.textContent.trim();
+  complain(`${name}: a number from ${input.min} to ${input.max} is needed.`);
+  return null;
 }
 
 export function download(name, blob) {

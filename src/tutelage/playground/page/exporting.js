@@ -27,7 +27,9 @@ function showChosen() {
   for (const id of ["copy-snippet", "save-snippet"]) byId(id).disabled = !result?.snippet;
   byId("snippet").textContent =
     result?.snippet ??
-    (result ? "These rounds were cancelled; there is no snippet for part of them." : "Teach something first.");
+    (result
+      ? `There is no snippet for part of a run; this one ended early: ${result.ended}`
+      : "Teach something first.");
 }
 
 // Every picture on the page, open tab or not, that shows something.

@@ -189,7 +189,6 @@ export function drawGrid(
   if (isGrid) {
     svg.setAttribute("role", "grid");
     svg.setAttribute("aria-label", `World of ${size} by ${size} cells`);
-    svg.setAttribute("aria-activedescendant", `${svg.id}-${cursor}`);
   }
 }
 

@@ -1,6 +1,6 @@
 // The second tab: what the learner minds, and how it weighs.
 
-import { byId, h, tell } from "./dom.js";
+import { byId, h, numberOf } from "./dom.js";
 import { allPreferences, getLearner, getWorld, onChange, presetFlags, presetName, setLearner } from "./state.js";
 import { redraw } from "./stage.js";
 import { PRESETS, preferenceName } from "./world.js";
@@ -36,12 +36,6 @@ function showLearner() {
 
 const replaced = (list, k, value) => list.map((old, j) => (j === k ? value : old));
 
-function allowanceOf(input) {
-  if (input.value !== "" && input.checkValidity()) return Number(input.value);
-  tell("An allowance is a number, not negative.");
-  return null;
-}
-
 export function startLearner() {
   byId("presets").append(
     ...Object.keys(PRESETS).map((name) =>
@@ -71,10 +65,10 @@ export function startLearner() {
         id: `allowance-${k}`,
         min: 0,
         max: 10000,
-        step: "any",
+        step: 0.5,
         "aria-label": `Allowance for ${name}`,
         onchange: (event) => {
-          const value = allowanceOf(event.target);
+          const value = numberOf(event.target);
           if (value === null) showLearner();
           else setLearner({ allowances: replaced(getLearner().allowances, k, value) });
         },
@@ -82,9 +76,8 @@ export function startLearner() {
       return h("tr", {}, h("td", {}, h("label", {}, minds, name)), h("td", {}, allowance));
     }),
   );
-  byId("every-allowance").step = "any";
   byId("set-allowances").addEventListener("click", () => {
-    const value = allowanceOf(byId("every-allowance"));
+    const value = numberOf(byId("every-allowance"));
     if (value !== null) setLearner({ allowances: allPreferences().map(() => value) });
   });
   for (const radio of document.querySelectorAll("input[name=model]")) {

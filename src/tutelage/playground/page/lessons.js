@@ -39,26 +39,47 @@ export async function taught(request, onRound, signal) {
     },
     signal,
   );
+  if (!ending) throw new Error("The server stopped before the end.");
   return { kind: "teach", request, rounds, ended: ending.ended, snippet: ending.snippet };
 }
 
-// The aware lesson for a learner in a world, asked for once: it says what can be achieved at all.
-const known = new Map();
+// The aware lesson for a learner in a world: it says what can be achieved. The last one is remembered.
+let known = { key: "", lesson: null };
 
-export function bestLesson(world, learner) {
+export function awareLesson(world, learner, signal) {
   const request = { world, learner, teacher: awareTeacher(learner), max_rounds: 1 };
   const key = JSON.stringify(request);
-  if (!known.has(key)) {
-    known.set(
-      key,
-      taught(request, () => {}),
-    );
-    known.get(key).catch(() => known.delete(key));
+  if (known.key !== key) {
+    const lesson = taught(request, () => {});
+    known = { key, lesson };
+    lesson.catch(() => {
+      if (known.lesson === lesson) known = { key: "", lesson: null };
+    });
   }
-  return known.get(key);
+  // Others may be waiting for it too, so that whoever cancels goes, and it goes on.
+  return Promise.race([known.lesson, cancelled(signal)]);
 }
 
-// The share of the best achievable reward, or null where that is not positive.
+function cancelled(signal) {
+  return new Promise((_, reject) => {
+    signal.addEventListener("abort", () => reject(new DOMException("cancelled", "AbortError")));
+  });
+}
+
+// What is left of a run that did not come to its end, for the export.
+export function brokenOff(request, rounds, error) {
+  const ended = error.name === "AbortError" ? "cancelled" : error.message;
+  return { kind: "rounds", request, rounds, ended, snippet: null };
+}
+
+// Cards and figures speak of the world and the learner that they were made for.
+export function markStale(element, isStale) {
+  element.classList.toggle("stale", isStale);
+  element.querySelector(".stale-note")?.remove();
+  if (isStale) element.prepend(h("p", { class: "hint stale-note" }, "The world or the learner has changed since."));
+}
+
+// The share of the aware lesson's reward, or null where that is not positive.
 export const shareOf = (reward, best) => (best !== null && best > 1e-9 ? reward / best : null);
 
 export function percent(share) {
@@ -77,7 +98,7 @@ function meter(share) {
       "aria-valuemin": 0,
       "aria-valuemax": 100,
       "aria-valuenow": Math.round(100 * value),
-      "aria-label": "Share of the best achievable reward",
+      "aria-label": "Share of the reward of the aware lesson",
     },
     filling,
   );
@@ -104,16 +125,24 @@ export function drawCard(card, { title, world, learner, round, rounds, best, lay
       "Reward ",
       h("strong", { class: "reward" }, shown(round.reward)),
       many,
-      best ? ` of ${shown(best.reward)} achievable: ` : "",
+      best ? `, the aware lesson's ${shown(best.reward)}: ` : "",
       best ? h("strong", { class: "percent" }, percent(share)) : "",
     ),
     best ? meter(share) : null,
     bound === null ? null : h("p", { class: "hint bound" }, `No lesson gets more than ${shown(bound)}.`),
     picture,
+    h("p", { class: "hint" }, scaleOf(layer, round, limit)),
     matchTable(round),
     preferenceTable(round),
     h("details", {}, h("summary", {}, "In words, with the certificate"), h("pre", {}, round.explanation)),
   );
+}
+
+// What the deepest colour means.
+function scaleOf(layer, round, limit) {
+  if (layer === "policy") return "Arrows where the learner comes, as long as a move is likely; a disc stays.";
+  if (layer === "visits") return `White: never; darkest: ${shown(Math.max(...round.visits), 2)} discounted visits.`;
+  return `Deepest blue: ${shown(limit, 2)} or more; deepest red, with a minus: ${shown(-limit, 2)} or less.`;
 }
 
 export function drawLayer(svg, { world, learner, round, layer, limit }) {

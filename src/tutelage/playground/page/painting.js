@@ -1,7 +1,7 @@
 // The first tab: paint a world, load one, share it.
 
 import { ask } from "./api.js";
-import { byId, copy, h, tell } from "./dom.js";
+import { byId, complain, copy, h, numberOf, tell } from "./dom.js";
 import { icon } from "./grid.js";
 import { canRedo, canUndo, getWorld, mindedPreferences, onChange, paintWorld, redo, setWorld, undo } from "./state.js";
 import { redraw } from "./stage.js";
@@ -51,7 +51,7 @@ async function attempt(action) {
   try {
     await action();
   } catch (error) {
-    tell(error.message);
+    complain(error.message);
   }
 }
 
@@ -72,20 +72,9 @@ function showWorld() {
   redraw();
 }
 
-// A number from a field; outside its bounds the field says so, and the world stays as it is.
-function numberOf(input) {
-  if (input.value === "" || !input.checkValidity()) {
-    tell(`${input.closest("label").firstChild.textContent.trim()}: ${input.validationMessage || "a number is needed"}`);
-    return null;
-  }
-  return Number(input.value);
-}
-
 function wireNumbers() {
   const fields = [...OBJECTS.map((kind) => `weight-${kind}`), "discount", "end-probability"];
   for (const id of fields) {
-    // A step is for the arrows of the field; any number within its bounds will do.
-    byId(id).step = "any";
     byId(id).addEventListener("change", () => {
       const numbers = fields.map((name) => numberOf(byId(name)));
       if (numbers.includes(null)) return;

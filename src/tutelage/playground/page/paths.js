@@ -1,8 +1,8 @@
 // Paths drawn on the grid, by dragging, by tapping, or with the keys: each begins in the start.
 
 import { getWorld } from "./state.js";
-import { tell } from "./dom.js";
-import { MOVES, columnOf, describe, neighbour, rowOf } from "./world.js";
+import { complain } from "./dom.js";
+import { MOVES, neighbour, wayTo } from "./world.js";
 
 const LONGEST = 1000;
 
@@ -30,7 +30,11 @@ export class Paths {
 
   begin() {
     if (this.current?.length === 1) return;
-    if (this.all.length >= this.most) this.all = this.all.slice(0, this.most - 1);
+    if (this.all.length >= this.most && this.most > 1) {
+      complain(`There can be ${this.most} paths at the most.`);
+      return;
+    }
+    if (this.most === 1) this.all = [];
     this.all = [...this.all, [getWorld().start]];
     this.onChange();
   }
@@ -48,18 +52,11 @@ export class Paths {
     this.onChange();
   }
 
-  // Straight on to a cell, the longer way first; none of it leaves the grid.
+  // Straight on to a cell.
   reach(cell) {
-    const world = getWorld(),
-      steps = [];
-    let at = this.current?.at(-1) ?? world.start;
-    while (at !== cell) {
-      const down = rowOf(cell, world.size) - rowOf(at, world.size),
-        across = columnOf(cell, world.size) - columnOf(at, world.size);
-      at = neighbour(world, at, Math.abs(down) > Math.abs(across) ? [Math.sign(down), 0] : [0, Math.sign(across)]);
-      steps.push(at);
-    }
-    if (steps.length || !this.current) this.add(...steps);
+    const world = getWorld();
+    const way = wayTo(world, this.current?.at(-1) ?? world.start, cell);
+    if (way.length || !this.current) this.add(...way);
   }
 
   // What the stage calls; to press on the start begins a new path where there may be several.
@@ -85,7 +82,6 @@ export class Paths {
     else if (event.key === "Backspace") this.undoStep();
     else if (event.key === "Enter") this.begin();
     else return false;
-    tell(describe(world, this.current?.at(-1) ?? world.start));
     return true;
   }
 }

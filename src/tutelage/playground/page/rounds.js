@@ -2,9 +2,9 @@
 
 import { ask } from "./api.js";
 import { byId, h, plural, s, shown } from "./dom.js";
-import { ADAPTIVE, drawLayer, options, shortName, taught } from "./lessons.js";
+import { ADAPTIVE, brokenOff, drawLayer, markStale, options, shortName, taught } from "./lessons.js";
 import { drawPlane, drawRounds } from "./plots.js";
-import { getWorld, keepResult, learnerAsked } from "./state.js";
+import { getWorld, isStale, keepResult, learnerAsked, onChange } from "./state.js";
 import { OBJECTS } from "./world.js";
 import { work } from "./work.js";
 
@@ -77,8 +77,6 @@ function draw() {
   const number = selected(),
     round = rounds[number - 1];
   byId("round-shown").textContent = `${number} of ${rounds.length}`;
-  byId("previous-round").disabled = number <= 1;
-  byId("next-round").disabled = number >= rounds.length;
   const ending = ended && number === rounds.length ? ` Ended after ${plural(number, "round")}: ${ended}.` : "";
   byId("round-reason").textContent =
     `Round ${number}: ${round.reason}. The learner earns ${shown(round.reward)}` + boundSentence(round.bound) + ending;
@@ -99,10 +97,11 @@ function draw() {
       (request.teacher === "line_search" ? "; arrows: pushes." : ".");
   }
   fillRounds(byId("rounds-table"), rounds);
+  markStale(byId("rounds"), isStale(request));
 }
 
 function select(number) {
-  byId("round").value = number;
+  byId("round").value = Math.max(1, Math.min(rounds.length, number));
   draw();
 }
 
@@ -111,41 +110,38 @@ async function start(signal) {
     world: getWorld(),
     learner: learnerAsked(),
     teacher: byId("adaptive").value,
-    max_rounds: Number(byId("max-rounds").value),
+    max_rounds: byId("max-rounds").valueAsNumber,
   };
-  const mine = request;
   [rounds, reach, ended] = [[], null, null];
   byId("rounds").hidden = true;
   byId("planes").replaceChildren();
-  const reaching = ask("/api/reach", { world: request.world, learner: request.learner }, signal).then(
-    (found) => {
-      reach = found;
-      if (rounds.length) draw();
-    },
-    () => {},
-  );
+  byId("round").value = 1;
+  const reaching = ask("/api/reach", { world: request.world, learner: request.learner }, signal).then((found) => {
+    reach = found;
+    if (rounds.length) draw();
+  });
+  // Where the rounds fail as well, it is they that tell why.
+  reaching.catch(() => {});
   const name = `Rounds: ${shortName(request.teacher)}`;
   try {
-    const found = await taught(
-      request,
-      (all) => {
-        if (mine !== request) return;
-        const isFollowing = selected() >= all.length - 1;
-        rounds = all;
-        byId("rounds").hidden = false;
-        byId("round").max = all.length;
-        select(isFollowing ? all.length : selected());
-      },
-      signal,
-    );
+    const found = await taught(request, follow, signal);
     keepResult(name, found);
     ended = found.ended;
     draw();
-    await reaching;
   } catch (error) {
-    if (rounds.length) keepResult(name, { kind: "rounds", request, rounds, ended: "cancelled", snippet: null });
+    if (rounds.length) keepResult(name, brokenOff(request, rounds, error));
     throw error;
   }
+  await reaching;
+}
+
+// Whoever looks at the last round goes on to the next.
+function follow(all) {
+  const isFollowing = selected() >= all.length - 1;
+  rounds = all;
+  byId("rounds").hidden = false;
+  byId("round").max = all.length;
+  select(isFollowing ? all.length : selected());
 }
 
 export function startRounds() {
@@ -155,6 +151,10 @@ export function startRounds() {
   byId("next-round").addEventListener("click", () => select(selected() + 1));
   byId("rounds-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    work({ button: byId("rounds-form").querySelector(".main"), cancel: "cancel-rounds", alert: "rounds-alert" }, start);
+    const button = byId("rounds-form").querySelector(".main");
+    work({ button, cancel: "cancel-rounds", alert: "rounds-alert", done: "All rounds are there." }, start);
+  });
+  onChange((what) => {
+    if (what !== "results" && request) markStale(byId("rounds"), isStale(request));
   });
 }

@@ -3,16 +3,18 @@
 import { byId, h, tell } from "./dom.js";
 import { cellAt, drawGrid, icon } from "./grid.js";
 import { getWorld } from "./state.js";
-import { MOVES, describe, neighbour } from "./world.js";
+import { MOVES, describe, neighbour, wayTo } from "./world.js";
 
 const svg = byId("grid");
 let cursor = 0;
 let mode = {};
 
-// mode: hint, a sentence; layers(), what is drawn beside the world; press(cell), drag(cell), release(); act(cell), for
-// the space bar; key(event), true where it took the key. isWalking: arrow keys are the mode's, and there is no cursor.
+// mode: hint, a sentence; layers(), what is drawn beside the world; press(cell), drag(cell); act(cell), for the space bar;
+// key(event), true where it took the key. isWalking: arrow keys are the mode's, and there is no cursor.
 export function setMode(next) {
   mode = next;
+  // Elsewhere a finger that drags scrolls the page.
+  svg.classList.toggle("is-drawn-on", Boolean(next.press));
   byId("stage-hint").textContent = next.hint;
   redraw();
 }
@@ -57,13 +59,13 @@ svg.addEventListener("pointerdown", (event) => {
 svg.addEventListener("pointermove", (event) => {
   const cell = isDown ? cellAt(svg, getWorld(), event) : null;
   if (cell === null || cell === last) return;
+  // A fast pointer leaves cells out.
+  for (const passed of wayTo(getWorld(), last, cell)) mode.drag?.(passed);
   [last, cursor] = [cell, cell];
-  mode.drag?.(cell);
 });
 
 for (const end of ["pointerup", "pointercancel"]) {
   svg.addEventListener(end, () => {
-    if (isDown) mode.release?.();
     isDown = false;
   });
 }
@@ -78,7 +80,6 @@ svg.addEventListener("keydown", (event) => {
   if (event.key in MOVES) {
     cursor = neighbour(world, cursor, MOVES[event.key]) ?? cursor;
     redraw();
-    tell(describe(world, cursor));
   } else if ((event.key === " " || event.key === "Enter") && mode.act) {
     mode.act(cursor);
     tell(describe(getWorld(), cursor));

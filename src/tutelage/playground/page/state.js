@@ -32,6 +32,7 @@ export function onChange(listener) {
 
 function announce(what) {
   for (const listener of listeners) listener(what);
+  if (!world) return;
   try {
     localStorage.setItem(KEPT, JSON.stringify({ world, learner }));
   } catch {
@@ -57,18 +58,21 @@ export const canRedo = () => future.length > 0;
 // A new world; the one before can be had back.
 export function setWorld(next) {
   if (world && JSON.stringify(next) === JSON.stringify(world)) return;
-  if (world) past.push(world);
-  if (past.length > LONGEST_HISTORY) past.shift();
-  future.length = 0;
+  if (world) remember(world);
   world = next;
   announce("world");
+}
+
+function remember(before) {
+  past.push(before);
+  if (past.length > LONGEST_HISTORY) past.shift();
+  future.length = 0;
 }
 
 // A stroke of the brush changes the world many times and is undone at once: `before` is what undo comes back to.
 export function paintWorld(next, before) {
   if (JSON.stringify(next) === JSON.stringify(world)) return;
-  if (past.at(-1) !== before) past.push(before);
-  future.length = 0;
+  if (past.at(-1) !== before) remember(before);
   world = next;
   announce("world");
 }
@@ -87,6 +91,17 @@ export function redo() {
   announce("world");
 }
 
+// A learner from elsewhere, of which only what is understood is taken.
+export function adoptLearner(other) {
+  const isList = (list, type) =>
+    Array.isArray(list) && list.length === ALL.length && list.every((x) => typeof x === type);
+  const { model, minded, allowances, mismatch_penalty, violation_penalty } = other ?? {};
+  const areNumbers = [mismatch_penalty, violation_penalty].every((x) => typeof x === "number");
+  if (!["soft", "hard"].includes(model) || !isList(minded, "boolean") || !isList(allowances, "number") || !areNumbers)
+    return;
+  setLearner({ model, minded, allowances, mismatch_penalty, violation_penalty });
+}
+
 export function setLearner(changes) {
   learner = { ...learner, ...changes };
   announce("learner");
@@ -101,6 +116,11 @@ export function learnerAsked() {
   );
   const { model, mismatch_penalty, violation_penalty } = learner;
   return { model, preferences, mismatch_penalty, violation_penalty };
+}
+
+// Whether a request speaks of another world or learner than those on the page.
+export function isStale(request) {
+  return JSON.stringify([request.world, request.learner]) !== JSON.stringify([world, learnerAsked()]);
 }
 
 // The name of the learner of the paper that it is, if it is one.

@@ -7,13 +7,15 @@ import {
   LAYERS,
   TEACHERS,
   awareTeacher,
-  bestLesson,
+  awareLesson,
+  brokenOff,
   drawCard,
+  markStale,
   options,
   shortName,
   taught,
 } from "./lessons.js";
-import { getLearner, getWorld, keepResult, learnerAsked, mindedPreferences, onChange } from "./state.js";
+import { getLearner, getWorld, isStale, keepResult, learnerAsked, mindedPreferences, onChange } from "./state.js";
 import { avoidedCells } from "./world.js";
 import { work } from "./work.js";
 
@@ -44,18 +46,16 @@ function draw() {
       limit,
     });
   }
-  markStale();
+  for (const { request, rounds, card, problem } of shownLessons) {
+    if (!problem) continue;
+    if (!rounds.length) card.replaceChildren(h("h3", {}, shortName(request.teacher)));
+    card.append(h("p", { class: "alert" }, problem));
+  }
+  markCards();
 }
 
-// A card speaks of the world and the learner that it was made for.
-function markStale() {
-  const now = JSON.stringify([getWorld(), learnerAsked()]);
-  for (const { request, card } of shownLessons) {
-    const isStale = JSON.stringify([request.world, request.learner]) !== now;
-    card.classList.toggle("stale", isStale);
-    card.querySelector(".stale-note")?.remove();
-    if (isStale) card.append(h("p", { class: "hint stale-note" }, "The world or the learner has changed since."));
-  }
+function markCards() {
+  for (const { request, card } of shownLessons) markStale(card, isStale(request));
 }
 
 async function teach(signal) {
@@ -75,6 +75,7 @@ async function teach(signal) {
   }));
   byId("lessons").replaceChildren(...shownLessons.map((lesson) => lesson.card));
   const alone = shownLessons.map(async (lesson) => {
+    const name = `Teach: ${shortName(lesson.request.teacher)}`;
     try {
       const found = await taught(
         lesson.request,
@@ -85,19 +86,16 @@ async function teach(signal) {
         },
         signal,
       );
-      keepResult(`Teach: ${shortName(lesson.request.teacher)}`, found);
+      keepResult(name, found);
     } catch (error) {
-      const sentence = error.name === "AbortError" ? "Cancelled." : error.message;
-      if (!lesson.rounds.length)
-        lesson.card.replaceChildren(
-          h("h3", {}, shortName(lesson.request.teacher)),
-          h("p", { class: "alert" }, sentence),
-        );
+      lesson.problem = error.name === "AbortError" ? "Cancelled." : error.message;
+      if (lesson.rounds.length) keepResult(name, brokenOff(lesson.request, lesson.rounds, error));
     }
   });
   await Promise.all(alone);
-  if (!best && !signal.aborted && shownLessons.some((lesson) => lesson.rounds.length))
-    best = (await bestLesson(world, learner)).rounds.at(-1);
+  draw();
+  if (best || !shownLessons.some((lesson) => lesson.rounds.length)) return;
+  best = (await awareLesson(world, learner, signal)).rounds.at(-1);
   draw();
 }
 
@@ -133,13 +131,14 @@ export function startTeaching() {
         button: event.submitter ?? byId("teach-form").querySelector(".main"),
         cancel: "cancel-teach",
         alert: "teach-alert",
+        done: "Taught.",
       },
       teach,
     );
   });
   onChange((what) => {
     if (what === "learner") offer();
-    if (what !== "results") markStale();
+    if (what !== "results") markCards();
   });
   offer();
 }

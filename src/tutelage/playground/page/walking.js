@@ -14,10 +14,13 @@ import { work } from "./work.js";
 const STEP_MILLISECONDS = 90;
 const NOTHING = { model: "soft", preferences: [] };
 
-let walks = [],
+// Of the run: its number, the world and the teacher it began with, the walks so far, and what the server made of them.
+let run = 0,
+  world = null,
+  teacher = null,
+  walks = [],
   found = null,
-  reach = null,
-  world = null;
+  reach = null;
 // The demonstration that is being shown: which, and how far.
 let showing = null,
   timer = null;
@@ -85,15 +88,15 @@ function show() {
 
 // The teacher's next lesson, after these walks.
 async function adapt(next, signal) {
-  const request = { world, teacher: byId("walk-teacher").value, walks: next };
+  const request = { world, teacher, walks: next };
+  const mine = run;
   const [answer, polygons] = await Promise.all([
     ask("/api/adapt", request, signal),
     reach ?? ask("/api/reach", { world, learner: NOTHING }, signal),
   ]);
+  if (mine !== run) return;
   [walks, found, reach] = [next, answer, polygons];
   byId("walking").hidden = false;
-  byId("walk-teacher").disabled = true;
-  byId("begin-walk").textContent = "Begin again";
   keepResult("Your walks", {
     kind: "adapt",
     request,
@@ -125,17 +128,16 @@ function draw() {
     reach,
     remaining: found.remaining,
     rounds,
-    isPushing: byId("walk-teacher").value === "line_search",
+    isPushing: teacher === "line_search",
   });
   fillRounds(byId("walk-table"), rounds);
 }
 
 function forget() {
+  run += 1;
   stopShowing();
   [walks, found, reach] = [[], null, null];
   byId("walking").hidden = true;
-  byId("walk-teacher").disabled = false;
-  byId("begin-walk").textContent = "Show me the first lesson";
   byId("walk-planes").replaceChildren();
   walk.clear();
 }
@@ -154,25 +156,21 @@ export function startWalking() {
   );
   byId("walk-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    const isNew = found !== null;
-    if (isNew) forget();
-    world = getWorld();
-    work({ button: byId("begin-walk"), alert: "walk-alert" }, (signal) => adapt([], signal)).then(() => {
-      if (found) byId("begin-walk").textContent = "Begin again";
+    work({ button: byId("begin-walk"), alert: "walk-alert" }, (signal) => {
+      forget();
+      [world, teacher] = [getWorld(), byId("walk-teacher").value];
+      return adapt([], signal);
     });
   });
   byId("walk-done").addEventListener("click", (event) =>
-    work({ button: event.currentTarget, alert: "walk-alert" }, (signal) =>
-      adapt([...walks, walk.current], signal),
-    ).then(show),
+    work({ button: event.currentTarget, alert: "walk-alert" }, (signal) => adapt([...walks, walk.current], signal)),
   );
   byId("watch").addEventListener("click", watch);
   byId("walk-undo").addEventListener("click", () => walk.undoStep());
   byId("walk-clear").addEventListener("click", () => walk.clear());
   onChange((what) => {
-    if (what !== "world" || !found) return;
-    if (JSON.stringify(getWorld()) === JSON.stringify(world)) return;
+    if (what !== "world" || getWorld() === world) return;
+    if (found) tell("The world has changed: the lessons begin again.");
     forget();
-    tell("The world has changed: the lessons begin again.");
   });
 }

@@ -37,7 +37,7 @@ function without(things, cell) {
   );
 }
 
-// The world with a cell painted; kind null takes away.
+// The world with a cell painted, or with what was painted there taken away.
 export function painted(world, brush, cell, isErasing) {
   if (brush === "start") return changed(world, { start: cell });
   const group = OBJECTS.includes(brush) ? "objects" : "distractors";
@@ -100,6 +100,17 @@ export function neighbour(world, cell, [down, across]) {
   return isInside ? row * world.size + column : null;
 }
 
+// The cells of the way from one to another, the longer side first; without the first one.
+export function wayTo(world, from, to) {
+  const way = [];
+  for (let at = from; at !== to; way.push(at)) {
+    const down = rowOf(to, world.size) - rowOf(at, world.size);
+    const across = columnOf(to, world.size) - columnOf(at, world.size);
+    at = neighbour(world, at, Math.abs(down) > Math.abs(across) ? [Math.sign(down), 0] : [0, Math.sign(across)]);
+  }
+  return way;
+}
+
 export function toLink(world) {
   const bytes = new TextEncoder().encode(JSON.stringify(world));
   const text = btoa(String.fromCharCode(...bytes))
@@ -109,9 +120,8 @@ export function toLink(world) {
   return `${location.origin}${location.pathname}#world=${text}`;
 }
 
-// The JSON text that a link holds, to be checked by the server; null where it holds none.
+// The JSON text that a link holds, to be checked by the server.
 export function fromLink(hash) {
-  if (!hash.startsWith("#world=")) return null;
   const text = atob(hash.slice("#world=".length).replaceAll("-", "+").replaceAll("_", "/"));
   return new TextDecoder().decode(Uint8Array.from(text, (letter) => letter.charCodeAt(0)));
 }
