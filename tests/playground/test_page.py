@@ -63,7 +63,7 @@ def page(request: pytest.FixtureRequest, browser: Browser, address: str):
 
 
 def _is_complaint(message: ConsoleMessage) -> bool:
-    """A refusal of the server is told in a sentence on the page; that the browser mentions it too is no fault of ours."""
+    """A refusal is told in a sentence on the page; that the browser mentions it too is no fault of ours."""
     is_refusal = "Failed to load resource" in message.text and "/api/" in message.location["url"]
     return message.type == "error" and not is_refusal
 
