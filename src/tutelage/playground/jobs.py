@@ -36,9 +36,8 @@ from tutelage.transcripts import TaughtRound, Transcript, save_transcript
 Send = Callable[[str, Mapping[str, Any]], None]
 Adaptive = VolumeSearchTeacher | LineSearchTeacher
 
-# How many cells of weights are searched for the bi-level teacher's bound: none, so that the lesson is there at once;
-# and then as many as the teacher would by itself.
-CELLS = (0, 64)
+# How many cells of weights are searched for the bi-level teacher's bound: as many as the teacher would by itself.
+MOST_CELLS = 64
 # How many demonstrations of a lesson a person is shown, and how many cells of each.
 SHOWN, SHOWN_STEPS = 3, 150
 # Prices and excesses below this are rounding.
@@ -53,24 +52,31 @@ def perform(name: str, request: str, send: Send) -> None:
 
 def _teach(asked: schema.Teaching, send: Send) -> None:
     """Rounds as they come, and in the end how they ended."""
-    scene = _Scene(asked.world.make(), asked.learner)
-    transcript = Transcript(scene.world.true_weights)
-    for max_cells in CELLS if asked.teacher == "bilevel" else CELLS[-1:]:
-        teacher = scene.teacher(asked.teacher, max_cells)
-        reach = _Reach(teacher) if isinstance(teacher, Adaptive) else None
-
-        def on_round(rounds: Transcript, reach: "_Reach | None" = reach) -> None:
-            left = {"remaining": reach.remaining(rounds.rounds)} if reach else {}
-            send("round", scene.taught(rounds) | left)
-
-        transcript = teach(teacher, scene.learner, max_rounds=asked.max_rounds, on_round=on_round)
+    transcript = _rounds(asked, send, MOST_CELLS)
     send("end", {"ended": transcript.ended, "snippet": snippets.teaching(asked)})
+
+
+def _first_lesson(asked: schema.Teaching, send: Send) -> None:
+    """The bi-level teacher's round with no search for a closer bound; `_teach` sends it again, with one."""
+    _rounds(asked, send, 0)
+
+
+def _rounds(asked: schema.Teaching, send: Send, max_cells: int) -> Transcript:
+    scene = _Scene(asked.world.make(), asked.learner)
+    teacher = scene.teacher(asked.teacher, max_cells)
+    reach = _Reach(teacher) if isinstance(teacher, Adaptive) else None
+
+    def on_round(rounds: Transcript) -> None:
+        left = {"remaining": reach.remaining(rounds.rounds)} if reach else {}
+        send("round", scene.taught(rounds) | left)
+
+    return teach(teacher, scene.learner, max_rounds=asked.max_rounds, on_round=on_round)
 
 
 def _transcript(asked: schema.Teaching, send: Send) -> None:
     """The same rounds once more, as the bytes of the file that `load_transcript` reads."""
     scene = _Scene(asked.world.make(), asked.learner)
-    teacher = scene.teacher(asked.teacher, CELLS[-1])
+    teacher = scene.teacher(asked.teacher, MOST_CELLS)
     transcript = teach(teacher, scene.learner, max_rounds=asked.max_rounds)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "transcript.npz"
@@ -128,6 +134,7 @@ def _reach(asked: schema.Reaching, send: Send) -> None:
 
 
 JOBS: dict[str, tuple[Any, Callable[[Any, Send], None]]] = {
+    "first_lesson": (schema.Teaching, _first_lesson),
     "teach": (schema.Teaching, _teach),
     "transcript": (schema.Teaching, _transcript),
     "answer": (schema.Demonstrating, _answer),

@@ -145,7 +145,7 @@ def _add_answers(app: FastAPI, workers: Workers) -> None:
     @app.post("/api/teach", responses=REFUSED | STREAM)
     async def teach(asked: schema.Teaching, request: Request) -> Response:
         """Rounds as they come, as server-sent events. Whoever hangs up stops them."""
-        events = workers.events("teach", asked.model_dump_json())
+        events = _rounds(workers, asked)
         # Until the first event a refusal can still have a status of its own.
         first = await _unless_left(request, anext(events))
         return StreamingResponse(_stream(first, events), media_type="text/event-stream")
@@ -170,6 +170,18 @@ def _add_answers(app: FastAPI, workers: Workers) -> None:
     async def reach(asked: schema.Reaching, request: Request) -> dict[str, Any]:
         """What policies can collect, two types of object at a time."""
         return _plain(await _unless_left(request, workers.answer("reach", asked.model_dump_json())))
+
+
+async def _rounds(workers: Workers, asked: schema.Teaching) -> AsyncGenerator[Event, None]:
+    """What a teacher comes to; the search for the bi-level one's bound lets everybody's lessons go first."""
+    text = asked.model_dump_json()
+    if asked.teacher == "bilevel":
+        async with aclosing(workers.events("first_lesson", text)) as events:
+            async for event in events:
+                yield event
+    async with aclosing(workers.events("teach", text, is_urgent=asked.teacher != "bilevel")) as events:
+        async for event in events:
+            yield event
 
 
 async def _unless_left(request: Request, work: Coroutine[Any, Any, Found]) -> Found:

@@ -5,6 +5,7 @@ whose listener has gone is killed, and another takes its place.
 """
 
 import asyncio
+import heapq
 import json
 import logging
 import multiprocessing
@@ -15,6 +16,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count as count_from
 from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
@@ -61,9 +63,11 @@ class Workers:
 
     def __init__(self, perform: Perform, *, count: int, time_limit: float, most_waiting: int = 100) -> None:
         self.perform, self.count, self.time_limit, self.most_waiting = perform, count, time_limit, most_waiting
-        self._idle: asyncio.Queue[_Worker] = asyncio.Queue()
+        self._idle: list[_Worker] = []
+        # Jobs that wait, those that are urgent first, each kind in the order in which they came.
+        self._waiting: list[tuple[bool, int, asyncio.Future[_Worker]]] = []
+        self._numbers = count_from()
         self._threads = ThreadPoolExecutor(max_workers=2 * count, thread_name_prefix="tutelage-wait")
-        self._n_waiting = 0
         self._all: set[_Worker] = set()
         self._is_open = False
 
@@ -86,9 +90,12 @@ class Workers:
         for worker in self._all:
             worker.end()
 
-    async def events(self, name: str, request: str) -> AsyncGenerator[Event, None]:
-        """Do a job, and give each event as it comes. Whoever stops listening stops the job."""
-        worker = await self._acquire()
+    async def events(self, name: str, request: str, *, is_urgent: bool = True) -> AsyncGenerator[Event, None]:
+        """Do a job, and give each event as it comes. Whoever stops listening stops the job.
+
+        is_urgent: it goes before those that wait and are not.
+        """
+        worker = await self._acquire(is_urgent)
         is_done = False
         try:
             async with aclosing(self._conversation(worker, name, request)) as conversation:
@@ -132,28 +139,49 @@ class Workers:
             sentence = "the process that computed this has crashed; the others go on"
             raise Crashed(sentence if self._is_open else "the playground has ended") from error
 
-    async def _acquire(self) -> "_Worker":
-        if self._n_waiting >= self.most_waiting:
-            raise TooBusy(f"{self._n_waiting} requests are waiting already; try again in a moment")
-        self._n_waiting += 1
+    async def _acquire(self, is_urgent: bool) -> "_Worker":
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.process.is_alive() or not self._is_open:
+                return worker
+            # It died of something else than a job.
+            self._replace(worker)
+        if len(self._waiting) >= self.most_waiting:
+            raise TooBusy(f"{len(self._waiting)} requests are waiting already; try again in a moment")
+        given: asyncio.Future[_Worker] = asyncio.get_running_loop().create_future()
+        place = (not is_urgent, next(self._numbers), given)
+        heapq.heappush(self._waiting, place)
         try:
-            worker = await self._idle.get()
-            while self._is_open and not worker.process.is_alive():
-                # It died of something else than a job.
-                self._release(worker, is_done=False)
-                worker = await self._idle.get()
-        finally:
-            self._n_waiting -= 1
-        return worker
+            return await given
+        except asyncio.CancelledError:
+            if place in self._waiting:
+                self._waiting.remove(place)
+                heapq.heapify(self._waiting)
+            elif not given.cancelled():
+                # It was given a worker at the very moment it left.
+                self._hand_on(given.result())
+            raise
 
     def _release(self, worker: "_Worker", *, is_done: bool) -> None:
+        # Where all have been ended, the next in line is told so by a worker that was.
         if not self._is_open or (is_done and worker.process.is_alive()):
-            # A worker that was ended tells the next in line that there are no more.
-            self._idle.put_nowait(worker)
-            return
+            self._hand_on(worker)
+        else:
+            self._replace(worker)
+
+    def _replace(self, worker: "_Worker") -> None:
         worker.end()
         self._all.discard(worker)
         self._add(_context(self.perform))
+
+    def _hand_on(self, worker: "_Worker") -> None:
+        """To the first in line, or to whoever comes."""
+        while self._waiting:
+            *_, place = heapq.heappop(self._waiting)
+            if not place.done():
+                place.set_result(worker)
+                return
+        self._idle.append(worker)
 
     def _add(self, context: BaseContext) -> None:
         ours, theirs = context.Pipe()
@@ -162,7 +190,7 @@ class Workers:
         theirs.close()
         worker = _Worker(process, ours)
         self._all.add(worker)
-        self._idle.put_nowait(worker)
+        self._hand_on(worker)
 
 
 @dataclass(eq=False, slots=True)
