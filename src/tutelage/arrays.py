@@ -4,6 +4,7 @@ A check returns the array in its one canonical form (float64 or int64, contiguou
 with a sentence that names the first offending place.
 """
 
+import math
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -154,3 +155,8 @@ def check_entries(rows: SparseRows, name: str) -> None:
             f"row {row} of {name} gives probability {rows.data[wrong[0]]} to state {rows.indices[wrong[0]]}; "
             "probabilities must be finite and not negative"
         )
+
+
+def finite_or_none(number: float) -> float | None:
+    """The number, for JSON, which has no infinity: what is not known is null there."""
+    return number if math.isfinite(number) else None

@@ -28,8 +28,6 @@ DESCRIBED = schemathesis.openapi.from_dict(
     make_app(Settings()).openapi(),
     config=SchemathesisConfig.from_dict({"seed": 0, "generation": {"deterministic": True, "no-shrink": True}}),
 )
-# Whose forms are parts of the others; what they compute is asked for below.
-SAME_FORMS = ["/api/transcript", "/api/answer", "/api/reach", "/api/world"]
 COMPUTED = ("teach", "transcript", "answer", "adapt", "reach")
 
 
@@ -40,7 +38,7 @@ def server():
         yield {"base_url": address}
 
 
-@DESCRIBED.exclude(path=SAME_FORMS).parametrize()
+@DESCRIBED.parametrize()
 @settings(max_examples=10, suppress_health_check=list(HealthCheck))
 def test_no_request_is_the_server_s_mistake(case, server):
     """Requests at and beyond every bound of the description: an answer as described, or a refusal as described."""

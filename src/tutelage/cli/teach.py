@@ -1,6 +1,5 @@
 """`tutelage teach`: one learner, one teacher, in an object world or in a domain of one's own."""
 
-import math
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -125,17 +124,19 @@ def _numbers(text: str) -> list[float]:
 
 def _data(domain: "Domain", transcript: "Transcript") -> dict[str, Any]:
     """What was taught and learned, by name."""
+    from tutelage.arrays import finite_or_none
+
     final = transcript.final
     answer, proof = final.response, final.response.certificate
     return {
         "reward": final.response_reward,
-        "bound": _finite(final.bound),
+        "bound": finite_or_none(final.bound),
         "rounds": [
             {
                 "lesson": taught.lesson.expectation.tolist(),
                 "lesson_reward": taught.lesson_reward,
                 "reward": taught.response_reward,
-                "bound": _finite(taught.bound),
+                "bound": finite_or_none(taught.bound),
                 "reason": taught.reason,
             }
             for taught in transcript.rounds
@@ -146,12 +147,8 @@ def _data(domain: "Domain", transcript: "Transcript") -> dict[str, Any]:
             zip(domain.preference_names, answer.expectation.preference.tolist(), strict=True)
         ),
         "learned_weights": answer.learned_weights.tolist(),
-        "certificate": {"gap": _finite(proof.gap), "residual": proof.residual, "ended": proof.ended.name},
+        "certificate": {"gap": finite_or_none(proof.gap), "residual": proof.residual, "ended": proof.ended.name},
     }
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
 
 
 def _drawn(world: "ObjectWorld | None", learner: str, transcript: "Transcript", picture: Path | None) -> list[Path]:

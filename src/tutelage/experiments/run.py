@@ -5,7 +5,6 @@ otherwise depend on how many there are.
 """
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import joblib
 from threadpoolctl import threadpool_limits
 
 import tutelage
+from tutelage.arrays import finite_or_none
 from tutelage.experiments.illustrations import illustrate
 from tutelage.experiments.players import make_learner, make_teacher, planned
 from tutelage.experiments.settings import AnyTask, Illustration, Task
@@ -114,11 +114,11 @@ def summary(transcript: Transcript) -> dict[str, Any]:
     certificate = final.response.certificate
     return {
         "reward": final.response_reward,
-        "bound": final.bound if math.isfinite(final.bound) else None,
+        "bound": finite_or_none(final.bound),
         "learner_rewards": [taught.response_reward for taught in transcript.rounds],
         "lesson_rewards": [taught.lesson_reward for taught in transcript.rounds],
         "weights": final.response.learned_weights.tolist(),
-        "gap": certificate.gap if math.isfinite(certificate.gap) else None,
+        "gap": finite_or_none(certificate.gap),
         "residual": certificate.residual,
         "answer": certificate.ended.name,
         "ended": transcript.ended,

@@ -4,7 +4,6 @@ A job sends events, each a name and data for JSON: rounds as they come, or one a
 """
 
 import base64
-import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,19 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from tutelage.arrays import Matrix, Vector
+from tutelage.arrays import Matrix, Vector, finite_or_none
 from tutelage.environments.object_world import ACTIONS, ObjectWorld
 from tutelage.experiments.players import make_teacher, planned
 from tutelage.interaction import teach
 from tutelage.learners.callback import CallbackLearner
 from tutelage.learners.entropy import SoftLearner
 from tutelage.learners.projection import HardLearner
-from tutelage.mdp.expectations import Expectation, occupancy
+from tutelage.mdp.expectations import occupancy
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.playground import schema, snippets
 from tutelage.playground.planes import clipped, shadows
-from tutelage.roles import Lesson, Response, Round, Teacher
+from tutelage.roles import Advice, Lesson, Response, Round, Teacher
 from tutelage.solvers.half_spaces import HalfSpaces, no_limits, preference_limits
 from tutelage.solvers.reachable_set import vertices
 from tutelage.solvers.soft_expectations import combined_features
@@ -36,8 +35,6 @@ from tutelage.transcripts import TaughtRound, Transcript, save_transcript
 Send = Callable[[str, Mapping[str, Any]], None]
 Adaptive = VolumeSearchTeacher | LineSearchTeacher
 
-# How many cells of weights are searched for the bi-level teacher's bound: as many as the teacher would by itself.
-MOST_CELLS = 64
 # How many demonstrations of a lesson a person is shown, and how many cells of each.
 SHOWN, SHOWN_STEPS = 3, 150
 # Prices and excesses below this are rounding.
@@ -52,18 +49,19 @@ def perform(name: str, request: str, send: Send) -> None:
 
 def _teach(asked: schema.Teaching, send: Send) -> None:
     """Rounds as they come, and in the end how they ended."""
-    transcript = _rounds(asked, send, MOST_CELLS)
+    transcript = _rounds(asked, send)
     send("end", {"ended": transcript.ended, "snippet": snippets.teaching(asked)})
 
 
 def _first_lesson(asked: schema.Teaching, send: Send) -> None:
     """The bi-level teacher's round with no search for a closer bound; `_teach` sends it again, with one."""
-    _rounds(asked, send, 0)
+    _rounds(asked, send, max_cells=0)
 
 
-def _rounds(asked: schema.Teaching, send: Send, max_cells: int) -> Transcript:
+def _rounds(asked: schema.Teaching, send: Send, **options: Any) -> Transcript:
+    """All rounds, each sent as it comes. options: the teacher's, beyond its defaults."""
     scene = _Scene(asked.world.make(), asked.learner)
-    teacher = scene.teacher(asked.teacher, max_cells)
+    teacher = scene.teacher(asked.teacher, **options)
     reach = _Reach(teacher) if isinstance(teacher, Adaptive) else None
 
     def on_round(rounds: Transcript) -> None:
@@ -76,8 +74,7 @@ def _rounds(asked: schema.Teaching, send: Send, max_cells: int) -> Transcript:
 def _transcript(asked: schema.Teaching, send: Send) -> None:
     """The same rounds once more, as the bytes of the file that `load_transcript` reads."""
     scene = _Scene(asked.world.make(), asked.learner)
-    teacher = scene.teacher(asked.teacher, MOST_CELLS)
-    transcript = teach(teacher, scene.learner, max_rounds=asked.max_rounds)
+    transcript = teach(scene.teacher(asked.teacher), scene.learner, max_rounds=asked.max_rounds)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "transcript.npz"
         save_transcript(transcript, path)
@@ -95,29 +92,25 @@ def _answer(asked: schema.Demonstrating, send: Send) -> None:
 
 def _adapt(asked: schema.Walking, send: Send) -> None:
     """The next lesson for a person who answered the earlier ones by walking, or why there is none."""
-    world = asked.world.make()
+    world, n_walks = asked.world.make(), len(asked.walks)
     domain = world.domain("L1")
-    visits = iter(schema.check_paths(world, asked.walks))
-    person = CallbackLearner(domain, lambda lesson: Expectation(next(visits) @ domain.reward_features, np.zeros(0)))
+    answers = iter([visits @ domain.reward_features for visits in _path_visits(world, asked.walks)])
+    person = CallbackLearner(domain, lambda lesson: next(answers))
     teacher = make_teacher(asked.teacher, domain, world.true_weights, person, {})
     assert isinstance(teacher, Adaptive)
-    transcript, lesson, reason = Transcript(world.true_weights), teacher.open(), "the opening lesson"
-    for number in range(len(asked.walks)):
-        transcript = transcript.followed_by(Round(lesson, person.respond(lesson)), reason)
+    if n_walks == 0:
+        transcript, advice = Transcript(world.true_weights), Advice(teacher.open(), "the opening lesson")
+    else:
+        transcript = teach(teacher, person, max_rounds=n_walks)
+        if len(transcript.rounds) < n_walks:
+            raise InvalidModel(f"the lessons ended after walk {len(transcript.rounds)}: {transcript.ended}")
         advice = teacher.adapt(transcript.rounds)
-        transcript, reason = transcript.certified(advice.bound), advice.reason
-        if advice.lesson is None:
-            if number < len(asked.walks) - 1:
-                raise InvalidModel(f"the lessons ended after walk {number + 1}: {reason}")
-            break
-        lesson = advice.lesson
-    is_over = bool(asked.walks) and advice.lesson is None
     found: dict[str, Any] = {
         "rounds": [_round_numbers(taught) for taught in transcript.rounds],
         "remaining": _Reach(teacher).remaining(transcript.rounds),
-        "reason": reason,
-        "is_over": is_over,
-        "lesson": None if is_over else _shown(world, lesson, len(asked.walks)),
+        "reason": advice.reason,
+        "is_over": advice.lesson is None,
+        "lesson": None if advice.lesson is None else _shown(world, advice.lesson, n_walks),
     }
     send("answer", found | {"snippet": snippets.walking(asked)})
 
@@ -151,13 +144,10 @@ class _Scene:
         self.domain: Domain = world.domain(asked.names)
         self.learner: SoftLearner | HardLearner = asked.make(self.domain)
 
-    def teacher(self, name: str, max_cells: int) -> Teacher:
-        """The teacher of a name; max_cells: of the bi-level one."""
-        options: dict[str, Any] = {}
+    def teacher(self, name: str, **options: Any) -> Teacher:
+        """The teacher of a name; the conservative one fears all that any learner minds."""
         if name == "conservative":
             options["preference_features"] = self.world.domain("L5").preference_features
-        elif name == "bilevel":
-            options["max_cells"] = max_cells
         return planned(make_teacher(name, self.domain, self.world.true_weights, self.learner, options))
 
     def taught(self, transcript: Transcript) -> dict[str, Any]:
@@ -172,7 +162,7 @@ class _Scene:
             "policy": _rounded(answer.policy[: n_cells * len(ACTIONS)]),
             "visits": _visits(self.world, self.domain, answer.policy),
             "certificate": {
-                "gap": _finite(answer.certificate.gap),
+                "gap": finite_or_none(answer.certificate.gap),
                 "residual": answer.certificate.residual,
                 "ended": answer.certificate.ended.value,
             },
@@ -231,8 +221,19 @@ class _Reach:
 
 def _lesson(world: ObjectWorld, domain: Domain, paths: Sequence[Sequence[int]]) -> Lesson:
     """The mean of what the paths collect."""
-    visits = np.mean(schema.check_paths(world, paths), axis=0)
+    visits = np.mean(_path_visits(world, paths), axis=0)
     return Lesson.from_expectation(visits @ domain.reward_features)
+
+
+def _path_visits(world: ObjectWorld, paths: Sequence[Sequence[int]]) -> list[Vector]:
+    """(S,) each, the visits of every path; refused with the number of the path at fault."""
+    visits = []
+    for number, path in enumerate(paths, start=1):
+        try:
+            visits.append(world.path_visits(path))
+        except InvalidModel as error:
+            raise InvalidModel(f"path {number}: {error}") from error
+    return visits
 
 
 def _round_numbers(taught: TaughtRound) -> dict[str, Any]:
@@ -241,7 +242,7 @@ def _round_numbers(taught: TaughtRound) -> dict[str, Any]:
         "lesson_reward": taught.lesson_reward,
         "response": taught.response.expectation.reward.tolist(),
         "reward": taught.response_reward,
-        "bound": _finite(taught.bound),
+        "bound": finite_or_none(taught.bound),
         "reason": taught.reason,
     }
 
@@ -267,7 +268,3 @@ def _rounded(values: Vector) -> list[float]:
     """To what a picture can show."""
     shown: list[float] = np.round(values, 5).tolist()
     return shown
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None

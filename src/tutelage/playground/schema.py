@@ -8,13 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tutelage.arrays import Vector
 from tutelage.environments.object_world import DEFAULT_WEIGHTS, ObjectWorld
 from tutelage.environments.preferences import COLUMNS, NAMED
 from tutelage.learners.entropy import SoftLearner
 from tutelage.learners.projection import HardLearner
 from tutelage.mdp.model import Domain
-from tutelage.outcomes import InvalidModel
 
 SMALLEST_SIZE, LARGEST_SIZE = 2, 30
 N_CELLS = LARGEST_SIZE * LARGEST_SIZE
@@ -156,14 +154,3 @@ def sentence(errors: Sequence[Any]) -> str:
     problem = str(first["msg"])
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     return f"{place or 'the request'}: {problem[:1].lower()}{problem[1:]}{more}"
-
-
-def check_paths(world: ObjectWorld, paths: Sequence[Sequence[int]]) -> list[Vector]:
-    """(S,) each, the visits of every path; refused with the number of the path at fault."""
-    visits = []
-    for number, path in enumerate(paths, start=1):
-        try:
-            visits.append(world.path_visits(path))
-        except InvalidModel as error:
-            raise InvalidModel(f"path {number}: {error}") from error
-    return visits

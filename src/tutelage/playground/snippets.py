@@ -40,41 +40,46 @@ tl.save_picture(figure, "taught")
 
 def teaching(asked: schema.Teaching) -> str:
     """A teacher's rounds."""
-    lines = [
-        "from matplotlib.figure import Figure",
-        "",
-        "import tutelage as tl",
-        "",
-        *_scene(asked.world, asked.learner),
+    return _answered(
+        asked.world,
+        asked.learner,
         f"teacher = {TEACHERS[asked.teacher]}",
         f"transcript = tl.teach(teacher, learner, max_rounds={asked.max_rounds})",
         "response = transcript.final.response",
         "print(transcript)",
-        "print(response.explain())",
-        *AWARE[asked.learner.model],
         'tl.save_transcript(transcript, "transcript.npz")',
-    ]
-    return "\n".join(lines) + "\n" + PICTURE
+    )
 
 
 def demonstrating(asked: schema.Demonstrating) -> str:
     """Paths that a person drew, and the learner's answer."""
-    lines = [
-        "import numpy as np",
-        "from matplotlib.figure import Figure",
-        "",
-        "import tutelage as tl",
-        "",
-        *_scene(asked.world, asked.learner),
+    return _answered(
+        asked.world,
+        asked.learner,
         f"paths = {asked.paths}",
-        "visits = np.mean([world.path_visits(path) for path in paths], axis=0)",
-        "lesson = tl.Lesson.from_expectation(visits @ domain.reward_features)",
-        "response = learner.respond(lesson)",
+        "visits = sum(world.path_visits(path) for path in paths) / len(paths)",
+        "response = learner.respond(tl.Lesson.from_expectation(visits @ domain.reward_features))",
         'print("reward", world.true_weights @ response.expectation.reward)',
-        "print(response.explain())",
-        *AWARE[asked.learner.model],
-    ]
-    return "\n".join(lines) + "\n" + PICTURE
+    )
+
+
+def _answered(world: schema.World, learner: schema.LearnerAsked, *lines: str) -> str:
+    """A whole program: the scene, the lines that come to a `response`, and what there is to say of that."""
+    return "\n".join(
+        [
+            "from matplotlib.figure import Figure",
+            "",
+            "import tutelage as tl",
+            "",
+            f"world = {_world(world.make())}",
+            f"domain = world.domain({_minded(learner.names)})",
+            f"learner = {_learner(learner)}",
+            *lines,
+            "print(response.explain())",
+            *AWARE[learner.model],
+            PICTURE,
+        ]
+    )
 
 
 def walking(asked: schema.Walking) -> str:
@@ -94,15 +99,6 @@ def walking(asked: schema.Walking) -> str:
     else:
         lines += ["print(teacher.open().expectation)"]
     return "\n".join(lines) + "\n"
-
-
-def _scene(world: schema.World, learner: schema.LearnerAsked) -> list[str]:
-    """The world, the domain and the learner."""
-    return [
-        f"world = {_world(world.make())}",
-        f"domain = world.domain({_minded(learner.names)})",
-        f"learner = {_learner(learner)}",
-    ]
 
 
 def _world(world: ObjectWorld) -> str:
