@@ -58,7 +58,8 @@ def demonstrating(asked: schema.Demonstrating) -> str:
         asked.learner,
         f"paths = {asked.paths}",
         "visits = sum(world.path_visits(path) for path in paths) / len(paths)",
-        "response = learner.respond(tl.Lesson.from_expectation(visits @ domain.reward_features))",
+        "lesson = tl.Lesson.from_expectation(visits @ domain.reward_features)",
+        "response = learner.respond(lesson)",
         'print("reward", world.true_weights @ response.expectation.reward)',
     )
 
