@@ -44,9 +44,12 @@ from .mdp.policy import uniform_policy as uniform_policy
 from .mdp.sampling import sample_demonstrations as sample_demonstrations
 from .outcomes import Ended as Ended
 from .outcomes import InfeasibleConstraints as InfeasibleConstraints
+from .outcomes import InvalidInput as InvalidInput
 from .outcomes import InvalidModel as InvalidModel
+from .outcomes import MissingExtra as MissingExtra
 from .outcomes import NotConverged as NotConverged
 from .outcomes import TutelageError as TutelageError
+from .outcomes import Unavailable as Unavailable
 from .pictures.files import save_picture as save_picture
 from .pictures.world import draw_world as draw_world
 from .roles import AdaptiveTeacher as AdaptiveTeacher

@@ -1,4 +1,4 @@
-"""Array aliases named by shape, and the checks that every array passes at the door.
+"""Array aliases named by shape, and the checks of every array that a user gives.
 
 A check returns the array in its one canonical form (float64 or int64, contiguous, read-only) or raises `InvalidModel`
 with a sentence that names the first offending place.
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput, InvalidModel
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -23,13 +23,22 @@ ArrayT = TypeVar("ArrayT", bound=NDArray[Any])
 
 
 def freeze(array: ArrayT) -> ArrayT:
-    """The same array, from here on read-only."""
+    """The same array, made read-only."""
     array.setflags(write=False)
     return array
 
 
+def generator(rng: int | np.random.Generator) -> np.random.Generator:
+    """The random generator itself, or a new one with this seed."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if isinstance(rng, bool) or not isinstance(rng, int | np.integer) or rng < 0:
+        raise InvalidInput(f"rng must be a non-negative int or a numpy.random.Generator, got {rng!r}")
+    return np.random.default_rng(rng)
+
+
 def any_array(values: ArrayLike, name: str) -> NDArray[Any]:
-    """The values as an array of whatever type NumPy sees in them; ragged nesting is refused."""
+    """The values as an array of the type that NumPy infers; ragged nesting is refused."""
     try:
         return np.asarray(values)
     except ValueError as error:
@@ -81,36 +90,36 @@ def check_length(array: NDArray[Any], length: int, name: str, what: str) -> None
 
 
 def sum_tolerance(n_terms: int | Indices) -> Any:
-    """How far probabilities may drift from one before they are refused rather than renormalised.
+    """The largest error of a sum of probabilities that is renormalised; a larger one is refused.
 
-    A part for single-precision input (2**-24 relative, about 6e-8) and a part for each term that was rounded.
+    One part allows for single-precision input (2**-24 relative, about 6e-8), one part for the rounding of each term.
     """
     return 1e-8 * (8 + np.asarray(n_terms))
 
 
-def settled(totals: ArrayLike, n_terms: int | Indices) -> Any:
-    """The sums to divide by: exactly one for those that are one but for rounding.
+def divisors(totals: ArrayLike, n_terms: int | Indices) -> Any:
+    """The sums to divide by: exactly one where a sum differs from one by rounding only.
 
-    Dividing n terms by their sum leaves a sum within n * 2**-53 of one, so whatever was normalised once stays as it is,
-    bit for bit, however often it passes a check.
+    Dividing n terms by their sum leaves a sum within n * 2**-53 of one. So an array that was normalised once passes
+    every further check unchanged, bit for bit.
     """
     is_one = np.abs(np.asarray(totals) - 1) <= np.finfo(np.float64).eps * np.asarray(n_terms)
     return np.where(is_one, 1.0, totals)
 
 
 def distribution(values: ArrayLike, name: str) -> Vector:
-    """A read-only probability vector; tiny drift of its sum is renormalised, more is refused."""
+    """A read-only probability vector; a small error of its sum is renormalised, a larger one refused."""
     array = floats(values, name, ndim=1)
     if len(array) and array.min() < 0:
         raise InvalidModel(f"{name}[{array.argmin()}] is {array.min()}; a probability cannot be negative")
     total = float(array.sum())
     if abs(total - 1) > sum_tolerance(len(array)):
         raise InvalidModel(f"{name} sums to {total:.10g}; probabilities must sum to one")
-    return freeze(array / settled(total, len(array)))
+    return freeze(array / divisors(total, len(array)))
 
 
 def stochastic_rows(values: Any, name: str) -> SparseRows:
-    """A read-only CSR matrix whose rows are distributions; tiny drift is renormalised, more is refused."""
+    """A read-only CSR matrix whose rows are distributions; a small error is renormalised, a larger one refused."""
     rows = sparse_rows(values, name)
     rows.sum_duplicates()
     check_entries(rows, name)
@@ -123,7 +132,7 @@ def stochastic_rows(values: Any, name: str) -> SparseRows:
             f"row {wrong[0]} of {name} sums to {totals[wrong[0]]:.10g}; probabilities must sum to one"
             + (f" ({len(wrong)} rows do not)" if len(wrong) > 1 else "")
         )
-    rows.data /= np.repeat(settled(totals, lengths), lengths)
+    rows.data /= np.repeat(divisors(totals, lengths), lengths)
     if rows.nnz < np.iinfo(np.int32).max:
         # Half the memory to move, and one compiled version of each kernel instead of two.
         rows = sparse.csr_array((rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)), rows.shape)
@@ -133,7 +142,7 @@ def stochastic_rows(values: Any, name: str) -> SparseRows:
 
 
 def sparse_rows(values: Any, name: str) -> SparseRows:
-    """A CSR copy with two axes whose indices were checked; SciPy itself trusts them and reads wherever they point."""
+    """A CSR copy with two axes and checked indices; SciPy itself reads out of bounds where an index is wrong."""
     if not sparse.issparse(values):
         values = floats(values, name, ndim=2)
     if values.ndim != 2 or values.dtype.kind not in "biuf":
@@ -158,5 +167,5 @@ def check_entries(rows: SparseRows, name: str) -> None:
 
 
 def finite_or_none(number: float) -> float | None:
-    """The number, for JSON, which has no infinity: what is not known is null there."""
+    """The number, or None where it is infinite or NaN, which JSON does not have."""
     return number if math.isfinite(number) else None

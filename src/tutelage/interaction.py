@@ -19,8 +19,8 @@ from tutelage.transcripts import Transcript, check_response, save_transcript
 OnRound = Callable[[Transcript], object]
 
 
-class InteractionFailed(TutelageError):
-    """A learner or a teacher that could not do its part. transcript: all rounds that were completed before."""
+class InteractionFailed(TutelageError, RuntimeError):
+    """A learner or a teacher failed. transcript: all rounds that were completed before."""
 
     def __init__(self, message: str, transcript: Transcript) -> None:
         super().__init__(message)

@@ -1,7 +1,16 @@
 """How a computation ends: in one of a few named ways, or in an error that says what to do.
 
-Nothing here computes. A solver that stops for a good reason returns a result whose `ended` is an `Ended`; one that does
-not raises a `TutelageError`. No solver returns an unfinished answer as if it were one.
+A solver that stops for a good reason returns a result whose `ended` is an `Ended`. Every other ending is a
+`TutelageError`. Each error is also the built-in exception that Python users expect:
+
+    TutelageError
+    |- InvalidInput            ValueError     an argument or option is not valid
+    |  |- InvalidModel                        an MDP, policy, lesson, world or learner is not valid, or its file
+    |- InfeasibleConstraints   ValueError     no policy satisfies the constraints
+    |- NotConverged            RuntimeError   an iteration could not reach the accuracy that was asked for
+    |- InteractionFailed       RuntimeError   a learner or a teacher failed during the rounds (in `interaction`)
+    |- MissingExtra            ImportError    an optional dependency is not installed
+    |- Unavailable             OSError        a port, a file, a database or a scheduler cannot be used
 """
 
 from collections.abc import Sequence
@@ -16,23 +25,38 @@ class Ended(Enum):
 
     CONVERGED = "the promised accuracy was verified"
     ROUNDING = "double precision allows no closer answer; the stated error bound is the verified one"
-    SETTLED = "the published schedule stopped because its last step was small; see the gap"
-    STEP_LIMIT = "the published schedule ran out of steps; see the gap"
+    SETTLED = "the last step was too small to continue; the gap says how close the answer is"
+    STEP_LIMIT = "the step limit was reached; the gap says how close the answer is"
 
 
 class TutelageError(Exception):
-    """Every error that this package raises on purpose."""
+    """Base class of every error that this package raises on purpose."""
 
 
-class InvalidModel(TutelageError, ValueError):
-    """An input that means nothing; the sentence names the state, choice, row or file at fault."""
+class InvalidInput(TutelageError, ValueError):
+    """An argument, an option or a file that is not valid; the message says which, and what is expected."""
+
+
+class InvalidModel(InvalidInput):
+    """An MDP, policy, lesson, world or learner that is not valid; the message names the state, choice, row or file."""
+
+
+class MissingExtra(TutelageError, ImportError):
+    """An optional dependency is not installed; the message gives the command that installs it."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs the extra {extra!r}; install it: pip install 'tutelage[{extra}]'")
+
+
+class Unavailable(TutelageError, OSError):
+    """A port, a file, a database or a scheduler that cannot be used; the message says why."""
 
 
 class NotConverged(TutelageError, RuntimeError):
-    """An iteration that could not keep its promise.
+    """An iteration that could not reach the accuracy that was asked for.
 
     residual: the last measured error, in the units named by the message.
-    n_steps: how many steps were taken.
+    n_steps: the number of steps taken.
     """
 
     def __init__(self, message: str, *, residual: float, n_steps: int) -> None:
@@ -41,12 +65,12 @@ class NotConverged(TutelageError, RuntimeError):
         self.n_steps = n_steps
 
 
-class InfeasibleConstraints(TutelageError):
+class InfeasibleConstraints(TutelageError, ValueError):
     """No policy satisfies the constraints.
 
     names: one name per constraint.
-    least_violation: (m,), by how much each constraint is exceeded by the policy of least total excess.
-    unavoidable: (m,), by how much each constraint must be exceeded even if it were the only one.
+    least_violation: (m,), the excess of each constraint for the policy with the least total excess.
+    unavoidable: (m,), the least excess of each constraint if it were the only one.
     """
 
     def __init__(

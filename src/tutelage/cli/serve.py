@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from tutelage.cli.printing import say
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import MissingExtra
 
 
 def serve(
@@ -28,6 +28,6 @@ def serve(
         from tutelage.playground.server import Settings
         from tutelage.playground.serving import serve_page
     except ImportError as error:
-        raise InvalidModel(f"the playground needs its extra: pip install 'tutelage[playground]' ({error})") from error
+        raise MissingExtra("the playground", "playground") from error
 
     serve_page(Settings(host=host, time_limit=time_limit), port, is_opened=browser, on_start=lambda url: say(url))

@@ -20,7 +20,7 @@ from tutelage.experiments.players import make_learner, make_teacher, planned
 from tutelage.experiments.settings import AnyTask, Illustration, Task
 from tutelage.experiments.store import Row, Store, revision
 from tutelage.interaction import teach
-from tutelage.outcomes import InfeasibleConstraints, InvalidModel
+from tutelage.outcomes import InfeasibleConstraints, InvalidInput, MissingExtra, Unavailable
 from tutelage.transcripts import Transcript
 
 # The features that a conservative teacher fears: all that any learner of the paper minds.
@@ -39,11 +39,11 @@ class Workers:
 
     def __post_init__(self) -> None:
         if self.jobs < 1:
-            raise InvalidModel(f"jobs must be at least one, got {self.jobs}")
+            raise InvalidInput(f"jobs must be at least one, got {self.jobs}")
         if self.backend not in ("processes", "dask"):
-            raise InvalidModel(f"backend must be 'processes' or 'dask', got {self.backend!r}")
+            raise InvalidInput(f"backend must be 'processes' or 'dask', got {self.backend!r}")
         if (self.backend == "dask") != bool(self.address):
-            raise InvalidModel(
+            raise InvalidInput(
                 "a Dask cluster is named by its address, such as tcp://127.0.0.1:8786, and nothing else is"
             )
 
@@ -130,11 +130,11 @@ def _cluster(address: str) -> ExitStack:
     try:
         from distributed import Client
     except ImportError as error:
-        raise InvalidModel("a Dask cluster needs the extra: pip install 'tutelage[cluster]'") from error
+        raise MissingExtra("a Dask cluster", "cluster") from error
     stack = ExitStack()
     try:
         stack.enter_context(Client(address, timeout=CONNECT_SECONDS))  # type: ignore[no-untyped-call]
     except OSError as error:
-        raise InvalidModel(f"no Dask scheduler answers at {address}: {error}") from error
+        raise Unavailable(f"no Dask scheduler answers at {address}: {error}") from error
     stack.enter_context(joblib.parallel_config(backend="dask", n_jobs=-1))
     return stack

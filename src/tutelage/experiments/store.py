@@ -16,7 +16,7 @@ from typing import Any
 
 import tutelage
 from tutelage.experiments.settings import RowKey
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import Unavailable
 
 # Tells our files from other programs', and later layouts from this one.
 APPLICATION_ID = 0x54757465
@@ -65,9 +65,9 @@ class Store:
             (layout,) = connection.execute("pragma user_version").fetchone()
             is_new = not connection.execute("select count(*) from sqlite_schema").fetchone()[0]
             if not is_new and identity != APPLICATION_ID:
-                raise InvalidModel(f"{path} is a database of another program, and is left as it is")
+                raise Unavailable(f"{path} is a database of another program, and is left as it is")
             if not is_new and layout != LAYOUT:
-                raise InvalidModel(f"{path} has layout {layout} of a store, but this version reads {LAYOUT}")
+                raise Unavailable(f"{path} has layout {layout} of a store, but this version reads {LAYOUT}")
             connection.execute(f"pragma application_id = {APPLICATION_ID}")
             connection.execute(f"pragma user_version = {LAYOUT}")
             connection.execute(SCHEMA)
@@ -100,7 +100,7 @@ class Store:
             with closing(sqlite3.connect(self.path, timeout=PATIENCE)) as connection, connection:
                 yield connection
         except sqlite3.DatabaseError as error:
-            raise InvalidModel(f"{self.path} cannot be used as a store of results: {error}") from error
+            raise Unavailable(f"{self.path} cannot be used as a store of results: {error}") from error
 
 
 def _columns(key: RowKey) -> tuple[str, str, str, str]:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import Vector, check_length, floats, freeze, settled, sum_tolerance
+from tutelage.arrays import Vector, check_length, divisors, floats, freeze, sum_tolerance
 from tutelage.mdp.model import MDP, per_choice
 from tutelage.outcomes import InvalidModel
 
@@ -55,4 +55,4 @@ def check_policy(mdp: MDP, policy: ArrayLike) -> Vector:
     wrong = np.flatnonzero(np.abs(totals - 1) > sum_tolerance(mdp.choices_per_state))
     if len(wrong):
         raise InvalidModel(f"the policy sums to {totals[wrong[0]]:.10g} in state {wrong[0]}; it must sum to one")
-    return freeze(values / per_choice(mdp, settled(totals, mdp.choices_per_state)))
+    return freeze(values / per_choice(mdp, divisors(totals, mdp.choices_per_state)))
