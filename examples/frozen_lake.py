@@ -24,7 +24,7 @@ agnostic = tl.AgnosticTeacher(domain, true_weights)
 aware = tl.AwareCmdpTeacher(domain, true_weights, learner)
 rng, reached = np.random.default_rng(0), []
 for name, teacher in (("agnostic", agnostic), ("aware", aware)):
-    policy = teacher.open().policy
+    policy = teacher.open().lesson.policy
     states, actions = tl.record_demonstrations(env, domain.mdp, policy, 200, rng=rng, max_steps=100)
     episodes = tl.Demonstrations.from_sequences(domain.mdp, states, actions)
     response = learner.respond(tl.Lesson.from_demonstrations(domain, episodes))

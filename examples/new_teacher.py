@@ -1,4 +1,4 @@
-"""A teacher of your own: `domain`, `true_weights`, `open() -> Lesson` and `adapt(rounds) -> Advice` are all it needs.
+"""A new teacher: it needs `domain`, `true_weights`, `open() -> Advice` and `adapt(rounds) -> Advice`.
 
 Learn how to add one and compare it. This one goes by steps: no lesson differs from what the learner does by more than
 half of what was last missed. It teaches nearly as much as volume search, but takes longer and has no bound to show.
@@ -17,7 +17,7 @@ class SteppingTeacher:
     domain: tl.Domain
     true_weights: np.ndarray
 
-    def open(self) -> tl.Lesson:
+    def open(self) -> tl.Advice:
         return tl.AgnosticTeacher(self.domain, self.true_weights).open()
 
     def adapt(self, rounds: Sequence[tl.Round]) -> tl.Advice:

@@ -63,7 +63,7 @@ def demo(tmp_path_factory, performed):
 
     with pytest.MonkeyPatch.context() as patch:
         # What is called is kept, for whoever wants to see the same rows again.
-        patch.setattr("tutelage.experiments.run.perform", kept(run.perform, performed))
+        patch.setattr("tutelage.experiments.run.compute_row", kept(run.compute_row, performed))
         return shown("demo", "--picture", str(folder / "shown")), folder
 
 
@@ -92,7 +92,7 @@ def test_in_the_demo_both_adaptive_teachers_find_the_learner_out(demo):
 
 def test_the_demo_prints_a_row_for_each_learner_and_each_teacher(demo, performed, tmp_path, monkeypatch):
     """For a person, of the same rows."""
-    monkeypatch.setattr("tutelage.experiments.run.perform", performed.__getitem__)
+    monkeypatch.setattr("tutelage.experiments.run.compute_row", performed.__getitem__)
     text = printed("demo", "--picture", str(tmp_path / "again"))
     assert f"{demo[0]['rows'][2]['aware']:.3f}" in text
     rows = [line.split()[1] for line in text.splitlines() if line.startswith("│")]
@@ -154,14 +154,14 @@ def test_reproducing_one_world_writes_what_it_says(what, tmp_path, monkeypatch):
     drawing |= {"points": {"optimal": [1, 0], "answered": [0.2, 0], "aware": [0, 1]}, "avoided": [False] * 37}
     drawing |= {"cases": [{"start": [0, 0], "aim": [0.5, 0.45], "lesson": [0.5, 0.45], "is_realised": True}]}
 
-    def perform(task: Task | Illustration) -> Row:
+    def compute_row(task: Task | Illustration) -> Row:
         if isinstance(task, Illustration):
             return Row(task.key, task.settings, json.dumps(drawing), "1.0", "abc")
         row = made_up([task])[task.key]
         weights = [1.0] * (3 + PREFERENCES[task.learner])
         return Row(row.key, row.detail, json.dumps(row.found | {"weights": weights}), "1.0", "abc")
 
-    monkeypatch.setattr(run, "perform", perform)
+    monkeypatch.setattr(run, "compute_row", compute_row)
     found = shown("reproduce", what, "--worlds", "1", "--jobs", "1", "--out", str(tmp_path))
     assert all(Path(path).stat().st_size for path in found["files"])
     names = {Path(path).name for path in found["files"]}

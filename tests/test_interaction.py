@@ -189,7 +189,7 @@ class ForgetfulTeacher:
     true_weights: Vector
     lesson: Lesson | None = None
 
-    def open(self) -> Lesson:
+    def open(self) -> Advice:
         return AgnosticTeacher(self.domain, self.true_weights).open()
 
     def adapt(self, rounds: tuple[Round, ...]) -> Advice:

@@ -1,4 +1,4 @@
-"""The public surface, one line per name; `tutelage/__init__.py` reads it at run time and loads each on first use."""
+"""The public names, one per line; `tutelage/__init__.py` reads this file and imports each name on first use."""
 
 from .environments.graph import from_graph as from_graph
 from .environments.graph import graph_choices as graph_choices
@@ -52,7 +52,6 @@ from .outcomes import TutelageError as TutelageError
 from .outcomes import Unavailable as Unavailable
 from .pictures.files import save_picture as save_picture
 from .pictures.world import draw_world as draw_world
-from .roles import AdaptiveTeacher as AdaptiveTeacher
 from .roles import Advice as Advice
 from .roles import Certificate as Certificate
 from .roles import Learner as Learner
@@ -79,11 +78,14 @@ from .solvers.soft_expectations import SoftExpansion as SoftExpansion
 from .solvers.soft_expectations import combined_features as combined_features
 from .solvers.soft_expectations import expectation_derivative as expectation_derivative
 from .solvers.soft_expectations import soft_expansion as soft_expansion
+from .teachers.base import OneLessonTeacher as OneLessonTeacher
+from .teachers.base import Plan as Plan
 from .teachers.bilevel import BilevelPlan as BilevelPlan
 from .teachers.bilevel import BilevelTeacher as BilevelTeacher
 from .teachers.climbing import LocalOptimum as LocalOptimum
 from .teachers.fixed import AgnosticTeacher as AgnosticTeacher
 from .teachers.fixed import AwareCmdpTeacher as AwareCmdpTeacher
+from .teachers.fixed import CmdpPlan as CmdpPlan
 from .teachers.fixed import ConservativeTeacher as ConservativeTeacher
 from .teachers.fixed import TeachingValue as TeachingValue
 from .teachers.fixed import teaching_value as teaching_value

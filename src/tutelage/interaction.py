@@ -1,10 +1,10 @@
-"""The rounds between any teacher and any learner (Algorithm 1): knows roles, not players.
+"""The rounds between any teacher and any learner (Algorithm 1).
 
     round 1: the teacher opens with a lesson
     each round: the learner responds to the lesson; the teacher sees the response and advises the next lesson, or none
 
-Whatever happens, the rounds so far are kept: an interaction that fails raises an error that carries them, and where a
-path is given every round is on disk before the next begins.
+No completed round is lost: an interaction that fails raises an error that carries the rounds, and where a path is given
+every round is on disk before the next one begins.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tutelage.mdp.files import AnyPath
-from tutelage.outcomes import InvalidModel, TutelageError
-from tutelage.roles import AdaptiveTeacher, Advice, Learner, Lesson, Response, Round, Teacher, check_lesson
+from tutelage.outcomes import InvalidInput, InvalidModel, TutelageError
+from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher, check_lesson
 from tutelage.transcripts import Transcript, check_response, save_transcript
 
 OnRound = Callable[[Transcript], object]
@@ -21,6 +21,8 @@ OnRound = Callable[[Transcript], object]
 
 class InteractionFailed(TutelageError, RuntimeError):
     """A learner or a teacher failed. transcript: all rounds that were completed before."""
+
+    exit_code = 1
 
     def __init__(self, message: str, transcript: Transcript) -> None:
         super().__init__(message)
@@ -36,16 +38,16 @@ def teach(
     on_round: OnRound | None = None,
     path: AnyPath | None = None,
 ) -> Transcript:
-    """Algorithm 1: lesson, response, next lesson, until the teacher has none or there were `max_rounds` in all.
+    """Algorithm 1: lesson, response, next lesson, until the teacher has no more or after `max_rounds` rounds.
 
-    so_far: rounds to go on from. on_round: is shown the transcript after every round, and ends the interaction by
-    returning something true. path: an `.npz` file that holds the transcript after every round.
+    so_far: earlier rounds to continue. on_round: called with the transcript after every round; a true return value
+    ends the interaction. path: an `.npz` file that is written after every round.
     """
     transcript, advice = _advised(teacher, _begun(teacher, so_far, max_rounds), path)
     is_stopped = False
     while advice.lesson is not None and len(transcript.rounds) < max_rounds and not is_stopped:
         response = _response(teacher, learner, advice.lesson, transcript, path)
-        played = transcript.followed_by(Round(advice.lesson, response), advice.reason)
+        played = transcript.followed_by(Round(advice.lesson, response, advice.reason, advice.bound))
         transcript, advice = _advised(teacher, played, path)
         _keep(transcript, path)
         is_stopped = on_round is not None and bool(on_round(transcript))
@@ -53,9 +55,9 @@ def teach(
 
 
 def replay(teacher: Teacher, transcript: Transcript, *, on_round: OnRound | None = None) -> Transcript:
-    """The same rounds once more, without the learner: what the teacher makes of the recorded responses.
+    """The same rounds again, with the recorded responses in place of a learner.
 
-    Raises `InteractionFailed` where this teacher would have taught something else.
+    Raises `InteractionFailed` where the teacher gives another lesson than the recorded one.
     """
     learner = _RecordedLearner(iter(transcript.rounds))
     again = teach(teacher, learner, max_rounds=len(transcript.rounds), on_round=on_round)
@@ -63,7 +65,7 @@ def replay(teacher: Teacher, transcript: Transcript, *, on_round: OnRound | None
 
 
 class _RecordedLearner:
-    """Answers each lesson as it was answered, and refuses one that was not taught."""
+    """Returns the recorded response to each lesson, and refuses a lesson that was not recorded."""
 
     def __init__(self, rounds: Iterator[Round]) -> None:
         self.rounds = rounds
@@ -71,55 +73,52 @@ class _RecordedLearner:
     def respond(self, lesson: Lesson) -> Response:
         recorded = next(self.rounds)
         if not np.allclose(recorded.lesson.expectation, lesson.expectation, rtol=1e-9, atol=1e-9):
-            raise InvalidModel(f"the lesson was {recorded.lesson.expectation}, but is {lesson.expectation} now")
+            raise InvalidInput(
+                f"the recorded lesson is {recorded.lesson.expectation}, but this teacher gives {lesson.expectation}"
+            )
         return recorded.response
 
 
 def _begun(teacher: Teacher, so_far: Transcript | None, max_rounds: int) -> Transcript:
-    """The transcript to go on from, refused if it is of other weights."""
+    """The transcript to continue, refused if it is for other weights."""
     if max_rounds < 1:
-        raise InvalidModel(f"max_rounds must be at least one, got {max_rounds}")
+        raise InvalidInput(f"max_rounds must be at least one, got {max_rounds}")
     if so_far is None:
         return Transcript(teacher.true_weights)
     if not np.array_equal(so_far.true_weights, teacher.true_weights):
-        raise InvalidModel(f"the rounds so far were for weights {so_far.true_weights}, not {teacher.true_weights}")
+        raise InvalidInput(
+            f"so_far is for the weights {so_far.true_weights}, but the teacher has {teacher.true_weights}"
+        )
     return so_far
 
 
 def _advised(teacher: Teacher, transcript: Transcript, path: AnyPath | None) -> tuple[Transcript, Advice]:
-    """What the teacher says to the rounds so far, and those with the bound that it has now certified.
+    """The teacher's advice after the rounds so far, and those rounds with the bound that the advice certifies.
 
-    A teacher that cannot begin says so itself: nothing has been taught that could be lost.
+    An error of the opening lesson is raised as it is: there are no rounds that could be lost.
     """
+    rounds = transcript.rounds
     try:
-        advice = _advice(teacher, transcript.rounds)
+        advice = teacher.adapt(rounds) if rounds else teacher.open()
+        if not isinstance(advice, Advice):
+            raise InvalidModel(f"open and adapt must return an Advice, got {type(advice).__name__}")
         if advice.lesson is not None:
             check_lesson(teacher.domain, advice.lesson)
     except Exception as error:
-        if not transcript.rounds:
+        if not rounds:
             raise
-        place = f"the teacher has no valid advice after {len(transcript.rounds)} rounds"
-        raise _failed(transcript, place, error, path) from error
+        raise _failed(transcript, f"the teacher has no valid advice after {len(rounds)} rounds", error, path) from error
     return transcript.certified(advice.bound), advice
-
-
-def _advice(teacher: Teacher, rounds: tuple[Round, ...]) -> Advice:
-    """A teacher that cannot adapt has nothing to say after its first lesson."""
-    if not rounds:
-        return Advice(teacher.open(), "the opening lesson")
-    if isinstance(teacher, AdaptiveTeacher):
-        return teacher.adapt(rounds)
-    return Advice(None, "this teacher has one lesson, and it was taught")
 
 
 def _response(
     teacher: Teacher, learner: Learner, lesson: Lesson, transcript: Transcript, path: AnyPath | None
 ) -> Response:
-    """The learner's answer, checked; or a failure that says what was wrong with it."""
+    """The learner's response, checked."""
     try:
         return check_response(teacher.domain, learner.respond(lesson))
     except Exception as error:
-        place = f"the learner gave no valid answer in round {len(transcript.rounds) + 1}"
+        place = f"the learner gave no valid response in round {len(transcript.rounds) + 1}"
         raise _failed(transcript, place, error, path) from error
 
 

@@ -30,7 +30,9 @@ class Ended(Enum):
 
 
 class TutelageError(Exception):
-    """Base class of every error that this package raises on purpose."""
+    """Base class of every error that this package raises on purpose. exit_code: that of the command line."""
+
+    exit_code = 2
 
 
 class InvalidInput(TutelageError, ValueError):
@@ -59,6 +61,8 @@ class NotConverged(TutelageError, RuntimeError):
     n_steps: the number of steps taken.
     """
 
+    exit_code = 1
+
     def __init__(self, message: str, *, residual: float, n_steps: int) -> None:
         super().__init__(message)
         self.residual = residual
@@ -72,6 +76,8 @@ class InfeasibleConstraints(TutelageError, ValueError):
     least_violation: (m,), the excess of each constraint for the policy with the least total excess.
     unavoidable: (m,), the least excess of each constraint if it were the only one.
     """
+
+    exit_code = 1
 
     def __init__(
         self, names: Sequence[str], least_violation: NDArray[np.float64], unavoidable: NDArray[np.float64]

@@ -1,14 +1,14 @@
-"""What passes between teacher and learner: lessons, responses and their certificates; and what each role must do."""
+"""Lessons, responses, certificates and rounds, and the protocols of teachers and learners."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, Self, runtime_checkable
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import Vector, check_length, floats, freeze
+from tutelage.arrays import Vector, check_length, floats, freeze, generator
 from tutelage.mdp.demonstrations import Demonstrations
 from tutelage.mdp.empirical import empirical_expectation
 from tutelage.mdp.expectations import Expectation, expectation
@@ -22,10 +22,9 @@ from tutelage.outcomes import Ended, InvalidModel
 class Lesson:
     """What a teacher shows: a reward expectation, with the policy or the demonstrations it comes from, if any.
 
-    expectation: (d_r,), mu_hat_r. Any finite vector will do, also one that no policy has.
-    uncertainty: (d_r,), how far it may be from what the demonstrator expects, one standard error and the truncation
-    bias together; zero where the expectation is exact. policy: (C,), what is demonstrated, in `mdp`; recorded: what was
-    demonstrated already.
+    expectation: (d_r,), mu_hat_r. It may be any finite vector, also one that no policy has.
+    uncertainty: (d_r,), one standard error plus the truncation bias; zero where the expectation is exact.
+    policy: (C,), the demonstrated policy, in `mdp`. recorded: demonstrations that exist already.
     """
 
     expectation: Vector
@@ -53,20 +52,22 @@ class Lesson:
         seen = empirical_expectation(domain, demonstrations)
         return cls(seen.reward, freeze(seen.reward_standard_error + seen.reward_bias), recorded=demonstrations)
 
-    def demonstrations(self, n: int, *, rng: np.random.Generator) -> Demonstrations:
-        """n trajectories of the policy that is demonstrated; refused where the lesson has none."""
+    def demonstrations(self, n: int, *, rng: int | np.random.Generator) -> Demonstrations:
+        """n trajectories of the demonstrated policy; refused where the lesson has no policy."""
         if self.policy is None or self.mdp is None:
-            raise InvalidModel("this lesson is an expectation without a policy, so there is nothing to sample from")
-        return sample_demonstrations(self.mdp, self.policy, n, rng=rng)
+            raise InvalidModel(
+                "this lesson is an expectation without a policy, so it cannot be sampled; use select_demonstrations"
+            )
+        return sample_demonstrations(self.mdp, self.policy, n, rng=generator(rng))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Certificate:
-    """How good an answer is, and how it ended.
+    """How good a response is, and how the solver ended.
 
-    primal: the objective that the answer reaches. dual: a bound that no answer exceeds. residual: the largest violation
-    of the optimality conditions; for learners that value entropy, in units of the largest feature of its kind, rounded
-    to a power of two. uncertainty: (d_r,), the lesson's own.
+    primal: the objective of the response. dual: a bound that no response exceeds. residual: the largest violation
+    of the optimality conditions. For entropy learners its unit is the largest feature of the same kind, rounded to a
+    power of two. uncertainty: (d_r,), that of the lesson.
     """
 
     primal: float
@@ -78,7 +79,7 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """By how much any other answer could be better."""
+        """How much better any other response could be at most."""
         return abs(self.dual - self.primal)
 
     @property
@@ -98,11 +99,11 @@ class Multipliers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Response:
-    """What a learner makes of a lesson.
+    """A learner's response to a lesson.
 
-    policy: (C,). expectation: its feature expectations. learned_weights: (d_r + d_c,), the reward it acts as if it had.
-    mismatch_excess: (d_r,), |mu_r - mu_hat_r| beyond what is granted. violation_excess: (m,), g(mu_c) likewise.
-    constraint_names: (m,), and reward_names, (d_r,), for explaining.
+    policy: (C,). expectation: its feature expectations. learned_weights: (d_r + d_c,), the weights of the reward that
+    the learner maximises. mismatch_excess: (d_r,), |mu_r - mu_hat_r| beyond the allowance. violation_excess: (m,),
+    g(mu_c) beyond the allowance. reward_names: (d_r,). constraint_names: (m,).
     """
 
     lesson: Lesson
@@ -117,7 +118,7 @@ class Response:
     constraint_names: tuple[str, ...] = field(default=())
 
     def explain(self) -> str:
-        """For a person: which preferences bind, what each costs, and what was given up."""
+        """A text: which features match the lesson, which preferences bind, and what each costs."""
         return "\n".join([*self._matching(), *self._preferences(), self._ending()])
 
     def _matching(self) -> list[str]:
@@ -152,25 +153,31 @@ class Response:
 
 
 class Learner(Protocol):
-    """Anything that turns a lesson into a response."""
+    """Turns a lesson into a response."""
 
     def respond(self, lesson: Lesson) -> Response: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Round:
-    """One lesson and what the learner made of it."""
+    """One lesson and the learner's response to it.
+
+    reason: why the teacher chose this lesson. bound: certified by the teacher; no lesson gets more reward from this
+    learner. Infinite where nothing is known.
+    """
 
     lesson: Lesson
     response: Response
+    reason: str = ""
+    bound: float = math.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Advice:
-    """What a teacher makes of the rounds so far.
+    """What a teacher concludes from the rounds so far.
 
-    lesson: the next one, or None where there is nothing more to teach. reason: why this lesson, or why none.
-    bound: certified; no lesson whatever gets more reward out of this learner. Infinite where nothing is known.
+    lesson: the next one, or None at the end. reason: why this lesson, or why none.
+    bound: certified; no lesson gets more reward from this learner. Infinite where nothing is known.
     """
 
     lesson: Lesson | None
@@ -179,7 +186,10 @@ class Advice:
 
 
 class Teacher(Protocol):
-    """Anything that opens with a lesson, in a domain, for the sake of `true_weights @ mu_r`."""
+    """Chooses lessons in a domain, to maximise `true_weights @ mu_r` of the learner's response.
+
+    A teacher keeps no memory: the same rounds yield the same advice.
+    """
 
     @property
     def domain(self) -> Domain: ...
@@ -187,22 +197,21 @@ class Teacher(Protocol):
     @property
     def true_weights(self) -> Vector: ...
 
-    def open(self) -> Lesson: ...
+    def open(self) -> Advice:
+        """The first lesson."""
+        ...
 
-
-@runtime_checkable
-class AdaptiveTeacher(Teacher, Protocol):
-    """A teacher that goes on. Its memory is the rounds: the same rounds call for the same advice."""
-
-    def adapt(self, rounds: Sequence[Round]) -> Advice: ...
+    def adapt(self, rounds: Sequence[Round]) -> Advice:
+        """The next lesson after these rounds, or no lesson and the reason to stop."""
+        ...
 
 
 def check_lesson(domain: Domain, lesson: Lesson) -> Lesson:
-    """The lesson, refused unless it speaks of the domain's reward features."""
+    """The lesson, refused unless it has one entry for each reward feature of the domain."""
     check_length(lesson.expectation, domain.n_reward, "the lesson's expectation", "reward features")
     return lesson
 
 
 def named(names: Sequence[str], values: Vector) -> str:
-    """'star' 1.2, 'dot' -0.3: values with the names of their features, for messages."""
+    """Values with the names of their features, for messages: 'star' 1.2, 'dot' -0.3."""
     return ", ".join(f"{name!r} {value:.4g}" for name, value in zip(names, values, strict=True))

@@ -1,7 +1,7 @@
-"""What passed between a teacher and a learner, round by round, and the file that keeps it.
+"""The rounds between a teacher and a learner, and the file that keeps them.
 
-A teacher's memory is the transcript: the same rounds call for the same advice. So a file of it, one `.npz` without
-pickle, written whole or not at all, is all that is needed to go on, to look again, or to check what a teacher did.
+A teacher keeps no memory: the same rounds yield the same advice. So the file of a transcript, one `.npz` without
+pickle, is enough to continue the rounds, to replay them, or to check the teacher. It is written whole or not at all.
 """
 
 import math
@@ -18,75 +18,69 @@ from tutelage.arrays import Vector, floats, freeze
 from tutelage.mdp.files import AnyPath, Archive, read_archive, write_archive
 from tutelage.mdp.model import MDP, Domain
 from tutelage.mdp.policy import check_policy
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.roles import Response, Round, check_lesson
 
 TRANSCRIPT_FORMAT = "tutelage transcript"
 TRANSCRIPT_VERSION = 1
-# How far beyond what any trajectory could count, relative to that, is still rounding.
+# An expectation may exceed the largest count of any trajectory by this share; more is not rounding.
 ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaughtRound(Round):
-    """A round, with why it was taught and what is known since.
+    """A round with its rewards.
 
-    reason: why this lesson. bound: certified by the teacher once it saw the response; infinite where nothing is known.
-    lesson_reward, response_reward: true_weights @ mu_r of each.
+    bound: as certified after the response. lesson_reward, response_reward: true_weights @ mu_r of each.
     """
 
-    reason: str
-    bound: float
-    lesson_reward: float
-    response_reward: float
+    lesson_reward: float = math.nan
+    response_reward: float = math.nan
 
     @property
     def distance(self) -> float:
-        """norm_2 of the response's mu_r less the lesson's."""
+        """norm_2(mu_r of the response - mu_r of the lesson)."""
         return float(np.linalg.norm(self.response.expectation.reward - self.lesson.expectation))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transcript:
-    """All rounds so far, and how they ended, in a sentence.
-
-    true_weights: (d_r,), for whose sake was taught.
-    """
+    """All rounds so far. ended: how they ended, as a sentence. true_weights: (d_r,), those of the teacher."""
 
     true_weights: Vector
     rounds: tuple[TaughtRound, ...] = ()
-    ended: str = "nothing has been taught yet"
+    ended: str = "no round has been taught yet"
 
     @property
     def final(self) -> TaughtRound:
         """The last round."""
         if not self.rounds:
-            raise InvalidModel(f"there is no last round: {self.ended}")
+            raise InvalidInput(f"this transcript has no rounds: {self.ended}")
         return self.rounds[-1]
 
     @property
     def best(self) -> TaughtRound:
-        """The round in which the learner earned most; the last one, where it is among several."""
+        """The round with the largest reward of the learner; the final round wins a tie."""
         return max((self.final, *self.rounds), key=lambda taught: taught.response_reward)
 
-    def followed_by(self, taught: Round, reason: str) -> "Transcript":
-        """One round more, with nothing certified yet."""
+    def followed_by(self, taught: Round) -> "Transcript":
+        """One more round."""
         shown, done = taught.lesson.expectation, taught.response.expectation.reward
         rewards = float(self.true_weights @ shown), float(self.true_weights @ done)
-        recorded = TaughtRound(taught.lesson, taught.response, reason, math.inf, *rewards)
-        return Transcript(self.true_weights, (*self.rounds, recorded), "the rounds go on")
+        recorded = TaughtRound(taught.lesson, taught.response, taught.reason, taught.bound, *rewards)
+        return Transcript(self.true_weights, (*self.rounds, recorded), "the rounds continue")
 
     def certified(self, bound: float) -> "Transcript":
-        """The same rounds, with what is known since the last."""
+        """The same rounds, with a new bound for the last one."""
         rounds = (*self.rounds[:-1], *(replace(taught, bound=bound) for taught in self.rounds[-1:]))
         return replace(self, rounds=rounds)
 
     def ending(self, sentence: str) -> "Transcript":
-        """The same rounds, with how they ended."""
+        """The same rounds, with the sentence that says how they ended."""
         return replace(self, ended=sentence)
 
     def __str__(self) -> str:
-        head = " round   lesson  learner  distance    bound  why"
+        head = " round   lesson  learner  distance    bound  reason"
         lines = [
             f"{number:6} {taught.lesson_reward:8.3f} {taught.response_reward:8.3f} {taught.distance:9.3f} "
             f"{taught.bound:8.3f}  {taught.reason}"
@@ -96,9 +90,9 @@ class Transcript:
 
 
 def check_response(domain: Domain, response: Response) -> Response:
-    """The response, refused unless it is a policy of the domain and counts no more than a trajectory could."""
+    """The response, refused unless its policy and its expectations are possible in the domain."""
     if not isinstance(response, Response):
-        raise InvalidModel(f"a learner must answer with a Response, got {type(response).__name__}")
+        raise InvalidModel(f"respond must return a Response, got {type(response).__name__}")
     check_policy(domain.mdp, response.policy)
     _check_counts(domain, domain.reward_features, response.expectation.reward, domain.reward_names)
     _check_counts(domain, domain.preference_features, response.expectation.preference, domain.preference_names)
@@ -106,7 +100,7 @@ def check_response(domain: Domain, response: Response) -> Response:
 
 
 def _check_counts(domain: Domain, features: ArrayLike, counts: ArrayLike, names: tuple[str, ...]) -> None:
-    """Refuse an expectation outside [min phi, max phi] / (1 - discount), zero being what an unseen tail counts."""
+    """Refuse an expectation outside [min phi, max phi] / (1 - discount); an unseen tail of a trajectory counts zero."""
     given = floats(counts, "the learner's expectation", ndim=1)
     if len(given) != len(names):
         raise InvalidModel(f"the learner's expectation has {len(given)} entries, but there are {len(names)} features")
@@ -123,9 +117,9 @@ def _check_counts(domain: Domain, features: ArrayLike, counts: ArrayLike, names:
 
 
 def save_transcript(transcript: Transcript, path: AnyPath) -> None:
-    """Write a transcript to an `.npz` file, from which `load_transcript` makes the same one."""
+    """Write a transcript to an `.npz` file that `load_transcript` reads."""
     if Path(path).suffix != ".npz":
-        raise InvalidModel(f"{path} must end in .npz, the format of a transcript")
+        raise InvalidInput(f"{path} must end in .npz, the format of a transcript")
     arrays: dict[str, Any] = {
         "true_weights": transcript.true_weights,
         "ended": np.array(transcript.ended),
@@ -137,7 +131,7 @@ def save_transcript(transcript: Transcript, path: AnyPath) -> None:
 
 
 def load_transcript(path: AnyPath, domain: Domain) -> Transcript:
-    """The transcript in a file that `save_transcript` wrote, refused unless it is one of this domain."""
+    """Read a file that `save_transcript` wrote; refused unless its rounds are possible in this domain."""
     needed = ("true_weights", "ended", "n_rounds")
     archive = read_archive(path, needed, kind=TRANSCRIPT_FORMAT, version=TRANSCRIPT_VERSION)
     try:
@@ -153,7 +147,7 @@ def load_transcript(path: AnyPath, domain: Domain) -> Transcript:
 
 
 def _packed(at: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The arrays of a value, each named by the fields that lead to it; of the MDP, only that there was one."""
+    """The arrays of a value, each named by the path of its fields; an MDP is replaced by a mark."""
     if isinstance(value, MDP):
         yield at, np.array("the domain's")
     elif is_dataclass(value):
@@ -166,7 +160,7 @@ def _packed(at: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _unpacked(kind: Any, at: str, archive: Archive, mdp: MDP) -> Any:
-    """The value of a type whose arrays are in the archive under `at`: what `_packed` took apart."""
+    """The value of a type from the arrays of the archive under `at`: the inverse of `_packed`."""
     if type(None) in get_args(kind):
         if not any(name == at or name.startswith(f"{at}.") for name in archive):
             return None

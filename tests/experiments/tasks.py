@@ -6,7 +6,7 @@ python tasks.py STORE JOBS [ADDRESS]
 import sys
 from pathlib import Path
 
-from tutelage.experiments.run import Workers, run
+from tutelage.experiments.run import Backend, run
 from tutelage.experiments.settings import EXACT, FOOTNOTE, KNOWING, Task
 from tutelage.experiments.store import Store
 from tutelage.experiments.worlds import WorldName
@@ -26,5 +26,5 @@ def small_tasks(n_worlds: int = N_WORLDS) -> list[Task]:
 
 if __name__ == "__main__":
     address = sys.argv[3] if len(sys.argv) > 3 else ""
-    workers = Workers(int(sys.argv[2]), "dask" if address else "processes", address)
+    workers = Backend(int(sys.argv[2]), "dask" if address else "processes", address)
     run(small_tasks(), Store(Path(sys.argv[1])), workers, on_row=lambda row: print(row.key.world, flush=True))

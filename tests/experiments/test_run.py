@@ -12,7 +12,7 @@ import pytest
 from experiments.tasks import small_tasks
 
 import tutelage
-from tutelage.experiments.run import Workers, missing, perform, run
+from tutelage.experiments.run import Backend, missing, compute_row, run
 from tutelage.experiments.settings import BILEVEL, EXACT, LearnerSetting, Task, TeacherSetting, soft_setting
 from tutelage.experiments.store import Store
 from tutelage.experiments.worlds import WorldName
@@ -38,7 +38,7 @@ def program(store: Path, jobs: int, address: str = "") -> subprocess.Popen:
 
 def test_two_processes_find_the_same_rows(expected, tmp_path):
     store = Store(tmp_path / "results.sqlite")
-    run(TASKS, store, Workers(jobs=2))
+    run(TASKS, store, Backend(jobs=2))
     assert store.rows() == expected
 
 
@@ -105,7 +105,7 @@ def _free_port() -> int:
 
 def test_a_row_says_what_made_it():
     task = TASKS[0]
-    row = perform(task)
+    row = compute_row(task)
     assert row.version == tutelage.__version__ and row.key == task.key
     assert '"allowance": 2.5' in row.detail and '"model": "hard"' in row.detail
     assert row.key.world == "text:0:7"
@@ -113,7 +113,7 @@ def test_a_row_says_what_made_it():
 
 def test_the_bound_of_a_plan_is_kept_and_no_reward_exceeds_it():
     task = Task(WorldName("published", 0, 8), "L2", soft_setting("soft", 5.0, 10.0), BILEVEL)
-    found = perform(task).found
+    found = compute_row(task).found
     assert found["reward"] <= found["bound"] + 1e-9 <= found["reward"] + 1.0
     assert len(found["weights"]) == 3 + 2
 
@@ -121,7 +121,7 @@ def test_the_bound_of_a_plan_is_kept_and_no_reward_exceeds_it():
 def test_a_world_that_no_policy_can_please_is_a_row_that_says_so():
     """World 4 starts within two cells of a yellow distractor, and L5 grants nothing."""
     task = Task(WorldName("published", 4, 10), "L5", LearnerSetting("hard"), TeacherSetting("aware_cmdp"))
-    assert "no policy satisfies" in perform(task).found["refused"]
+    assert "no policy satisfies" in compute_row(task).found["refused"]
 
 
 def test_aware_teaching_of_the_exact_hard_learner_earns_the_linear_program_s_value():
@@ -131,7 +131,7 @@ def test_aware_teaching_of_the_exact_hard_learner_earns_the_linear_program_s_val
         domain = world.make().domain(learner)
         limits = tutelage.preference_limits(domain, 2.5)
         direct = tutelage.best_policy(domain, world.make().true_weights, limits, route="direct")
-        found = perform(Task(world, learner, EXACT, TeacherSetting("aware_cmdp"))).found
+        found = compute_row(Task(world, learner, EXACT, TeacherSetting("aware_cmdp"))).found
         assert found["reward"] == pytest.approx(direct.value, abs=1e-6)
 
 
@@ -146,11 +146,11 @@ def test_aware_teaching_of_the_exact_hard_learner_earns_the_linear_program_s_val
 )
 def test_workers_that_cannot_be_are_refused(arguments, sentence):
     with pytest.raises(InvalidModel, match=sentence):
-        Workers(*arguments)
+        Backend(*arguments)
 
 
 def test_a_scheduler_that_does_not_answer_is_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr("tutelage.experiments.run.CONNECT_SECONDS", 0.5)
-    workers = Workers(1, "dask", "tcp://127.0.0.1:9")
+    workers = Backend(1, "dask", "tcp://127.0.0.1:9")
     with pytest.raises(InvalidModel, match="no Dask scheduler answers at tcp"):
         run(TASKS, Store(tmp_path / "results.sqlite"), workers)

@@ -18,7 +18,7 @@ from tutelage.teachers.volume_search import VolumeSearchTeacher
 
 PROBLEM = random_problem(4)
 DOMAIN = PROBLEM.domain
-LESSON = AgnosticTeacher(DOMAIN, PROBLEM.true_weights).open()
+LESSON = AgnosticTeacher(DOMAIN, PROBLEM.true_weights).open().lesson
 
 
 def test_an_answer_is_taken_as_it_is():

@@ -154,7 +154,7 @@ def test_the_hard_learner_approaches_the_exact_one_with_its_steps():
     """The same problem: every dual bounds the exact primal, and they fall towards it."""
     world = object_world(size=6, seed=1)
     domain = world.domain("L3")
-    lesson = AgnosticTeacher(domain, world.true_weights).open()
+    lesson = AgnosticTeacher(domain, world.true_weights).open().lesson
     exact = ApproximateHardLearner(domain, 2.5, 2).respond(lesson)
     tried = [PublishedHardLearner(domain, 2.5, 2, max_steps=n).respond(lesson) for n in (30, 120, 480)]
     above = np.array([response.certificate.dual for response in tried]) - exact.certificate.primal
@@ -173,7 +173,7 @@ def test_the_printed_agnostic_reward_of_learner_two_is_that_of_a_learner_stopped
     for seed in SEEDS:
         world = object_world(size=10, seed=seed)
         domain = world.domain("L2")
-        lesson = AgnosticTeacher(domain, world.true_weights).open()
+        lesson = AgnosticTeacher(domain, world.true_weights).open().lesson
         pair = [
             learner.respond(lesson)
             for learner in (PublishedHardLearner(domain, 2.5), ApproximateHardLearner(domain, 2.5))
@@ -184,7 +184,7 @@ def test_the_printed_agnostic_reward_of_learner_two_is_that_of_a_learner_stopped
 
 def test_the_hard_learner_can_be_known_and_must_be_able_to_keep_its_preferences():
     domain = fork()
-    lesson = AwareCmdpTeacher(domain, np.ones(1), PublishedHardLearner(domain, 0.25)).open()
+    lesson = AwareCmdpTeacher(domain, np.ones(1), PublishedHardLearner(domain, 0.25)).open().lesson
     assert lesson.expectation == pytest.approx([1.0])
     both_minded = Domain(domain.mdp, domain.reward_features, [[0], [1], [1]])
     with pytest.raises(InfeasibleConstraints, match=r"by 0\.75"):

@@ -17,7 +17,7 @@ from tutelage.teachers.line_search import LineSearchTeacher
 from tutelage.teachers.volume_search import VolumeSearchTeacher
 
 PROBLEM = random_problem(4)
-LESSON = AgnosticTeacher(PROBLEM.domain, PROBLEM.true_weights).open()
+LESSON = AgnosticTeacher(PROBLEM.domain, PROBLEM.true_weights).open().lesson
 
 
 def test_what_is_shown_and_what_is_seen_are_samples():
@@ -53,7 +53,7 @@ def test_two_hundred_demonstrations_each_way_are_nearly_enough(teacher):
         transcript = teach(teacher(problem.domain, problem.true_weights), learner)
         finals.append(problem.reward_of(transcript.final.response))
         aware.append(problem.aware)
-        agnostic = AgnosticTeacher(problem.domain, problem.true_weights).open()
+        agnostic = AgnosticTeacher(problem.domain, problem.true_weights).open().lesson
         assert finals[-1] > problem.taught(agnostic, problem.learner)
     assert np.mean(finals) >= 0.9 * np.mean(aware)
 

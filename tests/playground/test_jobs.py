@@ -46,7 +46,7 @@ def direct(name: str, scene: str):
     }[name]()
     if name == "bilevel" or (name == "aware_cmdp" and model == "hard"):
         plan = teacher.plan()
-        lesson = plan.lesson if name == "bilevel" else teacher.open()
+        lesson = plan.lesson if name == "bilevel" else teacher.open().lesson
         return Planned(domain, weights, lesson), learner, plan.bound
     return teacher, learner, math.inf
 
@@ -221,7 +221,7 @@ def test_a_person_who_walks_is_taught_like_a_learner_that_is_asked(name):
         answers = iter(SMALL.path_visits(walk) @ domain.reward_features for walk in walks)
         learner = tl.CallbackLearner(domain, lambda lesson, answers=answers: next(answers))
         rounds = tl.teach(teacher, learner, max_rounds=n_walks).rounds if n_walks else ()
-        following = teacher.adapt(rounds).lesson if rounds else teacher.open()
+        following = teacher.adapt(rounds).lesson if rounds else teacher.open().lesson
         assert event == "answer" and not sent["is_over"]
         assert [taught["reward"] for taught in sent["rounds"]] == [taught.response_reward for taught in rounds]
         assert [taught["bound"] for taught in sent["rounds"]] == [finite(taught.bound) for taught in rounds]

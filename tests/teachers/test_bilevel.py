@@ -39,7 +39,7 @@ def test_the_printed_mean_is_reached_and_the_agnostic_teacher_beaten_in_every_wo
     for seed in range(10):
         world = tl.object_world(size=10, seed=seed)
         learner, found = plan(world, name, *penalties, max_cells=0, n_random=0)
-        agnostic = reward_of(learner, world, tl.AgnosticTeacher(learner.domain, world.true_weights).open())
+        agnostic = reward_of(learner, world, tl.AgnosticTeacher(learner.domain, world.true_weights).open().lesson)
         assert found.achieved >= agnostic - 1e-9
         assert_allclose(found.predicted, found.achieved, atol=1e-6)
         assert found.bound >= found.achieved
@@ -56,7 +56,7 @@ def test_predicted_is_achieved_with_allowances_too(name, seed, allowance):
     world = tl.object_world(size=10, seed=seed)
     learner, found = plan(world, name, 5, 10, allowance, max_cells=0)
     assert_allclose(found.predicted, found.achieved, atol=1e-6)
-    assert found.achieved >= reward_of(learner, world, tl.AgnosticTeacher(learner.domain, world.true_weights).open())
+    assert found.achieved >= reward_of(learner, world, tl.AgnosticTeacher(learner.domain, world.true_weights).open().lesson)
 
 
 def test_some_preferences_bind_inside_others_at_the_limit_others_not_at_all():
@@ -138,7 +138,7 @@ def test_every_learner_of_eq_1_is_taught_as_predicted_and_better_than_by_others(
             tl.AgnosticTeacher(domain, world.true_weights),
             tl.AwareCmdpTeacher(domain, world.true_weights, learner),
         ):
-            assert found.achieved >= reward_of(learner, world, teacher.open()) - 1e-6
+            assert found.achieved >= reward_of(learner, world, teacher.open().lesson) - 1e-6
 
 
 @pytest.mark.parametrize("kind", ["mismatch allowance", "squared"])
@@ -148,7 +148,7 @@ def test_the_response_moves_with_the_lesson_as_predicted(kind):
     domain = world.domain("L3")
     search = LessonSearch(domain, *KINDS[kind], world.true_weights)
     learner = tl.GenericLearner(domain, *KINDS[kind])
-    shown = tl.AwareCmdpTeacher(domain, world.true_weights, learner).open().expectation
+    shown = tl.AwareCmdpTeacher(domain, world.true_weights, learner).open().lesson.expectation
     answer = search.answer(shown, None)
 
     def response(mu):

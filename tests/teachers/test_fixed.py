@@ -21,7 +21,7 @@ def teaching_problem(seed):
     domain = random_domain(rng, max_states=12, max_choices=4, on_choices=bool(seed % 2))
     weights = rng.normal(size=domain.n_reward)
     least = tl.least_violation(domain, preference_limits(domain, 0.0)).expectation.preference
-    minded = tl.expectation(domain, tl.AgnosticTeacher(domain, weights).open().policy).preference
+    minded = tl.expectation(domain, tl.AgnosticTeacher(domain, weights).open().lesson.policy).preference
     room = 0.01 / (1 - domain.mdp.discount)
     return domain, weights, least + room + rng.uniform(0, 1.2) * np.maximum(minded - least, 0.0)
 
@@ -42,7 +42,7 @@ def test_theorem_1_on_random_domains(chunk):
         best = occupancy_program(domain, weights, *_rows(domain, allowance))
         assert found.value >= -rounding(domain)
         assert_allclose(found.aware, best, atol=rounding(domain))
-        optimum = tl.AgnosticTeacher(domain, weights).open()
+        optimum = tl.AgnosticTeacher(domain, weights).open().lesson
         answer = learner.respond(optimum).expectation.reward
         assert_allclose(found.agnostic, weights @ answer, atol=rounding(domain))
         is_infeasible = np.linalg.norm(answer - optimum.expectation) > rounding(domain)
@@ -67,7 +67,7 @@ def test_theorem_1_on_the_published_worlds(seed):
         assert found.value >= -1e-6
         # L1 minds nothing; all others mind what the optimal policy does.
         assert (found.value > 0.1) == (name != "L1")
-        lesson = tl.AwareCmdpTeacher(domain, world.true_weights, learner).open()
+        lesson = tl.AwareCmdpTeacher(domain, world.true_weights, learner).open().lesson
         assert np.linalg.norm(learner.respond(lesson).expectation.reward - lesson.expectation) < 1e-6
 
 
@@ -77,7 +77,7 @@ def test_the_aware_lesson_is_matched_exactly_and_is_the_best_there_is(seed):
     domain, weights, allowance = teaching_problem(seed)
     learner = tl.HardLearner(domain, allowance)
     teacher = tl.AwareCmdpTeacher(domain, weights, learner)
-    lesson, plan = teacher.open(), teacher.plan()
+    lesson, plan = teacher.open().lesson, teacher.plan()
     response = learner.respond(lesson)
     best = occupancy_program(domain, weights, *_rows(domain, allowance))
     assert np.linalg.norm(response.expectation.reward - lesson.expectation) < rounding(domain)
@@ -91,7 +91,7 @@ def test_convex_preferences_are_cut_until_kept():
     domain = world.domain("L2")
     disc = tl.distance_constraint("near nothing", np.zeros(2))
     learner = tl.HardLearner(domain, 2.5, rows=np.zeros((0, 2)), functions=(disc,))
-    lesson = tl.AwareCmdpTeacher(domain, world.true_weights, learner).open()
+    lesson = tl.AwareCmdpTeacher(domain, world.true_weights, learner).open().lesson
     minded = tl.expectation(domain, lesson.policy).preference
     assert np.linalg.norm(minded) <= 2.5 + 1e-6
     response = learner.respond(lesson)
@@ -109,10 +109,10 @@ def test_the_agnostic_lesson_is_the_optimum_with_ties_split():
     fork = np.array([[[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [[0.0, 1.0, 0.0]] * 2, [[0.0, 0.0, 1.0]] * 2])
     mdp = tl.MDP.from_arrays(fork, [1.0, 0.0, 0.0], 0.9)
     domain = tl.Domain(mdp, [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    lesson = tl.AgnosticTeacher(domain, [1.0, 1.0]).open()
+    lesson = tl.AgnosticTeacher(domain, [1.0, 1.0]).open().lesson
     assert_allclose(lesson.policy[:2], [0.5, 0.5])
     assert_allclose(lesson.expectation, [4.5, 4.5])
-    assert_allclose(tl.AgnosticTeacher(domain, [1.0, 0.5]).open().expectation, [9.0, 0.0])
+    assert_allclose(tl.AgnosticTeacher(domain, [1.0, 0.5]).open().lesson.expectation, [9.0, 0.0])
 
 
 def strictest_program(domain, weights, normals, offsets):
@@ -148,10 +148,10 @@ def test_the_conservative_teacher_fears_all_six_preferences():
     for seed in (0, 1, 6, 7, 26, 30, 31, 43, 47, 51):
         world = tl.object_world(size=10, seed=seed)
         everything = world.domain("L5")
-        lesson = tl.ConservativeTeacher(everything, world.true_weights).open()
+        lesson = tl.ConservativeTeacher(everything, world.true_weights).open().lesson
         same = tl.ConservativeTeacher(
             world.domain("L2"), world.true_weights, preference_features=everything.preference_features
-        ).open()
+        ).open().lesson
         assert_allclose(same.expectation, lesson.expectation, atol=1e-9)
         violated = tl.expectation(everything, lesson.policy).preference.sum()
         assert violated <= tl.least_violation(everything, preference_limits(everything, 0.0)).value + 1e-6
@@ -170,7 +170,7 @@ def test_what_no_policy_can_keep_is_said_before_teaching():
         tl.BilevelTeacher(domain, [1.0], tl.ApproximateHardLearner(domain, 2.5, squared=False)),
     ):
         with pytest.raises(tl.InfeasibleConstraints, match="being there") as refusal:
-            teacher.open()
+            teacher.open().lesson
         assert_allclose(refusal.value.least_violation, [7.5], atol=1e-6)
 
 

@@ -108,9 +108,9 @@ def test_the_approximate_learner_is_taught_nearly_as_well_as_by_one_who_knows_it
     domain, weights, learner = problem.domain, problem.true_weights, soft_learner(problem)
     final = teach(LineSearchTeacher(domain, weights, patience=2), learner).final.response_reward
     everything = object_world(size=10, seed=seed).domain("L5").preference_features
-    assert final > problem.taught(AgnosticTeacher(domain, weights).open(), learner)
-    assert final > problem.taught(ConservativeTeacher(domain, weights, everything).open(), learner)
-    assert final >= 0.95 * problem.taught(AwareCmdpTeacher(domain, weights, learner).open(), learner)
+    assert final > problem.taught(AgnosticTeacher(domain, weights).open().lesson, learner)
+    assert final > problem.taught(ConservativeTeacher(domain, weights, everything).open().lesson, learner)
+    assert final >= 0.95 * problem.taught(AwareCmdpTeacher(domain, weights, learner).open().lesson, learner)
 
 
 @pytest.mark.parametrize("seed", [*PUSHED, 4, 6, 8])
@@ -118,7 +118,7 @@ def test_bisection_and_the_linear_program_agree_on_the_push(seed):
     """And both routes to the program; and the policy shown has the expectation that was asked for."""
     problem = random_problem(seed)
     domain, weights = problem.domain, problem.true_weights
-    start = problem.learner.respond(AgnosticTeacher(domain, weights).open()).expectation.reward
+    start = problem.learner.respond(AgnosticTeacher(domain, weights).open().lesson).expectation.reward
     size = 1 + np.abs(start).max()
     exact, direct = (
         largest_push(domain, start, weights, longest=LONGEST, match_tolerance=1e-6, route=route)
@@ -140,7 +140,7 @@ def test_bisection_and_the_linear_program_agree_on_the_push(seed):
 def test_the_printed_line_search_falls_back_whenever_its_last_trial_fails():
     """Algorithm 2 forgets the pushes that succeeded; its bracket, which the text means, does not."""
     problem = random_problem(2)
-    start = problem.learner.respond(AgnosticTeacher(problem.domain, problem.true_weights).open()).expectation.reward
+    start = problem.learner.respond(AgnosticTeacher(problem.domain, problem.true_weights).open().lesson).expectation.reward
     found = [
         bisect_push(
             problem.domain,
@@ -167,7 +167,7 @@ def test_taught_by_bisection_the_learner_does_not_lose_either():
 def test_off_the_line_there_is_no_push_and_the_nearest_policy_is_shown():
     problem = random_problem(2)
     domain, weights = problem.domain, problem.true_weights
-    beyond = AgnosticTeacher(domain, weights).open().expectation + 1.0 * across(weights)[0]
+    beyond = AgnosticTeacher(domain, weights).open().lesson.expectation + 1.0 * across(weights)[0]
     teacher = LineSearchTeacher(domain, weights)
     shown = teacher.push(beyond)
     assert shown.size == SHORTEST and not shown.is_realised
@@ -188,7 +188,7 @@ def test_a_learner_that_does_what_it_is_shown_cannot_be_pushed_further():
 def test_a_learner_that_will_do_one_thing_only_is_soon_left_alone():
     """Its feasible set is a point, and what it does not do proves it."""
     problem = random_problem(4)
-    stubborn = AgnosticTeacher(problem.domain, -problem.true_weights).open().expectation
+    stubborn = AgnosticTeacher(problem.domain, -problem.true_weights).open().lesson.expectation
     learner = CallbackLearner(problem.domain, lambda lesson: stubborn)
     transcript = teach(LineSearchTeacher(problem.domain, problem.true_weights), learner)
     assert len(transcript.rounds) <= 3 and transcript.ended == "no lesson can gain 0.001 more"
@@ -198,7 +198,7 @@ def test_a_learner_that_will_do_one_thing_only_is_soon_left_alone():
 def test_without_progress_the_rounds_end_with_the_best_lesson():
     """A learner that gets tired earns less every time: its answers are no projections, and nothing is certified."""
     problem = random_problem(10)
-    best, worst = (AgnosticTeacher(problem.domain, sign * problem.true_weights).open().expectation for sign in (1, -1))
+    best, worst = (AgnosticTeacher(problem.domain, sign * problem.true_weights).open().lesson.expectation for sign in (1, -1))
     n_asked = 0
 
     def tired(lesson):

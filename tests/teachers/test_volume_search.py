@@ -93,9 +93,9 @@ def test_the_approximate_learner_is_taught_nearly_as_well_as_by_one_who_knows_it
     transcript = teach(VolumeSearchTeacher(domain, weights), learner)
     final = transcript.final.response_reward
     everything = object_world(size=10, seed=seed).domain("L5").preference_features
-    assert final > problem.taught(AgnosticTeacher(domain, weights).open(), learner)
-    assert final > problem.taught(ConservativeTeacher(domain, weights, everything).open(), learner)
-    assert final >= 0.95 * problem.taught(AwareCmdpTeacher(domain, weights, learner).open(), learner)
+    assert final > problem.taught(AgnosticTeacher(domain, weights).open().lesson, learner)
+    assert final > problem.taught(ConservativeTeacher(domain, weights, everything).open().lesson, learner)
+    assert final >= 0.95 * problem.taught(AwareCmdpTeacher(domain, weights, learner).open().lesson, learner)
     assert final == pytest.approx(transcript.best.response_reward, abs=1e-9)
     assert transcript.final.bound == math.inf and "contradict each other" in transcript.ended
 
@@ -104,7 +104,7 @@ def test_answers_that_leave_no_policy_are_said_to_contradict_each_other():
     """On a line: shown the top the learner goes half-way, shown half-way it goes to the top. No point fits both."""
     domain = Domain(lattice(3, discount=0.9), np.eye(9)[:, [0]])
     teacher = VolumeSearchTeacher(domain, [1.0])
-    top = teacher.open().expectation
+    top = teacher.open().lesson.expectation
     moody = CallbackLearner(domain, lambda lesson: top / 2 if lesson.expectation > 0.9 * top else top)
     transcript = teach(teacher, moody)
     assert len(transcript.rounds) == 3 and "the best lesson again, that of round 2" in transcript.final.reason

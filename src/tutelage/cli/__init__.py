@@ -12,17 +12,14 @@ from tutelage.cli.printing import complain, say
 from tutelage.cli.reproduce import reproduce
 from tutelage.cli.serve import serve
 from tutelage.cli.teach import teach
-from tutelage.outcomes import InvalidModel, TutelageError
-
-# What the shell is told of what cannot be done, and of what was asked wrongly.
-IMPOSSIBLE, WRONG = 1, 2
+from tutelage.outcomes import TutelageError
 
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode="rich",
-    epilog="Exit codes: 0 done, 1 not possible (no policy satisfies the learner, no convergence) or a "
-    "benchmark that fails, 2 bad input, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 not possible (no policy keeps the preferences, no convergence), "
+    "2 bad input, a missing extra, or a file or port that cannot be used, 130 interrupted.",
 )
 
 
@@ -34,7 +31,9 @@ def _version(is_asked: bool) -> None:
 
 @app.callback()
 def _tutelage(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
 ) -> None:
     """Plan what to demonstrate to a learner that has preferences and constraints of its own."""
 
@@ -47,15 +46,12 @@ app.command()(serve)
 
 
 def main() -> None:
-    """The entry point: what cannot be done is a sentence and an exit code, not a traceback."""
+    """The entry point: an error is one sentence and an exit code, not a traceback."""
     try:
         app()
-    except InvalidModel as error:
-        complain(str(error))
-        sys.exit(WRONG)
-    except OSError as error:
-        complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-        sys.exit(WRONG)
     except TutelageError as error:
         complain(str(error))
-        sys.exit(IMPOSSIBLE)
+        sys.exit(error.exit_code)
+    except OSError as error:
+        complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        sys.exit(TutelageError.exit_code)

@@ -9,27 +9,29 @@ from tutelage.cli.printing import progress, say, show_json, show_table
 
 
 def demo(
-    seed: Annotated[int, typer.Option(help="Which published object world.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the published object world.")] = 0,
     size: Annotated[int, typer.Option(help="Cells along one side of the grid.")] = 10,
-    allowance: Annotated[float, typer.Option(help="Discounted visits that L2 grants to what it minds.")] = 2.5,
-    picture: Annotated[Path, typer.Option(help="Where to draw the picture; .png and .svg are added.")] = Path("demo"),
+    allowance: Annotated[
+        float, typer.Option(help="Discounted visits that L2 allows to each kind of cell it avoids.")
+    ] = 2.5,
+    picture: Annotated[Path, typer.Option(help="Path of the picture; .png and .svg are added.")] = Path("demo"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """One world, learners L1 to L5: taught by a teacher that ignores what they mind, and by one that knows.
+    """Teach learners L1 to L5 in one world: by a teacher that ignores their preferences, and by one that knows them.
 
-    Then L2 with limits that it keeps, found out in rounds by both adaptive teachers. Tables here, and a picture.
+    Then teach L2 with hard limits by every teacher, the two adaptive ones included. Prints tables and draws a picture.
 
     [bold]tutelage demo --seed 3 --picture out/demo[/bold]
     """
     from tutelage.experiments.demo import Demo
-    from tutelage.experiments.run import perform
+    from tutelage.experiments.run import compute_row
     from tutelage.experiments.worlds import WorldName
     from tutelage.pictures.files import save_picture
 
     story, found = Demo(WorldName("published", seed, size), allowance), {}
     with progress("teaching", len(story.tasks())) as done:
         for task in story.tasks():
-            found[task] = perform(task).found
+            found[task] = compute_row(task).found
             done(f"{task.learner}, {task.teacher.name}")
     rows, rounds = story.rows(found), story.rounds(found)
     drawn = save_picture(story.picture(found), picture)
@@ -43,15 +45,15 @@ def demo(
 
 
 def _show_known(world: str, rows: list[dict[str, Any]]) -> None:
-    header = ("learner", "optimal policy", "shown that", "shown what it accepts", "no lesson gets more than")
+    header = ("learner", "optimal policy", "agnostic lesson", "aware lesson", "bound on any lesson")
     keys = ("optimal", "agnostic", "aware", "bound")
     body = [(row["learner"], *(f"{row[key]:.3f}" for key in keys)) for row in rows]
-    caption = "Expected discounted reward of a learner that weighs its preferences (C_r = 5, C_c = 10)."
+    caption = "Expected discounted reward of a soft learner (C_r = 5, C_c = 10)."
     show_table(f"World {world}", header, body, caption)
 
 
 def _show_rounds(allowance: float, rounds: dict[str, dict[str, Any]]) -> None:
-    from tutelage.experiments.targets import TEACHER_NAMES
+    from tutelage.experiments.targets import column_label
 
     body = []
     for name, result in rounds.items():
@@ -61,7 +63,7 @@ def _show_rounds(allowance: float, rounds: dict[str, dict[str, Any]]) -> None:
         rewards = result["learner_rewards"]
         body.append(
             (
-                TEACHER_NAMES[name],
+                column_label(name),
                 f"{rewards[0]:.3f}",
                 f"{rewards[:3][-1]:.3f}",
                 f"{rewards[-1]:.3f}",
@@ -69,5 +71,5 @@ def _show_rounds(allowance: float, rounds: dict[str, dict[str, Any]]) -> None:
             )
         )
     header = ("teacher", "first round", "third", "last", "rounds")
-    title = f"L2, which keeps to {allowance:g} discounted visits of each kind"
-    show_table(title, header, body, "The last two teachers know nothing of it but its answers.")
+    title = f"L2 with hard limits of {allowance:g} discounted visits to each kind of cell"
+    show_table(title, header, body, "Reward of the learner. The last two teachers know only its responses.")

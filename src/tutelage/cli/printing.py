@@ -1,4 +1,4 @@
-"""What goes to the terminal: tables and JSON to standard output, progress and complaints to standard error."""
+"""Output to the terminal: tables and JSON to standard output, progress and errors to standard error."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ def show_json(found: dict[str, Any]) -> None:
 def show_table(
     title: str, header: Sequence[str], body: Sequence[Sequence[str]], caption: str = "", *, least_width: int = 0
 ) -> None:
-    """A table whose first column names its rows. least_width: of the page where no terminal says how wide it is."""
+    """A table whose first column names its rows. least_width: used where the output is not a terminal."""
     table = Table(title=title, caption=caption or None, title_justify="left", caption_justify="left")
     for column, heading in enumerate(header):
         table.add_column(heading, justify="left" if column == 0 else "right")
@@ -33,18 +33,18 @@ def show_table(
 
 
 def say(what: Any) -> None:
-    """To standard output, where it is read as it stands."""
+    """Print to standard output, without markup."""
     Console().print(what, markup=False, highlight=False, soft_wrap=isinstance(what, str))
 
 
 def complain(sentence: str) -> None:
-    """To standard error, after the program's name."""
+    """Print an error to standard error, after the program's name."""
     Console(stderr=True).print(f"tutelage: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Callable[[str], None]]:
-    """A bar on standard error, if that is a terminal; call what it gives with what was done, once for each step."""
+    """A progress bar on standard error, if it is a terminal. Call the yielded function with a text after each step."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

@@ -23,18 +23,18 @@ class What(StrEnum):
 
 
 def reproduce(
-    what: Annotated[What, typer.Argument(help="A table, a figure, or all with a report.")],
-    worlds: Annotated[int, typer.Option(min=1, help="How many worlds of each set; the paper has 10.")] = 10,
+    what: Annotated[What, typer.Argument(help="A table, a figure, or everything with a report.")],
+    worlds: Annotated[int, typer.Option(min=1, help="Number of worlds in each set; the paper has 10.")] = 10,
     jobs: Annotated[int, typer.Option(min=0, help="Processes on this machine; 0 for one per core.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for the results, the figures and the report.")] = Path("results"),
-    resume: Annotated[bool, typer.Option(help="Keep the rows that the store has, or compute them anew.")] = True,
-    backend: Annotated[str, typer.Option(help="processes, or dask for a cluster that runs already.")] = "processes",
-    address: Annotated[str, typer.Option(help="The scheduler of the Dask cluster, such as tcp://host:8786.")] = "",
+    resume: Annotated[bool, typer.Option(help="Use the rows that the store has, or compute them again.")] = True,
+    backend: Annotated[str, typer.Option(help="processes, or dask for an existing cluster.")] = "processes",
+    address: Annotated[str, typer.Option(help="Address of the Dask scheduler, such as tcp://host:8786.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """The paper's tables and figures, each number beside the printed one.
+    """Reproduce the paper's tables and figures, each number beside the printed one.
 
-    Every row is kept in results.sqlite as soon as it is found. A run that was stopped goes on where it was.
+    Every row is stored in results.sqlite as soon as it is computed. A run that was stopped continues where it stopped.
 
     [bold]tutelage reproduce table1 --jobs 2[/bold]
 
@@ -44,21 +44,22 @@ def reproduce(
     """
     from tutelage.experiments.products import Products
     from tutelage.experiments.report import overview
-    from tutelage.experiments.run import Workers, missing, run
+    from tutelage.experiments.run import Backend, missing, run
     from tutelage.experiments.store import Store
     from tutelage.experiments.targets import TARGETS, tasks_of
 
     names = list(TARGETS) if what is What.all else [what.value]
-    workers = Workers(jobs or os.cpu_count() or 1, backend, address)  # type: ignore[arg-type]
+    chosen = Backend(jobs or os.cpu_count() or 1, backend, address)  # type: ignore[arg-type]
     tasks, store = tasks_of(names, worlds), Store(out / "results.sqlite")
     if not resume:
         store.drop(task.key for task in tasks)
     left = missing(tasks, store)
     try:
         with progress(what.value, len(left)) as done:
-            run(left, store, workers, on_row=lambda row: done(f"{row.key.world} {row.key.learner} {row.key.teacher}"))
+            run(left, store, chosen, on_row=lambda row: done(f"{row.key.world} {row.key.learner} {row.key.teacher}"))
     except KeyboardInterrupt:
-        complain(f"{len(tasks) - len(missing(tasks, store))} of {len(tasks)} rows are kept; the same command goes on")
+        n_stored = len(tasks) - len(missing(tasks, store))
+        complain(f"{n_stored} of {len(tasks)} rows are stored; run the same command again to continue")
         raise
     products = Products(names, store.rows(), worlds, out)
     written = products.write(with_report=what is What.all)

@@ -9,16 +9,16 @@ from tutelage.outcomes import MissingExtra
 
 
 def serve(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 for any port that is free.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen at; 0 for any free port.")] = 8000,
     host: Annotated[str, typer.Option(help="The address to listen at. Only this machine can reach 127.0.0.1.")] = (
         "127.0.0.1"
     ),
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
     time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds after which a computation is stopped.")] = 60.0,
 ) -> None:
-    """The playground: paint a world, teach a learner in it, be the teacher or the learner oneself.
+    """Serve the playground: paint a world, teach a learner in it, or play the teacher or the learner.
 
-    Everything runs on this machine, and nothing is loaded from elsewhere. Ctrl-C ends it.
+    Everything runs on this machine. Press Ctrl-C to stop.
 
     [bold]tutelage serve[/bold]
 

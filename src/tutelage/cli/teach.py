@@ -1,13 +1,15 @@
-"""`tutelage teach`: one learner, one teacher, in an object world or in a domain of one's own."""
+"""`tutelage teach`: one learner and one teacher, in an object world or in a user's domain."""
 
-from enum import StrEnum
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import click
 import typer
 
 from tutelage.cli.printing import progress, say, show_json
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput
+from tutelage.registry import LEARNER_MODELS, TEACHERS, look_up, make_learner, make_teacher
 
 if TYPE_CHECKING:
     from tutelage.arrays import Vector
@@ -16,44 +18,54 @@ if TYPE_CHECKING:
     from tutelage.transcripts import Transcript
 
 
-class Model(StrEnum):
-    """How the learner weighs what it is shown against what it minds."""
+class RegisteredName(click.ParamType):  # type: ignore[type-arg]
+    """A name in a table of the registry, with dashes or underscores."""
 
-    soft = "soft"
-    hard = "hard"
-    footnote = "footnote"
-    published = "published"
-    standard = "standard"
+    def __init__(self, table: Mapping[str, Any], what: str) -> None:
+        self.table, self.what = table, what
+        self.name = what
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """The names, for the help."""
+        return "<" + "|".join(name.replace("_", "-") for name in self.table) + ">"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name as the registry has it; an unknown one is refused with the nearest."""
+        name = value.replace("-", "_")
+        look_up(self.table, name, self.what)
+        return name
 
 
 WORLD_HELP = "An object world: generator:seed:size, such as published:0:10, or a JSON file."
-LEARNER_HELP = "L1 .. L5: which preference features it minds (none, or the first 2, 4, 5, 6). Left out: all."
+LEARNER_HELP = "L1 .. L5: the learner has the first 0, 2, 4, 5 or 6 preference features. Default: all of them."
+OPTION_HELP = "An option of the teacher, such as stop_tolerance=0.001; may be repeated."
 
 
 def teach(
     world: Annotated[str, typer.Option(help=WORLD_HELP)] = "",
-    domain: Annotated[
-        Path | None, typer.Option(help="Instead of a world: a domain that `tutelage.save` wrote.")
-    ] = None,
+    domain: Annotated[Path | None, typer.Option(help="Instead of a world: a file that tutelage.save wrote.")] = None,
     learner: Annotated[str, typer.Option(help=LEARNER_HELP)] = "",
     model: Annotated[
-        Model, typer.Option(help="soft: weighs; hard: keeps limits, projects; see docs/learners.md.")
-    ] = Model.soft,
-    teacher: Annotated[
-        str, typer.Option(help="agnostic, conservative, aware-cmdp, bilevel, volume-search, line-search.")
-    ] = "bilevel",
-    weights: Annotated[str, typer.Option(help="The true weights, such as 1,0.9,0.2; a world has its own.")] = "",
-    mismatch_penalty: Annotated[float, typer.Option(help="C_r, of soft (5 in the paper) and footnote (20).")] = 5.0,
-    violation_penalty: Annotated[float, typer.Option(help="C_c, of the soft learner.")] = 10.0,
-    allowance: Annotated[float, typer.Option(help="delta_c: discounted visits granted of each feature minded.")] = 0.0,
-    max_rounds: Annotated[int, typer.Option(help="For the teachers that adapt.")] = 100,
-    save: Annotated[Path | None, typer.Option(help="Keep the rounds in this .npz file, as they come.")] = None,
+        str, typer.Option(help="The learner model.", click_type=RegisteredName(LEARNER_MODELS, "learner model"))
+    ] = "soft",
+    teacher: Annotated[str, typer.Option(help="The teacher.", click_type=RegisteredName(TEACHERS, "teacher"))] = (
+        "bilevel"
+    ),
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    weights: Annotated[str, typer.Option(help="The true weights, such as 1,0.9,0.2. A world has its own.")] = "",
+    mismatch_penalty: Annotated[float | None, typer.Option(help="C_r. Default: 5 for soft, 20 for footnote.")] = None,
+    violation_penalty: Annotated[float | None, typer.Option(help="C_c of the soft learner. Default: 10.")] = None,
+    allowance: Annotated[
+        float | None, typer.Option(help="delta_c: discounted count allowed of each preference feature. Default: 0.")
+    ] = None,
+    max_rounds: Annotated[int, typer.Option(help="The most rounds of an adaptive teacher.")] = 100,
+    save: Annotated[Path | None, typer.Option(help="Write the rounds to this .npz file after every round.")] = None,
     picture: Annotated[
         Path | None, typer.Option(help="Draw the world and what was learned; adds .png and .svg.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Teach a learner, and say what it makes of the lessons, what it gives up, and how much more it could be taught.
+    """Teach a learner. Prints its response, what it gives up, and a bound on what any lesson could achieve.
 
     [bold]tutelage teach --world published:0:10 --learner L3 --teacher bilevel[/bold]
 
@@ -62,17 +74,18 @@ def teach(
     [bold]tutelage teach --domain roads.npz --weights=-1,50 --model hard --teacher aware-cmdp[/bold]
     """
     from tutelage import interaction
-    from tutelage.experiments.players import first_preferences, make_learner, make_teacher, planned
-    from tutelage.experiments.settings import PUBLISHED_STEPS, LearnerSetting
 
     made, whole, true_weights = _subject(world, domain, weights)
-    known = first_preferences(whole, learner) if learner else whole
-    setting = LearnerSetting(model.value, mismatch_penalty, violation_penalty, allowance, PUBLISHED_STEPS)
-    pupil = make_learner(known, setting)
-    name = teacher.replace("-", "_")
-    options: dict[str, Any] = {"preference_features": whole.preference_features} if name == "conservative" else {}
+    known = _first_preferences(whole, learner) if learner else whole
+    given = {
+        "mismatch_penalty": mismatch_penalty,
+        "violation_penalty": violation_penalty,
+        "violation_allowance": allowance,
+    }
+    pupil = make_learner(model, known, **_applicable(model, given))
+    options, every = _options(option or []), whole.preference_features
     with progress("teaching", None) as done:
-        tutor = planned(make_teacher(name, known, true_weights, pupil, options))
+        tutor = make_teacher(teacher, known, true_weights, pupil, every_preference=every, **options)
 
         def on_round(rounds: "Transcript") -> None:
             done(f"the learner earns {rounds.final.response_reward:.3f}")
@@ -80,7 +93,7 @@ def teach(
         transcript = interaction.teach(tutor, pupil, max_rounds=max_rounds, path=save, on_round=on_round)
     files = _drawn(made, learner, transcript, picture)
     if as_json:
-        chosen = {"learner": learner or None, "model": model.value, "teacher": name}
+        chosen = {"learner": learner or None, "model": model, "teacher": teacher}
         show_json(chosen | _data(known, transcript) | {"files": [str(path) for path in files]})
         return
     say(str(transcript))
@@ -89,18 +102,44 @@ def teach(
         say(f"Picture: {path}")
 
 
+def _applicable(model: str, given: Mapping[str, float | None]) -> dict[str, float]:
+    """The parameters that were given and that the learner model has."""
+    return {name: x for name, x in given.items() if x is not None and name in LEARNER_MODELS[model].options}
+
+
+def _options(texts: list[str]) -> dict[str, str]:
+    """name=value pairs."""
+    pairs = [text.partition("=") for text in texts]
+    for name, equals, value in pairs:
+        if not (name and equals and value):
+            raise InvalidInput(f"--option must be name=value, got {name + equals + value!r}")
+    return {name: value for name, _, value in pairs}
+
+
+def _first_preferences(domain: "Domain", learner: str) -> "Domain":
+    """The domain with only the preference features that a learner of L1 .. L5 has: the first few."""
+    from tutelage.environments.preferences import preference_names
+    from tutelage.mdp.model import Domain
+
+    n = len(preference_names(learner))
+    if n > domain.n_preference:
+        raise InvalidInput(f"{learner} has {n} preference features, but the domain has only {domain.n_preference}")
+    features = domain.preference_features[:, :n]
+    return Domain(domain.mdp, domain.reward_features, features, domain.reward_names, domain.preference_names[:n])
+
+
 def _subject(world: str, path: Path | None, weights: str) -> "tuple[ObjectWorld | None, Domain, Vector]":
-    """The world, if it is one, the domain with all that could be minded, and the true weights."""
+    """The world, if there is one; the domain with every preference feature; the true weights."""
     import numpy as np
 
     from tutelage.mdp.files import load
 
     if bool(world) == (path is not None):
-        raise InvalidModel("give either --world or --domain, and not both")
+        raise InvalidInput("give either --world or --domain")
     given = _numbers(weights)
     if path is not None:
         if not given:
-            raise InvalidModel("a domain of one's own needs the true weights of its reward features: --weights 1,0.9")
+            raise InvalidInput("--domain needs the true weights of its reward features: --weights 1,0.9")
         return None, load(path), np.array(given)
     made = _world(world)
     return made, made.domain("L5"), np.array(given) if given else made.true_weights
@@ -119,11 +158,11 @@ def _numbers(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")] if text else []
     except ValueError as error:
-        raise InvalidModel(f"weights must be numbers with commas between them, got {text!r}") from error
+        raise InvalidInput(f"weights must be numbers with commas between them, got {text!r}") from error
 
 
 def _data(domain: "Domain", transcript: "Transcript") -> dict[str, Any]:
-    """What was taught and learned, by name."""
+    """The rounds and the final response, as data."""
     from tutelage.arrays import finite_or_none
 
     final = transcript.final
@@ -152,11 +191,11 @@ def _data(domain: "Domain", transcript: "Transcript") -> dict[str, Any]:
 
 
 def _drawn(world: "ObjectWorld | None", learner: str, transcript: "Transcript", picture: Path | None) -> list[Path]:
-    """The picture, where one was asked for."""
+    """The files of the picture, if one was requested."""
     if picture is None:
         return []
     if world is None:
-        raise InvalidModel("only an object world can be drawn; a domain of one's own has no picture")
+        raise InvalidInput("--picture needs an object world; a domain from a file cannot be drawn")
     from tutelage.experiments.figures import taught_picture
     from tutelage.pictures.files import save_picture
 

@@ -1,4 +1,4 @@
-"""What `tutelage demo` shows: one world, five learners that weigh their preferences, and one that is found out."""
+"""What `tutelage demo` shows: one world, five soft learners, and one learner that adaptive teachers identify."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,39 +9,39 @@ from matplotlib.figure import Figure
 from tutelage.experiments import settings
 from tutelage.experiments.figures import demo_picture
 from tutelage.experiments.settings import LearnerSetting, Task
-from tutelage.experiments.targets import TEACHER_NAMES
+from tutelage.experiments.targets import column_label
 from tutelage.experiments.worlds import WorldName
 from tutelage.pictures.rounds import Curve, Panel
 
-# Who is found out in rounds.
-FOUND_OUT = "L2"
-# What is known of a task once it is done, by the task.
+# The learner that the adaptive teachers identify.
+IDENTIFIED = "L2"
+# The result of each task.
 Found = Mapping[Task, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """Which world, and how many discounted visits the learner that is found out grants to what it minds."""
+    """allowance: the discounted visits that the identified learner allows to each kind of cell it avoids."""
 
     world: WorldName
     allowance: float
 
     def known(self, learner: str) -> tuple[Task, Task]:
-        """A learner that weighs its preferences, taught by one that ignores them and by one that knows."""
+        """A soft learner, taught by a teacher that ignores its preferences and by one that knows them."""
         soft = settings.soft_setting("soft", *settings.PENALTIES[0])
         return Task(self.world, learner, soft, settings.AGNOSTIC), Task(self.world, learner, soft, settings.BILEVEL)
 
     def unknown(self) -> tuple[Task, ...]:
-        """A learner with limits: three teachers with one lesson each, and the two that adapt."""
+        """A hard learner: three teachers with one lesson each, and the two that adapt."""
         hard = LearnerSetting("hard", allowance=self.allowance)
-        return tuple(Task(self.world, FOUND_OUT, hard, teacher) for teacher in settings.KNOWING + settings.ADAPTIVE)
+        return tuple(Task(self.world, IDENTIFIED, hard, teacher) for teacher in settings.KNOWING + settings.ADAPTIVE)
 
     def tasks(self) -> list[Task]:
-        """All that is taught."""
+        """Every task."""
         return [task for learner in settings.LEARNERS for task in self.known(learner)] + list(self.unknown())
 
     def rows(self, found: Found) -> list[dict[str, Any]]:
-        """For each learner what it earns under both teachers, and what no teaching could exceed."""
+        """For each learner its reward under both teachers, and the bound that no lesson exceeds."""
         rows = []
         for learner in settings.LEARNERS:
             agnostic, aware = (found[task] for task in self.known(learner))
@@ -57,22 +57,22 @@ class Demo:
         return rows
 
     def rounds(self, found: Found) -> dict[str, dict[str, Any]]:
-        """What came of each teacher of the learner that is found out, by the teacher's name."""
+        """The result of each teacher of the identified learner, by the teacher's name."""
         return {task.teacher.name: found[task] for task in self.unknown()}
 
     def picture(self, found: Found) -> Figure:
-        """The world, what L3 infers under both teachers, and rewards over rounds."""
+        """The world, the reward that L3 infers under both teachers, and rewards over rounds."""
         agnostic, aware = (found[task] for task in self.known("L3"))
         weights = {"agnostic": {"L3": agnostic["weights"]}, "aware": {"L3": aware["weights"]}}
         return demo_picture(self.world.make(), weights, self._panel(self.rounds(found)))
 
     def _panel(self, rounds: Mapping[str, dict[str, Any]]) -> Panel:
-        """No curve where the learner's limits leave it no policy."""
-        title = f"{FOUND_OUT}, which grants {self.allowance:g} visits to each kind of cell, is found out"
+        """Rewards over rounds; no curve where no policy keeps the learner's limits."""
+        title = f"{IDENTIFIED} allows {self.allowance:g} visits to each kind of cell; two teachers identify that"
         taught = {name: result for name, result in rounds.items() if "refused" not in result}
         curves = [
             Curve(
-                TEACHER_NAMES[teacher.name],
+                column_label(teacher.name),
                 taught[teacher.name]["learner_rewards"],
                 taught[teacher.name]["lesson_rewards"],
             )
@@ -80,7 +80,7 @@ class Demo:
             if teacher.name in taught
         ]
         levels = {
-            TEACHER_NAMES[teacher.name]: taught[teacher.name]["reward"]
+            column_label(teacher.name): taught[teacher.name]["reward"]
             for teacher in settings.KNOWING
             if teacher.name in taught
         }

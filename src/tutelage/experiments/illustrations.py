@@ -1,4 +1,4 @@
-"""The data of the paper's two drawings in the plane of stars and pluses: Figure 1, and the line search's (App. C.2)."""
+"""The data of two drawings in the plane of stars and pluses: Figure 1, and the line search of App. C.2."""
 
 from typing import Any
 
@@ -10,12 +10,13 @@ from tutelage.mdp.model import Domain
 from tutelage.roles import Lesson
 from tutelage.solvers.half_spaces import no_limits, preference_limits
 from tutelage.solvers.reachable_set import vertices
-from tutelage.teachers.fixed import AgnosticTeacher, AwareCmdpTeacher
+from tutelage.teachers.base import optimal_lesson
+from tutelage.teachers.fixed import AwareCmdpTeacher
 from tutelage.teachers.line_search import LineSearchTeacher
 
-# Which columns are drawn, of (star, plus, dot), and which is minded: green within one cell.
+# The columns that are drawn, of (star, plus, dot), and the preference feature: green within one cell.
 DRAWN = [0, 1]
-MINDED = [1]
+AVOIDED = [1]
 
 
 def illustrate(task: Illustration) -> dict[str, Any]:
@@ -31,21 +32,21 @@ def illustrate(task: Illustration) -> dict[str, Any]:
 
 
 def plane(world: ObjectWorld) -> Domain:
-    """The world for a learner that minds green within one cell, with stars and pluses as the only rewards."""
+    """The world for a learner that avoids green within one cell, with stars and pluses as the only rewards."""
     whole = world.domain("L2")
     return Domain(
         whole.mdp,
         whole.reward_features[:, DRAWN],
-        whole.preference_features[:, MINDED],
+        whole.preference_features[:, AVOIDED],
         tuple(whole.reward_names[i] for i in DRAWN),
-        tuple(whole.preference_names[i] for i in MINDED),
+        tuple(whole.preference_names[i] for i in AVOIDED),
     )
 
 
 def _three_policies(domain: Domain, weights: Vector, learner: HardLearner) -> dict[str, Any]:
-    """Figure 1: pi* as shown, what the learner makes of it, and the best that the learner accepts."""
-    optimal = AgnosticTeacher(domain, weights).open()
-    aware = AwareCmdpTeacher(domain, weights, learner).open()
+    """Figure 1: pi*, the learner's response to it, and the best policy that the learner accepts."""
+    optimal = optimal_lesson(domain, weights)
+    aware = AwareCmdpTeacher(domain, weights, learner).plan().lesson
     points = {
         "optimal": optimal.expectation,
         "answered": learner.respond(optimal).expectation.reward,
@@ -60,11 +61,11 @@ def _three_policies(domain: Domain, weights: Vector, learner: HardLearner) -> di
 
 
 def _two_pushes(domain: Domain, weights: Vector, learner: HardLearner, pushes: tuple[float, float]) -> dict[str, Any]:
-    """App. C.2: a learner at its best, whom no push can move further, and as it first answers, far from the border."""
+    """App. C.2: a learner at its optimum, where no push is realised, and at its first response, far from the border."""
     teacher = LineSearchTeacher(domain, weights, *pushes)
     starts = [
         learner.respond(lesson).expectation.reward
-        for lesson in (AwareCmdpTeacher(domain, weights, learner).open(), teacher.open())
+        for lesson in (AwareCmdpTeacher(domain, weights, learner).plan().lesson, optimal_lesson(domain, weights))
     ]
     return {"cases": [_case(teacher, start) for start in starts]}
 

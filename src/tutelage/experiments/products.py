@@ -1,4 +1,4 @@
-"""What is made of rows once they are there: tables, figures, and the report, as files."""
+"""Writes tables, figures and the report from computed rows."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from tutelage.pictures.files import save_picture
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """The tables and figures of these names, of so many worlds each, in a folder. cells: of each table, by its name."""
+    """The tables and figures of these names, in a folder. cells: those of each table, by its name."""
 
     names: Sequence[str]
     rows: Rows
@@ -31,14 +31,14 @@ class Products:
 
     @property
     def origin(self) -> str:
-        """Which version, and which revisions of it, found the rows."""
+        """The version and the revisions of the package that computed the rows."""
         used = [self.rows[task.key] for task in tasks_of(self.names, self.n_worlds)]
         version = ", ".join(sorted({row.version for row in used}))
-        revision = ", ".join(sorted({row.revision for row in used} - {""})) or "not known"
-        return f"{len(used)} rows of {self.n_worlds} worlds, found by Tutelage {version}, revision {revision}."
+        revision = ", ".join(sorted({row.revision for row in used} - {""})) or "unknown"
+        return f"{len(used)} rows of {self.n_worlds} worlds, computed by Tutelage {version}, revision {revision}."
 
     def write(self, *, with_report: bool) -> list[Path]:
-        """Write every table as JSON and Markdown and every figure as PNG and SVG; then, if asked, the report."""
+        """Write every table as JSON and Markdown, every figure as PNG and SVG, and on request the report."""
         written = [path for name, cells in self.cells.items() for path in self._table(name, cells)]
         pictures = {
             name: [

@@ -1,7 +1,7 @@
-"""From tasks to rows: one at a time, by several processes, or on a cluster; each is kept as soon as it is found.
+"""Computes the rows of tasks: in this process, in several processes, or on a Dask cluster. Each row is kept at once.
 
-A row depends on its task alone, bit for bit: whoever computes it uses one BLAS thread, for the order of a sum would
-otherwise depend on how many there are.
+A row depends on its task alone, bit for bit. Every worker uses one BLAS thread, because the order of a
+sum depends on the number of threads.
 """
 
 import json
@@ -16,40 +16,40 @@ from threadpoolctl import threadpool_limits
 import tutelage
 from tutelage.arrays import finite_or_none
 from tutelage.experiments.illustrations import illustrate
-from tutelage.experiments.players import make_learner, make_teacher, planned
 from tutelage.experiments.settings import AnyTask, Illustration, Task
 from tutelage.experiments.store import Row, Store, revision
 from tutelage.interaction import teach
 from tutelage.outcomes import InfeasibleConstraints, InvalidInput, MissingExtra, Unavailable
+from tutelage.registry import make_teacher
 from tutelage.transcripts import Transcript
 
-# The features that a conservative teacher fears: all that any learner of the paper minds.
-FEARED = "L5"
-# How long a Dask scheduler has to answer.
+# The learner that has every preference of the paper: a conservative teacher assumes all of them.
+EVERY_PREFERENCE = "L5"
+# The time limit for connecting to a Dask scheduler.
 CONNECT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Workers:
-    """Who computes: `jobs` processes of this machine, or a Dask cluster whose scheduler listens at `address`."""
+class Backend:
+    """Where rows are computed: in `jobs` processes, or on a Dask cluster with its scheduler at `address`."""
 
     jobs: int = 1
-    backend: Literal["processes", "dask"] = "processes"
+    kind: Literal["processes", "dask"] = "processes"
     address: str = ""
 
     def __post_init__(self) -> None:
         if self.jobs < 1:
             raise InvalidInput(f"jobs must be at least one, got {self.jobs}")
-        if self.backend not in ("processes", "dask"):
-            raise InvalidInput(f"backend must be 'processes' or 'dask', got {self.backend!r}")
-        if (self.backend == "dask") != bool(self.address):
+        if self.kind not in ("processes", "dask"):
+            raise InvalidInput(f"backend must be 'processes' or 'dask', got {self.kind!r}")
+        if (self.kind == "dask") != bool(self.address):
             raise InvalidInput(
-                "a Dask cluster is named by its address, such as tcp://127.0.0.1:8786, and nothing else is"
+                "an address, such as tcp://127.0.0.1:8786, is needed for the backend 'dask' and for no other"
             )
 
 
 def missing(tasks: Iterable[AnyTask], store: Store) -> list[AnyTask]:
-    """The tasks, each once, whose rows the store does not have."""
+    """The tasks whose rows the store does not have, without duplicates."""
     known = store.rows()
     return list({task.key: task for task in tasks if task.key not in known}.values())
 
@@ -57,35 +57,35 @@ def missing(tasks: Iterable[AnyTask], store: Store) -> list[AnyTask]:
 def run(
     tasks: Iterable[AnyTask],
     store: Store,
-    workers: Workers | None = None,
+    backend: Backend | None = None,
     *,
     on_row: Callable[[Row], object] = lambda row: None,
 ) -> None:
-    """Compute every row that the store does not have, and keep each as it comes. on_row: is shown each, once kept."""
-    for row in computed(missing(tasks, store), workers or Workers()):
+    """Compute every row that the store does not have, and store each at once. on_row: called after each is stored."""
+    for row in computed(missing(tasks, store), backend or Backend()):
         store.add(row)
         on_row(row)
 
 
-def computed(tasks: list[AnyTask], workers: Workers) -> Iterator[Row]:
-    """The rows of these tasks, in the order in which they are found."""
-    if workers.backend == "processes" and workers.jobs == 1:
-        yield from map(perform, tasks)
+def computed(tasks: list[AnyTask], backend: Backend) -> Iterator[Row]:
+    """The rows of these tasks, in the order in which they are finished."""
+    if backend.kind == "processes" and backend.jobs == 1:
+        yield from map(compute_row, tasks)
         return
-    with _workforce(workers):
+    with _parallel(backend):
         parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1)
-        yield from parallel(joblib.delayed(perform)(task) for task in tasks)
+        yield from parallel(joblib.delayed(compute_row)(task) for task in tasks)
 
 
-def _workforce(workers: Workers) -> AbstractContextManager[Any]:
-    """Within it, joblib's calls go to these workers."""
-    if workers.backend == "dask":
-        return _cluster(workers.address)
-    setting: AbstractContextManager[Any] = joblib.parallel_config(backend="loky", n_jobs=workers.jobs)
+def _parallel(backend: Backend) -> AbstractContextManager[Any]:
+    """A context in which joblib uses this backend."""
+    if backend.kind == "dask":
+        return _cluster(backend.address)
+    setting: AbstractContextManager[Any] = joblib.parallel_config(backend="loky", n_jobs=backend.jobs)
     return setting
 
 
-def perform(task: AnyTask) -> Row:
+def compute_row(task: AnyTask) -> Row:
     """The row of one task."""
     with threadpool_limits(1):
         result = illustrate(task) if isinstance(task, Illustration) else taught(task)
@@ -94,22 +94,23 @@ def perform(task: AnyTask) -> Row:
 
 
 def taught(task: Task) -> dict[str, Any]:
-    """What came of teaching, or why it came to nothing."""
+    """The result of teaching, or why no lesson is possible."""
     world = task.world.make()
     domain = world.domain(task.learner)
-    learner = make_learner(domain, task.model)
-    options: dict[str, Any] = dict(task.teacher.options)
-    if task.teacher.name == "conservative":
-        options["preference_features"] = world.domain(FEARED).preference_features
+    learner = task.model.make(domain)
+    every = world.domain(EVERY_PREFERENCE).preference_features
+    options = dict(task.teacher.options)
     try:
-        teacher = planned(make_teacher(task.teacher.name, domain, world.true_weights, learner, options))
+        teacher = make_teacher(
+            task.teacher.name, domain, world.true_weights, learner, every_preference=every, **options
+        )
         return summary(teach(teacher, learner, max_rounds=task.teacher.max_rounds))
     except InfeasibleConstraints as refusal:
         return {"refused": str(refusal)}
 
 
 def summary(transcript: Transcript) -> dict[str, Any]:
-    """What a row keeps of the rounds: rewards, what was certified, and what the learner inferred in the end."""
+    """What a row keeps of the rounds: rewards, bound, certificate, and the weights that the learner inferred last."""
     final = transcript.final
     certificate = final.response.certificate
     return {
@@ -126,7 +127,7 @@ def summary(transcript: Transcript) -> dict[str, Any]:
 
 
 def _cluster(address: str) -> ExitStack:
-    """Joblib's calls go to the cluster for as long as this is open."""
+    """A context in which joblib uses the cluster."""
     try:
         from distributed import Client
     except ImportError as error:

@@ -1,8 +1,7 @@
-"""Every number of the paper's experiments, as data: which learner is taught by which teacher in which world.
+"""Every setting of the paper's experiments, as data: which learner is taught by which teacher in which world.
 
-A task is one row of results to be. Its settings are all that could change the row besides the world, the learner's
-preferences and the teacher's name; their hash, with the version of the package, tells rows of one experiment from those
-of another.
+A task describes one row of results. A row is identified by its world, the learner's preferences, the teacher's name,
+and a hash of all other settings and the version of the package.
 """
 
 import hashlib
@@ -14,9 +13,13 @@ from itertools import product
 
 import tutelage
 from tutelage.environments.object_world import ObjectWorld
+from tutelage.environments.preferences import PREFERENCES
 from tutelage.experiments.worlds import WORLD_SETS, WorldName
+from tutelage.mdp.model import Domain
+from tutelage.registry import LEARNER_MODELS, look_up, make_learner
+from tutelage.roles import Learner
 
-LEARNERS = ("L1", "L2", "L3", "L4", "L5")
+LEARNERS = tuple(PREFERENCES)
 # (C_r, C_c), in the order of Table 1 and then of Appendix B.1.
 PENALTIES = ((5.0, 10.0), (10.0, 10.0), (10.0, 5.0), (5.0, 5.0), (10.0, 1.0), (1.0, 10.0))
 SIZES = (10, 15, 20)
@@ -25,10 +28,10 @@ N_WORLDS = 10
 
 @dataclass(frozen=True, slots=True)
 class LearnerSetting:
-    """How a learner weighs what it is shown against what it minds.
+    """A learner model and its parameters.
 
-    model: a name in `players.LEARNER_MODELS`. mismatch_penalty, violation_penalty, allowance: C_r, C_c, delta_c; a
-    model ignores what it has no use for. max_steps: of the models that follow the published step schedule.
+    model: a name in `registry.LEARNER_MODELS`. mismatch_penalty, violation_penalty, allowance: C_r, C_c, delta_c.
+    max_steps: for the models that follow the published step schedule. A model ignores what it does not have.
     """
 
     model: str
@@ -37,13 +40,21 @@ class LearnerSetting:
     allowance: float = 0.0
     max_steps: int = 0
 
+    def make(self, domain: Domain) -> Learner:
+        """The learner, in a domain."""
+        given = {
+            "mismatch_penalty": self.mismatch_penalty,
+            "violation_penalty": self.violation_penalty,
+            "violation_allowance": self.allowance,
+            "max_steps": self.max_steps,
+        }
+        known = look_up(LEARNER_MODELS, self.model, "learner model").options
+        return make_learner(self.model, domain, **{name: value for name, value in given.items() if name in known})
+
 
 @dataclass(frozen=True, slots=True)
 class TeacherSetting:
-    """A teacher by its name in `players.TEACHERS`, with what it is told beyond its defaults, and how long it may go on.
-
-    options: pairs of a parameter's name and its value.
-    """
+    """A teacher by its name in `registry.TEACHERS`. options: (name, value) pairs of what differs from its defaults."""
 
     name: str
     options: tuple[tuple[str, int], ...] = ()
@@ -52,7 +63,7 @@ class TeacherSetting:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One row to be: this teacher teaches a learner of these preferences in this world."""
+    """One row of results: this teacher teaches a learner with these preferences (L1 .. L5) in this world."""
 
     world: WorldName
     learner: str
@@ -61,21 +72,21 @@ class Task:
 
     @property
     def key(self) -> "RowKey":
-        """What tells its row from all others."""
+        """The identity of its row."""
         return RowKey(_digest(self.settings), str(self.world), self.learner, self.teacher.name)
 
     @property
     def settings(self) -> str:
-        """All but the world and the learner, as a JSON text."""
+        """All settings but the world and the learner's preferences, as a JSON text."""
         return _taught(self.model, self.teacher, tutelage.__version__)
 
 
 @dataclass(frozen=True, slots=True)
 class Illustration:
-    """A drawing's data in one world, for a learner that minds one kind of cell: Figure 1, or that of App. C.2.
+    """The data of a drawing, for a learner that avoids one kind of cell: Figure 1, or the figure of App. C.2.
 
-    limit: the share of its time, discounted, that the learner spends on average near a green cell at the most.
-    pushes: the shortest and the longest, far enough apart to be seen.
+    limit: the largest share of discounted time that the learner spends near a green cell. pushes: the shortest and the
+    longest push of the line search, large enough to be visible.
     """
 
     name: str
@@ -86,7 +97,7 @@ class Illustration:
 
     @property
     def key(self) -> "RowKey":
-        """What tells its row from all others."""
+        """The identity of its row."""
         return RowKey(_digest(self.settings), "by hand", self.learner, self.name)
 
     @property
@@ -98,7 +109,7 @@ class Illustration:
 
 @dataclass(frozen=True, slots=True, order=True)
 class RowKey:
-    """What is unique about a row: the hash of its settings, the world, the learner and the teacher, by name."""
+    """The identity of a row: the hash of its settings, and the names of the world, the learner and the teacher."""
 
     settings: str
     world: str
@@ -111,7 +122,7 @@ AnyTask = Task | Illustration
 
 @cache
 def _taught(model: LearnerSetting, teacher: TeacherSetting, version: str) -> str:
-    """The same for thousands of tasks."""
+    """Cached, since thousands of tasks share it."""
     return json.dumps({"version": version, "model": asdict(model), "teacher": asdict(teacher)}, sort_keys=True)
 
 
@@ -122,7 +133,6 @@ def _digest(settings: str) -> str:
 
 # Sec. 6.1 and App. B.1 -------------------------------------------------------------------------------------------
 
-# How the published learner and the exact one are taught, by the name of the column.
 AGNOSTIC = TeacherSetting("agnostic")
 BILEVEL = TeacherSetting("bilevel", (("max_cells", 16),))
 FRANK_WOLFE = TeacherSetting("bilevel_frank_wolfe", (("max_cells", 0),))
@@ -130,7 +140,7 @@ FRANK_WOLFE = TeacherSetting("bilevel_frank_wolfe", (("max_cells", 0),))
 
 @dataclass(frozen=True, slots=True)
 class Table1Column:
-    """A column of Table 1: a teacher, the learner model that it teaches, and the printed column it answers to."""
+    """A column of Table 1: a teacher, the learner model that it teaches, and the printed column to compare with."""
 
     name: str
     model: str
@@ -147,7 +157,7 @@ TABLE_1_COLUMNS = (
 
 
 def soft_setting(model: str, mismatch_penalty: float, violation_penalty: float) -> LearnerSetting:
-    """Sec. 6.1's learner, exactly or by the published schedule, delta_c = 0."""
+    """The learner of Sec. 6.1 with delta_c = 0, solved exactly or by the published schedule."""
     steps = PUBLISHED_STEPS if model == "published" else 0
     return LearnerSetting(model, mismatch_penalty, violation_penalty, max_steps=steps)
 
@@ -178,7 +188,7 @@ ADAPTIVE = (TeacherSetting("volume_search", max_rounds=100), TeacherSetting("lin
 def table_2(n_worlds: int = N_WORLDS) -> Iterator[Task]:
     """Three learners, three sizes, two sets of worlds, every teacher; footnote 1's learner exactly and as published.
 
-    As published it is taught only on 10x10, and only by the three teachers that do not adapt.
+    The published learner is taught only on 10x10, and only by the three teachers that do not adapt.
     """
     for world_set, size, learner in product(WORLD_SETS, SIZES, UNKNOWN_LEARNERS):
         for model, teachers in models_of(size):
@@ -187,7 +197,7 @@ def table_2(n_worlds: int = N_WORLDS) -> Iterator[Task]:
 
 
 def models_of(size: int) -> tuple[tuple[LearnerSetting, tuple[TeacherSetting, ...]], ...]:
-    """The learner models of Table 2 on grids of this size, and who teaches them."""
+    """The learner models of Table 2 on grids of this size, each with its teachers."""
     every = KNOWING + ADAPTIVE
     exact = ((EXACT, every), (FOOTNOTE, every))
     return (*exact, (FOOTNOTE_PUBLISHED, KNOWING)) if size == SIZES[0] else exact
@@ -195,7 +205,7 @@ def models_of(size: int) -> tuple[tuple[LearnerSetting, tuple[TeacherSetting, ..
 
 # Figures ---------------------------------------------------------------------------------------------------------
 
-# The paper shows the worlds of its figures without saying which they are; these are ours.
+# The paper does not say which worlds its figures show; these are our choice.
 FIGURE_3_WORLD = WorldName("published", 0, 10)
 FIGURE_3_PENALTIES = PENALTIES[0]
 FIGURE_4_WORLDS = "reachable"
@@ -215,7 +225,7 @@ def figure_4(n_worlds: int = N_WORLDS) -> Iterator[Task]:
 
 
 def _figure_1_world() -> ObjectWorld:
-    """Top-left start; both stars have a green cell beside them, the pluses have not; objects never run out."""
+    """The start is top left. Only the stars have a green cell next to them. Objects never end the episode."""
     return ObjectWorld(
         size=6,
         start=0,

@@ -1,4 +1,4 @@
-"""What can be reproduced, by name: which tasks it takes, and what is made of their rows. Runs no algorithm."""
+"""The tables and figures by name: the tasks that each needs, and how it is made from their rows. Runs no algorithm."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,21 +12,10 @@ from tutelage.experiments.settings import AnyTask, LearnerSetting, Task, Teacher
 from tutelage.experiments.tables import Cell, Rows
 from tutelage.experiments.worlds import WORLD_SETS
 from tutelage.pictures.rounds import Curve, Panel
+from tutelage.registry import TEACHERS
 
-TEACHER_NAMES = {
-    "agnostic": "Agnostic",
-    "agnostic_exact_learner": "Agnostic, exact learner",
-    "aware_cmdp": "Aware-CMDP",
-    "bilevel": "Aware-BiL",
-    "bilevel_frank_wolfe": "Aware-BiL, Frank-Wolfe",
-    "conservative": "Conservative",
-    "line_search": "AdAware-Lin",
-    "line_search_end": "AdAware-Lin (end)",
-    "line_search_round_3": "AdAware-Lin (3rd)",
-    "volume_search": "AdAware-Vol",
-    "volume_search_end": "AdAware-Vol (end)",
-    "volume_search_round_3": "AdAware-Vol (3rd)",
-}
+# The columns of tables that are a teacher under certain conditions.
+VARIANTS = {"_exact_learner": ", exact learner", "_round_3": " (3rd)", "_end": " (end)"}
 MODEL_NAMES = {
     "footnote": "footnote 1's learner, exactly",
     "footnote_published": "footnote 1's learner, published schedule",
@@ -34,11 +23,20 @@ MODEL_NAMES = {
 }
 
 
+def column_label(column: str) -> str:
+    """The heading of a table's column, such as "AdAware-Vol (end)" for "volume_search_end"."""
+    for suffix, text in VARIANTS.items():
+        if column.endswith(suffix):
+            return TEACHERS[column.removesuffix(suffix)].label + text
+    return TEACHERS[column].label
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """A table or a figure.
 
-    tasks: of so many worlds. cells: of a table, or figures: by the name of their files, from the rows of those tasks.
+    tasks: those that it needs, for a number of worlds. cells: the cells of a table, from the rows of those tasks.
+    figures: its figures by file name, from the same rows.
     """
 
     title: str
@@ -64,7 +62,7 @@ def figure_3(rows: Rows, _: int) -> dict[str, Figure]:
     tasks = list(settings.figure_3())
     weights: dict[str, dict[str, list[float]]] = {}
     for task in tasks:
-        weights.setdefault(TEACHER_NAMES[task.teacher.name], {})[task.learner] = rows[task.key].found["weights"]
+        weights.setdefault(column_label(task.teacher.name), {})[task.learner] = rows[task.key].found["weights"]
     titles = ("world", *weights)
     return {"figure3": figures.figure3(tasks[0].world.make(), weights, titles)}
 
@@ -79,24 +77,24 @@ def figure_4(rows: Rows, n_worlds: int) -> dict[str, Figure]:
 
 
 def panel(rows: Rows, learner: str, model: LearnerSetting, n_worlds: int) -> Panel:
-    """The adaptive teachers' curves and the others' levels, each the mean over the worlds."""
+    """The curves of the adaptive teachers and the levels of the others, each a mean over the worlds."""
 
     def found(teacher: TeacherSetting, what: str) -> list[list[float]]:
         worlds = WORLD_SETS[settings.FIGURE_4_WORLDS](settings.SIZES[0], n_worlds)
         return [rows[Task(world, learner, model, teacher).key].found[what] for world in worlds]
 
     levels = {
-        TEACHER_NAMES[teacher.name]: float(np.mean(found(teacher, "learner_rewards"))) for teacher in settings.KNOWING
+        column_label(teacher.name): float(np.mean(found(teacher, "learner_rewards"))) for teacher in settings.KNOWING
     }
     curves = [
-        mean_curve(TEACHER_NAMES[teacher.name], found(teacher, "learner_rewards"), found(teacher, "lesson_rewards"))
+        mean_curve(column_label(teacher.name), found(teacher, "learner_rewards"), found(teacher, "lesson_rewards"))
         for teacher in settings.ADAPTIVE
     ]
     return Panel(f"{learner}, {MODEL_NAMES[model.model]}", curves, levels)
 
 
 def mean_curve(label: str, learner: Sequence[Sequence[float]], teacher: Sequence[Sequence[float]]) -> Curve:
-    """The mean over worlds, round by round; where the rounds have ended their last reward goes on."""
+    """The mean over worlds, round by round; a world whose rounds have ended keeps its last reward."""
     n_rounds = max(map(len, learner))
     learners, teachers = (
         np.array([[*rewards, *[rewards[-1]] * (n_rounds - len(rewards))] for rewards in some])
@@ -117,6 +115,6 @@ TARGETS: Mapping[str, Target] = {
 
 
 def tasks_of(names: Sequence[str], n_worlds: int) -> list[AnyTask]:
-    """Every task that these targets need, once."""
+    """Every task that these targets need, without duplicates."""
     every = chain.from_iterable(TARGETS[name].tasks(n_worlds) for name in names)
     return list({task.key: task for task in every}.values())

@@ -13,7 +13,6 @@ import numpy as np
 
 from tutelage.arrays import Matrix, Vector, finite_or_none
 from tutelage.environments.object_world import ACTIONS, ObjectWorld
-from tutelage.experiments.players import make_teacher, planned
 from tutelage.interaction import teach
 from tutelage.learners.callback import CallbackLearner
 from tutelage.learners.entropy import SoftLearner
@@ -23,11 +22,12 @@ from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.playground import schema, snippets
 from tutelage.playground.planes import clipped, shadows
-from tutelage.roles import Advice, Lesson, Response, Round, Teacher
+from tutelage.registry import make_teacher
+from tutelage.roles import Lesson, Response, Round, Teacher
 from tutelage.solvers.half_spaces import HalfSpaces, no_limits, preference_limits
 from tutelage.solvers.reachable_set import vertices
 from tutelage.solvers.soft_expectations import combined_features
-from tutelage.teachers.cuts import cuts
+from tutelage.teachers.adaptive import cuts
 from tutelage.teachers.line_search import LineSearchTeacher
 from tutelage.teachers.volume_search import VolumeSearchTeacher
 from tutelage.transcripts import TaughtRound, Transcript, save_transcript
@@ -85,8 +85,8 @@ def _answer(asked: schema.Demonstrating, send: Send) -> None:
     """What the learner makes of paths that a person drew."""
     scene = _Scene(asked.world.make(), asked.learner)
     lesson = _lesson(scene.world, scene.domain, asked.paths)
-    played = Round(lesson, scene.learner.respond(lesson))
-    transcript = Transcript(scene.world.true_weights).followed_by(played, "paths drawn by a person")
+    played = Round(lesson, scene.learner.respond(lesson), "paths drawn by a person")
+    transcript = Transcript(scene.world.true_weights).followed_by(played)
     send("answer", scene.taught(transcript) | {"snippet": snippets.demonstrating(asked)})
 
 
@@ -96,10 +96,10 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
     domain = world.domain("L1")
     answers = iter([visits @ domain.reward_features for visits in _path_visits(world, asked.walks)])
     person = CallbackLearner(domain, lambda lesson: next(answers))
-    teacher = make_teacher(asked.teacher, domain, world.true_weights, person, {})
+    teacher = make_teacher(asked.teacher, domain, world.true_weights, person)
     assert isinstance(teacher, Adaptive)
     if n_walks == 0:
-        transcript, advice = Transcript(world.true_weights), Advice(teacher.open(), "the opening lesson")
+        transcript, advice = Transcript(world.true_weights), teacher.open()
     else:
         transcript = teach(teacher, person, max_rounds=n_walks)
         if len(transcript.rounds) < n_walks:
@@ -146,9 +146,8 @@ class _Scene:
 
     def teacher(self, name: str, **options: Any) -> Teacher:
         """The teacher of a name; the conservative one fears all that any learner minds."""
-        if name == "conservative":
-            options["preference_features"] = self.world.domain("L5").preference_features
-        return planned(make_teacher(name, self.domain, self.world.true_weights, self.learner, options))
+        every = self.world.domain("L5").preference_features
+        return make_teacher(name, self.domain, self.world.true_weights, self.learner, every_preference=every, **options)
 
     def taught(self, transcript: Transcript) -> dict[str, Any]:
         """The last round, for tables and pictures."""

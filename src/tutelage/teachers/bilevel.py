@@ -1,148 +1,154 @@
-"""The teacher that knows the learner's preferences and penalties: Aware-BiL (Sec. 4.2, App. G), exactly.
+"""Aware-BiL (Sec. 4.2, App. G), exactly: the teacher that knows the learner's preferences and penalties.
 
     maximise over lessons   w* @ mu_r(pi_L)   where   pi_L is the learner's response to the lesson
 
-Once the learner has settled on reward weights a, its response follows (`learners.reduction`), and where M* is flat the
-expectation mu_r(a) of that very response is a lesson that makes it settle on a. So the problem is to climb w* @ mu_r(a)
-over the mismatch set, a box or ball of d_r dimensions (`climbing`). Every local maximum found is kept, the best is
-verified by the learner's own response, and `bounding` certifies how much more any lesson could achieve.
+The learner's reward weights a determine its response (`learners.reduction`). Where M* is flat, the expectation mu_r(a)
+of that response is a lesson that leads the learner to a. So the teacher maximises w* @ mu_r(a) over the mismatch set, a
+box or ball of d_r dimensions (`climbing`). Every local maximum found is kept, the best is verified by the learner's own
+response, and `bounding` certifies how much more any lesson could achieve.
 
-Where M* is not flat (an allowance, a squared penalty) the lessons that make the learner settle on a are mu_r(a) +
-d M*(-a) / d a, and one of them must be what a policy can show; `realisable` climbs among those.
+Where M* is not flat (an allowance, a squared penalty), the lessons that lead the learner to a are mu_r(a) +
+d M*(-a) / d a, and a policy must be able to show one of them; `realisable` searches those lessons.
 """
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 
-from tutelage.arrays import Vector
+from tutelage.arrays import Vector, generator
 from tutelage.learners.reduction import Reduction
 from tutelage.learners.tangents import Tangents
 from tutelage.mdp.expectations import expectation
-from tutelage.mdp.model import Domain
 from tutelage.mdp.policy import uniform_policy
-from tutelage.outcomes import InfeasibleConstraints, InvalidModel, NotConverged, TutelageError
-from tutelage.roles import Lesson, Response
+from tutelage.outcomes import InfeasibleConstraints, InvalidInput, InvalidModel, NotConverged, TutelageError
+from tutelage.roles import Advice, Lesson
 from tutelage.solvers.blocks import Block
 from tutelage.solvers.half_spaces import no_limits
 from tutelage.solvers.occupancy_polytope import best_policy, require_feasible
-from tutelage.teachers.bounding import Ceiling, search
+from tutelage.teachers.base import (
+    KnownEntropyLearner,
+    OneLessonTeacher,
+    Plan,
+    check_learner,
+    is_soft,
+    optimal_lesson,
+    reward_of,
+)
+from tutelage.teachers.bounding import search
 from tutelage.teachers.climbing import LocalOptimum, ReducedProblem, distinct, sign_patterns
-from tutelage.teachers.fixed import AgnosticTeacher, AwareCmdpTeacher
-from tutelage.teachers.known import KnownEntropyLearner, check_learner, check_weights, is_soft
+from tutelage.teachers.fixed import AwareCmdpTeacher
 from tutelage.teachers.printed_bilevel import printed_bilevel
 from tutelage.teachers.realisable import LessonSearch
 
-# The relative gap below which the search for a better bound ends.
+# The search for a tighter bound ends at this relative gap.
 GAP_TOLERANCE = 0.01
 # The largest number of reward features for which cells, of 2^(d_r - 1) corners each, are searched.
 MAX_SEARCHED = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BilevelPlan:
-    """What to show, what it achieves, and what no lesson could exceed.
+class BilevelPlan(Plan):
+    """The plan of Aware-BiL. optima: every local maximum found, best first. n_cells: cells searched for the bound."""
 
-    predicted: the reward that the teacher expects. response: the learner's own to this very lesson, and achieved: what
-    it earns. optima: every local maximum found, best first. bound: certified. n_cells: how many cells that took.
-    """
-
-    lesson: Lesson
-    predicted: float
-    achieved: float
-    bound: float
-    response: Response
     optima: tuple[LocalOptimum, ...]
     n_cells: int
 
-    @property
-    def gap(self) -> float:
-        """By how much another lesson could be better."""
-        return max(self.bound - self.achieved, 0.0)
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BilevelTeacher:
+@dataclass(frozen=True, eq=False)
+class BilevelTeacher(OneLessonTeacher):
     """Aware-BiL for any learner of Eq. 1.
 
-    method: "exact", or "frank-wolfe" for Appendix G as printed. n_random, seed: random starts beside the paper's two
-    and the sign corners. max_cells: how many cells to search for the bound; with none it is the reward of the best
-    policy, within the preferences where they are hard. largest_weight: how large the weights of a learner that must
-    match exactly may become.
+    method: "exact", or "frank-wolfe" for Appendix G as printed. n_random: the number of random starts beside the
+    paper's two starts and the sign corners. max_cells: how many cells to search for the bound. With none, the bound is
+    the reward of the best policy, within the preferences where they are hard. largest_weight: the largest weight of a
+    learner that must match exactly. rng: an int or a Generator, for the random starts.
     """
 
-    domain: Domain
-    true_weights: Vector
     learner: KnownEntropyLearner
     method: Literal["exact", "frank-wolfe"] = "exact"
     n_random: int = 4
-    seed: int = 0
     max_cells: int = 64
     largest_weight: float = 100.0
+    rng: int | np.random.Generator = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "true_weights", check_weights(self.domain, self.true_weights))
+        super().__post_init__()
         check_learner(self.domain, self.learner)
         if not hasattr(self.learner, "mismatch"):
-            raise InvalidModel(f"{type(self.learner).__name__} has no mismatch penalty; teach it by AwareCmdpTeacher")
+            raise InvalidModel(f"{type(self.learner).__name__} has no mismatch penalty; use AwareCmdpTeacher")
         if self.method not in ("exact", "frank-wolfe"):
-            raise InvalidModel(f"method must be 'exact' or 'frank-wolfe', got {self.method!r}")
+            raise InvalidInput(f"method must be 'exact' or 'frank-wolfe', got {self.method!r}")
         if self.n_random < 0 or self.max_cells < 0 or not 0 < self.largest_weight < math.inf:
-            raise InvalidModel("n_random and max_cells must not be negative, and largest_weight must be positive")
+            raise InvalidInput("n_random and max_cells must not be negative, and largest_weight must be positive")
         if self.method == "frank-wolfe" and not is_soft(self.learner):
             raise InvalidModel(
-                "Appendix G is for Sec. 3.2's learner: 1-norm penalties, finite, on each preference feature"
+                "Appendix G is for the learner of Sec. 3.2: finite 1-norm penalties on each preference feature; "
+                "use method='exact'"
             )
+        generator(self.rng)
 
-    def open(self) -> Lesson:
-        """The lesson of most reward."""
-        return self.plan().lesson
+    def open(self) -> Advice:
+        """The lesson with the largest reward, and the certified bound."""
+        plan = self.plan()
+        return Advice(plan.lesson, "the lesson that leads this learner to the largest reward", plan.bound)
 
     def plan(self) -> BilevelPlan:
         """The lesson, the local maxima it was chosen from, the learner's response, and the certified bound.
 
-        Raises `InfeasibleConstraints` where hard preferences leave the learner no policy.
+        Raises `InfeasibleConstraints` where no policy keeps the learner's hard preferences.
         """
+        return self.bounded(self.lesson_plan())
+
+    def lesson_plan(self) -> BilevelPlan:
+        """The plan before any search for a tight bound: its bound is that of the best policy (see `max_cells`)."""
         domain, preference = self.learner.domain, self.learner.preference
         if preference.is_hard:
             require_feasible(domain, Tangents.opening(preference, domain).half_spaces(preference, domain))
-        optima = self._optima()
-        lesson, response = self._taught(optima[0])
-        ceiling = self._ceiling(self._earned(response))
-        if self.method == "exact" and self._is_flat and ceiling.better:
-            # The search for the bound came by a higher slope.
-            optima = distinct([*optima, *self._problem.climb([ceiling.better[-1]], [])])
-            lesson, response = self._taught(optima[0])
-        return BilevelPlan(
-            lesson=lesson,
-            predicted=optima[0].reward,
-            achieved=self._earned(response),
-            bound=max(ceiling.bound, self._earned(response)),
-            response=response,
-            optima=tuple(optima),
-            n_cells=ceiling.n_cells,
-        )
-
-    def _optima(self) -> list[LocalOptimum]:
-        """Every local maximum found, best first."""
         if self.method == "frank-wolfe":
-            return [self._printed()]
-        found = (
-            self._problem.climb(self._starts(), self._other_starts()) if self._is_flat else distinct(self._realisable())
+            return self._verified([self._printed()], self._unconstrained_bound())
+        # It may be impossible to keep all preferences of a soft learner.
+        aware = None
+        with suppress(InfeasibleConstraints):
+            aware = AwareCmdpTeacher(self.domain, self.true_weights, self.learner).optimum()
+        bound = aware.bound if aware is not None and preference.is_hard else self._unconstrained_bound()
+        shown = [optimal_lesson(self.domain, self.true_weights)]
+        shown += [] if aware is None else [Lesson.from_policy(self.domain, aware.policy)]
+        if not self._is_flat:
+            return self._verified(self._realisable(shown), bound)
+        return self._verified(self._problem.climb(self._starts(shown), self._other_starts()), bound)
+
+    def bounded(self, plan: BilevelPlan) -> BilevelPlan:
+        """The same plan with the bound that branch and bound certifies; a better lesson if the search finds one."""
+        is_searched = math.isfinite(self._mismatch_set.radius) and self.domain.n_reward <= MAX_SEARCHED
+        if self.max_cells == 0 or not is_searched or not self.true_weights.any():
+            return plan
+        problem = self._problem
+        ceiling = search(
+            lambda weights, near: problem.reduction.settle(weights, near=near),
+            problem.block,
+            self.true_weights,
+            achieved=plan.achieved,
+            ceiling=plan.bound,
+            max_cells=self.max_cells,
+            tolerance=GAP_TOLERANCE,
         )
-        if not found:
-            raise NotConverged("the learner answers none of the lessons tried", residual=math.inf, n_steps=0)
-        return found
+        if self.method == "exact" and self._is_flat and ceiling.better:
+            # Branch and bound evaluated a point that is better than the best local optimum: climb from there.
+            plan = self._verified([*plan.optima, *problem.climb([ceiling.better[-1]], [])], plan.bound)
+        return replace(plan, bound=max(ceiling.bound, plan.achieved), n_cells=ceiling.n_cells)
 
-    def _taught(self, optimum: LocalOptimum) -> tuple[Lesson, Response]:
-        lesson = Lesson.from_policy(self.domain, optimum.policy)
-        return lesson, self.learner.respond(lesson)
-
-    def _earned(self, response: Response) -> float:
-        return float(self.true_weights @ response.expectation.reward)
+    def _verified(self, found: list[LocalOptimum], bound: float) -> BilevelPlan:
+        """The plan of the best local optimum, verified by the learner's own response to its lesson."""
+        optima = distinct(found)
+        if not optima:
+            raise NotConverged("the learner responds to none of the lessons tried", residual=math.inf, n_steps=0)
+        lesson = Lesson.from_policy(self.domain, optima[0].policy)
+        response = self.learner.respond(lesson)
+        achieved = reward_of(self.true_weights, response)
+        return BilevelPlan(lesson, response, optima[0].reward, achieved, max(bound, achieved), tuple(optima), 0)
 
     @property
     def _mismatch_set(self) -> Block:
@@ -150,7 +156,7 @@ class BilevelTeacher:
 
     @property
     def _is_flat(self) -> bool:
-        """Whether M* is flat on its set, so that a response is its own lesson."""
+        """Whether M* is flat on its set, so that the expectation of a response is its own lesson."""
         return not self._mismatch_set.slope.any() and self._mismatch_set.curvature == 0
 
     @property
@@ -163,7 +169,7 @@ class BilevelTeacher:
     def _printed(self) -> LocalOptimum:
         """Appendix G as printed."""
         learner, d_r = self.learner, self.domain.n_reward
-        agnostic = learner.respond(AgnosticTeacher(self.domain, self.true_weights).open()).learned_weights[:d_r]
+        agnostic = learner.respond(optimal_lesson(self.domain, self.true_weights)).learned_weights[:d_r]
         found = printed_bilevel(
             learner.domain,
             self.true_weights,
@@ -175,57 +181,33 @@ class BilevelTeacher:
         weights = found.multipliers.lower - found.multipliers.upper
         return LocalOptimum(weights, found.expectation.reward, found.reward, found.policy)
 
-    def _starts(self) -> list[Vector]:
-        """The paper's two (zero, and what the learner infers from the agnostic lesson), from the aware one, and w*."""
+    def _starts(self, shown: list[Lesson]) -> list[Vector]:
+        """Zero, the weights that the learner infers from the lessons of the other teachers, and w*."""
         d_r, inferred = self.domain.n_reward, []
-        for lesson in self._lessons():
-            # A lesson that this learner cannot answer is no start.
+        for lesson in shown:
+            # Some learners cannot respond to every lesson; such a lesson yields no start.
             with suppress(TutelageError):
                 inferred.append(self.learner.respond(lesson).learned_weights[:d_r])
         size = max(float(np.abs(self.true_weights).max()), np.finfo(np.float64).tiny)
         return [np.zeros(d_r), *inferred, self._problem.block.radius / size * self.true_weights]
 
     def _other_starts(self) -> list[Vector]:
-        """Corners, edges and faces, and random points."""
-        d_r, radius, rng = self.domain.n_reward, self._problem.block.radius, np.random.default_rng(self.seed)
+        """Corners, edges and faces of the mismatch set, and random points."""
+        d_r, radius, rng = self.domain.n_reward, self._problem.block.radius, generator(self.rng)
         return [radius * point for point in (*sign_patterns(d_r, rng), *rng.uniform(-1, 1, (self.n_random, d_r)))]
 
-    def _lessons(self) -> list[Lesson]:
-        """The lessons of the other teachers."""
-        lessons = [AgnosticTeacher(self.domain, self.true_weights).open()]
-        # A soft learner's preferences need not be possible to keep.
-        with suppress(InfeasibleConstraints):
-            lessons.append(AwareCmdpTeacher(self.domain, self.true_weights, self.learner).open())
-        return lessons
+    def _unconstrained_bound(self) -> float:
+        """The reward of the best policy: no learner gets more."""
+        return best_policy(self.domain, self.true_weights, no_limits(self.domain)).bound
 
-    def _realisable(self) -> list[LocalOptimum]:
-        """Local maxima among the lessons that policies can show, from the other teachers' and from extreme ones."""
-        learner, domain, rng = self.learner, self.learner.domain, np.random.default_rng(self.seed)
+    def _realisable(self, shown: list[Lesson]) -> list[LocalOptimum]:
+        """Local maxima among the lessons that policies can show, from the other teachers' and from extreme lessons."""
+        learner, domain, rng = self.learner, self.learner.domain, generator(self.rng)
         extremes = [
             best_policy(domain, direction, no_limits(domain)).expectation.reward
             for direction in sign_patterns(domain.n_reward, rng)
             if direction.all()
         ]
-        shown = [lesson.expectation for lesson in self._lessons()]
-        starts = [*shown, *extremes, expectation(domain, uniform_policy(domain.mdp)).reward]
+        lessons = [lesson.expectation for lesson in shown]
+        starts = [*lessons, *extremes, expectation(domain, uniform_policy(domain.mdp)).reward]
         return LessonSearch(domain, learner.mismatch, learner.preference, self.true_weights).climb(starts)
-
-    def _ceiling(self, achieved: float) -> Ceiling:
-        """What no lesson exceeds."""
-        if self.learner.preference.is_hard:
-            known = AwareCmdpTeacher(self.domain, self.true_weights, self.learner).plan().bound
-        else:
-            known = best_policy(self.domain, self.true_weights, no_limits(self.domain)).bound
-        problem, d_r = self._problem, self.domain.n_reward
-        is_searched = math.isfinite(self._mismatch_set.radius) and d_r <= MAX_SEARCHED and self.true_weights.any()
-        if self.max_cells == 0 or not is_searched:
-            return Ceiling(max(known, achieved), 0, ())
-        return search(
-            lambda weights, near: problem.reduction.settle(weights, near=near),
-            problem.block,
-            self.true_weights,
-            achieved=achieved,
-            ceiling=known,
-            max_cells=self.max_cells,
-            tolerance=GAP_TOLERANCE,
-        )

@@ -1,4 +1,8 @@
-"""Teachers with one lesson: that ignore preferences, fear them all, or know the learner's own (Sec. 4.1, App. F)."""
+"""Teachers with one lesson that needs no model of the learner's inference (Sec. 4.1, App. F).
+
+`AgnosticTeacher` ignores preferences, `ConservativeTeacher` assumes all of them, `AwareCmdpTeacher` knows the
+learner's own.
+"""
 
 from dataclasses import dataclass, field
 
@@ -8,81 +12,97 @@ from numpy.typing import ArrayLike
 from tutelage.arrays import Matrix, Vector
 from tutelage.learners.tangents import Answer, Tangents, tighten
 from tutelage.mdp.model import Domain
-from tutelage.roles import Lesson
-from tutelage.solvers.bellman import solve_hard
-from tutelage.solvers.half_spaces import preference_limits
+from tutelage.roles import Advice, Lesson
+from tutelage.solvers.half_spaces import HalfSpaces, no_limits, preference_limits
 from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, best_policy, strictest_policy
-from tutelage.teachers.known import KnownLearner, check_learner, check_weights
+from tutelage.teachers.base import (
+    KnownLearner,
+    OneLessonTeacher,
+    Plan,
+    check_learner,
+    check_weights,
+    optimal_lesson,
+    reward_of,
+)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AgnosticTeacher:
-    """Shows an optimal policy, ties split evenly, whatever the learner minds."""
+class AgnosticTeacher(OneLessonTeacher):
+    """Shows an optimal policy, ties split evenly, and ignores the learner's preferences."""
 
-    domain: Domain
-    true_weights: Vector
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "true_weights", check_weights(self.domain, self.true_weights))
-
-    def open(self) -> Lesson:
+    def open(self) -> Advice:
         """The optimal policy."""
-        optimum = solve_hard(self.domain.mdp, self.domain.reward_features @ self.true_weights)
-        return Lesson.from_policy(self.domain, optimum.policy)
+        return Advice(optimal_lesson(self.domain, self.true_weights), "an optimal policy")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ConservativeTeacher:
-    """Assumes every preference it has heard of. Where no policy keeps them all: first the least total violation.
+@dataclass(frozen=True, eq=False)
+class ConservativeTeacher(OneLessonTeacher):
+    """Assumes that the learner has every preference. Where no policy keeps all of them, minimises the total violation.
 
-    preference_features: all that a learner might mind, (S, k) or (C, k); left out, the domain's own. allowance: what is
-    granted of each, (k,) or a scalar.
+    preference_features: (S, k) or (C, k), every preference that a learner might have; by default the domain's own.
+    allowance: (k,) or a scalar, the discounted count that is allowed of each.
     """
 
-    domain: Domain
-    true_weights: Vector
     preference_features: Matrix | None = None
     allowance: ArrayLike = 0.0
-    feared: Domain = field(init=False)
+    limits: HalfSpaces = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "true_weights", check_weights(self.domain, self.true_weights))
-        feared = self.domain
-        if self.preference_features is not None:
-            feared = Domain(feared.mdp, feared.reward_features, self.preference_features, feared.reward_names)
-        object.__setattr__(self, "feared", feared)
-        preference_limits(feared, self.allowance)
+        super().__post_init__()
+        object.__setattr__(self, "limits", preference_limits(self._assumed, self.allowance))
 
-    def open(self) -> Lesson:
-        """The policy of most reward among those of least total violation."""
-        limits = preference_limits(self.feared, self.allowance)
-        return Lesson.from_policy(self.domain, strictest_policy(self.feared, self.true_weights, limits).policy)
+    @property
+    def _assumed(self) -> Domain:
+        """The domain with the preference features that are assumed."""
+        known = self.domain
+        if self.preference_features is None:
+            return known
+        return Domain(known.mdp, known.reward_features, self.preference_features, known.reward_names)
+
+    def open(self) -> Advice:
+        """The policy with the largest reward among those with the least total violation."""
+        found = strictest_policy(self._assumed, self.true_weights, self.limits)
+        lesson = Lesson.from_policy(self.domain, found.policy)
+        return Advice(lesson, "the best policy among those that violate all assumed preferences least")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AwareCmdpTeacher:
-    """Knows the learner's preferences and shows the best policy within them (Aware-CMDP): a constrained MDP.
+class CmdpPlan(Plan):
+    """The plan of Aware-CMDP. optimum: the constrained MDP's solution, with its multipliers."""
+
+    optimum: ConstrainedOptimum
+
+
+@dataclass(frozen=True, eq=False)
+class AwareCmdpTeacher(OneLessonTeacher):
+    """Aware-CMDP: shows the best policy that keeps the learner's preferences, a constrained MDP.
 
         maximise over pi   true_weights @ mu_r(pi)   subject to   g_j(mu_c(pi)) <= delta_c[j]
 
-    Made for hard preferences. Of a soft learner's penalties it takes no notice: the lesson keeps its preferences in
-    full.
+    It is made for hard preferences. For a soft learner it ignores the penalties and keeps every preference.
     """
 
-    domain: Domain
-    true_weights: Vector
     learner: KnownLearner
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "true_weights", check_weights(self.domain, self.true_weights))
+        super().__post_init__()
         check_learner(self.domain, self.learner)
 
-    def open(self) -> Lesson:
-        """The best policy the learner accepts; raises `InfeasibleConstraints` where it accepts none."""
-        return Lesson.from_policy(self.domain, self.plan().policy)
+    def open(self) -> Advice:
+        """The best policy that keeps the preferences; raises `InfeasibleConstraints` where no policy does."""
+        found = self.optimum()
+        lesson = Lesson.from_policy(self.domain, found.policy)
+        return Advice(lesson, "the best policy that keeps the learner's preferences", self._bound(found))
 
-    def plan(self) -> ConstrainedOptimum:
-        """The constrained optimum, with its certified bound; convex preferences by as many tangents as it takes."""
+    def plan(self) -> CmdpPlan:
+        """The same lesson, with the learner's response to it."""
+        found = self.optimum()
+        lesson = Lesson.from_policy(self.domain, found.policy)
+        response = self.learner.respond(lesson)
+        achieved = reward_of(self.true_weights, response)
+        return CmdpPlan(lesson, response, found.value, achieved, self._bound(found), found)
+
+    def optimum(self) -> ConstrainedOptimum:
+        """The solution of the constrained MDP with its certified bound; convex preferences by tangents."""
         domain, preference = self.learner.domain, self.learner.preference
 
         def solve(tangents: Tangents, _: Vector) -> Answer[ConstrainedOptimum]:
@@ -92,17 +112,23 @@ class AwareCmdpTeacher:
         opening = Tangents.opening(preference, domain)
         return tighten(preference, domain, opening, np.zeros(len(opening.offsets)), solve)[0].found
 
+    def _bound(self, found: ConstrainedOptimum) -> float:
+        """A soft learner may exceed the constrained optimum, but no policy exceeds the unconstrained one."""
+        if self.learner.preference.is_hard:
+            return found.bound
+        return best_policy(self.domain, self.true_weights, no_limits(self.domain)).bound
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TeachingValue:
-    """Theorem 1: what a learner earns when taught by Aware-CMDP, and when taught an optimal policy."""
+    """Theorem 1: the learner's reward after Aware-CMDP's lesson, and after an optimal policy as the lesson."""
 
     aware: float
     agnostic: float
 
     @property
     def value(self) -> float:
-        """The value of learner-aware teaching; for a learner that projects, never negative."""
+        """The value of learner-aware teaching; never negative for a learner that projects."""
         return self.aware - self.agnostic
 
 
@@ -112,6 +138,6 @@ def teaching_value(domain: Domain, true_weights: ArrayLike, learner: KnownLearne
     max over mu_r in Omega_r^L of w* @ mu_r   -   w* @ Proj(mu_r(pi*))   >=   0
     """
     weights = check_weights(domain, true_weights)
-    aware = learner.respond(AwareCmdpTeacher(domain, weights, learner).open())
-    agnostic = learner.respond(AgnosticTeacher(domain, weights).open())
-    return TeachingValue(*(float(weights @ response.expectation.reward) for response in (aware, agnostic)))
+    aware = AwareCmdpTeacher(domain, weights, learner).plan()
+    agnostic = learner.respond(optimal_lesson(domain, weights))
+    return TeachingValue(aware.achieved, reward_of(weights, agnostic))

@@ -1,15 +1,15 @@
-"""AdAware-Lin (Sec. 5.2, App. C.2): from what the learner does, a push in the direction of the true reward.
+"""AdAware-Lin (Sec. 5.2, App. C.2): each lesson is a push from the learner's response towards the true reward.
 
-The next lesson is mu_L + alpha w*, with the largest alpha in [shortest, longest] that some policy realises; where there
-is none, the policy nearest to mu_L + shortest w*.
+The next lesson is mu_L + alpha w*, with the largest alpha in [shortest, longest] that some policy realises. Where no
+policy realises such a push, the lesson is the policy nearest to mu_L + shortest w*.
 
-The bound is the most reward that any policy has within the half-spaces which the answers of a learner that projects
-prove. For one round, of a push alpha that gained r, and for a set Omega_r of which nothing but its diameter D is known,
-that is Proposition 1, here for weights that need not be a unit vector:
+The bound is the largest reward of any policy within the half-spaces that the responses yield (`adaptive`). For one
+round, a push alpha that gained r, and a set Omega_r of which only the diameter D is known, this is Proposition 1, here
+for weights that need not be a unit vector:
 
     R-bar_L - R(mu_L) <= r + norm_2(w*) D sqrt(r / (alpha norm_2(w*)^2 - r))
 
-Where a push gains nothing, there is nothing to gain. The cuts hold after every lesson, push or not.
+Where a push gains nothing, the learner's reward is optimal. The half-spaces hold after every lesson, push or not.
 """
 
 import math
@@ -20,37 +20,32 @@ from typing import Literal
 import numpy as np
 
 from tutelage.arrays import Vector
-from tutelage.mdp.model import Domain
-from tutelage.outcomes import InfeasibleConstraints, InvalidModel
+from tutelage.outcomes import InfeasibleConstraints, InvalidInput, InvalidModel
 from tutelage.roles import Advice, Lesson, Round
 from tutelage.solvers.half_spaces import no_limits
 from tutelage.solvers.occupancy_polytope import best_policy
-from tutelage.teachers.closing import close, doubt, earned
-from tutelage.teachers.cuts import are_contradicted, certified, cuts, distance
-from tutelage.teachers.fixed import AgnosticTeacher
-from tutelage.teachers.known import check_weights
+from tutelage.teachers.adaptive import are_contradicted, certified, close, cuts, distance, doubt, mean_rewards
+from tutelage.teachers.base import BaseTeacher, optimal_lesson
 from tutelage.teachers.pushes import Push, bisect_push, largest_push, nearest_push
 
-# How well an answer is known, relative to one plus its size.
+# The accuracy of a response, relative to one plus its size.
 ROUNDING = 1e-8
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LineSearchTeacher:
-    """Pushes the learner from where it is towards more reward.
+@dataclass(frozen=True, eq=False)
+class LineSearchTeacher(BaseTeacher):
+    """Pushes the learner from its response towards more reward.
 
     shortest_push, longest_push: the paper's alpha_min and alpha_max, in units of the true weights. method: "exact", the
     largest push by one constrained MDP, or "bisection", Algorithm 2 as printed, to within push_tolerance.
-    match_tolerance: relative to one plus the size of mu_L, how far off still counts as realised. The rounds end when
-    the certified bound is within stop_tolerance, a reward, of what was earned, or when `patience` rounds in a row have
-    each gained no more than that.
+    match_tolerance: the distance, relative to one plus the size of mu_L, at which a push counts as realised. The rounds
+    end when the certified bound is within stop_tolerance, a reward, of the largest reward earned, or when none of the
+    last `patience` rounds gained more than stop_tolerance.
 
-    The learner's reward never falls after a push, and the bound is certified, for a learner that projects exactly, in
-    the 2-norm, onto a convex set. Where its answers contradict that, the bound is infinite: nothing is certified.
+    For a learner that projects exactly, in the 2-norm, onto a convex set, the reward never falls after a push and the
+    bound is certified. Where the responses contradict that, the bound is infinite: nothing is certified.
     """
 
-    domain: Domain
-    true_weights: Vector
     shortest_push: float = 0.1
     longest_push: float = 5.0
     method: Literal["exact", "bisection"] = "exact"
@@ -61,37 +56,36 @@ class LineSearchTeacher:
     diameter: float = field(init=False)
 
     def __post_init__(self) -> None:
-        weights = check_weights(self.domain, self.true_weights)
-        if not np.any(weights):
-            raise InvalidModel("true_weights are all zero, and there is no direction to push the learner in")
+        super().__post_init__()
+        if not np.any(self.true_weights):
+            raise InvalidModel("true_weights are all zero, so there is no direction to push the learner in")
         if not 0 < self.shortest_push < self.longest_push < math.inf:
-            raise InvalidModel(f"pushes must be 0 < shortest < longest: {self.shortest_push}, {self.longest_push}")
+            raise InvalidInput(f"pushes must be 0 < shortest < longest: {self.shortest_push}, {self.longest_push}")
         if self.method not in ("exact", "bisection"):
-            raise InvalidModel(f"method must be 'exact' or 'bisection', got {self.method!r}")
+            raise InvalidInput(f"method must be 'exact' or 'bisection', got {self.method!r}")
         for name in ("stop_tolerance", "patience", "push_tolerance", "match_tolerance"):
             if not getattr(self, name) > 0:
-                raise InvalidModel(f"{name} must be positive, got {getattr(self, name)}")
-        object.__setattr__(self, "true_weights", weights)
+                raise InvalidInput(f"{name} must be positive, got {getattr(self, name)}")
         object.__setattr__(self, "diameter", self._diameter())
 
     def _diameter(self) -> float:
-        """That of a box around all that policies can reach, or more."""
+        """The diameter of a box that contains every reward expectation."""
         limits, axes = no_limits(self.domain), np.eye(self.domain.n_reward)
         sides = [sum(best_policy(self.domain, way, limits).bound for way in (axis, -axis)) for axis in axes]
         return float(np.linalg.norm(sides))
 
-    def open(self) -> Lesson:
-        """An optimal policy, as if there were no constraints."""
-        return AgnosticTeacher(self.domain, self.true_weights).open()
+    def open(self) -> Advice:
+        """An optimal policy of the unconstrained MDP."""
+        return Advice(optimal_lesson(self.domain, self.true_weights), "an optimal policy")
 
     def adapt(self, rounds: Sequence[Round]) -> Advice:
-        """The next push, or why there is none to make."""
+        """The next push, or the reason to stop."""
         bound = self.bound(rounds)
         reason = self._reason_to_end(rounds, bound)
         if reason:
             return close(rounds, self.true_weights, reason, bound)
         push = self.push(rounds[-1].response.expectation.reward)
-        missed = f"no push of {push.size:.3g} can be realised; the policy nearest to it"
+        missed = f"the policy nearest to a push of {push.size:.3g}, which no policy realises"
         reason = f"a push of {push.size:.3g}" if push.is_realised else missed
         return Advice(Lesson.from_policy(self.domain, push.policy), reason + doubt(bound), bound)
 
@@ -108,7 +102,7 @@ class LineSearchTeacher:
         return largest_push(domain, start, weights, longest=ends[1], match_tolerance=tolerance)
 
     def bound(self, rounds: Sequence[Round]) -> float:
-        """The most reward within the cuts; infinite where the answers contradict them, and so are no projections."""
+        """The largest reward within the cuts; infinite where the responses contradict the cuts."""
         limits = cuts(self.domain, rounds, self._rounding)
         if are_contradicted(self.domain, limits, rounds):
             return math.inf
@@ -116,19 +110,19 @@ class LineSearchTeacher:
             bound = best_policy(self.domain, self.true_weights, limits).bound
         except InfeasibleConstraints:
             return math.inf
-        return certified(bound, float(earned(rounds, self.true_weights).max()))
+        return certified(bound, float(mean_rewards(rounds, self.true_weights).max()))
 
     def _rounding(self, taught: Round) -> float:
-        """How far a cut may be off, anywhere within the diameter, if mu_L is known to double precision or so."""
-        doubt = ROUNDING * (1 + float(np.abs(taught.response.expectation.reward).max()))
-        return doubt * (1 + self.diameter / distance(taught))
+        """The error of a cut anywhere within the diameter, given the accuracy of mu_L."""
+        error = ROUNDING * (1 + float(np.abs(taught.response.expectation.reward).max()))
+        return error * (1 + self.diameter / distance(taught))
 
     def _reason_to_end(self, rounds: Sequence[Round], bound: float) -> str:
-        """Why there is nothing more to teach; nothing where there is."""
-        rewards = earned(rounds, self.true_weights)
+        """The reason to stop, or an empty string."""
+        rewards = mean_rewards(rounds, self.true_weights)
         if bound <= rewards.max() + self.stop_tolerance:
             return f"no lesson can gain {self.stop_tolerance:g} more"
         gains = np.diff(np.maximum.accumulate(rewards))[-self.patience :]
         if len(gains) == self.patience and gains.max() <= self.stop_tolerance:
-            return f"no progress: of the last {self.patience} rounds none gained more than {self.stop_tolerance:g}"
+            return f"none of the last {self.patience} rounds gained more than {self.stop_tolerance:g}"
         return ""

@@ -1,11 +1,11 @@
-"""Pushes: how far from a start mu_L policies reach in the direction of the true reward (Algorithm 2, LineSearch).
+"""Pushes: the largest step from mu_L along the true weights that a policy realises (Algorithm 2, LineSearch).
 
 A push of size alpha is realisable if some policy has mu_r = mu_L + alpha w*. Exactly, the largest in [0, longest] is a
-constrained MDP: with the rows of B an orthonormal basis of what is orthogonal to w*,
+constrained MDP, where the rows of B are an orthonormal basis of the complement of w*:
 
     maximise w* @ mu_r(pi)   subject to   B mu_r(pi) = B mu_L,   w* @ mu_r(pi) <= w* @ mu_L + longest norm_2(w*)^2
 
-As printed, it is found by bisection, with one projection onto all that policies can reach for every trial.
+As printed, it is found by bisection, with one projection onto the reachable set for every trial.
 """
 
 from dataclasses import dataclass
@@ -20,20 +20,20 @@ from tutelage.solvers.occupancy_polytope import Route, best_policy, nearest_poli
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Push:
-    """A policy (C,) for mu_L + size * w*: one that realises it up to the tolerance, or else the nearest to it."""
+    """A policy (C,) for mu_L + size * w*: one that realises it within the tolerance, or the nearest one."""
 
     policy: Vector
     size: float
     is_realised: bool
 
 
-def across(weights: Vector) -> Matrix:
-    """(d_r - 1, d_r), an orthonormal basis of the directions that cost and gain nothing."""
+def complement(weights: Vector) -> Matrix:
+    """(d_r - 1, d_r), an orthonormal basis of the directions orthogonal to the weights."""
     return np.asarray(np.linalg.svd(weights[None])[2][1:])
 
 
 def _width(start: Vector, match_tolerance: float) -> float:
-    """How far off the line still counts as on it: relative to one plus the size of the start."""
+    """The largest distance from the line that counts as on it."""
     return match_tolerance * (1 + float(np.abs(start).max()))
 
 
@@ -53,7 +53,7 @@ def largest_push(
 
 
 def _on_the_line(domain: Domain, start: Vector, weights: Vector, longest: float, match_tolerance: float) -> HalfSpaces:
-    basis, wide = across(weights), _width(start, match_tolerance)
+    basis, wide = complement(weights), _width(start, match_tolerance)
     normals = np.vstack([basis, -basis, weights])
     end = weights @ start + longest * (weights @ weights)
     offsets = np.concatenate([basis @ start + wide, wide - basis @ start, [end]])
@@ -68,7 +68,7 @@ def nearest_push(domain: Domain, start: Vector, weights: Vector, size: float, *,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bisection:
-    """How Algorithm 2 ends: the largest push lies in [low, high], if it is `shortest` or more; `push` is shown."""
+    """How Algorithm 2 ends: the largest push lies in [low, high] if it is at least `shortest`; `push` is the lesson."""
 
     low: float
     high: float
@@ -86,8 +86,8 @@ def bisect_push(
 ) -> Bisection:
     """Algorithm 2 as printed, between the shortest and the longest push.
 
-    In print the fallback to the shortest push follows whenever the *last* trial fails, also when an earlier one
-    succeeded; so it is here, though the text wants the largest that succeeded.
+    As in print, the shortest push is the fallback whenever the *last* trial fails, even if an earlier one succeeded.
+    The text of the paper asks for the largest push that succeeded.
     """
     low, high = ends
     push = Push(np.zeros(0), low, is_realised=False)

@@ -1,0 +1,248 @@
+"""Every teacher and every learner model by name: the one table that all front ends read.
+
+The command line, the playground, the experiments and the reports look players up here. To add a teacher, write one file
+in `teachers/` and one entry in `TEACHERS`. Nothing heavy is imported before a player is made.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import Enum
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tutelage.outcomes import InvalidInput
+
+if TYPE_CHECKING:
+    from tutelage.arrays import Matrix, Vector
+    from tutelage.mdp.model import Domain
+    from tutelage.roles import Learner, Teacher
+
+EntryT = TypeVar("EntryT")
+
+
+class Knows(Enum):
+    """What a teacher is told about the learner, as a sentence for a person."""
+
+    NOTHING = "knows nothing about the learner"
+    EVERY_PREFERENCE = "knows every preference that a learner might have"
+    PREFERENCES = "knows the learner's preferences"
+    LEARNER = "knows the learner's preferences and penalties"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A parameter of a player: its default and the range that front ends accept. The type is that of the default."""
+
+    about: str
+    default: float | int | str
+    low: float = 0.0
+    high: float = 0.0
+    choices: tuple[str, ...] = ()
+
+    def read(self, name: str, value: float | int | str) -> float | int | str:
+        """The value in the option's own type; refused outside the range or the choices."""
+        try:
+            number = type(self.default)(value)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"{name} must be a {type(self.default).__name__}, got {value!r}") from error
+        if self.choices and number not in self.choices:
+            raise InvalidInput(f"{name} must be one of {', '.join(self.choices)}, got {value!r}")
+        if not isinstance(number, str) and not self.low <= number <= self.high:
+            raise InvalidInput(f"{name} must lie between {self.low:g} and {self.high:g}, got {value!r}")
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class TeacherEntry:
+    """A teacher.
+
+    label: as in the paper's tables. about: one sentence. maker: "module:Class", called with the domain, the true
+    weights and what the teacher knows. options: what a user may set. fixed: arguments that make this variant.
+    """
+
+    label: str
+    about: str
+    maker: str
+    knows: Knows
+    is_adaptive: bool = False
+    options: Mapping[str, Option] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerEntry:
+    """A learner model. label, about, maker, options: as of `TeacherEntry`."""
+
+    label: str
+    about: str
+    maker: str
+    options: Mapping[str, Option] = field(default_factory=dict)
+
+
+_CELLS = Option("the most cells to search for the certified bound", 64, 0, 100_000)
+_RANDOM = Option("random starts beside the paper's", 4, 0, 1000)
+
+TEACHERS: dict[str, TeacherEntry] = {
+    "agnostic": TeacherEntry(
+        "Agnostic",
+        "shows an optimal policy and ignores the learner's preferences",
+        "tutelage:AgnosticTeacher",
+        Knows.NOTHING,
+    ),
+    "conservative": TeacherEntry(
+        "Conservative",
+        "assumes that the learner has every preference there is",
+        "tutelage:ConservativeTeacher",
+        Knows.EVERY_PREFERENCE,
+        options={"allowance": Option("the discounted count allowed of each preference feature", 0.0, 0, 1e9)},
+    ),
+    "aware_cmdp": TeacherEntry(
+        "Aware-CMDP",
+        "shows the best policy that keeps the learner's preferences",
+        "tutelage:AwareCmdpTeacher",
+        Knows.PREFERENCES,
+    ),
+    "bilevel": TeacherEntry(
+        "Aware-BiL",
+        "plans the lesson with a model of the learner's inference",
+        "tutelage:BilevelTeacher",
+        Knows.LEARNER,
+        options={"max_cells": _CELLS, "n_random": _RANDOM},
+    ),
+    "bilevel_frank_wolfe": TeacherEntry(
+        "Aware-BiL, Frank-Wolfe",
+        "plans as Aware-BiL does, by Appendix G as printed",
+        "tutelage:BilevelTeacher",
+        Knows.LEARNER,
+        options={"max_cells": _CELLS},
+        fixed={"method": "frank-wolfe"},
+    ),
+    "volume_search": TeacherEntry(
+        "AdAware-Vol",
+        "identifies what the learner accepts by cutting off what it does not do",
+        "tutelage:VolumeSearchTeacher",
+        Knows.NOTHING,
+        is_adaptive=True,
+        options={
+            "cut_tightness": Option("eta; 1 cuts at the response, near 0 at the lesson", 0.9, 1e-3, 1),
+            "stop_tolerance": Option("end when the response is this close to the lesson", 0.01, 1e-9, 1e3),
+        },
+    ),
+    "line_search": TeacherEntry(
+        "AdAware-Lin",
+        "pushes the learner from its response towards the true reward",
+        "tutelage:LineSearchTeacher",
+        Knows.NOTHING,
+        is_adaptive=True,
+        options={
+            "shortest_push": Option("alpha_min, in units of the true weights", 0.1, 1e-9, 1e9),
+            "longest_push": Option("alpha_max, in units of the true weights", 5.0, 1e-9, 1e9),
+            "method": Option("the largest push, exactly or as in Algorithm 2", "exact", choices=("exact", "bisection")),
+            "stop_tolerance": Option("end when no lesson can gain this much reward", 1e-3, 1e-9, 1e3),
+        },
+    ),
+}
+
+_ALLOWANCE = Option("delta_c: the discounted count allowed of each preference feature", 0.0, 0, 1e9)
+_VIOLATION = Option("C_c: the penalty for violating a preference", 10.0, 1e-6, 1e9)
+
+
+def _mismatch(default: float) -> Option:
+    return Option("C_r: the penalty for missing the lesson", default, 1e-6, 1e9)
+
+
+def _steps(default: int) -> Option:
+    return Option("the step limit of the published schedule", default, 1, 10**6)
+
+
+LEARNER_MODELS: dict[str, LearnerEntry] = {
+    "soft": LearnerEntry(
+        "Soft preferences",
+        "weighs its preferences against the lesson (Sec. 3.2)",
+        "tutelage:SoftLearner",
+        {"mismatch_penalty": _mismatch(5.0), "violation_penalty": _VIOLATION, "violation_allowance": _ALLOWANCE},
+    ),
+    "hard": LearnerEntry(
+        "Hard preferences",
+        "keeps its preferences and projects the lesson onto what they allow (Sec. 3.1)",
+        "tutelage:HardLearner",
+        {"violation_allowance": _ALLOWANCE},
+    ),
+    "footnote": LearnerEntry(
+        "Footnote 1's learner",
+        "keeps its preferences and pays a squared penalty for missing the lesson (footnote 1)",
+        "tutelage:ApproximateHardLearner",
+        {"mismatch_penalty": _mismatch(20.0), "violation_allowance": _ALLOWANCE},
+    ),
+    "published": LearnerEntry(
+        "Soft preferences, published schedule",
+        "the soft learner by the published step schedule (App. E)",
+        "tutelage:PublishedLearner",
+        {
+            "mismatch_penalty": _mismatch(5.0),
+            "violation_penalty": _VIOLATION,
+            "violation_allowance": _ALLOWANCE,
+            "max_steps": _steps(300),
+        },
+    ),
+    "footnote_published": LearnerEntry(
+        "Footnote 1's learner, published schedule",
+        "footnote 1's learner by the published step schedule",
+        "tutelage:PublishedHardLearner",
+        {"mismatch_penalty": _mismatch(20.0), "violation_allowance": _ALLOWANCE, "max_steps": _steps(1000)},
+    ),
+    "standard": LearnerEntry(
+        "No preferences",
+        "standard maximum-causal-entropy IRL: matches the lesson exactly (App. D)",
+        "tutelage:StandardLearner",
+    ),
+}
+
+
+def look_up(table: Mapping[str, EntryT], name: str, what: str) -> EntryT:
+    """The entry of a name; an unknown name is refused with the nearest known ones."""
+    if name in table:
+        return table[name]
+    near = get_close_matches(name, table) or list(table)
+    raise InvalidInput(f"there is no {what} {name!r}; did you mean {' or '.join(near)}?")
+
+
+def make_teacher(
+    name: str,
+    domain: "Domain",
+    true_weights: "Vector",
+    learner: "Learner",
+    *,
+    every_preference: "Matrix | None" = None,
+    **options: Any,
+) -> "Teacher":
+    """The teacher of a name. every_preference: (S, k) or (C, k), what a conservative teacher is told."""
+    entry = look_up(TEACHERS, name, "teacher")
+    told = {
+        Knows.NOTHING: (),
+        Knows.EVERY_PREFERENCE: (every_preference,),
+        Knows.PREFERENCES: (learner,),
+        Knows.LEARNER: (learner,),
+    }[entry.knows]
+    given = _checked(name, entry.options, options)
+    made: Teacher = resolve_name(entry.maker)(domain, true_weights, *told, **entry.fixed, **given)
+    return made
+
+
+def make_learner(model: str, domain: "Domain", **options: Any) -> "Learner":
+    """The learner of a model, with the model's own defaults for what is left out."""
+    entry = look_up(LEARNER_MODELS, model, "learner model")
+    defaults = {name: option.default for name, option in entry.options.items()}
+    made: Learner = resolve_name(entry.maker)(domain, **(defaults | _checked(model, entry.options, options)))
+    return made
+
+
+def _checked(player: str, known: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, each in its own type; one value per preference feature may be given where one number stands."""
+    checked = {}
+    for name, value in given.items():
+        option = look_up(known, name, f"option of {player!r}")
+        several = hasattr(value, "__len__") and not isinstance(value, str)
+        checked[name] = [option.read(name, one) for one in value] if several else option.read(name, value)
+    return checked

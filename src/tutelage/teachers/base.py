@@ -1,0 +1,111 @@
+"""What teachers share: the domain and true weights, a single lesson or many, plans, and what is known of a learner."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tutelage.arrays import Vector, check_length, floats
+from tutelage.learners.penalties import Mismatch, Preference
+from tutelage.mdp.model import Domain
+from tutelage.outcomes import InvalidModel
+from tutelage.roles import Advice, Lesson, Response, Round
+from tutelage.solvers.bellman import solve_hard
+
+
+@dataclass(frozen=True, eq=False)
+class BaseTeacher:
+    """true_weights: (d_r,), the teacher maximises `true_weights @ mu_r` of the learner's response."""
+
+    domain: Domain
+    true_weights: Vector
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "true_weights", check_weights(self.domain, self.true_weights))
+
+
+class OneLessonTeacher(BaseTeacher):
+    """A teacher whose opening lesson is its only lesson. A subclass defines `open() -> Advice`."""
+
+    def adapt(self, rounds: Sequence[Round]) -> Advice:
+        """No further lesson; the bound that was certified with the lesson stands."""
+        return Advice(None, "the teacher has only one lesson", rounds[-1].bound)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A lesson for a known learner.
+
+    predicted: the reward that the teacher expects. response: the learner's response to this lesson.
+    achieved: the reward of that response. bound: certified; no lesson gets more reward from this learner.
+    """
+
+    lesson: Lesson
+    response: Response
+    predicted: float
+    achieved: float
+    bound: float
+
+    @property
+    def gap(self) -> float:
+        """How much more reward another lesson could get at most."""
+        return max(self.bound - self.achieved, 0.0)
+
+
+class KnownLearner(Protocol):
+    """A learner whose preferences are known."""
+
+    @property
+    def domain(self) -> Domain: ...
+
+    @property
+    def preference(self) -> Preference: ...
+
+    def respond(self, lesson: Lesson) -> Response: ...
+
+
+class KnownEntropyLearner(KnownLearner, Protocol):
+    """A learner of Eq. 1 whose mismatch penalty is known too."""
+
+    @property
+    def mismatch(self) -> Mismatch: ...
+
+
+def check_weights(domain: Domain, true_weights: ArrayLike) -> Vector:
+    """(d_r,), one weight for each reward feature."""
+    weights = floats(true_weights, "true_weights", ndim=1)
+    check_length(weights, domain.n_reward, "true_weights", "reward features")
+    return weights
+
+
+def check_learner(domain: Domain, learner: KnownLearner) -> None:
+    """Refuse a learner whose preferences are not known, or whose domain has another shape."""
+    if not isinstance(getattr(learner, "preference", None), Preference):
+        raise InvalidModel(
+            f"this teacher must know the learner's preferences, but {type(learner).__name__} has no attribute "
+            "'preference'; use VolumeSearchTeacher or LineSearchTeacher"
+        )
+    theirs = learner.domain
+    if theirs.mdp.n_choices != domain.mdp.n_choices or theirs.n_reward != domain.n_reward:
+        raise InvalidModel(f"the learner's domain is {theirs}, but the teacher's is {domain}; they must agree")
+
+
+def is_soft(learner: KnownEntropyLearner) -> bool:
+    """Whether this is the learner of Sec. 3.2: finite 1-norm penalties on each feature."""
+    mismatch, preference = learner.mismatch, learner.preference
+    is_plain = not np.any(mismatch.allowance) and preference.rows is None and not preference.functions
+    are_finite = math.isfinite(mismatch.penalty) and math.isfinite(preference.penalty)
+    return is_plain and are_finite and mismatch.norm == preference.norm == 1
+
+
+def optimal_lesson(domain: Domain, true_weights: Vector) -> Lesson:
+    """An optimal policy of the unconstrained MDP, ties split evenly."""
+    return Lesson.from_policy(domain, solve_hard(domain.mdp, domain.reward_features @ true_weights).policy)
+
+
+def reward_of(true_weights: Vector, response: Response) -> float:
+    """true_weights @ mu_r of a response."""
+    return float(true_weights @ response.expectation.reward)
