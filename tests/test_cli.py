@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tutelage as tl
-from tutelage.cli import app
+from tutelage.cli import make_app
 from tutelage.experiments import run
 from tutelage.experiments.store import Store
 
@@ -21,7 +21,7 @@ PROGRAM = "import sys; from tutelage.cli import main; sys.argv[0] = 'tutelage'; 
 
 
 def printed(*arguments: str) -> str:
-    result = CliRunner().invoke(app, [*arguments])
+    result = CliRunner().invoke(make_app(), [*arguments])
     assert result.exit_code == 0, result.output
     return result.stdout
 

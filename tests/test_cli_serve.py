@@ -19,7 +19,7 @@ from playground_problems import learner_fields, teaching
 from typer.testing import CliRunner
 
 import tutelage as tl
-from tutelage.cli import app, main
+from tutelage.cli import main, make_app
 
 PROGRAM = "import sys; from tutelage.cli import main; sys.argv[0] = 'tutelage'; main()"
 PATIENCE = 60.0
@@ -85,19 +85,19 @@ def test_a_port_in_use_is_a_sentence(monkeypatch, capsys):
 @pytest.mark.parametrize("options", [["--port", "65536"], ["--port", "-1"], ["--port", "http"], ["--time-limit", "0"]])
 def test_options_out_of_bounds_are_refused(options):
     """A port is a number below 65536, and no computation is done in no time."""
-    refused = CliRunner().invoke(app, ["serve", "--no-browser", *options])
+    refused = CliRunner().invoke(make_app(), ["serve", "--no-browser", *options])
     assert refused.exit_code == 2 and options[0] in refused.output
 
 
 def test_an_address_of_nobody_is_refused():
     """A host that does not exist, or is another machine's, cannot be listened at."""
-    refused = CliRunner().invoke(app, ["serve", "--no-browser", "--port", "0", "--host", "192.0.2.1"])
+    refused = CliRunner().invoke(make_app(), ["serve", "--no-browser", "--port", "0", "--host", "192.0.2.1"])
     assert isinstance(refused.exception, tl.InvalidModel)
     assert "cannot listen at 192.0.2.1, port 0" in str(refused.exception)
 
 
 def test_the_help_says_what_it_is():
     """Whoever asks for help finds the playground among the commands, and how it ends."""
-    assert "serve" in CliRunner().invoke(app, ["--help"]).output
-    text = " ".join(CliRunner().invoke(app, ["serve", "--help"]).output.split())
+    assert "serve" in CliRunner().invoke(make_app(), ["--help"]).output
+    text = " ".join(CliRunner().invoke(make_app(), ["serve", "--help"]).output.split())
     assert "Ctrl-C ends it" in text and "--no-browser" in text

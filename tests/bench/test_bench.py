@@ -25,7 +25,7 @@ from tutelage.bench import (
 )
 from tutelage.bench.measure import Figure, Step, WrongAnswer
 from tutelage.bench.problems import problem
-from tutelage.cli import app, main
+from tutelage.cli import main, make_app
 
 
 def clock(monkeypatch, *durations):
@@ -249,7 +249,7 @@ ABSENT = measure.missing("third", 10, "imitation", "imitation is not installed")
 
 def test_the_command_prints_one_object(monkeypatch, tmp_path):
     monkeypatch.setattr(suites, "steps_of", made_up(GOOD, ABSENT))
-    result = CliRunner().invoke(app, ["bench", "kernels", "--json", "--out", str(tmp_path)])
+    result = CliRunner().invoke(make_app(), ["bench", "kernels", "--json", "--out", str(tmp_path)])
     assert result.exit_code == 0
     found, end = json.JSONDecoder().raw_decode(result.stdout)
     assert result.stdout[end:] == "\n" and found["benchmark"] == "kernels" and found["holds"] is True
@@ -264,7 +264,7 @@ def test_the_command_prints_one_object(monkeypatch, tmp_path):
 def test_a_figure_that_misses_is_shown_and_fails(monkeypatch, tmp_path):
     timed = [Figure(tasks.SOFT, size, ours=size / 100) for size in (100, 200)]
     monkeypatch.setattr(suites, "steps_of", made_up(GOOD, BAD, *timed))
-    result = CliRunner().invoke(app, ["bench", "scale", "--out", str(tmp_path)])
+    result = CliRunner().invoke(make_app(), ["bench", "scale", "--out", str(tmp_path)])
     assert result.exit_code == 1 and "FAILS" in result.stdout
     assert "other at 10x10: 3 GiB, but must be < 2 GiB" in " ".join(result.stderr.split())
     assert {path.name for path in tmp_path.iterdir()} == {

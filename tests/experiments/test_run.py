@@ -12,7 +12,7 @@ import pytest
 from experiments.tasks import small_tasks
 
 import tutelage
-from tutelage.experiments.run import Backend, missing, compute_row, run
+from tutelage.experiments.run import Backend, compute_row, missing, run
 from tutelage.experiments.settings import BILEVEL, EXACT, LearnerSetting, Task, TeacherSetting, soft_setting
 from tutelage.experiments.store import Store
 from tutelage.experiments.worlds import WorldName

@@ -56,7 +56,9 @@ def test_predicted_is_achieved_with_allowances_too(name, seed, allowance):
     world = tl.object_world(size=10, seed=seed)
     learner, found = plan(world, name, 5, 10, allowance, max_cells=0)
     assert_allclose(found.predicted, found.achieved, atol=1e-6)
-    assert found.achieved >= reward_of(learner, world, tl.AgnosticTeacher(learner.domain, world.true_weights).open().lesson)
+    assert found.achieved >= reward_of(
+        learner, world, tl.AgnosticTeacher(learner.domain, world.true_weights).open().lesson
+    )
 
 
 def test_some_preferences_bind_inside_others_at_the_limit_others_not_at_all():

@@ -149,9 +149,13 @@ def test_the_conservative_teacher_fears_all_six_preferences():
         world = tl.object_world(size=10, seed=seed)
         everything = world.domain("L5")
         lesson = tl.ConservativeTeacher(everything, world.true_weights).open().lesson
-        same = tl.ConservativeTeacher(
-            world.domain("L2"), world.true_weights, preference_features=everything.preference_features
-        ).open().lesson
+        same = (
+            tl.ConservativeTeacher(
+                world.domain("L2"), world.true_weights, preference_features=everything.preference_features
+            )
+            .open()
+            .lesson
+        )
         assert_allclose(same.expectation, lesson.expectation, atol=1e-9)
         violated = tl.expectation(everything, lesson.policy).preference.sum()
         assert violated <= tl.least_violation(everything, preference_limits(everything, 0.0)).value + 1e-6
@@ -170,7 +174,7 @@ def test_what_no_policy_can_keep_is_said_before_teaching():
         tl.BilevelTeacher(domain, [1.0], tl.ApproximateHardLearner(domain, 2.5, squared=False)),
     ):
         with pytest.raises(tl.InfeasibleConstraints, match="being there") as refusal:
-            teacher.open().lesson
+            teacher.open()
         assert_allclose(refusal.value.least_violation, [7.5], atol=1e-6)
 
 

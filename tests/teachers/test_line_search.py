@@ -140,7 +140,9 @@ def test_bisection_and_the_linear_program_agree_on_the_push(seed):
 def test_the_printed_line_search_falls_back_whenever_its_last_trial_fails():
     """Algorithm 2 forgets the pushes that succeeded; its bracket, which the text means, does not."""
     problem = random_problem(2)
-    start = problem.learner.respond(AgnosticTeacher(problem.domain, problem.true_weights).open().lesson).expectation.reward
+    start = problem.learner.respond(
+        AgnosticTeacher(problem.domain, problem.true_weights).open().lesson
+    ).expectation.reward
     found = [
         bisect_push(
             problem.domain,
@@ -198,7 +200,9 @@ def test_a_learner_that_will_do_one_thing_only_is_soon_left_alone():
 def test_without_progress_the_rounds_end_with_the_best_lesson():
     """A learner that gets tired earns less every time: its answers are no projections, and nothing is certified."""
     problem = random_problem(10)
-    best, worst = (AgnosticTeacher(problem.domain, sign * problem.true_weights).open().lesson.expectation for sign in (1, -1))
+    best, worst = (
+        AgnosticTeacher(problem.domain, sign * problem.true_weights).open().lesson.expectation for sign in (1, -1)
+    )
     n_asked = 0
 
     def tired(lesson):

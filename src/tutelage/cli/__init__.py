@@ -11,15 +11,12 @@ from tutelage.cli.demo import demo
 from tutelage.cli.printing import complain, say
 from tutelage.cli.reproduce import reproduce
 from tutelage.cli.serve import serve
-from tutelage.cli.teach import teach
+from tutelage.cli.teach import teach, teach_help
 from tutelage.outcomes import TutelageError
 
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    epilog="Exit codes: 0 done, 1 not possible (no policy keeps the preferences, no convergence), "
-    "2 bad input, a missing extra, or a file or port that cannot be used, 130 interrupted.",
+EPILOG = (
+    "Exit codes: 0 done, 1 not possible (no policy keeps the preferences, no convergence), "
+    "2 bad input, a missing extra, or a file or port that cannot be used, 130 interrupted."
 )
 
 
@@ -29,7 +26,6 @@ def _version(is_asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _tutelage(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
@@ -38,17 +34,20 @@ def _tutelage(
     """Plan what to demonstrate to a learner that has preferences and constraints of its own."""
 
 
-app.command()(demo)
-app.command()(teach)
-app.command()(reproduce)
-app.command()(bench)
-app.command()(serve)
+def make_app() -> typer.Typer:
+    """The command line, with the players that the registry has now."""
+    app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="rich", epilog=EPILOG)
+    app.callback()(_tutelage)
+    app.command(help=teach_help())(teach)
+    for command in (demo, reproduce, bench, serve):
+        app.command()(command)
+    return app
 
 
 def main() -> None:
     """The entry point: an error is one sentence and an exit code, not a traceback."""
     try:
-        app()
+        make_app()()
     except TutelageError as error:
         complain(str(error))
         sys.exit(error.exit_code)

@@ -1,39 +1,21 @@
 """`tutelage teach`: one learner and one teacher, in an object world or in a user's domain."""
 
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 
 from tutelage.cli.printing import progress, say, show_json
 from tutelage.outcomes import InvalidInput
-from tutelage.registry import LEARNER_MODELS, TEACHERS, look_up, make_learner, make_teacher
+from tutelage.registry import LEARNER_MODELS, TEACHERS, LearnerEntry, TeacherEntry, look_up, make_learner, make_teacher
 
 if TYPE_CHECKING:
     from tutelage.arrays import Vector
     from tutelage.environments.object_world import ObjectWorld
     from tutelage.mdp.model import Domain
     from tutelage.transcripts import Transcript
-
-
-class RegisteredName(click.ParamType):  # type: ignore[type-arg]
-    """A name in a table of the registry, with dashes or underscores."""
-
-    def __init__(self, table: Mapping[str, Any], what: str) -> None:
-        self.table, self.what = table, what
-        self.name = what
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """The names, for the help."""
-        return "<" + "|".join(name.replace("_", "-") for name in self.table) + ">"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name as the registry has it; an unknown one is refused with the nearest."""
-        name = value.replace("-", "_")
-        look_up(self.table, name, self.what)
-        return name
 
 
 WORLD_HELP = "An object world: generator:seed:size, such as published:0:10, or a JSON file."
@@ -45,12 +27,8 @@ def teach(
     world: Annotated[str, typer.Option(help=WORLD_HELP)] = "",
     domain: Annotated[Path | None, typer.Option(help="Instead of a world: a file that tutelage.save wrote.")] = None,
     learner: Annotated[str, typer.Option(help=LEARNER_HELP)] = "",
-    model: Annotated[
-        str, typer.Option(help="The learner model.", click_type=RegisteredName(LEARNER_MODELS, "learner model"))
-    ] = "soft",
-    teacher: Annotated[str, typer.Option(help="The teacher.", click_type=RegisteredName(TEACHERS, "teacher"))] = (
-        "bilevel"
-    ),
+    model: Annotated[str, typer.Option(help="The learner model, one of those above.")] = "soft",
+    teacher: Annotated[str, typer.Option(help="The teacher, one of those above.")] = "bilevel",
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
     weights: Annotated[str, typer.Option(help="The true weights, such as 1,0.9,0.2. A world has its own.")] = "",
     mismatch_penalty: Annotated[float | None, typer.Option(help="C_r. Default: 5 for soft, 20 for footnote.")] = None,
@@ -75,6 +53,7 @@ def teach(
     """
     from tutelage import interaction
 
+    model, teacher = model.replace("-", "_"), teacher.replace("-", "_")
     made, whole, true_weights = _subject(world, domain, weights)
     known = _first_preferences(whole, learner) if learner else whole
     given = {
@@ -102,9 +81,21 @@ def teach(
         say(f"Picture: {path}")
 
 
+def teach_help() -> str:
+    """The help of the command, with every learner model and every teacher of the registry."""
+    tables: dict[str, Mapping[str, LearnerEntry | TeacherEntry]]
+    tables = {"Learner models": LEARNER_MODELS, "Teachers": TEACHERS}
+    lists = (
+        f"{title}:\n\n" + "\n".join(f"- {name.replace('_', '-')}: {entry.about}" for name, entry in table.items())
+        for title, table in tables.items()
+    )
+    return "\n\n".join([inspect.cleandoc(teach.__doc__ or ""), *lists])
+
+
 def _applicable(model: str, given: Mapping[str, float | None]) -> dict[str, float]:
     """The parameters that were given and that the learner model has."""
-    return {name: x for name, x in given.items() if x is not None and name in LEARNER_MODELS[model].options}
+    known = look_up(LEARNER_MODELS, model, "learner model").options
+    return {name: value for name, value in given.items() if value is not None and name in known}
 
 
 def _options(texts: list[str]) -> dict[str, str]:

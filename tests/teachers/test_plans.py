@@ -1,0 +1,90 @@
+"""Plans of the aware teachers: one set of names, a bound that reaches the transcript, nothing planned twice."""
+
+import numpy as np
+import pytest
+
+import tutelage as tl
+from tutelage.learners.reduction import Reduction
+from tutelage.teachers import fixed
+
+WORLD = tl.object_world(size=10, seed=0)
+DOMAIN = WORLD.domain("L3")
+SOFT = tl.SoftLearner(DOMAIN, mismatch_penalty=5, violation_penalty=10)
+HARD = tl.HardLearner(DOMAIN, violation_allowance=2.5)
+
+
+@pytest.fixture
+def settled(monkeypatch):
+    """Counts how often the reduced learner is evaluated: the unit of work of bi-level planning."""
+    calls, settle = [], Reduction.settle
+
+    def counted(self, weights, **near):
+        calls.append(weights)
+        return settle(self, weights, **near)
+
+    monkeypatch.setattr(Reduction, "settle", counted)
+    return calls
+
+
+def test_the_bound_of_the_plan_is_the_transcripts_and_nothing_is_planned_twice(settled):
+    teacher = tl.BilevelTeacher(DOMAIN, WORLD.true_weights, SOFT, max_cells=8)
+    plan = teacher.plan()
+    n_planned = len(settled)
+    settled.clear()
+    final = tl.teach(teacher, SOFT).final
+    assert len(settled) == n_planned > 0
+    assert np.isfinite(final.bound) and final.bound == plan.bound
+    assert final.response_reward == pytest.approx(plan.achieved, abs=1e-9)
+
+
+def test_the_search_for_the_bound_does_not_plan_the_lesson_again(settled):
+    teacher = tl.BilevelTeacher(DOMAIN, WORLD.true_weights, SOFT, max_cells=8)
+    first = teacher.lesson_plan()
+    n_lesson = len(settled)
+    bounded = teacher.bounded(first)
+    n_bound = len(settled) - n_lesson
+    settled.clear()
+    whole = teacher.plan()
+    assert len(settled) == n_lesson + n_bound and n_bound > 0
+    assert bounded.bound == whole.bound <= first.bound
+    assert bounded.achieved == whole.achieved >= first.achieved
+
+
+def test_aware_cmdp_solves_its_constrained_mdp_once(monkeypatch):
+    calls, solve = [], fixed.best_policy
+    monkeypatch.setattr(fixed, "best_policy", lambda *a, **b: calls.append(a) or solve(*a, **b))
+    final = tl.teach(tl.AwareCmdpTeacher(DOMAIN, WORLD.true_weights, HARD), HARD).final
+    assert len(calls) == 1 and final.bound == pytest.approx(final.response_reward, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "teacher",
+    [
+        tl.AwareCmdpTeacher(DOMAIN, WORLD.true_weights, HARD),
+        tl.AwareCmdpTeacher(DOMAIN, WORLD.true_weights, SOFT),
+        tl.BilevelTeacher(DOMAIN, WORLD.true_weights, SOFT, max_cells=0),
+    ],
+    ids=["Aware-CMDP, hard", "Aware-CMDP, soft", "Aware-BiL"],
+)
+def test_plans_answer_to_the_same_names(teacher):
+    plan, opening = teacher.plan(), teacher.open()
+    assert plan.lesson.expectation == pytest.approx(opening.lesson.expectation)
+    assert plan.achieved == pytest.approx(float(WORLD.true_weights @ plan.response.expectation.reward))
+    assert plan.gap == max(plan.bound - plan.achieved, 0.0) and plan.bound == opening.bound < np.inf
+    assert plan.predicted >= plan.achieved - 1e-6 and plan.bound >= plan.achieved
+
+
+def test_an_aware_lesson_for_a_soft_learner_claims_no_more_than_the_best_policy():
+    """A soft learner may exceed the constrained optimum, so that optimum bounds nothing."""
+    plan = tl.AwareCmdpTeacher(DOMAIN, WORLD.true_weights, SOFT).plan()
+    best = tl.solve_hard(DOMAIN.mdp, DOMAIN.reward_features @ WORLD.true_weights)
+    assert plan.bound == pytest.approx(DOMAIN.mdp.initial @ best.value, rel=1e-7)
+
+
+def test_a_teacher_that_opens_with_a_bare_lesson_is_told_what_to_return():
+    class OldTeacher(tl.OneLessonTeacher):
+        def open(self):
+            return tl.Lesson.from_policy(self.domain, tl.uniform_policy(self.domain.mdp))
+
+    with pytest.raises(tl.InvalidModel, match="open and adapt must return an Advice, got Lesson"):
+        tl.teach(OldTeacher(DOMAIN, WORLD.true_weights), SOFT)

@@ -1,0 +1,56 @@
+"""Errors that other people's code can catch: each is a TutelageError and the built-in exception that one expects."""
+
+import numpy as np
+import pytest
+
+import tutelage as tl
+from tutelage.arrays import generator
+from tutelage.experiments.store import Store
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin", "exit_code"),
+    [
+        (tl.InvalidInput, ValueError, 2),
+        (tl.InvalidModel, ValueError, 2),
+        (tl.InfeasibleConstraints, ValueError, 1),
+        (tl.NotConverged, RuntimeError, 1),
+        (tl.InteractionFailed, RuntimeError, 1),
+        (tl.MissingExtra, ImportError, 2),
+        (tl.Unavailable, OSError, 2),
+    ],
+)
+def test_every_error_is_also_the_builtin_one(error, builtin, exit_code):
+    assert issubclass(error, tl.TutelageError) and issubclass(error, builtin)
+    assert error.exit_code == exit_code
+    others = {ValueError, RuntimeError, ImportError, OSError} - {builtin}
+    assert not any(issubclass(error, other) for other in others)
+
+
+def test_a_bad_model_is_bad_input_but_not_the_other_way_round():
+    assert issubclass(tl.InvalidModel, tl.InvalidInput)
+    with pytest.raises(tl.InvalidInput) as caught:
+        generator(-1)
+    assert not isinstance(caught.value, tl.InvalidModel)
+
+
+def test_a_missing_extra_says_how_to_install_it():
+    assert "pip install 'tutelage[graph]'" in str(tl.MissingExtra("a road graph", "graph"))
+
+
+def test_a_foreign_database_is_an_os_error(tmp_path):
+    (tmp_path / "results.sqlite").write_bytes(b"this is no database at all, but a text of some length")
+    with pytest.raises(OSError, match="cannot be used as a store"):
+        Store(tmp_path / "results.sqlite")
+
+
+@pytest.mark.parametrize("wrong", [True, -3, 1.5, "7", None, np.random.RandomState(0)])
+def test_rng_is_an_int_or_a_generator(wrong):
+    with pytest.raises(tl.InvalidInput, match="rng must be a non-negative int or a numpy"):
+        generator(wrong)
+
+
+def test_equal_seeds_give_equal_generators_and_a_generator_is_itself():
+    assert generator(7).random() == generator(np.int64(7)).random()
+    rng = np.random.default_rng(0)
+    assert generator(rng) is rng

@@ -1,0 +1,111 @@
+"""One table of players: every front end reads it, and a teacher that is added there is everywhere."""
+
+import json
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import tutelage as tl
+from tutelage.cli import make_app
+from tutelage.experiments.run import compute_row
+from tutelage.experiments.settings import LearnerSetting, Task, TeacherSetting
+from tutelage.experiments.worlds import WorldName
+from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, Option, TeacherEntry, make_learner, make_teacher
+
+WORLD = tl.object_world(size=4, seed=0, generator="text")
+DOMAIN = WORLD.domain("L2")
+
+
+@dataclass(frozen=True, eq=False)
+class ToyTeacher(tl.OneLessonTeacher):
+    """Shows the uniform policy."""
+
+    def open(self) -> tl.Advice:
+        lesson = tl.Lesson.from_policy(self.domain, tl.uniform_policy(self.domain.mdp))
+        return tl.Advice(lesson, "the uniform policy")
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    """A toy teacher in the registry. Its class is reached as a user's would be, by module and name."""
+    module = SimpleNamespace(ToyTeacher=ToyTeacher)
+    monkeypatch.setitem(__import__("sys").modules, "toy_teachers", module)
+    entry = TeacherEntry("Toy", "shows the uniform policy", "toy_teachers:ToyTeacher", Knows.NOTHING)
+    monkeypatch.setitem(TEACHERS, "toy", entry)
+
+
+def test_a_teacher_that_is_registered_is_in_the_help_of_the_command_line(toy):
+    shown = CliRunner().invoke(make_app(), ["teach", "--help"], env={"COLUMNS": "300", "TERM": "dumb"})
+    assert shown.exit_code == 0 and "toy: shows the uniform policy" in shown.output
+
+
+def test_a_teacher_that_is_registered_teaches_at_the_command_line(toy):
+    asked = ["teach", "--world", "text:0:4", "--learner", "L2", "--teacher", "toy", "--json"]
+    shown = CliRunner().invoke(make_app(), asked)
+    assert shown.exit_code == 0, shown.output
+    found = json.loads(shown.stdout)
+    assert found["teacher"] == "toy" and found["rounds"][0]["reason"] == "the uniform policy"
+
+
+def test_a_teacher_that_is_registered_has_a_row_in_an_experiment(toy):
+    task = Task(WorldName("text", 0, 4), "L2", LearnerSetting("hard", allowance=50.0), TeacherSetting("toy"))
+    uniform = tl.expectation(DOMAIN, tl.uniform_policy(DOMAIN.mdp)).reward @ WORLD.true_weights
+    assert compute_row(task).found["lesson_rewards"] == pytest.approx([uniform])
+
+
+@pytest.mark.parametrize("name", TEACHERS)
+def test_every_teacher_of_the_registry_teaches(name):
+    learner = make_learner("soft", DOMAIN, violation_allowance=50.0)
+    every = WORLD.domain("L5").preference_features
+    teacher = make_teacher(name, DOMAIN, WORLD.true_weights, learner, every_preference=every)
+    assert tl.teach(teacher, learner, max_rounds=1).final.lesson_reward < 10
+
+
+@pytest.mark.parametrize("name", TEACHERS)
+def test_the_defaults_of_the_registry_are_the_teachers_own(name):
+    """An option that is not set and one that is set to the registry's default are the same teacher."""
+    learner, every = make_learner("soft", DOMAIN), WORLD.domain("L5").preference_features
+    plain = make_teacher(name, DOMAIN, WORLD.true_weights, learner, every_preference=every)
+    for option, entry in TEACHERS[name].options.items():
+        assert getattr(plain, option) == entry.default, option
+
+
+@pytest.mark.parametrize("model", LEARNER_MODELS)
+def test_every_learner_model_of_the_registry_responds(model):
+    learner = make_learner(model, DOMAIN, **({"violation_allowance": 50.0} if model != "standard" else {}))
+    lesson = tl.Lesson.from_policy(DOMAIN, tl.uniform_policy(DOMAIN.mdp))
+    assert np.isfinite(learner.respond(lesson).expectation.reward).all()
+
+
+def test_an_unknown_name_is_answered_with_the_nearest_known_ones():
+    with pytest.raises(tl.InvalidInput, match="there is no teacher 'bilevl'; did you mean bilevel"):
+        make_teacher("bilevl", DOMAIN, WORLD.true_weights, make_learner("soft", DOMAIN))
+    with pytest.raises(tl.InvalidInput, match="no option of 'bilevel' 'max_cell'; did you mean max_cells"):
+        make_teacher("bilevel", DOMAIN, WORLD.true_weights, make_learner("soft", DOMAIN), max_cell=1)
+    with pytest.raises(tl.InvalidInput, match="there is no learner model 'sofd'; did you mean soft"):
+        make_learner("sofd", DOMAIN)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [("many", "max_cells must be a int, got 'many'"), (-1, "max_cells must lie between 0 and 100000, got -1")],
+)
+def test_an_option_outside_its_range_is_refused(value, message):
+    with pytest.raises(tl.InvalidInput, match=message):
+        make_teacher("bilevel", DOMAIN, WORLD.true_weights, make_learner("soft", DOMAIN), max_cells=value)
+
+
+def test_an_option_has_the_type_of_its_default():
+    assert Option("steps", 3, 1, 10).read("steps", "7") == 7
+    with pytest.raises(tl.InvalidInput, match="method must be one of a, b, got 'c'"):
+        Option("how", "a", choices=("a", "b")).read("method", "c")
+
+
+def test_an_allowance_may_be_given_for_each_preference():
+    learner = make_learner("hard", DOMAIN, violation_allowance=[1.0, 2.0])
+    assert list(learner.violation_allowance) == [1.0, 2.0]
+    with pytest.raises(tl.InvalidInput, match="violation_allowance must lie between 0"):
+        make_learner("hard", DOMAIN, violation_allowance=[1.0, -2.0])
