@@ -14,8 +14,9 @@ from tutelage.learners.entropy import SoftLearner
 from tutelage.learners.sampled import SampledLearner
 from tutelage.mdp.expectations import Expectation
 from tutelage.mdp.model import MDP, Domain
-from tutelage.outcomes import InvalidModel, TutelageError
+from tutelage.outcomes import InvalidInput, InvalidModel, TutelageError
 from tutelage.roles import Advice, Lesson, Round, Teacher
+from tutelage.teachers.base import OneLessonTeacher
 from tutelage.teachers.fixed import AgnosticTeacher
 from tutelage.teachers.line_search import LineSearchTeacher
 from tutelage.teachers.volume_search import VolumeSearchTeacher
@@ -50,8 +51,8 @@ def assert_same(one: Transcript, other: Transcript):
 def test_a_teacher_with_one_lesson_has_one_round():
     transcript = teach(AgnosticTeacher(DOMAIN, WEIGHTS), LEARNER)
     assert len(transcript.rounds) == 1
-    assert transcript.ended == "this teacher has one lesson, and it was taught"
-    assert transcript.final.bound == math.inf and transcript.final.reason == "the opening lesson"
+    assert transcript.ended == "the teacher has only one lesson"
+    assert transcript.final.bound == math.inf and transcript.final.reason == "an optimal policy"
 
 
 @pytest.mark.parametrize("teacher", ADAPTIVE)
@@ -77,13 +78,9 @@ def test_a_transcript_comes_back_from_its_file(teacher, tmp_path):
 def test_demonstrations_and_bare_expectations_come_back_too(tmp_path):
     """A sampled learner's lessons have demonstrations; a lesson may also be an expectation alone."""
 
-    @dataclass(frozen=True)
-    class BareTeacher:
-        domain: Domain
-        true_weights: Vector
-
-        def open(self) -> Lesson:
-            return Lesson.from_expectation([1.0, 2.0])
+    class BareTeacher(OneLessonTeacher):
+        def open(self) -> Advice:
+            return Advice(Lesson.from_expectation([1.0, 2.0]), "a bare expectation")
 
     sampled = SampledLearner(DOMAIN, LEARNER, 5, 6, np.random.default_rng(3))
     for transcript in (teach(ADAPTIVE[0], sampled), teach(BareTeacher(DOMAIN, WEIGHTS), SoftLearner(DOMAIN, 2, 3))):
@@ -110,7 +107,7 @@ def test_a_replay_is_the_same_rounds_without_the_learner(teacher):
     seen = []
     assert_same(replay(teacher, transcript, on_round=lambda so_far: seen.append(len(so_far.rounds))), transcript)
     assert seen == list(range(1, len(transcript.rounds) + 1))
-    with pytest.raises(InteractionFailed, match=r"round 2.*the lesson was .* but is"):
+    with pytest.raises(InteractionFailed, match=r"round 2.*the recorded lesson is .* but this teacher gives"):
         replay(LineSearchTeacher(DOMAIN, WEIGHTS, longest_push=0.2), teach(ADAPTIVE[0], LEARNER))
 
 
@@ -166,13 +163,13 @@ def raises(_):
         (lambda response: with_expectation(response, [-1.0, 0.0]), "no trajectory counts less than 0"),
         (lambda response: replace(response, policy=response.policy * 2), "the policy sums to 2 in state 0"),
         (lambda response: replace(response, policy=response.policy[1:]), "policy has .* entries"),
-        (lambda response: "yes", "a learner must answer with a Response, got str"),
+        (lambda response: "yes", "respond must return a Response, got str"),
         (raises, "ZeroDivisionError: no idea"),
     ],
 )
 def test_nonsense_ends_the_interaction_and_keeps_the_rounds(spoil, message, tmp_path):
     teacher, path = ADAPTIVE[0], tmp_path / "taught.npz"
-    with pytest.raises(InteractionFailed, match=f"no valid answer in round 2.*{message}") as caught:
+    with pytest.raises(InteractionFailed, match=f"no valid response in round 2.*{message}") as caught:
         teach(teacher, BadLearner(spoil), path=path)
     assert isinstance(caught.value, TutelageError)
     kept = caught.value.transcript
@@ -212,13 +209,13 @@ def test_a_teacher_that_fails_does_not_lose_the_learners_answer():
 
 def test_what_cannot_be_meant_is_refused(tmp_path):
     transcript = teach(ADAPTIVE[0], LEARNER)
-    with pytest.raises(InvalidModel, match="max_rounds must be at least one, got 0"):
+    with pytest.raises(InvalidInput, match="max_rounds must be at least one, got 0"):
         teach(ADAPTIVE[0], LEARNER, max_rounds=0)
-    with pytest.raises(InvalidModel, match="the rounds so far were for weights"):
+    with pytest.raises(InvalidInput, match="so_far is for the weights"):
         teach(VolumeSearchTeacher(DOMAIN, 2 * WEIGHTS), LEARNER, so_far=transcript)
-    with pytest.raises(InvalidModel, match="there is no last round: nothing has been taught yet"):
+    with pytest.raises(InvalidInput, match="this transcript has no rounds: no round has been taught yet"):
         _ = Transcript(WEIGHTS).final
-    with pytest.raises(InvalidModel, match=r"must end in \.npz"):
+    with pytest.raises(InvalidInput, match=r"must end in \.npz"):
         save_transcript(transcript, tmp_path / "taught.json")
     save_transcript(transcript, tmp_path / "taught.npz")
     with pytest.raises(InvalidModel, match=r"taught\.npz holds no valid transcript"):

@@ -16,7 +16,7 @@ from tutelage.experiments.run import Backend, compute_row, missing, run
 from tutelage.experiments.settings import BILEVEL, EXACT, LearnerSetting, Task, TeacherSetting, soft_setting
 from tutelage.experiments.store import Store
 from tutelage.experiments.worlds import WorldName
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput, Unavailable
 
 PROGRAM = Path(__file__).parent / "tasks.py"
 TASKS = small_tasks()
@@ -140,17 +140,17 @@ def test_aware_teaching_of_the_exact_hard_learner_earns_the_linear_program_s_val
     [
         ((0,), "jobs must be at least one"),
         ((1, "threads"), "backend must be"),
-        ((1, "dask"), "named by its address"),
-        ((1, "processes", "tcp://127.0.0.1:1"), "named by its address"),
+        ((1, "dask"), "needed for the backend 'dask'"),
+        ((1, "processes", "tcp://127.0.0.1:1"), "needed for the backend 'dask'"),
     ],
 )
 def test_workers_that_cannot_be_are_refused(arguments, sentence):
-    with pytest.raises(InvalidModel, match=sentence):
+    with pytest.raises(InvalidInput, match=sentence):
         Backend(*arguments)
 
 
 def test_a_scheduler_that_does_not_answer_is_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr("tutelage.experiments.run.CONNECT_SECONDS", 0.5)
     workers = Backend(1, "dask", "tcp://127.0.0.1:9")
-    with pytest.raises(InvalidModel, match="no Dask scheduler answers at tcp"):
+    with pytest.raises(Unavailable, match="no Dask scheduler answers at tcp"):
         run(TASKS, Store(tmp_path / "results.sqlite"), workers)

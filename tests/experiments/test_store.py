@@ -8,7 +8,7 @@ import pytest
 
 from tutelage.experiments.settings import RowKey
 from tutelage.experiments.store import Row, Store
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import Unavailable
 
 
 def row(number: int, result: str = '{"reward": 0.1}') -> Row:
@@ -59,7 +59,7 @@ def test_a_database_of_another_program_is_left_as_it_is(tmp_path):
     with sqlite3.connect(path) as connection:
         connection.execute("create table photos (name)")
     before = path.read_bytes()
-    with pytest.raises(InvalidModel, match="of another program"):
+    with pytest.raises(Unavailable, match="of another program"):
         Store(path)
     assert path.read_bytes() == before
 
@@ -67,7 +67,7 @@ def test_a_database_of_another_program_is_left_as_it_is(tmp_path):
 def test_what_is_no_database_is_refused_with_its_name(tmp_path):
     path = tmp_path / "results.sqlite"
     path.write_text("once upon a time " * 100)
-    with pytest.raises(InvalidModel, match=r"results\.sqlite cannot be used as a store"):
+    with pytest.raises(Unavailable, match=r"results\.sqlite cannot be used as a store"):
         Store(path)
 
 
@@ -75,5 +75,5 @@ def test_a_later_layout_is_refused(tmp_path):
     store = Store(tmp_path / "results.sqlite")
     with sqlite3.connect(store.path) as connection:
         connection.execute("pragma user_version = 9")
-    with pytest.raises(InvalidModel, match="layout 9"):
+    with pytest.raises(Unavailable, match="layout 9"):
         Store(store.path)
