@@ -23,7 +23,7 @@ from tutelage.learners.reduction import Reduction
 from tutelage.learners.tangents import Tangents
 from tutelage.mdp.expectations import expectation
 from tutelage.mdp.policy import uniform_policy
-from tutelage.outcomes import InfeasibleConstraints, InvalidInput, InvalidModel, NotConverged, TutelageError
+from tutelage.outcomes import InfeasibleConstraints, InvalidModel, NotConverged, TutelageError
 from tutelage.roles import Advice, Lesson
 from tutelage.solvers.blocks import Block
 from tutelage.solvers.half_spaces import no_limits
@@ -80,9 +80,9 @@ class BilevelTeacher(OneLessonTeacher):
         if not hasattr(self.learner, "mismatch"):
             raise InvalidModel(f"{type(self.learner).__name__} has no mismatch penalty; use AwareCmdpTeacher")
         if self.method not in ("exact", "frank-wolfe"):
-            raise InvalidInput(f"method must be 'exact' or 'frank-wolfe', got {self.method!r}")
+            raise InvalidModel(f"method must be 'exact' or 'frank-wolfe', got {self.method!r}")
         if self.n_random < 0 or self.max_cells < 0 or not 0 < self.largest_weight < math.inf:
-            raise InvalidInput("n_random and max_cells must not be negative, and largest_weight must be positive")
+            raise InvalidModel("n_random and max_cells must not be negative, and largest_weight must be positive")
         if self.method == "frank-wolfe" and not is_soft(self.learner):
             raise InvalidModel(
                 "Appendix G is for the learner of Sec. 3.2: finite 1-norm penalties on each preference feature; "

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from tutelage.arrays import Vector
-from tutelage.outcomes import InfeasibleConstraints, InvalidInput, InvalidModel
+from tutelage.outcomes import InfeasibleConstraints, InvalidModel
 from tutelage.roles import Advice, Lesson, Round
 from tutelage.solvers.half_spaces import no_limits
 from tutelage.solvers.occupancy_polytope import best_policy
@@ -60,12 +60,12 @@ class LineSearchTeacher(BaseTeacher):
         if not np.any(self.true_weights):
             raise InvalidModel("true_weights are all zero, so there is no direction to push the learner in")
         if not 0 < self.shortest_push < self.longest_push < math.inf:
-            raise InvalidInput(f"pushes must be 0 < shortest < longest: {self.shortest_push}, {self.longest_push}")
+            raise InvalidModel(f"pushes must be 0 < shortest < longest: {self.shortest_push}, {self.longest_push}")
         if self.method not in ("exact", "bisection"):
-            raise InvalidInput(f"method must be 'exact' or 'bisection', got {self.method!r}")
+            raise InvalidModel(f"method must be 'exact' or 'bisection', got {self.method!r}")
         for name in ("stop_tolerance", "patience", "push_tolerance", "match_tolerance"):
             if not getattr(self, name) > 0:
-                raise InvalidInput(f"{name} must be positive, got {getattr(self, name)}")
+                raise InvalidModel(f"{name} must be positive, got {getattr(self, name)}")
         object.__setattr__(self, "diameter", self._diameter())
 
     def _diameter(self) -> float:

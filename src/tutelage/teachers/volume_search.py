@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage.outcomes import InfeasibleConstraints, InvalidInput
+from tutelage.outcomes import InfeasibleConstraints, InvalidModel
 from tutelage.roles import Advice, Lesson, Round
 from tutelage.solvers.half_spaces import HalfSpaces
 from tutelage.solvers.occupancy_polytope import best_policy
@@ -41,9 +41,9 @@ class VolumeSearchTeacher(BaseTeacher):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.cut_tightness <= 1:
-            raise InvalidInput(f"cut_tightness must lie in (0, 1], got {self.cut_tightness}")
+            raise InvalidModel(f"cut_tightness must lie in (0, 1], got {self.cut_tightness}")
         if not self.stop_tolerance > 0:
-            raise InvalidInput(f"stop_tolerance must be positive, got {self.stop_tolerance}")
+            raise InvalidModel(f"stop_tolerance must be positive, got {self.stop_tolerance}")
 
     def open(self) -> Advice:
         """An optimal policy of the unconstrained MDP."""
