@@ -27,6 +27,7 @@ from .learners.sampled import SampledLearner as SampledLearner
 from .mdp.demonstration_files import load_demonstrations as load_demonstrations
 from .mdp.demonstration_files import save_demonstrations as save_demonstrations
 from .mdp.demonstrations import Demonstrations as Demonstrations
+from .mdp.demonstrations import Trajectory as Trajectory
 from .mdp.empirical import EmpiricalExpectation as EmpiricalExpectation
 from .mdp.empirical import empirical_expectation as empirical_expectation
 from .mdp.expectations import Expectation as Expectation

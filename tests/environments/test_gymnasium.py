@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import random_domain
 
 from tutelage.environments.gymnasium import from_gymnasium, record_demonstrations, to_gymnasium
-from tutelage.mdp.demonstrations import Demonstrations
+from tutelage.mdp.demonstrations import UNKNOWN, Demonstrations
 from tutelage.mdp.expectations import causal_entropy, expectation
 from tutelage.mdp.model import MDP
 from tutelage.mdp.policy import uniform_policy
@@ -161,10 +161,10 @@ def test_what_is_played_agrees_with_the_table(env):
     """
     mdp = from_gymnasium(env, discount=0.9).mdp
     rng = np.random.default_rng(0)
-    states, actions = record_demonstrations(env, mdp, uniform_policy(mdp), 1_000, rng=rng, max_steps=20)
+    recorded = record_demonstrations(env, mdp, uniform_policy(mdp), 1_000, rng=rng, max_steps=20)
     counts = np.zeros((mdp.n_choices, mdp.n_states))
-    for visited, taken in zip(states, actions, strict=True):
-        np.add.at(counts, (mdp.first_choice[visited[:-1]] + taken, visited[1:]), 1)
+    for episode in recorded:
+        np.add.at(counts, (episode.choices[:-1], episode.states[1:]), 1)
     n_taken = counts.sum(axis=1)
     assert counts.size <= 1_500 and n_taken.sum() <= 20_000 and n_taken.max() > 500
     bound = np.sqrt(np.log(2 * 3e7 / 1e-4) / (2 * np.maximum(n_taken, 1)))
@@ -177,14 +177,12 @@ def test_recorded_episodes_are_possible_demonstrations():
     """Terminated episodes end in the absorbing state, so that the MDP allows every step of them."""
     env = make("FrozenLake-v1")
     mdp = from_gymnasium(env, discount=0.9).mdp
-    states, actions = record_demonstrations(
-        env, mdp, uniform_policy(mdp), 50, rng=np.random.default_rng(0), max_steps=1_000
-    )
-    demonstrations = Demonstrations.from_sequences(mdp, states, actions)
-    assert demonstrations.n == 50
-    assert {visited[-1] for visited in states} == {16}
-    assert not any(16 in visited[:-1] for visited in states)
-    assert [len(visited) for visited in states] == [len(taken) + 1 for taken in actions]
+    recorded = record_demonstrations(env, mdp, uniform_policy(mdp), 50, rng=0, max_steps=1_000)
+    assert isinstance(recorded, Demonstrations) and len(recorded) == 50
+    assert set(recorded.last_states) == {16}
+    assert not any(16 in episode.states[:-1] for episode in recorded)
+    assert_array_equal(recorded.is_followed, recorded.choices != UNKNOWN)
+    assert recorded.checked_against(mdp) is recorded
 
 
 def test_episodes_cut_short_end_where_they_are():
@@ -193,11 +191,9 @@ def test_episodes_cut_short_end_where_they_are():
     mdp = from_gymnasium(env, discount=0.9).mdp
     against_the_wall = np.tile([1.0, 0.0, 0.0, 0.0], mdp.n_states)
     for max_steps, length in ((5, 5), (100, 7)):
-        states, actions = record_demonstrations(
-            env, mdp, against_the_wall, 2, rng=np.random.default_rng(0), max_steps=max_steps
-        )
-        assert_array_equal(states, np.zeros((2, length + 1)))
-        assert_array_equal(actions, np.zeros((2, length)))
+        for episode in record_demonstrations(env, mdp, against_the_wall, 2, rng=0, max_steps=max_steps):
+            assert_array_equal(episode.states, np.zeros(length + 1))
+            assert_array_equal(episode.choices, [*np.zeros(length), UNKNOWN])
 
 
 def test_recording_speaks_the_environments_own_actions():
@@ -211,8 +207,8 @@ def test_recording_speaks_the_environments_own_actions():
     table = {0: {1: [(1.0, 0, 0.0, True)], 3: [(1.0, 0, 0.0, True)]}}
     env = SimpleNamespace(P=table, reset=lambda seed: (0, {}), step=step)
     mdp = from_gymnasium(env, discount=0.9, initial=[1.0]).mdp
-    states, actions = record_demonstrations(env, mdp, [0, 1, 0.5, 0.5], 1, rng=np.random.default_rng(0), max_steps=9)
-    assert (played, [part.tolist() for part in (*states, *actions)]) == ([3], [[0, 1], [1]])
+    (episode,) = record_demonstrations(env, mdp, [0, 1, 0.5, 0.5], 1, rng=0, max_steps=9)
+    assert (played, episode.states.tolist(), episode.choices.tolist()) == ([3], [0, 1], [1, UNKNOWN])
 
 
 def test_the_same_generator_records_the_same_episodes():
@@ -220,10 +216,11 @@ def test_the_same_generator_records_the_same_episodes():
     env = make("FrozenLake-v1")
     mdp = from_gymnasium(env, discount=0.9).mdp
     first, second = (
-        record_demonstrations(env, mdp, uniform_policy(mdp), 5, rng=np.random.default_rng(3), max_steps=50)[0]
-        for _ in range(2)
+        record_demonstrations(env, mdp, uniform_policy(mdp), 5, rng=rng, max_steps=50)
+        for rng in (3, np.random.default_rng(3))
     )
-    assert [visited.tolist() for visited in first] == [visited.tolist() for visited in second]
+    assert_array_equal(first.states, second.states)
+    assert_array_equal(first.offsets, second.offsets)
 
 
 @pytest.mark.parametrize(
@@ -231,8 +228,9 @@ def test_the_same_generator_records_the_same_episodes():
     [
         (16, 1, 5, "the MDP has 16 states"),
         (17, 1, 5, "1 choices in state 0, but the environment has 4"),
-        (17, -1, 5, "cannot record -1"),
-        (17, 1, 0, "at most 0 steps"),
+        (17, -1, 5, "the number of demonstrations must be a whole number of at least 1, got -1"),
+        (17, 0, 5, "the number of demonstrations must be a whole number of at least 1, got 0"),
+        (17, 1, 0, "max_steps must be a whole number of at least 1, got 0"),
     ],
 )
 def test_recordings_that_mean_nothing_are_refused(n_states, n, max_steps, message):

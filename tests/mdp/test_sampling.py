@@ -120,6 +120,14 @@ def test_a_senseless_number_or_bias_is_refused(n, bias):
         sample_demonstrations(LINE, uniform_policy(LINE), n, rng=np.random.default_rng(0), truncation_bias=bias)
 
 
-def test_a_seed_is_not_a_generator():
-    with pytest.raises(InvalidModel, match=r"rng must be a numpy.random.Generator, got int"):
-        sample_demonstrations(LINE, uniform_policy(LINE), 3, rng=0)
+def test_a_seed_stands_for_its_generator():
+    by_seed = sample_demonstrations(LINE, uniform_policy(LINE), 30, rng=5)
+    assert_array_equal(
+        by_seed.states, sample_demonstrations(LINE, uniform_policy(LINE), 30, rng=np.random.default_rng(5)).states
+    )
+
+
+@pytest.mark.parametrize("rng", [True, -1, 0.0, None, "0", np.random.RandomState(0)])
+def test_anything_but_a_seed_or_a_generator_is_refused(rng):
+    with pytest.raises(InvalidModel, match=r"rng, where it is not a numpy\.random\.Generator, must be a whole number"):
+        sample_demonstrations(LINE, uniform_policy(LINE), 3, rng=rng)

@@ -163,8 +163,8 @@ def test_other_refusals():
     )
     with pytest.raises(InvalidModel, match="6 demonstrations are wanted, but this lesson has only 5"):
         select_demonstrations(domain, lesson, 6)
-    with pytest.raises(InvalidModel, match=r"rng must be a numpy\.random\.Generator, got int"):
-        select_demonstrations(domain, lesson, 2, rng=0)
+    with pytest.raises(InvalidModel, match=r"rng, where it is not a numpy\.random\.Generator, must be a whole number"):
+        select_demonstrations(domain, lesson, 2, rng=None)
     with pytest.raises(InvalidModel, match="expectation has 1 entries, but there are 3 reward features"):
         select_demonstrations(domain, Lesson.from_expectation([1.0]), 2)
 

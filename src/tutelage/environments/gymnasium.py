@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from tutelage.arrays import Indices, Matrix, Vector, check_length, floats, freeze, sum_tolerance
+from tutelage.arrays import Indices, Matrix, Vector, check_length, floats, generator, sum_tolerance, whole_number
+from tutelage.mdp.demonstrations import Demonstrations
 from tutelage.mdp.model import MDP, Domain
 from tutelage.mdp.policy import check_policy
 from tutelage.outcomes import InvalidModel, TutelageError
@@ -71,24 +72,23 @@ def to_gymnasium(domain: Domain, weights: ArrayLike | None = None) -> "DomainEnv
 
 
 def record_demonstrations(
-    env: Any, mdp: MDP, policy: ArrayLike, n: int, *, rng: np.random.Generator, max_steps: int
-) -> tuple[list[Indices], list[Indices]]:
-    """States and actions of n episodes played in the environment itself, ready for `Demonstrations.from_sequences`.
+    env: Any, mdp: MDP, policy: ArrayLike, n: int, *, rng: int | np.random.Generator, max_steps: int
+) -> Demonstrations:
+    """n episodes played in the environment itself.
 
-    mdp: of the domain that `from_gymnasium` made of the environment.
+    mdp: the MDP of the domain that `from_gymnasium` made of the environment.
     policy: (C,), a policy of that MDP.
 
-    An episode that terminates ends in the last state of the MDP, the absorbing one; one that the environment or
-    `max_steps` cuts short ends where it is. There is one more state than there are actions, which are numbered within
-    their state.
+    An episode that terminates ends in the last state of the MDP, which is absorbing. An episode that the environment or
+    `max_steps` cuts short ends in the state it has reached. The choice of the last state is UNKNOWN.
     """
-    if n < 0 or max_steps < 1:
-        raise InvalidModel(f"cannot record {n} demonstrations of at most {max_steps} steps")
-    table = _table(env)
+    count = whole_number(n, "the number of demonstrations", least=1)
+    limit = whole_number(max_steps, "max_steps", least=1)
+    table, source = _table(env), generator(rng)
     _check_fit(mdp, table)
     checked = check_policy(mdp, policy)
-    episodes = [_record(env, table, mdp, checked, rng, max_steps) for _ in range(n)]
-    return [states for states, _ in episodes], [actions for _, actions in episodes]
+    episodes = [_record(env, table, mdp, checked, source, limit) for _ in range(count)]
+    return Demonstrations.from_sequences(mdp, *zip(*episodes, strict=True))
 
 
 def _check_fit(mdp: MDP, table: Table) -> None:
@@ -108,10 +108,11 @@ def _check_fit(mdp: MDP, table: Table) -> None:
 
 def _record(
     env: Any, table: Table, mdp: MDP, policy: Vector, rng: np.random.Generator, max_steps: int
-) -> tuple[Indices, Indices]:
-    """One episode: its states, the last included, and its actions."""
+) -> tuple[list[int], list[int]]:
+    """One episode: its states, including the last, and its actions, numbered within their state."""
     state, _info = env.reset(seed=int(rng.integers(2**31)))
-    states, actions = [int(state)], []
+    states: list[int] = [int(state)]
+    actions: list[int] = []
     for _ in range(max_steps):
         choices = slice(*mdp.first_choice[states[-1] : states[-1] + 2])
         action = int(rng.choice(choices.stop - choices.start, p=policy[choices]))
@@ -120,7 +121,7 @@ def _record(
         states.append(len(table) if is_terminated else int(state))
         if is_terminated or is_truncated:
             break
-    return freeze(np.array(states, dtype=np.int64)), freeze(np.array(actions, dtype=np.int64))
+    return states, actions
 
 
 def _table(env: Any) -> Table:

@@ -50,11 +50,10 @@ def _suffix(path: AnyPath) -> str:
 
 
 def _lines(demonstrations: Demonstrations) -> Iterator[str]:
-    for start, end in zip(demonstrations.offsets[:-1], demonstrations.offsets[1:], strict=True):
-        line = {"states": demonstrations.states[start:end].tolist()}
-        if demonstrations.choices is not None:
-            choices = demonstrations.choices[start:end]
-            line["choices"] = choices[choices != UNKNOWN].tolist()
+    for trajectory in demonstrations:
+        line = {"states": trajectory.states.tolist()}
+        if trajectory.choices is not None:
+            line["choices"] = trajectory.choices[trajectory.choices != UNKNOWN].tolist()
         yield json.dumps(line) + "\n"
 
 

@@ -5,9 +5,10 @@ state may end there, since nothing new can follow. `sampling` makes demonstratio
 show.
 """
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +20,20 @@ from tutelage.outcomes import InvalidModel
 
 # The choice of a last visit that was not seen.
 UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trajectory:
+    """One demonstration: the visited states (T,) and the choices taken there (T,), None where only states are known.
+
+    The last choice may be UNKNOWN (-1).
+    """
+
+    states: Indices
+    choices: Indices | None = None
+
+    def __len__(self) -> int:
+        return len(self.states)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,6 +114,28 @@ class Demonstrations:
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         visits = np.arange(offsets[-1]) + np.repeat(self.offsets[wanted] - offsets[:-1], lengths)
         return type(self)(self.states[visits], offsets, None if self.choices is None else self.choices[visits])
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Trajectory: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+
+    def __getitem__(self, index: SupportsIndex | slice) -> Trajectory | Self:
+        """One trajectory, or the demonstrations of a slice, which must not be empty; `take` picks any others."""
+        if isinstance(index, slice):
+            return self.take(np.arange(self.n)[index])
+        number = operator.index(index)
+        if not -self.n <= number < self.n:
+            raise IndexError(f"there is no demonstration {number}; they are 0 .. {self.n - 1}")
+        visits = slice(*self.offsets[number % self.n : number % self.n + 2])
+        return Trajectory(self.states[visits], None if self.choices is None else self.choices[visits])
+
+    def __iter__(self) -> Iterator[Trajectory]:
+        return (self[number] for number in range(self.n))
+
+    def __len__(self) -> int:
+        return self.n
 
     @property
     def n(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from tutelage.arrays import Indices, SparseRows, Vector
+from tutelage.arrays import Indices, SparseRows, Vector, generator, whole_number
 from tutelage.mdp.demonstrations import Demonstrations, absorbing_states
 from tutelage.mdp.model import MDP
 from tutelage.mdp.policy import check_policy
@@ -27,7 +27,7 @@ def horizon(discount: float, truncation_bias: float) -> int:
 
 
 def sample_demonstrations(
-    mdp: MDP, policy: ArrayLike, n: int, *, rng: np.random.Generator, truncation_bias: float = 1e-3
+    mdp: MDP, policy: ArrayLike, n: int, *, rng: int | np.random.Generator, truncation_bias: float = 1e-3
 ) -> Demonstrations:
     """n trajectories of a policy, all choices known.
 
@@ -37,12 +37,9 @@ def sample_demonstrations(
     Only a feature on choices that differs between the choices of an absorbing state is cut short by stopping there; the
     bias that `empirical_expectation` reports then says so.
     """
-    if not isinstance(rng, np.random.Generator):
-        raise InvalidModel(f"rng must be a numpy.random.Generator, got {type(rng).__name__}")
-    if not isinstance(n, int | np.integer) or n < 1:
-        raise InvalidModel(f"the number of demonstrations must be a whole number of at least 1, got {n!r}")
-    steps = list(_walk(mdp, check_policy(mdp, policy), n, horizon(mdp.discount, truncation_bias), rng))
-    return _assemble(n, steps)
+    count, source = whole_number(n, "the number of demonstrations", least=1), generator(rng)
+    steps = list(_walk(mdp, check_policy(mdp, policy), count, horizon(mdp.discount, truncation_bias), source))
+    return _assemble(count, steps)
 
 
 def _walk(mdp: MDP, policy: Vector, n: int, n_steps: int, rng: np.random.Generator) -> Iterator[Step]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage.arrays import Flags, Indices, Matrix, Vector, freeze
+from tutelage.arrays import Flags, Indices, Matrix, Vector, freeze, generator, whole_number
 from tutelage.mdp.demonstrations import Demonstrations
 from tutelage.mdp.empirical import reward_counts
 from tutelage.mdp.model import Domain
@@ -65,7 +65,7 @@ class SelectedDemonstrations:
 
 
 def select_demonstrations(
-    domain: Domain, lesson: Lesson, n: int, *, rng: np.random.Generator | None = None
+    domain: Domain, lesson: Lesson, n: int, *, rng: int | np.random.Generator = 0
 ) -> SelectedDemonstrations:
     """n trajectories whose empirical reward expectation is as close to the lesson's as greedy choice and exchange get.
 
@@ -78,16 +78,12 @@ def select_demonstrations(
     same call chooses the same demonstrations.
     """
     check_lesson(domain, lesson)
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise InvalidModel(f"the number of demonstrations must be a whole number of at least 1, got {n!r}")
-    chance = np.random.default_rng(0) if rng is None else rng
-    if not isinstance(chance, np.random.Generator):
-        raise InvalidModel(f"rng must be a numpy.random.Generator, got {type(rng).__name__}")
-    pool = _pool(domain, lesson, int(n), chance)
+    n, source = whole_number(n, "the number of demonstrations", least=1), generator(rng)
+    pool = _pool(domain, lesson, n, source)
     counts = reward_counts(domain, pool)
     offsets = counts - lesson.expectation
-    drawn = [chance.choice(pool.n, size=int(n), replace=False) for _ in range(N_DRAWS)]
-    chosen = _best_choice(offsets, [_greedy(offsets, int(n)), *drawn[: _n_restarts(int(n))]])
+    drawn = [source.choice(pool.n, size=n, replace=False) for _ in range(N_DRAWS)]
+    chosen = _best_choice(offsets, [_greedy(offsets, n), *drawn[: _n_restarts(n)]])
     return SelectedDemonstrations(
         demonstrations=pool.take(chosen),
         expectation=freeze(counts[chosen].mean(axis=0)),
