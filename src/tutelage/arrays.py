@@ -5,7 +5,6 @@ with a sentence that names the first offending place.
 """
 
 import math
-import operator
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -167,24 +166,11 @@ def check_entries(rows: SparseRows, name: str) -> None:
         )
 
 
-def whole_number(value: Any, name: str, *, least: int, most: int | None = None) -> int:
-    """The value as an int between `least` and `most`; truth values and fractions are refused."""
-    try:
-        # Python counts a truth value as a number.
-        number = least - 1 if isinstance(value, bool | np.bool_) else operator.index(value)
-    except TypeError:
-        number = least - 1
-    if number < least or (most is not None and number > most):
-        limits = f"of at least {least}" if most is None else f"between {least} and {most}"
-        raise InvalidModel(f"{name} must be a whole number {limits}, got {value!r}")
-    return number
-
-
-def generator(rng: int | np.random.Generator) -> np.random.Generator:
-    """The generator itself, or a new one seeded with a whole number of at least 0."""
-    if isinstance(rng, np.random.Generator):
-        return rng
-    return np.random.default_rng(whole_number(rng, "rng, where it is not a numpy.random.Generator,", least=0))
+def whole_number(value: Any, name: str, *, least: int) -> int:
+    """The value as an int of at least `least`; truth values and fractions are refused."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InvalidInput(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return int(value)
 
 
 def finite_or_none(number: float) -> float | None:

@@ -13,7 +13,7 @@ from tutelage.mdp.demonstrations import UNKNOWN, Demonstrations
 from tutelage.mdp.expectations import causal_entropy, expectation
 from tutelage.mdp.model import MDP
 from tutelage.mdp.policy import uniform_policy
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput, InvalidModel
 
 gymnasium = pytest.importorskip("gymnasium")
 
@@ -236,7 +236,7 @@ def test_the_same_generator_records_the_same_episodes():
 def test_recordings_that_mean_nothing_are_refused(n_states, n, max_steps, message):
     """An MDP of another environment would number its states otherwise, and nobody would notice."""
     mdp = MDP.from_arrays(np.eye(n_states)[:, None, :], np.eye(n_states)[0], 0.9)
-    with pytest.raises(InvalidModel, match=message):
+    with pytest.raises(InvalidInput, match=message):
         record_demonstrations(
             make("FrozenLake-v1"), mdp, np.ones(n_states), n, rng=np.random.default_rng(0), max_steps=max_steps
         )

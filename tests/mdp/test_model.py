@@ -8,7 +8,8 @@ from scipy import sparse
 from strategies import SEEDS, domains, mdps, random_mdp
 
 from tutelage.arrays import distribution, integers, stochastic_rows, sum_tolerance
-from tutelage.mdp.model import MDP, Domain, choice_reward, features, per_choice
+from tutelage.mdp.model import MDP, Domain, choice_reward, per_choice
+from tutelage.outcomes import InvalidModel
 
 
 def same_arrays(one: MDP, other: MDP) -> bool:
@@ -144,7 +145,35 @@ def test_a_vector_of_features_is_one_column_and_no_preferences_is_the_default():
     assert domain.reward_features.shape == (mdp.n_states, 1)
     assert domain.preference_features.shape == (mdp.n_states, 0)
     assert domain.names == ("reward 0",)
-    assert features(mdp, np.zeros((7, 0)), "none").shape == (mdp.n_states, 0)
+    assert Domain(mdp, np.ones(mdp.n_states), np.zeros((7, 0))).preference_features.shape == (mdp.n_states, 0)
+
+
+def test_a_table_of_states_and_actions_is_read_as_its_names_or_its_shape_say():
+    """Three states with two actions each: (3, 2) could be two features of states, or one of choices."""
+    mdp = MDP.from_arrays(np.full((3, 2, 3), 1 / 3), np.full(3, 1 / 3), 0.9)
+    table = np.arange(6.0).reshape(3, 2)
+    expected = r"_features has shape \(3, 2\), which may mean 2 features .* give 2 {}_names .* or shape \(3, 2, 1\)"
+    for names in ((), ["fuel"]):
+        with pytest.raises(InvalidModel, match="reward" + expected.format("reward")):
+            Domain(mdp, table, reward_names=names)
+        with pytest.raises(InvalidModel, match="preference" + expected.format("preference")):
+            Domain(mdp, np.ones(3), table, preference_names=names)
+    assert_array_equal(Domain(mdp, table, reward_names=["a", "b"]).reward_features, table)
+    assert_array_equal(Domain(mdp, table[:, :, None], table[:, :, None]).preference_features, table.reshape(6, 1))
+    both = np.stack([table, -table], axis=2)
+    assert_array_equal(Domain(mdp, both).reward_features[3], both[1, 1])
+
+
+def test_a_matrix_that_can_mean_only_one_thing_needs_no_names():
+    ragged = MDP.from_choices([[0, 1], [1, 0], [0.5, 0.5]], [0, 2, 3], [1, 0], 0.9)
+    assert Domain(ragged, np.eye(2)).n_reward == 2
+    with pytest.raises(InvalidModel, match=r"reward_features must have 2 axes, got shape \(2, 2, 1\)"):
+        Domain(ragged, np.ones((2, 2, 1)))
+    one_action = MDP.from_arrays(np.eye(3)[:, None], np.full(3, 1 / 3), 0.9)
+    assert Domain(one_action, np.ones((3, 1))).n_reward == 1
+    two_actions = MDP.from_arrays(np.full((3, 2, 3), 1 / 3), np.full(3, 1 / 3), 0.9)
+    assert Domain(two_actions, np.ones((3, 3))).n_reward == 3
+    assert Domain(two_actions, np.ones((6, 2))).n_reward == 2
 
 
 def test_representations_say_what_there_is():

@@ -12,7 +12,7 @@ from tutelage.mdp.demonstrations import absorbing_states
 from tutelage.mdp.model import MDP
 from tutelage.mdp.policy import uniform_policy
 from tutelage.mdp.sampling import RowSampler, horizon, sample_demonstrations
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput
 
 # State 0 goes on or stays, state 1 goes to 2 or back, state 2 is absorbing with two choices.
 LINE = MDP.from_choices(
@@ -116,7 +116,7 @@ def test_the_distribution_functions_of_many_rows_stay_sorted_and_in_their_places
 
 @pytest.mark.parametrize(("n", "bias"), [(0, 1e-3), (2.5, 1e-3), (3, 0.0), (3, -1.0), (3, np.nan), (3, np.inf)])
 def test_a_senseless_number_or_bias_is_refused(n, bias):
-    with pytest.raises(InvalidModel, match=r"number of demonstrations|truncation_bias"):
+    with pytest.raises(InvalidInput, match=r"number of demonstrations|truncation_bias"):
         sample_demonstrations(LINE, uniform_policy(LINE), n, rng=np.random.default_rng(0), truncation_bias=bias)
 
 
@@ -129,5 +129,5 @@ def test_a_seed_stands_for_its_generator():
 
 @pytest.mark.parametrize("rng", [True, -1, 0.0, None, "0", np.random.RandomState(0)])
 def test_anything_but_a_seed_or_a_generator_is_refused(rng):
-    with pytest.raises(InvalidModel, match=r"rng, where it is not a numpy\.random\.Generator, must be a whole number"):
+    with pytest.raises(InvalidInput, match=r"rng must be a non-negative int or a numpy\.random\.Generator"):
         sample_demonstrations(LINE, uniform_policy(LINE), 3, rng=rng)

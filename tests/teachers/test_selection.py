@@ -16,7 +16,7 @@ from tutelage.mdp.expectations import expectation
 from tutelage.mdp.model import MDP, Domain
 from tutelage.mdp.policy import uniform_policy
 from tutelage.mdp.sampling import sample_demonstrations
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.roles import Lesson
 from tutelage.solvers.bellman import solve_hard
 from tutelage.solvers.half_spaces import preference_limits
@@ -151,7 +151,7 @@ def test_a_sampled_pool_works_with_features_on_choices():
 @pytest.mark.parametrize("n", [0, -3, 2.5, "4", True, None])
 def test_a_number_of_demonstrations_that_means_nothing_is_refused(n):
     domain, taught = lessons(0)
-    with pytest.raises(InvalidModel, match="must be a whole number of at least 1"):
+    with pytest.raises(InvalidInput, match="must be a whole number of at least 1"):
         select_demonstrations(domain, taught["optimal"], n)
 
 
@@ -161,9 +161,9 @@ def test_other_refusals():
     lesson = Lesson.from_demonstrations(
         domain, sample_demonstrations(domain.mdp, uniform_policy(domain.mdp), 5, rng=rng)
     )
-    with pytest.raises(InvalidModel, match="6 demonstrations are wanted, but this lesson has only 5"):
+    with pytest.raises(InvalidInput, match="6 demonstrations are wanted, but this lesson has only 5"):
         select_demonstrations(domain, lesson, 6)
-    with pytest.raises(InvalidModel, match=r"rng, where it is not a numpy\.random\.Generator, must be a whole number"):
+    with pytest.raises(InvalidInput, match=r"rng must be a non-negative int or a numpy\.random\.Generator"):
         select_demonstrations(domain, lesson, 2, rng=None)
     with pytest.raises(InvalidModel, match="expectation has 1 entries, but there are 3 reward features"):
         select_demonstrations(domain, Lesson.from_expectation([1.0]), 2)

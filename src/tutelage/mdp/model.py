@@ -114,7 +114,10 @@ class Domain:
 
     reward_features: (S, d_r) on states or (C, d_r) on choices.
     preference_features: (S, d_c) or (C, d_c); d_c may be zero.
-    reward_names, preference_names: one name per column, for messages, tables and plots.
+    reward_names, preference_names: one name per feature, for messages, tables and plots.
+
+    A vector is one feature. Where every state offers A choices, features on choices may also have shape (S, A, d). A
+    matrix (S, A) without names is refused, because it may mean A features of states or one feature of choices.
     """
 
     mdp: MDP
@@ -126,14 +129,13 @@ class Domain:
     def __post_init__(self) -> None:
         if not isinstance(self.mdp, MDP):
             raise InvalidModel(f"a Domain needs an MDP first, got {type(self.mdp).__name__}")
-        reward = features(self.mdp, self.reward_features, "reward_features")
-        preference = features(self.mdp, self.preference_features, "preference_features")
-        if reward.shape[1] == 0:
+        for kind in ("reward", "preference"):
+            given = getattr(self, f"{kind}_names")
+            matrix = _features(self.mdp, getattr(self, f"{kind}_features"), len(given), kind)
+            object.__setattr__(self, f"{kind}_features", matrix)
+            object.__setattr__(self, f"{kind}_names", _names(given, matrix.shape[1], kind))
+        if self.n_reward == 0:
             raise InvalidModel("a domain needs at least one reward feature")
-        object.__setattr__(self, "reward_features", reward)
-        object.__setattr__(self, "preference_features", preference)
-        object.__setattr__(self, "reward_names", _names(self.reward_names, reward.shape[1], "reward"))
-        object.__setattr__(self, "preference_names", _names(self.preference_names, preference.shape[1], "preference"))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -152,20 +154,6 @@ class Domain:
 
     def __repr__(self) -> str:
         return f"Domain({self.mdp}, reward {list(self.reward_names)}, preferences {list(self.preference_names)})"
-
-
-def features(mdp: MDP, values: ArrayLike, name: str) -> Matrix:
-    """A read-only (S, d) or (C, d) feature matrix; a vector is one column, no columns are none whatever the rows."""
-    array = any_array(values, name)
-    if array.ndim == 2 and array.shape[1] == 0:
-        return freeze(np.zeros((mdp.n_states, 0)))
-    matrix = floats(array[:, None] if array.ndim == 1 else array, name, ndim=2)
-    if len(matrix) not in (mdp.n_states, mdp.n_choices):
-        raise InvalidModel(
-            f"{name} has {len(matrix)} rows; it needs one per state ({mdp.n_states}) "
-            f"or one per choice ({mdp.n_choices})"
-        )
-    return matrix
 
 
 def per_choice(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -230,6 +218,30 @@ def _interleave(matrices: Sequence[Any]) -> tuple[SparseRows, int]:
     n_states, n_actions = rows[0].shape[0], len(rows)
     by_action = np.arange(n_states * n_actions).reshape(n_actions, n_states)
     return sparse.vstack(rows, format="csr")[by_action.T.ravel()], n_actions
+
+
+def _features(mdp: MDP, values: ArrayLike, n_names: int, kind: str) -> Matrix:
+    """A read-only (S, d) or (C, d) feature matrix of this kind; an array with zero columns may have any rows."""
+    name = f"{kind}_features"
+    array = any_array(values, name)
+    if array.ndim == 2 and array.shape[1] == 0:
+        return freeze(np.zeros((mdp.n_states, 0)))
+    table = (mdp.n_states, int(mdp.choices_per_state[0]))
+    is_regular = bool((mdp.choices_per_state == table[1]).all())
+    if is_regular and array.shape == table and table[1] > 1 and n_names != table[1]:
+        raise InvalidModel(
+            f"{name} has shape {table}, which may mean {table[1]} features of states or one feature of choices; "
+            f"give {table[1]} {kind}_names for the former, or shape {(*table, 1)} for the latter"
+        )
+    if is_regular and array.ndim == 3 and array.shape[:2] == table:
+        array = array.reshape(mdp.n_choices, -1)
+    matrix = floats(array[:, None] if array.ndim == 1 else array, name, ndim=2)
+    if len(matrix) not in (mdp.n_states, mdp.n_choices):
+        raise InvalidModel(
+            f"{name} has {len(matrix)} rows; it needs one per state ({mdp.n_states}) "
+            f"or one per choice ({mdp.n_choices})"
+        )
+    return matrix
 
 
 def _names(given: Sequence[str], count: int, kind: str) -> tuple[str, ...]:

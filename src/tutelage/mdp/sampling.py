@@ -13,7 +13,7 @@ from tutelage.arrays import Indices, SparseRows, Vector, generator, whole_number
 from tutelage.mdp.demonstrations import Demonstrations, absorbing_states
 from tutelage.mdp.model import MDP
 from tutelage.mdp.policy import check_policy
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput
 
 Step = tuple[Indices, Indices, Indices]
 
@@ -21,7 +21,7 @@ Step = tuple[Indices, Indices, Indices]
 def horizon(discount: float, truncation_bias: float) -> int:
     """The least T >= 1 with discount^T / (1 - discount), what a feature in [0, 1] can count later, within the bias."""
     if not 0 < truncation_bias < math.inf:
-        raise InvalidModel(f"truncation_bias must be a positive number, got {truncation_bias}")
+        raise InvalidInput(f"truncation_bias must be a positive number, got {truncation_bias}")
     steps = max(1, math.ceil(math.log(truncation_bias * (1 - discount)) / math.log(discount)))
     return steps if discount**steps / (1 - discount) <= truncation_bias else steps + 1
 

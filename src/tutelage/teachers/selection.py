@@ -24,7 +24,7 @@ from tutelage.mdp.demonstrations import Demonstrations
 from tutelage.mdp.empirical import reward_counts
 from tutelage.mdp.model import Domain
 from tutelage.mdp.sampling import horizon, sample_demonstrations
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput
 from tutelage.roles import Lesson, check_lesson
 from tutelage.solvers.half_spaces import no_limits
 from tutelage.solvers.occupancy_polytope import nearest_policy
@@ -97,7 +97,7 @@ def _pool(domain: Domain, lesson: Lesson, n: int, rng: np.random.Generator) -> D
     """The trajectories to choose from."""
     if lesson.recorded is not None:
         if lesson.recorded.n < n:
-            raise InvalidModel(f"{n} demonstrations are wanted, but this lesson has only {lesson.recorded.n}")
+            raise InvalidInput(f"{n} demonstrations are wanted, but this lesson has only {lesson.recorded.n}")
         return lesson.recorded
     policy = lesson.policy
     if policy is None:
