@@ -12,7 +12,7 @@ from strategies import domains, random_domain
 from tutelage.environments.gymnasium import from_gymnasium, to_gymnasium
 from tutelage.environments.object_world import ObjectWorld, object_world
 from tutelage.mdp.model import choice_reward
-from tutelage.outcomes import InvalidModel, TutelageError
+from tutelage.outcomes import InvalidInput, InvalidModel, MissingExtra
 
 gymnasium = pytest.importorskip("gymnasium")
 
@@ -85,7 +85,7 @@ def test_steps_that_mean_nothing_are_refused():
     with pytest.raises(gymnasium.error.ResetNeeded, match="reset"):
         env.step(0)
     env.reset(seed=0)
-    with pytest.raises(InvalidModel, match="no action 3; the actions are 0 to 2"):
+    with pytest.raises(InvalidInput, match="no action 3; the actions are 0 to 2"):
         env.step(3)
     with pytest.raises(InvalidModel, match="weights has 2 entries"):
         to_gymnasium(ragged_domain(), [1.0, 2.0])
@@ -95,5 +95,5 @@ def test_without_gymnasium_the_error_says_what_to_install(monkeypatch):
     """Gymnasium is an extra; whoever lacks it learns its name rather than that a module is missing."""
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     monkeypatch.delitem(sys.modules, "tutelage.environments.domain_env", raising=False)
-    with pytest.raises(TutelageError, match=r"pip install 'tutelage\[gymnasium\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'tutelage\[gymnasium\]'"):
         to_gymnasium(ragged_domain())

@@ -107,9 +107,9 @@ LOOP = [(1.0, 0, 0.0, False)]
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (None, "shows no table P"),
-        ({}, "shows no table P"),
-        ("P", "shows no table P"),
+        (None, "has no table P"),
+        ({}, "has no table P"),
+        ("P", "has no table P"),
         ({0: {0: LOOP}, 2: {0: LOOP}}, "numbered from 0 to 1 without a gap"),
         ({"a": {0: LOOP}}, "P has an entry 'a'"),
         ({0: {"left": LOOP}}, r"P\[0\] has an entry 'left'"),

@@ -70,7 +70,7 @@ def test_a_world_written_by_hand_needs_four_keys_only():
         ({"size": "4"}, "size must be a whole number"),
         ({"discount": 1}, "discount must lie strictly"),
         ({"discount": "high"}, "discount must be a number"),
-        ({"discount": 10**400}, "discount is too large"),
+        ({"discount": 10**400}, "discount is too large for a floating-point number"),
         ({"discount": float("nan")}, "discount must lie strictly"),
         ({"end_probability": 1.5}, "end_probability must lie"),
         ({"end_probability": True}, "end_probability must be a number"),
