@@ -81,7 +81,7 @@ def test_no_names_are_the_learner_that_minds_nothing():
 @pytest.mark.parametrize(
     ("names", "sentence"),
     [
-        (["green within 3 cells"], "no preference 'green within 3 cells'; they are green within 0 cells"),
+        (["green within 3 cells"], "no preference 'green within 3 cells'; the preferences are green within 0 cells"),
         (["green within 0 cells", "L2"], "no preference 'L2'"),
         (
             ["green within 1 cell", "yellow within 0 cells", "green within 1 cell"],
