@@ -7,18 +7,17 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tutelage.mdp.demonstration_files import load_demonstrations, save_demonstrations
 from tutelage.mdp.demonstrations import Demonstrations
-from tutelage.mdp.empirical import empirical_expectation
 from tutelage.mdp.expectations import (
     Expectation,
     causal_entropy,
+    empirical_expectation,
     expectation,
     expectation_of_occupancy,
     expected_reward,
     occupancy,
 )
-from tutelage.mdp.files import load, save
+from tutelage.mdp.files import load, load_demonstrations, save, save_demonstrations
 from tutelage.mdp.model import MDP, Domain
 from tutelage.mdp.policy import check_policy, policy_from_occupancy
 from tutelage.mdp.sampling import sample_demonstrations

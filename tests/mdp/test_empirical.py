@@ -8,8 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import SEEDS, add_features, domains_with_policy, random_domain, random_policy
 
 from tutelage.mdp.demonstrations import Demonstrations
-from tutelage.mdp.empirical import EmpiricalExpectation, empirical_expectation
-from tutelage.mdp.expectations import expectation, state_occupancy
+from tutelage.mdp.expectations import EmpiricalExpectation, empirical_expectation, expectation, state_occupancy
 from tutelage.mdp.model import MDP, Domain, per_choice
 from tutelage.mdp.policy import uniform_policy
 from tutelage.mdp.sampling import sample_demonstrations

@@ -185,7 +185,7 @@ def test_other_archives_are_not_domains(tmp_path):
         ("discount", np.array(1.0), "discount must lie strictly between"),
         ("discount", np.array([0.9, 0.9]), "holds no valid domain"),
         ("reward_features", np.array([[np.nan], [0.0]]), r"reward_features\[0, 0\] is nan"),
-        ("reward_names", np.array([1.0]), "reward_names must be a vector of words"),
+        ("reward_names", np.array([1.0]), "reward_names must be a vector of strings"),
         ("preference_names", np.array(["a", "a"]), "need 2 different names"),
     ],
 )

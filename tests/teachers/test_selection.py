@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import SEEDS, domains_with_policy, random_domain, random_policy
 
 from tutelage.environments.object_world import object_world
-from tutelage.mdp.empirical import empirical_expectation, reward_counts
-from tutelage.mdp.expectations import expectation
+from tutelage.mdp.expectations import empirical_expectation, expectation, reward_counts
 from tutelage.mdp.model import MDP, Domain
 from tutelage.mdp.policy import uniform_policy
 from tutelage.mdp.sampling import sample_demonstrations
@@ -161,7 +160,7 @@ def test_other_refusals():
     lesson = Lesson.from_demonstrations(
         domain, sample_demonstrations(domain.mdp, uniform_policy(domain.mdp), 5, rng=rng)
     )
-    with pytest.raises(InvalidInput, match="6 demonstrations are wanted, but this lesson has only 5"):
+    with pytest.raises(InvalidInput, match="the lesson has only 5 demonstrations, 6 cannot be selected"):
         select_demonstrations(domain, lesson, 6)
     with pytest.raises(InvalidInput, match=r"rng must be a non-negative int or a numpy\.random\.Generator"):
         select_demonstrations(domain, lesson, 2, rng=None)

@@ -1,8 +1,9 @@
-"""The model that everything else is about: a finite MDP in choice form, and a domain, which adds the features.
+"""The model: a finite MDP in choice form, and a domain, which adds the features.
 
 A state offers one or more *choices*; a choice is one row of a sparse matrix. The choices of state s are
-`first_choice[s] .. first_choice[s + 1]`, so that ragged action sets (a road junction) are as natural as a grid, where A
-actions everywhere make choice `s * A + a`. Rewards and features sit on states (as in the paper) or on choices.
+`first_choice[s] .. first_choice[s + 1]`, so states may offer different numbers of choices (as road junctions do). Where
+every state offers A actions, action a of state s is choice `s * A + a`. Rewards and features are on states (as in the
+paper) or on choices.
 """
 
 from collections.abc import Sequence
@@ -96,7 +97,7 @@ class MDP:
 
     @property
     def choices_per_state(self) -> Indices:
-        """(S,), how many choices each state offers."""
+        """(S,), the number of choices of each state."""
         return np.diff(self.first_choice)
 
     @property
@@ -128,14 +129,14 @@ class Domain:
 
     def __post_init__(self) -> None:
         if not isinstance(self.mdp, MDP):
-            raise InvalidModel(f"a Domain needs an MDP first, got {type(self.mdp).__name__}")
+            raise InvalidModel(f"the first argument of a Domain must be an MDP, got {type(self.mdp).__name__}")
         for kind in ("reward", "preference"):
             given = getattr(self, f"{kind}_names")
             matrix = _features(self.mdp, getattr(self, f"{kind}_features"), len(given), kind)
             object.__setattr__(self, f"{kind}_features", matrix)
             object.__setattr__(self, f"{kind}_names", _names(given, matrix.shape[1], kind))
         if self.n_reward == 0:
-            raise InvalidModel("a domain needs at least one reward feature")
+            raise InvalidModel("reward_features has no columns; a domain needs at least one reward feature")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -157,14 +158,14 @@ class Domain:
 
 
 def per_choice(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values on states, repeated for each choice of the state; values on choices as they are."""
+    """Values on states, repeated for each choice of the state; values on choices unchanged."""
     if len(values) == mdp.n_choices:
         return values
     return np.repeat(values, mdp.choices_per_state, axis=0)
 
 
 def choice_reward(mdp: MDP, reward: ArrayLike) -> Vector:
-    """A reward given on states (S,) or on choices (C,), checked, on choices."""
+    """(C,), a checked reward on choices, from a reward on states (S,) or choices (C,)."""
     values = floats(reward, "reward", ndim=1)
     if len(values) not in (mdp.n_states, mdp.n_choices):
         raise InvalidModel(
@@ -187,7 +188,7 @@ def _discount(value: float) -> float:
 def _first_choice(values: ArrayLike) -> Indices:
     first_choice = integers(values, "first_choice")
     if len(first_choice) < 2 or first_choice[0] != 0:
-        raise InvalidModel("first_choice must start at 0 and hold one entry per state and one more")
+        raise InvalidModel("first_choice must start at 0 and have one entry per state and one more")
     steps = np.diff(first_choice)
     if steps.min() < 0:
         state = int(steps.argmin())
@@ -196,7 +197,9 @@ def _first_choice(values: ArrayLike) -> Indices:
             f"at state {state}"
         )
     if steps.min() == 0:
-        raise InvalidModel(f"state {steps.argmin()} has no choice; an absorbing state needs one that leads to itself")
+        raise InvalidModel(
+            f"state {steps.argmin()} has no choice; give an absorbing state a choice that leads to itself"
+        )
     return first_choice
 
 
