@@ -157,7 +157,7 @@ def test_the_bias_is_attained_by_a_feature_that_is_always_there():
 
 
 def test_the_bias_of_a_negative_feature_is_as_large_as_that_of_its_opposite():
-    domain = Domain(LINE, [[1.0, -1.0], [0.5, -0.5], [0.0, 0.0]])
+    domain = Domain(LINE, [[1.0, -1.0], [0.5, -0.5], [0.0, 0.0]], reward_names=["up", "down"])
     found = empirical_expectation(domain, Demonstrations.from_sequences(LINE, [[0, 0], [0, 1]]))
     assert_allclose(found.reward_bias, [0.9**2 / 0.1, 0.9**2 / 0.1])
     assert_allclose(found.reward[0], -found.reward[1])
@@ -171,7 +171,7 @@ def test_one_trajectory_says_nothing_about_the_spread():
 
 def test_the_mean_over_trajectories_does_not_depend_on_their_order():
     rng = np.random.default_rng(12)
-    domain = Domain(LINE, rng.random((3, 2)), rng.random((6, 2)))
+    domain = Domain(LINE, rng.random((3, 2)), rng.random((6, 2)), reward_names=["a", "b"])
     demonstrations = sample_demonstrations(LINE, uniform_policy(LINE), 40, rng=rng)
     cuts = demonstrations.offsets[1:-1]
     states, choices = np.split(demonstrations.states, cuts), np.split(demonstrations.choices, cuts)
