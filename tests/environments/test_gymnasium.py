@@ -1,4 +1,4 @@
-"""Real Gymnasium environments as domains, and what is played in them as demonstrations."""
+"""Gymnasium environments as domains, and recorded episodes as demonstrations."""
 
 from types import SimpleNamespace
 
@@ -30,7 +30,7 @@ def make(name: str, **options):
 
 
 def textbook_value(env, discount: float, n_steps: int) -> float:
-    """The same from the environment's own table, with the loops of a textbook."""
+    """The same value from the environment's table, with the loops of a textbook."""
     table, value = env.unwrapped.P, np.zeros(len(env.unwrapped.P))
     for _ in range(n_steps):
         value = np.array(
@@ -47,7 +47,7 @@ def textbook_value(env, discount: float, n_steps: int) -> float:
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_a_real_environment_has_the_optimum_of_its_own_table(name):
-    """The translation keeps the problem: 200 steps at 0.9 leave less than 1e-6 of what is left to earn."""
+    """The domain has the same optimum: after 200 steps at discount 0.9 less than 1e-6 of the reward remains."""
     env = make(name)
     n_states, n_actions = ENVIRONMENTS[name]
     domain = from_gymnasium(env, discount=0.9)
@@ -59,7 +59,7 @@ def test_a_real_environment_has_the_optimum_of_its_own_table(name):
 
 @pytest.mark.parametrize("discount", [0.5, 0.9, 0.99])
 def test_the_best_walk_along_the_cliff_takes_thirteen_steps(discount):
-    """Up, eleven to the right, down: -1 each, -(1 - g^13) / (1 - g) in all."""
+    """Up, eleven to the right, down: -1 each, -(1 - g^13) / (1 - g) in total."""
     domain = from_gymnasium(make("CliffWalking-v1"), discount=discount)
     assert optimal_value(domain, [1.0]) == pytest.approx(-(1 - discount**13) / (1 - discount), rel=1e-10)
 
@@ -72,7 +72,7 @@ def test_the_best_walk_over_firm_ice_pays_at_its_sixth_step(discount):
 
 
 def test_a_preference_counts_on_arrival_even_where_the_episode_ends():
-    """Straight down from the start lies a hole, three steps away: arriving is the third choice, at discount g^2."""
+    """A hole lies three steps down from the start: the third choice arrives there, at discount g^2."""
     holes = np.array(list("SFFFFHFHFFFHHFFG")) == "H"
     env = make("FrozenLake-v1", is_slippery=False)
     domain = from_gymnasium(env, discount=0.9, preference_features=holes[:, None], preference_names=["in a hole"])
@@ -82,13 +82,13 @@ def test_a_preference_counts_on_arrival_even_where_the_episode_ends():
 
 
 def test_the_end_of_an_episode_keeps_its_choices():
-    """Reading 6: after the end entropy goes on accruing, log 4 per step, and a learner has no reason to put it off."""
+    """Reading 6: after the end a policy still gains entropy log 4 per step, so a learner has no reason to delay it."""
     mdp = from_gymnasium(make("FrozenLake-v1"), discount=0.9).mdp
     assert causal_entropy(mdp, uniform_policy(mdp)) == pytest.approx(np.log(4) / (1 - 0.9))
 
 
 def test_ragged_tables_keep_every_states_own_actions_in_order():
-    """Actions may be missing, listed out of order, or lead twice to one state; the end has as many as the busiest."""
+    """Actions may be missing, out of order, or lead twice to one state; the end has the largest number of choices."""
     table = {
         1: {0: [(0.5, 0, 2.0, False), (0.25, 0, 4.0, False), (0.25, 0, 0.0, True)]},
         0: {3: [(1.0, 1, -1.0, False)], 1: [(1.0, 0, 5.0, True)]},
@@ -125,7 +125,7 @@ LOOP = [(1.0, 0, 0.0, False)]
     ],
 )
 def test_tables_that_mean_nothing_are_refused(table, message):
-    """The sentence names the state and the action, which the row of a matrix would not."""
+    """The message names the state and the action, not the row of a matrix."""
     with pytest.raises(InvalidModel, match=message):
         from_gymnasium(SimpleNamespace(P=table, initial_state_distrib=[1.0]), discount=0.9)
 
@@ -143,7 +143,7 @@ def test_tables_that_mean_nothing_are_refused(table, message):
     ],
 )
 def test_arguments_that_do_not_fit_the_table_are_refused(options, message):
-    """What the caller adds to the table must have one entry per state of the environment."""
+    """Arguments beside the table must have one entry per state of the environment."""
     with pytest.raises(InvalidModel, match=message):
         from_gymnasium(SimpleNamespace(P={0: {0: LOOP}}), **({"discount": 0.9} | options))
 
@@ -186,7 +186,7 @@ def test_recorded_episodes_are_possible_demonstrations():
 
 
 def test_episodes_cut_short_end_where_they_are():
-    """Neither our own limit nor the environment's is the end of the game: the last state is an ordinary one."""
+    """An episode that max_steps or the environment cuts short ends in an ordinary state."""
     env = make("FrozenLake-v1", is_slippery=False, max_episode_steps=7)
     mdp = from_gymnasium(env, discount=0.9).mdp
     against_the_wall = np.tile([1.0, 0.0, 0.0, 0.0], mdp.n_states)
@@ -197,7 +197,7 @@ def test_episodes_cut_short_end_where_they_are():
 
 
 def test_recording_speaks_the_environments_own_actions():
-    """Choice 1 of a state may be the environment's action 3; recorded is the choice, played is the action."""
+    """Choice 1 of a state may be the environment's action 3; the choice is recorded, the action is played."""
     played = []
 
     def step(action):
@@ -212,7 +212,7 @@ def test_recording_speaks_the_environments_own_actions():
 
 
 def test_the_same_generator_records_the_same_episodes():
-    """Randomness is handed in: nothing else decides what happens, neither in the policy nor in the environment."""
+    """All randomness, of the policy and of the environment, comes from the generator."""
     env = make("FrozenLake-v1")
     mdp = from_gymnasium(env, discount=0.9).mdp
     first, second = (
@@ -234,7 +234,7 @@ def test_the_same_generator_records_the_same_episodes():
     ],
 )
 def test_recordings_that_mean_nothing_are_refused(n_states, n, max_steps, message):
-    """An MDP of another environment would number its states otherwise, and nobody would notice."""
+    """An MDP of another environment numbers its states differently, and is refused."""
     mdp = MDP.from_arrays(np.eye(n_states)[:, None, :], np.eye(n_states)[0], 0.9)
     with pytest.raises(InvalidInput, match=message):
         record_demonstrations(

@@ -1,4 +1,4 @@
-"""Demonstrations in files: both formats bring back the same, and refuse what is damaged or impossible."""
+"""Demonstrations in files: both formats return the same demonstrations, and damaged files are refused."""
 
 import json
 
@@ -69,7 +69,7 @@ def test_no_truncation_of_an_archive_goes_unnoticed(tmp_path):
 
 
 def test_a_cut_within_a_line_is_noticed_and_the_line_named(tmp_path):
-    """A cut exactly between two lines leaves a shorter list, which no reader could tell from a complete one."""
+    """A cut exactly between two lines leaves a shorter list, which cannot be distinguished from a complete file."""
     path = tmp_path / "cut.jsonl"
     save_demonstrations(SHOWN, path)
     content = path.read_bytes()

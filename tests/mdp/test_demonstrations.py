@@ -1,4 +1,4 @@
-"""Demonstrations from elsewhere: how they are numbered and laid end to end. More refusals are in test_bad_input."""
+"""Demonstrations from sequences: numbering, indexing and checks. More refusals are in test_bad_input."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from tutelage.mdp.model import MDP
 from tutelage.mdp.sampling import sample_demonstrations
 from tutelage.outcomes import InvalidModel
 
-# State 0 goes on or stays, state 1 goes to 2 or back, state 2 is absorbing with two choices.
+# State 0 moves on or stays, state 1 moves to 2 or back, state 2 is absorbing with two choices.
 LINE = MDP.from_choices(
     [[0.5, 0.5, 0], [1, 0, 0], [0, 0, 1], [1, 0, 0], [0, 0, 1], [0, 0, 1]], [0, 2, 4, 6], [1, 0, 0], 0.9
 )
@@ -26,7 +26,7 @@ def test_actions_are_numbered_within_the_state():
 
 
 def test_a_demonstration_may_start_where_the_initial_distribution_never_does():
-    """A demonstrator starts where it was put."""
+    """The initial distribution does not restrict the first state of a demonstration."""
     assert LINE.initial[1] == 0
     assert_array_equal(Demonstrations.from_sequences(LINE, [[1, 2]]).states, [1, 2])
 

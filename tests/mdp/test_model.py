@@ -1,4 +1,4 @@
-"""The model: three ways in, one MDP; and whoever holds it cannot change it."""
+"""The model: three constructors give the same MDP, and an MDP cannot be changed."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_choice_of_action_a_in_state_s_is_row_s_times_n_actions_plus_a(seed):
 
 @given(mdps())
 def test_every_array_is_read_only(mdp):
-    """Data that is shared by teacher, learner and solvers must not change under any of them."""
+    """Teacher, learner and solvers share the arrays, so none of them may change them."""
     rows = mdp.transition
     for array in (rows.data, rows.indices, rows.indptr, mdp.first_choice, mdp.initial):
         with pytest.raises(ValueError, match="read-only"):
@@ -65,7 +65,7 @@ def test_every_array_is_read_only(mdp):
 
 
 def test_the_caller_keeps_arrays_that_remain_writeable_and_apart():
-    """Freezing a copy: what the caller does later to the arrays it gave must not reach the model."""
+    """The model keeps a copy: later changes of the caller's arrays do not affect it."""
     initial = np.array([1.0, 0.0])
     rows = sparse.csr_array(np.eye(2))
     mdp = MDP.from_choices(rows, [0, 1, 2], initial, 0.9)
@@ -83,7 +83,7 @@ def test_fields_cannot_be_set():
 
 @given(mdps())
 def test_building_an_mdp_from_its_own_parts_changes_no_bit(mdp):
-    """Renormalisation settles after one pass; otherwise saving and loading would slowly change a model."""
+    """A second renormalisation changes nothing; otherwise saving and loading would change a model."""
     assert same_arrays(mdp, MDP(mdp.transition, mdp.first_choice, mdp.initial, mdp.discount))
 
 
@@ -102,7 +102,7 @@ def test_single_precision_rows_are_accepted_and_renormalised():
 
 
 def test_duplicate_entries_add_up_and_stored_zeros_vanish():
-    """Sparse input may hold both; `likelihood == 0` and the pattern of a row must mean the same afterwards."""
+    """Sparse input may have both; afterwards exactly the stored entries are positive."""
     duplicated = sparse.coo_array(([0.5, 0.5, 0.0, 1.0], ([0, 0, 0, 1], [1, 1, 0, 0])), shape=(2, 2))
     mdp = MDP.from_choices(duplicated, [0, 1, 2], [1, 0], 0.9)
     assert_array_equal(mdp.transition.toarray(), [[0, 1], [1, 0]])

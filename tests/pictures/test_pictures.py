@@ -1,4 +1,4 @@
-"""Pictures show what they were given: objects, arrows, colours and polygons are where the data says."""
+"""Pictures show their data: objects, arrows, colours and polygons are in the right places."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def shapes(axes, label):
 
 
 def cells_at(axes, label, size):
-    """The cells in whose squares the middles of the shapes under a label lie."""
+    """The cells that contain the centres of the shapes under a label."""
     middles = [(corners.min(axis=0) + corners.max(axis=0)) / 2 for corners in shapes(axes, label)]
     return sorted(round(y) * size + round(x) for x, y in middles)
 
@@ -63,7 +63,7 @@ def test_the_grey_cells_are_those_where_a_preference_feature_is_not_zero(learner
 
 
 def test_grey_shows_around_a_distractor_that_is_itself_avoided():
-    """L3 avoids yellow cells but not those beside them: the grey cell must be larger than the yellow square."""
+    """L3 avoids yellow cells but not their neighbours: the grey cell must be larger than the yellow square."""
     world = ObjectWorld(3, 0, {}, {"yellow": [4]})
     axes = drawn(world, avoided="L3")
     (grey,), (yellow,) = shapes(axes, "avoided"), shapes(axes, "yellow")
@@ -72,7 +72,7 @@ def test_grey_shows_around_a_distractor_that_is_itself_avoided():
 
 @pytest.mark.parametrize("action", range(4))
 def test_an_arrow_points_where_its_action_leads(action):
-    """From inside a 4x4 grid, on the screen, against the world's own transitions."""
+    """Directions on the screen, inside a 4x4 grid, against the transitions of the world."""
     world = WORLDS["empty"]
     start, size = 5, world.size
     policy = np.zeros((world.terminal, len(ACTIONS)))
@@ -208,7 +208,7 @@ def test_a_curve_has_as_many_of_everything_as_rounds(wrong):
 
 
 def laid_out():
-    """A figure whose layout is found while it is drawn."""
+    """A figure whose layout is computed when it is drawn."""
     figure = Figure(layout="constrained")
     left, right = figure.subplots(1, 2)
     draw_curves(left, Panel("L2", [Curve("A", [1.0, 2.0], [4.0, 3.0])], {"known": 3.5}))
