@@ -1,9 +1,9 @@
-"""FrozenLake, with a learner that fears holes.
+"""FrozenLake, with a learner that avoids holes.
 
-Learn how a Gymnasium environment becomes a domain, and how to teach by episodes played in it. The learner imitates how
-often each tile is stepped on, but accepts few falls. The quick way to the goal runs along the holes, so of a teacher
-that shows the quickest it can follow little. One that knows the fear shows the best of the careful ways: that reaches
-the goal half as often, but is followed, and gains more.
+This example shows how a Gymnasium environment becomes a domain, and how to teach with recorded episodes. The learner
+matches the number of visits to each tile, but accepts few falls. The shortest way to the goal runs along the holes, so
+the learner cannot follow the agnostic teacher, which shows this way. The aware teacher shows the best policy with few
+falls. This policy reaches the goal half as often, but the learner follows it and reaches the goal more often.
 """
 
 import gymnasium
@@ -15,7 +15,7 @@ env = gymnasium.make("FrozenLake-v1", success_rate=0.8)
 tiles = env.unwrapped.desc.ravel()
 is_hole, is_goal = tiles == b"H", tiles == b"G"
 lake = tl.from_gymnasium(env, discount=0.9, preference_features=np.eye(len(tiles)))
-arrivals = lake.preference_features  # (C, 16), the chance of arriving on each tile
+arrivals = lake.preference_features  # (C, 16), the probability of arriving on each tile
 domain = tl.Domain(lake.mdp, arrivals[:, ~is_hole], arrivals @ is_hole, preference_names=["fall"])
 true_weights = is_goal[~is_hole].astype(float)
 learner = tl.HardLearner(domain, violation_allowance=0.05)
@@ -25,8 +25,7 @@ aware = tl.AwareCmdpTeacher(domain, true_weights, learner)
 rng, reached = np.random.default_rng(0), []
 for name, teacher in (("agnostic", agnostic), ("aware", aware)):
     policy = teacher.open().lesson.policy
-    states, actions = tl.record_demonstrations(env, domain.mdp, policy, 200, rng=rng, max_steps=100)
-    episodes = tl.Demonstrations.from_sequences(domain.mdp, states, actions)
+    episodes = tl.record_demonstrations(env, domain.mdp, policy, 200, rng=rng, max_steps=100)
     response = learner.respond(tl.Lesson.from_demonstrations(domain, episodes))
     for who, mean in ((f"{name} teacher", tl.expectation(domain, policy)), ("its learner", response.expectation)):
         print(

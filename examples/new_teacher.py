@@ -1,7 +1,7 @@
 """A new teacher: it needs `domain`, `true_weights`, `open() -> Advice` and `adapt(rounds) -> Advice`.
 
-Learn how to add one and compare it. This one goes by steps: no lesson differs from what the learner does by more than
-half of what was last missed. It teaches nearly as much as volume search, but takes longer and has no bound to show.
+This example adds a teacher that moves in steps: a lesson differs from the last response by at most half of the last
+mismatch. It reaches nearly the reward of volume search, but needs more rounds and has no bound.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class SteppingTeacher:
         done = rounds[-1].response.expectation.reward
         step = np.abs(rounds[-1].lesson.expectation - done).max() / 2
         if step < 0.005:
-            return tl.Advice(None, "the learner does what it is shown")
+            return tl.Advice(None, "the learner matches the lesson")
         sides = np.vstack([np.eye(len(done)), -np.eye(len(done))])
         near = tl.reward_limits(self.domain, sides, sides @ done + step, self.domain.reward_names * 2)
         lesson = tl.Lesson.from_policy(self.domain, tl.best_policy(self.domain, self.true_weights, near).policy)

@@ -1,8 +1,8 @@
-"""A road map, and an autopilot that prefers motorways: the paper's own first example.
+"""A road map, and an autopilot that prefers motorways: the first example of the paper.
 
-Learn how a networkx graph becomes a domain, and how to read a policy as routes. The autopilot copies the litres and the
-minutes it is shown, but goes no more than 10 km off the motorway. The route that saves most fuel is not for it: it
-copies the minutes, and burns more than it need. A teacher that knows shows the best of the routes it will take.
+This example shows how a networkx graph becomes a domain, and how to read a policy as routes. The autopilot matches the
+litres and the minutes of the lesson, but drives at most 10 km off the motorway. It does not accept the route with the
+least fuel: it matches its minutes and burns more fuel than necessary. The aware teacher shows the best accepted route.
 """
 
 from itertools import pairwise
@@ -36,5 +36,5 @@ for teacher in (tl.AgnosticTeacher(domain, true_weights), tl.AwareCmdpTeacher(do
         for route in networkx.all_simple_paths(roads, "Ashby", "Bourne"):
             if (share := prod(chance[road] for road in pairwise(route))) > 0.01:
                 print(f"{who:>16} {share:4.0%}: {' - '.join(route)}")
-print(f"Shown the most efficient route, it burns {burnt[0]:.1f} litres; the most efficient it accepts, {burnt[1]:.1f}.")
+print(f"Litres burnt after the most efficient route: {burnt[0]:.1f}; after the best accepted route: {burnt[1]:.1f}.")
 assert burnt[1] < 0.7 * burnt[0]

@@ -68,7 +68,10 @@ def add_features(
         shape = (mdp.n_choices if on_choices else mdp.n_states, count)
         return rng.random(shape) * (rng.random(shape) < 0.67)
 
-    return Domain(mdp, columns(n_reward, reward_on_choices), columns(n_preference, preference_on_choices))
+    reward, preference = columns(n_reward, reward_on_choices), columns(n_preference, preference_on_choices)
+    # Without names, as many features as choices would be ambiguous.
+    names = ([f"{kind} {i}" for i in range(n)] for kind, n in (("reward", n_reward), ("preference", n_preference)))
+    return Domain(mdp, reward, preference, *names)
 
 
 def random_domain(

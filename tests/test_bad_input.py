@@ -1,4 +1,4 @@
-"""Bad input is refused at the door, with a sentence that names the state, choice, row, entry or file at fault."""
+"""Bad input is refused with a message that names the wrong state, choice, row, entry or file."""
 
 import io
 import pickle
@@ -7,18 +7,17 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tutelage.mdp.demonstration_files import load_demonstrations, save_demonstrations
 from tutelage.mdp.demonstrations import Demonstrations
-from tutelage.mdp.empirical import empirical_expectation
 from tutelage.mdp.expectations import (
     Expectation,
     causal_entropy,
+    empirical_expectation,
     expectation,
     expectation_of_occupancy,
     expected_reward,
     occupancy,
 )
-from tutelage.mdp.files import load, save
+from tutelage.mdp.files import load, load_demonstrations, save, save_demonstrations
 from tutelage.mdp.model import MDP, Domain
 from tutelage.mdp.policy import check_policy, policy_from_occupancy
 from tutelage.mdp.sampling import sample_demonstrations
@@ -68,7 +67,7 @@ MODELS = {
     "first_choice starts late": ({"first_choice": [1, 2, 3]}, r"first_choice must start at 0"),
     "first_choice ends early": ({"first_choice": [0, 1, 2]}, r"first_choice ends at 2, but transition has 3 rows"),
     "first_choice too long": ({"first_choice": [0, 1, 2, 3]}, r"first_choice gives choices to 3"),
-    "first_choice too short": ({"first_choice": [0]}, r"first_choice must start at 0 and hold one entry per state"),
+    "first_choice too short": ({"first_choice": [0]}, r"first_choice must start at 0 and have one entry per state"),
     "first_choice empty": ({"first_choice": []}, r"first_choice must start at 0"),
     "first_choice fraction": ({"first_choice": [0, 1.5, 3]}, r"first_choice\[1\] is 1.5"),
     "first_choice not a number": ({"first_choice": [0, NAN, 3]}, r"first_choice\[1\] is nan"),
@@ -136,7 +135,7 @@ def test_sparse_indices_beyond_the_matrix_are_refused_before_scipy_follows_them(
 
 
 DOMAINS = {
-    "no model": ({"mdp": "grid"}, r"a Domain needs an MDP first, got str"),
+    "no model": ({"mdp": "grid"}, r"the first argument of a Domain must be an MDP, got str"),
     "no reward feature": ({"reward_features": np.zeros((2, 0))}, r"at least one reward feature"),
     "rows": ({"reward_features": np.ones((4, 2))}, r"reward_features has 4 rows; .*per state \(2\) or .*choice \(3\)"),
     "preference rows": ({"preference_features": np.ones((5, 2))}, r"preference_features has 5 rows"),
@@ -178,10 +177,10 @@ POLICIES = {
 
 @pytest.mark.parametrize(("policy", "complaint"), POLICIES.values(), ids=POLICIES.keys())
 def test_a_policy_that_is_none_is_refused_wherever_it_is_given(policy, complaint):
-    """One check, at every door."""
-    for door in (check_policy, occupancy, causal_entropy):
+    """Every function that takes a policy makes the same check."""
+    for function in (check_policy, occupancy, causal_entropy):
         with pytest.raises(InvalidModel, match=complaint):
-            door(MODEL, policy)
+            function(MODEL, policy)
     with pytest.raises(InvalidModel, match=complaint):
         expectation(DOMAIN, policy)
     with pytest.raises(InvalidModel, match=complaint):
@@ -270,7 +269,7 @@ def test_a_move_that_no_choice_makes_is_refused_without_actions_too():
 
 
 def test_counting_the_features_of_another_model_is_refused():
-    """Demonstrations carry no model; the one whose features are counted must allow them."""
+    """Demonstrations have no model of their own; the model whose features are counted must allow them."""
     shown = Demonstrations(np.array([0, 4]), np.array([0, 2]))
     with pytest.raises(InvalidModel, match=r"demonstration 0, step 1: there is no state 4"):
         empirical_expectation(DOMAIN, shown)
@@ -312,6 +311,6 @@ def test_a_file_that_is_not_whole_is_refused_by_name(tmp_path, spoil):
 
 
 def test_an_invalid_model_is_both_ours_and_a_value_error():
-    """So that callers may catch either all of ours or what Python programs catch for bad values."""
+    """Callers may catch all errors of the package, or ValueError."""
     assert issubclass(InvalidModel, TutelageError)
     assert issubclass(InvalidModel, ValueError)

@@ -166,6 +166,13 @@ def check_entries(rows: SparseRows, name: str) -> None:
         )
 
 
+def whole_number(value: Any, name: str, *, least: int) -> int:
+    """The value as an int of at least `least`; truth values and fractions are refused."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InvalidInput(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return int(value)
+
+
 def finite_or_none(number: float) -> float | None:
     """The number, or None where it is infinite or NaN, which JSON does not have."""
     return number if math.isfinite(number) else None

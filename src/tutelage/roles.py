@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from tutelage.arrays import Vector, check_length, floats, freeze, generator
 from tutelage.mdp.demonstrations import Demonstrations
-from tutelage.mdp.empirical import empirical_expectation
-from tutelage.mdp.expectations import Expectation, expectation
+from tutelage.mdp.expectations import Expectation, empirical_expectation, expectation
 from tutelage.mdp.model import MDP, Domain
 from tutelage.mdp.policy import check_policy
 from tutelage.mdp.sampling import sample_demonstrations

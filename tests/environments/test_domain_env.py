@@ -1,4 +1,4 @@
-"""Domains as Gymnasium environments: they pass its own checker, and keep the problem."""
+"""Domains as Gymnasium environments: they pass Gymnasium's checker and have the same optimum."""
 
 import sys
 
@@ -12,7 +12,7 @@ from strategies import domains, random_domain
 from tutelage.environments.gymnasium import from_gymnasium, to_gymnasium
 from tutelage.environments.object_world import ObjectWorld, object_world
 from tutelage.mdp.model import choice_reward
-from tutelage.outcomes import InvalidModel, TutelageError
+from tutelage.outcomes import InvalidInput, InvalidModel, MissingExtra
 
 gymnasium = pytest.importorskip("gymnasium")
 
@@ -28,7 +28,7 @@ gymnasium = pytest.importorskip("gymnasium")
     ids=["object world", "ragged", "frozen lake", "random"],
 )
 def test_gymnasiums_own_checker_finds_no_fault(domain):
-    """Everything that trains on Gymnasium environments may rely on what the checker checks; its warnings are errors."""
+    """Training code may rely on every property that the checker tests; its warnings are errors here."""
     from gymnasium.utils.env_checker import check_env
 
     check_env(to_gymnasium(domain))
@@ -36,7 +36,7 @@ def test_gymnasiums_own_checker_finds_no_fault(domain):
 
 @given(domains())
 def test_there_and_back_again_keeps_every_choice(domain):
-    """from_gymnasium after to_gymnasium: the same choices, and so the same optimum, up to one state that is the end."""
+    """from_gymnasium after to_gymnasium: the same choices and the same optimum, with one more state for the end."""
     weights = np.linspace(-1, 1, domain.n_reward)
     back = from_gymnasium(to_gymnasium(domain, weights), discount=domain.mdp.discount)
     n_choices = domain.mdp.n_choices
@@ -47,14 +47,14 @@ def test_there_and_back_again_keeps_every_choice(domain):
 
 @pytest.mark.parametrize("domain", [object_world(6, 0).domain("L1"), ragged_domain()], ids=["ends", "goes on paying"])
 def test_there_and_back_again_keeps_the_optimum_of_a_domain_that_ends(domain):
-    """A state that pays nothing for ever may end the episode; one that pays must not, or its reward would be lost."""
+    """An absorbing state with zero reward ends the episode; one with a reward does not, so no reward is lost."""
     weights = [1.0, 0.9, 0.2][: domain.n_reward]
     back = from_gymnasium(to_gymnasium(domain, weights), discount=domain.mdp.discount)
     assert optimal_value(back, [1.0]) == pytest.approx(optimal_value(domain, weights), rel=1e-10)
 
 
 def test_an_episode_terminates_on_arrival_in_the_terminal_state_only():
-    """Where an object ends the game for certain, the first step from it terminates; and no step before."""
+    """Where an object ends the game with probability one, the first step from it terminates, and no step before."""
     world = ObjectWorld(2, 0, {"star": [3]}, {}, end_probability=1.0)
     env = to_gymnasium(world.domain("L1"), [1.0, 0.9, 0.2])
     assert env.reset(seed=0)[0] == 0
@@ -67,7 +67,7 @@ def test_an_episode_terminates_on_arrival_in_the_terminal_state_only():
 
 
 def test_an_action_beyond_a_states_choices_repeats_one_of_them():
-    """The first state has two choices and the environment three actions: the third is the first again, and masked."""
+    """The first state has two choices and the environment three actions: the third repeats the first and is masked."""
     env = to_gymnasium(ragged_domain())
     rewards = []
     for action in range(3):
@@ -80,20 +80,20 @@ def test_an_action_beyond_a_states_choices_repeats_one_of_them():
 
 
 def test_steps_that_mean_nothing_are_refused():
-    """No state before the first reset, no action beyond the action space, no weights without a feature."""
+    """Refused: a step before the first reset, an action outside the action space, weights without a feature."""
     env = to_gymnasium(ragged_domain())
     with pytest.raises(gymnasium.error.ResetNeeded, match="reset"):
         env.step(0)
     env.reset(seed=0)
-    with pytest.raises(InvalidModel, match="no action 3; the actions are 0 to 2"):
+    with pytest.raises(InvalidInput, match="no action 3; the actions are 0 to 2"):
         env.step(3)
     with pytest.raises(InvalidModel, match="weights has 2 entries"):
         to_gymnasium(ragged_domain(), [1.0, 2.0])
 
 
 def test_without_gymnasium_the_error_says_what_to_install(monkeypatch):
-    """Gymnasium is an extra; whoever lacks it learns its name rather than that a module is missing."""
+    """Without the optional Gymnasium the error is an ImportError that gives the command to install it."""
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     monkeypatch.delitem(sys.modules, "tutelage.environments.domain_env", raising=False)
-    with pytest.raises(TutelageError, match=r"pip install 'tutelage\[gymnasium\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'tutelage\[gymnasium\]'"):
         to_gymnasium(ragged_domain())

@@ -1,4 +1,4 @@
-"""Road maps: values against networkx's own shortest paths, every kind of graph, and graphs that mean nothing."""
+"""Road maps: values against networkx's shortest paths, every kind of graph, and invalid graphs."""
 
 import math
 from fractions import Fraction
@@ -20,7 +20,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def optimal_values(domain: Domain, weights, *, n_steps: int) -> np.ndarray:
-    """(S,), the best that so many steps can earn from each state."""
+    """(S,), the largest reward of `n_steps` steps from each state."""
     mdp, value = domain.mdp, np.zeros(domain.mdp.n_states)
     for _ in range(n_steps):
         value = max_by_state(
@@ -30,7 +30,7 @@ def optimal_values(domain: Domain, weights, *, n_steps: int) -> np.ndarray:
 
 
 def roads(seed: int, make=networkx.gnp_random_graph, **options):
-    """A random road map of 3 to 12 junctions, each road with a whole length from 1 to 4 and a toll or none."""
+    """A random road map of 3 to 12 junctions; each road has an integer length from 1 to 4, and a toll or none."""
     rng = np.random.default_rng(seed)
     graph = make(int(rng.integers(3, 13)), 0.3, seed=int(rng.integers(2**31)), **options)
     for _, _, attributes in graph.edges(data=True):
@@ -39,7 +39,7 @@ def roads(seed: int, make=networkx.gnp_random_graph, **options):
 
 
 def in_unit_steps(graph):
-    """The same map with a junction after every unit of length, so that a walk has as many steps as it is long."""
+    """The same map with a junction after every unit of length, so that the length of a walk is its number of steps."""
     finer = networkx.create_empty_copy(graph)
     for one, other, length in graph.edges(data="length"):
         networkx.add_path(finer, [one, *((one, other, step) for step in range(1, length)), other])
@@ -48,9 +48,9 @@ def in_unit_steps(graph):
 
 @pytest.mark.parametrize("is_directed", [False, True])
 @given(seed=SEEDS)
-def test_arriving_at_the_goal_is_worth_the_discount_to_the_power_of_the_shortest_path(is_directed, seed):
-    """With reward only at the goal, V = g^d / (1 - g) where d counts steps; on a map cut into unit steps d is the
-    length that Dijkstra's algorithm finds on the map itself. What follows 400 steps at 0.9 is worth less than 1e-16.
+def test_the_value_of_arriving_is_the_discount_to_the_power_of_the_shortest_path(is_directed, seed):
+    """With reward only at the goal, V = g^d / (1 - g) where d is the number of steps. On a map of unit steps d is the
+    length that Dijkstra's algorithm finds on the original map. After 400 steps at 0.9 less than 1e-16 remains.
     """
     graph = roads(seed, directed=is_directed)
     finer = in_unit_steps(graph)
@@ -81,7 +81,7 @@ def test_the_cost_of_the_best_route_is_the_shortest_length_as_the_discount_tends
 @pytest.mark.parametrize("is_directed", [False, True])
 @given(seed=SEEDS)
 def test_every_choice_is_an_edge_with_its_attributes(is_directed, seed):
-    """Choice by choice, against the graph: where it leads, what it costs, and who may take it."""
+    """Each choice against the graph: its node, its next node and its features."""
     graph = roads(seed, directed=is_directed)
     domain = from_graph(
         graph, start=0, discount=0.9, reward_attributes=["length"], preference_attributes=["toll", "length"], goals=[2]
@@ -102,7 +102,7 @@ def test_every_choice_is_an_edge_with_its_attributes(is_directed, seed):
 
 
 def test_nodes_keep_their_names_and_their_order():
-    """States follow graph.nodes, whatever the nodes are; a one-way street can be taken one way only."""
+    """States are in the order of graph.nodes, for nodes of any type; a one-way street is a choice of one node only."""
     graph = networkx.DiGraph()
     graph.add_edge("station", (1, 2), length=2.5)
     graph.add_edge("station", "market", length=Fraction(1, 2))
@@ -120,7 +120,7 @@ def test_nodes_keep_their_names_and_their_order():
 
 
 def test_parallel_edges_are_choices_of_their_own():
-    """A toll road beside a free one between the same towns: two choices each way, told apart by their keys."""
+    """A toll road and a free road between the same towns: two choices each way, distinguished by their keys."""
     graph = networkx.MultiGraph()
     graph.add_edge("a", "b", key="motorway", minutes=10, toll=True)
     graph.add_edge("a", "b", key="lane", minutes=25, toll=False)
@@ -135,7 +135,7 @@ def test_parallel_edges_are_choices_of_their_own():
 
 
 def test_a_loop_is_a_choice_and_a_dead_end_a_stay_without_features():
-    """Both lead back to the node; only the road that is really there has attributes, and neither is a goal."""
+    """Both lead back to the node; only the existing road has attributes, and neither is a goal."""
     graph = networkx.DiGraph([("round", "round", {"length": 3}), ("round", "end", {"length": 1})])
     domain = from_graph(graph, start="round", discount=0.9, reward_attributes=["length"])
     assert graph_choices(graph) == [("round", "round", None), ("round", "end", None), ("end", "end", None)]
@@ -144,7 +144,7 @@ def test_a_loop_is_a_choice_and_a_dead_end_a_stay_without_features():
 
 
 def test_an_edge_out_of_a_goal_needs_no_attributes():
-    """It is dropped, so nobody takes it; the same edge is refused when the node is no goal."""
+    """The edges of a goal are dropped, so they need no attributes; the same edge of another node is refused."""
     graph = networkx.DiGraph([("a", "b", {"length": 1}), ("b", "a")])
     domain = from_graph(graph, start="a", discount=0.9, reward_attributes=["length"], goals={"b"})
     assert_array_equal(domain.reward_features, [[1, 0], [0, 1]])
@@ -187,14 +187,14 @@ TRIANGLE = networkx.DiGraph(
     ],
 )
 def test_graphs_that_mean_nothing_are_refused(change, message):
-    """The sentence names the node or the edge, as the caller knows it."""
+    """The message names the node or the edge as the caller gave it."""
     arguments = {"graph": TRIANGLE, "start": "a", "discount": 0.9, "reward_attributes": ["length"]} | change
     with pytest.raises(InvalidModel, match=message):
         from_graph(arguments.pop("graph"), **arguments)
 
 
 def test_the_key_of_a_parallel_edge_is_named():
-    """Of several edges between two nodes the message must say which."""
+    """For parallel edges the message gives the key."""
     graph = networkx.MultiDiGraph()
     graph.add_edge("a", "b", key="lane")
     with pytest.raises(InvalidModel, match=r"edge 'a' -> 'b' \(key 'lane'\) has no attribute 'length'"):

@@ -1,4 +1,4 @@
-"""Real Gymnasium environments as domains, and what is played in them as demonstrations."""
+"""Gymnasium environments as domains, and recorded episodes as demonstrations."""
 
 from types import SimpleNamespace
 
@@ -9,11 +9,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import random_domain
 
 from tutelage.environments.gymnasium import from_gymnasium, record_demonstrations, to_gymnasium
-from tutelage.mdp.demonstrations import Demonstrations
+from tutelage.mdp.demonstrations import UNKNOWN, Demonstrations
 from tutelage.mdp.expectations import causal_entropy, expectation
 from tutelage.mdp.model import MDP
 from tutelage.mdp.policy import uniform_policy
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput, InvalidModel
 
 gymnasium = pytest.importorskip("gymnasium")
 
@@ -30,7 +30,7 @@ def make(name: str, **options):
 
 
 def textbook_value(env, discount: float, n_steps: int) -> float:
-    """The same from the environment's own table, with the loops of a textbook."""
+    """The same value from the environment's table, with the loops of a textbook."""
     table, value = env.unwrapped.P, np.zeros(len(env.unwrapped.P))
     for _ in range(n_steps):
         value = np.array(
@@ -47,7 +47,7 @@ def textbook_value(env, discount: float, n_steps: int) -> float:
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_a_real_environment_has_the_optimum_of_its_own_table(name):
-    """The translation keeps the problem: 200 steps at 0.9 leave less than 1e-6 of what is left to earn."""
+    """The domain has the same optimum: after 200 steps at discount 0.9 less than 1e-6 of the reward remains."""
     env = make(name)
     n_states, n_actions = ENVIRONMENTS[name]
     domain = from_gymnasium(env, discount=0.9)
@@ -59,7 +59,7 @@ def test_a_real_environment_has_the_optimum_of_its_own_table(name):
 
 @pytest.mark.parametrize("discount", [0.5, 0.9, 0.99])
 def test_the_best_walk_along_the_cliff_takes_thirteen_steps(discount):
-    """Up, eleven to the right, down: -1 each, -(1 - g^13) / (1 - g) in all."""
+    """Up, eleven to the right, down: -1 each, -(1 - g^13) / (1 - g) in total."""
     domain = from_gymnasium(make("CliffWalking-v1"), discount=discount)
     assert optimal_value(domain, [1.0]) == pytest.approx(-(1 - discount**13) / (1 - discount), rel=1e-10)
 
@@ -72,7 +72,7 @@ def test_the_best_walk_over_firm_ice_pays_at_its_sixth_step(discount):
 
 
 def test_a_preference_counts_on_arrival_even_where_the_episode_ends():
-    """Straight down from the start lies a hole, three steps away: arriving is the third choice, at discount g^2."""
+    """A hole lies three steps down from the start: the third choice arrives there, at discount g^2."""
     holes = np.array(list("SFFFFHFHFFFHHFFG")) == "H"
     env = make("FrozenLake-v1", is_slippery=False)
     domain = from_gymnasium(env, discount=0.9, preference_features=holes[:, None], preference_names=["in a hole"])
@@ -82,13 +82,13 @@ def test_a_preference_counts_on_arrival_even_where_the_episode_ends():
 
 
 def test_the_end_of_an_episode_keeps_its_choices():
-    """Reading 6: after the end entropy goes on accruing, log 4 per step, and a learner has no reason to put it off."""
+    """Reading 6: after the end a policy still gains entropy log 4 per step, so a learner has no reason to delay it."""
     mdp = from_gymnasium(make("FrozenLake-v1"), discount=0.9).mdp
     assert causal_entropy(mdp, uniform_policy(mdp)) == pytest.approx(np.log(4) / (1 - 0.9))
 
 
 def test_ragged_tables_keep_every_states_own_actions_in_order():
-    """Actions may be missing, listed out of order, or lead twice to one state; the end has as many as the busiest."""
+    """Actions may be missing, out of order, or lead twice to one state; the end has the largest number of choices."""
     table = {
         1: {0: [(0.5, 0, 2.0, False), (0.25, 0, 4.0, False), (0.25, 0, 0.0, True)]},
         0: {3: [(1.0, 1, -1.0, False)], 1: [(1.0, 0, 5.0, True)]},
@@ -107,9 +107,9 @@ LOOP = [(1.0, 0, 0.0, False)]
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (None, "shows no table P"),
-        ({}, "shows no table P"),
-        ("P", "shows no table P"),
+        (None, "has no table P"),
+        ({}, "has no table P"),
+        ("P", "has no table P"),
         ({0: {0: LOOP}, 2: {0: LOOP}}, "numbered from 0 to 1 without a gap"),
         ({"a": {0: LOOP}}, "P has an entry 'a'"),
         ({0: {"left": LOOP}}, r"P\[0\] has an entry 'left'"),
@@ -125,7 +125,7 @@ LOOP = [(1.0, 0, 0.0, False)]
     ],
 )
 def test_tables_that_mean_nothing_are_refused(table, message):
-    """The sentence names the state and the action, which the row of a matrix would not."""
+    """The message names the state and the action, not the row of a matrix."""
     with pytest.raises(InvalidModel, match=message):
         from_gymnasium(SimpleNamespace(P=table, initial_state_distrib=[1.0]), discount=0.9)
 
@@ -143,7 +143,7 @@ def test_tables_that_mean_nothing_are_refused(table, message):
     ],
 )
 def test_arguments_that_do_not_fit_the_table_are_refused(options, message):
-    """What the caller adds to the table must have one entry per state of the environment."""
+    """Arguments beside the table must have one entry per state of the environment."""
     with pytest.raises(InvalidModel, match=message):
         from_gymnasium(SimpleNamespace(P={0: {0: LOOP}}), **({"discount": 0.9} | options))
 
@@ -161,10 +161,10 @@ def test_what_is_played_agrees_with_the_table(env):
     """
     mdp = from_gymnasium(env, discount=0.9).mdp
     rng = np.random.default_rng(0)
-    states, actions = record_demonstrations(env, mdp, uniform_policy(mdp), 1_000, rng=rng, max_steps=20)
+    recorded = record_demonstrations(env, mdp, uniform_policy(mdp), 1_000, rng=rng, max_steps=20)
     counts = np.zeros((mdp.n_choices, mdp.n_states))
-    for visited, taken in zip(states, actions, strict=True):
-        np.add.at(counts, (mdp.first_choice[visited[:-1]] + taken, visited[1:]), 1)
+    for episode in recorded:
+        np.add.at(counts, (episode.choices[:-1], episode.states[1:]), 1)
     n_taken = counts.sum(axis=1)
     assert counts.size <= 1_500 and n_taken.sum() <= 20_000 and n_taken.max() > 500
     bound = np.sqrt(np.log(2 * 3e7 / 1e-4) / (2 * np.maximum(n_taken, 1)))
@@ -177,31 +177,27 @@ def test_recorded_episodes_are_possible_demonstrations():
     """Terminated episodes end in the absorbing state, so that the MDP allows every step of them."""
     env = make("FrozenLake-v1")
     mdp = from_gymnasium(env, discount=0.9).mdp
-    states, actions = record_demonstrations(
-        env, mdp, uniform_policy(mdp), 50, rng=np.random.default_rng(0), max_steps=1_000
-    )
-    demonstrations = Demonstrations.from_sequences(mdp, states, actions)
-    assert demonstrations.n == 50
-    assert {visited[-1] for visited in states} == {16}
-    assert not any(16 in visited[:-1] for visited in states)
-    assert [len(visited) for visited in states] == [len(taken) + 1 for taken in actions]
+    recorded = record_demonstrations(env, mdp, uniform_policy(mdp), 50, rng=0, max_steps=1_000)
+    assert isinstance(recorded, Demonstrations) and len(recorded) == 50
+    assert set(recorded.last_states) == {16}
+    assert not any(16 in episode.states[:-1] for episode in recorded)
+    assert_array_equal(recorded.is_followed, recorded.choices != UNKNOWN)
+    assert recorded.checked_against(mdp) is recorded
 
 
 def test_episodes_cut_short_end_where_they_are():
-    """Neither our own limit nor the environment's is the end of the game: the last state is an ordinary one."""
+    """An episode that max_steps or the environment cuts short ends in an ordinary state."""
     env = make("FrozenLake-v1", is_slippery=False, max_episode_steps=7)
     mdp = from_gymnasium(env, discount=0.9).mdp
     against_the_wall = np.tile([1.0, 0.0, 0.0, 0.0], mdp.n_states)
     for max_steps, length in ((5, 5), (100, 7)):
-        states, actions = record_demonstrations(
-            env, mdp, against_the_wall, 2, rng=np.random.default_rng(0), max_steps=max_steps
-        )
-        assert_array_equal(states, np.zeros((2, length + 1)))
-        assert_array_equal(actions, np.zeros((2, length)))
+        for episode in record_demonstrations(env, mdp, against_the_wall, 2, rng=0, max_steps=max_steps):
+            assert_array_equal(episode.states, np.zeros(length + 1))
+            assert_array_equal(episode.choices, [*np.zeros(length), UNKNOWN])
 
 
 def test_recording_speaks_the_environments_own_actions():
-    """Choice 1 of a state may be the environment's action 3; recorded is the choice, played is the action."""
+    """Choice 1 of a state may be the environment's action 3; the choice is recorded, the action is played."""
     played = []
 
     def step(action):
@@ -211,19 +207,20 @@ def test_recording_speaks_the_environments_own_actions():
     table = {0: {1: [(1.0, 0, 0.0, True)], 3: [(1.0, 0, 0.0, True)]}}
     env = SimpleNamespace(P=table, reset=lambda seed: (0, {}), step=step)
     mdp = from_gymnasium(env, discount=0.9, initial=[1.0]).mdp
-    states, actions = record_demonstrations(env, mdp, [0, 1, 0.5, 0.5], 1, rng=np.random.default_rng(0), max_steps=9)
-    assert (played, [part.tolist() for part in (*states, *actions)]) == ([3], [[0, 1], [1]])
+    (episode,) = record_demonstrations(env, mdp, [0, 1, 0.5, 0.5], 1, rng=0, max_steps=9)
+    assert (played, episode.states.tolist(), episode.choices.tolist()) == ([3], [0, 1], [1, UNKNOWN])
 
 
 def test_the_same_generator_records_the_same_episodes():
-    """Randomness is handed in: nothing else decides what happens, neither in the policy nor in the environment."""
+    """All randomness, of the policy and of the environment, comes from the generator."""
     env = make("FrozenLake-v1")
     mdp = from_gymnasium(env, discount=0.9).mdp
     first, second = (
-        record_demonstrations(env, mdp, uniform_policy(mdp), 5, rng=np.random.default_rng(3), max_steps=50)[0]
-        for _ in range(2)
+        record_demonstrations(env, mdp, uniform_policy(mdp), 5, rng=rng, max_steps=50)
+        for rng in (3, np.random.default_rng(3))
     )
-    assert [visited.tolist() for visited in first] == [visited.tolist() for visited in second]
+    assert_array_equal(first.states, second.states)
+    assert_array_equal(first.offsets, second.offsets)
 
 
 @pytest.mark.parametrize(
@@ -231,14 +228,15 @@ def test_the_same_generator_records_the_same_episodes():
     [
         (16, 1, 5, "the MDP has 16 states"),
         (17, 1, 5, "1 choices in state 0, but the environment has 4"),
-        (17, -1, 5, "cannot record -1"),
-        (17, 1, 0, "at most 0 steps"),
+        (17, -1, 5, "the number of demonstrations must be a whole number of at least 1, got -1"),
+        (17, 0, 5, "the number of demonstrations must be a whole number of at least 1, got 0"),
+        (17, 1, 0, "max_steps must be a whole number of at least 1, got 0"),
     ],
 )
 def test_recordings_that_mean_nothing_are_refused(n_states, n, max_steps, message):
-    """An MDP of another environment would number its states otherwise, and nobody would notice."""
+    """An MDP of another environment numbers its states differently, and is refused."""
     mdp = MDP.from_arrays(np.eye(n_states)[:, None, :], np.eye(n_states)[0], 0.9)
-    with pytest.raises(InvalidModel, match=message):
+    with pytest.raises(InvalidInput, match=message):
         record_demonstrations(
             make("FrozenLake-v1"), mdp, np.ones(n_states), n, rng=np.random.default_rng(0), max_steps=max_steps
         )

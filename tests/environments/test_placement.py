@@ -1,4 +1,4 @@
-"""Drawn worlds: the published ones cell by cell, the text's by their distribution."""
+"""Random worlds: the published generator cell by cell, the text's generator by its distribution."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from tutelage.outcomes import InvalidModel
 
 
 def world_or_skip(size: int, seed: int, generator: str) -> ObjectWorld:
-    """The world of this seed; a seed of which no world can be made is passed over."""
+    """The world of this seed; a seed that gives no world is rejected."""
     try:
         return object_world(size, seed, generator)
     except InvalidModel:
@@ -28,7 +28,7 @@ def world_or_skip(size: int, seed: int, generator: str) -> ObjectWorld:
     ],
 )
 def test_published_worlds_are_those_that_reproduce_the_printed_tables(seed, start, objects, distractors):
-    """Every number of Appendix B.1 hangs on these cells: one draw more or less and none of them comes out."""
+    """All numbers of Appendix B.1 depend on these cells: one draw more or less changes all of them."""
     world = object_world(10, seed)
     assert (world.start, world.objects, world.distractors) == (start, objects, distractors)
     assert (world.generator, world.seed) == ("published", seed)
@@ -36,7 +36,7 @@ def test_published_worlds_are_those_that_reproduce_the_printed_tables(seed, star
 
 @given(st.integers(0, 2**32 - 1), st.integers(5, 14))
 def test_published_placement_keeps_its_rules(seed, size):
-    """The start is central, its block stays free, and each distractor is at its own distance of its own object."""
+    """The start is central, its block stays empty, and each distractor has its stated distance from its object."""
     world = world_or_skip(size, seed, "published")
     placed = [cell for cells in world.objects.values() for cell in cells]
     coloured = [cell for cells in world.distractors.values() for cell in cells]
@@ -109,6 +109,6 @@ def test_a_grid_without_room_is_refused_whatever_the_seed(place, size, seed):
     ],
 )
 def test_worlds_that_cannot_be_drawn_are_refused(arguments, message):
-    """Bad input is refused at the door, with a sentence that names it."""
+    """Bad input is refused with a message that names it."""
     with pytest.raises(InvalidModel, match=message):
         object_world(*arguments)

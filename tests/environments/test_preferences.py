@@ -1,4 +1,4 @@
-"""What the learners mind: distractors within so many cells."""
+"""Preferences of the learners: features of cells within a distance of a distractor."""
 
 import pytest
 from environment_problems import distance, hand_worlds
@@ -28,7 +28,7 @@ def test_cells_within_is_a_square_cut_by_the_grid(cell, reach):
 
 @given(hand_worlds())
 def test_preference_features_are_the_cells_within_a_distance_and_so_nested(world):
-    """ "Within k cells" (Figure 1): each column from the definition of distance, and each inside the next."""
+    """ "Within k cells" (Figure 1): each column from the definition of distance; the columns are nested."""
     features = world.domain("L5").preference_features
     for column, (colour, reach) in enumerate(COLUMNS):
         near = [
@@ -41,7 +41,7 @@ def test_preference_features_are_the_cells_within_a_distance_and_so_nested(world
 
 
 def test_learners_mind_the_first_columns_of_one_list():
-    """L1..L5 differ in nothing but how much they mind (Sec. 6): d_c = 0, 2, 4, 5, 6."""
+    """L1..L5 differ only in the number of their preferences (Sec. 6): d_c = 0, 2, 4, 5, 6."""
     world = object_world(10, 0)
     full = world.domain("L5")
     assert full.preference_names[1::4] == ("green within 1 cell", "yellow within 2 cells")
@@ -54,14 +54,14 @@ def test_learners_mind_the_first_columns_of_one_list():
 
 
 def test_an_unknown_learner_is_refused():
-    """A learner of another experiment is not silently taken to mind nothing."""
+    """An unknown learner is refused, not treated as a learner without preferences."""
     with pytest.raises(InvalidModel, match="no learner 'L6'"):
         object_world(10, 0).domain("L6")
 
 
 @given(hand_worlds(), st.lists(st.sampled_from(list(NAMED)), unique=True))
 def test_preferences_by_name_are_those_columns_in_that_order(world, names):
-    """Whoever names preferences gets exactly those, in the order named, so that allowances keep to theirs."""
+    """Preferences given by name are in the given order, so that allowances match them."""
     full = world.domain("L5")
     domain = world.domain(names)
     chosen = [full.preference_names.index(name) for name in names]
@@ -81,7 +81,7 @@ def test_no_names_are_the_learner_that_minds_nothing():
 @pytest.mark.parametrize(
     ("names", "sentence"),
     [
-        (["green within 3 cells"], "no preference 'green within 3 cells'; they are green within 0 cells"),
+        (["green within 3 cells"], "no preference 'green within 3 cells'; the preferences are green within 0 cells"),
         (["green within 0 cells", "L2"], "no preference 'L2'"),
         (
             ["green within 1 cell", "yellow within 0 cells", "green within 1 cell"],
@@ -90,6 +90,6 @@ def test_no_names_are_the_learner_that_minds_nothing():
     ],
 )
 def test_unknown_and_repeated_names_are_refused(names, sentence):
-    """A misspelt name is not silently dropped, and none counts twice."""
+    """A misspelt name is refused, and so is a repeated one."""
     with pytest.raises(InvalidModel, match=sentence):
         object_world(10, 0).domain(names)

@@ -1,4 +1,4 @@
-"""Worlds as JSON texts: read back as written, and refused with the thing at fault."""
+"""Worlds as JSON texts: read as they were written; an invalid text is refused with the wrong field."""
 
 import json
 
@@ -15,13 +15,13 @@ HAND = {"size": 4, "start": 0, "objects": {"star": [15], "dot": [3]}, "distracto
 
 @given(hand_worlds())
 def test_json_gives_back_the_same_world(world):
-    """Nothing is lost or rounded, so a file can stand for the world it came from."""
+    """Nothing is lost or rounded."""
     assert ObjectWorld.from_json(world.to_json()) == world
 
 
 @pytest.mark.parametrize("generator", ["published", "text"])
 def test_json_of_a_drawn_world_says_who_drew_it(generator):
-    """Every result must be able to say which generator made its worlds."""
+    """Every result must state the generator of its worlds."""
     world = object_world(8, 3, generator)
     read = ObjectWorld.from_json(world.to_json())
     assert read == world
@@ -29,7 +29,7 @@ def test_json_of_a_drawn_world_says_who_drew_it(generator):
 
 
 def test_a_drawn_world_changed_by_hand_no_longer_passes_for_drawn():
-    """A changed cell under an unchanged name would be a false result; without the name it is a world like any other."""
+    """A changed world with a generator and a seed is refused; without them it is a world made by hand."""
     fields = json.loads(object_world(10, 0).to_json())
     fields["start"] = 55
     with pytest.raises(InvalidModel, match="not the world that the generator 'published' makes of seed 0"):
@@ -70,7 +70,7 @@ def test_a_world_written_by_hand_needs_four_keys_only():
         ({"size": "4"}, "size must be a whole number"),
         ({"discount": 1}, "discount must lie strictly"),
         ({"discount": "high"}, "discount must be a number"),
-        ({"discount": 10**400}, "discount is too large"),
+        ({"discount": 10**400}, "discount is too large for a floating-point number"),
         ({"discount": float("nan")}, "discount must lie strictly"),
         ({"end_probability": 1.5}, "end_probability must lie"),
         ({"end_probability": True}, "end_probability must be a number"),
@@ -85,7 +85,7 @@ def test_a_world_written_by_hand_needs_four_keys_only():
     ],
 )
 def test_invalid_worlds_are_refused_with_the_thing_at_fault(change, message):
-    """A person who writes a world by hand learns which cell or key is wrong, not that an index was out of range."""
+    """The message names the cell or the key that is wrong."""
     with pytest.raises(InvalidModel, match=message):
         ObjectWorld.from_json(json.dumps(HAND | change))
 
@@ -105,6 +105,6 @@ def test_invalid_worlds_are_refused_with_the_thing_at_fault(change, message):
     ],
 )
 def test_damaged_json_is_refused(text, message):
-    """Whatever the file holds, the reader gets one kind of error and a sentence."""
+    """Every invalid text raises the same error, with a message."""
     with pytest.raises(InvalidModel, match=message):
         ObjectWorld.from_json(text)

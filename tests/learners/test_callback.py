@@ -7,9 +7,8 @@ from teaching_problems import published_problem, random_problem
 
 from tutelage.interaction import InteractionFailed, teach
 from tutelage.learners.callback import CallbackLearner
-from tutelage.mdp.demonstration_files import load_demonstrations, save_demonstrations
-from tutelage.mdp.empirical import empirical_expectation
-from tutelage.mdp.expectations import Expectation, expectation
+from tutelage.mdp.expectations import Expectation, empirical_expectation, expectation
+from tutelage.mdp.files import load_demonstrations, save_demonstrations
 from tutelage.mdp.sampling import sample_demonstrations
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Lesson

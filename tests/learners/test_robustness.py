@@ -20,7 +20,8 @@ SIZES = [1e-6, 1.0, 1e4]
 
 
 def in_other_units(domain, reward_unit, preference_unit):
-    return Domain(domain.mdp, reward_unit * domain.reward_features, preference_unit * domain.preference_features)
+    reward, preference = reward_unit * domain.reward_features, preference_unit * domain.preference_features
+    return Domain(domain.mdp, reward, preference, domain.reward_names, domain.preference_names)
 
 
 @pytest.mark.parametrize("preference_unit", SIZES)

@@ -1,4 +1,4 @@
-"""Demonstrations in files: both formats bring back the same, and refuse what is damaged or impossible."""
+"""Demonstrations in files: both formats return the same demonstrations, and damaged files are refused."""
 
 import json
 
@@ -8,9 +8,8 @@ from hypothesis import given
 from numpy.testing import assert_array_equal
 from strategies import SEEDS, mdps_with_policy
 
-from tutelage.mdp.demonstration_files import load_demonstrations, save_demonstrations
 from tutelage.mdp.demonstrations import UNKNOWN, Demonstrations
-from tutelage.mdp.files import save
+from tutelage.mdp.files import load_demonstrations, save, save_demonstrations
 from tutelage.mdp.model import MDP, Domain
 from tutelage.mdp.sampling import sample_demonstrations
 from tutelage.outcomes import InvalidModel
@@ -70,7 +69,7 @@ def test_no_truncation_of_an_archive_goes_unnoticed(tmp_path):
 
 
 def test_a_cut_within_a_line_is_noticed_and_the_line_named(tmp_path):
-    """A cut exactly between two lines leaves a shorter list, which no reader could tell from a complete one."""
+    """A cut exactly between two lines leaves a shorter list, which cannot be distinguished from a complete file."""
     path = tmp_path / "cut.jsonl"
     save_demonstrations(SHOWN, path)
     content = path.read_bytes()
@@ -86,11 +85,11 @@ def test_a_cut_within_a_line_is_noticed_and_the_line_named(tmp_path):
     [
         (b"", "no demonstrations"),
         (b"\n\n", "no demonstrations"),
-        (b"[0, 1]\n", "line 1 of .* is not an object"),
-        (b'{"actions": [0]}\n', "line 1 of .* is not an object"),
-        (b'{"states": [0], "reward": 1}\n', "line 1 of .* is not an object"),
-        (b'{"states": [0, 1]}\n{"states": [0, 1], "actions": [0]}\n', "all its demonstrations actions"),
-        (b'{"states": [0, 1], "actions": [0], "choices": [0]}\n', "all its demonstrations actions"),
+        (b"[0, 1]\n", "line 1 of .* must be an object"),
+        (b'{"actions": [0]}\n', "line 1 of .* must be an object"),
+        (b'{"states": [0], "reward": 1}\n', "line 1 of .* must be an object"),
+        (b'{"states": [0, 1]}\n{"states": [0, 1], "actions": [0]}\n', "mixes kinds of lines; give every line actions"),
+        (b'{"states": [0, 1], "actions": [0], "choices": [0]}\n', "mixes kinds of lines; give every line actions"),
         (b'{"states": [0, 1], "choices": [2]}\n', "demonstration 0, step 0: state 0 offers choices 0 .. 1, not 2"),
         (b'{"states": [0]}\n{"states": [0, 2]}\n', "demonstration 1, step 0: no choice of state 0 leads to state 2"),
         (b'{"states": [0, 3]}\n', "demonstration 0, step 1: there is no state 3"),

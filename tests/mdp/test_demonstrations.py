@@ -1,4 +1,4 @@
-"""Demonstrations from elsewhere: how they are numbered and laid end to end. More refusals are in test_bad_input."""
+"""Demonstrations from sequences: numbering, indexing and checks. More refusals are in test_bad_input."""
 
 import numpy as np
 import pytest
@@ -11,26 +11,22 @@ from tutelage.mdp.model import MDP
 from tutelage.mdp.sampling import sample_demonstrations
 from tutelage.outcomes import InvalidModel
 
-# State 0 goes on or stays, state 1 goes to 2 or back, state 2 is absorbing with two choices.
+# State 0 moves on or stays, state 1 moves to 2 or back, state 2 is absorbing with two choices.
 LINE = MDP.from_choices(
     [[0.5, 0.5, 0], [1, 0, 0], [0, 0, 1], [1, 0, 0], [0, 0, 1], [0, 0, 1]], [0, 2, 4, 6], [1, 0, 0], 0.9
 )
-
-
-def trajectories(demonstrations: Demonstrations) -> list[np.ndarray]:
-    return np.split(demonstrations.states, demonstrations.offsets[1:-1])
 
 
 def test_actions_are_numbered_within_the_state():
     demonstrations = Demonstrations.from_sequences(LINE, [[0, 1, 2], [1, 0]], [[0, 0], [1, 1]])
     assert_array_equal(demonstrations.choices, [0, 2, UNKNOWN, 3, 1])
     assert_array_equal(demonstrations.offsets, [0, 3, 5])
-    assert [trajectory.tolist() for trajectory in trajectories(demonstrations)] == [[0, 1, 2], [1, 0]]
+    assert [trajectory.states.tolist() for trajectory in demonstrations] == [[0, 1, 2], [1, 0]]
     assert repr(demonstrations) == "Demonstrations(2 of 2 to 3 states and choices)"
 
 
 def test_a_demonstration_may_start_where_the_initial_distribution_never_does():
-    """A demonstrator starts where it was put."""
+    """The initial distribution does not restrict the first state of a demonstration."""
     assert LINE.initial[1] == 0
     assert_array_equal(Demonstrations.from_sequences(LINE, [[1, 2]]).states, [1, 2])
 
@@ -58,6 +54,33 @@ def test_taking_some_is_splitting_and_picking(mdp_and_policy, seed):
     assert_array_equal(taken.lengths, sampled.lengths[numbers])
     assert_array_equal(taken.states, np.concatenate([np.split(sampled.states, cuts)[i] for i in numbers]))
     assert_array_equal(taken.choices, np.concatenate([np.split(sampled.choices, cuts)[i] for i in numbers]))
+
+
+@given(mdps_with_policy(), SEEDS)
+def test_demonstrations_are_a_sequence_of_trajectories(mdp_and_policy, seed):
+    mdp, policy = mdp_and_policy
+    sampled = sample_demonstrations(mdp, policy, 6, rng=seed, truncation_bias=1.0)
+    cuts = sampled.offsets[1:-1]
+    parts = list(zip(np.split(sampled.states, cuts), np.split(sampled.choices, cuts), strict=True))
+    assert len(sampled) == len(list(sampled)) == 6
+    for number, (trajectory, (states, choices)) in enumerate(zip(sampled, parts, strict=True)):
+        for same in (trajectory, sampled[number], sampled[number - 6]):
+            assert_array_equal(same.states, states)
+            assert_array_equal(same.choices, choices)
+            assert len(same) == len(states)
+    some = sampled[4:0:-2]
+    assert isinstance(some, Demonstrations)
+    assert_array_equal(some.states, sampled.take([4, 2]).states)
+
+
+def test_indexing_keeps_to_what_is_there():
+    states_only = Demonstrations.from_sequences(LINE, [[0, 1, 2], [1, 0]])
+    assert states_only[-1].choices is None and states_only[1:].choices is None
+    for number in (2, -3):
+        with pytest.raises(IndexError, match=rf"there is no demonstration {number}; they are 0 \.\. 1"):
+            states_only[number]
+    with pytest.raises(InvalidModel, match="there are no demonstrations"):
+        states_only[2:]
 
 
 def test_taking_keeps_unknown_choices_unknown_and_refuses_what_is_not_there():

@@ -1,4 +1,4 @@
-"""Empirical expectations: against the exact ones, against a plain loop, and by hand."""
+"""Empirical expectations: against exact expectations, against a plain loop, and by hand."""
 
 import numpy as np
 import pytest
@@ -8,14 +8,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import SEEDS, add_features, domains_with_policy, random_domain, random_policy
 
 from tutelage.mdp.demonstrations import Demonstrations
-from tutelage.mdp.empirical import EmpiricalExpectation, empirical_expectation
-from tutelage.mdp.expectations import expectation, state_occupancy
+from tutelage.mdp.expectations import EmpiricalExpectation, empirical_expectation, expectation, state_occupancy
 from tutelage.mdp.model import MDP, Domain, per_choice
 from tutelage.mdp.policy import uniform_policy
 from tutelage.mdp.sampling import sample_demonstrations
 from tutelage.outcomes import InvalidModel
 
-# State 0 goes on or stays, state 1 goes to 2 or back, state 2 is absorbing with two choices.
+# State 0 moves on or stays, state 1 moves to 2 or back, state 2 is absorbing with two choices.
 LINE = MDP.from_choices(
     [[0.5, 0.5, 0], [1, 0, 0], [0, 0, 1], [1, 0, 0], [0, 0, 1], [0, 0, 1]], [0, 2, 4, 6], [1, 0, 0], 0.9
 )
@@ -24,7 +23,7 @@ LINE = MDP.from_choices(
 def count_by_loop(
     mdp: MDP, features: np.ndarray, states: list[int], choices: list[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Discounted counts of one trajectory and the bound on what is missing, in plain words; all choices known."""
+    """Discounted counts of one trajectory and the bound on its tail, by a plain loop; all choices are known."""
     on_choices = per_choice(mdp, features)
     total = sum(mdp.discount**t * on_choices[c] for t, c in enumerate(choices))
     missing = mdp.discount ** len(choices) / (1 - mdp.discount) * np.abs(features).max(axis=0)
@@ -105,7 +104,7 @@ def test_stopping_earlier_or_later_in_an_absorbing_state_is_the_same_demonstrati
 
 
 def test_a_feature_that_differs_among_the_choices_of_an_absorbing_state_has_no_known_tail():
-    """Column by column: the first differs in state 2 and is cut there, the second is the same and goes on exactly."""
+    """The first feature differs between the choices of state 2, so its tail is unknown; the second has a known tail."""
     on_choices = [[1, 1], [1, 1], [1, 1], [1, 1], [0, 1], [4, 1]]
     found = empirical_expectation(
         Domain(LINE, on_choices), Demonstrations.from_sequences(LINE, [[0, 1, 2]], [[0, 0, 1]])
@@ -151,14 +150,14 @@ def test_the_bias_bounds_what_any_truncation_left_out(domain_and_policy, seed):
 
 
 def test_the_bias_is_attained_by_a_feature_that_is_always_there():
-    """The bound cannot be made smaller without knowing more: with phi = 1 everywhere it is the error itself."""
+    """The bound is tight: with phi = 1 everywhere it equals the error."""
     mdp = MDP.from_choices([[0, 1], [1, 0]], [0, 1, 2], [1, 0], 0.8)
     found = empirical_expectation(Domain(mdp, [1.0, 1.0]), Demonstrations.from_sequences(mdp, [[0, 1, 0], [1]]))
     assert_allclose(found.reward + found.reward_bias, 1 / (1 - 0.8))
 
 
 def test_the_bias_of_a_negative_feature_is_as_large_as_that_of_its_opposite():
-    domain = Domain(LINE, [[1.0, -1.0], [0.5, -0.5], [0.0, 0.0]])
+    domain = Domain(LINE, [[1.0, -1.0], [0.5, -0.5], [0.0, 0.0]], reward_names=["up", "down"])
     found = empirical_expectation(domain, Demonstrations.from_sequences(LINE, [[0, 0], [0, 1]]))
     assert_allclose(found.reward_bias, [0.9**2 / 0.1, 0.9**2 / 0.1])
     assert_allclose(found.reward[0], -found.reward[1])
@@ -172,7 +171,7 @@ def test_one_trajectory_says_nothing_about_the_spread():
 
 def test_the_mean_over_trajectories_does_not_depend_on_their_order():
     rng = np.random.default_rng(12)
-    domain = Domain(LINE, rng.random((3, 2)), rng.random((6, 2)))
+    domain = Domain(LINE, rng.random((3, 2)), rng.random((6, 2)), reward_names=["a", "b"])
     demonstrations = sample_demonstrations(LINE, uniform_policy(LINE), 40, rng=rng)
     cuts = demonstrations.offsets[1:-1]
     states, choices = np.split(demonstrations.states, cuts), np.split(demonstrations.choices, cuts)

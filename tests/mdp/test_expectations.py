@@ -1,4 +1,4 @@
-"""Occupancies, feature expectations and causal entropy against answers by hand and by other routes."""
+"""Occupancies, feature expectations and causal entropy against results by hand and by other methods."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from tutelage.mdp.policy import sum_by_state, uniform_policy
 
 
 def two_state_chain(leave: float, come_back: float, discount: float) -> MDP:
-    """One choice per state: leave state 0 with one probability, come back with another."""
+    """One choice per state: state 0 is left with one probability, state 1 with another."""
     rows = [[1 - leave, leave], [come_back, 1 - come_back]]
     return MDP.from_choices(rows, [0, 1, 2], [1.0, 0.0], discount)
 
@@ -53,7 +53,7 @@ def test_two_states_in_general_by_cramers_rule():
 
 @given(mdps_with_policy())
 def test_occupancies_sum_to_the_discounted_length_and_are_never_negative(mdp_and_policy):
-    """They are unnormalised: with 1 / (1 - discount) in place of one, allowances such as 2.5 can bind."""
+    """Occupancies are unnormalised: they sum to 1 / (1 - discount), so that allowances such as 2.5 can bind."""
     mdp, policy = mdp_and_policy
     visits = occupancy(mdp, policy)
     assert_allclose(visits.sum(), 1 / (1 - mdp.discount), rtol=1e-10)
@@ -64,7 +64,7 @@ def test_occupancies_sum_to_the_discounted_length_and_are_never_negative(mdp_and
 
 @given(mdps_with_policy())
 def test_occupancy_obeys_the_flow_equation(mdp_and_policy):
-    """What enters a state, initial + discount * T'z, is what leaves it (App. F)."""
+    """The flow into a state, initial + discount * T'z, equals the flow out of it (App. F)."""
     mdp, policy = mdp_and_policy
     visits = occupancy(mdp, policy)
     inflow = mdp.initial + mdp.discount * (mdp.transition.T @ visits)
@@ -106,7 +106,7 @@ def test_expectations_are_occupancy_times_features_wherever_the_features_sit(dom
 
 @given(domains_with_policy())
 def test_expected_reward_is_linear_in_the_expectation(domain_and_policy):
-    """R(pi) = <w, mu_r(pi)>, the fact on which all of Sec. 2 rests."""
+    """R(pi) = <w, mu_r(pi)> (Sec. 2)."""
     domain, policy = domain_and_policy
     weights = np.linspace(-1, 2, domain.n_reward)
     reward = domain.reward_features @ weights
@@ -117,7 +117,7 @@ def test_expected_reward_is_linear_in_the_expectation(domain_and_policy):
 
 @given(mdps_with_policy())
 def test_the_value_route_and_the_visit_route_agree(mdp_and_policy):
-    """initial @ (A^-1 r) = (A'^-1 initial) @ r: both sides of the one factorisation."""
+    """initial @ (A^-1 r) = (A'^-1 initial) @ r: values and visits of one factorisation agree."""
     mdp, policy = mdp_and_policy
     reward = np.cos(np.arange(mdp.n_states))
     solve = resolvent(chain(mdp, policy), mdp.discount)

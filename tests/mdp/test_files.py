@@ -1,4 +1,4 @@
-"""Domains in files: the same bits come back, and no damage to a file ever becomes a wrong domain."""
+"""Domains in files: the same bits are read as were written, and no damaged file is read as another domain."""
 
 import io
 import stat
@@ -67,7 +67,7 @@ def test_names_in_any_script_and_a_path_given_as_text_survive(tmp_path):
 
 
 def test_saving_what_was_loaded_writes_the_same_bytes(tmp_path):
-    """A file is a function of the domain: no time of day, no drift of the last digit."""
+    """The bytes of a file depend on the domain only, not on the time, and are stable when saved again."""
     domain = random_domain(np.random.default_rng(1), on_choices=True)
     save(domain, tmp_path / "one.npz")
     save(load(tmp_path / "one.npz"), tmp_path / "two.npz")
@@ -75,7 +75,7 @@ def test_saving_what_was_loaded_writes_the_same_bytes(tmp_path):
 
 
 def test_no_truncation_goes_unnoticed(tmp_path):
-    """Cut after every possible number of bytes: always the same clear refusal, which names the file."""
+    """A file cut after any number of bytes is refused with its name."""
     path = tmp_path / "small.npz"
     save(SMALL, path)
     content = path.read_bytes()
@@ -86,7 +86,7 @@ def test_no_truncation_goes_unnoticed(tmp_path):
 
 
 def test_no_flipped_byte_becomes_another_domain(tmp_path):
-    """Every byte inverted in turn: refused, or (in bytes that mean nothing, such as dates) the same domain."""
+    """A file with any one byte inverted is refused, or is the same domain (for unused bytes such as dates)."""
     path = tmp_path / "small.npz"
     save(SMALL, path)
     content = path.read_bytes()
@@ -110,7 +110,7 @@ def test_arbitrary_bytes_are_refused(tmp_path_factory, content):
 
 
 class _Trap:
-    """Unpickling this would end the test run."""
+    """Unpickling this object would end the test run."""
 
     def __reduce__(self):
         return sys.exit, ("a pickle was executed",)
@@ -185,12 +185,12 @@ def test_other_archives_are_not_domains(tmp_path):
         ("discount", np.array(1.0), "discount must lie strictly between"),
         ("discount", np.array([0.9, 0.9]), "holds no valid domain"),
         ("reward_features", np.array([[np.nan], [0.0]]), r"reward_features\[0, 0\] is nan"),
-        ("reward_names", np.array([1.0]), "reward_names must be a vector of words"),
+        ("reward_names", np.array([1.0]), "reward_names must be a vector of strings"),
         ("preference_names", np.array(["a", "a"]), "need 2 different names"),
     ],
 )
 def test_a_file_with_a_wrong_field_is_refused_with_file_and_place(tmp_path, field, value, complaint):
-    """Whole and readable, but not a model: the checks of the model speak, with the file's name in front."""
+    """A readable file with invalid contents is refused by the checks of the model, with the name of the file."""
     path = tmp_path / "wrong.npz"
     save(SMALL, path)
     rewrite(path, **{field: value})
@@ -226,7 +226,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
 
 
 def test_a_file_gets_the_permissions_of_any_other_new_file(tmp_path):
-    """Not those of a private temporary file: a colleague must be able to read it."""
+    """The permissions are not those of a private temporary file: other users can read it."""
     write_whole(tmp_path / "ours", b"x")
     (tmp_path / "plain").write_bytes(b"x")
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("ours", "plain")]

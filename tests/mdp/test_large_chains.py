@@ -28,14 +28,14 @@ def ragged(rng):
 
 
 def periodic(rng):
-    """Cycles of 200 states in shuffled order: nothing is ever forgotten, whatever the order of sweeps."""
+    """Cycles of 200 states in shuffled order: the chain does not mix, and no order of sweeps helps."""
     order = rng.permutation(N_STATES)
     after = np.roll(order.reshape(-1, 200), 1, axis=1).ravel()
     return sparse.csr_array((np.ones(N_STATES), (order, after)), (N_STATES, N_STATES))
 
 
 def bipartite(rng):
-    """Two halves that take turns: -1 is an eigenvalue as well as 1."""
+    """A chain that alternates between two halves: -1 is an eigenvalue as well as 1."""
     there, half = random_rows(rng, N_STATES, N_STATES // 2), N_STATES // 2
     return sparse.csr_array(sparse.block_array([[None, there[:half]], [there[half:], None]]))
 
@@ -48,7 +48,7 @@ def nearly_uncoupled(rng):
 
 
 def absorbing(rng):
-    """A walk along a line, with a third of its states traps that keep all but a billionth."""
+    """A walk along a line; a third of its states are left with probability 1e-9 only."""
     keep = np.where(rng.random(N_STATES) < 1 / 3, 1 - 1e-9, 0.0)
     on = sparse.diags_array([np.ones(N_STATES - 1)], offsets=[-1], shape=(N_STATES, N_STATES)).tolil()
     on[0, N_STATES - 1] = 1.0
@@ -86,7 +86,7 @@ def test_a_chain_is_solved_as_exactly_without_factors(build, never_factorise):
 
 @pytest.mark.parametrize("build", CHAINS)
 def test_sweeps_alone_always_arrive(build, never_factorise, monkeypatch):
-    """Even where every Krylov step leads astray."""
+    """Sweeps solve the system even where every Krylov step fails."""
     monkeypatch.setattr(Split, "solve", lambda self, right, tolerance, max_steps: 1e3 * right)
     check_against_factors(build(np.random.default_rng(4)))
 
@@ -124,7 +124,7 @@ def test_backups_in_blocks_are_the_same_to_the_last_bit(monkeypatch):
 
 
 def test_compiled_soft_policies_are_those_of_the_library_exponential():
-    """Also where choices are so much worse than the best that their exponential is no normal number."""
+    """Also where the exponential of a choice's advantage is a subnormal number."""
     rng = np.random.default_rng(10)
     mdp = build_mdp(rng, rng.integers(1, 5, size=N_STATES), DISCOUNT)
     reward = rng.normal(size=mdp.n_choices) * 10.0 ** rng.integers(-3, 4, size=mdp.n_choices)
@@ -137,7 +137,7 @@ def test_compiled_soft_policies_are_those_of_the_library_exponential():
 
 
 def test_the_visits_of_a_tie_splitting_policy_flow_as_they_must(never_factorise):
-    """150x150: they sum to 1 / (1 - discount), and what enters a state leaves it."""
+    """150x150: visits sum to 1 / (1 - discount), and the flow into a state equals the flow out of it."""
     world = object_world(size=150, seed=0)
     domain = world.domain("L5")
     mdp = domain.mdp

@@ -1,4 +1,4 @@
-"""The model: three ways in, one MDP; and whoever holds it cannot change it."""
+"""The model: three constructors give the same MDP, and an MDP cannot be changed."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,8 @@ from scipy import sparse
 from strategies import SEEDS, domains, mdps, random_mdp
 
 from tutelage.arrays import distribution, integers, stochastic_rows, sum_tolerance
-from tutelage.mdp.model import MDP, Domain, choice_reward, features, per_choice
+from tutelage.mdp.model import MDP, Domain, choice_reward, per_choice
+from tutelage.outcomes import InvalidModel
 
 
 def same_arrays(one: MDP, other: MDP) -> bool:
@@ -56,7 +57,7 @@ def test_choice_of_action_a_in_state_s_is_row_s_times_n_actions_plus_a(seed):
 
 @given(mdps())
 def test_every_array_is_read_only(mdp):
-    """Data that is shared by teacher, learner and solvers must not change under any of them."""
+    """Teacher, learner and solvers share the arrays, so none of them may change them."""
     rows = mdp.transition
     for array in (rows.data, rows.indices, rows.indptr, mdp.first_choice, mdp.initial):
         with pytest.raises(ValueError, match="read-only"):
@@ -64,7 +65,7 @@ def test_every_array_is_read_only(mdp):
 
 
 def test_the_caller_keeps_arrays_that_remain_writeable_and_apart():
-    """Freezing a copy: what the caller does later to the arrays it gave must not reach the model."""
+    """The model keeps a copy: later changes of the caller's arrays do not affect it."""
     initial = np.array([1.0, 0.0])
     rows = sparse.csr_array(np.eye(2))
     mdp = MDP.from_choices(rows, [0, 1, 2], initial, 0.9)
@@ -82,7 +83,7 @@ def test_fields_cannot_be_set():
 
 @given(mdps())
 def test_building_an_mdp_from_its_own_parts_changes_no_bit(mdp):
-    """Renormalisation settles after one pass; otherwise saving and loading would slowly change a model."""
+    """A second renormalisation changes nothing; otherwise saving and loading would change a model."""
     assert same_arrays(mdp, MDP(mdp.transition, mdp.first_choice, mdp.initial, mdp.discount))
 
 
@@ -101,7 +102,7 @@ def test_single_precision_rows_are_accepted_and_renormalised():
 
 
 def test_duplicate_entries_add_up_and_stored_zeros_vanish():
-    """Sparse input may hold both; `likelihood == 0` and the pattern of a row must mean the same afterwards."""
+    """Sparse input may have both; afterwards exactly the stored entries are positive."""
     duplicated = sparse.coo_array(([0.5, 0.5, 0.0, 1.0], ([0, 0, 0, 1], [1, 1, 0, 0])), shape=(2, 2))
     mdp = MDP.from_choices(duplicated, [0, 1, 2], [1, 0], 0.9)
     assert_array_equal(mdp.transition.toarray(), [[0, 1], [1, 0]])
@@ -144,7 +145,35 @@ def test_a_vector_of_features_is_one_column_and_no_preferences_is_the_default():
     assert domain.reward_features.shape == (mdp.n_states, 1)
     assert domain.preference_features.shape == (mdp.n_states, 0)
     assert domain.names == ("reward 0",)
-    assert features(mdp, np.zeros((7, 0)), "none").shape == (mdp.n_states, 0)
+    assert Domain(mdp, np.ones(mdp.n_states), np.zeros((7, 0))).preference_features.shape == (mdp.n_states, 0)
+
+
+def test_a_table_of_states_and_actions_is_read_as_its_names_or_its_shape_say():
+    """Three states with two actions each: (3, 2) could be two features of states, or one of choices."""
+    mdp = MDP.from_arrays(np.full((3, 2, 3), 1 / 3), np.full(3, 1 / 3), 0.9)
+    table = np.arange(6.0).reshape(3, 2)
+    expected = r"_features has shape \(3, 2\), which may mean 2 features .* give 2 {}_names .* or shape \(3, 2, 1\)"
+    for names in ((), ["fuel"]):
+        with pytest.raises(InvalidModel, match="reward" + expected.format("reward")):
+            Domain(mdp, table, reward_names=names)
+        with pytest.raises(InvalidModel, match="preference" + expected.format("preference")):
+            Domain(mdp, np.ones(3), table, preference_names=names)
+    assert_array_equal(Domain(mdp, table, reward_names=["a", "b"]).reward_features, table)
+    assert_array_equal(Domain(mdp, table[:, :, None], table[:, :, None]).preference_features, table.reshape(6, 1))
+    both = np.stack([table, -table], axis=2)
+    assert_array_equal(Domain(mdp, both).reward_features[3], both[1, 1])
+
+
+def test_a_matrix_that_can_mean_only_one_thing_needs_no_names():
+    ragged = MDP.from_choices([[0, 1], [1, 0], [0.5, 0.5]], [0, 2, 3], [1, 0], 0.9)
+    assert Domain(ragged, np.eye(2)).n_reward == 2
+    with pytest.raises(InvalidModel, match=r"reward_features must have 2 axes, got shape \(2, 2, 1\)"):
+        Domain(ragged, np.ones((2, 2, 1)))
+    one_action = MDP.from_arrays(np.eye(3)[:, None], np.full(3, 1 / 3), 0.9)
+    assert Domain(one_action, np.ones((3, 1))).n_reward == 1
+    two_actions = MDP.from_arrays(np.full((3, 2, 3), 1 / 3), np.full(3, 1 / 3), 0.9)
+    assert Domain(two_actions, np.ones((3, 3))).n_reward == 3
+    assert Domain(two_actions, np.ones((6, 2))).n_reward == 2
 
 
 def test_representations_say_what_there_is():

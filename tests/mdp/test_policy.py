@@ -1,4 +1,4 @@
-"""Policies: sums over a state's choices, uniform and greedy choice, and policies read off occupancies."""
+"""Policies: sums over the choices of a state, uniform and greedy policies, and policies from occupancies."""
 
 import numpy as np
 from hypothesis import given
@@ -44,7 +44,7 @@ def test_the_greedy_policy_is_a_policy_of_greatest_value(mdp, seed):
 
 @given(mdps_with_policy())
 def test_a_policy_read_off_its_occupancy_has_that_occupancy(mdp_and_policy):
-    """App. F: z determines the policy wherever it visits, and so z itself."""
+    """App. F: z determines the policy in every visited state, and this policy has occupancy z."""
     mdp, policy = mdp_and_policy
     visits = occupancy(mdp, policy)
     again = policy_from_occupancy(mdp, visits)
@@ -70,7 +70,7 @@ def test_visits_below_zero_by_rounding_count_as_none():
 
 @given(mdps_with_policy())
 def test_a_checked_policy_is_a_read_only_copy_that_is_settled(mdp_and_policy):
-    """Checked twice it must not change, or two routes to one answer would differ in the last bit."""
+    """A second check changes no bit, so two ways to compute one result agree exactly."""
     mdp, policy = mdp_and_policy
     checked = check_policy(mdp, policy)
     assert not checked.flags.writeable

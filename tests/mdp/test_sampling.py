@@ -1,4 +1,4 @@
-"""Sampled demonstrations: possible, as likely as they should be, repeatable, and of the promised length."""
+"""Sampled demonstrations: possible, with the right frequencies, repeatable, and of the stated length."""
 
 import numpy as np
 import pytest
@@ -12,9 +12,9 @@ from tutelage.mdp.demonstrations import absorbing_states
 from tutelage.mdp.model import MDP
 from tutelage.mdp.policy import uniform_policy
 from tutelage.mdp.sampling import RowSampler, horizon, sample_demonstrations
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput
 
-# State 0 goes on or stays, state 1 goes to 2 or back, state 2 is absorbing with two choices.
+# State 0 moves on or stays, state 1 moves to 2 or back, state 2 is absorbing with two choices.
 LINE = MDP.from_choices(
     [[0.5, 0.5, 0], [1, 0, 0], [0, 0, 1], [1, 0, 0], [0, 0, 1], [0, 0, 1]], [0, 2, 4, 6], [1, 0, 0], 0.9
 )
@@ -53,7 +53,7 @@ def test_the_same_generator_state_gives_the_same_demonstrations():
 
 
 def test_lengths_are_ragged_and_geometric_where_the_walk_is_absorbed():
-    """From 0 the first choice leaves with 1/2, from 1 the first choice ends it: the mean length by hand."""
+    """The first choice of state 0 leaves it with probability 1/2, that of state 1 ends the walk."""
     policy = np.array([1.0, 0.0, 1.0, 0.0, 0.5, 0.5])
     demonstrations = sample_demonstrations(LINE, policy, 4_000, rng=np.random.default_rng(3))
     lengths = demonstrations.lengths
@@ -91,7 +91,7 @@ class _OnTheEdge(np.random.Generator):
 @pytest.mark.parametrize("draw", [0.0, np.nextafter(1.0, 0.0)])
 @pytest.mark.parametrize("seed", range(10))
 def test_the_most_extreme_draws_stay_within_their_row_and_its_positive_entries(seed, draw):
-    """Row + draw rounds up to the next row's start; an impossible choice there would be a false demonstration."""
+    """Row + draw may round up to the start of the next row; the sampler must not draw an impossible choice there."""
     rng = np.random.default_rng(seed)
     mdp = random_mdp(rng, max_states=60)
     rows = np.arange(mdp.n_choices)
@@ -103,7 +103,7 @@ def test_the_most_extreme_draws_stay_within_their_row_and_its_positive_entries(s
 
 
 def test_the_distribution_functions_of_many_rows_stay_sorted_and_in_their_places():
-    """Thirds and sevenths do not add up to one in binary; over 40,000 rows the drift must not accumulate."""
+    """Thirds and sevenths do not sum to one in binary; over 40,000 rows the rounding error must not accumulate."""
     weights = np.tile([1 / 3, 1 / 3, 1 / 3, 1 / 7, 6 / 7], 20_000)
     starts = np.concatenate([[0], np.cumsum(np.tile([3, 2], 20_000))])
     rows = sparse.csr_array((weights, np.zeros(len(weights), dtype=np.int64), starts), shape=(40_000, 1))
@@ -116,10 +116,18 @@ def test_the_distribution_functions_of_many_rows_stay_sorted_and_in_their_places
 
 @pytest.mark.parametrize(("n", "bias"), [(0, 1e-3), (2.5, 1e-3), (3, 0.0), (3, -1.0), (3, np.nan), (3, np.inf)])
 def test_a_senseless_number_or_bias_is_refused(n, bias):
-    with pytest.raises(InvalidModel, match=r"number of demonstrations|truncation_bias"):
+    with pytest.raises(InvalidInput, match=r"number of demonstrations|truncation_bias"):
         sample_demonstrations(LINE, uniform_policy(LINE), n, rng=np.random.default_rng(0), truncation_bias=bias)
 
 
-def test_a_seed_is_not_a_generator():
-    with pytest.raises(InvalidModel, match=r"rng must be a numpy.random.Generator, got int"):
-        sample_demonstrations(LINE, uniform_policy(LINE), 3, rng=0)
+def test_a_seed_stands_for_its_generator():
+    by_seed = sample_demonstrations(LINE, uniform_policy(LINE), 30, rng=5)
+    assert_array_equal(
+        by_seed.states, sample_demonstrations(LINE, uniform_policy(LINE), 30, rng=np.random.default_rng(5)).states
+    )
+
+
+@pytest.mark.parametrize("rng", [True, -1, 0.0, None, "0", np.random.RandomState(0)])
+def test_anything_but_a_seed_or_a_generator_is_refused(rng):
+    with pytest.raises(InvalidInput, match=r"rng must be a non-negative int or a numpy\.random\.Generator"):
+        sample_demonstrations(LINE, uniform_policy(LINE), 3, rng=rng)

@@ -108,7 +108,7 @@ def test_the_agnostic_lesson_is_the_optimum_with_ties_split():
     """Two equally good ways: both are shown, half the time each."""
     fork = np.array([[[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [[0.0, 1.0, 0.0]] * 2, [[0.0, 0.0, 1.0]] * 2])
     mdp = tl.MDP.from_arrays(fork, [1.0, 0.0, 0.0], 0.9)
-    domain = tl.Domain(mdp, [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    domain = tl.Domain(mdp, [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], reward_names=["left", "right"])
     lesson = tl.AgnosticTeacher(domain, [1.0, 1.0]).open().lesson
     assert_allclose(lesson.policy[:2], [0.5, 0.5])
     assert_allclose(lesson.expectation, [4.5, 4.5])

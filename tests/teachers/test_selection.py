@@ -1,4 +1,4 @@
-"""Few demonstrations for a lesson: far closer than random ones, by brute force as close as can be, and repeatable."""
+"""Selected demonstrations: much closer to the lesson than random ones, near the brute-force optimum, repeatable."""
 
 from functools import cache
 from itertools import combinations
@@ -11,12 +11,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import SEEDS, domains_with_policy, random_domain, random_policy
 
 from tutelage.environments.object_world import object_world
-from tutelage.mdp.empirical import empirical_expectation, reward_counts
-from tutelage.mdp.expectations import expectation
+from tutelage.mdp.expectations import empirical_expectation, expectation, reward_counts
 from tutelage.mdp.model import MDP, Domain
 from tutelage.mdp.policy import uniform_policy
 from tutelage.mdp.sampling import sample_demonstrations
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.roles import Lesson
 from tutelage.solvers.bellman import solve_hard
 from tutelage.solvers.half_spaces import preference_limits
@@ -26,7 +25,7 @@ from tutelage.teachers.selection import select_demonstrations
 
 @cache
 def lessons(seed: int) -> tuple[Domain, dict[str, Lesson]]:
-    """A 10x10 world, and lessons of its optimal policy and of the best policy within limits, which is stochastic."""
+    """A 10x10 world, and two lessons: its optimal policy, and the best policy within limits, which is stochastic."""
     world = object_world(size=10, seed=seed)
     domain = world.domain("L2")
     optimal = solve_hard(domain.mdp, domain.reward_features @ world.true_weights).policy
@@ -66,7 +65,7 @@ def test_the_same_call_chooses_the_same_and_another_generator_another():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_no_exchange_helps_and_brute_force_finds_little_better(seed):
-    """All choices of 4 out of 14: what is found is among the nearest hundredth of them."""
+    """Of all selections of 4 out of 14, the result is among the nearest 1%."""
     rng = np.random.default_rng(seed)
     domain = random_domain(rng, max_states=8, n_reward=2)
     recorded = sample_demonstrations(domain.mdp, random_policy(rng, domain.mdp), 14, rng=rng)
@@ -117,7 +116,7 @@ def test_an_expectation_alone_is_shown_by_the_nearest_policy():
 
 
 def test_an_expectation_that_no_policy_has_is_approached():
-    """In a deterministic world no trajectory, and so no choice of them, comes nearer than the nearest policy."""
+    """In a deterministic world no trajectory, and so no selection, is nearer than the nearest policy."""
     ring = MDP.from_choices([[1, 0], [0, 1], [1, 0], [0, 1]], [0, 2, 4], [1, 0], 0.5)
     domain = Domain(ring, [0.0, 1.0])
     found = select_demonstrations(domain, Lesson.from_expectation([3.0]), 5)
@@ -126,7 +125,7 @@ def test_an_expectation_that_no_policy_has_is_approached():
 
 @given(domains_with_policy(), SEEDS, st.integers(1, 12))
 def test_on_any_domain_the_result_is_what_it_says(domain_and_policy, seed, n):
-    """Features on states or on choices, one or several; never farther than the random choices it started from."""
+    """Features on states or on choices, one or several: never farther than the random selections."""
     domain, policy = domain_and_policy
     rng = np.random.default_rng(seed)
     recorded = sample_demonstrations(domain.mdp, policy, 40, rng=rng, truncation_bias=0.1)
@@ -151,7 +150,7 @@ def test_a_sampled_pool_works_with_features_on_choices():
 @pytest.mark.parametrize("n", [0, -3, 2.5, "4", True, None])
 def test_a_number_of_demonstrations_that_means_nothing_is_refused(n):
     domain, taught = lessons(0)
-    with pytest.raises(InvalidModel, match="must be a whole number of at least 1"):
+    with pytest.raises(InvalidInput, match="must be a whole number of at least 1"):
         select_demonstrations(domain, taught["optimal"], n)
 
 
@@ -161,10 +160,10 @@ def test_other_refusals():
     lesson = Lesson.from_demonstrations(
         domain, sample_demonstrations(domain.mdp, uniform_policy(domain.mdp), 5, rng=rng)
     )
-    with pytest.raises(InvalidModel, match="6 demonstrations are wanted, but this lesson has only 5"):
+    with pytest.raises(InvalidInput, match="the lesson has only 5 demonstrations, 6 cannot be selected"):
         select_demonstrations(domain, lesson, 6)
-    with pytest.raises(InvalidModel, match=r"rng must be a numpy\.random\.Generator, got int"):
-        select_demonstrations(domain, lesson, 2, rng=0)
+    with pytest.raises(InvalidInput, match=r"rng must be a non-negative int or a numpy\.random\.Generator"):
+        select_demonstrations(domain, lesson, 2, rng=None)
     with pytest.raises(InvalidModel, match="expectation has 1 entries, but there are 3 reward features"):
         select_demonstrations(domain, Lesson.from_expectation([1.0]), 2)
 
@@ -183,5 +182,5 @@ def test_a_lesson_samples_its_own_demonstrations():
 
 
 def test_a_lesson_without_a_policy_has_nothing_to_sample():
-    with pytest.raises(InvalidModel, match="nothing to sample from"):
+    with pytest.raises(InvalidModel, match="without a policy, so it cannot be sampled"):
         Lesson.from_expectation([1.0]).demonstrations(3, rng=np.random.default_rng(0))

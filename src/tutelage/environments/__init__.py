@@ -1,1 +1,1 @@
-"""Where domains come from: the paper's object worlds, Gymnasium environments and road graphs."""
+"""Sources of domains: the paper's object worlds, Gymnasium environments and road graphs."""

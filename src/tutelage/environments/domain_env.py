@@ -1,4 +1,4 @@
-"""A domain as a Gymnasium environment: the one module that needs Gymnasium, to be imported only when it is used."""
+"""A domain as a Gymnasium environment. Only this module imports Gymnasium, so it is imported only when used."""
 
 from functools import cached_property
 from typing import Any
@@ -13,17 +13,17 @@ from tutelage.arrays import Vector, check_length, floats
 from tutelage.mdp.demonstrations import absorbing_states
 from tutelage.mdp.model import MDP, Domain, choice_reward
 from tutelage.mdp.policy import max_by_state
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput
 
 Table = dict[int, dict[int, list[tuple[float, int, float, bool]]]]
 
 
 class DomainEnv(gymnasium.Env[Any, Any]):
-    """Steps through the MDP of a domain; the reward of a step is <weights, phi_r> of the choice taken.
+    """An environment that steps through the MDP of a domain; the reward of a step is <weights, phi_r> of its choice.
 
-    An episode terminates on arrival in an absorbing state that pays nothing. (One that goes on paying, like the goal of
-    a road map, does not end it, since what it pays would be lost.) Where a state offers fewer choices than there are
-    actions, action a means choice a modulo their number, and `info["action_mask"]` marks those that do not repeat one.
+    An episode terminates on arrival in an absorbing state with zero reward. An absorbing state with a reward, like the
+    goal of a road map, does not end the episode, because its later rewards count. Where a state offers k choices, fewer
+    than there are actions, action a means choice a mod k, and `info["action_mask"]` marks actions 0 .. k - 1.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own name and form)
@@ -40,14 +40,14 @@ class DomainEnv(gymnasium.Env[Any, Any]):
         self._rewards = choice_reward(mdp, domain.reward_features @ self.weights)
         self._is_end = absorbing_states(mdp) & (max_by_state(mdp, np.abs(self._rewards)) == 0)
         self._state: int | None = None
-        # With a specification of its own, Gymnasium can make further copies, as for a vector of environments.
+        # Gymnasium needs a specification to make copies, as for a vector of environments.
         self.spec = EnvSpec(
             "tutelage/Domain-v0", f"{__name__}:DomainEnv", kwargs={"domain": domain, "weights": self.weights}
         )
 
     @cached_property
     def P(self) -> Table:  # noqa: N802 (the name that Gymnasium's own tables have)
-        """As in Gymnasium's toy environments: state -> action -> list of (probability, next, reward, terminated)."""
+        """The table of Gymnasium's toy environments: state -> action -> [(probability, next, reward, terminated)]."""
         mdp = self.domain.mdp
         return {
             state: {
@@ -58,18 +58,18 @@ class DomainEnv(gymnasium.Env[Any, Any]):
         }
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
-        """A first state, drawn from the initial distribution."""
+        """Draw the first state from the initial distribution."""
         super().reset(seed=seed, options=options)
         mdp = self.domain.mdp
         self._state = int(self.np_random.choice(mdp.n_states, p=mdp.initial))
         return self._state, self._info(self._state, float(mdp.initial[self._state]))
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        """The next state, the reward of the choice, whether the episode has terminated, never truncated, and info."""
+        """The next state, the reward, whether the episode terminated, whether it was truncated (never), and info."""
         if self._state is None:
             raise gymnasium.error.ResetNeeded("call reset before the first step")
         if not self.action_space.contains(action):
-            raise InvalidModel(f"there is no action {action!r}; the actions are 0 to {self.n_actions - 1}")
+            raise InvalidInput(f"there is no action {action!r}; the actions are 0 to {self.n_actions - 1}")
         mdp = self.domain.mdp
         choice = int(mdp.first_choice[self._state] + action % mdp.choices_per_state[self._state])
         probabilities, next_states = _row(mdp, choice)
@@ -91,7 +91,7 @@ class DomainEnv(gymnasium.Env[Any, Any]):
 
 
 def _row(mdp: MDP, choice: int) -> tuple[Vector, NDArray[np.integer[Any]]]:
-    """The next states of a choice that are possible, and their probabilities."""
+    """The probabilities of the possible next states of a choice, and these states."""
     part = slice(mdp.transition.indptr[choice], mdp.transition.indptr[choice + 1])
     return mdp.transition.data[part], mdp.transition.indices[part]
 

@@ -1,7 +1,8 @@
 """Road maps: a networkx graph as a domain. Nodes are states, the edges out of a node are its choices.
 
-Any graph with networkx's own methods will do, directed or not, with parallel edges or without; nothing here imports
-networkx. An undirected edge can be taken both ways. Attributes of the edges are features on choices.
+Directed and undirected graphs are accepted, with or without parallel edges. An undirected edge is a choice of both its
+nodes. Attributes of the edges are features on choices. This module uses the methods of the graph only and does not
+import networkx.
 """
 
 import math
@@ -20,7 +21,7 @@ AT_GOAL = "at goal"
 
 
 class _Choice(NamedTuple):
-    """An edge in the direction in which it is taken; a stay, at a goal or a dead end, has no attributes."""
+    """An edge in the direction of travel, or a stay (at a goal or a dead end), which has no attributes."""
 
     node: Hashable
     next_node: Hashable
@@ -37,14 +38,14 @@ def from_graph(
     preference_attributes: Sequence[str] = (),
     goals: Collection[Hashable] = (),
 ) -> Domain:
-    """A graph as a domain: states in the order of its nodes, choices in the order of their edges.
+    """A graph as a domain: states in the order of the nodes, choices in the order of the edges.
 
-    start: a node, or a mapping of nodes to probabilities.
+    start: a node, or a mapping from nodes to probabilities.
     reward_attributes, preference_attributes: the edge attributes, numbers or truth values, that are the features.
-    goals: nodes that are never left: their edges are dropped, and their one choice is to stay. With goals there is one
-        more reward feature, "at goal", which is 1 on that choice, so that arriving early is worth more.
+    goals: absorbing nodes. Their edges are dropped, and their one choice is to stay. With goals there is one more
+        reward feature, "at goal", which is 1 for this choice, so that an earlier arrival has a higher value.
 
-    A node without edges that is no goal can only stay, with all features zero.
+    A node without edges that is not a goal can only stay, with all features zero.
     """
     choices = list(_choices(graph, goals))
     mdp = _mdp(graph, choices, start, discount)
@@ -59,19 +60,19 @@ def from_graph(
 
 
 def graph_choices(graph: Any, goals: Collection[Hashable] = ()) -> list[tuple[Hashable, Hashable, Hashable | None]]:
-    """(node, next node, key) of each choice of `from_graph`, in order, so that a policy can be read.
+    """(node, next node, key) of each choice of `from_graph`, in the order of the entries of a policy.
 
-    The key tells parallel edges apart; it is None in a graph without them, and for a stay.
+    The key distinguishes parallel edges. It is None in a graph without parallel edges and for a stay.
     """
     return [(choice.node, choice.next_node, choice.key) for choice in _choices(graph, goals)]
 
 
 def _choices(graph: Any, goals: Collection[Hashable]) -> Iterator[_Choice]:
-    """Every choice, node by node; a goal or a dead end has one, to stay."""
+    """Every choice, node by node; the one choice of a goal or a dead end is to stay."""
     if not all(hasattr(graph, name) for name in ("nodes", "adj", "is_multigraph")):
         raise InvalidModel(f"a graph must have the methods of a networkx graph, got {type(graph).__name__}")
     if not len(graph.nodes):
-        raise InvalidModel("the graph is empty; an MDP needs a state")
+        raise InvalidModel("the graph is empty; add a node, an MDP needs at least one state")
     ends = _goal_nodes(graph, goals)
     for node in graph.nodes:
         edges = () if node in ends else tuple(_edges(graph, node))
@@ -89,14 +90,14 @@ def _edges(graph: Any, node: Hashable) -> Iterator[_Choice]:
 
 def _goal_nodes(graph: Any, goals: Collection[Hashable]) -> frozenset[Hashable]:
     if isinstance(goals, str) or not isinstance(goals, Collection):
-        raise InvalidModel(f"goals must be a collection of nodes, got {goals!r}")
+        raise InvalidModel(f"goals must be a collection of nodes, such as a list, got {goals!r}")
     for goal in goals:
         _check_node(graph.nodes, goal, "goal")
     return frozenset(goals)
 
 
 def _mdp(graph: Any, choices: Sequence[_Choice], start: Any, discount: float) -> MDP:
-    """Every choice leads to its next node for certain."""
+    """The MDP in which each choice leads to its next node with probability one."""
     number = {node: state for state, node in enumerate(graph.nodes)}
     next_states = [number[choice.next_node] for choice in choices]
     n_choices = np.bincount([number[choice.node] for choice in choices])
@@ -106,7 +107,7 @@ def _mdp(graph: Any, choices: Sequence[_Choice], start: Any, discount: float) ->
 
 
 def _initial(number: Mapping[Hashable, int], start: Any) -> Vector:
-    """(S,), all on one node or spread as the mapping says."""
+    """(S,), one for a start node, or the probabilities of a mapping."""
     initial = np.zeros(len(number))
     for node, probability in (start if isinstance(start, Mapping) else {_hashable(start): 1.0}).items():
         _check_node(number, node, "start")
@@ -127,7 +128,7 @@ def _attribute(choice: _Choice, name: str) -> float:
     edge = f"edge {choice.node!r} -> {choice.next_node!r}" + ("" if choice.key is None else f" (key {choice.key!r})")
     assert choice.attributes is not None
     if name not in choice.attributes:
-        raise InvalidModel(f"{edge} has no attribute {name!r}")
+        raise InvalidModel(f"{edge} has no attribute {name!r}; add it to the edge, or leave {name!r} out")
     return _number(choice.attributes[name], f"{name!r} of {edge}")
 
 
@@ -149,12 +150,12 @@ def _attribute_names(names: Sequence[str], argument: str) -> tuple[str, ...]:
 
 def _check_node(nodes: Collection[Any], node: Any, role: str) -> None:
     if _hashable(node) not in nodes:
-        raise InvalidModel(f"{role} {node!r} is not a node of the graph")
+        raise InvalidModel(f"{role} {node!r} is not a node of the graph; add it, or give another {role}")
 
 
 def _hashable(node: Any) -> Hashable:
     try:
         hash(node)
     except TypeError as error:
-        raise InvalidModel(f"{node!r} cannot be a node of a graph") from error
+        raise InvalidModel(f"{node!r} cannot be a node of a graph, because it is not hashable") from error
     return node  # type: ignore[no-any-return]

@@ -1,11 +1,10 @@
-"""Gymnasium environments as domains, domains as Gymnasium environments, and demonstrations recorded in the former.
+"""Gymnasium environments as domains, domains as Gymnasium environments, and demonstrations recorded in environments.
 
-The environments that can become a domain are those that show their table `P`: state -> action -> a list of
-(probability, next state, reward, terminated), as FrozenLake, CliffWalking and Taxi do. The domain has one state more
-than the table, the last: every transition that terminates leads there instead. Like the terminal state of an object
-world it is absorbing, pays nothing, and keeps as many choices as any state has, so that a learner that values causal
-entropy goes on earning it after the end and has no reason to put it off. A limit on the number of steps is no part of
-the table, and none of the domain.
+An environment can become a domain if it has a table `P`: state -> action -> a list of (probability, next state, reward,
+terminated), as FrozenLake, CliffWalking and Taxi have. The domain has one more state than the table, the last, and
+every transition that terminates leads there. This state is absorbing and has zero reward. Like the terminal state of an
+object world it has as many choices as any state, so a learner still gains causal entropy after the end of an episode
+and has no reason to delay the end. The domain ignores a limit on the number of steps.
 """
 
 import operator
@@ -17,16 +16,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from tutelage.arrays import Indices, Matrix, Vector, check_length, floats, freeze, sum_tolerance
+from tutelage.arrays import Indices, Matrix, Vector, check_length, floats, generator, sum_tolerance, whole_number
+from tutelage.mdp.demonstrations import Demonstrations
 from tutelage.mdp.model import MDP, Domain
 from tutelage.mdp.policy import check_policy
-from tutelage.outcomes import InvalidModel, TutelageError
+from tutelage.outcomes import InvalidModel, MissingExtra
 
 if TYPE_CHECKING:
     from tutelage.environments.domain_env import DomainEnv
 
 
-# Of each state, the environment's own name of each action, in order, and what may follow it.
+# For each state, its actions in order: the environment's number of the action, and its outcomes.
 Table = tuple[tuple[tuple[int, Sequence[Any]], ...], ...]
 
 
@@ -40,9 +40,9 @@ def from_gymnasium(
 ) -> Domain:
     """The table of an environment as a domain, with one reward feature: the expected immediate reward of each choice.
 
-    initial: (n,), the distribution of the first state, where the environment has no `initial_state_distrib` of its own.
+    initial: (n,), the distribution of the first state; needed where the environment has no `initial_state_distrib`.
     preference_features: (n, k), one row per state of the environment. They count on arrival, phi(c) = sum_s' T(s' | c)
-        phi(s'), so that a hole that ends the episode still counts; the first state is not arrived in.
+        phi(s'). So a hole that ends the episode counts, and the first state of an episode does not.
     """
     outcomes = _outcomes(_table(env))
     n_states = outcomes.n_states
@@ -62,37 +62,36 @@ def from_gymnasium(
 
 
 def to_gymnasium(domain: Domain, weights: ArrayLike | None = None) -> "DomainEnv":
-    """A domain as an environment to step through; its reward is the reward features at the weights, or at all ones."""
+    """A domain as an environment; the reward of a step is <weights, phi_r>, with weights of one unless given."""
     try:
         from tutelage.environments.domain_env import DomainEnv
     except ModuleNotFoundError as error:
-        raise TutelageError("Gymnasium is not installed; pip install 'tutelage[gymnasium]' brings it") from error
+        raise MissingExtra("to_gymnasium", "gymnasium") from error
     return DomainEnv(domain, weights)
 
 
 def record_demonstrations(
-    env: Any, mdp: MDP, policy: ArrayLike, n: int, *, rng: np.random.Generator, max_steps: int
-) -> tuple[list[Indices], list[Indices]]:
-    """States and actions of n episodes played in the environment itself, ready for `Demonstrations.from_sequences`.
+    env: Any, mdp: MDP, policy: ArrayLike, n: int, *, rng: int | np.random.Generator, max_steps: int
+) -> Demonstrations:
+    """n episodes played in the environment itself.
 
-    mdp: of the domain that `from_gymnasium` made of the environment.
+    mdp: the MDP of the domain that `from_gymnasium` made of the environment.
     policy: (C,), a policy of that MDP.
 
-    An episode that terminates ends in the last state of the MDP, the absorbing one; one that the environment or
-    `max_steps` cuts short ends where it is. There is one more state than there are actions, which are numbered within
-    their state.
+    An episode that terminates ends in the last state of the MDP, which is absorbing. An episode that the environment or
+    `max_steps` cuts short ends in the state it has reached. The choice of the last state is UNKNOWN.
     """
-    if n < 0 or max_steps < 1:
-        raise InvalidModel(f"cannot record {n} demonstrations of at most {max_steps} steps")
-    table = _table(env)
+    count = whole_number(n, "the number of demonstrations", least=1)
+    limit = whole_number(max_steps, "max_steps", least=1)
+    table, source = _table(env), generator(rng)
     _check_fit(mdp, table)
     checked = check_policy(mdp, policy)
-    episodes = [_record(env, table, mdp, checked, rng, max_steps) for _ in range(n)]
-    return [states for states, _ in episodes], [actions for _, actions in episodes]
+    episodes = [_record(env, table, mdp, checked, source, limit) for _ in range(count)]
+    return Demonstrations.from_sequences(mdp, *zip(*episodes, strict=True))
 
 
 def _check_fit(mdp: MDP, table: Table) -> None:
-    """Refuse an MDP of another environment, whose states and actions would mean something else."""
+    """Refuse an MDP that was not made from this environment: its states and actions would have other meanings."""
     n_choices = mdp.choices_per_state.tolist()
     if mdp.n_states != len(table) + 1:
         raise InvalidModel(
@@ -108,10 +107,11 @@ def _check_fit(mdp: MDP, table: Table) -> None:
 
 def _record(
     env: Any, table: Table, mdp: MDP, policy: Vector, rng: np.random.Generator, max_steps: int
-) -> tuple[Indices, Indices]:
-    """One episode: its states, the last included, and its actions."""
+) -> tuple[list[int], list[int]]:
+    """One episode: its states, including the last, and its actions, numbered within their state."""
     state, _info = env.reset(seed=int(rng.integers(2**31)))
-    states, actions = [int(state)], []
+    states: list[int] = [int(state)]
+    actions: list[int] = []
     for _ in range(max_steps):
         choices = slice(*mdp.first_choice[states[-1] : states[-1] + 2])
         action = int(rng.choice(choices.stop - choices.start, p=policy[choices]))
@@ -120,17 +120,17 @@ def _record(
         states.append(len(table) if is_terminated else int(state))
         if is_terminated or is_truncated:
             break
-    return freeze(np.array(states, dtype=np.int64)), freeze(np.array(actions, dtype=np.int64))
+    return states, actions
 
 
 def _table(env: Any) -> Table:
-    """The table of an environment, in the order of its states and actions."""
+    """The table of an environment, with states and actions in order."""
     inner = getattr(env, "unwrapped", env)
     table = getattr(inner, "P", None)
     if not isinstance(table, Mapping | Sequence) or isinstance(table, str) or not len(table):
         raise InvalidModel(
-            f"{type(inner).__name__} shows no table P of its transitions (state -> action -> outcomes), as FrozenLake, "
-            "CliffWalking and Taxi do; give its transitions to MDP.from_arrays or MDP.from_choices instead"
+            f"{type(inner).__name__} has no table P of its transitions (state -> action -> outcomes), as FrozenLake, "
+            "CliffWalking and Taxi have; use MDP.from_arrays or MDP.from_choices with its transitions instead"
         )
     states = _entries(table, "P")
     if [state for state, _ in states] != list(range(len(states))):
@@ -140,8 +140,7 @@ def _table(env: Any) -> Table:
 
 def _entries(level: Any, name: str) -> tuple[tuple[int, Any], ...]:
     """The entries of a mapping or of a list, ordered by number."""
-    entries = level.items() if isinstance(level, Mapping) else enumerate(level)
-    pairs = list(entries)
+    pairs = list(level.items() if isinstance(level, Mapping) else enumerate(level))
     wrong = [key for key, _ in pairs if not isinstance(key, int | np.integer)]
     if wrong:
         raise InvalidModel(f"{name} has an entry {wrong[0]!r}; states and actions must be whole numbers")
@@ -152,7 +151,7 @@ def _entries(level: Any, name: str) -> tuple[tuple[int, Any], ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Outcomes:
-    """Everything that may follow any choice, one entry each, and the choices of each state; no absorbing state yet."""
+    """The outcomes of all choices, one entry each, and the choices of each state, without the absorbing state."""
 
     first_choice: Indices
     choice: Indices
@@ -167,7 +166,7 @@ class _Outcomes:
 
     @property
     def n_choices(self) -> int:
-        """C, with the choices of the absorbing state, which has as many as any other."""
+        """C, including the choices of the absorbing state, which are as many as those of any state."""
         return int(self.first_choice[-1] + np.diff(self.first_choice).max())
 
 
@@ -184,7 +183,7 @@ def _outcomes(table: Table) -> _Outcomes:
 
 
 def _checked(outcomes: Any, n_states: int, name: str) -> list[tuple[float, int, float, bool]]:
-    """The outcomes of one choice, in plain numbers, if they are a distribution over the states."""
+    """The outcomes of one choice as plain numbers, refused unless they are a distribution over the states."""
     try:
         rows = [(float(p), operator.index(state), float(reward), bool(is_end)) for p, state, reward, is_end in outcomes]
     except (TypeError, ValueError) as error:
@@ -193,7 +192,10 @@ def _checked(outcomes: Any, n_states: int, name: str) -> list[tuple[float, int, 
         ) from error
     for probability, state, reward, _ in rows:
         if not (probability >= 0 and np.isfinite(reward)):
-            raise InvalidModel(f"{name} gives probability {probability} and reward {reward} to state {state}")
+            raise InvalidModel(
+                f"{name} gives probability {probability} and reward {reward} to state {state}; "
+                "a probability must not be negative, a reward must be finite"
+            )
         if not 0 <= state < n_states:
             raise InvalidModel(f"{name} leads to state {state}, but the states are 0 to {n_states - 1}")
     total = sum(row[0] for row in rows)
@@ -203,7 +205,7 @@ def _checked(outcomes: Any, n_states: int, name: str) -> list[tuple[float, int, 
 
 
 def _transition(outcomes: _Outcomes) -> sparse.csr_array:
-    """(C, n+1), repeated next states summed, endings led to state n, and state n to itself."""
+    """(C, n+1), with repeated next states summed; terminating outcomes lead to state n, state n leads to itself."""
     endless = np.arange(outcomes.first_choice[-1], outcomes.n_choices)
     end = outcomes.n_states
     probability = np.concatenate([outcomes.probability, np.ones(len(endless))])
@@ -213,7 +215,7 @@ def _transition(outcomes: _Outcomes) -> sparse.csr_array:
 
 
 def _on_arrival(outcomes: _Outcomes, features: Matrix) -> Matrix:
-    """(C, k), the features (n, k) of the state arrived in, expected at the time of the choice; none after the end."""
+    """(C, k), the expected features (n, k) of the next state of each choice; zero in the absorbing state."""
     arrival = sparse.csr_array(
         (outcomes.probability, (outcomes.choice, outcomes.next_state)), shape=(outcomes.n_choices, outcomes.n_states)
     )
@@ -225,7 +227,7 @@ def _initial(env: Any, given: ArrayLike | None, n_states: int) -> Vector:
         given = getattr(getattr(env, "unwrapped", env), "initial_state_distrib", None)
     if given is None:
         raise InvalidModel(
-            "the environment has no initial_state_distrib; give the distribution of the first as initial="
+            "the environment has no initial_state_distrib; give the distribution of the first state as initial="
         )
     initial = floats(given, "initial", ndim=1)
     check_length(initial, n_states, "initial", "states in the environment")

@@ -1,14 +1,22 @@
 """The paper's object worlds (Sec. 6): a grid with stars, pluses and dots to collect, and coloured cells to avoid.
 
-The states are the n * n cells, row by row, and one terminal state, the last. Each has five deterministic actions; a
-move off the grid stays. From a cell with an object, *every* action leads to the terminal state with the end
-probability, and otherwise where it leads anyway.
+The states are the n * n cells, row by row, and one terminal state, the last. Each state has five deterministic actions;
+a move off the grid stays. From a cell with an object, *every* action leads to the terminal state with the end
+probability, and with the remaining probability to the cell that it leads to elsewhere.
 
-The terminal state is an ordinary absorbing state that keeps all five actions. It has no features, so it pays nothing;
-but a learner that values causal entropy goes on earning it there, log 5 / (1 - discount) in all. Were it worth zero
-instead, such a learner would flee every object.
+The terminal state is an ordinary absorbing state with all five actions. Its features and its reward are zero. A learner
+that values causal entropy gains log 5 / (1 - discount) of it there. With value zero instead, this learner would avoid
+every object.
+
+A world is also a JSON text. This is a whole world:
+
+    {"size": 5, "start": 0, "objects": {"star": [24]}, "distractors": {"green": [18]}}
+
+A type or colour that is not named has no cells. "discount", "end_probability" and "weights" (of star, plus and dot) are
+optional. So are "generator" and "seed", which `to_json` writes for a generated world.
 """
 
+import json
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,29 +29,31 @@ from scipy import sparse
 from tutelage.arrays import Matrix, SparseRows, Vector, floats, freeze
 from tutelage.environments.placement import OBJECT_TYPES, Cells, Placement, published_placement, text_placement
 from tutelage.environments.preferences import COLOURS, preference_features, preference_names
-from tutelage.environments.world_file import world_fields, world_text
 from tutelage.mdp.model import MDP, Domain
 from tutelage.outcomes import InvalidModel
 
 ACTIONS = ("up", "left", "down", "right", "stay")
 DEFAULT_WEIGHTS = (1.0, 0.9, 0.2)
 
-# The largest grid whose choices can still be counted in 32 bits.
+# The largest grid whose choices can be counted in 32 bits.
 LARGEST_SIZE = 20_000
+
+REQUIRED = ("size", "start", "objects", "distractors")
+OPTIONAL = ("discount", "end_probability", "weights", "generator", "seed")
 
 GENERATORS = {"published": published_placement, "text": text_placement}
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectWorld:
-    """A grid world with objects and distractors, and the weights that its maker had in mind.
+    """A grid world with objects and distractors, and its true reward weights.
 
-    size: n, of n * n cells; cell (row, column) has index row * n + column.
+    size: n, for n * n cells; cell (row, column) has index row * n + column.
     start: the cell of the first state.
     objects: the cells of each type: star, plus, dot; a cell holds at most one object.
-    distractors: the cells of each colour: green, yellow; a cell has at most one colour. It may hold an object too, or
-        be the start: then no learner that minds it can avoid a violation, which is for the learner to say.
-    generator: who placed these things: "published", "text" or "hand"; seed: the generator's, None for "hand".
+    distractors: the cells of each colour: green, yellow; a cell has at most one colour. A distractor may lie on an
+        object, or on the start; every policy then violates a preference against its cell.
+    generator: the origin of the placement: "published", "text" or "hand". seed: of the generator; None for "hand".
     discount, end_probability: of the MDP.
     weights: w_r*, one per type.
     """
@@ -86,31 +96,33 @@ class ObjectWorld:
         """(3,), w_r* for star, plus and dot."""
         return floats(self.weights, "weights", ndim=1)
 
-    def domain(self, learner: str | Sequence[str]) -> Domain:
-        """What the teacher and the learner both know: the MDP, the objects, and what the learner minds.
+    def domain(self, preferences: str | Sequence[str]) -> Domain:
+        """What the teacher and the learner both know: the MDP, the objects, and the preferences of the learner.
 
-        learner: one of L1 .. L5, or the names of preferences, such as ["green within 1 cell"].
+        preferences: one of L1 .. L5, or names of preferences, such as ["green within 1 cell"].
         """
-        preferences = preference_features(learner, self.distractors, self.size)
         initial = np.zeros(self.terminal + 1)
         initial[self.start] = 1.0
         first_choice = np.arange(self.terminal + 2) * len(ACTIONS)
         mdp = MDP.from_choices(_transition(self), first_choice, initial, self.discount)
-        return Domain(mdp, _reward_features(self), preferences, OBJECT_TYPES, preference_names(learner))
+        features = preference_features(preferences, self.distractors, self.size)
+        return Domain(mdp, _reward_features(self), features, OBJECT_TYPES, preference_names(preferences))
 
     def path_visits(self, path: Sequence[int]) -> Vector:
-        """(S,), the expected discounted visits of one who walks along these cells and stays in the last for ever.
+        """(S,), the expected discounted visits of an agent that walks along these cells and stays in the last.
 
-        Cell path[t] is reached at time t if the game has not ended in an object met before, so that it counts
-        discount^t * (1 - end_probability)^(objects met before t); the last one counts the sum of all later terms too.
+        Cell path[t] is reached at time t unless an object ended the game before. Its visit counts
+        discount^t * (1 - end_probability)^(objects met before t). The last cell also counts all later terms.
         """
         cells = np.array([_cell(cell, self.size, "a step of the path") for cell in path], dtype=np.int64)
         if not len(cells) or cells[0] != self.start:
-            raise InvalidModel(f"a path must begin in the start, cell {self.start}")
+            raise InvalidModel(f"a path must begin in the start, cell {self.start}; put this cell first")
         rows, columns = np.divmod(cells, self.size)
         far = np.flatnonzero(np.abs(np.diff(rows)) + np.abs(np.diff(columns)) > 1)
         if len(far):
-            raise InvalidModel(f"no single move leads from cell {cells[far[0]]} to cell {cells[far[0] + 1]}")
+            raise InvalidModel(
+                f"no single move leads from cell {cells[far[0]]} to cell {cells[far[0] + 1]}; add the cells between"
+            )
         stays = np.ones(self.terminal)
         stays[[cell for held in self.objects.values() for cell in held]] -= self.end_probability
         later = self.discount * stays[cells]
@@ -118,35 +130,36 @@ class ObjectWorld:
         weight[-1] /= 1 - later[-1]
         visits = np.zeros(self.terminal + 1)
         np.add.at(visits, cells, weight)
-        # Whatever is not spent on the grid is spent in the terminal state.
+        # All visits sum to 1 / (1 - discount); those not on the grid are in the terminal state.
         visits[self.terminal] = max(1 / (1 - self.discount) - visits.sum(), 0.0)
         return freeze(visits)
 
     def to_json(self) -> str:
-        """The world as a JSON text that `from_json` reads back."""
+        """The world as a JSON text, one line per field, that `from_json` reads."""
         fields: dict[str, Any] = {"size": self.size, "start": self.start}
         fields |= {"objects": dict(self.objects), "distractors": dict(self.distractors)}
         fields |= {"discount": self.discount, "end_probability": self.end_probability, "weights": self.weights}
         if self.generator != "hand":
             fields |= {"generator": self.generator, "seed": self.seed}
-        return world_text(fields)
+        lines = (f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in fields.items())
+        return "{\n" + ",\n".join(lines) + "\n}\n"
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """A world from a JSON text: size, start, objects and distractors; the rest has defaults."""
-        world = cls(**world_fields(text))
+        """A world from a JSON text: size, start, objects and distractors; the other fields have defaults."""
+        world = cls(**_json_fields(text))
         if world.generator != "hand" and _placement(world.size, world.seed, world.generator) != Placement(
             world.start, Cells(world.objects), Cells(world.distractors)
         ):
             raise InvalidModel(
                 f"this is not the world that the generator {world.generator!r} makes of seed {world.seed}; "
-                "a world changed by hand has no generator and no seed"
+                "remove the generator and the seed of a world that was changed by hand"
             )
         return world
 
 
 def object_world(size: int, seed: int, generator: Literal["published", "text"] = "published") -> ObjectWorld:
-    """A random world, as in the published experiments or as the paper's text describes it."""
+    """A random world, placed as in the published experiments or as in the paper's text."""
     placement = _placement(size, seed, generator)
     return ObjectWorld(size, placement.start, placement.objects, placement.distractors, generator, seed)
 
@@ -159,8 +172,36 @@ def _placement(size: int, seed: int | None, generator: str) -> Placement:
     return GENERATORS[generator](_size(size), checked)
 
 
+def _json_fields(text: str) -> dict[str, Any]:
+    """The fields of a world by name, not yet checked; unknown, missing and repeated names are refused."""
+    try:
+        fields = json.loads(text, object_pairs_hook=_without_repeats)
+    except InvalidModel:
+        raise
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidModel(f"a world must be a JSON text: {error}") from error
+    if not isinstance(fields, dict):
+        raise InvalidModel(f"a world must be a JSON object with {', '.join(REQUIRED)}, got {type(fields).__name__}")
+    missing = [name for name in REQUIRED if name not in fields]
+    if missing:
+        raise InvalidModel(f"the world lacks {', '.join(missing)}; add them")
+    unknown = [name for name in fields if name not in REQUIRED + OPTIONAL]
+    if unknown:
+        raise InvalidModel(f"a world has no {unknown[0]!r}; it may have {', '.join(REQUIRED + OPTIONAL)}")
+    return fields
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in fields:
+            raise InvalidModel(f"the world gives {name!r} twice; give it once")
+        fields[name] = value
+    return fields
+
+
 def _transition(world: ObjectWorld) -> SparseRows:
-    """(5 n^2 + 5, n^2 + 1): where each action leads, and the terminal state beside it where there is an object."""
+    """(5 n^2 + 5, n^2 + 1), the next cell of each action and, from a cell with an object, the terminal state."""
     is_ending = np.zeros(world.terminal + 1, dtype=bool)
     is_ending[[cell for cells in world.objects.values() for cell in cells]] = True
     is_ending = np.repeat(is_ending, len(ACTIONS))
@@ -175,7 +216,7 @@ def _transition(world: ObjectWorld) -> SparseRows:
 
 
 def _moves(size: int) -> NDArray[np.int32]:
-    """(5 n^2 + 5,), the state to which each action leads where no game ends; a blocked move stays."""
+    """(5 n^2 + 5,), the next state of each action where the game does not end; a blocked move stays."""
     cell = np.arange(size * size, dtype=np.int32).reshape(size, size)
     moves = np.full((size * size + 1, len(ACTIONS)), size * size, dtype=np.int32)
     on_grid = moves[:-1].reshape(size, size, len(ACTIONS))
@@ -188,7 +229,7 @@ def _moves(size: int) -> NDArray[np.int32]:
 
 
 def _reward_features(world: ObjectWorld) -> Matrix:
-    """(n^2 + 1, 3), phi_r(s): which type of object lies in a cell; none in the terminal state."""
+    """(n^2 + 1, 3), phi_r(s): 1 for the type of the object in a cell; 0 in the terminal state."""
     features = np.zeros((world.terminal + 1, len(OBJECT_TYPES)))
     for column, kind in enumerate(OBJECT_TYPES):
         features[list(world.objects[kind]), column] = 1.0
@@ -196,7 +237,7 @@ def _reward_features(world: ObjectWorld) -> Matrix:
 
 
 def _whole_number(value: Any, name: str) -> int:
-    # A truth value counts as a number in Python, but nobody means one here.
+    # Python counts a truth value as a number.
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InvalidModel(f"{name} must be a whole number, got {value!r}")
     return operator.index(value)
@@ -208,7 +249,7 @@ def _number(value: Any, name: str) -> float:
     try:
         return float(value)
     except OverflowError as error:
-        raise InvalidModel(f"{name} is too large a number") from error
+        raise InvalidModel(f"{name} is too large for a floating-point number") from error
 
 
 def _size(value: Any) -> int:
@@ -226,7 +267,7 @@ def _cell(value: Any, size: int, name: str) -> int:
 
 
 def _cells(given: Any, kinds: tuple[str, ...], size: int, thing: str) -> Cells:
-    """The cells of every kind, none where none are given; each is on the grid and taken once only."""
+    """The cells of every kind, checked: each lies on the grid and is given once; a kind not given has none."""
     if not isinstance(given, Mapping):
         raise InvalidModel(f"{thing}s must map {', '.join(kinds)} to lists of cells, got {given!r}")
     holder: dict[int, str] = {}
@@ -244,10 +285,10 @@ def _cells(given: Any, kinds: tuple[str, ...], size: int, thing: str) -> Cells:
 
 
 def _seed(value: Any, generator: str) -> int | None:
-    """The seed of a generated world; a world made by hand has none."""
+    """The checked seed of a generated world; None for a world made by hand."""
     if generator == "hand":
         if value is not None:
-            raise InvalidModel(f"a world made by hand has no seed, got {value!r}")
+            raise InvalidModel(f"a world made by hand has no seed, got {value!r}; remove it")
         return None
     if generator not in GENERATORS:
         raise InvalidModel(f"there is no generator {generator!r}; it must be {', '.join(GENERATORS)} or hand")

@@ -1,8 +1,9 @@
-"""Where the things of an object world lie, drawn at random (Sec. 6): as in the published experiments or as in the text.
+"""Random placement of the objects and distractors of an object world (Sec. 6), by one of two generators.
 
-Both put two objects of each type on different cells, one green distractor on a star and one beside the other star, and
-yellow distractors at one and at two cells of the pluses, one each. Neither puts anything on the start. They differ in
-the start, in what is kept free, in which star and plus is meant, and in the order of the draws.
+`published_placement` follows the published experiments, `text_placement` the paper's text. Both place two objects of
+each type on different cells; one green distractor on a star and one beside the other star; and one yellow distractor at
+distance 1 of a plus and one at distance 2 of the other. Both leave the start empty. They differ in the start, in the
+cells kept empty, in the star and plus that get each distractor, and in the order of the draws.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ Source = np.random.RandomState | np.random.Generator
 
 
 class Cells(Mapping[str, tuple[int, ...]]):
-    """Which cells hold which kind of thing: a mapping that cannot change, and that can be hashed and pickled."""
+    """The cells of each type of object or colour: an immutable mapping that can be hashed and pickled."""
 
     __slots__ = ("_pairs",)
 
@@ -46,7 +47,7 @@ class Cells(Mapping[str, tuple[int, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The cell of the start, and the cells of each type of object and each colour of distractor."""
+    """The cell of the start, the cells of each type of object and the cells of each colour of distractor."""
 
     start: int
     objects: Cells
@@ -54,11 +55,11 @@ class Placement:
 
 
 def published_placement(size: int, seed: int) -> Placement:
-    """The worlds of the published experiments: every draw from one legacy RandomState, in this order.
+    """The worlds of the published experiments; all draws come from one legacy RandomState, in this order.
 
-    The start is a central cell, and its 3x3 block is kept free. Draw i of the objects has type i mod 3. Of the stars
-    and of the pluses the one of lower index comes first: a green one cell from the first star, a green on the second
-    (no draw), a yellow two cells from the first plus, a yellow one cell from the second.
+    The start is a central cell, and its 3x3 block stays empty. Draw i of the objects has type i mod 3. The first star
+    and the first plus are those of lower index. Then follow a green at distance 1 of the first star, a green on the
+    second star (no draw), a yellow at distance 2 of the first plus, and a yellow at distance 1 of the second plus.
     """
     source = np.random.RandomState(seed)
     start = _central_cell(source, size)
@@ -75,10 +76,10 @@ def published_placement(size: int, seed: int) -> Placement:
 
 
 def text_placement(size: int, seed: int) -> Placement:
-    """The worlds that the text describes: the start is the top-left cell (Figure 1), all else is uniform.
+    """The worlds of the paper's text: the start is the top-left cell (Figure 1), every draw is uniform.
 
-    Our choices where it leaves one: nothing lies on the start; only the green at 0 cells lies on an object; the star
-    and the plus that were drawn first are the ones with the nearer distractor.
+    The text leaves three choices open. Here the start stays empty; only the green at distance 0 lies on an object; and
+    the star and the plus drawn first have the nearer distractor.
     """
     source = np.random.default_rng(seed)
     start = 0
@@ -95,7 +96,7 @@ def text_placement(size: int, seed: int) -> Placement:
 
 
 def _central_cell(source: np.random.RandomState, size: int) -> int:
-    """The centre of an odd grid, without a draw; one of the four central cells of an even one."""
+    """The centre of a grid of odd size, without a draw; one of the four central cells of a grid of even size."""
     centre, half = size * size // 2, (size - 1) // 2
     if size % 2:
         return centre
@@ -107,13 +108,14 @@ def _draw_objects(source: Source, cells: NDArray[np.int64], outside: str) -> tup
     n_objects = N_PER_TYPE * len(OBJECT_TYPES)
     if len(cells) < n_objects:
         raise InvalidModel(
-            f"size is too small: {len(cells)} cells lie outside {outside}, and {n_objects} objects need one each"
+            f"size is too small: {len(cells)} cells lie outside {outside}, and {n_objects} objects need one each; "
+            "give a larger size"
         )
     return tuple(int(cell) for cell in source.choice(cells, size=n_objects, replace=False))
 
 
 def _draw_beside(source: Source, cell: int, distance: int, size: int, taken: set[int], colour: str) -> int:
-    """One cell at exactly the given distance, of those not taken."""
+    """One cell at exactly the given distance that is not taken."""
     ring = np.setdiff1d(cells_within([cell], distance, size), cells_within([cell], distance - 1, size))
     candidates = np.array([place for place in ring.tolist() if place not in taken], dtype=np.int64)
     if not len(candidates):

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from tutelage.arrays import Vector
 from tutelage.environments.object_world import ObjectWorld
-from tutelage.pictures.expectations import Push, draw_pushes, draw_reachable
+from tutelage.pictures.expectations import DrawnPush, draw_pushes, draw_reachable
 from tutelage.pictures.rounds import Panel, draw_curves
 from tutelage.pictures.world import draw_world, reward_scale, world_key
 from tutelage.roles import Response
@@ -95,7 +95,7 @@ def line_search_figure(result: Mapping[str, Any]) -> Figure:
     """
     figure = Figure(figsize=(6.4, 5.6), layout="constrained")
     axes = figure.subplots()
-    draw_pushes(axes, result["reachable"], [Push(**case) for case in result["cases"]], result["weights"])
+    draw_pushes(axes, result["reachable"], [DrawnPush(**case) for case in result["cases"]], result["weights"])
     axes.set_title(r"Each lesson is the learner's point, pushed along the true weights $w^*$", fontsize="medium")
     handles = _by_label(axes)
     figure.legend(handles.values(), handles, loc="outside lower center", ncols=2, frameon=False)

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 
 from tutelage.arrays import Vector, check_length, floats, freeze
 from tutelage.mdp.demonstrations import Demonstrations
-from tutelage.mdp.empirical import empirical_expectation
-from tutelage.mdp.expectations import Expectation
+from tutelage.mdp.expectations import Expectation, empirical_expectation
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Certificate, Lesson, Multipliers, Response, check_lesson, named

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tutelage.mdp.empirical import empirical_expectation
-from tutelage.mdp.expectations import Expectation
+from tutelage.mdp.expectations import Expectation, empirical_expectation
 from tutelage.mdp.model import Domain
 from tutelage.mdp.sampling import sample_demonstrations
 from tutelage.outcomes import InvalidModel

@@ -1,1 +1,1 @@
-"""Finite Markov decision processes as choices: the model, its policies, what they visit, and what they show."""
+"""Finite Markov decision processes in choice form: the model, policies, expectations, demonstrations and files."""

@@ -1,15 +1,15 @@
-"""The Markov chain that a policy makes of an MDP, and the two linear systems that everything is read off.
+"""The Markov chain of an MDP under a policy, and its two linear systems.
 
 With P the (S, S) transition matrix under the policy and A = I - discount * P:
 
     A x = b       expected discounted sums of b from each state (values)
     A' d = p      expected discounted visits from the distribution p (occupancies)
 
-An answer found by iteration is verified: |x - A^-1 b| <= |A x - b| / (1 - discount) in the maximum norm, and
+A solution found by iteration is verified: |x - A^-1 b| <= |A x - b| / (1 - discount) in the maximum norm, and
 |d - A'^-1 p| <= |A' d - p| / (1 - discount) in the sum norm, because discount * P and its transpose are contractions in
-those norms. The bound is at most 1e-11 of the answer's norm or, for discounts so near one that rounding hides that,
-what can be verified. One found by factorisation needs no check: A is diagonally dominant, and elimination on it is
-stable.
+these norms. The bound is at most 1e-11 of the norm of the solution. For discounts so near one that rounding exceeds
+this, the bound is the smallest that can be verified. A solution by factorisation needs no check: A is diagonally
+dominant, so elimination is stable.
 """
 
 import math
@@ -26,9 +26,9 @@ from tutelage.mdp.model import MDP
 from tutelage.mdp.splitting import Split, split_chain
 from tutelage.outcomes import NotConverged
 
-# Up to here one sparse factorisation is cheaper than the iterations it saves.
+# Up to this number of states one sparse factorisation is cheaper than the iterations it replaces.
 DIRECT_LIMIT = 500
-# Beyond this a sparse factorisation saves no time, and takes many times the memory of the model itself.
+# Above this number a sparse factorisation saves no time, and needs many times the memory of the model.
 FACTOR_LIMIT = 50_000
 FEW_STEPS, MANY_STEPS, FIRST_PAIRS = 6, 300, 8
 KRYLOV_TOLERANCE = 1e-6
@@ -49,11 +49,11 @@ def chain(mdp: MDP, policy: Vector) -> SparseRows:
 
 @dataclass(frozen=True, slots=True)
 class Resolvent:
-    """The inverse of I - discount * P, ready to be applied from either side.
+    """The inverse of A = I - discount * P and of its transpose, as functions.
 
     values(b): solves A x = b for (S,) or (S, k).
     visits(p): solves A' d = p for (S,).
-    slopes(b): as values, to five digits where more would cost: for derivatives that only point the way.
+    slopes(b): as values, but to five digits where more would cost time; for derivatives that only give a direction.
     """
 
     values: Callable[[Vector], Vector]
@@ -62,12 +62,12 @@ class Resolvent:
 
     @property
     def is_rough(self) -> bool:
-        """Whether slopes are less than values."""
+        """Whether slopes are less accurate than values."""
         return self.slopes is not self.values
 
 
 def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
-    """The resolvent of the chain that a policy makes of an MDP."""
+    """The resolvent of the chain of an MDP under a policy."""
     if mdp.n_states > DIRECT_LIMIT:
         return resolvent(chain(mdp, policy), mdp.discount)
     place, column, row = _pattern(mdp)
@@ -78,10 +78,10 @@ def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
 
 
 def choice_resolvent(mdp: MDP, choice: Indices) -> Resolvent:
-    """The resolvent of the chain that one choice per state, (S,), makes of an MDP."""
+    """The resolvent of the chain of an MDP under one choice per state, (S,)."""
     if mdp.n_states > DIRECT_LIMIT:
         return resolvent(mdp.transition[choice], mdp.discount)
-    # As `resolvent` would do it, but by one pass over the rows: an improving policy is solved thousands of times.
+    # The same as `resolvent`, but in one pass over the rows, because policy iteration calls this thousands of times.
     rows = mdp.transition
     counts = rows.indptr[choice + 1] - rows.indptr[choice]
     start = np.concatenate([[0], np.cumsum(counts + 1)])
@@ -93,16 +93,16 @@ def choice_resolvent(mdp: MDP, choice: Indices) -> Resolvent:
 
 
 def resolvent(step: SparseRows, discount: float) -> Resolvent:
-    """One factorisation (or, for a large chain, none) that serves every system of a chain (S, S)."""
+    """The resolvent of a chain (S, S), with at most one factorisation for all its systems."""
     if step.shape[0] <= DIRECT_LIMIT:
         return _factorised(sparse.eye_array(step.shape[0], format="csr") - discount * step)
-    found = _Undecided(step, discount)
-    return Resolvent(found.values, found.visits, found.slopes)
+    method = _ChosenMethod(step, discount)
+    return Resolvent(method.values, method.visits, method.slopes)
 
 
 @dataclass(frozen=True, eq=False)
 class _System:
-    """x = right + moves @ x for a chain's moves or their transpose, by iteration; norm: in which these contract."""
+    """x = right + moves @ x by iteration, for discount * P or its transpose; norm: the order of its contraction."""
 
     moves: SparseRows
     discount: float
@@ -113,18 +113,18 @@ class _System:
         return split_chain(self.moves)
 
     def error(self, right: Vector, answer: Vector) -> tuple[Vector, float]:
-        """The residual, and what it implies for the error in the norm, relative to the answer."""
+        """The residual, and the bound on the relative error that it implies."""
         residual = right + self.moves @ answer - answer
         bound = float(np.linalg.norm(residual, self.norm)) / (1 - self.discount)
         size = float(np.linalg.norm(answer, self.norm))
         return residual, bound / size if size > 0 else (np.inf if bound > 0 else 0.0)
 
     def verifiable(self, accuracy: float) -> float:
-        """The accuracy asked for, or what the rounding of the residual allows one to verify."""
+        """The requested accuracy, or the accuracy that rounding errors of the residual allow, whichever is larger."""
         return max(accuracy, 64 * EPSILON / (1 - self.discount))
 
     def try_krylov(self, right: Vector) -> Vector | None:
-        """By a few Krylov steps at a time while each time leaves little of the error; None where they do not."""
+        """Solve in batches of a few Krylov steps; None as soon as a batch reduces the error too little."""
         answer, residual, last = np.zeros_like(right), right, 1 / (1 - self.discount)
         goal = self.verifiable(RELATIVE_ACCURACY)
         while True:
@@ -137,9 +137,9 @@ class _System:
             last = error
 
     def solve(self, right: Vector, accuracy: float) -> Vector:
-        """By Krylov steps where these help and by sweeps where they do not, to a verified relative accuracy.
+        """Solve to a verified relative accuracy, by Krylov steps, or by sweeps where Krylov steps do not converge.
 
-        A sweep shrinks the residual by the discount at least, in the norm, so this always ends.
+        Each sweep multiplies the norm of the residual by the discount or less, so the iteration ends.
         """
         answer, n_pairs, goal = np.zeros_like(right), FIRST_PAIRS, self.verifiable(accuracy)
         residual, error = self.error(right, answer)
@@ -148,23 +148,26 @@ class _System:
             tried = answer + self.split.solve(residual, max(KRYLOV_TOLERANCE, 0.01 * accuracy), MANY_STEPS)
             left, reached = self.error(right, tried)
             if not reached < 0.1 * error:
-                # What did not help is forgotten. Twice as many sweeps each time, so that trying again costs little.
+                # Discard the Krylov steps. Each time double the number of sweeps, so that failed attempts cost little.
                 tried = self.split.relaxed(right, answer, n_pairs)
                 left, reached = self.error(right, tried)
                 n_sweeps, n_pairs = n_sweeps + 2 * n_pairs, 2 * n_pairs
             answer, residual, error = tried, left, reached
         if error > goal:
-            message = f"a linear system of {len(right)} states was solved to {error:.2g} only"
+            message = (
+                f"a linear system of {len(right)} states has relative error {error:.2g} after {n_sweeps} sweeps, "
+                f"but {goal:.2g} is needed; the discount {self.discount} may be too close to one"
+            )
             raise NotConverged(message, residual=error, n_steps=n_sweeps)
         return answer
 
 
 @dataclass(frozen=True, eq=False)
-class _Undecided:
-    """By Krylov steps while these are few, as on well-mixed chains; by one sparse LU where they are not, as on grids.
+class _ChosenMethod:
+    """A resolvent that chooses its method by the first system: Krylov steps where few suffice, otherwise sparse LU.
 
-    On the one kind factors fill up, on the other Krylov steps are many, so the first system tells which it is. Too
-    large a chain is never factorised.
+    Few steps suffice on well-mixed chains, whose LU factors are dense. Grids need many steps but have sparse factors.
+    Chains above FACTOR_LIMIT are never factorised.
     """
 
     step: SparseRows
@@ -176,11 +179,11 @@ class _Undecided:
         return bool(self.step.shape[0] > FACTOR_LIMIT)
 
     @cached_property
-    def forth(self) -> _System:
+    def forward(self) -> _System:
         return _System(self.discount * self.step, self.discount, np.inf)
 
     @cached_property
-    def back(self) -> _System:
+    def backward(self) -> _System:
         return _System((self.discount * self.step).T.tocsr(), self.discount, 1)
 
     def values(self, sums: Vector, accuracy: float = RELATIVE_ACCURACY) -> Vector:
@@ -188,21 +191,21 @@ class _Undecided:
         from tutelage import kernels
 
         if sums.ndim == 1:
-            return self._solve(self.forth, sums, accuracy, lambda inverse: inverse.values(sums))
+            return self._solve(self.forward, sums, accuracy, lambda inverse: inverse.values(sums))
         columns = sums.T.copy()
         if not self.is_large:
             return np.column_stack([self.values(column, accuracy) for column in columns])
-        # The first splits the chain for all.
+        # The first column computes the splitting of the chain, which all columns share.
         first = [self.values(column, accuracy) for column in columns[:1]]
         rest = kernels.at_a_time(lambda column: self.values(column, accuracy), columns[1:])
         return np.column_stack([*first, *rest])
 
     def visits(self, start: Vector) -> Vector:
         """A' d = start for (S,)."""
-        return self._solve(self.back, start, RELATIVE_ACCURACY, lambda inverse: inverse.visits(start))
+        return self._solve(self.backward, start, RELATIVE_ACCURACY, lambda inverse: inverse.visits(start))
 
     def slopes(self, sums: Vector) -> Vector:
-        """As values, to fewer digits."""
+        """As values, with fewer digits."""
         return self.values(sums, ROUGH_ACCURACY)
 
     def _solve(self, system: _System, right: Vector, accuracy: float, direct: Callable[[Resolvent], Vector]) -> Vector:
@@ -212,14 +215,14 @@ class _Undecided:
             answer = system.try_krylov(right)
             if answer is not None:
                 return answer
-            self.factors.append(_factorised(sparse.eye_array(self.step.shape[0], format="csr") - self.forth.moves))
+            self.factors.append(_factorised(sparse.eye_array(self.step.shape[0], format="csr") - self.forward.moves))
         return direct(self.factors[0])
 
 
 def _factorised(system: SparseRows) -> Resolvent:
-    """By one sparse LU. The rows of A are the columns of A', which is the form that the library wants."""
+    """The resolvent by one sparse LU. The CSR arrays of A are the CSC arrays of A', which `splu` needs."""
     transposed = sparse.csc_array((system.data, system.indices, system.indptr), system.shape)
-    # The ordering of A + A' suits these nearly symmetric patterns several times better than the default.
+    # For these nearly symmetric patterns the ordering of A + A' is several times faster than the default.
     factors = linalg.splu(transposed, permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
 
     def values(sums: Vector) -> Vector:
@@ -230,10 +233,10 @@ def _factorised(system: SparseRows) -> Resolvent:
 
 @lru_cache(maxsize=8)
 def _pattern(mdp: MDP) -> tuple[Indices, Indices, Indices]:
-    """Where each entry of the transition, and then of the identity, stands in I - discount * P, whatever the policy.
+    """The sparsity pattern of I - discount * P, which is the same for every policy.
 
-    Returns its place among the stored entries, and their columns and row starts. A learner solves hundreds of
-    systems of one small MDP, and putting their entries in order would take longer than solving them.
+    Returns the position of each entry of the transition, and then of the identity, among the stored entries; and the
+    columns and row starts of these. Cached, because sorting the entries of a small system takes longer than solving it.
     """
     rows, n = mdp.transition, mdp.n_states
     owner = np.repeat(mdp.state_of_choice, np.diff(rows.indptr))

@@ -1,13 +1,13 @@
 """Demonstrations: trajectories of states and choices, sampled from a policy or recorded elsewhere.
 
-A trajectory xi = (s_0, s_1, ...) goes on for ever; a demonstration is its beginning. One that arrives in an absorbing
-state may end there, since nothing new can follow. `sampling` makes demonstrations, `empirical` counts the features they
-show.
+A trajectory xi = (s_0, s_1, ...) is infinite; a demonstration is its beginning. It may end in an absorbing state,
+because the rest is known. `sampling` samples demonstrations, `expectations` counts their features.
 """
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,15 +17,29 @@ from tutelage.mdp.chain import chain
 from tutelage.mdp.model import MDP
 from tutelage.outcomes import InvalidModel
 
-# The choice of a last visit that was not seen.
+# The choice of a last visit that is not known.
 UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Demonstrations:
-    """n trajectories of any lengths, laid end to end.
+class Trajectory:
+    """One demonstration: the visited states (T,) and the choices taken there (T,), None where only states are known.
 
-    states: (N,), every visited state, one trajectory after the other.
+    The last choice may be UNKNOWN (-1).
+    """
+
+    states: Indices
+    choices: Indices | None = None
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demonstrations:
+    """n trajectories of any lengths, concatenated; a sequence whose items are `Trajectory` objects.
+
+    states: (N,), the visited states of all trajectories, in order.
     offsets: (n+1,), trajectory i is states[offsets[i] : offsets[i+1]].
     choices: (N,), the choice taken at each visit, or None when only states are known. The last choice of a trajectory
         may be UNKNOWN (-1).
@@ -47,18 +61,18 @@ class Demonstrations:
             wrong = np.flatnonzero(self.is_followed & (choices == UNKNOWN))
             if len(wrong):
                 raise InvalidModel(
-                    f"{_place(offsets, wrong[0])}: the choice is unknown; only that of the last step may be"
+                    f"{_place(offsets, wrong[0])}: the choice is unknown; only the choice of a last step may be unknown"
                 )
 
     @classmethod
     def from_sequences(cls, mdp: MDP, states: Iterable[ArrayLike], actions: Iterable[ArrayLike] | None = None) -> Self:
-        """Demonstrations from elsewhere: a sequence of states for each, and where known the actions taken.
+        """Demonstrations from sequences of states and, where known, of actions.
 
         actions: numbers within the state, so that action a of state s is choice first_choice[s] + a; as many as there
             are states, or one fewer.
 
-        A demonstration may start in any state: a demonstrator starts where it was put, likely or not under
-        `mdp.initial`. Every later state must be possible after the one before it.
+        A demonstration may start in any state, also one with probability zero under `mdp.initial`. Every later state
+        must be possible after the state before it.
         """
         visited, offsets = _end_to_end(states, "states")
         _check_states(mdp, visited, offsets)
@@ -74,7 +88,7 @@ class Demonstrations:
 
     @classmethod
     def from_choice_sequences(cls, mdp: MDP, states: Iterable[ArrayLike], choices: Iterable[ArrayLike]) -> Self:
-        """As `from_sequences`, with the numbers of the choices in the whole MDP instead of actions within the state."""
+        """As `from_sequences`, with choices numbered in the whole MDP instead of actions numbered within the state."""
         visited, offsets = _end_to_end(states, "states")
         taken, taken_offsets = _end_to_end(choices, "choices")
         aligned = np.full_like(visited, UNKNOWN)
@@ -90,7 +104,7 @@ class Demonstrations:
         return self
 
     def take(self, numbers: ArrayLike) -> Self:
-        """The trajectories of the given numbers, in the order given; the same one may be taken more than once."""
+        """The trajectories with these numbers, in this order; a number may occur more than once."""
         wanted = integers(numbers, "the numbers to take")
         wrong = np.flatnonzero((wanted < 0) | (wanted >= self.n))
         if len(wrong):
@@ -100,24 +114,46 @@ class Demonstrations:
         visits = np.arange(offsets[-1]) + np.repeat(self.offsets[wanted] - offsets[:-1], lengths)
         return type(self)(self.states[visits], offsets, None if self.choices is None else self.choices[visits])
 
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Trajectory: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+
+    def __getitem__(self, index: SupportsIndex | slice) -> Trajectory | Self:
+        """One trajectory, or the demonstrations of a slice, which must not be empty; `take` picks any others."""
+        if isinstance(index, slice):
+            return self.take(np.arange(self.n)[index])
+        number = operator.index(index)
+        if not -self.n <= number < self.n:
+            raise IndexError(f"there is no demonstration {number}; they are 0 .. {self.n - 1}")
+        visits = slice(*self.offsets[number % self.n : number % self.n + 2])
+        return Trajectory(self.states[visits], None if self.choices is None else self.choices[visits])
+
+    def __iter__(self) -> Iterator[Trajectory]:
+        return (self[number] for number in range(self.n))
+
+    def __len__(self) -> int:
+        return self.n
+
     @property
     def n(self) -> int:
-        """How many trajectories there are."""
+        """The number of trajectories."""
         return len(self.offsets) - 1
 
     @property
     def lengths(self) -> Indices:
-        """(n,), how many states each trajectory visits."""
+        """(n,), the number of visits of each trajectory."""
         return np.diff(self.offsets)
 
     @property
     def last_states(self) -> Indices:
-        """(n,), where each trajectory ends."""
+        """(n,), the last state of each trajectory."""
         return self.states[self.offsets[1:] - 1]
 
     @property
     def is_followed(self) -> NDArray[np.bool_]:
-        """(N,), whether the visit is followed by another of the same trajectory."""
+        """(N,), whether another visit of the same trajectory follows."""
         followed = np.ones(len(self.states), dtype=np.bool_)
         followed[self.offsets[1:] - 1] = False
         return followed
@@ -135,7 +171,7 @@ def absorbing_states(mdp: MDP) -> NDArray[np.bool_]:
 
 
 def _end_to_end(sequences: Iterable[ArrayLike], name: str) -> tuple[Indices, Indices]:
-    """All numbers one after the other, and the offsets (n+1,) at which each sequence starts."""
+    """The concatenated sequences, and the offsets (n+1,) at which each starts."""
     if isinstance(sequences, str) or not isinstance(sequences, Iterable):
         raise InvalidModel(f"{name} must be a list of sequences, got {type(sequences).__name__}")
     parts = [integers(part, f"demonstration {number}: {name}") for number, part in enumerate(sequences)]
@@ -145,7 +181,7 @@ def _end_to_end(sequences: Iterable[ArrayLike], name: str) -> tuple[Indices, Ind
 
 
 def _given_steps(offsets: Indices, given_offsets: Indices, name: str) -> NDArray[np.bool_]:
-    """(N,), true but for the last step of each trajectory that has one entry fewer than states."""
+    """(N,), false for the last step of each trajectory that has one entry fewer than states, true elsewhere."""
     if len(given_offsets) != len(offsets):
         raise InvalidModel(f"there are {len(offsets) - 1} sequences of states, but {len(given_offsets) - 1} of {name}")
     n_states, n_given = np.diff(offsets), np.diff(given_offsets)
@@ -199,13 +235,13 @@ def _check_choices(mdp: MDP, states: Indices, choices: Indices, offsets: Indices
 
 
 def _check_moves(mdp: MDP, demonstrations: Demonstrations) -> None:
-    """Refuse a state that cannot follow the one before it."""
+    """Refuse a state that cannot follow the state before it."""
     states, choices = demonstrations.states, demonstrations.choices
     step = np.flatnonzero(demonstrations.is_followed)
     if not len(step):
         return
     if choices is None:
-        # Taking every choice at once leads wherever any of them leads.
+        # With weight one on every choice, an entry is positive where any choice leads.
         likelihood = chain(mdp, np.ones(mdp.n_choices))[states[step], states[step + 1]]
     else:
         likelihood = mdp.transition[choices[step], states[step + 1]]

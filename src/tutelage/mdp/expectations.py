@@ -1,18 +1,31 @@
-"""What a policy visits, and so expects (Sec. 2): occupancy, feature expectations, causal entropy, reward.
+"""Feature expectations (Sec. 2), of policies and of demonstrations; occupancy, causal entropy and reward of a policy.
 
 Occupancies are unnormalised: z(c) is the expected discounted number of times choice c is taken, and the sum of z is
-1 / (1 - discount).
+1 / (1 - discount). The empirical feature expectation of n trajectories is
+
+    mu_hat(Xi) = 1/n * sum over trajectories i of sum over t of discount^t phi(s_t^i)
+
+The inner sum is infinite, but only the first T visits of a trajectory are known. The missing part is
+
+    tail = sum over t >= T of discount^t phi(s_t)        |tail_j| <= discount^T / (1 - discount) * max |phi_j|
+
+If the last known state is absorbing and feature j has the same value phi_j for all its choices, the tail is known:
+discount^T / (1 - discount) * phi_j is added. Otherwise nothing is added, and the bound counts as bias. The mean of
+these bounds over the trajectories bounds the distance of mu_hat from the mean over the complete trajectories.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
-from tutelage.arrays import Matrix, Vector, check_length, floats, freeze
+from tutelage.arrays import Indices, Matrix, Vector, check_length, floats, freeze
 from tutelage.mdp.chain import policy_resolvent
+from tutelage.mdp.demonstrations import UNKNOWN, Demonstrations, absorbing_states
 from tutelage.mdp.model import MDP, Domain, choice_reward, per_choice
 from tutelage.mdp.policy import check_policy, sum_by_state
+from tutelage.outcomes import InvalidModel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +64,7 @@ def feature_counts(mdp: MDP, features: Matrix, visits: Vector) -> Vector:
 
 
 def expectation_of_occupancy(domain: Domain, visits: Vector) -> Expectation:
-    """mu = z @ features, for both kinds of feature."""
+    """mu = z @ features, for both kinds of features."""
     check_length(visits, domain.mdp.n_choices, "occupancy", "choices")
     return Expectation(
         feature_counts(domain.mdp, domain.reward_features, visits),
@@ -73,6 +86,100 @@ def causal_entropy(mdp: MDP, policy: ArrayLike) -> float:
     """H(pi) = sum over t of discount^t E[-log pi(a_t | s_t)] (Sec. 3)."""
     checked = check_policy(mdp, policy)
     visits = per_choice(mdp, state_occupancy(mdp, checked))
-    # x log x tends to zero with x.
+    # x log x tends to zero as x does.
     surprise = np.where(checked > 0, -checked * np.log(np.where(checked > 0, checked, 1.0)), 0.0)
     return float(visits @ surprise)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EmpiricalExpectation:
+    """mu_hat_r(Xi) and mu_hat_c(Xi), with their sampling errors and truncation biases.
+
+    reward, preference: (d_r,) and (d_c,), the mean discounted feature counts.
+    reward_standard_error, preference_standard_error: sample standard deviation / sqrt(n), the error due to the finite
+        number n of trajectories; infinite if n = 1, because one trajectory has no standard deviation.
+    reward_bias, preference_bias: a bound on the error due to the finite length of the trajectories.
+    """
+
+    reward: Vector
+    preference: Vector
+    reward_standard_error: Vector
+    preference_standard_error: Vector
+    reward_bias: Vector
+    preference_bias: Vector
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            freeze(getattr(self, name))
+
+
+def empirical_expectation(domain: Domain, demonstrations: Demonstrations) -> EmpiricalExpectation:
+    """mu_hat(Xi) for both kinds of features; features on choices need demonstrations with known choices."""
+    demonstrations.checked_against(domain.mdp)
+    reward, reward_bias = _counts(domain.mdp, domain.reward_features, demonstrations, "reward")
+    preference, preference_bias = _counts(domain.mdp, domain.preference_features, demonstrations, "preference")
+    return EmpiricalExpectation(
+        reward.mean(axis=0),
+        preference.mean(axis=0),
+        _standard_error(reward),
+        _standard_error(preference),
+        reward_bias,
+        preference_bias,
+    )
+
+
+def reward_counts(domain: Domain, demonstrations: Demonstrations) -> Matrix:
+    """(n, d_r), the discounted reward feature counts of each trajectory, whose mean is mu_hat_r."""
+    demonstrations.checked_against(domain.mdp)
+    return freeze(_counts(domain.mdp, domain.reward_features, demonstrations, "reward")[0])
+
+
+def _counts(mdp: MDP, features: Matrix, demonstrations: Demonstrations, kind: str) -> tuple[Matrix, Vector]:
+    """(n, d), the discounted feature counts of each trajectory, and (d,), the bound on their mean truncation bias."""
+    rows = _feature_rows(mdp, features, demonstrations, kind)
+    visits = _discounted_visits(demonstrations, rows, len(features), mdp.discount)
+    n_counted = np.add.reduceat(rows != UNKNOWN, demonstrations.offsets[:-1], dtype=np.int64)
+    later = (mdp.discount**n_counted / (1 - mdp.discount))[:, None]
+    last = demonstrations.last_states
+    is_known = _is_steady(mdp, features)[last]
+    tail = np.where(is_known, later * per_choice(mdp, features)[mdp.first_choice[last]], 0.0)
+    bias = np.where(is_known, 0.0, later).mean(axis=0) * np.abs(features).max(axis=0, initial=0.0)
+    return visits @ features + tail, bias
+
+
+def _feature_rows(mdp: MDP, features: Matrix, demonstrations: Demonstrations, kind: str) -> Indices:
+    """(N,), the row of the feature matrix of each visit, or UNKNOWN."""
+    if len(features) == mdp.n_states:
+        return demonstrations.states
+    if demonstrations.choices is None:
+        raise InvalidModel(
+            f"the {kind} features are on choices, but these demonstrations have states only; "
+            "give the actions that were taken, or features on states"
+        )
+    return demonstrations.choices
+
+
+def _discounted_visits(demonstrations: Demonstrations, rows: Indices, n_rows: int, discount: float) -> sparse.csr_array:
+    """(n, n_rows), the discounted count of each row in each trajectory, without UNKNOWN rows."""
+    time = np.arange(len(rows)) - np.repeat(demonstrations.offsets[:-1], demonstrations.lengths)
+    weights = (discount ** np.arange(demonstrations.lengths.max()))[time]
+    is_counted = rows != UNKNOWN
+    entries = np.where(is_counted, weights, 0.0), np.where(is_counted, rows, 0), demonstrations.offsets
+    return sparse.csr_array(entries, shape=(demonstrations.n, n_rows))
+
+
+def _is_steady(mdp: MDP, features: Matrix) -> NDArray[np.bool_]:
+    """(S, d), whether a feature is constant from a state on: the state is absorbing, its choices have one value."""
+    on_choices = per_choice(mdp, features)
+    starts = mdp.first_choice[:-1]
+    highest = np.maximum.reduceat(on_choices, starts, axis=0)
+    lowest = np.minimum.reduceat(on_choices, starts, axis=0)
+    is_steady: NDArray[np.bool_] = (highest == lowest) & absorbing_states(mdp)[:, None]
+    return is_steady
+
+
+def _standard_error(counts: Matrix) -> Vector:
+    if len(counts) == 1:
+        return np.full(counts.shape[1], np.inf)
+    error: Vector = counts.std(axis=0, ddof=1) / np.sqrt(len(counts))
+    return error

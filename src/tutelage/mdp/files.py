@@ -1,13 +1,19 @@
-"""Domains in files: one `.npz` each, without pickle, versioned, written whole or not at all, checked when read.
+"""Domains and demonstrations in files.
 
-`write_archive` and `read_archive` are the one door to such files, also for demonstrations. A file that was cut,
-damaged, pickled, or made by something else is refused with its name; it never becomes a wrong model.
+A domain is one `.npz` file. Demonstrations are an `.npz` file or a `.jsonl` file, which people and other programs can
+read and write. `.npz` files have a format and a version, and contain no pickled objects. Files are written completely
+or not at all. A file that is cut short, damaged, pickled or of another format is refused by name.
+
+A line of `.jsonl` is one demonstration, `{"states": [3, 4], "choices": [12]}`, with "choices" (numbered in the whole
+MDP), with "actions" (numbered within the state) or with neither, the same in every line. A `.jsonl` file that is cut
+exactly between two lines cannot be distinguished from a file with fewer demonstrations.
 """
 
 import io
+import json
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +22,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tutelage.arrays import integers
+from tutelage.mdp.demonstrations import UNKNOWN, Demonstrations
 from tutelage.mdp.model import MDP, Domain
 from tutelage.outcomes import InvalidModel
 
 DOMAIN_FORMAT = "tutelage domain"
 DOMAIN_VERSION = 1
+DEMONSTRATIONS_FORMAT = "tutelage demonstrations"
+DEMONSTRATIONS_VERSION = 1
 DOMAIN_FIELDS = (
     "transition_data",
     "transition_indices",
@@ -39,9 +48,8 @@ AnyPath = str | os.PathLike[str]
 
 
 def save(domain: Domain, path: AnyPath) -> None:
-    """Write a domain to an `.npz` file, from which `load` makes the same one, bit for bit."""
-    if Path(path).suffix != ".npz":
-        raise InvalidModel(f"{path} must end in .npz, the format of a domain")
+    """Write a domain to an `.npz` file, from which `load` reads the same domain, bit for bit."""
+    _suffix(path, (".npz",), "a domain")
     rows = domain.mdp.transition
     arrays = (
         rows.data,
@@ -73,6 +81,28 @@ def load(path: AnyPath) -> Domain:
         raise InvalidModel(f"{path} holds no valid domain: {error}") from error
 
 
+def save_demonstrations(demonstrations: Demonstrations, path: AnyPath) -> None:
+    """Write demonstrations to an `.npz` or `.jsonl` file, as the path ends."""
+    if _suffix(path, (".npz", ".jsonl"), "demonstrations") == ".jsonl":
+        write_whole(path, "".join(_lines(demonstrations)).encode())
+        return
+    fields = {"states": demonstrations.states, "offsets": demonstrations.offsets}
+    if demonstrations.choices is not None:
+        fields["choices"] = demonstrations.choices
+    write_archive(path, fields, kind=DEMONSTRATIONS_FORMAT, version=DEMONSTRATIONS_VERSION)
+
+
+def load_demonstrations(path: AnyPath, mdp: MDP) -> Demonstrations:
+    """The demonstrations in an `.npz` or `.jsonl` file, refused unless every step is possible in the MDP."""
+    read = _read_lines if _suffix(path, (".npz", ".jsonl"), "demonstrations") == ".jsonl" else _read_arrays
+    try:
+        return read(path, mdp)
+    except InvalidModel as error:
+        if str(path) in str(error):
+            raise
+        raise InvalidModel(f"{path} holds no valid demonstrations: {error}") from error
+
+
 def _mdp(archive: Archive) -> MDP:
     initial = archive["initial"]
     indices = integers(archive["transition_indices"], "transition_indices")
@@ -89,19 +119,67 @@ def _mdp(archive: Archive) -> MDP:
 def _names(archive: Archive, name: str) -> tuple[str, ...]:
     names = archive[name]
     if names.dtype.kind != "U" or names.ndim != 1:
-        raise InvalidModel(f"{name} must be a vector of words, got {names.dtype} of shape {names.shape}")
+        raise InvalidModel(f"{name} must be a vector of strings, got {names.dtype} of shape {names.shape}")
     return tuple(names.tolist())
 
 
+def _suffix(path: AnyPath, known: Sequence[str], what: str) -> str:
+    suffix = Path(path).suffix
+    if suffix not in known:
+        raise InvalidModel(f"{path} must end in {' or '.join(known)}, the file format of {what}")
+    return suffix
+
+
+def _lines(demonstrations: Demonstrations) -> Iterator[str]:
+    for trajectory in demonstrations:
+        line = {"states": trajectory.states.tolist()}
+        if trajectory.choices is not None:
+            line["choices"] = trajectory.choices[trajectory.choices != UNKNOWN].tolist()
+        yield json.dumps(line) + "\n"
+
+
+def _read_arrays(path: AnyPath, mdp: MDP) -> Demonstrations:
+    archive = read_archive(path, ("states", "offsets"), kind=DEMONSTRATIONS_FORMAT, version=DEMONSTRATIONS_VERSION)
+    return Demonstrations(archive["states"], archive["offsets"], archive.get("choices")).checked_against(mdp)
+
+
+def _read_lines(path: AnyPath, mdp: MDP) -> Demonstrations:
+    lines = Path(path).read_bytes().split(b"\n")
+    objects = [_object(path, number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    states = [line["states"] for line in objects]
+    kinds = {tuple(sorted(line.keys() - {"states"})) for line in objects}
+    if kinds <= {()}:
+        return Demonstrations.from_sequences(mdp, states)
+    if kinds == {("actions",)}:
+        return Demonstrations.from_sequences(mdp, states, [line["actions"] for line in objects])
+    if kinds == {("choices",)}:
+        return Demonstrations.from_choice_sequences(mdp, states, [line["choices"] for line in objects])
+    raise InvalidModel(
+        f"{path} mixes kinds of lines; give every line actions, every line choices, or every line neither"
+    )
+
+
+def _object(path: AnyPath, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InvalidModel(f"line {number} of {path} is not JSON; it is damaged or cut short ({error})") from error
+    if not isinstance(value, dict) or "states" not in value or value.keys() - {"states", "actions", "choices"}:
+        raise InvalidModel(
+            f'line {number} of {path} must be an object with "states" and optionally "actions" or "choices"'
+        )
+    return value
+
+
 def write_archive(path: AnyPath, fields: Mapping[str, ArrayLike], *, kind: str, version: int) -> None:
-    """Write arrays to an `.npz` file that says what it is."""
+    """Write arrays to an `.npz` file, with its format and version."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, format=np.array(kind), version=np.array(version), **fields)  # type: ignore[arg-type]
     write_whole(path, buffer.getbuffer())
 
 
 def write_whole(path: AnyPath, content: bytes | memoryview) -> None:
-    """Write a file whole or not at all: under another name in the same folder, then renamed over the old one."""
+    """Write a file completely or not at all: under another name in the same folder, then renamed to `path`."""
     target = Path(path)
     unfinished = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
@@ -115,15 +193,15 @@ def write_whole(path: AnyPath, content: bytes | memoryview) -> None:
 
 
 def read_archive(path: AnyPath, fields: Sequence[str], *, kind: str, version: int) -> Archive:
-    """The arrays of an `.npz` file of this kind, of this version or an older one, with at least the given fields."""
+    """The arrays of an `.npz` file of this format, of this version or an older one, with at least these fields."""
     content = Path(path).read_bytes()
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             arrays = {name: np.asarray(archive[name]) for name in archive.files}
-    # Damaged bytes raise whatever zip, zlib or NumPy trip over first; all of it means the same here.
+    # Damaged bytes raise many kinds of exceptions in zip, zlib and NumPy; all have the same meaning here.
     except Exception as error:
         raise InvalidModel(
-            f"{path} cannot be read as a {kind}: it is damaged, cut short, pickled or no .npz"
+            f"{path} cannot be read as a {kind} file: it is damaged, cut short, pickled or not an .npz file"
         ) from error
     found = str(arrays.get("format", "no format"))
     if found != kind:

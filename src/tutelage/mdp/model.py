@@ -1,8 +1,9 @@
-"""The model that everything else is about: a finite MDP in choice form, and a domain, which adds the features.
+"""The model: a finite MDP in choice form, and a domain, which adds the features.
 
 A state offers one or more *choices*; a choice is one row of a sparse matrix. The choices of state s are
-`first_choice[s] .. first_choice[s + 1]`, so that ragged action sets (a road junction) are as natural as a grid, where A
-actions everywhere make choice `s * A + a`. Rewards and features sit on states (as in the paper) or on choices.
+`first_choice[s] .. first_choice[s + 1]`, so states may offer different numbers of choices (as road junctions do). Where
+every state offers A actions, action a of state s is choice `s * A + a`. Rewards and features are on states (as in the
+paper) or on choices.
 """
 
 from collections.abc import Sequence
@@ -96,7 +97,7 @@ class MDP:
 
     @property
     def choices_per_state(self) -> Indices:
-        """(S,), how many choices each state offers."""
+        """(S,), the number of choices of each state."""
         return np.diff(self.first_choice)
 
     @property
@@ -114,7 +115,10 @@ class Domain:
 
     reward_features: (S, d_r) on states or (C, d_r) on choices.
     preference_features: (S, d_c) or (C, d_c); d_c may be zero.
-    reward_names, preference_names: one name per column, for messages, tables and plots.
+    reward_names, preference_names: one name per feature, for messages, tables and plots.
+
+    A vector is one feature. Where every state offers A choices, features on choices may also have shape (S, A, d). A
+    matrix (S, A) without names is refused, because it may mean A features of states or one feature of choices.
     """
 
     mdp: MDP
@@ -125,15 +129,14 @@ class Domain:
 
     def __post_init__(self) -> None:
         if not isinstance(self.mdp, MDP):
-            raise InvalidModel(f"a Domain needs an MDP first, got {type(self.mdp).__name__}")
-        reward = features(self.mdp, self.reward_features, "reward_features")
-        preference = features(self.mdp, self.preference_features, "preference_features")
-        if reward.shape[1] == 0:
-            raise InvalidModel("a domain needs at least one reward feature")
-        object.__setattr__(self, "reward_features", reward)
-        object.__setattr__(self, "preference_features", preference)
-        object.__setattr__(self, "reward_names", _names(self.reward_names, reward.shape[1], "reward"))
-        object.__setattr__(self, "preference_names", _names(self.preference_names, preference.shape[1], "preference"))
+            raise InvalidModel(f"the first argument of a Domain must be an MDP, got {type(self.mdp).__name__}")
+        for kind in ("reward", "preference"):
+            given = getattr(self, f"{kind}_names")
+            matrix = _features(self.mdp, getattr(self, f"{kind}_features"), len(given), kind)
+            object.__setattr__(self, f"{kind}_features", matrix)
+            object.__setattr__(self, f"{kind}_names", _names(given, matrix.shape[1], kind))
+        if self.n_reward == 0:
+            raise InvalidModel("reward_features has no columns; a domain needs at least one reward feature")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -154,29 +157,15 @@ class Domain:
         return f"Domain({self.mdp}, reward {list(self.reward_names)}, preferences {list(self.preference_names)})"
 
 
-def features(mdp: MDP, values: ArrayLike, name: str) -> Matrix:
-    """A read-only (S, d) or (C, d) feature matrix; a vector is one column, no columns are none whatever the rows."""
-    array = any_array(values, name)
-    if array.ndim == 2 and array.shape[1] == 0:
-        return freeze(np.zeros((mdp.n_states, 0)))
-    matrix = floats(array[:, None] if array.ndim == 1 else array, name, ndim=2)
-    if len(matrix) not in (mdp.n_states, mdp.n_choices):
-        raise InvalidModel(
-            f"{name} has {len(matrix)} rows; it needs one per state ({mdp.n_states}) "
-            f"or one per choice ({mdp.n_choices})"
-        )
-    return matrix
-
-
 def per_choice(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values on states, repeated for each choice of the state; values on choices as they are."""
+    """Values on states, repeated for each choice of the state; values on choices unchanged."""
     if len(values) == mdp.n_choices:
         return values
     return np.repeat(values, mdp.choices_per_state, axis=0)
 
 
 def choice_reward(mdp: MDP, reward: ArrayLike) -> Vector:
-    """A reward given on states (S,) or on choices (C,), checked, on choices."""
+    """(C,), a checked reward on choices, from a reward on states (S,) or choices (C,)."""
     values = floats(reward, "reward", ndim=1)
     if len(values) not in (mdp.n_states, mdp.n_choices):
         raise InvalidModel(
@@ -199,7 +188,7 @@ def _discount(value: float) -> float:
 def _first_choice(values: ArrayLike) -> Indices:
     first_choice = integers(values, "first_choice")
     if len(first_choice) < 2 or first_choice[0] != 0:
-        raise InvalidModel("first_choice must start at 0 and hold one entry per state and one more")
+        raise InvalidModel("first_choice must start at 0 and have one entry per state and one more")
     steps = np.diff(first_choice)
     if steps.min() < 0:
         state = int(steps.argmin())
@@ -208,7 +197,9 @@ def _first_choice(values: ArrayLike) -> Indices:
             f"at state {state}"
         )
     if steps.min() == 0:
-        raise InvalidModel(f"state {steps.argmin()} has no choice; an absorbing state needs one that leads to itself")
+        raise InvalidModel(
+            f"state {steps.argmin()} has no choice; give an absorbing state a choice that leads to itself"
+        )
     return first_choice
 
 
@@ -230,6 +221,30 @@ def _interleave(matrices: Sequence[Any]) -> tuple[SparseRows, int]:
     n_states, n_actions = rows[0].shape[0], len(rows)
     by_action = np.arange(n_states * n_actions).reshape(n_actions, n_states)
     return sparse.vstack(rows, format="csr")[by_action.T.ravel()], n_actions
+
+
+def _features(mdp: MDP, values: ArrayLike, n_names: int, kind: str) -> Matrix:
+    """A read-only (S, d) or (C, d) feature matrix of this kind; an array with zero columns may have any rows."""
+    name = f"{kind}_features"
+    array = any_array(values, name)
+    if array.ndim == 2 and array.shape[1] == 0:
+        return freeze(np.zeros((mdp.n_states, 0)))
+    table = (mdp.n_states, int(mdp.choices_per_state[0]))
+    is_regular = bool((mdp.choices_per_state == table[1]).all())
+    if is_regular and array.shape == table and table[1] > 1 and n_names != table[1]:
+        raise InvalidModel(
+            f"{name} has shape {table}, which may mean {table[1]} features of states or one feature of choices; "
+            f"give {table[1]} {kind}_names for the former, or shape {(*table, 1)} for the latter"
+        )
+    if is_regular and array.ndim == 3 and array.shape[:2] == table:
+        array = array.reshape(mdp.n_choices, -1)
+    matrix = floats(array[:, None] if array.ndim == 1 else array, name, ndim=2)
+    if len(matrix) not in (mdp.n_states, mdp.n_choices):
+        raise InvalidModel(
+            f"{name} has {len(matrix)} rows; it needs one per state ({mdp.n_states}) "
+            f"or one per choice ({mdp.n_choices})"
+        )
+    return matrix
 
 
 def _names(given: Sequence[str], count: int, kind: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Policies: one probability per choice, summing to one within a state."""
+"""Policies: one probability per choice; those of a state sum to one."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,30 +9,30 @@ from tutelage.outcomes import InvalidModel
 
 
 def sum_by_state(mdp: MDP, values: Vector) -> Vector:
-    """(S, ...), the sum over each state's choices of values on choices (C, ...)."""
+    """(S, ...), the sum of values on choices (C, ...) over the choices of each state."""
     return np.add.reduceat(values, mdp.first_choice[:-1], axis=0)
 
 
 def max_by_state(mdp: MDP, values: Vector) -> Vector:
-    """(S,), the largest of each state's values on choices (C,)."""
+    """(S,), the maximum of values on choices (C,) over the choices of each state."""
     return np.maximum.reduceat(values, mdp.first_choice[:-1])
 
 
 def uniform_policy(mdp: MDP) -> Vector:
-    """Every choice of a state with the same probability."""
+    """(C,), the policy that takes every choice of a state with the same probability."""
     return freeze(per_choice(mdp, 1.0 / mdp.choices_per_state))
 
 
 def greedy_policy(mdp: MDP, choice_value: Vector, *, tie_tolerance: float) -> Vector:
-    """The choices of most value, with ties, values within `tie_tolerance` of the best, split evenly."""
+    """(C,), the policy that takes the choices within `tie_tolerance` of the best value, with equal probabilities."""
     is_best = choice_value >= per_choice(mdp, max_by_state(mdp, choice_value)) - tie_tolerance
     return freeze(is_best / per_choice(mdp, sum_by_state(mdp, is_best.astype(np.float64))))
 
 
 def policy_from_occupancy(mdp: MDP, occupancy: ArrayLike) -> Vector:
-    """The policy with the given visits (C,), pi(c) = z(c) / sum of z over the state's choices (App. F).
+    """The policy with occupancy z (C,): pi(c) = z(c) / sum of z over the state's choices (App. F).
 
-    A state never visited gets the uniform choice. Visits below zero by rounding count as none.
+    In a state that is never visited the policy is uniform. Entries below zero by rounding count as zero.
     """
     visits = floats(occupancy, "occupancy", ndim=1)
     check_length(visits, mdp.n_choices, "occupancy", "choices")
@@ -40,13 +40,13 @@ def policy_from_occupancy(mdp: MDP, occupancy: ArrayLike) -> Vector:
         raise InvalidModel(f"occupancy[{visits.argmin()}] is {visits.min()}; visits cannot be negative")
     visits = np.maximum(visits, 0.0)
     total = per_choice(mdp, sum_by_state(mdp, visits))
-    # Visits this small carry no digits once divided by their own sum.
+    # Below this the sum is subnormal, and the quotient has few correct digits.
     is_visited = total > np.finfo(np.float64).tiny
     return freeze(np.where(is_visited, visits / np.where(is_visited, total, 1.0), uniform_policy(mdp)))
 
 
 def check_policy(mdp: MDP, policy: ArrayLike) -> Vector:
-    """A read-only policy (C,), refused with the state at fault unless it sums to one within each state."""
+    """A read-only policy (C,), refused unless it sums to one in each state; the message names the first wrong state."""
     values = floats(policy, "policy", ndim=1)
     check_length(values, mdp.n_choices, "policy", "choices")
     if values.min() < 0:

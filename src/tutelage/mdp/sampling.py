@@ -9,44 +9,45 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from tutelage.arrays import Indices, SparseRows, Vector
+from tutelage.arrays import Indices, SparseRows, Vector, generator, whole_number
 from tutelage.mdp.demonstrations import Demonstrations, absorbing_states
 from tutelage.mdp.model import MDP
 from tutelage.mdp.policy import check_policy
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput
 
 Step = tuple[Indices, Indices, Indices]
 
 
 def horizon(discount: float, truncation_bias: float) -> int:
-    """The least T >= 1 with discount^T / (1 - discount), what a feature in [0, 1] can count later, within the bias."""
+    """The least T >= 1 with discount^T / (1 - discount) <= truncation_bias.
+
+    The left side bounds the discounted count of a feature in [0, 1] from step T on.
+    """
     if not 0 < truncation_bias < math.inf:
-        raise InvalidModel(f"truncation_bias must be a positive number, got {truncation_bias}")
+        raise InvalidInput(f"truncation_bias must be a positive number, got {truncation_bias}")
     steps = max(1, math.ceil(math.log(truncation_bias * (1 - discount)) / math.log(discount)))
     return steps if discount**steps / (1 - discount) <= truncation_bias else steps + 1
 
 
 def sample_demonstrations(
-    mdp: MDP, policy: ArrayLike, n: int, *, rng: np.random.Generator, truncation_bias: float = 1e-3
+    mdp: MDP, policy: ArrayLike, n: int, *, rng: int | np.random.Generator, truncation_bias: float = 1e-3
 ) -> Demonstrations:
-    """n trajectories of a policy, all choices known.
+    """n trajectories of a policy, with all choices known.
 
-    Each ends in the first absorbing state it meets, or at the horizon after which the discounted count of a feature in
-    [0, 1] is at most `truncation_bias`. All n take a step together, so the cost is `horizon` passes over n numbers.
+    A trajectory ends in its first absorbing state, or at the horizon after which the discounted count of a feature in
+    [0, 1] is at most `truncation_bias`. All n trajectories step together, so the cost is `horizon` passes over arrays
+    of n numbers. rng: a seed or a generator.
 
-    Only a feature on choices that differs between the choices of an absorbing state is cut short by stopping there; the
-    bias that `empirical_expectation` reports then says so.
+    The end in an absorbing state truncates only features that differ between the choices of this state. The bias in
+    `empirical_expectation` includes this truncation.
     """
-    if not isinstance(rng, np.random.Generator):
-        raise InvalidModel(f"rng must be a numpy.random.Generator, got {type(rng).__name__}")
-    if not isinstance(n, int | np.integer) or n < 1:
-        raise InvalidModel(f"the number of demonstrations must be a whole number of at least 1, got {n!r}")
-    steps = list(_walk(mdp, check_policy(mdp, policy), n, horizon(mdp.discount, truncation_bias), rng))
-    return _assemble(n, steps)
+    count, source = whole_number(n, "the number of demonstrations", least=1), generator(rng)
+    steps = list(_walk(mdp, check_policy(mdp, policy), count, horizon(mdp.discount, truncation_bias), source))
+    return _assemble(count, steps)
 
 
 def _walk(mdp: MDP, policy: Vector, n: int, n_steps: int, rng: np.random.Generator) -> Iterator[Step]:
-    """For each time: which trajectories are still going, where they are, and the choices they take there."""
+    """For each time: the trajectories that have not ended, their states and their choices."""
     choose = RowSampler.of(sparse.csr_array((policy, np.arange(mdp.n_choices), mdp.first_choice)))
     move = RowSampler.of(mdp.transition)
     is_absorbing = absorbing_states(mdp)
@@ -63,7 +64,7 @@ def _walk(mdp: MDP, policy: Vector, n: int, n_steps: int, rng: np.random.Generat
 
 
 def _assemble(n: int, steps: Sequence[Step]) -> Demonstrations:
-    """The steps of all trajectories together, sorted into one trajectory after the other."""
+    """The demonstrations from the steps of all trajectories, which are ordered by time."""
     lengths = np.zeros(n, dtype=np.int64)
     for live, _, _ in steps:
         lengths[live] += 1
@@ -77,11 +78,11 @@ def _assemble(n: int, steps: Sequence[Step]) -> Demonstrations:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowSampler:
-    """Draws a column from given rows of a stochastic matrix, by the inverse of their distribution functions.
+    """Draws a column from given rows of a stochastic matrix, by inversion of their distribution functions.
 
-    cumulative: (nnz,), within row r it climbs from r to r + 1, so that one sorted array serves all rows. This costs
-        R * 2**-52 of accuracy in a probability for R rows, far less than any sample can show.
-    columns: (nnz,); ends: (R,), the last entry of each row.
+    cumulative: (nnz,), increases from r to r + 1 within row r, so that one sorted array serves all rows. For R rows the
+        error of a probability is R * 2**-52, far below the sampling error.
+    columns: (nnz,). ends: (R,), the last entry of each row.
     """
 
     cumulative: Vector
@@ -90,18 +91,18 @@ class RowSampler:
 
     @classmethod
     def of(cls, rows: SparseRows) -> Self:
-        """A sampler for the rows, in which only positive entries can be drawn."""
+        """A sampler that draws only positive entries of the rows."""
         positive = rows.copy()
         positive.eliminate_zeros()
         row = np.repeat(np.arange(positive.shape[0]), np.diff(positive.indptr))
         total = np.cumsum(positive.data)
         before = total[positive.indptr[:-1]] - positive.data[positive.indptr[:-1]]
-        # No row may climb into the next by rounding, or the array would not be sorted.
+        # Rounding must not carry a row beyond its end, or the array would not be sorted.
         within = np.minimum(total - before[row], 1.0)
         return cls(row + within, positive.indices.astype(np.int64), positive.indptr[1:] - 1)
 
     def draw(self, rows: Indices, rng: np.random.Generator) -> Indices:
         """One column for each of the given rows."""
         found = np.searchsorted(self.cumulative, rows + rng.random(len(rows)), side="right")
-        # Rounding may leave a row's last sum a hair below the draw.
+        # By rounding the last sum of a row may be slightly below the draw.
         return self.columns[np.minimum(found, self.ends[rows])]

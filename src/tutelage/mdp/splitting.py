@@ -1,15 +1,15 @@
-"""The linear systems of large chains, without factors: triangular sweeps as preconditioner of a Krylov method.
+"""Linear systems of large chains without factorisation: BiCGSTAB, preconditioned by triangular sweeps.
 
     A = I - discount * P,    A / its diagonal = I - L - U - E
 
-with L the entries to earlier states, U those to later ones, and E, where the states are worked on in blocks, those to
-other blocks. Solving with I - L and then with I - U carries values along the whole state space in one pass each, in
-memory's own order, where a plain Krylov step carries them one move further. With both, BiCGSTAB needs a third of the
-steps; and by Eisenstat's identity
+L has the entries to earlier states and U the entries to later states. Where the states are divided into blocks, E has
+the entries to other blocks. A solve with I - L or I - U carries values through the whole state space in one pass, in
+the order of memory; a plain Krylov step carries them one move. The preconditioned BiCGSTAB needs a third of the steps.
+By Eisenstat's identity
 
     (I - L)^-1 (I - L - U - E) (I - U)^-1 p = t + (I - L)^-1 (p - t - E t),    t = (I - U)^-1 p
 
-a step costs what it costs without.
+a preconditioned step costs as much as a plain one.
 """
 
 import math
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """Some entries of a matrix (S, S) by rows: starts (S+1,), columns, and weights once a policy has given them."""
+    """Some entries of a matrix (S, S) by rows: row starts (S+1,), columns and weights."""
 
     start: Indices
     column: Indices
@@ -39,9 +39,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pattern:
-    """Which entries belong to L, U and E, for every policy of an MDP or for one chain.
+    """The sparsity patterns of L, U and E, for every policy of an MDP or for one chain.
 
-    rows: (C, S), whose rows first[s] .. first[s+1] belong to state s. first: (S+1,). in_blocks: by several threads.
+    rows: (C, S), where rows first[s] .. first[s+1] belong to state s. first: (S+1,). in_blocks: whether to divide the
+    states into blocks for several threads.
     """
 
     rows: SparseRows
@@ -73,7 +74,7 @@ class Pattern:
             object.__setattr__(self, name, value)
 
     def weighted(self, policy: Vector, discount: float) -> "Split":
-        """The parts under a policy on the rows (C,)."""
+        """L, U and E under a policy on the rows (C,)."""
         from tutelage import kernels
 
         rows, scale = self.rows, np.empty(len(self.first) - 1)
@@ -86,10 +87,10 @@ class Pattern:
 
 
 def split_chain(moves: SparseRows) -> "Split":
-    """The parts of I - moves, for a matrix (S, S) with row or column sums below one.
+    """L and U of I - moves, for a matrix (S, S) with row or column sums below one.
 
-    In one block: where all moves lead the same way, as under a policy of few choices, the two sweeps are then all but
-    the whole solution, and any border takes that away.
+    There is one block, so E is empty. Under a policy of few choices most moves lead in one direction. The two sweeps
+    are then nearly the exact solution, which a division into blocks would prevent.
     """
     n = moves.shape[0]
     return Pattern(moves, np.arange(n + 1), in_blocks=False).weighted(np.ones(n), 1.0)
@@ -108,9 +109,9 @@ class Split:
     def solve(self, right: Vector, tolerance: float, max_steps: int) -> Vector:
         """BiCGSTAB on A x = right until the 2-norm of the preconditioned residual has fallen by `tolerance`.
 
-        On a breakdown, or out of steps, it returns what it has: the caller measures the residual.
+        After a breakdown or the last step it returns the current iterate; the caller measures the residual.
         """
-        # In units of its largest entry, so that no square of a small one is lost.
+        # Scale by the largest entry, so that squares of small entries do not underflow.
         size = float(np.abs(right).max(initial=0.0))
         if size == 0.0:
             return np.zeros_like(right)
@@ -119,7 +120,7 @@ class Split:
         return size * x
 
     def _bicgstab(self, r: Vector, tolerance: float, max_steps: int) -> Vector:
-        """y of (I - L)^-1 (I - L - U - E) (I - U)^-1 y = r; r is overwritten by the residual."""
+        """Solve (I - L)^-1 (I - L - U - E) (I - U)^-1 y = r for y; r is overwritten by the residual."""
         from tutelage import kernels
 
         y, shadow, p, v, t = np.zeros_like(r), r.copy(), r.copy(), np.zeros_like(r), np.zeros_like(r)
@@ -128,10 +129,10 @@ class Split:
         beta = omega = 0.0
         for step in range(max_steps):
             self._backward(p, beta if step else 1.0, r, 1.0 if step else 0.0, v, -beta * omega, middle)
-            across, _ = self._forward(p, middle, rest, shadow, v)
-            if across == 0.0 or not math.isfinite(across):
+            shadow_v, _ = self._forward(p, middle, rest, shadow, v)
+            if shadow_v == 0.0 or not math.isfinite(shadow_v):
                 break
-            alpha = rho / across
+            alpha = rho / shadow_v
             self._backward(r, 1.0, v, -alpha, v, 0.0, middle)
             tr, tt = self._forward(r, middle, rest, r, t)
             omega = tr / tt if tt > 0.0 else 0.0
@@ -143,7 +144,7 @@ class Split:
         return y
 
     def relaxed(self, right: Vector, start: Vector, n_pairs: int) -> Vector:
-        """Pairs of Gauss-Seidel sweeps, forth and back, each of which shrinks the error by `discount` or better."""
+        """Pairs of Gauss-Seidel sweeps, forward and backward; each multiplies the error by `discount` or less."""
         from tutelage import kernels
 
         value = start.copy()

@@ -1,1 +1,1 @@
-"""Pictures of worlds, reachable sets and teaching rounds; plain data in, no algorithm is run."""
+"""Pictures of worlds, reachable sets and teaching rounds. They take plain data and run no algorithm."""

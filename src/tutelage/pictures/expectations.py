@@ -1,31 +1,35 @@
-"""Reward expectations in the plane of two reward features: what is reachable, what a learner accepts, and pushes."""
+"""Reward expectations in the plane of two reward features: reachable sets, feasible sets and pushes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, Polygon
+from matplotlib.transforms import Bbox
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix, Vector, floats
-from tutelage.pictures.labels import add_labels
 
 MARKERS = ("*", "s", "o", "^", "D", "v")
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 REACHABLE_GREY = "#e4e4e4"
-# Of an arrow between two policies, which may both lie on one side of the polygon.
-BEND = 0.15
-# Behind a label, so that stripes do not run through it.
+# The curvature of an arrow between two policies: a straight one could lie on a side of the polygon.
+CURVATURE = 0.15
+# The box behind a label hides the stripes.
 BACKING = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.0}
+# The sides of a point where its label may stand, as unit steps, best first; and the distance in printer's points.
+SIDES = ((1, 1), (1, 0), (1, -1), (-1, 1), (-1, -1), (-1, 0), (0, 1), (0, -1))
+DISTANCE = 9.0
 
 
 @dataclass(frozen=True, slots=True)
-class Push:
+class DrawnPush:
     """One step of the line search (App. C.2), in the plane.
 
-    start: (2,), mu_L, where the learner is; aim: (2,), mu_L + alpha w*; lesson: (2,), mu_T, what is then taught.
-    is_realised: whether some policy has the expectations of the aim, which the lesson then meets.
+    start: (2,), mu_L, the learner's expectation. aim: (2,), mu_L + alpha w*. lesson: (2,), mu_T, the next lesson.
+    is_realised: whether some policy has the expectation of the aim, which is then the lesson.
     """
 
     start: Sequence[float]
@@ -42,10 +46,10 @@ def draw_reachable(
     names: tuple[str, str] = ("star", "plus"),
     arrows: Sequence[tuple[str, str]] = (),
 ) -> None:
-    """Draw Omega_r, its part that the learner accepts, and single policies.
+    """Draw Omega_r, the subset that the learner accepts, and single policies.
 
     reachable, feasible: (n, 2), corners of convex polygons, in any order; the second is striped.
-    points: where each policy lies, by its label; arrows: pairs of labels, to be joined.
+    points: the expectation of each policy, by its label. arrows: pairs of labels, each joined by an arrow.
     names: of the two features.
     """
     places = {label: floats(point, label, ndim=1) for label, point in points.items()}
@@ -57,25 +61,25 @@ def draw_reachable(
     _set_plane(axes, np.concatenate([corners, accepted, *(place[None] for place in places.values())]), names)
     taken = [_along(np.roll(corners, -1, axis=0), corners), _along(np.roll(accepted, -1, axis=0), accepted)]
     for one, other in arrows:
-        taken.append(_add_arrow(axes, places[one], places[other], linestyle="dashed", gap=6.0, bend=BEND))
+        taken.append(_add_arrow(axes, places[one], places[other], linestyle="dashed", gap=6.0, curvature=CURVATURE))
     for index, (label, (x, y)) in enumerate(places.items()):
         marker, colour = MARKERS[index % len(MARKERS)], COLOURS[index % len(COLOURS)]
         axes.plot(
             x, y, marker, color=colour, markeredgecolor="black", markersize=11, zorder=4, clip_on=False, label=label
         )
-    add_labels(axes, places, taken=np.concatenate(taken), zorder=6, bbox=BACKING)
+    _add_labels(axes, places, taken=np.concatenate(taken), zorder=6, bbox=BACKING)
 
 
 def draw_pushes(
     axes: Axes,
     reachable: ArrayLike,
-    cases: Sequence[Push],
+    cases: Sequence[DrawnPush],
     weights: ArrayLike,
     names: tuple[str, str] = ("star", "plus"),
 ) -> None:
-    """Draw each push from the learner's point along the true weights, and the lesson that comes of it.
+    """Draw each push from the learner's point along the true weights, and its lesson.
 
-    reachable: (n, 2), corners of a convex polygon; weights: (2,), w*, drawn once as a direction.
+    reachable: (n, 2), corners of a convex polygon. weights: (2,), w*, drawn once as a direction.
     """
     corners = polygon(reachable)
     _add_polygon(axes, corners)
@@ -84,24 +88,24 @@ def draw_pushes(
     taken = [ends, _along(np.roll(corners, -1, axis=0), corners), *(_draw_push(axes, case) for case in cases)]
     _draw_direction(axes, corners, floats(weights, "weights", ndim=1))
     labels = {label: place for index, case in enumerate(cases, 1) for label, place in _push_labels(case, index)}
-    add_labels(axes, labels, taken=np.concatenate(taken), zorder=6, bbox=BACKING)
+    _add_labels(axes, labels, taken=np.concatenate(taken), zorder=6, bbox=BACKING)
 
 
 def polygon(corners: ArrayLike) -> Matrix:
-    """(n, 2), the corners of a convex polygon, one after the other as one walks around it."""
+    """(n, 2), the corners of a convex polygon in anticlockwise order."""
     points = floats(corners, "corners", ndim=2)
     outward = points - points.mean(axis=0)
     return points[np.argsort(np.arctan2(outward[:, 1], outward[:, 0]), kind="stable")]
 
 
-def _push_labels(case: Push, index: int) -> list[tuple[str, Vector]]:
+def _push_labels(case: DrawnPush, index: int) -> list[tuple[str, Vector]]:
     labels = [(rf"$\mu_L^{{{index}}}$", case.start), (rf"$\mu_T^{{{index}}}$", case.lesson)]
     if not case.is_realised:
         labels.append((rf"$\mu_L^{{{index}}} + \alpha\,w^*$", case.aim))
     return [(label, np.asarray(place, dtype=np.float64)) for label, place in labels]
 
 
-def _draw_push(axes: Axes, case: Push) -> Matrix:
+def _draw_push(axes: Axes, case: DrawnPush) -> Matrix:
     """Draw one push, and return points along its arrow."""
     start, aim, lesson = (np.asarray(end, dtype=np.float64) for end in (case.start, case.aim, case.lesson))
     taken = _add_arrow(axes, start, aim, gap=5.0 if case.is_realised else 0.0)
@@ -114,14 +118,14 @@ def _draw_push(axes: Axes, case: Push) -> Matrix:
             zorder=3,
             label="from an aim out of reach to its lesson",
         )
-    # A ring, in which a lesson that leaves the learner where it is can still be seen.
+    # A ring, so that a lesson at the learner's own point is visible inside it.
     axes.plot(*start, "o", color="white", markeredgecolor=COLOURS[0], mew=2, markersize=12, zorder=4, label="learner")
     axes.plot(*lesson, "*", color=COLOURS[1], markeredgecolor="black", markersize=11, zorder=4, label="lesson")
     return taken
 
 
 def _draw_direction(axes: Axes, corners: Matrix, weights: Vector) -> None:
-    """The direction of the weights, outside the convex set: beside the corner of the frame where they point."""
+    """Draw the direction of the weights outside the convex set, at the upper right corner of its bounding box."""
     span = float(np.ptp(corners, axis=0).max()) or 1.0
     step = 0.12 * span * weights / (np.linalg.norm(weights) or 1.0)
     tip = corners.max(axis=0)
@@ -136,10 +140,9 @@ def _add_polygon(axes: Axes, corners: Matrix) -> None:
 
 
 def _add_arrow(
-    axes: Axes, start: Vector, end: Vector, *, gap: float, linestyle: str = "solid", bend: float = 0.0
+    axes: Axes, start: Vector, end: Vector, *, gap: float, linestyle: str = "solid", curvature: float = 0.0
 ) -> Matrix:
-    """Draw an arrow that stays `gap` printer's points off both ends, and return points along it (n, 2)."""
-    bow = f"arc3,rad={bend}"
+    """Draw an arrow that leaves `gap` printer's points free at both ends, and return points along it (n, 2)."""
     arrow = FancyArrowPatch(
         (start[0], start[1]),
         (end[0], end[1]),
@@ -147,13 +150,13 @@ def _add_arrow(
         mutation_scale=13,
         shrinkA=gap,
         shrinkB=gap,
-        connectionstyle=bow,
+        connectionstyle=f"arc3,rad={curvature}",
     )
     arrow.set(color="black", linestyle=linestyle, linewidth=1.3, zorder=3)
     axes.add_patch(arrow)
-    # A quadratic Bezier curve, whose middle is half as far off the chord as its control point.
+    # A quadratic Bezier curve: its middle is half as far from the chord as its control point.
     chord, along = end - start, np.linspace(0.0, 1.0, 15)[:, None]
-    points: Matrix = start + along * chord + 2 * along * (1 - along) * bend * np.array([chord[1], -chord[0]])
+    points: Matrix = start + along * chord + 2 * along * (1 - along) * curvature * np.array([chord[1], -chord[0]])
     return points
 
 
@@ -164,9 +167,57 @@ def _along(starts: Matrix, ends: Matrix) -> Matrix:
 
 
 def _set_plane(axes: Axes, points: Matrix, names: tuple[str, str]) -> None:
-    """Limits with a margin around the points, in equal units: what is nearest is then nearest to the eye."""
+    """Set limits with a margin around the points, in equal units, so that distances on the page are true."""
     low, high = points.min(axis=0), points.max(axis=0)
     margin = 0.1 * (float((high - low).max()) or 1.0)
     axes.set(xlim=(low[0] - margin, high[0] + margin), ylim=(low[1] - margin, high[1] + margin), aspect="equal")
     axes.set(xlabel=f"discounted {names[0]} count", ylabel=f"discounted {names[1]} count")
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _add_labels(axes: Axes, labels: Mapping[str, Vector], *, taken: Matrix, **style: Any) -> None:
+    """Write each label beside its point (2,), where it covers no other point, no place taken (n, 2) and no label.
+
+    The limits of the axes must be set before, because distances on the page depend on them.
+    """
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    figure.draw_without_rendering()
+    points = np.array(list(labels.values()), dtype=np.float64).reshape(-1, 2)
+    boxes = [*_boxes(axes, points, margin=7.0), *_boxes(axes, taken, margin=1.5)]
+    for label, point in labels.items():
+        boxes.append(_add_label(axes, label, point, boxes, style))
+
+
+def _boxes(axes: Axes, points: Matrix, *, margin: float) -> list[Bbox]:
+    return [Bbox.from_extents(*(place - margin), *(place + margin)) for place in axes.transData.transform(points)]
+
+
+def _add_label(axes: Axes, label: str, point: Vector, boxes: Sequence[Bbox], style: Mapping[str, Any]) -> Bbox:
+    """Write the label on the side where it covers the least area, and return its box in pixels."""
+    text = axes.annotate(label, (float(point[0]), float(point[1])), (0.0, 0.0), textcoords="offset points", **style)
+    best, least = SIDES[0], np.inf
+    for across, up in SIDES:
+        _move(text, across, up)
+        cost = _covered(text.get_window_extent(), boxes, axes.bbox)
+        if cost < least:
+            best, least = (across, up), cost
+    _move(text, *best)
+    return text.get_window_extent()
+
+
+def _move(text: Any, across: int, up: int) -> None:
+    reach = DISTANCE / np.hypot(across, up)
+    text.set(
+        position=(reach * across, reach * up),
+        ha={-1: "right", 0: "center", 1: "left"}[across],
+        va={-1: "top", 0: "center", 1: "bottom"}[up],
+    )
+
+
+def _covered(box: Bbox, boxes: Sequence[Bbox], frame: Bbox) -> float:
+    """The area in pixels of a label's box that overlaps other boxes or lies outside the frame."""
+    inside = Bbox.intersection(box, frame)
+    outside = box.width * box.height - (inside.width * inside.height if inside else 0.0)
+    common = (Bbox.intersection(box, other) for other in boxes)
+    return float(outside + sum(part.width * part.height for part in common if part))

@@ -1,4 +1,4 @@
-"""Pictures as files and as text: whole or not at all, and the same bytes for the same picture."""
+"""Pictures as files and as SVG text: written completely or not at all, with the same bytes for the same picture."""
 
 import io
 from pathlib import Path
@@ -15,9 +15,9 @@ DPI = 150
 
 
 def save_picture(figure: Figure, stem: AnyPath) -> list[Path]:
-    """Write stem.png and stem.svg, and say where they are; the figure's layout stays as it then is."""
+    """Write stem.png and stem.svg, and return their paths; the layout of the figure is fixed from then on."""
     contents = {"png": _rendered(figure, "png", dpi=DPI, metadata=PNG_METADATA), "svg": as_svg(figure).encode()}
-    # The stem may hold a dot of its own, which is no suffix.
+    # A dot in the stem does not start a suffix.
     place = Path(stem)
     paths = {suffix: place.with_name(f"{place.name}.{suffix}") for suffix in contents}
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -27,14 +27,14 @@ def save_picture(figure: Figure, stem: AnyPath) -> list[Path]:
 
 
 def as_svg(figure: Figure) -> str:
-    """The picture as an SVG text, with its letters as paths, so that it needs no font."""
-    # Without a salt the identifiers in an SVG are drawn at random.
+    """The picture as an SVG text; letters are paths, so that it needs no font."""
+    # Without a salt the identifiers in an SVG are random.
     with rc_context({"svg.hashsalt": "tutelage", "svg.fonttype": "path"}):
         return _rendered(figure, "svg", metadata=SVG_METADATA).decode()
 
 
 def _rendered(figure: Figure, kind: str, **options: Any) -> bytes:
-    # A layout engine starts from where it last ended, and would move things a little at every drawing.
+    # A layout engine starts from its last result, and would move the artists a little in every drawing.
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     buffer = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Rewards over teaching rounds (Figure 4): the learner's solid, the teacher's dotted, the fixed teachers' level."""
+"""Rewards over teaching rounds (Figure 4): solid for the learner, dotted for the teacher, level for fixed teachers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from tutelage.outcomes import InvalidModel
 
-# Blue, vermilion, green and purple of the palette of Okabe and Ito, which the colour-blind can tell apart.
+# Blue, vermilion, green and purple of the palette of Okabe and Ito, which colour-blind readers can distinguish.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 MARKERS = ("o", "s", "^", "D")
 DASHES = ((0, (8, 2)), (0, (5, 2, 1, 2)), (0, (3, 3)), (0, (1, 1, 4, 1)))
@@ -17,11 +17,11 @@ DASHES = ((0, (8, 2)), (0, (5, 2, 1, 2)), (0, (3, 3)), (0, (1, 1, 4, 1)))
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What one adaptive teacher achieved.
+    """The rewards of one adaptive teacher.
 
     label: the teacher's name.
-    learner, teacher: the reward of the learner's answer and of the lesson itself, in rounds 1 .. n.
-    error: the standard error of the learner's reward in each round, or none.
+    learner, teacher: the reward of the learner's response and of the lesson, in rounds 1 .. n.
+    error: the standard error of the learner's reward in each round, or empty.
     """
 
     label: str
@@ -35,7 +35,7 @@ class Curve:
         if len(self.teacher) != len(self.learner) or len(self.error) not in (0, len(self.learner)):
             raise InvalidModel(
                 f"the curve {self.label!r} has {len(self.learner)} rewards of the learner, {len(self.teacher)} of the "
-                f"teacher and {len(self.error)} errors; they must be as many as the rounds, the errors perhaps none"
+                f"teacher and {len(self.error)} errors; give one of each per round, or no errors"
             )
 
 
@@ -43,7 +43,7 @@ class Curve:
 class Panel:
     """Several curves in one pair of axes.
 
-    lines: the level reward of each teacher that does not adapt.
+    lines: the constant reward of each teacher that does not adapt.
     """
 
     title: str
@@ -51,14 +51,8 @@ class Panel:
     lines: Mapping[str, float] = field(default_factory=dict)
 
 
-def draw_rounds(axes: Axes, panel: Panel) -> None:
-    """Draw the curves and, below the axes, what they are."""
-    draw_curves(axes, panel)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3, fontsize="small", frameon=False)
-
-
 def draw_curves(axes: Axes, panel: Panel) -> None:
-    """Draw the curves without a legend, which several panels may share."""
+    """Draw the curves without a legend, because several panels may share one."""
     n_rounds = max((len(curve.learner) for curve in panel.curves), default=1)
     for dashes, (label, height) in zip(_cycle(DASHES, len(panel.lines)), panel.lines.items(), strict=True):
         axes.axhline(height, color="0.25", linewidth=1.1, linestyle=dashes, label=label, zorder=1.5)
@@ -71,7 +65,7 @@ def draw_curves(axes: Axes, panel: Panel) -> None:
 
 
 def round_ticks(n_rounds: int) -> list[int]:
-    """Every round where they are few; else the first, and about ten round numbers after it."""
+    """Every round up to 12 rounds; otherwise the first, and about ten multiples of a round number."""
     if n_rounds <= 12:
         return list(range(1, n_rounds + 1))
     step = next(5 * unit * 10**power for power in range(12) for unit in (1, 2, 4) if n_rounds <= 60 * unit * 10**power)
@@ -81,7 +75,7 @@ def round_ticks(n_rounds: int) -> list[int]:
 def _draw_curve(axes: Axes, curve: Curve, index: int) -> None:
     rounds = np.arange(1, len(curve.learner) + 1)
     colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
-    # About a dozen markers per curve, staggered so that those of two close curves do not hide each other.
+    # About a dozen markers per curve, shifted between curves so that the markers of close curves do not overlap.
     step = max(1, len(rounds) // 12)
     first = (index * step) // 2 % step
     common: dict[str, Any] = {"color": colour, "marker": marker, "markevery": (first, step), "markersize": 5.0}

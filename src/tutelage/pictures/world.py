@@ -1,7 +1,7 @@
-"""An object world as a picture: objects, distractors, what a learner avoids, a policy, or a reward.
+"""An object world as a picture: objects, distractors, the cells a learner avoids, a policy, or a reward.
 
-Everything is drawn in units of cells, and nothing is told by colour alone: types differ in shape, distractors in their
-stripes, and a negative reward carries a minus.
+Lengths are in cells. No information is in colour alone: types differ in shape, distractors in their stripes, and cells
+of negative reward have a minus.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,6 @@ from tutelage.arrays import Flags, Matrix
 from tutelage.environments.object_world import ACTIONS, ObjectWorld
 from tutelage.environments.preferences import preference_features
 from tutelage.outcomes import InvalidModel
-from tutelage.pictures.arrows import draw_arrows
 from tutelage.pictures.marks import (
     CIRCLE,
     DOT,
@@ -32,6 +31,7 @@ from tutelage.pictures.marks import (
     add_polygons,
     add_segments,
     centres,
+    draw_arrows,
     line_width,
     outline,
     placed,
@@ -40,7 +40,7 @@ from tutelage.pictures.marks import (
 SHAPES = {"star": STAR, "plus": PLUS, "dot": DOT}
 FILLS = {"green": "#3f9b57", "yellow": "#f4d64e"}
 STRIPES = {"green": RISING, "yellow": LEVEL}
-# Around the distractors on a heat map, which needs the cells for itself.
+# On a heat map a distractor is a frame, so that the colour of its cell stays visible.
 FRAMES: dict[str, dict[str, Any]] = {
     "green": {"edgecolors": "#1b7837", "linestyles": "solid"},
     "yellow": {"edgecolors": "#b58900", "linestyles": (0, (2.0, 1.0))},
@@ -48,7 +48,7 @@ FRAMES: dict[str, dict[str, Any]] = {
 AVOIDED_GREY = "#c4c4c4"
 COLOUR_MAP = "RdBu"
 
-# Rewards nearer to zero than this share of the limit have no sign to speak of.
+# A negative reward above minus this share of the limit gets no minus.
 SMALLEST_SHARE = 0.05
 
 
@@ -61,13 +61,13 @@ def draw_world(
     reward: ArrayLike | None = None,
     vmax: float | None = None,
 ) -> None:
-    """Draw the grid, with whatever else is given.
+    """Draw the grid with its objects and distractors, and any of these:
 
-    avoided: the name of a learner, L1 .. L5, or (S,) booleans: the cells in grey, or only their outline over a reward.
-    policy: (C,), an arrow per choice, as long and as opaque as it is probable, and a disc for "stay".
-    reward: (S,), a heat map from red, negative, over white to blue, with a minus in each negative cell.
-    vmax: the reward of the deepest colour; without it, the largest one.
-    The terminal state's entries, which come last, may be left out.
+    avoided: one of L1 .. L5, or (S,) booleans: these cells in grey, or only their outline over a reward.
+    policy: (C,), an arrow per move, as long and as opaque as it is probable, and a disc for "stay".
+    reward: (S,), a heat map from red (negative) over white to blue, with a minus in each negative cell.
+    vmax: the reward of the deepest colour; by default the largest absolute reward.
+    The entries of the terminal state, which come last, may be left out.
     """
     _draw_grid(axes, world.size)
     if reward is not None:
@@ -83,19 +83,19 @@ def draw_world(
 
 
 def avoided_cells(world: ObjectWorld, avoided: str | ArrayLike) -> Flags:
-    """(n, n), where any preference feature of a learner is not zero; or a mask (S,), by rows and columns."""
+    """(n, n), the cells where any preference feature of a learner is not zero; or a mask (S,) by rows and columns."""
     if isinstance(avoided, str):
         avoided = preference_features(avoided, world.distractors, world.size).any(axis=1)
     return _on_grid(avoided, world, "avoided").astype(np.bool_)
 
 
 def reward_scale(vmax: float) -> ScalarMappable:
-    """The colours of rewards from -vmax to vmax, for a heat map or a colour bar; beyond them the last colour stays."""
+    """The colours of rewards from -vmax to vmax, for a heat map or a colour bar; larger rewards are clipped."""
     return ScalarMappable(Normalize(-vmax, vmax), COLOUR_MAP)
 
 
 def world_key(*, has_avoided: bool = True) -> list[Artist]:
-    """What the marks mean, as the handles of a legend."""
+    """The handles of a legend that explains the marks."""
     marks = [("star", "*", 9.0), ("plus", "P", 7.0), ("dot", "o", 4.5)]
     handles: list[Artist] = [
         Line2D([], [], linestyle="", color="black", marker=marker, markersize=points, label=kind)
@@ -113,12 +113,12 @@ def world_key(*, has_avoided: bool = True) -> list[Artist]:
 
 
 def _on_grid(values: ArrayLike, world: ObjectWorld, name: str, n_each: int = 1) -> NDArray[Any]:
-    """(n, n, n_each), the entries of the cells, without the terminal state's; (n, n) where each has one."""
+    """(n, n, n_each), the entries of the cells without those of the terminal state; (n, n) where n_each is 1."""
     array = np.asarray(values)
     if array.shape not in ((n_each * world.terminal,), (n_each * (world.terminal + 1),)):
         raise InvalidModel(
-            f"{name} has shape {array.shape}; it must have {n_each} for each of the {world.terminal + 1} states, "
-            "the last of them terminal"
+            f"{name} has shape {array.shape}; it must be a vector with {n_each} entries for each of the "
+            f"{world.terminal + 1} states, of which the last is terminal"
         )
     shape = (world.size, world.size) if n_each == 1 else (world.size, world.size, n_each)
     return array[: n_each * world.terminal].reshape(shape)
@@ -134,7 +134,7 @@ def _draw_grid(axes: Axes, size: int) -> None:
 
 def _draw_reward(axes: Axes, world: ObjectWorld, values: Matrix, vmax: float | None, *, has_arrows: bool) -> None:
     limit = float(np.abs(values).max()) if vmax is None else vmax
-    # Where nothing is rewarded any positive limit shows the same: white.
+    # Zero rewards are white with any positive limit.
     scale = Normalize(-limit, limit) if limit > 0 else Normalize(-1.0, 1.0)
     edges = np.arange(world.size + 1) - 0.5
     axes.pcolormesh(edges, edges, values, norm=scale, cmap=COLOUR_MAP, zorder=1, label="reward")
@@ -143,7 +143,7 @@ def _draw_reward(axes: Axes, world: ObjectWorld, values: Matrix, vmax: float | N
 
 
 def _draw_minuses(axes: Axes, reward: Matrix, limit: float, held: Sequence[int]) -> None:
-    """A minus in each cell of negative reward, lower in those that hold something else."""
+    """Draw a minus in each cell of negative reward, lower in the cells that hold another mark."""
     values, size = reward.ravel(), len(reward)
     cells = np.flatnonzero(values < -SMALLEST_SHARE * limit)
     bars = centres(cells, size)
@@ -164,7 +164,7 @@ def _draw_avoided(axes: Axes, mask: Flags, *, is_filled: bool) -> None:
 
 
 def _draw_distractors(axes: Axes, world: ObjectWorld, *, is_filled: bool) -> None:
-    """Smaller than their cells, so that grey around one shows that the learner avoids that cell too."""
+    """Draw distractors smaller than their cells, so that the grey of an avoided cell is visible around them."""
     width = line_width(world.size)
     for colour, cells in world.distractors.items():
         squares = placed((0.7 if is_filled else 0.9) * SQUARE, cells, world.size)

@@ -56,7 +56,11 @@ class ConservativeTeacher(OneLessonTeacher):
         known = self.domain
         if self.preference_features is None:
             return known
-        return Domain(known.mdp, known.reward_features, self.preference_features, known.reward_names)
+        given = self.preference_features
+        # Names say that a matrix (S, k) holds k features of states, also where every state has k choices.
+        n_names = given.shape[1] if isinstance(given, np.ndarray) and given.ndim == 2 else 0
+        names = tuple(f"preference {j}" for j in range(n_names))
+        return Domain(known.mdp, known.reward_features, given, known.reward_names, names)
 
     def open(self) -> Advice:
         """The policy with the largest reward among those with the least total violation."""

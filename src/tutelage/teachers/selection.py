@@ -1,17 +1,16 @@
-"""Which few demonstrations to show: n trajectories that together come as close as possible to a lesson's expectation.
+"""Selection of demonstrations: n trajectories whose mean feature counts are as close as possible to a lesson.
 
-With x_i the discounted reward feature counts of trajectory i less the expectation to be shown, n trajectories miss it
-by norm_2(sum of x_i) / n. Drawn at random they miss it by about sqrt(trace Cov(x) / n). The best n of a pool are a
-subset-sum problem, hard to solve exactly and easy to solve well:
+Let x_i be the discounted reward feature counts of trajectory i minus the expectation of the lesson. The distance of n
+trajectories from the lesson is norm_2(sum of x_i) / n. For a random sample it is about sqrt(trace Cov(x) / n). The best
+n trajectories of a pool solve a subset-sum problem, which is hard to solve exactly. Two heuristics solve it well:
 
-    greedy     n times, add the trajectory j that makes norm_2(sum + x_j) least (herding)
-    exchange   give up trajectory i of the chosen for the j that makes norm_2(sum - x_i + x_j) least, as long as any
-               such exchange helps
+    greedy     n times, add the trajectory j that minimises norm_2(sum + x_j) (herding)
+    exchange   replace a selected trajectory i by the j that minimises norm_2(sum - x_i + x_j), until no replacement
+               reduces the norm
 
-A choice of n has n times the size of the pool as neighbours, and few dimensions to miss in, so that some exchange
-almost always helps. Each comes closer and there are finitely many choices, so the search ends; where it ends no single
-exchange helps. It starts from the greedy choice and from random ones, and the best end counts: a greedy choice, made of
-counts that are all alike, often has less to exchange.
+Each exchange reduces the distance and there are finitely many selections, so the search ends in a local optimum. A
+selection of n has n times the pool size as neighbours in a space of few dimensions, so a local optimum is close to the
+lesson. The search starts from the greedy selection and from random ones, and the best local optimum is returned.
 """
 
 from collections.abc import Sequence
@@ -19,42 +18,41 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage.arrays import Flags, Indices, Matrix, Vector, freeze
+from tutelage.arrays import Flags, Indices, Matrix, Vector, freeze, generator, whole_number
 from tutelage.mdp.demonstrations import Demonstrations
-from tutelage.mdp.empirical import reward_counts
+from tutelage.mdp.expectations import reward_counts
 from tutelage.mdp.model import Domain
 from tutelage.mdp.sampling import horizon, sample_demonstrations
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput
 from tutelage.roles import Lesson, check_lesson
 from tutelage.solvers.half_spaces import no_limits
 from tutelage.solvers.occupancy_polytope import nearest_policy
 
-# A pool is this large, or smaller where its trajectories are so long that they would visit more states than this; but
-# for each trajectory that is wanted it has a few.
+# The pool has POOL_SIZE trajectories, fewer where they would have more than POOL_VISITS visits in total, but at least
+# POOL_PER_DEMONSTRATION for each trajectory to select.
 POOL_SIZE = 2_000
 POOL_VISITS = 3_000_000
 POOL_PER_DEMONSTRATION = 5
-# What may be missing from a feature in [0, 1] when a trajectory is cut off.
+# The largest truncation error of the count of a feature in [0, 1].
 TRUNCATION_BIAS = 1e-3
-# How many random choices of n trajectories stand for what random choice gives.
+# The number of random selections whose mean distance is reported for comparison.
 N_DRAWS = 400
-# Searches from random choices: at most so many, and fewer where each is long.
+# The largest number of searches from random selections; there are fewer where n is large.
 MOST_RESTARTS = 16
 RESTARTED_DEMONSTRATIONS = 1_000
-# An exchange must gain this much of what is left, or rounding would pass for progress.
+# The least relative reduction of the norm by an exchange; smaller reductions may be rounding errors.
 LEAST_GAIN = 1e-6
-# Nearer than this, relative to the largest count, sums of counts are not known.
+# The rounding error of a sum of counts, relative to the largest count.
 ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SelectedDemonstrations:
-    """The demonstrations chosen for a lesson.
+    """The demonstrations selected for a lesson.
 
     demonstrations: n trajectories. expectation: (d_r,), their empirical reward expectation, mu_hat_r(Xi).
-    distance: norm_2 between it and the lesson's. random_distance: the mean of that distance over 400 random choices of
-    n trajectories from the same pool, which is what sampling n would give. pool_size: how many trajectories there were
-    to choose from.
+    distance: norm_2 of its difference from the lesson's expectation. random_distance: the mean distance of 400 random
+    selections of n trajectories from the same pool. pool_size: the number of trajectories in the pool.
     """
 
     demonstrations: Demonstrations
@@ -65,29 +63,24 @@ class SelectedDemonstrations:
 
 
 def select_demonstrations(
-    domain: Domain, lesson: Lesson, n: int, *, rng: np.random.Generator | None = None
+    domain: Domain, lesson: Lesson, n: int, *, rng: int | np.random.Generator = 0
 ) -> SelectedDemonstrations:
-    """n trajectories whose empirical reward expectation is as close to the lesson's as greedy choice and exchange get.
+    """n trajectories with an empirical reward expectation close to that of the lesson, by greedy search and exchange.
 
-    They are taken from the demonstrations that the lesson was recorded from, each at most once; or else from a pool
-    sampled from its policy; or, where it is an expectation alone, from the policy that comes nearest to it. Being
-    chosen, they are no random sample, and the standard error that `empirical_expectation` states for them means
-    nothing.
+    The pool consists of the lesson's recorded demonstrations, each used at most once; otherwise of samples from the
+    lesson's policy; and for a lesson with an expectation only, of samples from the policy nearest to this expectation.
+    The selection is not a random sample, so the standard error of `empirical_expectation` does not apply to it.
 
-    rng: where the pool and the random choices to compare with come from; left out, a generator of seed 0, so that the
-    same call chooses the same demonstrations.
+    rng: a seed or a generator, for the pool and the random selections. The default is seed 0, so equal calls give
+    equal demonstrations.
     """
     check_lesson(domain, lesson)
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise InvalidModel(f"the number of demonstrations must be a whole number of at least 1, got {n!r}")
-    chance = np.random.default_rng(0) if rng is None else rng
-    if not isinstance(chance, np.random.Generator):
-        raise InvalidModel(f"rng must be a numpy.random.Generator, got {type(rng).__name__}")
-    pool = _pool(domain, lesson, int(n), chance)
+    n, source = whole_number(n, "the number of demonstrations", least=1), generator(rng)
+    pool = _pool(domain, lesson, n, source)
     counts = reward_counts(domain, pool)
     offsets = counts - lesson.expectation
-    drawn = [chance.choice(pool.n, size=int(n), replace=False) for _ in range(N_DRAWS)]
-    chosen = _best_choice(offsets, [_greedy(offsets, int(n)), *drawn[: _n_restarts(int(n))]])
+    drawn = [source.choice(pool.n, size=n, replace=False) for _ in range(N_DRAWS)]
+    chosen = _best_choice(offsets, [_greedy(offsets, n), *drawn[: _n_restarts(n)]])
     return SelectedDemonstrations(
         demonstrations=pool.take(chosen),
         expectation=freeze(counts[chosen].mean(axis=0)),
@@ -98,10 +91,10 @@ def select_demonstrations(
 
 
 def _pool(domain: Domain, lesson: Lesson, n: int, rng: np.random.Generator) -> Demonstrations:
-    """The trajectories to choose from."""
+    """The trajectories to select from."""
     if lesson.recorded is not None:
         if lesson.recorded.n < n:
-            raise InvalidModel(f"{n} demonstrations are wanted, but this lesson has only {lesson.recorded.n}")
+            raise InvalidInput(f"the lesson has only {lesson.recorded.n} demonstrations, {n} cannot be selected")
         return lesson.recorded
     policy = lesson.policy
     if policy is None:
@@ -112,18 +105,18 @@ def _pool(domain: Domain, lesson: Lesson, n: int, rng: np.random.Generator) -> D
 
 
 def _n_restarts(n: int) -> int:
-    """How many random choices of n to search from."""
+    """The number of random selections of n to search from."""
     return min(MOST_RESTARTS, 1 + RESTARTED_DEMONSTRATIONS // n)
 
 
 def _best_choice(offsets: Matrix, starts: Sequence[Indices]) -> Indices:
-    """(n,), in order, the nearest of what exchanges make of the starts."""
+    """(n,), sorted, the best of the local optima that exchanges reach from the starts."""
     ends = [np.sort(_exchange(offsets, start)) for start in starts]
     return min(ends, key=lambda end: _distance(offsets, end))
 
 
 def _greedy(offsets: Matrix, n: int) -> Indices:
-    """(n,), trajectories taken one by one, each the one that brings the sum of the offsets closest to zero."""
+    """(n,), trajectories selected one by one; each brings the sum of the offsets closest to zero."""
     chosen, total = np.zeros(n, dtype=np.int64), np.zeros(offsets.shape[1])
     is_free = np.ones(len(offsets), dtype=np.bool_)
     for place in range(n):
@@ -134,13 +127,13 @@ def _greedy(offsets: Matrix, n: int) -> Indices:
 
 
 def _exchange(offsets: Matrix, chosen: Indices) -> Indices:
-    """(n,), the chosen after every exchange of one of them for another that brings the sum closer to zero."""
+    """(n,), the local optimum that exchanges of one trajectory at a time reach from a selection."""
     chosen, total = chosen.copy(), offsets[chosen].sum(axis=0)
     is_free = np.ones(len(offsets), dtype=np.bool_)
     is_free[chosen] = False
     least = ROUNDING * len(chosen) * float(np.abs(offsets).max())
     n_idle, place = 0, 0
-    # Once round without an exchange, and none is left that helps.
+    # After n positions in a row without an exchange the selection is a local optimum.
     while n_idle < len(chosen) and is_free.any() and np.linalg.norm(total) > least:
         without = total - offsets[chosen[place]]
         best, reached = _nearest(offsets, without, is_free)
@@ -154,12 +147,12 @@ def _exchange(offsets: Matrix, chosen: Indices) -> Indices:
 
 
 def _nearest(offsets: Matrix, total: Vector, is_free: Flags) -> tuple[int, float]:
-    """The free trajectory that makes norm_2(total + offset) least, and that norm."""
+    """The free trajectory that minimises norm_2(total + offset), and this norm."""
     sums = np.where(is_free, ((offsets + total) ** 2).sum(axis=1), np.inf)
     best = int(sums.argmin())
     return best, float(np.sqrt(sums[best]))
 
 
 def _distance(offsets: Matrix, chosen: Indices) -> float:
-    """norm_2(mu_hat_r(Xi) - mu_hat_r), the mean of the chosen offsets."""
+    """norm_2(mu_hat_r(Xi) - mu_hat_r), the norm of the mean of the chosen offsets."""
     return float(np.linalg.norm(offsets[chosen].mean(axis=0)))
