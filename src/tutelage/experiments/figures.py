@@ -1,4 +1,4 @@
-"""The paper's figures, assembled from what the experiments found; no algorithm runs here."""
+"""The paper's figures, drawn from the results of experiments. Runs no algorithm."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ from tutelage.roles import Response
 # The weights that each learner inferred from each teacher: teacher's name -> learner's name -> (d_r + d_c,).
 Weights = Mapping[str, Mapping[str, ArrayLike]]
 
-# The three policies of Figure 1, by their names in its result: their labels, and what they are.
+# The three policies of Figure 1: their labels and their meanings, by their names in the result.
 LABELS = {"optimal": r"$\pi_1 = \pi^*$", "answered": r"$\pi_2$", "aware": r"$\pi_3$"}
 MEANINGS = {
     "optimal": "the best of all",
@@ -29,10 +29,10 @@ MEANINGS = {
 
 
 def figure1(world: ObjectWorld, result: Mapping[str, Any]) -> Figure:
-    """Figure 1: a world with what the learner avoids, and the reachable expectations with three policies.
+    """Figure 1: a world with the cells that the learner avoids, and the reachable expectations with three policies.
 
-    result: "reachable" and "feasible", corners (n, 2); "points", the place of "optimal", "answered" and "aware"; and
-    perhaps "avoided", (S,) booleans.
+    result: "reachable" and "feasible", corners (n, 2); "points", the coordinates of "optimal", "answered" and
+    "aware"; and optionally "avoided", (S,) booleans.
     """
     figure = Figure(figsize=(12.0, 4.6), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=(1.0, 1.7), squeeze=False)[0]
@@ -53,10 +53,10 @@ def figure1(world: ObjectWorld, result: Mapping[str, Any]) -> Figure:
 
 
 def figure3(world: ObjectWorld, weights: Weights, titles: Sequence[str]) -> Figure:
-    """Figure 3: what each learner avoids, and the reward that it infers from each teacher, in one colour scale.
+    """Figure 3: the cells that each learner avoids, and the reward that it infers from each teacher, in one scale.
 
-    weights: of two teachers, or any number; the learners are those of the first.
-    titles: one per row, the worlds' first.
+    weights: one entry per teacher; the learners are those of the first entry.
+    titles: one per row; the first row shows the worlds.
     """
     learners = list(next(iter(weights.values())))
     figure = Figure(figsize=(2.15 * len(learners) + 1.2, 2.15 * (1 + len(weights)) + 0.6), layout="constrained")
@@ -77,7 +77,7 @@ def figure3(world: ObjectWorld, weights: Weights, titles: Sequence[str]) -> Figu
 
 
 def figure4(panels: Sequence[Panel]) -> Figure:
-    """Figure 4: rewards over rounds, a panel each, side by side, with one legend."""
+    """Figure 4: rewards over rounds, one panel for each learner model, with one legend."""
     figure = Figure(figsize=(1.0 + 5.0 * len(panels), 4.8), layout="constrained")
     row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, panel in zip(row, panels, strict=True):
@@ -103,9 +103,9 @@ def line_search_figure(result: Mapping[str, Any]) -> Figure:
 
 
 def demo_picture(world: ObjectWorld, weights: Weights, panel: Panel) -> Figure:
-    """The story in one picture: what L3 avoids, what it infers from two teachers, and how two others find out.
+    """One picture: the cells that L3 avoids, the rewards it infers from two teachers, and rewards over rounds.
 
-    weights: of the agnostic and of the aware teacher, in this order, for L3 at least; panel: of the adaptive teachers.
+    weights: those of the agnostic and of the aware teacher, in this order. panel: that of the adaptive teachers.
     """
     figure = Figure(figsize=(12.0, 7.4), layout="constrained")
     upper, lower = figure.subfigures(2, 1, height_ratios=(1.25, 1.0), squeeze=False)[:, 0]
@@ -132,7 +132,7 @@ def demo_picture(world: ObjectWorld, weights: Weights, panel: Panel) -> Figure:
 
 
 def taught_picture(world: ObjectWorld, learner: str, response: Response) -> Figure:
-    """What came of a lesson: the learner's policy among what it avoids, and the reward that it acts as if it had."""
+    """A response: the learner's policy with the cells that it avoids, and the reward that it infers."""
     figure = Figure(figsize=(10.0, 5.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     draw_world(left, world, avoided=learner, policy=response.policy)
@@ -154,10 +154,9 @@ def inferred_reward(world: ObjectWorld, learner: str, weights: ArrayLike) -> Vec
 
 
 def colour_limit(rewards: Sequence[Vector]) -> float:
-    """The reward of the deepest colours: twice the largest, so that what is gained is not pale beside what is avoided.
+    """The reward that has the deepest colour: at most twice the largest reward.
 
-    The penalties of the learner's preferences add up to several times its rewards; what exceeds the limit has the
-    deepest colour.
+    Penalties of several preferences add up to several times the rewards. Without this limit the rewards would be pale.
     """
     everything = np.concatenate(rewards)
     largest, limit = float(everything.max()), float(np.abs(everything).max())
@@ -165,7 +164,7 @@ def colour_limit(rewards: Sequence[Vector]) -> float:
 
 
 def _by_label(*several: Axes) -> dict[str, Artist]:
-    """What has a label in any of the axes, each label once."""
+    """The labelled artists of the axes, each label once."""
     return {label: handle for axes in several for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
 
 

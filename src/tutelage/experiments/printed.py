@@ -1,4 +1,4 @@
-"""The paper's own numbers: means and printed deviations of ten worlds each, as in Table 1, Figure 4 and Appendix B."""
+"""The paper's printed numbers: means and deviations over ten worlds, of Table 1, Figure 4 and Appendix B."""
 
 import json
 from functools import cache
@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 
 class Printed(NamedTuple):
-    """A printed entry: a mean, and what follows its plus-minus sign.
+    """A printed entry: a mean and the deviation after its plus-minus sign.
 
-    In Table 1 that is std / 10 of ten worlds, not std / sqrt(10).
+    In Table 1 the deviation is std / 10 of ten worlds, not std / sqrt(10).
     """
 
     mean: float

@@ -1,7 +1,7 @@
-"""Where rows are kept: one SQLite file, a row for each (settings, world, learner, teacher), committed as it comes.
+"""The store of results: one SQLite file with one row for each (settings, world, learner, teacher).
 
-A run that is killed loses what it had not committed, and nothing else. Several runs may share a store: whoever comes
-second with a row leaves the first as it is, for the same task has the same row.
+Every row is committed when it is computed, so a run that is killed loses only its unfinished tasks. Several runs may
+share a store. The first row of a task stays; a second one is the same, because equal tasks have equal rows.
 """
 
 import json
@@ -18,10 +18,10 @@ import tutelage
 from tutelage.experiments.settings import RowKey
 from tutelage.outcomes import Unavailable
 
-# Tells our files from other programs', and later layouts from this one.
+# Marks a database as ours, and the version of its layout.
 APPLICATION_ID = 0x54757465
 LAYOUT = 1
-# How long a run waits for another that is writing, in seconds.
+# Seconds to wait for another run that is writing.
 PATIENCE = 60.0
 
 SCHEMA = """
@@ -35,10 +35,10 @@ create table if not exists results (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What came of one task.
+    """The result of one task.
 
-    detail: the settings in full, and result: what was found, both JSON texts; equal results are equal texts. version,
-    revision: of the package that found it; the revision is the commit, where the package lies in a git checkout.
+    detail: the settings, result: the result, both as JSON texts; equal results are equal texts. version, revision: of
+    the package that computed the row; the revision is the commit of its git checkout, if there is one.
     """
 
     key: RowKey
@@ -55,7 +55,7 @@ class Row:
 
 
 class Store:
-    """Rows in a file, which is made when there is none."""
+    """The rows in a file, which is created if it does not exist."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -65,7 +65,7 @@ class Store:
             (layout,) = connection.execute("pragma user_version").fetchone()
             is_new = not connection.execute("select count(*) from sqlite_schema").fetchone()[0]
             if not is_new and identity != APPLICATION_ID:
-                raise Unavailable(f"{path} is a database of another program, and is left as it is")
+                raise Unavailable(f"{path} is a database of another program; choose another folder with --out")
             if not is_new and layout != LAYOUT:
                 raise Unavailable(f"{path} has layout {layout} of a store, but this version reads {LAYOUT}")
             connection.execute(f"pragma application_id = {APPLICATION_ID}")
@@ -73,20 +73,20 @@ class Store:
             connection.execute(SCHEMA)
 
     def add(self, row: Row) -> None:
-        """Keep a row; one that is there already stays."""
+        """Store a row, unless its task has one already."""
         values = (*_columns(row.key), row.detail, row.result, row.version, row.revision)
         with self._open() as connection:
             connection.execute("insert or ignore into results values (?, ?, ?, ?, ?, ?, ?, ?)", values)
 
     def rows(self) -> dict[RowKey, Row]:
-        """All that is there, in the order of the keys."""
+        """All rows, in the order of their keys."""
         with self._open() as connection:
             found = connection.execute("select * from results order by settings, world, learner, teacher").fetchall()
         rows = (Row(RowKey(*columns[:4]), *columns[4:]) for columns in found)
         return {row.key: row for row in rows}
 
     def drop(self, keys: Iterator[RowKey]) -> None:
-        """Forget these rows, so that they are computed anew."""
+        """Delete these rows, so that they are computed again."""
         with self._open() as connection:
             connection.executemany(
                 "delete from results where settings = ? and world = ? and learner = ? and teacher = ?",
@@ -95,7 +95,7 @@ class Store:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """A connection whose changes are committed together, or not at all."""
+        """A connection whose changes are committed together or not at all."""
         try:
             with closing(sqlite3.connect(self.path, timeout=PATIENCE)) as connection, connection:
                 yield connection
@@ -109,7 +109,7 @@ def _columns(key: RowKey) -> tuple[str, str, str, str]:
 
 @cache
 def revision() -> str:
-    """The commit of the checkout that the package lies in; empty where it was installed from a file."""
+    """The commit of the git checkout that contains the package; empty if there is none."""
     folder = Path(tutelage.__file__).parent
     try:
         if not check_output(["git", "ls-files", "__init__.py"], cwd=folder, stderr=DEVNULL):

@@ -1,11 +1,11 @@
-"""Rows into cells: the mean over the worlds beside the printed one, and whether the two agree. Runs no algorithm.
+"""The cells of tables, from rows: the mean over worlds, the printed mean, and whether they agree. Runs no algorithm.
 
-Two deviations are given. The true standard error of the mean of n worlds is std / sqrt(n), with std of n - 1 degrees of
-freedom. The printed convention, by which the paper's can be compared, is std / n with std of n.
+Each cell has two deviations. The standard error of the mean of n worlds is std / sqrt(n), where std has n - 1 degrees of
+freedom. The paper's printed convention is std / n, where std has n.
 
-When do two means agree? Table 1's worlds are the paper's, so there up to rounding and the learners' accuracy: 0.011.
-Those of Sec. 6.2 are not known, so there within two standard errors of the difference of two samples of worlds, ours
-and the printed one (which in that section is of the size of a true standard error), or 0.05 where that is more.
+Table 1's worlds are the paper's, so there two means agree up to rounding and the learners' accuracy: 0.011. The worlds of
+Sec. 6.2 are not known, so there two means agree within two standard errors of their difference, or 0.05 if that is more.
+The printed deviation in that section has the size of a true standard error.
 """
 
 import math
@@ -30,9 +30,9 @@ SAME_WORLDS, OTHER_WORLDS = 0.011, 0.05
 class Cell:
     """One mean of a table.
 
-    where: what else tells it from the others, such as C_r or the size. teacher: the column it is in. rewards: one per
-    world that was taught. n_refused: worlds where no policy satisfies the learner. printed: the paper's, if any.
-    tolerance: up to where the two agree.
+    where: its other coordinates, such as C_r or the size. teacher: its column. rewards: one per world. n_refused: the
+    number of worlds where no policy keeps the preferences. printed: the paper's entry, if any. tolerance: the largest
+    difference at which the two agree.
     """
 
     where: Mapping[str, Any]
@@ -45,28 +45,28 @@ class Cell:
 
     @property
     def mean(self) -> float:
-        """Over the worlds."""
+        """The mean over the worlds."""
         return float(np.mean(self.rewards)) if self.rewards else math.nan
 
     @property
     def standard_error(self) -> float:
-        """Of the mean: std / sqrt(n); none is known of a single world."""
+        """std / sqrt(n); NaN for a single world."""
         n = len(self.rewards)
         return float(np.std(self.rewards, ddof=1)) / math.sqrt(n) if n > 1 else math.nan
 
     @property
     def as_printed(self) -> float:
-        """What the paper would print after the plus-minus sign: std / n."""
+        """std / n, as the paper prints it after the plus-minus sign."""
         return float(np.std(self.rewards)) / len(self.rewards) if self.rewards else math.nan
 
     @property
     def difference(self) -> float:
-        """Ours less the paper's."""
+        """Our mean minus the paper's."""
         return self.mean - self.printed.mean if self.printed else math.nan
 
     @property
     def verdict(self) -> str:
-        """Whether the paper's mean is matched, exceeded or missed; nothing where it has none."""
+        """Whether our mean agrees with the paper's, is better or differs; empty where the paper has none."""
         if self.printed is None:
             return ""
         if abs(self.difference) <= self.tolerance:
@@ -74,7 +74,7 @@ class Cell:
         return "better" if self.difference > 0 else "differs"
 
     def as_data(self) -> dict[str, Any]:
-        """For machines; what is not known is null."""
+        """The cell for JSON; unknown numbers are null."""
         numbers = {
             "mean": self.mean,
             "standard_error": self.standard_error,
@@ -114,7 +114,7 @@ def table_2(rows: Rows, n_worlds: int) -> Iterator[Cell]:
 
 
 def _columns(teachers: tuple[TeacherSetting, ...]) -> Iterator[tuple[str, TeacherSetting, int | None]]:
-    """The printed name of a column, who teaches, and after which round to look, None being the end."""
+    """Each column: its printed name, its teacher, and the round whose reward it shows (None: the last)."""
     for teacher in teachers:
         if teacher.max_rounds == 1:
             yield teacher.name, teacher, None
@@ -131,14 +131,14 @@ def _rewards(
     teacher: TeacherSetting,
     at: int | None,
 ) -> tuple[tuple[float, ...], int]:
-    """What the learner earned in each world, after the round `at` or the end; and how many worlds were refused."""
+    """The learner's reward in each world after the round `at` or the last, and the number of refused worlds."""
     found = [rows[Task(world, learner, model, teacher).key].found for world in worlds]
     taught = [result["learner_rewards"] for result in found if "refused" not in result]
     return tuple(rewards[:at][-1] for rewards in taught), len(found) - len(taught)
 
 
 def two_errors(rewards: tuple[float, ...], printed: Printed) -> float:
-    """Two standard errors of the difference of our mean and the printed one."""
+    """Two standard errors of the difference between our mean and the printed one."""
     if len(rewards) < 2:
         return OTHER_WORLDS
     ours = float(np.var(rewards, ddof=1)) / len(rewards)

@@ -1,9 +1,9 @@
-"""Which worlds an experiment runs on, by name: published:3:10 is the generator, the seed, and the size of the grid.
+"""The worlds of an experiment, by name: published:3:10 is the generator, the seed, and the size of the grid.
 
 The paper does not say how its worlds were drawn. Seeds 0 to 9 of the published generator reproduce Table 1. They cannot
-be the worlds of Sec. 6.2, whose prints leave no room for worlds in which L3 can reach no plus, or a conservative
-teacher no dot, without a violation. The first worlds in which both can, the *reachable* ones, fit those prints; that
-they were chosen so is our inference, and every result says which worlds it is of.
+be the worlds of Sec. 6.2: in some of them L3 reaches no plus without a violation, or a conservative teacher no dot, and
+the printed means exclude that. The first ten seeds in which both can, the *reachable* worlds, fit the printed means. That
+they were selected in this way is our inference, and every result names its worlds.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ from tutelage.outcomes import InvalidModel
 
 @dataclass(frozen=True, slots=True, order=True)
 class WorldName:
-    """A generated world: who draws it, from which seed, with how many cells along a side."""
+    """A generated world: its generator, its seed, and the number of cells along one side."""
 
     generator: str
     seed: int
@@ -63,7 +63,7 @@ def reachable_worlds(size: int, n: int) -> tuple[WorldName, ...]:
     return tuple(islice(_reachable(size), n))
 
 
-# Which worlds, by the name that results carry.
+# The sets of worlds, by the name that results carry.
 WORLD_SETS: dict[str, Callable[[int, int], tuple[WorldName, ...]]] = {
     "seeds": first_worlds,
     "reachable": reachable_worlds,
@@ -79,9 +79,9 @@ def _reachable(size: int) -> Iterator[WorldName]:
 
 
 def can_reach(world: ObjectWorld, kind: str, learner: str) -> bool:
-    """Whether some path from the start meets an object of this type and nothing that the learner minds."""
-    is_minded = preference_features(learner, world.distractors, world.size).max(axis=1, initial=0.0) > 0
-    cells = np.flatnonzero(~is_minded[: world.terminal])
+    """Whether some path from the start reaches an object of this type without a cell that the learner avoids."""
+    is_avoided = preference_features(learner, world.distractors, world.size).max(axis=1, initial=0.0) > 0
+    cells = np.flatnonzero(~is_avoided[: world.terminal])
     if world.start not in cells:
         return False
     rows, columns = np.divmod(cells, world.size)
