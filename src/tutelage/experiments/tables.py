@@ -1,11 +1,11 @@
 """The cells of tables, from rows: the mean over worlds, the printed mean, and whether they agree. Runs no algorithm.
 
-Each cell has two deviations. The standard error of the mean of n worlds is std / sqrt(n), where std has n - 1 degrees of
-freedom. The paper's printed convention is std / n, where std has n.
+Each cell has two deviations. The standard error of the mean of n worlds is std / sqrt(n), where std has n - 1 degrees
+of freedom. The paper's printed convention is std / n, where std has n.
 
-Table 1's worlds are the paper's, so there two means agree up to rounding and the learners' accuracy: 0.011. The worlds of
-Sec. 6.2 are not known, so there two means agree within two standard errors of their difference, or 0.05 if that is more.
-The printed deviation in that section has the size of a true standard error.
+Table 1's worlds are the paper's, so there two means agree up to rounding and the learners' accuracy: 0.011. The worlds
+of Sec. 6.2 are not known, so there two means agree within two standard errors of their difference, or 0.05 if that is
+more. The printed deviation in that section has the size of a true standard error.
 """
 
 import math

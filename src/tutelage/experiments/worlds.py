@@ -2,8 +2,8 @@
 
 The paper does not say how its worlds were drawn. Seeds 0 to 9 of the published generator reproduce Table 1. They cannot
 be the worlds of Sec. 6.2: in some of them L3 reaches no plus without a violation, or a conservative teacher no dot, and
-the printed means exclude that. The first ten seeds in which both can, the *reachable* worlds, fit the printed means. That
-they were selected in this way is our inference, and every result names its worlds.
+the printed means exclude that. The first ten seeds in which both can, the *reachable* worlds, fit the printed means.
+That they were selected in this way is our inference, and every result names its worlds.
 """
 
 from collections.abc import Callable, Iterator
