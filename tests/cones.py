@@ -29,11 +29,10 @@ def cone_optimum(domain, mismatch, preference, shown, convex=()):
         objective -= mismatch.penalty * cp.sum_squares(excess)
     else:
         objective -= mismatch.penalty * cp.norm(excess, mismatch.norm)
-    if len(preference.limits(domain)):
-        values = [preference.linear_rows(domain) @ mu[domain.n_reward :], *(g(mu[domain.n_reward :]) for g in convex)]
-        violation = cp.hstack([cp.reshape(value, (value.size,), order="C") for value in values]) - preference.limits(
-            domain
-        )
+    constraints = preference.on(domain)
+    if len(constraints.allowance):
+        values = [constraints.rows @ mu[domain.n_reward :], *(g(mu[domain.n_reward :]) for g in convex)]
+        violation = cp.hstack([cp.reshape(value, (value.size,), order="C") for value in values]) - constraints.allowance
         if preference.is_hard:
             rules.append(violation <= 0)
         else:

@@ -63,7 +63,7 @@ def test_a_program_behind_files_is_taught_in_rounds(tmp_path):
     [
         ([np.nan, 1.0], r"the answer\[0\] is nan"),
         ([1.0, 2.0, 3.0], "the answer has 3 entries, but there are 2 reward features"),
-        ([-1.0, 0.0], "no policy has the expectation answered: it is beyond the nearest by 'reward 0' -"),
+        ([-1.0, 0.0], "no policy has the expectation answered: it differs from the nearest by 'reward 0' -"),
         ("well", "the answer must be an array of numbers"),
         (None, "the answer"),
     ],

@@ -39,7 +39,11 @@ def test_every_published_world_is_solved_to_the_promised_residual_and_gap(seed, 
     """All six (C_r, C_c) of Appendix B.1."""
     domain, lesson = published(seed, learner)
     for mismatch_penalty, violation_penalty in SETTINGS:
-        proof = SoftLearner(domain, mismatch_penalty, violation_penalty).respond(lesson).certificate
+        proof = (
+            SoftLearner(domain, mismatch_penalty=mismatch_penalty, violation_penalty=violation_penalty)
+            .respond(lesson)
+            .certificate
+        )
         assert proof.residual < 1e-8
         assert proof.relative_gap < 1e-9
         assert proof.ended is Ended.CONVERGED
@@ -61,7 +65,7 @@ def test_the_standard_learner_recovers_a_soft_policy(seed):
 def test_a_soft_learner_without_need_to_change_keeps_all_its_entropy(domain):
     """Shown what the most entropic policy does anyway, and granted its violations, it stays with that policy."""
     habit = expectation(domain, solve_soft(domain.mdp, np.zeros(domain.mdp.n_states)).policy)
-    learner = SoftLearner(domain, 5, 10, violation_allowance=habit.preference + 1e-6)
+    learner = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10, violation_allowance=habit.preference + 1e-6)
     response = learner.respond(Lesson.from_expectation(habit.reward))
     assert response.certificate.residual < 1e-8
     assert_allclose(response.expectation.reward, habit.reward, atol=1e-6 * (1 + np.abs(habit.reward).max()))
@@ -80,7 +84,7 @@ def test_a_learner_with_no_choice_does_what_it_must():
 
 def test_a_warm_start_gives_the_same_answer_in_fewer_steps():
     domain, lesson = published(0, "L3")
-    learner = SoftLearner(domain, 5, 10)
+    learner = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
     cold = learner.respond(lesson)
     warm = learner.respond(lesson, start=cold)
     assert warm.certificate.n_steps <= 1 < cold.certificate.n_steps
@@ -91,7 +95,7 @@ def test_a_start_from_another_kind_of_learner_does_no_harm():
     """A response with other multipliers lends its weights, and the answer is the learner's own."""
     domain, lesson = published(0, "L3")
     plain = StandardLearner(domain).respond(Lesson.from_policy(domain, uniform_policy(domain.mdp)))
-    learner = SoftLearner(domain, 5, 10)
+    learner = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
     lent = learner.respond(lesson, start=plain)
     assert_allclose(lent.expectation.both, learner.respond(lesson).expectation.both, atol=1e-7)
 
@@ -99,7 +103,7 @@ def test_a_start_from_another_kind_of_learner_does_no_harm():
 def test_demonstrations_teach_and_the_certificate_says_how_uncertain_they_are():
     domain, lesson = published(0, "L2")
     shown = sample_demonstrations(domain.mdp, lesson.policy, 200, rng=np.random.default_rng(0))
-    learner = SoftLearner(domain, 5, 10)
+    learner = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
     response = learner.respond(Lesson.from_demonstrations(domain, shown))
     doubt = response.certificate.uncertainty
     assert (doubt >= 0).all() and doubt.max() > 0
@@ -112,13 +116,17 @@ def test_one_demonstration_is_infinitely_uncertain_and_still_teaches():
     domain, lesson = published(0, "L1")
     shown = sample_demonstrations(domain.mdp, lesson.policy, 1, rng=np.random.default_rng(0))
     assert isinstance(shown, Demonstrations)
-    response = SoftLearner(domain, 5, 10).respond(Lesson.from_demonstrations(domain, shown))
+    response = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10).respond(
+        Lesson.from_demonstrations(domain, shown)
+    )
     assert np.isinf(response.certificate.uncertainty).any()
 
 
 def test_explain_names_what_binds_what_it_costs_and_what_was_given_up():
     domain, lesson = published(0, "L3")
-    text = SoftLearner(domain, 5, 10, violation_allowance=2.5).respond(lesson).explain()
+    text = (
+        SoftLearner(domain, mismatch_penalty=5, violation_penalty=10, violation_allowance=2.5).respond(lesson).explain()
+    )
     assert "star" in text and "gives up" in text
     assert "green within 1 cell" in text and "binds" in text
     assert "Certificate" in text
@@ -130,7 +138,9 @@ def test_explain_names_what_binds_what_it_costs_and_what_was_given_up():
 
 def test_an_expectation_that_no_policy_has_is_accepted_by_a_learner_that_need_not_match():
     domain, _ = published(0, "L2")
-    response = SoftLearner(domain, 5, 10).respond(Lesson.from_expectation([500.0, -3.0, 1e6]))
+    response = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10).respond(
+        Lesson.from_expectation([500.0, -3.0, 1e6])
+    )
     assert response.certificate.residual < 1e-8
     assert response.mismatch_excess[0] > 400
 
@@ -156,14 +166,23 @@ def test_infeasible_hard_preferences_are_named_with_the_least_violation():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda d: SoftLearner(d, -1, 10), "mismatch penalty must be positive"),
-        (lambda d: SoftLearner(d, 5, -10), "preference penalty must be positive"),
-        (lambda d: SoftLearner(d, 0, 10), "mismatch penalty must be positive"),
-        (lambda d: SoftLearner(d, math.nan, 10), "mismatch penalty must be positive"),
-        (lambda d: SoftLearner(d, 5, 10, violation_allowance=-0.1), "none negative"),
-        (lambda d: SoftLearner(d, 5, 10, violation_allowance=[1.0]), "violation_allowance has 1 entries"),
-        (lambda d: SoftLearner(d, 5, 10, violation_allowance=math.nan), "nan"),
-        (lambda d: SoftLearner(d, 5, 10, violation_allowance=np.ones((2, 2))), "a number or one per feature"),
+        (lambda d: SoftLearner(d, mismatch_penalty=-1, violation_penalty=10), "mismatch penalty must be positive"),
+        (lambda d: SoftLearner(d, mismatch_penalty=5, violation_penalty=-10), "preference penalty must be positive"),
+        (lambda d: SoftLearner(d, mismatch_penalty=0, violation_penalty=10), "mismatch penalty must be positive"),
+        (
+            lambda d: SoftLearner(d, mismatch_penalty=math.nan, violation_penalty=10),
+            "mismatch penalty must be positive",
+        ),
+        (lambda d: SoftLearner(d, mismatch_penalty=5, violation_penalty=10, violation_allowance=-0.1), "none negative"),
+        (
+            lambda d: SoftLearner(d, mismatch_penalty=5, violation_penalty=10, violation_allowance=[1.0]),
+            "violation_allowance has 1 entries",
+        ),
+        (lambda d: SoftLearner(d, mismatch_penalty=5, violation_penalty=10, violation_allowance=math.nan), "nan"),
+        (
+            lambda d: SoftLearner(d, mismatch_penalty=5, violation_penalty=10, violation_allowance=np.ones((2, 2))),
+            "a number or one per feature",
+        ),
         (
             lambda d: GenericLearner(d, Mismatch(norm=0.5, penalty=1), Preference()),
             "norm must be 1, 2 or infinity, got 0.5",
@@ -181,7 +200,10 @@ def test_infeasible_hard_preferences_are_named_with_the_least_violation():
         (lambda d: distance_constraint("b", [np.inf, 0.0]), "inf"),
         (lambda d: Lesson.from_expectation([math.nan, 0, 0]), "nan"),
         (lambda d: Lesson.from_expectation([[1.0]]), "1 axes"),
-        (lambda d: SoftLearner(d, 5, 10).respond(Lesson.from_expectation([1.0])), "expectation has 1 entries"),
+        (
+            lambda d: SoftLearner(d, mismatch_penalty=5, violation_penalty=10).respond(Lesson.from_expectation([1.0])),
+            "expectation has 1 entries",
+        ),
     ],
 )
 def test_contradictory_parameters_are_refused_with_a_sentence(make, message):

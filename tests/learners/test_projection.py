@@ -63,9 +63,9 @@ def test_footnote_one_tends_to_the_projection_as_its_penalty_grows(seed, squared
     shown = rng.normal(size=2) / (1 - domain.mdp.discount)
     exact = HardLearner(domain, allowance).respond(Lesson.from_expectation(shown)).expectation.reward
     answers = [
-        ApproximateHardLearner(domain, allowance, mismatch_penalty=penalty, squared=squared).respond(
-            Lesson.from_expectation(shown)
-        )
+        ApproximateHardLearner(
+            domain, violation_allowance=allowance, mismatch_penalty=penalty, squared=squared
+        ).respond(Lesson.from_expectation(shown))
         for penalty in (20.0, 2e2, 2e3, 2e4)
     ]
     apart = [np.linalg.norm(answer.expectation.reward - exact) for answer in answers]

@@ -31,8 +31,10 @@ def test_the_units_of_the_features_do_not_matter(reward_unit, preference_unit):
     domain = random_domain(rng, max_states=12)
     policy = random_policy(rng, domain.mdp)
     scaled = in_other_units(domain, reward_unit, preference_unit)
-    plain = SoftLearner(domain, 3.0, 2.0).respond(Lesson.from_policy(domain, policy))
-    other = SoftLearner(scaled, 3.0 / reward_unit, 2.0 / preference_unit).respond(Lesson.from_policy(scaled, policy))
+    plain = SoftLearner(domain, mismatch_penalty=3.0, violation_penalty=2.0).respond(Lesson.from_policy(domain, policy))
+    other = SoftLearner(scaled, mismatch_penalty=3.0 / reward_unit, violation_penalty=2.0 / preference_unit).respond(
+        Lesson.from_policy(scaled, policy)
+    )
     assert_allclose(other.policy, plain.policy, atol=1e-7)
     assert other.certificate.relative_gap <= 1e-8
 
@@ -58,8 +60,8 @@ def test_limits_that_no_policy_meets_are_never_met_by_rounding(max_choices, size
     impossible = 0.1 * size
     lesson = Lesson.from_policy(domain, random_policy(rng, domain.mdp))
     for learner in (
-        ApproximateHardLearner(domain, impossible, 5.0),
-        ApproximateHardLearner(domain, impossible, 5.0, squared=False),
+        ApproximateHardLearner(domain, violation_allowance=impossible, mismatch_penalty=5.0),
+        ApproximateHardLearner(domain, violation_allowance=impossible, mismatch_penalty=5.0, squared=False),
         GenericLearner(domain, Mismatch(), Preference(allowance=impossible)),
         HardLearner(domain, impossible),
     ):
@@ -85,7 +87,7 @@ def test_all_norms_of_one_feature_are_the_same(norm):
     rng = np.random.default_rng(11)
     domain = random_domain(rng, max_states=10, n_reward=1, n_preference=1)
     lesson = Lesson.from_expectation([2 / (1 - domain.mdp.discount)])
-    expected = SoftLearner(domain, 0.3, 0.2).respond(lesson)
+    expected = SoftLearner(domain, mismatch_penalty=0.3, violation_penalty=0.2).respond(lesson)
     found = GenericLearner(domain, Mismatch(norm=norm, penalty=0.3), Preference(norm=norm, penalty=0.2)).respond(lesson)
     assert_allclose(found.policy, expected.policy, atol=1e-9)
 

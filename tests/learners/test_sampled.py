@@ -22,7 +22,7 @@ LESSON = AgnosticTeacher(PROBLEM.domain, PROBLEM.true_weights).open().lesson
 
 def test_what_is_shown_and_what_is_seen_are_samples():
     """Five standard errors, of each of two features: by chance alone this fails for about one seed in a million."""
-    learner = SampledLearner(PROBLEM.domain, PROBLEM.learner, 400, 400, np.random.default_rng(0))
+    learner = SampledLearner(PROBLEM.domain, PROBLEM.learner, 400, 400, rng=np.random.default_rng(0))
     response = learner.respond(LESSON)
     assert response.lesson.recorded.n == 400
     assert (np.abs(response.lesson.expectation - LESSON.expectation) <= 5 * response.lesson.uncertainty).all()
@@ -31,7 +31,7 @@ def test_what_is_shown_and_what_is_seen_are_samples():
 
 
 def test_the_demonstrations_of_a_round_shown_again_get_the_same_policy_again():
-    learner = SampledLearner(PROBLEM.domain, PROBLEM.learner, 30, 30, np.random.default_rng(0))
+    learner = SampledLearner(PROBLEM.domain, PROBLEM.learner, 30, 30, rng=np.random.default_rng(0))
     response = learner.respond(LESSON)
     again = learner.respond(response.lesson)
     assert_array_equal(again.policy, response.policy)
@@ -49,7 +49,7 @@ def test_two_hundred_demonstrations_each_way_are_nearly_enough(teacher):
     finals, aware = [], []
     for seed in range(10):
         problem = published_problem("L2", seed)
-        learner = SampledLearner(problem.domain, problem.learner, 200, 200, np.random.default_rng(seed))
+        learner = SampledLearner(problem.domain, problem.learner, 200, 200, rng=np.random.default_rng(seed))
         transcript = teach(teacher(problem.domain, problem.true_weights), learner)
         finals.append(problem.reward_of(transcript.final.response))
         aware.append(problem.aware)
@@ -61,6 +61,6 @@ def test_two_hundred_demonstrations_each_way_are_nearly_enough(teacher):
 def test_what_cannot_be_meant_is_refused():
     domain, rng = PROBLEM.domain, np.random.default_rng(0)
     with pytest.raises(InvalidModel, match="n_shown must be at least one, got 0"):
-        SampledLearner(domain, PROBLEM.learner, 0, 5, rng)
+        SampledLearner(domain, PROBLEM.learner, 0, 5, rng=rng)
     with pytest.raises(InvalidModel, match="nothing to sample from"):
-        SampledLearner(domain, PROBLEM.learner, 5, 5, rng).respond(Lesson.from_expectation([1.0, 2.0]))
+        SampledLearner(domain, PROBLEM.learner, 5, 5, rng=rng).respond(Lesson.from_expectation([1.0, 2.0]))

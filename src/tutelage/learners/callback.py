@@ -1,7 +1,6 @@
-"""A person or another program as the learner: a function that gets the lesson and says what was done.
+"""A person or another program as the learner: a function from a lesson to trajectories or an expectation.
 
-It may sample as many demonstrations as it likes, `lesson.demonstrations(n, rng=rng)`, and answers with the trajectories
-that it made of them, or with their expectation.
+The function may sample demonstrations of the lesson, `lesson.demonstrations(n, rng=rng)`.
 """
 
 from collections.abc import Callable
@@ -10,27 +9,28 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import Vector, check_length, floats, freeze
+from tutelage.arrays import Vector, check_length, floats
+from tutelage.learners.responses import build_response, signed_multipliers
 from tutelage.mdp.demonstrations import Demonstrations
 from tutelage.mdp.empirical import empirical_expectation
 from tutelage.mdp.expectations import Expectation
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
-from tutelage.roles import Certificate, Lesson, Multipliers, Response, check_lesson, named
+from tutelage.roles import Certificate, Lesson, Response, check_lesson, named
 from tutelage.solvers.half_spaces import no_limits
 from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, nearest_policy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallbackLearner:
-    """A learner that is asked.
+    """A learner given as a function.
 
-    answer: gets the lesson and returns `Demonstrations`, an `Expectation`, or the reward expectation (d_r,) alone.
-    match_tolerance: how far, relative to one plus its size, an expectation may be from what policies can have before
-    it is refused. Demonstrations may be as far as chance takes them.
+    answer: a function of the lesson that returns `Demonstrations`, an `Expectation`, or the reward expectation (d_r,).
+    match_tolerance: an expectation further than this from every policy's, relative to one plus its size, is refused.
+    Demonstrations are never refused, since samples deviate by chance.
 
-    All that is known is what it did: a response's `policy` is the one whose mu_r comes nearest to that, certified as
-    such; weights and multipliers are zero.
+    The learner's penalties are unknown. A response's `policy` is therefore a policy whose mu_r is nearest to the
+    answer, with a certificate of that distance; weights and multipliers are zero.
     """
 
     domain: Domain
@@ -38,7 +38,7 @@ class CallbackLearner:
     match_tolerance: float = 1e-6
 
     def respond(self, lesson: Lesson) -> Response:
-        """What the function says was done; raises `InvalidModel` where that is impossible."""
+        """The function's answer as a response; raises `InvalidModel` where no policy has the expectation answered."""
         check_lesson(self.domain, lesson)
         given = self.answer(lesson)
         if isinstance(given, Demonstrations):
@@ -55,20 +55,22 @@ class CallbackLearner:
     def _check_possible(self, reward: Vector, found: ConstrainedOptimum) -> None:
         if found.value > self.match_tolerance * (1 + float(np.abs(reward).max())):
             missing = named(self.domain.reward_names, reward - found.expectation.reward)
-            raise InvalidModel(f"no policy has the expectation answered: it is beyond the nearest by {missing}")
+            raise InvalidModel(
+                f"no policy has the expectation answered: it differs from the nearest by {missing}; "
+                "answer with an expectation of a policy, or raise match_tolerance"
+            )
 
     def _response(self, lesson: Lesson, found: ConstrainedOptimum, reached: Expectation) -> Response:
-        domain, none = self.domain, freeze(np.zeros(self.domain.n_reward))
-        return Response(
-            lesson=lesson,
+        none = np.zeros(0)
+        return build_response(
+            self.domain,
+            lesson,
+            Certificate(-found.value, -found.bound, found.gap, found.n_rounds, found.ended, lesson.uncertainty),
             policy=found.policy,
             expectation=reached,
-            learned_weights=freeze(np.zeros(len(domain.names))),
-            multipliers=Multipliers(none, none, freeze(np.zeros(0))),
-            mismatch_excess=freeze(np.abs(reached.reward - lesson.expectation)),
-            violation_excess=freeze(np.zeros(0)),
-            certificate=Certificate(
-                -found.value, -found.bound, found.gap, found.n_rounds, found.ended, lesson.uncertainty
-            ),
-            reward_names=domain.reward_names,
+            weights=np.zeros(len(self.domain.names)),
+            multipliers=signed_multipliers(np.zeros(self.domain.n_reward), none),
+            mismatch_excess=np.abs(reached.reward - lesson.expectation),
+            violation_excess=none,
+            constraint_names=(),
         )
