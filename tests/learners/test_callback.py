@@ -1,4 +1,4 @@
-"""A person or a program as the learner: what it answers is counted, and what no policy could do is refused."""
+"""A person or a program as the learner: its answers become responses; impossible answers are refused."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ DOMAIN = PROBLEM.domain
 LESSON = AgnosticTeacher(DOMAIN, PROBLEM.true_weights).open().lesson
 
 
-def test_an_answer_is_taken_as_it_is():
+def test_the_response_has_the_expectation_answered():
     done = PROBLEM.learner.respond(LESSON).expectation
     for answer in (done.reward, list(done.reward), done):
         response = CallbackLearner(DOMAIN, lambda lesson, answer=answer: answer).respond(LESSON)
@@ -30,8 +30,8 @@ def test_an_answer_is_taken_as_it_is():
     assert_allclose(response.expectation.preference, done.preference)
 
 
-def test_trajectories_are_counted():
-    """An external program: demonstrations out by file, trajectories in by file."""
+def test_the_response_has_the_empirical_expectation_of_trajectories():
+    """An external program: it reads demonstrations from a file and writes trajectories to another."""
     rng = np.random.default_rng(5)
 
     def program(lesson: Lesson):
@@ -43,7 +43,7 @@ def test_trajectories_are_counted():
 
 
 def test_a_program_behind_files_is_taught_in_rounds(tmp_path):
-    """What it reads is what was demonstrated, what it writes is what it does."""
+    """The file it reads holds the demonstrations; the file it writes holds its trajectories."""
     problem = published_problem("L2", 0)
     domain, rng = problem.domain, np.random.default_rng(1)
 
@@ -68,7 +68,7 @@ def test_a_program_behind_files_is_taught_in_rounds(tmp_path):
         (None, "the answer"),
     ],
 )
-def test_nonsense_is_refused(answer, message):
+def test_an_impossible_answer_is_refused(answer, message):
     learner = CallbackLearner(DOMAIN, lambda lesson: answer)
     with pytest.raises(InvalidModel, match=message):
         learner.respond(LESSON)

@@ -34,7 +34,7 @@ def worlds():
 
 
 def rewards(make, name):
-    """What each world's learner earns when taught the optimal policy's exact expectation."""
+    """The reward of each world's learner, taught the exact expectation of the optimal policy."""
     earned = []
     for world in worlds():
         domain = world.domain(name)
@@ -74,7 +74,7 @@ def test_its_certificate_is_valid_and_shows_the_gap_that_the_exact_learner_close
     rough = PublishedLearner(domain, mismatch_penalty=5, violation_penalty=10).respond(lesson)
     exact = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10).respond(lesson)
     assert rough.certificate.ended in (Ended.SETTLED, Ended.STEP_LIMIT)
-    # Weak duality: either's dual bounds either's primal.
+    # Weak duality: each dual value bounds both primal values.
     assert rough.certificate.primal <= exact.certificate.dual + 1e-9
     assert exact.certificate.primal <= rough.certificate.dual + 1e-9
     assert rough.certificate.gap > 1e3 * exact.certificate.gap
@@ -82,7 +82,7 @@ def test_its_certificate_is_valid_and_shows_the_gap_that_the_exact_learner_close
 
 
 def test_the_allowance_counts_in_the_preference_gradient():
-    """Appendix E's gradient omits it; with it, the schedule approaches the exact learner's answer."""
+    """Appendix E's gradient omits the allowance; with it, the schedule approaches the exact response."""
     world = worlds()[0]
     domain = world.domain("L2")
     best = solve_hard(domain.mdp, domain.reward_features @ world.true_weights)
@@ -107,7 +107,7 @@ def test_at_least_one_step(make):
 
 
 def fork():
-    """One choice between two ends, the one wanted and the other minded: mu_r = P(first), mu_c = P(second).
+    """One choice between two ends, one rewarded and one avoided: mu_r = P(first), mu_c = P(second).
 
     The soft policy at (a, beta) takes the first with probability 1 / (1 + exp(-a - beta)).
     """
@@ -168,7 +168,7 @@ def test_nothing_to_learn_still_takes_the_least_number_of_steps():
 
 
 def test_the_hard_learner_approaches_the_exact_one_with_its_steps():
-    """The same problem: every dual bounds the exact primal, and they fall towards it."""
+    """Every dual value bounds the exact primal value, and the bounds decrease towards it."""
     world = object_world(size=6, seed=1)
     domain = world.domain("L3")
     lesson = AgnosticTeacher(domain, world.true_weights).open().lesson
@@ -183,12 +183,12 @@ def test_the_hard_learner_approaches_the_exact_one_with_its_steps():
     assert (above[1:] <= above[:-1] / 4).all() and (far[1:] <= far[:-1] / 4).all()
 
 
-# The ten worlds taken to be those of Sec. 6.2. They vary by 0.19 (a standard deviation); the first is near the mean.
+# The ten worlds taken to be those of Sec. 6.2. Their standard deviation is 0.19; the first is near the mean.
 SEEDS = some_of((0, 1, 6, 7, 26, 30, 31, 43, 47, 51), (0,))
 
 
 def test_the_printed_agnostic_reward_of_learner_two_is_that_of_a_learner_stopped_early():
-    """Sec. 6.2, 10x10: 3.94, where convergence would leave 2.56."""
+    """Sec. 6.2, 10x10: 3.94; the converged learner earns 2.56."""
     earned = []
     for seed in SEEDS:
         world = object_world(size=10, seed=seed)
@@ -209,6 +209,6 @@ def test_the_hard_learner_can_be_known_and_must_be_able_to_keep_its_preferences(
     domain = fork()
     lesson = AwareCmdpTeacher(domain, np.ones(1), PublishedHardLearner(domain, violation_allowance=0.25)).open().lesson
     assert lesson.expectation == pytest.approx([1.0])
-    both_minded = Domain(domain.mdp, domain.reward_features, [[0], [1], [1]])
+    both_avoided = Domain(domain.mdp, domain.reward_features, [[0], [1], [1]])
     with pytest.raises(InfeasibleConstraints, match=r"by 0\.75"):
-        PublishedHardLearner(both_minded, violation_allowance=0.25).respond(lesson)
+        PublishedHardLearner(both_avoided, violation_allowance=0.25).respond(lesson)

@@ -1,4 +1,4 @@
-"""The learner at given reward weights: convex, monotone, exactly differentiable, and consistent with its responses."""
+"""The learner at given reward weights: convex, monotone, with exact derivatives, consistent with its responses."""
 
 import math
 
@@ -31,7 +31,7 @@ def random_reduction(seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_derivative_is_that_of_central_differences(seed):
-    """d mu_r / d a, with multipliers at zero, at their limit and in between; symmetric and positive semi-definite."""
+    """d mu_r / d a, symmetric and positive semi-definite, with multipliers at zero, at their limit and in between."""
     reduction, rng = random_reduction(seed)
     a = rng.normal(size=reduction.domain.n_reward)
     here = reduction.settle(a)
@@ -40,14 +40,14 @@ def test_the_derivative_is_that_of_central_differences(seed):
     assert_allclose(here.jacobian, numerical, atol=1e-5 * size)
     assert_allclose(here.jacobian, here.jacobian.T)
     assert np.linalg.eigvalsh(here.jacobian).min() >= -1e-9 * size
-    drift = central_difference(lambda b: reduction.settle(b, near=here).multipliers, a, step=1e-4).T
+    moved = central_difference(lambda b: reduction.settle(b, near=here).multipliers, a, step=1e-4).T
     kept = here.multipliers > 1e-3
-    assert_allclose(here.multiplier_jacobian[kept], drift[kept], atol=1e-4 * max(1.0, np.abs(drift).max(initial=0.0)))
+    assert_allclose(here.multiplier_jacobian[kept], moved[kept], atol=1e-4 * max(1.0, np.abs(moved).max(initial=0.0)))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_value_is_convex_and_its_gradient_is_the_expectation(seed):
-    """phi lies above its tangents, and its slope is mu_r: so u @ mu_r never falls along u."""
+    """phi lies above its tangents, and its gradient is mu_r; so u @ mu_r never decreases along u."""
     reduction, rng = random_reduction(seed)
     d_r = reduction.domain.n_reward
     a, u = rng.normal(size=d_r), rng.normal(size=d_r)
@@ -73,7 +73,7 @@ def test_taught_its_own_expectation_the_learner_settles_there(seed):
     response = learner.respond(tl.Lesson.from_expectation(here.expectation.reward))
     size = 1 + np.abs(here.expectation.both).max()
     assert_allclose(response.expectation.both, here.expectation.both, atol=1e-6 * size)
-    # What the learner keeps, H - M - N with M = 0, is phi(a) - a @ mu_r.
+    # The objective H - M - N with M = 0 is phi(a) - a @ mu_r.
     kept = here.value - a @ here.expectation.reward
     assert_allclose(response.certificate.primal, kept, atol=1e-6 * (1 + abs(kept)))
 

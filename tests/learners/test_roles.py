@@ -1,4 +1,4 @@
-"""Every learner obeys the protocol: one verb, a complete response, a certificate, and nothing remembered."""
+"""Every learner follows the protocol: one method, a complete response with a certificate, and no memory."""
 
 import numpy as np
 import pytest
