@@ -11,7 +11,7 @@ from tutelage.mdp.model import Domain
 from tutelage.roles import Lesson, Response, check_lesson
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class EntropyLearner:
     """The data of Eq. 1's learner. dual: both penalties bound to the domain, as one program."""
 
@@ -40,10 +40,9 @@ class EntropyLearner:
         return self.preference.allowance
 
 
+@dataclass(frozen=True, eq=False)
 class GenericLearner(EntropyLearner):
     """Eq. 1 with any mismatch penalty and any preference penalty."""
-
-    __slots__ = ()
 
     def respond(self, lesson: Lesson, *, start: Response | None = None) -> Response:
         """The response, to a KKT residual below 1e-8 or as close as rounding allows.
@@ -56,10 +55,9 @@ class GenericLearner(EntropyLearner):
         return self.dual.response(lesson, found, tangents)
 
 
+@dataclass(frozen=True, eq=False, init=False)
 class SoftLearner(GenericLearner):
     """Sec. 3.2: 1-norm penalties on mismatch and on violation, g_j(mu_c) = mu_c[j]."""
-
-    __slots__ = ()
 
     def __init__(
         self, domain: Domain, *, mismatch_penalty: float, violation_penalty: float, violation_allowance: ArrayLike = 0.0
@@ -68,22 +66,20 @@ class SoftLearner(GenericLearner):
         super().__init__(domain, mismatch, Preference(penalty=violation_penalty, allowance=violation_allowance))
 
 
+@dataclass(frozen=True, eq=False, init=False)
 class StandardLearner(GenericLearner):
     """Standard MCE-IRL (App. D): an exact match, no preferences."""
-
-    __slots__ = ()
 
     def __init__(self, domain: Domain) -> None:
         super().__init__(domain, Mismatch(), Preference(rows=np.zeros((0, domain.n_preference))))
 
 
+@dataclass(frozen=True, eq=False, init=False)
 class ApproximateHardLearner(GenericLearner):
     """Footnote 1: hard preferences, and a 2-norm penalty on mismatch that approximates the exact projection.
 
     squared: the penalty C_r norm_2(x)^2, which the published experiments used with C_r = 20; otherwise C_r norm_2(x).
     """
-
-    __slots__ = ()
 
     def __init__(
         self,

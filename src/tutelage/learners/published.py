@@ -33,7 +33,7 @@ LEAST_STEPS = 25
 SMALL_CHANGE = 5e-4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _ScheduledLearner(EntropyLearner, ABC):
     """Eq. 1's learner by the published schedule.
 
@@ -44,8 +44,7 @@ class _ScheduledLearner(EntropyLearner, ABC):
     is_warm: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        # Not super(): slots=True replaces the class that super() would refer to.
-        EntropyLearner.__post_init__(self)
+        super().__post_init__()
         if self.max_steps < 1:
             raise InvalidModel(f"max_steps must be at least one, got {self.max_steps}")
 
@@ -105,10 +104,9 @@ class _ScheduledLearner(EntropyLearner, ABC):
         return solved, expectation(self.domain, solved.policy)
 
 
+@dataclass(frozen=True, eq=False, init=False)
 class PublishedLearner(_ScheduledLearner):
     """Sec. 3.2's learner as published: 1-norm penalties C_r and C_c, at most max_steps + 1 gradient steps."""
-
-    __slots__ = ()
 
     def __init__(
         self,
@@ -130,6 +128,7 @@ class PublishedLearner(_ScheduledLearner):
         )
 
 
+@dataclass(frozen=True, eq=False, init=False)
 class PublishedHardLearner(_ScheduledLearner):
     """Footnote 1's learner by the same schedule: hard preferences, C_r norm_2(mu_r - mu_hat)^2 for a mismatch.
 
@@ -138,8 +137,7 @@ class PublishedHardLearner(_ScheduledLearner):
     `violation_excess` says by how much; the residual is at least that, and the dual is still a bound.
     """
 
-    __slots__ = ()
-    is_warm = True
+    is_warm: ClassVar[bool] = True
 
     def __init__(
         self,
