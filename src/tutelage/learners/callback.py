@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import Vector, check_length, floats
+from tutelage.arrays import check_length, floats
 from tutelage.learners.responses import build_response, signed_multipliers
 from tutelage.mdp.demonstrations import Demonstrations
 from tutelage.mdp.empirical import empirical_expectation
@@ -18,7 +18,7 @@ from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Certificate, Lesson, Response, check_lesson, named
 from tutelage.solvers.half_spaces import no_limits
-from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, nearest_policy
+from tutelage.solvers.occupancy_polytope import nearest_policy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,38 +39,30 @@ class CallbackLearner:
 
     def respond(self, lesson: Lesson) -> Response:
         """The function's answer as a response; raises `InvalidModel` where no policy has the expectation answered."""
-        check_lesson(self.domain, lesson)
-        given = self.answer(lesson)
+        domain, given = self.domain, self.answer(check_lesson(self.domain, lesson))
+        is_sampled = isinstance(given, Demonstrations)
         if isinstance(given, Demonstrations):
-            seen = empirical_expectation(self.domain, given)
-            found = nearest_policy(self.domain, seen.reward, no_limits(self.domain))
-            return self._response(lesson, found, Expectation(seen.reward, seen.preference))
+            seen = empirical_expectation(domain, given)
+            given = Expectation(seen.reward, seen.preference)
         reward = given.reward if isinstance(given, Expectation) else floats(given, "the answer", ndim=1)
-        check_length(reward, self.domain.n_reward, "the answer", "reward features")
-        found = nearest_policy(self.domain, reward, no_limits(self.domain))
-        self._check_possible(reward, found)
-        preference = given.preference if isinstance(given, Expectation) else found.expectation.preference
-        return self._response(lesson, found, Expectation(reward, preference))
-
-    def _check_possible(self, reward: Vector, found: ConstrainedOptimum) -> None:
-        if found.value > self.match_tolerance * (1 + float(np.abs(reward).max())):
-            missing = named(self.domain.reward_names, reward - found.expectation.reward)
+        check_length(reward, domain.n_reward, "the answer", "reward features")
+        found = nearest_policy(domain, reward, no_limits(domain))
+        if not is_sampled and found.value > self.match_tolerance * (1 + float(np.abs(reward).max())):
+            missing = named(domain.reward_names, reward - found.expectation.reward)
             raise InvalidModel(
                 f"no policy has the expectation answered: it differs from the nearest by {missing}; "
-                "answer with an expectation of a policy, or raise match_tolerance"
+                "answer with the expectation of a policy, or raise match_tolerance"
             )
-
-    def _response(self, lesson: Lesson, found: ConstrainedOptimum, reached: Expectation) -> Response:
-        none = np.zeros(0)
+        preference = given.preference if isinstance(given, Expectation) else found.expectation.preference
         return build_response(
-            self.domain,
+            domain,
             lesson,
             Certificate(-found.value, -found.bound, found.gap, found.n_rounds, found.ended, lesson.uncertainty),
             policy=found.policy,
-            expectation=reached,
-            weights=np.zeros(len(self.domain.names)),
-            multipliers=signed_multipliers(np.zeros(self.domain.n_reward), none),
-            mismatch_excess=np.abs(reached.reward - lesson.expectation),
-            violation_excess=none,
+            expectation=Expectation(reward, preference),
+            weights=np.zeros(len(domain.names)),
+            multipliers=signed_multipliers(np.zeros(domain.n_reward), np.zeros(0)),
+            mismatch_excess=np.abs(reward - lesson.expectation),
+            violation_excess=np.zeros(0),
             constraint_names=(),
         )

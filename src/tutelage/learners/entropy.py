@@ -13,7 +13,7 @@ from tutelage.roles import Lesson, Response, check_lesson
 
 @dataclass(frozen=True, eq=False)
 class EntropyLearner:
-    """The data of Eq. 1's learner. dual: both penalties bound to the domain, as one program."""
+    """The data of Eq. 1's learner: C_r, C_c and delta_c^hard. dual: both penalties, bound to the domain."""
 
     domain: Domain
     mismatch: Mismatch
@@ -26,17 +26,14 @@ class EntropyLearner:
 
     @property
     def mismatch_penalty(self) -> float:
-        """C_r."""
         return self.mismatch.penalty
 
     @property
     def violation_penalty(self) -> float:
-        """C_c."""
         return self.preference.penalty
 
     @property
     def violation_allowance(self) -> ArrayLike:
-        """delta_c^hard."""
         return self.preference.allowance
 
 
