@@ -10,7 +10,7 @@ from tutelage.mdp.model import per_choice
 
 
 def cone_optimum(domain, mismatch, preference, shown, convex=()):
-    """The optimal objective and the expectations mu = (mu_r, mu_c), as Clarabel finds them.
+    """The optimal objective and the expectations mu = (mu_r, mu_c), by Clarabel.
 
     convex: the preference's convex constraints again, as CVXPY functions of mu_c.
     """
@@ -29,18 +29,17 @@ def cone_optimum(domain, mismatch, preference, shown, convex=()):
         objective -= mismatch.penalty * cp.sum_squares(excess)
     else:
         objective -= mismatch.penalty * cp.norm(excess, mismatch.norm)
-    if len(preference.limits(domain)):
-        values = [preference.linear_rows(domain) @ mu[domain.n_reward :], *(g(mu[domain.n_reward :]) for g in convex)]
-        violation = cp.hstack([cp.reshape(value, (value.size,), order="C") for value in values]) - preference.limits(
-            domain
-        )
+    constraints = preference.on(domain)
+    if len(constraints.allowance):
+        values = [constraints.rows @ mu[domain.n_reward :], *(g(mu[domain.n_reward :]) for g in convex)]
+        violation = cp.hstack([cp.reshape(value, (value.size,), order="C") for value in values]) - constraints.allowance
         if preference.is_hard:
             rules.append(violation <= 0)
         else:
             objective -= preference.penalty * cp.norm(cp.pos(violation), preference.norm)
     problem = cp.Problem(cp.Maximize(objective), rules)
     for tolerance in (1e-10, 1e-8, 1e-6):
-        # Asked for too much, Clarabel may fail altogether.
+        # Clarabel fails where the tolerance is too small.
         try:
             problem.solve(solver=cp.CLARABEL, tol_gap_abs=tolerance, tol_gap_rel=tolerance, tol_feas=tolerance)
             break

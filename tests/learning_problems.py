@@ -16,7 +16,7 @@ KINDS = ("generic", "squared, hard preferences", "no allowance", "soft", "exact 
 def random_domain_of(rng, seed, *, max_states=12):
     """d_r from 1 to 5 and d_c from 0 to 6; each kind of feature on states or on choices."""
     mdp = random_mdp(rng, max_states=max_states, max_choices=4)
-    # Nearer to one than this the cone solver, not ours, runs out of digits.
+    # Above 0.97 the cone solver is not accurate enough.
     mdp = MDP.from_choices(mdp.transition, mdp.first_choice, mdp.initial, min(mdp.discount, 0.97))
     return add_features(
         rng,
@@ -29,7 +29,7 @@ def random_domain_of(rng, seed, *, max_states=12):
 
 
 def random_problem(seed):
-    """A domain, a mismatch, a preference and a reward expectation, shown by a policy or by none."""
+    """A domain, a mismatch, a preference and a reward expectation, reachable by a policy or not."""
     rng = np.random.default_rng(seed)
     kind = KINDS[seed % 5]
     domain = random_domain_of(rng, seed)

@@ -69,4 +69,4 @@ def published_problem(name, seed):
 
 def soft_learner(problem):
     """Footnote 1: hard preferences, and C_r = 20 times the squared mismatch instead of the projection."""
-    return ApproximateHardLearner(problem.domain, ALLOWANCE)
+    return ApproximateHardLearner(problem.domain, violation_allowance=ALLOWANCE)

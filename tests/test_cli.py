@@ -107,7 +107,9 @@ def test_teaching_by_the_command_line_is_teaching_in_python():
     found = shown(*TEACH, "--teacher", "bilevel", "--mismatch-penalty", "5", "--violation-penalty", "10")
     world = tl.object_world(size=8, seed=0)
     domain = world.domain("L2")
-    plan = tl.BilevelTeacher(domain, world.true_weights, tl.SoftLearner(domain, 5, 10)).plan()
+    plan = tl.BilevelTeacher(
+        domain, world.true_weights, tl.SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
+    ).plan()
     assert found["reward"] == pytest.approx(plan.achieved, abs=1e-9)
     assert found["bound"] == pytest.approx(plan.bound, abs=1e-9)
     assert len(found["learned_weights"]) == 3 + 2 and found["certificate"]["ended"] == "CONVERGED"

@@ -82,8 +82,11 @@ def test_demonstrations_and_bare_expectations_come_back_too(tmp_path):
         def open(self) -> Advice:
             return Advice(Lesson.from_expectation([1.0, 2.0]), "a bare expectation")
 
-    sampled = SampledLearner(DOMAIN, LEARNER, 5, 6, np.random.default_rng(3))
-    for transcript in (teach(ADAPTIVE[0], sampled), teach(BareTeacher(DOMAIN, WEIGHTS), SoftLearner(DOMAIN, 2, 3))):
+    sampled = SampledLearner(DOMAIN, LEARNER, 5, 6, rng=np.random.default_rng(3))
+    for transcript in (
+        teach(ADAPTIVE[0], sampled),
+        teach(BareTeacher(DOMAIN, WEIGHTS), SoftLearner(DOMAIN, mismatch_penalty=2, violation_penalty=3)),
+    ):
         save_transcript(transcript, tmp_path / "taught.npz")
         assert_same(load_transcript(tmp_path / "taught.npz", DOMAIN), transcript)
 

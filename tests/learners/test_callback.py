@@ -1,4 +1,4 @@
-"""A person or a program as the learner: what it answers is counted, and what no policy could do is refused."""
+"""A person or a program as the learner: its answers become responses; impossible answers are refused."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ DOMAIN = PROBLEM.domain
 LESSON = AgnosticTeacher(DOMAIN, PROBLEM.true_weights).open().lesson
 
 
-def test_an_answer_is_taken_as_it_is():
+def test_the_response_has_the_expectation_answered():
     done = PROBLEM.learner.respond(LESSON).expectation
     for answer in (done.reward, list(done.reward), done):
         response = CallbackLearner(DOMAIN, lambda lesson, answer=answer: answer).respond(LESSON)
@@ -29,8 +29,8 @@ def test_an_answer_is_taken_as_it_is():
     assert_allclose(response.expectation.preference, done.preference)
 
 
-def test_trajectories_are_counted():
-    """An external program: demonstrations out by file, trajectories in by file."""
+def test_the_response_has_the_empirical_expectation_of_trajectories():
+    """An external program: it reads demonstrations from a file and writes trajectories to another."""
     rng = np.random.default_rng(5)
 
     def program(lesson: Lesson):
@@ -42,7 +42,7 @@ def test_trajectories_are_counted():
 
 
 def test_a_program_behind_files_is_taught_in_rounds(tmp_path):
-    """What it reads is what was demonstrated, what it writes is what it does."""
+    """The file it reads holds the demonstrations; the file it writes holds its trajectories."""
     problem = published_problem("L2", 0)
     domain, rng = problem.domain, np.random.default_rng(1)
 
@@ -62,12 +62,12 @@ def test_a_program_behind_files_is_taught_in_rounds(tmp_path):
     [
         ([np.nan, 1.0], r"the answer\[0\] is nan"),
         ([1.0, 2.0, 3.0], "the answer has 3 entries, but there are 2 reward features"),
-        ([-1.0, 0.0], "no policy has the expectation answered: it is beyond the nearest by 'reward 0' -"),
+        ([-1.0, 0.0], "no policy has the expectation answered: it differs from the nearest by 'reward 0' -"),
         ("well", "the answer must be an array of numbers"),
         (None, "the answer"),
     ],
 )
-def test_nonsense_is_refused(answer, message):
+def test_an_impossible_answer_is_refused(answer, message):
     learner = CallbackLearner(DOMAIN, lambda lesson: answer)
     with pytest.raises(InvalidModel, match=message):
         learner.respond(LESSON)

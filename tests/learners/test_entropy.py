@@ -1,4 +1,4 @@
-"""The entropy learners: certified on every published world, honest about what cannot be had, kind about bad input."""
+"""The entropy learners: certified on every published world, with clear errors for impossible problems and bad input."""
 
 import json
 import math
@@ -7,12 +7,13 @@ from functools import cache
 import numpy as np
 import pytest
 from hypothesis import given
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from strategies import domains, random_domain, random_policy
 
 from tutelage.environments.object_world import object_world
 from tutelage.learners.entropy import ApproximateHardLearner, GenericLearner, SoftLearner, StandardLearner
 from tutelage.learners.penalties import Mismatch, Preference, distance_constraint, quadratic_constraint
+from tutelage.learners.published import PublishedHardLearner, PublishedLearner
 from tutelage.mdp.demonstrations import Demonstrations
 from tutelage.mdp.expectations import expectation
 from tutelage.mdp.policy import uniform_policy
@@ -39,7 +40,11 @@ def test_every_published_world_is_solved_to_the_promised_residual_and_gap(seed, 
     """All six (C_r, C_c) of Appendix B.1."""
     domain, lesson = published(seed, learner)
     for mismatch_penalty, violation_penalty in SETTINGS:
-        proof = SoftLearner(domain, mismatch_penalty, violation_penalty).respond(lesson).certificate
+        proof = (
+            SoftLearner(domain, mismatch_penalty=mismatch_penalty, violation_penalty=violation_penalty)
+            .respond(lesson)
+            .certificate
+        )
         assert proof.residual < 1e-8
         assert proof.relative_gap < 1e-9
         assert proof.ended is Ended.CONVERGED
@@ -47,7 +52,7 @@ def test_every_published_world_is_solved_to_the_promised_residual_and_gap(seed, 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_the_standard_learner_recovers_a_soft_policy(seed):
-    """Shown the soft policy of some weights, MCE-IRL finds a policy with its expectation; and there is only one."""
+    """Shown the soft policy of some weights, MCE-IRL returns it: no other policy has its expectation and entropy."""
     rng = np.random.default_rng(seed)
     domain = random_domain(rng, max_states=20, n_preference=0)
     weights = rng.normal(size=3)
@@ -59,16 +64,16 @@ def test_the_standard_learner_recovers_a_soft_policy(seed):
 
 @given(domains(max_states=6))
 def test_a_soft_learner_without_need_to_change_keeps_all_its_entropy(domain):
-    """Shown what the most entropic policy does anyway, and granted its violations, it stays with that policy."""
+    """Shown the expectation of the most entropic policy, with its violations allowed, the learner keeps that policy."""
     habit = expectation(domain, solve_soft(domain.mdp, np.zeros(domain.mdp.n_states)).policy)
-    learner = SoftLearner(domain, 5, 10, violation_allowance=habit.preference + 1e-6)
+    learner = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10, violation_allowance=habit.preference + 1e-6)
     response = learner.respond(Lesson.from_expectation(habit.reward))
     assert response.certificate.residual < 1e-8
     assert_allclose(response.expectation.reward, habit.reward, atol=1e-6 * (1 + np.abs(habit.reward).max()))
 
 
-def test_a_learner_with_no_choice_does_what_it_must():
-    """One choice per state: the dual is linear, its Hessian zero, and still it is solved."""
+def test_a_learner_without_choices_is_solved():
+    """One choice per state: the dual is linear and its Hessian is zero."""
     rng = np.random.default_rng(1)
     domain = random_domain(rng, max_states=5, max_choices=1, n_preference=3)
     for norm in (1, 2, math.inf):
@@ -80,7 +85,7 @@ def test_a_learner_with_no_choice_does_what_it_must():
 
 def test_a_warm_start_gives_the_same_answer_in_fewer_steps():
     domain, lesson = published(0, "L3")
-    learner = SoftLearner(domain, 5, 10)
+    learner = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
     cold = learner.respond(lesson)
     warm = learner.respond(lesson, start=cold)
     assert warm.certificate.n_steps <= 1 < cold.certificate.n_steps
@@ -88,10 +93,10 @@ def test_a_warm_start_gives_the_same_answer_in_fewer_steps():
 
 
 def test_a_start_from_another_kind_of_learner_does_no_harm():
-    """A response with other multipliers lends its weights, and the answer is the learner's own."""
+    """A response with another number of multipliers lends only its weights; the result is the same."""
     domain, lesson = published(0, "L3")
     plain = StandardLearner(domain).respond(Lesson.from_policy(domain, uniform_policy(domain.mdp)))
-    learner = SoftLearner(domain, 5, 10)
+    learner = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
     lent = learner.respond(lesson, start=plain)
     assert_allclose(lent.expectation.both, learner.respond(lesson).expectation.both, atol=1e-7)
 
@@ -99,7 +104,7 @@ def test_a_start_from_another_kind_of_learner_does_no_harm():
 def test_demonstrations_teach_and_the_certificate_says_how_uncertain_they_are():
     domain, lesson = published(0, "L2")
     shown = sample_demonstrations(domain.mdp, lesson.policy, 200, rng=np.random.default_rng(0))
-    learner = SoftLearner(domain, 5, 10)
+    learner = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
     response = learner.respond(Lesson.from_demonstrations(domain, shown))
     doubt = response.certificate.uncertainty
     assert (doubt >= 0).all() and doubt.max() > 0
@@ -112,13 +117,17 @@ def test_one_demonstration_is_infinitely_uncertain_and_still_teaches():
     domain, lesson = published(0, "L1")
     shown = sample_demonstrations(domain.mdp, lesson.policy, 1, rng=np.random.default_rng(0))
     assert isinstance(shown, Demonstrations)
-    response = SoftLearner(domain, 5, 10).respond(Lesson.from_demonstrations(domain, shown))
+    response = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10).respond(
+        Lesson.from_demonstrations(domain, shown)
+    )
     assert np.isinf(response.certificate.uncertainty).any()
 
 
 def test_explain_names_what_binds_what_it_costs_and_what_was_given_up():
     domain, lesson = published(0, "L3")
-    text = SoftLearner(domain, 5, 10, violation_allowance=2.5).respond(lesson).explain()
+    text = (
+        SoftLearner(domain, mismatch_penalty=5, violation_penalty=10, violation_allowance=2.5).respond(lesson).explain()
+    )
     assert "star" in text and "gives up" in text
     assert "green within 1 cell" in text and "binds" in text
     assert "Certificate" in text
@@ -130,7 +139,9 @@ def test_explain_names_what_binds_what_it_costs_and_what_was_given_up():
 
 def test_an_expectation_that_no_policy_has_is_accepted_by_a_learner_that_need_not_match():
     domain, _ = published(0, "L2")
-    response = SoftLearner(domain, 5, 10).respond(Lesson.from_expectation([500.0, -3.0, 1e6]))
+    response = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10).respond(
+        Lesson.from_expectation([500.0, -3.0, 1e6])
+    )
     assert response.certificate.residual < 1e-8
     assert response.mismatch_excess[0] > 400
 
@@ -142,7 +153,7 @@ def test_an_impossible_exact_match_is_an_error_that_names_the_features():
 
 
 def test_infeasible_hard_preferences_are_named_with_the_least_violation():
-    """A world whose start is coloured: the first visit alone counts one in every nested feature."""
+    """A world whose start is coloured: the first visit counts one in every nested feature."""
     text = json.loads(object_world(size=6, seed=0).to_json())
     text.update(generator="hand", seed=None, distractors={"green": [text["start"]], "yellow": []})
     world = type(object_world(size=6, seed=0)).from_json(json.dumps({k: v for k, v in text.items() if v is not None}))
@@ -156,14 +167,23 @@ def test_infeasible_hard_preferences_are_named_with_the_least_violation():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda d: SoftLearner(d, -1, 10), "mismatch penalty must be positive"),
-        (lambda d: SoftLearner(d, 5, -10), "preference penalty must be positive"),
-        (lambda d: SoftLearner(d, 0, 10), "mismatch penalty must be positive"),
-        (lambda d: SoftLearner(d, math.nan, 10), "mismatch penalty must be positive"),
-        (lambda d: SoftLearner(d, 5, 10, violation_allowance=-0.1), "none negative"),
-        (lambda d: SoftLearner(d, 5, 10, violation_allowance=[1.0]), "violation_allowance has 1 entries"),
-        (lambda d: SoftLearner(d, 5, 10, violation_allowance=math.nan), "nan"),
-        (lambda d: SoftLearner(d, 5, 10, violation_allowance=np.ones((2, 2))), "a number or one per feature"),
+        (lambda d: SoftLearner(d, mismatch_penalty=-1, violation_penalty=10), "mismatch penalty must be positive"),
+        (lambda d: SoftLearner(d, mismatch_penalty=5, violation_penalty=-10), "preference penalty must be positive"),
+        (lambda d: SoftLearner(d, mismatch_penalty=0, violation_penalty=10), "mismatch penalty must be positive"),
+        (
+            lambda d: SoftLearner(d, mismatch_penalty=math.nan, violation_penalty=10),
+            "mismatch penalty must be positive",
+        ),
+        (lambda d: SoftLearner(d, mismatch_penalty=5, violation_penalty=10, violation_allowance=-0.1), "none negative"),
+        (
+            lambda d: SoftLearner(d, mismatch_penalty=5, violation_penalty=10, violation_allowance=[1.0]),
+            "violation_allowance has 1 entries",
+        ),
+        (lambda d: SoftLearner(d, mismatch_penalty=5, violation_penalty=10, violation_allowance=math.nan), "nan"),
+        (
+            lambda d: SoftLearner(d, mismatch_penalty=5, violation_penalty=10, violation_allowance=np.ones((2, 2))),
+            "a number or one per feature",
+        ),
         (
             lambda d: GenericLearner(d, Mismatch(norm=0.5, penalty=1), Preference()),
             "norm must be 1, 2 or infinity, got 0.5",
@@ -181,13 +201,36 @@ def test_infeasible_hard_preferences_are_named_with_the_least_violation():
         (lambda d: distance_constraint("b", [np.inf, 0.0]), "inf"),
         (lambda d: Lesson.from_expectation([math.nan, 0, 0]), "nan"),
         (lambda d: Lesson.from_expectation([[1.0]]), "1 axes"),
-        (lambda d: SoftLearner(d, 5, 10).respond(Lesson.from_expectation([1.0])), "expectation has 1 entries"),
+        (
+            lambda d: SoftLearner(d, mismatch_penalty=5, violation_penalty=10).respond(Lesson.from_expectation([1.0])),
+            "expectation has 1 entries",
+        ),
     ],
 )
 def test_contradictory_parameters_are_refused_with_a_sentence(make, message):
     domain, _ = published(0, "L2")
     with pytest.raises(InvalidModel, match=message):
         make(domain)
+
+
+def test_the_named_learners_are_generic_learners_with_keyword_penalties():
+    """One class responds; the named ones differ in their data, which they show under the constructor's keywords."""
+    domain, lesson = published(0, "L2")
+    soft = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10, violation_allowance=0.5)
+    hard = ApproximateHardLearner(domain, mismatch_penalty=5, violation_allowance=0.5)
+    assert (soft.mismatch_penalty, soft.violation_penalty, soft.violation_allowance) == (5, 10, 0.5)
+    assert (hard.mismatch_penalty, hard.violation_allowance, hard.squared) == (5, 0.5, True)
+    same = GenericLearner(domain, Mismatch(norm=1, penalty=5), Preference(norm=1, penalty=10, allowance=0.5))
+    assert_array_equal(soft.respond(lesson).policy, same.respond(lesson).policy)
+    for learner in (soft, hard, StandardLearner(domain)):
+        assert isinstance(learner, GenericLearner) and type(learner).respond is GenericLearner.respond
+        with pytest.raises(AttributeError):
+            learner.domain = domain
+        with pytest.raises(AttributeError):
+            learner.anything = 1
+    for make in (SoftLearner, ApproximateHardLearner, PublishedLearner, PublishedHardLearner):
+        with pytest.raises(TypeError, match="positional argument"):
+            make(domain, 5, 10)
 
 
 def test_a_preference_gradient_of_the_wrong_length_is_refused():
@@ -198,7 +241,7 @@ def test_a_preference_gradient_of_the_wrong_length_is_refused():
 
 
 def test_random_policies_are_taught_exactly_by_an_exact_match_with_preferences():
-    """Footnote 1's family with an exact match: within hard preferences that the demonstrator keeps, it is matched."""
+    """Footnote 1 with an exact match: an expectation that the hard preferences allow is matched."""
     rng = np.random.default_rng(4)
     domain = random_domain(rng, max_states=12)
     policy = random_policy(rng, domain.mdp)

@@ -34,7 +34,7 @@ def worlds():
 
 
 def rewards(make, name):
-    """What each world's learner earns when taught the optimal policy's exact expectation."""
+    """The reward of each world's learner, taught the exact expectation of the optimal policy."""
     earned = []
     for world in worlds():
         domain = world.domain(name)
@@ -46,14 +46,23 @@ def rewards(make, name):
 
 @pytest.mark.parametrize(("mismatch_penalty", "violation_penalty", "name", "printed"), CELLS)
 def test_every_printed_agnostic_entry(mismatch_penalty, violation_penalty, name, printed):
-    mean = np.mean(rewards(lambda domain: PublishedLearner(domain, mismatch_penalty, violation_penalty), name))
+    mean = np.mean(
+        rewards(
+            lambda domain: PublishedLearner(
+                domain, mismatch_penalty=mismatch_penalty, violation_penalty=violation_penalty
+            ),
+            name,
+        )
+    )
     expected = MISPRINTS.get((mismatch_penalty, violation_penalty, name), printed)
     assert mean == pytest.approx(expected, abs=0.011)
 
 
 @pytest.mark.parametrize(("mismatch_penalty", "expected"), [(5, 7.985), (10, 8.360), (1, 5.673)])
 def test_learner_one_to_three_digits(mismatch_penalty, expected):
-    mean = np.mean(rewards(lambda domain: PublishedLearner(domain, mismatch_penalty, 10), "L1"))
+    mean = np.mean(
+        rewards(lambda domain: PublishedLearner(domain, mismatch_penalty=mismatch_penalty, violation_penalty=10), "L1")
+    )
     assert mean == pytest.approx(expected, abs=0.003)
 
 
@@ -62,10 +71,10 @@ def test_its_certificate_is_valid_and_shows_the_gap_that_the_exact_learner_close
     domain = world.domain("L2")
     best = solve_hard(domain.mdp, domain.reward_features @ world.true_weights)
     lesson = Lesson.from_policy(domain, best.policy)
-    rough = PublishedLearner(domain, 5, 10).respond(lesson)
-    exact = SoftLearner(domain, 5, 10).respond(lesson)
+    rough = PublishedLearner(domain, mismatch_penalty=5, violation_penalty=10).respond(lesson)
+    exact = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10).respond(lesson)
     assert rough.certificate.ended in (Ended.SETTLED, Ended.STEP_LIMIT)
-    # Weak duality: either's dual bounds either's primal.
+    # Weak duality: each dual value bounds both primal values.
     assert rough.certificate.primal <= exact.certificate.dual + 1e-9
     assert exact.certificate.primal <= rough.certificate.dual + 1e-9
     assert rough.certificate.gap > 1e3 * exact.certificate.gap
@@ -73,21 +82,23 @@ def test_its_certificate_is_valid_and_shows_the_gap_that_the_exact_learner_close
 
 
 def test_the_allowance_counts_in_the_preference_gradient():
-    """Appendix E's gradient omits it; with it, the schedule approaches the exact learner's answer."""
+    """Appendix E's gradient omits the allowance; with it, the schedule approaches the exact response."""
     world = worlds()[0]
     domain = world.domain("L2")
     best = solve_hard(domain.mdp, domain.reward_features @ world.true_weights)
     lesson = Lesson.from_policy(domain, best.policy)
-    exact = SoftLearner(domain, 5, 10, violation_allowance=2.5).respond(lesson)
-    near = PublishedLearner(domain, 5, 10, violation_allowance=2.5, max_steps=1500).respond(lesson)
+    exact = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10, violation_allowance=2.5).respond(lesson)
+    near = PublishedLearner(
+        domain, mismatch_penalty=5, violation_penalty=10, violation_allowance=2.5, max_steps=1500
+    ).respond(lesson)
     assert np.abs(near.expectation.both - exact.expectation.both).max() <= 0.05
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda domain: PublishedLearner(domain, 5, 10, max_steps=0),
-        lambda domain: PublishedHardLearner(domain, 2.5, max_steps=0),
+        lambda domain: PublishedLearner(domain, mismatch_penalty=5, violation_penalty=10, max_steps=0),
+        lambda domain: PublishedHardLearner(domain, violation_allowance=2.5, max_steps=0),
     ],
 )
 def test_at_least_one_step(make):
@@ -96,7 +107,7 @@ def test_at_least_one_step(make):
 
 
 def fork():
-    """One choice between two ends, the one wanted and the other minded: mu_r = P(first), mu_c = P(second).
+    """One choice between two ends, one rewarded and one avoided: mu_r = P(first), mu_c = P(second).
 
     The soft policy at (a, beta) takes the first with probability 1 / (1 + exp(-a - beta)).
     """
@@ -119,7 +130,9 @@ def ascent_on_the_fork(shown, allowance, penalty, max_steps):
 
 def test_the_first_steps_of_the_hard_learner_by_hand():
     """From P(first) = 1/2: a = 1 - 1/2, beta = 1/2 - 1/4; then 1 / sqrt(2) of the next gradient."""
-    response = PublishedHardLearner(fork(), 0.25, 20, max_steps=1).respond(Lesson.from_expectation([1.0]))
+    response = PublishedHardLearner(fork(), violation_allowance=0.25, mismatch_penalty=20, max_steps=1).respond(
+        Lesson.from_expectation([1.0])
+    )
     first = 1 / (1 + math.exp(-0.75))
     a = 0.5 + (1 - first - 0.5 / 40) / math.sqrt(2)
     beta = 0.25 + (1 - first - 0.25) / math.sqrt(2)
@@ -136,7 +149,9 @@ def test_the_first_steps_of_the_hard_learner_by_hand():
 @pytest.mark.parametrize(("shown", "allowance", "penalty"), [(1.0, 0.25, 5), (0.9, 0.3, 2), (0.2, 0.5, 1)])
 def test_the_hard_learner_follows_the_schedule_to_its_end(shown, allowance, penalty):
     a, beta, n_steps = ascent_on_the_fork(shown, allowance, penalty, 1000)
-    response = PublishedHardLearner(fork(), allowance, penalty).respond(Lesson.from_expectation([shown]))
+    response = PublishedHardLearner(fork(), violation_allowance=allowance, mismatch_penalty=penalty).respond(
+        Lesson.from_expectation([shown])
+    )
     assert response.certificate.n_steps == n_steps < 1000
     assert response.certificate.ended is Ended.SETTLED
     assert response.learned_weights == pytest.approx([a, -beta], abs=1e-6)
@@ -144,31 +159,36 @@ def test_the_hard_learner_follows_the_schedule_to_its_end(shown, allowance, pena
 
 def test_nothing_to_learn_still_takes_the_least_number_of_steps():
     domain = fork()
-    response = PublishedHardLearner(domain, 0.75).respond(Lesson.from_policy(domain, uniform_policy(domain.mdp)))
+    response = PublishedHardLearner(domain, violation_allowance=0.75).respond(
+        Lesson.from_policy(domain, uniform_policy(domain.mdp))
+    )
     assert (response.certificate.n_steps, response.certificate.ended) == (25, Ended.SETTLED)
     assert response.certificate.primal == pytest.approx(math.log(2))
     assert response.certificate.gap <= 1e-7
 
 
 def test_the_hard_learner_approaches_the_exact_one_with_its_steps():
-    """The same problem: every dual bounds the exact primal, and they fall towards it."""
+    """Every dual value bounds the exact primal value, and the bounds decrease towards it."""
     world = object_world(size=6, seed=1)
     domain = world.domain("L3")
     lesson = AgnosticTeacher(domain, world.true_weights).open().lesson
-    exact = ApproximateHardLearner(domain, 2.5, 2).respond(lesson)
-    tried = [PublishedHardLearner(domain, 2.5, 2, max_steps=n).respond(lesson) for n in (30, 120, 480)]
+    exact = ApproximateHardLearner(domain, violation_allowance=2.5, mismatch_penalty=2).respond(lesson)
+    tried = [
+        PublishedHardLearner(domain, violation_allowance=2.5, mismatch_penalty=2, max_steps=n).respond(lesson)
+        for n in (30, 120, 480)
+    ]
     above = np.array([response.certificate.dual for response in tried]) - exact.certificate.primal
     far = np.array([np.abs(response.expectation.both - exact.expectation.both).max() for response in tried])
     assert (above >= -1e-7).all() and far[-1] <= 0.01 and above[-1] <= 1e-3
     assert (above[1:] <= above[:-1] / 4).all() and (far[1:] <= far[:-1] / 4).all()
 
 
-# The ten worlds taken to be those of Sec. 6.2. They vary by 0.19 (a standard deviation); the first is near the mean.
+# The ten worlds taken to be those of Sec. 6.2. Their standard deviation is 0.19; the first is near the mean.
 SEEDS = some_of((0, 1, 6, 7, 26, 30, 31, 43, 47, 51), (0,))
 
 
 def test_the_printed_agnostic_reward_of_learner_two_is_that_of_a_learner_stopped_early():
-    """Sec. 6.2, 10x10: 3.94, where convergence would leave 2.56."""
+    """Sec. 6.2, 10x10: 3.94; the converged learner earns 2.56."""
     earned = []
     for seed in SEEDS:
         world = object_world(size=10, seed=seed)
@@ -176,7 +196,10 @@ def test_the_printed_agnostic_reward_of_learner_two_is_that_of_a_learner_stopped
         lesson = AgnosticTeacher(domain, world.true_weights).open().lesson
         pair = [
             learner.respond(lesson)
-            for learner in (PublishedHardLearner(domain, 2.5), ApproximateHardLearner(domain, 2.5))
+            for learner in (
+                PublishedHardLearner(domain, violation_allowance=2.5),
+                ApproximateHardLearner(domain, violation_allowance=2.5),
+            )
         ]
         earned.append([float(world.true_weights @ response.expectation.reward) for response in pair])
     assert np.mean(earned, axis=0) == pytest.approx([3.94, 2.56], abs=0.05)
@@ -184,8 +207,8 @@ def test_the_printed_agnostic_reward_of_learner_two_is_that_of_a_learner_stopped
 
 def test_the_hard_learner_can_be_known_and_must_be_able_to_keep_its_preferences():
     domain = fork()
-    lesson = AwareCmdpTeacher(domain, np.ones(1), PublishedHardLearner(domain, 0.25)).open().lesson
+    lesson = AwareCmdpTeacher(domain, np.ones(1), PublishedHardLearner(domain, violation_allowance=0.25)).open().lesson
     assert lesson.expectation == pytest.approx([1.0])
-    both_minded = Domain(domain.mdp, domain.reward_features, [[0], [1], [1]])
+    both_avoided = Domain(domain.mdp, domain.reward_features, [[0], [1], [1]])
     with pytest.raises(InfeasibleConstraints, match=r"by 0\.75"):
-        PublishedHardLearner(both_minded, 0.25).respond(lesson)
+        PublishedHardLearner(both_avoided, violation_allowance=0.25).respond(lesson)

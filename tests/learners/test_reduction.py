@@ -1,4 +1,4 @@
-"""The learner at given reward weights: convex, monotone, exactly differentiable, and consistent with its responses."""
+"""The learner at given reward weights: convex, monotone, with exact derivatives, consistent with its responses."""
 
 import math
 
@@ -26,12 +26,12 @@ def random_reduction(seed):
     preference = Preference(
         norm=NORMS[seed % 3], penalty=math.inf if is_hard else 10 ** rng.uniform(-1, 1), allowance=allowance
     )
-    return Reduction(domain, preference), rng
+    return Reduction(preference.on(domain)), rng
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_derivative_is_that_of_central_differences(seed):
-    """d mu_r / d a, with multipliers at zero, at their limit and in between; symmetric and positive semi-definite."""
+    """d mu_r / d a, symmetric and positive semi-definite, with multipliers at zero, at their limit and in between."""
     reduction, rng = random_reduction(seed)
     a = rng.normal(size=reduction.domain.n_reward)
     here = reduction.settle(a)
@@ -40,14 +40,14 @@ def test_the_derivative_is_that_of_central_differences(seed):
     assert_allclose(here.jacobian, numerical, atol=1e-5 * size)
     assert_allclose(here.jacobian, here.jacobian.T)
     assert np.linalg.eigvalsh(here.jacobian).min() >= -1e-9 * size
-    drift = central_difference(lambda b: reduction.settle(b, near=here).multipliers, a, step=1e-4).T
+    moved = central_difference(lambda b: reduction.settle(b, near=here).multipliers, a, step=1e-4).T
     kept = here.multipliers > 1e-3
-    assert_allclose(here.drift[kept], drift[kept], atol=1e-4 * max(1.0, np.abs(drift).max(initial=0.0)))
+    assert_allclose(here.multiplier_jacobian[kept], moved[kept], atol=1e-4 * max(1.0, np.abs(moved).max(initial=0.0)))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_worth_is_convex_and_its_gradient_is_the_expectation(seed):
-    """phi lies above its tangents, and its slope is mu_r: so u @ mu_r never falls along u."""
+def test_the_value_is_convex_and_its_gradient_is_the_expectation(seed):
+    """phi lies above its tangents, and its gradient is mu_r; so u @ mu_r never decreases along u."""
     reduction, rng = random_reduction(seed)
     d_r = reduction.domain.n_reward
     a, u = rng.normal(size=d_r), rng.normal(size=d_r)
@@ -56,9 +56,9 @@ def test_the_worth_is_convex_and_its_gradient_is_the_expectation(seed):
     assert (np.diff(rewards) >= -1e-7 * (1 + np.abs(rewards).max())).all()
     middle = line[2]
     for point in line:
-        tangent = middle.worth + middle.expectation.reward @ (point.weights - middle.weights)
-        assert point.worth >= tangent - 1e-7 * (1 + abs(tangent))
-    slope = central_difference(lambda b: reduction.settle(b, near=middle).worth, a, step=1e-4)
+        tangent = middle.value + middle.expectation.reward @ (point.weights - middle.weights)
+        assert point.value >= tangent - 1e-7 * (1 + abs(tangent))
+    slope = central_difference(lambda b: reduction.settle(b, near=middle).value, a, step=1e-4)
     assert_allclose(slope, middle.expectation.reward, atol=1e-5 * (1 + np.abs(slope).max()))
 
 
@@ -69,18 +69,18 @@ def test_taught_its_own_expectation_the_learner_settles_there(seed):
     penalty = 3.0
     a = rng.uniform(-penalty, penalty, reduction.domain.n_reward)
     here = reduction.settle(a)
-    learner = tl.GenericLearner(reduction.domain, Mismatch(norm=1, penalty=penalty), reduction.preference)
+    learner = tl.GenericLearner(reduction.domain, Mismatch(norm=1, penalty=penalty), reduction.constraints.preference)
     response = learner.respond(tl.Lesson.from_expectation(here.expectation.reward))
     size = 1 + np.abs(here.expectation.both).max()
     assert_allclose(response.expectation.both, here.expectation.both, atol=1e-6 * size)
-    # What the learner keeps, H - M - N with M = 0, is phi(a) - a @ mu_r.
-    kept = here.worth - a @ here.expectation.reward
+    # The objective H - M - N with M = 0 is phi(a) - a @ mu_r.
+    kept = here.value - a @ here.expectation.reward
     assert_allclose(response.certificate.primal, kept, atol=1e-6 * (1 + abs(kept)))
 
 
 def test_a_warm_start_changes_the_time_and_not_the_answer():
     domain = tl.object_world(size=8, seed=3).domain("L4")
-    reduction = Reduction(domain, Preference(norm=1, penalty=10, allowance=0.5))
+    reduction = Reduction(Preference(norm=1, penalty=10, allowance=0.5).on(domain))
     far = reduction.settle(np.array([-5.0, 5.0, 5.0]))
     cold, warm = (reduction.settle(np.array([5.0, 4.0, -3.0]), near=near) for near in (None, far))
     assert_allclose(warm.expectation.both, cold.expectation.both, atol=1e-7)
@@ -92,6 +92,6 @@ def test_convex_preferences_settle_too():
     domain = tl.object_world(size=6, seed=1).domain("L2")
     disc = tl.distance_constraint("near nothing", np.zeros(2))
     preference = Preference(norm=1, penalty=10, allowance=1.0, rows=np.zeros((0, 2)), functions=(disc,))
-    here = Reduction(domain, preference).settle(np.array([3.0, 2.0, 0.5]))
+    here = Reduction(preference.on(domain)).settle(np.array([3.0, 2.0, 0.5]))
     assert np.linalg.norm(here.expectation.preference) <= 1.0 + 1e-6
     assert here.jacobian.shape == (3, 3)

@@ -1,4 +1,4 @@
-"""Learners at the edge: features of any size, limits that cannot be met, matches that cannot be had."""
+"""Learners in extreme cases: features of any size, infeasible limits, impossible matches."""
 
 import math
 
@@ -32,8 +32,10 @@ def test_the_units_of_the_features_do_not_matter(reward_unit, preference_unit):
     domain = random_domain(rng, max_states=12)
     policy = random_policy(rng, domain.mdp)
     scaled = in_other_units(domain, reward_unit, preference_unit)
-    plain = SoftLearner(domain, 3.0, 2.0).respond(Lesson.from_policy(domain, policy))
-    other = SoftLearner(scaled, 3.0 / reward_unit, 2.0 / preference_unit).respond(Lesson.from_policy(scaled, policy))
+    plain = SoftLearner(domain, mismatch_penalty=3.0, violation_penalty=2.0).respond(Lesson.from_policy(domain, policy))
+    other = SoftLearner(scaled, mismatch_penalty=3.0 / reward_unit, violation_penalty=2.0 / preference_unit).respond(
+        Lesson.from_policy(scaled, policy)
+    )
     assert_allclose(other.policy, plain.policy, atol=1e-7)
     assert other.certificate.relative_gap <= 1e-8
 
@@ -51,16 +53,16 @@ def test_an_exact_match_is_exact_in_the_units_of_its_features(seed, size):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("max_choices", [1, 4])
-def test_limits_that_no_policy_meets_are_never_met_by_rounding(max_choices, size):
-    """Multipliers that run off make rounding large; that is no answer, whatever the size of the features."""
+def test_rounding_never_satisfies_infeasible_limits(max_choices, size):
+    """Diverging multipliers cause large rounding errors; no feature size may turn these into a response."""
     rng = np.random.default_rng(3)
     domain = random_domain(rng, max_states=6, max_choices=max_choices)
     domain = in_other_units(Domain(domain.mdp, domain.reward_features, 0.5 + domain.preference_features), 1.0, size)
     impossible = 0.1 * size
     lesson = Lesson.from_policy(domain, random_policy(rng, domain.mdp))
     for learner in (
-        ApproximateHardLearner(domain, impossible, 5.0),
-        ApproximateHardLearner(domain, impossible, 5.0, squared=False),
+        ApproximateHardLearner(domain, violation_allowance=impossible, mismatch_penalty=5.0),
+        ApproximateHardLearner(domain, violation_allowance=impossible, mismatch_penalty=5.0, squared=False),
         GenericLearner(domain, Mismatch(), Preference(allowance=impossible)),
         HardLearner(domain, impossible),
     ):
@@ -70,7 +72,7 @@ def test_limits_that_no_policy_meets_are_never_met_by_rounding(max_choices, size
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("max_choices", [1, 4])
-def test_a_match_that_no_policy_has_is_never_had_by_rounding(max_choices, size):
+def test_rounding_never_satisfies_an_impossible_match(max_choices, size):
     rng = np.random.default_rng(5)
     domain = in_other_units(random_domain(rng, max_states=6, max_choices=max_choices), size, 1.0)
     far = expectation(domain, random_policy(rng, domain.mdp)).reward + 100 * size / (1 - domain.mdp.discount)
@@ -86,15 +88,15 @@ def test_all_norms_of_one_feature_are_the_same(norm):
     rng = np.random.default_rng(11)
     domain = random_domain(rng, max_states=10, n_reward=1, n_preference=1)
     lesson = Lesson.from_expectation([2 / (1 - domain.mdp.discount)])
-    expected = SoftLearner(domain, 0.3, 0.2).respond(lesson)
+    expected = SoftLearner(domain, mismatch_penalty=0.3, violation_penalty=0.2).respond(lesson)
     found = GenericLearner(domain, Mismatch(norm=norm, penalty=0.3), Preference(norm=norm, penalty=0.2)).respond(lesson)
     assert_allclose(found.policy, expected.policy, atol=1e-9)
 
 
 @pytest.mark.parametrize("norm", [1, 2, math.inf])
 @pytest.mark.parametrize("sizes", [(1e4, 1.0), (1e-6, 1e4), (100.0, 1e-6)])
-def test_the_projection_is_exact_though_features_differ_in_size(sizes, norm):
-    """Large features and a distant horizon leave a bound few digits, and small ones beside them still count."""
+def test_the_projection_is_exact_for_features_of_different_sizes(sizes, norm):
+    """Large features and a long horizon leave few digits for the bound; small features still count."""
     rng = np.random.default_rng(13)
     small = random_domain(rng, max_states=10)
     mdp = MDP.from_choices(small.mdp.transition, small.mdp.first_choice, small.mdp.initial, 0.999)

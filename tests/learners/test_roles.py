@@ -1,4 +1,4 @@
-"""Every learner obeys the protocol: one verb, a complete response, a certificate, and nothing remembered."""
+"""Every learner follows the protocol: one method, a complete response with a certificate, and no memory."""
 
 import numpy as np
 import pytest
@@ -16,12 +16,12 @@ from tutelage.roles import Lesson
 
 LEARNERS = [
     lambda domain: StandardLearner(domain),
-    lambda domain: SoftLearner(domain, 5, 10),
+    lambda domain: SoftLearner(domain, mismatch_penalty=5, violation_penalty=10),
     lambda domain: GenericLearner(domain, Mismatch(norm=2, penalty=3), Preference(norm=np.inf, penalty=4, allowance=1)),
-    lambda domain: ApproximateHardLearner(domain, 2.5),
+    lambda domain: ApproximateHardLearner(domain, violation_allowance=2.5),
     lambda domain: HardLearner(domain, 2.5),
-    lambda domain: PublishedLearner(domain, 5, 10),
-    lambda domain: PublishedHardLearner(domain, 2.5, max_steps=200),
+    lambda domain: PublishedLearner(domain, mismatch_penalty=5, violation_penalty=10),
+    lambda domain: PublishedHardLearner(domain, violation_allowance=2.5, max_steps=200),
     lambda domain: CallbackLearner(domain, lambda lesson: lesson.expectation),
 ]
 

@@ -34,7 +34,11 @@ def direct(name: str, scene: str):
     """The same teacher and learner by the library's own names, and what the teacher can certify from the start."""
     world, model, preferences, allowances = SCENES[scene]
     domain = world.domain(preferences)
-    learner = tl.HardLearner(domain, allowances) if model == "hard" else tl.SoftLearner(domain, 20.0, 1.0, allowances)
+    learner = (
+        tl.HardLearner(domain, allowances)
+        if model == "hard"
+        else tl.SoftLearner(domain, mismatch_penalty=20.0, violation_penalty=1.0, violation_allowance=allowances)
+    )
     weights = world.true_weights
     teacher = {
         "agnostic": lambda: tl.AgnosticTeacher(domain, weights),

@@ -238,7 +238,7 @@ def test_two_teachers_are_seen_side_by_side(page: Page):
     expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
     world = tl.object_world(10, 0)
     domain = world.domain("L3")
-    learner = tl.SoftLearner(domain, 5, 10)
+    learner = tl.SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
     plan = tl.BilevelTeacher(domain, world.true_weights, learner).plan()
     poor = tl.teach(tl.AgnosticTeacher(domain, world.true_weights), learner).final.response_reward
     aware, agnostic = page.locator("[data-teacher=bilevel]"), page.locator("[data-teacher=agnostic]")

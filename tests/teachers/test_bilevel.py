@@ -17,7 +17,9 @@ from tutelage.teachers.realisable import LessonSearch
 
 def plan(world, name, mismatch_penalty, violation_penalty, allowance=0.0, **options):
     domain = world.domain(name)
-    learner = tl.SoftLearner(domain, mismatch_penalty, violation_penalty, allowance)
+    learner = tl.SoftLearner(
+        domain, mismatch_penalty=mismatch_penalty, violation_penalty=violation_penalty, violation_allowance=allowance
+    )
     return learner, tl.BilevelTeacher(domain, world.true_weights, learner, **options).plan()
 
 
@@ -64,14 +66,14 @@ def test_predicted_is_achieved_with_allowances_too(name, seed, allowance):
 def test_some_preferences_bind_inside_others_at_the_limit_others_not_at_all():
     """The case that the paper's two all-or-nothing branches cannot express: all three kinds of multiplier at once."""
     domain = tl.object_world(size=6, seed=1).domain("L3")
-    found = Reduction(domain, tl.Preference(norm=1, penalty=10, allowance=0.5)).settle(np.array([-5.0, 5.0, -5.0]))
+    found = Reduction(tl.Preference(norm=1, penalty=10, allowance=0.5).on(domain)).settle(np.array([-5.0, 5.0, -5.0]))
     y, excess = found.multipliers, found.expectation.preference - 0.5
     at_limit, inside, idle = excess > 1e-6, np.abs(excess) <= 1e-6, excess < -1e-6
     assert at_limit.any() and inside.any() and idle.any()
     assert_allclose(y[at_limit], 10.0)
     assert (y[inside] > 0.1).all() and (y[inside] < 9.9).all()
     assert_allclose(y[idle], 0.0, atol=1e-6)
-    learner = tl.SoftLearner(domain, 5, 10, 0.5)
+    learner = tl.SoftLearner(domain, mismatch_penalty=5, violation_penalty=10, violation_allowance=0.5)
     response = learner.respond(tl.Lesson.from_policy(domain, found.soft.solved.policy))
     assert_allclose(response.expectation.reward, found.expectation.reward, atol=1e-6)
 
@@ -83,7 +85,7 @@ def test_no_grid_point_is_better(case):
     seed, name, mismatch_penalty, violation_penalty = case
     world = tl.object_world(size=10, seed=seed)
     learner, found = plan(world, name, mismatch_penalty, violation_penalty, max_cells=0)
-    reduction, near, best = Reduction(learner.domain, learner.preference), None, -math.inf
+    reduction, near, best = Reduction(learner.preference.on(learner.domain)), None, -math.inf
     line = np.linspace(-mismatch_penalty, mismatch_penalty, 21)
     for face in range(3):
         for i, u in enumerate(line):
@@ -100,7 +102,7 @@ def test_the_gradient_is_that_of_central_differences(seed):
     world = tl.object_world(size=10, seed=seed)
     rng = np.random.default_rng(seed)
     for name, allowance in (("L2", 0.0), ("L3", 0.5), ("L5", 2.5)):
-        reduction = Reduction(world.domain(name), tl.Preference(norm=1, penalty=10, allowance=allowance))
+        reduction = Reduction(tl.Preference(norm=1, penalty=10, allowance=allowance).on(world.domain(name)))
         a = rng.uniform(-5, 5, 3)
         here = reduction.settle(a)
 

@@ -34,7 +34,7 @@ def random_reduction(seed):
     rng = np.random.default_rng(seed)
     domain = random_domain(rng, max_states=12, max_choices=4, n_reward=1 + seed % 3, on_choices=bool(seed % 2))
     room = rng.uniform(0, 0.3) / (1 - domain.mdp.discount)
-    return Reduction(domain, Preference(penalty=10 ** rng.uniform(-1, 1), allowance=room)), rng
+    return Reduction(Preference(penalty=10 ** rng.uniform(-1, 1), allowance=room).on(domain)), rng
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -57,7 +57,7 @@ def test_the_gap_closes_as_cells_are_split(seed, norm):
     """With two features some hundred cells prove the best to a hundredth of all there is to gain."""
     reduction, rng = random_reduction(seed)
     domain, mismatch, weights = reduction.domain, Mismatch(norm=norm, penalty=1.0), rng.normal(size=2)
-    learner = tl.GenericLearner(domain, mismatch, reduction.preference)
+    learner = tl.GenericLearner(domain, mismatch, reduction.constraints.preference)
     best = tl.BilevelTeacher(domain, weights, learner, max_cells=0).plan().achieved
     found = bounded(reduction, mismatch.block(domain), weights, achieved=best, max_cells=400, tolerance=0.01)
     assert best <= found.bound <= best + 0.01 * (1 + abs(best))
@@ -68,8 +68,14 @@ def test_the_search_finds_what_it_was_not_told():
     """Told nothing, it hands back weights that earn what multi-start finds, all but the last percent."""
     world = tl.object_world(size=6, seed=1)
     domain = world.domain("L3")
-    reduction, block = Reduction(domain, Preference(penalty=10)), Mismatch(norm=1, penalty=5).block(domain)
-    best = tl.BilevelTeacher(domain, world.true_weights, tl.SoftLearner(domain, 5, 10), max_cells=0).plan().achieved
+    reduction, block = Reduction(Preference(penalty=10).on(domain)), Mismatch(norm=1, penalty=5).block(domain)
+    best = (
+        tl.BilevelTeacher(
+            domain, world.true_weights, tl.SoftLearner(domain, mismatch_penalty=5, violation_penalty=10), max_cells=0
+        )
+        .plan()
+        .achieved
+    )
     found = bounded(reduction, block, world.true_weights, max_cells=200, tolerance=0.01)
     earned = world.true_weights @ reduction.settle(found.better[-1]).expectation.reward
     assert best <= found.bound + 1e-9

@@ -159,7 +159,7 @@ def test_the_conservative_teacher_fears_all_six_preferences():
         assert_allclose(same.expectation, lesson.expectation, atol=1e-9)
         violated = tl.expectation(everything, lesson.policy).preference.sum()
         assert violated <= tl.least_violation(everything, preference_limits(everything, 0.0)).value + 1e-6
-        response = tl.ApproximateHardLearner(world.domain("L2"), 2.5).respond(lesson)
+        response = tl.ApproximateHardLearner(world.domain("L2"), violation_allowance=2.5).respond(lesson)
         rewards.append(world.true_weights @ response.expectation.reward)
     assert_allclose(np.mean(rewards), 1.70, atol=0.01)
 
@@ -170,8 +170,8 @@ def test_what_no_policy_can_keep_is_said_before_teaching():
     domain = tl.Domain(mdp, [[1.0]], [[1.0]], preference_names=("being there",))
     for teacher in (
         tl.AwareCmdpTeacher(domain, [1.0], tl.HardLearner(domain, 2.5)),
-        tl.BilevelTeacher(domain, [1.0], tl.ApproximateHardLearner(domain, 2.5)),
-        tl.BilevelTeacher(domain, [1.0], tl.ApproximateHardLearner(domain, 2.5, squared=False)),
+        tl.BilevelTeacher(domain, [1.0], tl.ApproximateHardLearner(domain, violation_allowance=2.5)),
+        tl.BilevelTeacher(domain, [1.0], tl.ApproximateHardLearner(domain, violation_allowance=2.5, squared=False)),
     ):
         with pytest.raises(tl.InfeasibleConstraints, match="being there") as refusal:
             teacher.open()
@@ -181,7 +181,7 @@ def test_what_no_policy_can_keep_is_said_before_teaching():
 def test_garbage_is_refused_with_a_sentence():
     world = tl.object_world(size=5, seed=0)
     domain = world.domain("L2")
-    learner = tl.SoftLearner(domain, 5, 10)
+    learner = tl.SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
     with pytest.raises(tl.InvalidModel, match="true_weights"):
         tl.AgnosticTeacher(domain, [1.0, 2.0])
     with pytest.raises(tl.InvalidModel, match="true_weights"):

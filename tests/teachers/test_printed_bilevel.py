@@ -75,7 +75,7 @@ def assert_branch_holds(learner, found):
 def test_without_allowance_the_learner_does_what_is_predicted(seed, name):
     """delta = 0: step ii is the learner's full KKT conditions, for a soft policy goes everywhere."""
     domain, w = world(seed).domain(name), world(seed).true_weights
-    learner = SoftLearner(domain, 5, 10)
+    learner = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
     found = taught(learner, w)
     assert_branch_holds(learner, found)
     assert found.branch is Branch.PAID
@@ -89,14 +89,14 @@ def test_without_allowance_the_learner_does_what_is_predicted(seed, name):
 
 def test_a_printed_cell():
     """Table 1, L5: 1.30 over ten worlds."""
-    learners = [SoftLearner(world(seed).domain("L5"), 5, 10) for seed in range(10)]
+    learners = [SoftLearner(world(seed).domain("L5"), mismatch_penalty=5, violation_penalty=10) for seed in range(10)]
     found = [taught(learner, world(seed).true_weights) for seed, learner in enumerate(learners)]
     assert np.mean([point.reward for point in found]) == pytest.approx(1.30, abs=0.006)
 
 
 def test_step_i_leaves_out_complementarity():
     """The example of the module: beta = C_c keeps the learner from what it is granted, and it would let go."""
-    learner = SoftLearner(world(0).domain("L3"), 5, 10, 2.5)
+    learner = SoftLearner(world(0).domain("L3"), mismatch_penalty=5, violation_penalty=10, violation_allowance=2.5)
     found = taught(learner, world(0).true_weights)
     assert_branch_holds(learner, found)
     assert found.branch is Branch.KEPT
@@ -108,7 +108,7 @@ def test_step_i_leaves_out_complementarity():
 def test_neither_step_has_a_point_where_every_answer_is_mixed():
     """The example of the module: a limit that the start itself exceeds, beside limits that are easily kept."""
     small = world(1, size=6)
-    learner = SoftLearner(small.domain("L3"), 5, 10, 0.5)
+    learner = SoftLearner(small.domain("L3"), mismatch_penalty=5, violation_penalty=10, violation_allowance=0.5)
     with pytest.raises(NotConverged, match="neither branch of Appendix G has a point here") as failure:
         taught(learner, small.true_weights)
     assert failure.value.residual == pytest.approx(0.5, abs=1e-3)
@@ -124,7 +124,7 @@ def test_neither_step_has_a_point_where_every_answer_is_mixed():
 def test_a_mixed_answer_to_the_optimal_policy_may_be_far_better_than_either_branch():
     """L5, C_r = 10, C_c = 1, an allowance of 2.5: some preferences are paid for, one binds, one does not matter."""
     domain, w = world(0).domain("L5"), world(0).true_weights
-    learner = SoftLearner(domain, 10, 1, 2.5)
+    learner = SoftLearner(domain, mismatch_penalty=10, violation_penalty=1, violation_allowance=2.5)
     best = solve_hard(domain.mdp, domain.reward_features @ w)
     response = learner.respond(Lesson.from_policy(domain, best.policy))
     beta, excess = response.multipliers.preference, response.expectation.preference - 2.5
@@ -142,7 +142,9 @@ def test_on_random_domains_branches_hold_and_full_kkt_predict_the_learner(seed):
     true_weights = rng.normal(size=3)
     # What the soft policy of no weights visits, more or less: then limits are met, or not, by halves.
     usual = soft_expansion(domain.mdp, combined_features(domain), np.zeros(5)).expectation[3:]
-    learner = SoftLearner(domain, 2.0, 3.0, usual * rng.uniform(0.5, 1.2, size=2))
+    learner = SoftLearner(
+        domain, mismatch_penalty=2.0, violation_penalty=3.0, violation_allowance=usual * rng.uniform(0.5, 1.2, size=2)
+    )
     tried = taught(learner, true_weights, branch_optima)
     feasible = [point for point in tried if point.is_feasible]
     for point in feasible:
@@ -171,7 +173,7 @@ def test_its_finite_differences_are_the_policy_gradient():
 
 
 def test_without_preferences_there_is_one_branch_and_nothing_to_restore():
-    learner = SoftLearner(world(0).domain("L1"), 5, 10)
+    learner = SoftLearner(world(0).domain("L1"), mismatch_penalty=5, violation_penalty=10)
     tried = taught(learner, world(0).true_weights, branch_optima)
     assert [point.branch for point in tried] == [Branch.KEPT, Branch.KEPT]
     assert [point.violation for point in tried] == [0.0, 0.0]

@@ -45,7 +45,7 @@ def steps(*, large: bool, folder: Path | None) -> list[Step]:
 
 def soft_learner(asked: Problem) -> SoftLearner:
     """C_r = 5, C_c = 10."""
-    return SoftLearner(asked.domain, MISMATCH_PENALTY, VIOLATION_PENALTY)
+    return SoftLearner(asked.domain, mismatch_penalty=MISMATCH_PENALTY, violation_penalty=VIOLATION_PENALTY)
 
 
 def against_published(size: int, n_worlds: int) -> Iterator[Figure]:
@@ -56,7 +56,9 @@ def against_published(size: int, n_worlds: int) -> Iterator[Figure]:
         for name in LEARNERS:
             asked = problem(size, name, seed)
             lesson, exact = asked.best_lesson(), soft_learner(asked)
-            published = PublishedLearner(asked.domain, MISMATCH_PENALTY, VIOLATION_PENALTY)
+            published = PublishedLearner(
+                asked.domain, mismatch_penalty=MISMATCH_PENALTY, violation_penalty=VIOLATION_PENALTY
+            )
             check_response(exact.respond(lesson))
             ours += fastest(partial(exact.respond, lesson))
             theirs += timed(partial(published.respond, lesson))[0]

@@ -80,7 +80,7 @@ def gradient(size: int, n_worlds: int) -> Iterator[Figure]:
     for seed in range(n_worlds):
         for name in LEARNERS:
             asked = problem(size, name, seed)
-            reduction = Reduction(asked.domain, Preference(norm=1, penalty=10, allowance=0.5))
+            reduction = Reduction(Preference(norm=1, penalty=10, allowance=0.5).on(asked.domain))
             rng = np.random.default_rng(seed)
             near = reduction.settle(rng.uniform(-5, 5, 3))
             a = near.weights + 0.1 * rng.normal(size=3)
@@ -105,7 +105,9 @@ def multi_start(size: int, some: Sequence[Case]) -> Iterator[Figure]:
     achieved: dict[tuple[int, int, str], list[float]] = {}
     for case in some:
         asked = problem(size, case.learner, case.seed)
-        learner = SoftLearner(asked.domain, case.mismatch_penalty, case.violation_penalty)
+        learner = SoftLearner(
+            asked.domain, mismatch_penalty=case.mismatch_penalty, violation_penalty=case.violation_penalty
+        )
         exact, printed = (
             BilevelTeacher(asked.domain, asked.weights, learner, method=method, max_cells=0)
             for method in ("exact", "frank-wolfe")
@@ -134,7 +136,9 @@ def against_print(achieved: dict[tuple[int, int, str], list[float]]) -> str:
 def bounded(size: int) -> Iterator[Figure]:
     """The plan with its bound, L3."""
     asked = problem(size, "L3")
-    teacher = BilevelTeacher(asked.domain, asked.weights, SoftLearner(asked.domain, 5, 10))
+    teacher = BilevelTeacher(
+        asked.domain, asked.weights, SoftLearner(asked.domain, mismatch_penalty=5, violation_penalty=10)
+    )
     seconds, plan = timed(teacher.plan)
     check(plan.achieved <= plan.bound + 1e-6, f"a plan achieves {plan.achieved}, more than its bound {plan.bound}")
     note = f"achieves {plan.achieved:.3f}, none more than {plan.bound:.3f}"

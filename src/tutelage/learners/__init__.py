@@ -1,1 +1,1 @@
-"""Learners: every model of the paper, each one convex program, each answer with its certificate."""
+"""Learners: each model of the paper is a convex program, and each response carries a certificate."""

@@ -1,7 +1,6 @@
-"""A person or another program as the learner: a function that gets the lesson and says what was done.
+"""A person or another program as the learner: a function from a lesson to trajectories or an expectation.
 
-It may sample as many demonstrations as it likes, `lesson.demonstrations(n, rng=rng)`, and answers with the trajectories
-that it made of them, or with their expectation.
+The function may sample demonstrations of the lesson, `lesson.demonstrations(n, rng=rng)`.
 """
 
 from collections.abc import Callable
@@ -10,26 +9,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import Vector, check_length, floats, freeze
+from tutelage.arrays import check_length, floats
+from tutelage.learners.responses import build_response, signed_multipliers
 from tutelage.mdp.demonstrations import Demonstrations
 from tutelage.mdp.expectations import Expectation, empirical_expectation
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
-from tutelage.roles import Certificate, Lesson, Multipliers, Response, check_lesson, named
+from tutelage.roles import Certificate, Lesson, Response, check_lesson, named
 from tutelage.solvers.half_spaces import no_limits
-from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, nearest_policy
+from tutelage.solvers.occupancy_polytope import nearest_policy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallbackLearner:
-    """A learner that is asked.
+    """A learner given as a function.
 
-    answer: gets the lesson and returns `Demonstrations`, an `Expectation`, or the reward expectation (d_r,) alone.
-    match_tolerance: how far, relative to one plus its size, an expectation may be from what policies can have before
-    it is refused. Demonstrations may be as far as chance takes them.
+    answer: a function of the lesson that returns `Demonstrations`, an `Expectation`, or the reward expectation (d_r,).
+    match_tolerance: an expectation further than this from every policy's, relative to one plus its size, is refused.
+    Demonstrations are never refused, since samples deviate by chance.
 
-    All that is known is what it did: a response's `policy` is the one whose mu_r comes nearest to that, certified as
-    such; weights and multipliers are zero.
+    The learner's penalties are unknown. A response's `policy` is therefore a policy whose mu_r is nearest to the
+    answer, with a certificate of that distance; weights and multipliers are zero.
     """
 
     domain: Domain
@@ -37,37 +37,31 @@ class CallbackLearner:
     match_tolerance: float = 1e-6
 
     def respond(self, lesson: Lesson) -> Response:
-        """What the function says was done; raises `InvalidModel` where that is impossible."""
-        check_lesson(self.domain, lesson)
-        given = self.answer(lesson)
+        """The function's answer as a response; raises `InvalidModel` where no policy has the expectation answered."""
+        domain, given = self.domain, self.answer(check_lesson(self.domain, lesson))
+        is_sampled = isinstance(given, Demonstrations)
         if isinstance(given, Demonstrations):
-            seen = empirical_expectation(self.domain, given)
-            found = nearest_policy(self.domain, seen.reward, no_limits(self.domain))
-            return self._response(lesson, found, Expectation(seen.reward, seen.preference))
+            seen = empirical_expectation(domain, given)
+            given = Expectation(seen.reward, seen.preference)
         reward = given.reward if isinstance(given, Expectation) else floats(given, "the answer", ndim=1)
-        check_length(reward, self.domain.n_reward, "the answer", "reward features")
-        found = nearest_policy(self.domain, reward, no_limits(self.domain))
-        self._check_possible(reward, found)
+        check_length(reward, domain.n_reward, "the answer", "reward features")
+        found = nearest_policy(domain, reward, no_limits(domain))
+        if not is_sampled and found.value > self.match_tolerance * (1 + float(np.abs(reward).max())):
+            missing = named(domain.reward_names, reward - found.expectation.reward)
+            raise InvalidModel(
+                f"no policy has the expectation answered: it differs from the nearest by {missing}; "
+                "answer with the expectation of a policy, or raise match_tolerance"
+            )
         preference = given.preference if isinstance(given, Expectation) else found.expectation.preference
-        return self._response(lesson, found, Expectation(reward, preference))
-
-    def _check_possible(self, reward: Vector, found: ConstrainedOptimum) -> None:
-        if found.value > self.match_tolerance * (1 + float(np.abs(reward).max())):
-            missing = named(self.domain.reward_names, reward - found.expectation.reward)
-            raise InvalidModel(f"no policy has the expectation answered: it is beyond the nearest by {missing}")
-
-    def _response(self, lesson: Lesson, found: ConstrainedOptimum, reached: Expectation) -> Response:
-        domain, none = self.domain, freeze(np.zeros(self.domain.n_reward))
-        return Response(
-            lesson=lesson,
+        return build_response(
+            domain,
+            lesson,
+            Certificate(-found.value, -found.bound, found.gap, found.n_rounds, found.ended, lesson.uncertainty),
             policy=found.policy,
-            expectation=reached,
-            learned_weights=freeze(np.zeros(len(domain.names))),
-            multipliers=Multipliers(none, none, freeze(np.zeros(0))),
-            mismatch_excess=freeze(np.abs(reached.reward - lesson.expectation)),
-            violation_excess=freeze(np.zeros(0)),
-            certificate=Certificate(
-                -found.value, -found.bound, found.gap, found.n_rounds, found.ended, lesson.uncertainty
-            ),
-            reward_names=domain.reward_names,
+            expectation=Expectation(reward, preference),
+            weights=np.zeros(len(domain.names)),
+            multipliers=signed_multipliers(np.zeros(domain.n_reward), np.zeros(0)),
+            mismatch_excess=np.abs(reward - lesson.expectation),
+            violation_excess=np.zeros(0),
+            constraint_names=(),
         )

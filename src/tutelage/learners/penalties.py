@@ -1,10 +1,10 @@
-"""What a learner pays: for failing to match the teacher (M) and for violating its preferences (N), with conjugates.
+"""The penalties of a learner: M for a mismatch with the lesson, N for violated preferences, and their conjugates.
 
 Eq. 1 and all its special cases are
 
     maximise over pi   H(pi) - M(mu_r(pi) - mu_hat) - N(g(mu_c(pi)))
 
-and by Fenchel duality
+and, by Fenchel duality,
 
     minimise over a, y   P0 @ V(a, -G'y) - a @ mu_hat + M*(-a) + N*(y)
 
@@ -14,17 +14,18 @@ and by Fenchel duality
     N(g) = C norm_p((g - delta)+)          N*(y)  = delta @ y                       on y >= 0, norm_q(y) <= C
     N(g) = 0 if g <= delta, else inf       N*(y)  = delta @ y                       on y >= 0
 
-A new learner model is a new pair of these.
+A new entropy learner is a new pair (M, N). `on(domain)` binds a penalty to a domain: sizes are checked there, once.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import Matrix, Vector, check_length, floats, freeze
+from tutelage.arrays import Matrix, Vector, check_finite, check_length, floats, freeze
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.solvers.blocks import Block
@@ -34,10 +35,10 @@ DUAL_NORM = {1.0: math.inf, 2.0: 2.0, math.inf: 1.0}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mismatch:
-    """What it costs a learner not to match the reward expectation it was shown.
+    """The cost M of a deviation mu_r - mu_hat from the reward expectation shown.
 
-    norm: p = 1, 2 or inf. penalty: C_r, infinite for an exact match. allowance: delta_r^hard, (d_r,) or a scalar for
-    the same in each feature, granted for nothing. squared: the square of the 2-norm instead of the norm.
+    norm: p = 1, 2 or inf. penalty: C_r, infinite for an exact match. allowance: delta_r^hard, the deviation that costs
+    nothing, (d_r,) or a scalar for all features. squared: the square of the 2-norm instead of the norm.
     """
 
     norm: float = 1
@@ -46,17 +47,24 @@ class Mismatch:
     squared: bool = False
 
     def __post_init__(self) -> None:
-        _check_norm_and_penalty(self.norm, self.penalty, "mismatch")
+        check_norm(self.norm, "mismatch")
+        _check_penalty(self.penalty, "mismatch")
         if self.squared and (self.norm != 2 or math.isinf(self.penalty)):
             raise InvalidModel("a squared mismatch needs norm 2 and a finite penalty")
         object.__setattr__(self, "allowance", _allowance(self.allowance, "mismatch"))
 
+    def on(self, domain: Domain) -> Self:
+        """This mismatch with one allowance for each reward feature of the domain."""
+        return replace(
+            self, allowance=_spread(self.allowance, domain.n_reward, "mismatch_allowance", "reward features")
+        )
+
     def excess(self, deviation: Vector) -> Vector:
-        """(d_r,), delta_r^soft: the part of |mu_r - mu_hat| that is paid for."""
+        """(d_r,), delta_r^soft: the part of |mu_r - mu_hat| above the allowance."""
         return np.maximum(np.abs(deviation) - self.allowance, 0.0)
 
     def cost(self, deviation: Vector) -> float:
-        """M; zero where the match must be exact, for then any excess is an error, not a price."""
+        """M; zero for an exact match, where an excess is a numerical error and not a cost."""
         if math.isinf(self.penalty):
             return 0.0
         size = float(np.linalg.norm(self.excess(deviation), self.norm))
@@ -64,9 +72,8 @@ class Mismatch:
 
     def block(self, domain: Domain) -> Block:
         """M*(-a), as a term of the dual."""
-        slope = _spread(self.allowance, domain.n_reward, "mismatch_allowance", "reward features")
         return Block(
-            slope=slope,
+            slope=np.asarray(self.on(domain).allowance),
             radius=math.inf if self.squared else self.penalty,
             norm=DUAL_NORM[self.norm],
             is_signed=True,
@@ -83,9 +90,17 @@ class ConvexConstraint:
     value: Callable[[Vector], float]
     gradient: Callable[[Vector], Vector]
 
+    def slope(self, point: Vector) -> Vector:
+        """The gradient at a point (d_c,); a gradient of another shape, or one that is not finite, is refused."""
+        slope = np.asarray(self.gradient(point), dtype=np.float64)
+        if slope.shape != point.shape:
+            raise InvalidModel(f"the gradient of {self.name!r} has shape {slope.shape}, not {point.shape}")
+        check_finite(slope, f"the gradient of {self.name!r}")
+        return slope
+
 
 def distance_constraint(name: str, centre: ArrayLike, *, scale: ArrayLike = 1.0) -> ConvexConstraint:
-    """g(mu_c) = norm_2(scale * (mu_c - centre)): how far the learner lets itself be drawn from what it likes."""
+    """g(mu_c) = norm_2(scale * (mu_c - centre)): the distance from the expectation that the learner prefers."""
     middle, stretch = floats(centre, "centre", ndim=1), np.asarray(scale, dtype=np.float64)
 
     def gradient(point: Vector) -> Vector:
@@ -98,24 +113,28 @@ def distance_constraint(name: str, centre: ArrayLike, *, scale: ArrayLike = 1.0)
 
 def quadratic_constraint(name: str, curvature: ArrayLike, slope: ArrayLike) -> ConvexConstraint:
     """g(mu_c) = 1/2 mu_c @ curvature @ mu_c + slope @ mu_c, with a positive semi-definite curvature (d_c, d_c)."""
-    bend, tilt = floats(curvature, "curvature", ndim=2), floats(slope, "slope", ndim=1)
-    if bend.shape != (len(tilt), len(tilt)):
-        raise InvalidModel(f"the curvature of {name!r} has shape {bend.shape}, but the slope has {len(tilt)} entries")
-    bend = (bend + bend.T) / 2
-    if np.linalg.eigvalsh(bend).min(initial=0.0) < -1e-9 * (1 + np.abs(bend).max(initial=0.0)):
+    hessian, linear = floats(curvature, "curvature", ndim=2), floats(slope, "slope", ndim=1)
+    if hessian.shape != (len(linear), len(linear)):
+        raise InvalidModel(
+            f"the curvature of {name!r} has shape {hessian.shape}, but the slope has {len(linear)} entries"
+        )
+    hessian = (hessian + hessian.T) / 2
+    if np.linalg.eigvalsh(hessian).min(initial=0.0) < -1e-9 * (1 + np.abs(hessian).max(initial=0.0)):
         raise InvalidModel(f"the curvature of {name!r} is not positive semi-definite, so the constraint is not convex")
     return ConvexConstraint(
-        name, lambda point: float(0.5 * point @ bend @ point + tilt @ point), lambda point: bend @ point + tilt
+        name,
+        lambda point: float(0.5 * point @ hessian @ point + linear @ point),
+        lambda point: hessian @ point + linear,
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Preference:
-    """What it costs a learner to violate its preferences g_j(mu_c) <= delta_c[j].
+    """The cost N of violating the preferences g_j(mu_c) <= delta_c[j].
 
     norm: p = 1, 2 or inf. penalty: C_c, infinite for hard preferences. allowance: delta_c^hard, one per constraint or a
-    scalar for all. rows: (k, d_c), linear constraints rows @ mu_c; left out, each preference feature itself.
-    functions: convex constraints beyond the linear ones, which come first.
+    scalar for all. rows: (k, d_c), linear constraints rows @ mu_c; without rows, one constraint on each preference
+    feature. functions: convex constraints, numbered after the linear ones.
     """
 
     norm: float = 1
@@ -125,7 +144,8 @@ class Preference:
     functions: tuple[ConvexConstraint, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_norm_and_penalty(self.norm, self.penalty, "preference")
+        check_norm(self.norm, "preference")
+        _check_penalty(self.penalty, "preference")
         object.__setattr__(self, "allowance", _allowance(self.allowance, "preference"))
         object.__setattr__(self, "functions", tuple(self.functions))
         if self.rows is not None:
@@ -135,38 +155,52 @@ class Preference:
     def is_hard(self) -> bool:
         return math.isinf(self.penalty)
 
-    def linear_rows(self, domain: Domain) -> Matrix:
-        """(k, d_c), the linear constraints."""
+    def on(self, domain: Domain) -> "Constraints":
+        """The constraints that this preference puts on the domain's mu_c; sizes that do not fit are refused."""
         rows = np.eye(domain.n_preference) if self.rows is None else self.rows
         if rows.shape[1] != domain.n_preference:
             raise InvalidModel(
                 f"preference rows have {rows.shape[1]} columns, but there are {domain.n_preference} preference features"
             )
-        return rows
-
-    def names(self, domain: Domain) -> tuple[str, ...]:
-        """(m,), one per constraint, the linear ones first."""
-        n_rows = len(self.linear_rows(domain))
-        linear = domain.preference_names if self.rows is None else tuple(f"preference row {j}" for j in range(n_rows))
-        return linear + tuple(function.name for function in self.functions)
-
-    def limits(self, domain: Domain) -> Vector:
-        """(m,), delta_c^hard, one per constraint."""
-        return _spread(self.allowance, len(self.names(domain)), "violation_allowance", "preference constraints")
-
-    def values(self, domain: Domain, preference_expectation: Vector) -> Vector:
-        """(m,), g(mu_c)."""
-        convex = [function.value(preference_expectation) for function in self.functions]
-        return np.concatenate([self.linear_rows(domain) @ preference_expectation, convex])
+        linear = tuple(f"preference row {j}" for j in range(len(rows)))
+        names = (domain.preference_names if self.rows is None else linear) + tuple(g.name for g in self.functions)
+        allowance = _spread(self.allowance, len(names), "violation_allowance", "preference constraints")
+        return Constraints(domain, self, rows, allowance, names)
 
     def cost(self, excess: Vector) -> float:
-        """N, for the excess (g - delta)+; zero where preferences are hard, for then any excess is an error."""
+        """N, for the excess (g - delta)+; zero for hard preferences, where an excess is a numerical error."""
         return 0.0 if self.is_hard else self.penalty * float(np.linalg.norm(excess, self.norm)) if len(excess) else 0.0
 
 
-def _check_norm_and_penalty(norm: float, penalty: float, kind: str) -> None:
+@dataclass(frozen=True, slots=True, eq=False)
+class Constraints:
+    """A preference bound to a domain: m constraints g_j(mu_c) <= allowance[j], the linear ones first.
+
+    rows: (k, d_c), the linear constraints. allowance: (m,), delta_c^hard. names: (m,), for messages.
+    """
+
+    domain: Domain
+    preference: Preference
+    rows: Matrix
+    allowance: Vector
+    names: tuple[str, ...]
+
+    def values(self, point: Vector) -> Vector:
+        """(m,), g(mu_c) at mu_c = point (d_c,)."""
+        return np.concatenate([self.rows @ point, [function.value(point) for function in self.preference.functions]])
+
+    def excess(self, point: Vector) -> Vector:
+        """(m,), delta_c^soft: the part of g(mu_c) above the allowance."""
+        return np.maximum(self.values(point) - self.allowance, 0.0)
+
+
+def check_norm(norm: float, kind: str) -> None:
+    """Refuse a norm whose dual the solvers do not know."""
     if norm not in DUAL_NORM:
         raise InvalidModel(f"the {kind} norm must be 1, 2 or infinity, got {norm}")
+
+
+def _check_penalty(penalty: float, kind: str) -> None:
     if not penalty > 0:
         raise InvalidModel(f"the {kind} penalty must be positive (infinite for hard), got {penalty}")
 
@@ -180,7 +214,7 @@ def _allowance(values: ArrayLike, kind: str) -> Vector:
 
 
 def _spread(allowance: ArrayLike, count: int, name: str, what: str) -> Vector:
-    """A scalar allowance as the same for each; a vector checked for its length."""
+    """(count,), a scalar allowance repeated; a vector of another length is refused."""
     values = np.asarray(allowance, dtype=np.float64)
     if values.ndim == 0:
         return freeze(np.full(count, float(values)))

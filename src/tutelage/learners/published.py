@@ -1,21 +1,24 @@
-"""The learners of the published experiments: gradient ascent on the dual, with a step schedule of its own (App. E).
+"""The learners of the published experiments: gradient ascent on the dual with a fixed step schedule (App. E).
 
-Kept for comparison, and named for it: it stops well before it has converged, and the printed tables show what it had
-reached. `SoftLearner` and `ApproximateHardLearner` solve the same problems exactly. The schedule is not in the paper
-but in code that descends from the authors', and it reproduces the printed agnostic entries: multipliers start at zero;
-step t = 1, 2, ... is 1 / sqrt(t) along the dual gradient, each multiplier clipped to where it may lie; it stops when
-the change of (lower - upper, beta) has 2-norm below 5e-4 and t >= 25, or when t passes the step limit.
+They stop well before convergence, and the printed tables show the results at that point. They are kept for comparison;
+`SoftLearner` and `ApproximateHardLearner` solve the same problems exactly. The schedule is not in the paper but in code
+that descends from the authors', and it reproduces the printed agnostic entries. Multipliers start at zero. Step
+t = 1, 2, ... moves 1 / sqrt(t) along the dual gradient and clips each multiplier to its range. The ascent stops when
+the change of (lower - upper, beta) has 2-norm below 5e-4 and t >= 25, or after step t = max_steps + 1.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import Vector, freeze
+from tutelage.arrays import Vector
+from tutelage.learners.entropy import EntropyLearner
 from tutelage.learners.penalties import Mismatch, Preference
+from tutelage.learners.responses import build_response, signed_multipliers
 from tutelage.learners.tangents import Tangents
 from tutelage.mdp.expectations import Expectation, causal_entropy, expectation
 from tutelage.mdp.model import Domain
@@ -23,7 +26,6 @@ from tutelage.outcomes import Ended, InvalidModel
 from tutelage.roles import Certificate, Lesson, Multipliers, Response, check_lesson
 from tutelage.solvers.bellman import Optimum, solve_soft
 from tutelage.solvers.blocks import natural_step, terms
-from tutelage.solvers.half_spaces import preference_limits
 from tutelage.solvers.occupancy_polytope import require_feasible
 from tutelage.solvers.soft_expectations import combined_features
 
@@ -31,150 +33,127 @@ LEAST_STEPS = 25
 SMALL_CHANGE = 5e-4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PublishedLearner:
-    """Sec. 3.2's learner as published: C_r and C_c, 1-norm penalties, and at most `max_steps` gradient steps."""
+@dataclass(frozen=True, eq=False)
+class _ScheduledLearner(EntropyLearner, ABC):
+    """Eq. 1's learner by the published schedule.
 
-    domain: Domain
-    mismatch_penalty: float
-    violation_penalty: float
-    violation_allowance: ArrayLike = 0.0
-    max_steps: int = 300
-    mismatch: Mismatch = field(init=False)
-    preference: Preference = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mismatch", Mismatch(norm=1, penalty=self.mismatch_penalty))
-        object.__setattr__(
-            self,
-            "preference",
-            Preference(norm=1, penalty=self.violation_penalty, allowance=self.violation_allowance),
-        )
-        self._schedule()
-
-    def respond(self, lesson: Lesson) -> Response:
-        """What the published learner answers; its certificate tells how far from converged that is."""
-        return self._schedule().response(lesson)
-
-    def _schedule(self) -> "_Schedule":
-        return _Schedule(self.domain, self.mismatch, self.preference, self.max_steps, self._step)
-
-    def _step(self, now: Multipliers, size: float, short: Vector, over: Vector) -> Multipliers:
-        return Multipliers(
-            np.clip(now.lower + size * short, 0.0, self.mismatch_penalty),
-            np.clip(now.upper - size * short, 0.0, self.mismatch_penalty),
-            np.clip(now.preference + size * over, 0.0, self.violation_penalty),
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PublishedHardLearner:
-    """Footnote 1's learner by the same schedule: hard preferences, C_r norm_2(mu_r - mu_hat)^2 for a mismatch.
-
-    An answer that has not converged may violate its preferences, in Sec. 6.2 by up to 1.5 beyond the 2.5 allowed. Then
-    it reaches nothing that hard preferences allow: its certificate has a primal of -inf, and so an infinite gap.
-    `violation_excess` says by how much; the residual is at least that, and the dual still is a bound.
+    is_warm: each soft value starts from the last, three times as fast; the results agree to about ten digits.
     """
 
-    domain: Domain
-    violation_allowance: ArrayLike
-    mismatch_penalty: float = 20.0
-    max_steps: int = 1000
-    mismatch: Mismatch = field(init=False)
-    preference: Preference = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mismatch", Mismatch(norm=2, penalty=self.mismatch_penalty, squared=True))
-        object.__setattr__(self, "preference", Preference(allowance=self.violation_allowance))
-        self._schedule()
-
-    def respond(self, lesson: Lesson) -> Response:
-        """What the published learner answers; its certificate tells how far from converged that is.
-
-        Preferences that no policy keeps, whose multipliers would run off, raise `InfeasibleConstraints`.
-        """
-        require_feasible(self.domain, preference_limits(self.domain, self.violation_allowance))
-        return self._schedule().response(lesson)
-
-    def _schedule(self) -> "_Schedule":
-        return _Schedule(self.domain, self.mismatch, self.preference, self.max_steps, self._step, is_warm=True)
-
-    def _step(self, now: Multipliers, size: float, short: Vector, over: Vector) -> Multipliers:
-        a = now.lower - now.upper
-        new = a + size * (short - a / (2 * self.mismatch_penalty))
-        return Multipliers(np.maximum(new, 0.0), np.maximum(-new, 0.0), np.maximum(now.preference + size * over, 0.0))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Schedule:
-    """The published schedule for one learner.
-
-    step: from the multipliers, the step size, mu_hat - mu_r (d_r,) and mu_c - delta (d_c,) to the next multipliers.
-    is_warm: each soft value starts from the last, three times as fast; the answers agree to about ten digits.
-    """
-
-    domain: Domain
-    mismatch: Mismatch
-    preference: Preference
     max_steps: int
-    step: Callable[[Multipliers, float, Vector, Vector], Multipliers]
-    is_warm: bool = False
+    is_warm: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.max_steps < 1:
             raise InvalidModel(f"max_steps must be at least one, got {self.max_steps}")
-        self.preference.limits(self.domain)
 
-    def response(self, lesson: Lesson) -> Response:
-        """The policy where the schedule stops, with what it costs and how far from converged it is."""
-        check_lesson(self.domain, lesson)
-        domain, shown, limits = self.domain, lesson.expectation, self.preference.limits(self.domain)
-        multipliers, n_steps, ended = self._ascend(shown, limits)
-        solved, reached = self._expected(multipliers, None)
-        deviation, excess = reached.reward - shown, np.maximum(reached.preference - limits, 0.0)
-        a, y = multipliers.lower - multipliers.upper, multipliers.preference
+    @abstractmethod
+    def _step(self, now: Multipliers, size: float, missing: Vector, over: Vector) -> Multipliers:
+        """The next multipliers. size: of the step. missing: (d_r,), mu_hat - mu_r. over: (d_c,), mu_c - delta."""
+
+    def respond(self, lesson: Lesson) -> Response:
+        """The response where the schedule stops; its certificate tells how far from converged it is.
+
+        Raises `InfeasibleConstraints` where no policy satisfies hard preferences: their multipliers would diverge.
+        """
+        domain, dual, shown = self.domain, self.dual, check_lesson(self.domain, lesson).expectation
+        tangents = Tangents.opening(dual.constraints)
+        if self.preference.is_hard:
+            require_feasible(domain, tangents.half_spaces())
+        multipliers, n_steps, ended = self._ascend(shown, dual.constraints.allowance)
+        solved, reached = self._soft_optimum(multipliers, None)
+        deviation, excess = reached.reward - shown, dual.constraints.excess(reached.preference)
         paid = math.inf if self.preference.is_hard and excess.any() else self.preference.cost(excess)
-        blocks = [self.mismatch.block(domain), *Tangents.opening(self.preference, domain).blocks(self.preference)]
-        gradient, x = np.concatenate([deviation, -reached.preference]), np.concatenate([a, y])
-        return Response(
-            lesson=lesson,
+        blocks, a = dual.blocks(tangents), multipliers.lower - multipliers.upper
+        gradient, x = np.concatenate([deviation, -reached.preference]), np.concatenate([a, multipliers.preference])
+        primal = causal_entropy(domain.mdp, solved.policy) - self.mismatch.cost(deviation) - paid
+        bound = float(domain.mdp.initial @ solved.value - a @ shown) + terms(blocks, x)
+        residual = float(np.abs(x - natural_step(gradient, blocks, x)).max())
+        return build_response(
+            domain,
+            lesson,
+            Certificate(primal, bound, residual, n_steps, ended, lesson.uncertainty),
             policy=solved.policy,
             expectation=reached,
-            learned_weights=freeze(_weights(multipliers)),
+            weights=_weights(multipliers),
             multipliers=multipliers,
-            mismatch_excess=freeze(self.mismatch.excess(deviation)),
-            violation_excess=freeze(excess),
-            certificate=Certificate(
-                primal=causal_entropy(domain.mdp, solved.policy) - self.mismatch.cost(deviation) - paid,
-                dual=float(domain.mdp.initial @ solved.value - a @ shown) + terms(blocks, x),
-                residual=float(np.abs(x - natural_step(gradient, blocks, x)).max()),
-                n_steps=n_steps,
-                ended=ended,
-                uncertainty=lesson.uncertainty,
-            ),
-            reward_names=domain.reward_names,
-            constraint_names=self.preference.names(domain),
+            mismatch_excess=self.mismatch.excess(deviation),
+            violation_excess=excess,
+            constraint_names=dual.constraints.names,
         )
 
-    def _ascend(self, shown: Vector, limits: Vector) -> tuple[Multipliers, int, Ended]:
-        none = np.zeros(self.domain.n_reward)
-        now = Multipliers(none, none, np.zeros(self.domain.n_preference))
+    def _ascend(self, shown: Vector, allowance: Vector) -> tuple[Multipliers, int, Ended]:
+        zero = np.zeros(self.domain.n_reward)
+        now = Multipliers(zero, zero, np.zeros(self.domain.n_preference))
         value = None
         for n_steps in range(1, self.max_steps + 2):
-            solved, reached = self._expected(now, value)
+            solved, reached = self._soft_optimum(now, value)
             value = solved.value if self.is_warm else None
-            new = self.step(now, 1 / np.sqrt(n_steps), shown - reached.reward, reached.preference - limits)
+            new = self._step(now, 1 / np.sqrt(n_steps), shown - reached.reward, reached.preference - allowance)
             change = float(np.linalg.norm(_weights(new) - _weights(now)))
             now = new
             if change < SMALL_CHANGE and n_steps >= LEAST_STEPS:
                 return now, n_steps, Ended.SETTLED
         return now, n_steps, Ended.STEP_LIMIT
 
-    def _expected(self, multipliers: Multipliers, start: Vector | None) -> tuple[Optimum, Expectation]:
-        """The soft optimum at the multipliers, and what its policy expects."""
+    def _soft_optimum(self, multipliers: Multipliers, start: Vector | None) -> tuple[Optimum, Expectation]:
+        """The soft optimum at the multipliers, and its policy's expectation."""
         reward = combined_features(self.domain) @ _weights(multipliers)
         solved = solve_soft(self.domain.mdp, reward, start=start)
         return solved, expectation(self.domain, solved.policy)
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class PublishedLearner(_ScheduledLearner):
+    """Sec. 3.2's learner as published: 1-norm penalties C_r and C_c, at most max_steps + 1 gradient steps."""
+
+    def __init__(
+        self,
+        domain: Domain,
+        *,
+        mismatch_penalty: float,
+        violation_penalty: float,
+        violation_allowance: ArrayLike = 0.0,
+        max_steps: int = 300,
+    ) -> None:
+        preference = Preference(penalty=violation_penalty, allowance=violation_allowance)
+        super().__init__(domain, Mismatch(norm=1, penalty=mismatch_penalty), preference, max_steps)
+
+    def _step(self, now: Multipliers, size: float, missing: Vector, over: Vector) -> Multipliers:
+        return Multipliers(
+            np.clip(now.lower + size * missing, 0.0, self.mismatch_penalty),
+            np.clip(now.upper - size * missing, 0.0, self.mismatch_penalty),
+            np.clip(now.preference + size * over, 0.0, self.violation_penalty),
+        )
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class PublishedHardLearner(_ScheduledLearner):
+    """Footnote 1's learner by the same schedule: hard preferences, C_r norm_2(mu_r - mu_hat)^2 for a mismatch.
+
+    A response that has not converged may violate its preferences, in Sec. 6.2 by up to 1.5 above the allowance of 2.5.
+    Such a policy is infeasible for hard preferences: its certificate has a primal of -inf, and so an infinite gap.
+    `violation_excess` says by how much; the residual is at least that, and the dual is still a bound.
+    """
+
+    is_warm: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        domain: Domain,
+        *,
+        mismatch_penalty: float = 20.0,
+        violation_allowance: ArrayLike = 0.0,
+        max_steps: int = 1000,
+    ) -> None:
+        mismatch = Mismatch(norm=2, penalty=mismatch_penalty, squared=True)
+        super().__init__(domain, mismatch, Preference(allowance=violation_allowance), max_steps)
+
+    def _step(self, now: Multipliers, size: float, missing: Vector, over: Vector) -> Multipliers:
+        a = now.lower - now.upper
+        new = a + size * (missing - a / (2 * self.mismatch_penalty))
+        return signed_multipliers(new, np.maximum(now.preference + size * over, 0.0))
 
 
 def _weights(multipliers: Multipliers) -> Vector:

@@ -1,106 +1,105 @@
-"""The learner whose reward weights are settled: what is left of it is a function of a handful of numbers.
+"""The learner at given reward weights: its expectation and the derivative, as functions of d_r numbers.
 
-For reward weights a, the learner's preference multipliers are themselves the answer of a convex problem,
+For reward weights a, the preference multipliers solve a convex problem,
 
     phi(a) = min over y of   P0 @ V(a, -G'y) + N*(y)   =   max over pi of   H(pi) + a @ mu_r(pi) - N(g(mu_c(pi))),
 
-and the pair (a, y(a)) satisfies the learner's optimality conditions by construction: complementarity coordinate by
-coordinate, for every y_j may be at zero, at its limit or in between. phi is convex, being a maximum of functions linear
-in a, and
+and the pair (a, y(a)) satisfies the learner's optimality conditions, with each y_j at zero, at its limit or in between.
+phi is convex, as a maximum of functions linear in a, and
 
-    mu_r(a) = grad phi(a)                       the reward expectation of the learner that has settled on a
+    mu_r(a) = grad phi(a)                       the reward expectation of the learner with reward weights a
     d mu_r / d a = hess phi(a) = J_rr - J_ry Z (Z' (J_yy + B) Z)^-1 Z' J_yr
 
-where J is the Hessian of P0 @ V in (a, y), the columns of Z span the directions in which y can move (the implicit
-function theorem on its free coordinates) and B is what the surface of N*'s set adds. Convexity makes mu_r monotone:
-u @ mu_r(a + t u) never falls as t grows.
+where J is the Hessian of P0 @ V in (a, y). The columns of Z span the directions in which y can move (the implicit
+function theorem on its free coordinates), and B is the curvature of the boundary of N*'s set. As phi is convex, mu_r is
+monotone: u @ mu_r(a + t u) never decreases in t.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector, freeze
-from tutelage.learners.dual import SoftProblem
-from tutelage.learners.penalties import Preference
-from tutelage.learners.tangents import Answer, Tangents, tighten
+from tutelage.learners.dual import SoftProgram
+from tutelage.learners.penalties import Constraints
+from tutelage.learners.tangents import Tangents
 from tutelage.mdp.expectations import Expectation
 from tutelage.mdp.model import Domain
 from tutelage.solvers.blocks import free_directions, terms
 from tutelage.solvers.newton import Minimum
-from tutelage.solvers.soft_expectations import SoftExpansion, combined_features
+from tutelage.solvers.soft_expectations import SoftExpansion
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Settled:
     """The learner at reward weights a (d_r,).
 
-    worth: phi(a). expectation: of its policy. jacobian: (d_r, d_r), d mu_r / d a, symmetric and positive
-    semi-definite. multipliers: y, one per tangent, and drift, (K, d_r), d y / d a. soft: the soft optimum it acts by.
+    value: phi(a). expectation: of its policy. jacobian: (d_r, d_r), d mu_r / d a, symmetric and positive semi-definite.
+    multipliers: y, one per tangent. multiplier_jacobian: (K, d_r), d y / d a. soft: the soft optimum with its policy.
     """
 
     weights: Vector
-    worth: float
+    value: float
     expectation: Expectation
     jacobian: Matrix
     multipliers: Vector
-    drift: Matrix
+    multiplier_jacobian: Matrix
     tangents: Tangents
     soft: SoftExpansion
 
     def predict(self, weights: Vector) -> Vector:
         """(K,), the multipliers at other weights, to first order."""
-        return self.multipliers + self.drift @ (weights - self.weights)
+        return self.multipliers + self.multiplier_jacobian @ (weights - self.weights)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduction:
-    """Eq. 1's learner as a function of its reward weights alone."""
+    """Eq. 1's learner as a function of its reward weights alone. constraints: `preference.on(domain)`."""
 
-    domain: Domain
-    preference: Preference
-    features: Matrix = field(init=False)
+    constraints: Constraints
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "features", combined_features(self.domain))
+    @property
+    def domain(self) -> Domain:
+        return self.constraints.domain
 
     def settle(self, weights: Vector, *, near: Settled | None = None) -> Settled:
         """The learner at reward weights (d_r,). near: the learner at nearby weights, to start from."""
-        domain, preference = self.domain, self.preference
-        tangents = Tangents.opening(preference, domain) if near is None else near.tangents
-        guess = np.zeros(len(tangents.offsets)) if near is None else near.predict(weights)
+        tangents = Tangents.opening(self.constraints) if near is None else near.tangents
+        y = np.zeros(len(tangents.offsets)) if near is None else near.predict(weights)
+        soft = None if near is None else near.soft
+        while True:
+            program = self._program(weights, tangents)
+            found = program.minimise(y, soft)
+            point = found.expansion.source.expectation[self.domain.n_reward :]
+            tighter, y = tangents.tightened(point, found.x)
+            if tighter is tangents:
+                return self._at_minimum(weights, program, found, tangents)
+            tangents = tighter
+
+    def _program(self, weights: Vector, tangents: Tangents) -> SoftProgram:
+        """The problem of phi(a): y enters the weights as (0, -G'y)."""
+        n_rows, domain = len(tangents.offsets), self.domain
         base = np.concatenate([weights, np.zeros(domain.n_preference)])
-        around = None if near is None else near.soft
+        lift = np.vstack([np.zeros((domain.n_reward, n_rows)), -tangents.normals.T])
+        return SoftProgram(domain, base, lift, np.zeros(n_rows), tangents.blocks())
 
-        def solve(tangents: Tangents, multipliers: Vector) -> Answer[Minimum[SoftExpansion]]:
-            nothing = np.zeros(len(multipliers))
-            problem = SoftProblem(domain, self.features, base, self._lift(tangents), nothing)
-            found = problem.minimise(tangents.blocks(preference), multipliers, around)
-            return Answer(found, found.x, found.expansion.source.expectation[domain.n_reward :])
-
-        answer, tangents = tighten(preference, domain, tangents, guess, solve)
-        return self._settled(weights, answer.found, tangents)
-
-    def _lift(self, tangents: Tangents) -> Matrix:
-        """(d, K), from y to the weights (0, -G'y)."""
-        return np.vstack([np.zeros((self.domain.n_reward, len(tangents.offsets))), -tangents.normals.T])
-
-    def _settled(self, weights: Vector, found: Minimum[SoftExpansion], tangents: Tangents) -> Settled:
-        soft, y, d_r = found.expansion.source, found.x, self.domain.n_reward
-        blocks, lift = tangents.blocks(self.preference), self._lift(tangents)
-        free, bend = free_directions(blocks, y, lift.T @ soft.expectation)
-        held = free.T @ lift.T @ soft.jacobian
-        curvature = held @ lift @ free + free.T @ bend @ free
-        across = held[:, :d_r]
-        answer = -np.linalg.pinv(curvature, hermitian=True) @ across
-        jacobian = soft.jacobian[:d_r, :d_r] + across.T @ answer
+    def _at_minimum(
+        self, weights: Vector, program: SoftProgram, found: Minimum[SoftExpansion], tangents: Tangents
+    ) -> Settled:
+        soft, y, d_r, lift = found.expansion.source, found.x, self.domain.n_reward, program.lift
+        free, curvature = free_directions(program.blocks, y, lift.T @ soft.expectation)
+        lifted = free.T @ lift.T @ soft.jacobian
+        hessian = lifted @ lift @ free + free.T @ curvature @ free
+        mixed = lifted[:, :d_r]
+        moved = -np.linalg.pinv(hessian, hermitian=True) @ mixed
+        jacobian = soft.jacobian[:d_r, :d_r] + mixed.T @ moved
         return Settled(
             weights=freeze(weights.copy()),
-            worth=soft.soft_return + terms(blocks, y),
+            value=soft.soft_return + terms(program.blocks, y),
             expectation=Expectation(*np.split(soft.expectation, [d_r])),
             jacobian=freeze((jacobian + jacobian.T) / 2),
             multipliers=freeze(y),
-            drift=freeze(free @ answer),
+            multiplier_jacobian=freeze(free @ moved),
             tangents=tangents,
             soft=soft,
         )

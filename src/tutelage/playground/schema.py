@@ -104,7 +104,12 @@ class LearnerAsked(Asked):
         """The learner, in a domain of its preferences."""
         if self.model == "hard":
             return HardLearner(domain, self.allowances)
-        return SoftLearner(domain, self.mismatch_penalty, self.violation_penalty, self.allowances)
+        return SoftLearner(
+            domain,
+            mismatch_penalty=self.mismatch_penalty,
+            violation_penalty=self.violation_penalty,
+            violation_allowance=self.allowances,
+        )
 
 
 class Teaching(Asked):

@@ -106,7 +106,7 @@ class BilevelTeacher(OneLessonTeacher):
         """The plan before any search for a tight bound: its bound is that of the best policy (see `max_cells`)."""
         domain, preference = self.learner.domain, self.learner.preference
         if preference.is_hard:
-            require_feasible(domain, Tangents.opening(preference, domain).half_spaces(preference, domain))
+            require_feasible(domain, Tangents.opening(preference.on(domain)).half_spaces())
         if self.method == "frank-wolfe":
             return self._verified([self._printed()], self._unconstrained_bound())
         # It may be impossible to keep all preferences of a soft learner.
@@ -164,7 +164,7 @@ class BilevelTeacher(OneLessonTeacher):
         block = self._mismatch_set
         if math.isinf(block.radius):
             block = replace(block, radius=self.largest_weight, norm=math.inf)
-        return ReducedProblem(Reduction(self.learner.domain, self.learner.preference), block, self.true_weights)
+        return ReducedProblem(Reduction(self.learner.preference.on(self.learner.domain)), block, self.true_weights)
 
     def _printed(self) -> LocalOptimum:
         """Appendix G as printed."""
@@ -175,7 +175,7 @@ class BilevelTeacher(OneLessonTeacher):
             self.true_weights,
             learner.mismatch.penalty,
             learner.preference.penalty,
-            learner.preference.limits(learner.domain),
+            learner.preference.on(learner.domain).allowance,
             agnostic,
         )
         weights = found.multipliers.lower - found.multipliers.upper

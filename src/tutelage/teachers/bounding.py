@@ -168,5 +168,5 @@ class _Memory:
         key = point.tobytes()
         if key not in self._known:
             self._last = self._settle(point, self._last)
-            self._known[key] = _Tangent(point, self._last.worth, self._last.expectation.reward)
+            self._known[key] = _Tangent(point, self._last.value, self._last.expectation.reward)
         return self._known[key]

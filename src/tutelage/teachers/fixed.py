@@ -6,11 +6,10 @@ learner's own.
 
 from dataclasses import dataclass, field
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import Matrix, Vector
-from tutelage.learners.tangents import Answer, Tangents, tighten
+from tutelage.arrays import Matrix
+from tutelage.learners.tangents import optimum_within
 from tutelage.mdp.model import Domain
 from tutelage.roles import Advice, Lesson
 from tutelage.solvers.half_spaces import HalfSpaces, no_limits, preference_limits
@@ -107,14 +106,9 @@ class AwareCmdpTeacher(OneLessonTeacher):
 
     def optimum(self) -> ConstrainedOptimum:
         """The solution of the constrained MDP with its certified bound; convex preferences by tangents."""
-        domain, preference = self.learner.domain, self.learner.preference
-
-        def solve(tangents: Tangents, _: Vector) -> Answer[ConstrainedOptimum]:
-            found = best_policy(domain, self.true_weights, tangents.half_spaces(preference, domain))
-            return Answer(found, found.multipliers, found.expectation.preference)
-
-        opening = Tangents.opening(preference, domain)
-        return tighten(preference, domain, opening, np.zeros(len(opening.offsets)), solve)[0].found
+        domain = self.learner.domain
+        constraints = self.learner.preference.on(domain)
+        return optimum_within(constraints, lambda limits: best_policy(domain, self.true_weights, limits))[0]
 
     def _bound(self, found: ConstrainedOptimum) -> float:
         """A soft learner may exceed the constrained optimum, but no policy exceeds the unconstrained one."""

@@ -142,7 +142,7 @@ def branch_optima(
         _reward_weights(domain, values, name)
         for values, name in ((true_weights, "true_weights"), (agnostic_weights, "agnostic_weights"))
     )
-    limits = Preference(penalty=violation_penalty, allowance=allowance).limits(domain)
+    limits = Preference(penalty=violation_penalty, allowance=allowance).on(domain).allowance
     problem = _Problem(domain, weights, mismatch_penalty, violation_penalty, limits)
     starts = np.zeros(2 * domain.n_reward), np.concatenate([np.maximum(inferred, 0.0), np.maximum(-inferred, 0.0)])
     branches = tuple(Branch) if domain.n_preference else (Branch.KEPT,)

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.learners.dual import Dual
+from tutelage.learners.dual import Dual, lift
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import TutelageError
@@ -94,16 +94,17 @@ class LessonSearch:
 
     def answer(self, shown: Vector, near: Answer | None) -> Answer:
         """The learner's answer to a lesson (d_r,), and how it moves with the lesson."""
-        dual, d_r = Dual(self.domain, self.mismatch, self.preference, shown), self.domain.n_reward
+        domain, d_r = self.domain, self.domain.n_reward
+        dual = Dual(domain, self.mismatch.on(domain), self.preference.on(domain))
         start = np.zeros(d_r) if near is None else near.weights
-        found, tangents = dual.solve(start, None if near is None else near.multipliers)
-        soft, lift = found.expansion.source, dual.lift(tangents)
-        slope = lift.T @ soft.expectation - np.concatenate([shown, np.zeros(len(tangents.offsets))])
+        found, tangents = dual.optimise(shown, start, None if near is None else near.multipliers)
+        soft, lifted = found.expansion.source, lift(tangents)
+        slope = lifted.T @ soft.expectation - np.concatenate([shown, np.zeros(len(tangents.offsets))])
         free, bend = free_directions(dual.blocks(tangents), found.x, slope)
-        curvature = free.T @ (lift.T @ soft.jacobian @ lift + bend) @ free
+        curvature = free.T @ (lifted.T @ soft.jacobian @ lifted + bend) @ free
         moved = free @ np.linalg.pinv(curvature, hermitian=True) @ free[:d_r].T
         weights, multipliers = np.split(found.x, [d_r])
-        return Answer(weights, multipliers, soft.expectation[:d_r], soft.jacobian[:d_r] @ lift @ moved)
+        return Answer(weights, multipliers, soft.expectation[:d_r], soft.jacobian[:d_r] @ lifted @ moved)
 
     def _climb(self, start: Vector, cuts: Cuts) -> tuple[LocalOptimum, Cuts]:
         """One ascent, and the cuts with those that it added."""
