@@ -239,7 +239,6 @@ def test_progress_is_for_terminals_only(tmp_path):
         (("reproduce", "table9"), 2, "table9"),
         (("reproduce", "figure1", "--backend", "dask"), 2, "needed for the backend 'dask'"),
         (("reproduce", "figure1", "--worlds", "0"), 2, "worlds"),
-        (("bench", "wings"), 2, "wings"),
         (("fly",), 2, "fly"),
     ],
 )
@@ -254,7 +253,7 @@ def test_it_says_which_version_it_is():
     assert printed("--version") == f"tutelage {tl.__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["demo", "teach", "reproduce", "bench"])
+@pytest.mark.parametrize("command", ["demo", "teach", "reproduce"])
 def test_help_has_an_example(command):
     assert command in printed("--help")
     assert f"tutelage {command}" in printed(command, "--help")

@@ -1,4 +1,4 @@
-"""`tutelage bench kernels`: the Bellman solvers against SciPy's sparse value iteration, their sweeps, their memory.
+"""`python -m benchmarks kernels`: the Bellman solvers against SciPy's sparse value iteration; sweeps; memory.
 
 Both solve the soft equation to 1e-8 of the value, on the reward of a published world times one and times five (the size
 that a learner with penalty 5 infers). Ours is checked by a backup that shares no code with it, and against the rival's.
@@ -9,11 +9,11 @@ from functools import partial
 
 import numpy as np
 
+from benchmarks import memory, traffic
+from benchmarks.measure import Figure, Step, check, compared, duel
+from benchmarks.problems import ACCURACY, problem
+from benchmarks.rivals import ValueIteration
 from tutelage.arrays import Vector
-from tutelage.bench import memory, traffic
-from tutelage.bench.measure import Figure, Step, check, compared, duel
-from tutelage.bench.problems import ACCURACY, problem
-from tutelage.bench.rivals import ValueIteration
 from tutelage.solvers.bellman import solve_soft
 
 SCIPY = "SciPy value iteration"

@@ -5,8 +5,8 @@ from itertools import cycle
 
 from matplotlib.figure import Figure as Picture
 
-from tutelage.bench.measure import Figure
-from tutelage.bench.scale import EXPONENT
+from benchmarks.measure import Figure
+from benchmarks.scale import EXPONENT
 from tutelage.pictures.rounds import COLOURS, DASHES, MARKERS
 
 

@@ -1,4 +1,4 @@
-"""`tutelage bench learners`: each exact learner against what else would find its answer.
+"""`python -m benchmarks learners`: each exact learner against what else would find its answer.
 
 The *soft learner* against the published step schedule, which uses the same soft Bellman solver, so that the ratio is
 that of the methods; and against its cone program over occupancies. The *hard learner's* projection against the whole
@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks import peers
+from benchmarks.measure import Figure, Step, check, compared, duel, fastest, missing, timed
+from benchmarks.problems import MISMATCH_PENALTY, VIOLATION_PENALTY, Problem, problem
+from benchmarks.rivals import NO_CVXPY, has_cvxpy, solve_cones
 from tutelage.arrays import Vector
-from tutelage.bench import peers
-from tutelage.bench.measure import Figure, Step, check, compared, duel, fastest, missing, timed
-from tutelage.bench.problems import MISMATCH_PENALTY, VIOLATION_PENALTY, Problem, problem
-from tutelage.bench.rivals import NO_CVXPY, has_cvxpy, solve_cones
 from tutelage.learners.entropy import SoftLearner, StandardLearner
 from tutelage.learners.projection import HardLearner
 from tutelage.learners.published import PublishedLearner

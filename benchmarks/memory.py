@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from tutelage.bench.measure import Figure
-from tutelage.bench.problems import Problem, problem
+from benchmarks.measure import Figure
+from benchmarks.problems import Problem, problem
 from tutelage.solvers.bellman import solve_soft
 from tutelage.solvers.occupancy_polytope import best_policy
 

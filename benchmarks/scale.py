@@ -1,4 +1,4 @@
-"""`tutelage bench scale`: how time and memory grow with the number of states, up to a million.
+"""`python -m benchmarks scale`: how time and memory grow with the number of states, up to a million.
 
 Time is fitted as constant * states^k by least squares in the logarithms. At 1000x1000 each task has a process of its
 own, whose peak of resident memory counts everything: the interpreter, the domain, the solution. Where limits do not
@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from statistics import median
 
-from tutelage.bench import kernels
-from tutelage.bench.alone import Sample, measure, measure_apart
-from tutelage.bench.measure import Figure, Step, exponent
-from tutelage.bench.tasks import (
+from benchmarks import kernels
+from benchmarks.alone import Sample, measure, measure_apart
+from benchmarks.measure import Figure, Step, exponent
+from benchmarks.tasks import (
     AWARE,
     BINDING_AWARE,
     BINDING_PROJECTION,

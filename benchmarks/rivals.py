@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from benchmarks.problems import ACCURACY, MISMATCH_PENALTY, VIOLATION_PENALTY
 from tutelage.arrays import Vector
-from tutelage.bench.problems import ACCURACY, MISMATCH_PENALTY, VIOLATION_PENALTY
 from tutelage.mdp.model import MDP, Domain
 
 NO_CVXPY = "CVXPY is not installed; the extra `dev` has it"

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tutelage.bench.measure import Figure
-from tutelage.bench.picture import draw_growth
+from benchmarks.measure import Figure
+from benchmarks.picture import draw_growth
 from tutelage.experiments.report import Grid
 from tutelage.mdp.files import write_whole
 from tutelage.pictures.files import save_picture
@@ -18,7 +18,7 @@ HEADER = ("what", "grid", "rival", "ours", "theirs", "figure", "spread", "must h
 
 def grid(name: str, rows: Sequence[Figure]) -> Grid:
     """For a terminal or for Markdown."""
-    return Grid(f"tutelage bench {name}", HEADER, tuple(_texts(row) for row in rows))
+    return Grid(f"python -m benchmarks {name}", HEADER, tuple(_texts(row) for row in rows))
 
 
 def notes(rows: Sequence[Figure]) -> list[str]:

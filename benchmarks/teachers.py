@@ -1,4 +1,4 @@
-"""`tutelage bench teachers`: Aware-CMDP against HiGHS, and exact bi-level teaching against Appendix G as printed.
+"""`python -m benchmarks teachers`: Aware-CMDP against HiGHS, and exact bi-level teaching against Appendix G as printed.
 
 Bi-level: both methods teach the same learner on the same published worlds, by the same soft Bellman solver, so that the
 ratio is that of the methods; the bound is timed apart, for the printed method has none. What a plan predicts must be
@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutelage.bench.learners import LEARNERS
-from tutelage.bench.measure import Figure, Step, check, compared, duel, fastest, timed
-from tutelage.bench.problems import Problem, problem
+from benchmarks.learners import LEARNERS
+from benchmarks.measure import Figure, Step, check, compared, duel, fastest, timed
+from benchmarks.problems import Problem, problem
 from tutelage.experiments.printed import printed_known
 from tutelage.learners.entropy import SoftLearner
 from tutelage.learners.penalties import Preference

@@ -9,7 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 import tutelage as tl
-from tutelage.bench import (
+from benchmarks import (
+    __main__ as command,
+)
+from benchmarks import (
     alone,
     kernels,
     learners,
@@ -18,14 +21,12 @@ from tutelage.bench import (
     picture,
     report,
     scale,
-    suites,
     tasks,
     teachers,
     traffic,
 )
-from tutelage.bench.measure import Figure, Step, WrongAnswer
-from tutelage.bench.problems import problem
-from tutelage.cli import main, make_app
+from benchmarks.measure import Figure, Step, WrongAnswer
+from benchmarks.problems import problem
 
 
 def clock(monkeypatch, *durations):
@@ -248,8 +249,8 @@ ABSENT = measure.missing("third", 10, "imitation", "imitation is not installed")
 
 
 def test_the_command_prints_one_object(monkeypatch, tmp_path):
-    monkeypatch.setattr(suites, "steps_of", made_up(GOOD, ABSENT))
-    result = CliRunner().invoke(make_app(), ["bench", "kernels", "--json", "--out", str(tmp_path)])
+    monkeypatch.setattr(command, "steps_of", made_up(GOOD, ABSENT))
+    result = CliRunner().invoke(command.app, ["kernels", "--json", "--out", str(tmp_path)])
     assert result.exit_code == 0
     found, end = json.JSONDecoder().raw_decode(result.stdout)
     assert result.stdout[end:] == "\n" and found["benchmark"] == "kernels" and found["holds"] is True
@@ -263,8 +264,8 @@ def test_the_command_prints_one_object(monkeypatch, tmp_path):
 
 def test_a_figure_that_misses_is_shown_and_fails(monkeypatch, tmp_path):
     timed = [Figure(tasks.SOFT, size, ours=size / 100) for size in (100, 200)]
-    monkeypatch.setattr(suites, "steps_of", made_up(GOOD, BAD, *timed))
-    result = CliRunner().invoke(make_app(), ["bench", "scale", "--out", str(tmp_path)])
+    monkeypatch.setattr(command, "steps_of", made_up(GOOD, BAD, *timed))
+    result = CliRunner().invoke(command.app, ["scale", "--out", str(tmp_path)])
     assert result.exit_code == 1 and "FAILS" in result.stdout
     assert "other at 10x10: 3 GiB, but must be < 2 GiB" in " ".join(result.stderr.split())
     assert {path.name for path in tmp_path.iterdir()} == {
@@ -272,21 +273,23 @@ def test_a_figure_that_misses_is_shown_and_fails(monkeypatch, tmp_path):
     }
 
 
-def test_a_wrong_answer_is_a_sentence_and_exit_code_1(monkeypatch, capsys):
+def test_a_wrong_answer_is_a_sentence_and_exit_code_1(monkeypatch):
     def wrong():
         measure.check(False, "the soft value has the residual 0.1")
 
-    monkeypatch.setattr(suites, "steps_of", lambda name, **_: [Step("wrong", wrong)])
-    monkeypatch.setattr("sys.argv", ["tutelage", "bench", "kernels", "--json"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 1
-    said = capsys.readouterr()
-    assert said.out == "" and "a timed answer is wrong: the soft value has the residual 0.1" in said.err
+    monkeypatch.setattr(command, "steps_of", lambda name, **_: [Step("wrong", wrong)])
+    result = CliRunner().invoke(command.app, ["kernels", "--json"])
+    assert result.exit_code == 1 and result.stdout == ""
+    assert "a timed answer is wrong: the soft value has the residual 0.1" in " ".join(result.stderr.split())
+
+
+def test_an_unknown_suite_is_refused():
+    result = CliRunner().invoke(command.app, ["wings"])
+    assert result.exit_code == 2 and "wings" in result.stderr
 
 
 def test_suites_have_the_options_that_they_know():
     names = ("kernels", "learners", "teachers", "scale")
-    small = {name: len(suites.steps_of(name, large=False, quick=True, peers=None)) for name in names}
-    large = {name: len(suites.steps_of(name, large=True, quick=False, peers=None)) for name in names}
+    small = {name: len(command.steps_of(name, large=False, quick=True, peers=None)) for name in names}
+    large = {name: len(command.steps_of(name, large=True, quick=False, peers=None)) for name in names}
     assert all(small[name] <= large[name] for name in names) and large["kernels"] == small["kernels"] + 1

@@ -1,6 +1,6 @@
 """One task at one size: its seconds and its peak of memory, here or in a process that does nothing else.
 
-python -m tutelage.bench.alone "soft solution" 1000 2
+python -m benchmarks.alone "soft solution" 1000 2
 """
 
 import json
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 
-from tutelage.bench.measure import WrongAnswer, timed
-from tutelage.bench.memory import resident
-from tutelage.bench.tasks import TASKS
+from benchmarks.measure import WrongAnswer, timed
+from benchmarks.memory import resident
+from benchmarks.tasks import TASKS
 
 # Solved beforehand, so that no time counts in which compiled code is loaded: that of small worlds, and that of large.
 WARM_SIZES = (30, 350)
@@ -49,7 +49,7 @@ def _warm_up(name: str, size: int) -> None:
 
 def measure_apart(name: str, size: int, repeats: int) -> Sample:
     """The same in a fresh process, whose peak is therefore that of the task."""
-    command = [sys.executable, "-m", "tutelage.bench.alone", name, str(size), str(repeats)]
+    command = [sys.executable, "-m", "benchmarks.alone", name, str(size), str(repeats)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode:
         reason = (ended.stderr.strip().splitlines() or ["no reason given"])[-1]

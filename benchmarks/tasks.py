@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.learners import check_projection, check_response, soft_learner
+from benchmarks.measure import check
+from benchmarks.problems import ACCURACY, Problem, problem
+from benchmarks.rivals import ValueIteration
+from benchmarks.teachers import check_aware
 from tutelage.arrays import Vector
-from tutelage.bench.learners import check_projection, check_response, soft_learner
-from tutelage.bench.measure import check
-from tutelage.bench.problems import ACCURACY, Problem, problem
-from tutelage.bench.rivals import ValueIteration
-from tutelage.bench.teachers import check_aware
 from tutelage.interaction import teach
 from tutelage.learners.projection import HardLearner
 from tutelage.mdp.expectations import causal_entropy, expectation

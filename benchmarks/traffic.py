@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.measure import Figure, check, duel
+from benchmarks.problems import problem
+from benchmarks.rivals import ValueIteration
 from tutelage.arrays import Vector
-from tutelage.bench.measure import Figure, check, duel
-from tutelage.bench.problems import problem
-from tutelage.bench.rivals import ValueIteration
 from tutelage.mdp.model import MDP, per_choice
 
 # Doubles to copy: many times what any cache holds.

@@ -10,17 +10,16 @@ import os
 import subprocess
 import tempfile
 from dataclasses import asdict, dataclass
-from importlib.resources import as_file, files
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.imitation_peer import NOT_INSTALLED
 from tutelage.arrays import Matrix, Vector
-from tutelage.bench.imitation_peer import NOT_INSTALLED
 from tutelage.mdp.model import MDP, Domain
 
-FOLDER = Path(".venv-peers")
+FOLDER, SCRIPT = Path(".venv-peers"), Path(__file__).with_name("imitation_peer.py")
 MISSING = "imitation is not installed; `make peers` installs it"
 
 
@@ -71,12 +70,11 @@ def train_imitation(python: Path, domain: Domain, visits: Vector, effort: Effort
             occupancy=np.append(visits, effort.horizon + 1 - visits.sum()),
             **asdict(effort),
         )
-        with as_file(files("tutelage.bench").joinpath("imitation_peer.py")) as script:
-            # Isolated, so that neither this folder's modules nor PYTHONPATH are seen.
-            command = [str(python), "-I", str(script), str(asked), str(answered)]
-            # With as many threads as it likes: its dense products gain by them.
-            free = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
-            ended = subprocess.run(command, capture_output=True, text=True, check=False, env=free)
+        # -I isolates: neither this folder's modules nor PYTHONPATH are imported.
+        command = [str(python), "-I", str(SCRIPT), str(asked), str(answered)]
+        # No limit on threads: its dense products use them well.
+        free = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, env=free)
         if ended.returncode == NOT_INSTALLED:
             raise NoAnswer(MISSING)
         if ended.returncode:
