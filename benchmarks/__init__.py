@@ -1,1 +1,1 @@
-"""Benchmarks: our times as ratios to those of what users would pick instead, every answer checked."""
+"""Benchmarks: times of Tutelage as ratios to the times of other software. Every timed answer is checked."""
