@@ -1,7 +1,7 @@
-# Every target but `peers` builds .venv first, and again whenever the pins change.
+# Every target except `peers` and `clean` builds .venv first, and again when the pins change.
 PYTHON ?= python3
 BIN := .venv/bin
-# One test process per core: more BLAS threads than that only wait for each other.
+# There is one test process for each core, so more BLAS threads would only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
 .PHONY: setup demo test test-all check format bench peers clean
@@ -20,7 +20,7 @@ demo: setup
 test: setup
 	$(BIN)/pytest --numprocesses auto --dist worksteal
 
-# Every printed cell, published world and random example: what `test` takes a sample of.
+# Every printed cell, published world and random example; `test` runs a sample of them.
 test-all: export TUTELAGE_EVERY_CELL := 1
 test-all: test
 
@@ -41,7 +41,7 @@ bench: setup
 	$(BIN)/python -m benchmarks teachers
 	$(BIN)/python -m benchmarks scale --quick
 
-# What we are compared with, where it cannot live beside our own dependencies.
+# A separate environment: the dependencies of `imitation` conflict with those of Tutelage.
 peers: .venv-peers/ready
 
 .venv-peers/ready:
