@@ -61,7 +61,7 @@ def test_a_run_that_is_killed_goes_on_where_it_was(expected, tmp_path):
 def test_two_runs_on_one_store(expected, tmp_path):
     path = tmp_path / "results.sqlite"
     with program(path, 1) as first, program(path, 1) as second:
-        assert [first.wait(60), second.wait(60)] == [0, 0]
+        assert [first.wait(300), second.wait(300)] == [0, 0]
     assert Store(path).rows() == expected
 
 
