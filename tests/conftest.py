@@ -5,8 +5,10 @@ import signal
 import pytest
 from browsers import CHROMIUM, NO_BROWSER
 from hypothesis import settings
+from strategies import some_of
 
-settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+(EXAMPLES,) = some_of([100], [40])
+settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True, max_examples=EXAMPLES)
 settings.load_profile("ci")
 
 # A shell makes background jobs and their children ignore SIGINT; some tests send SIGINT to a child.

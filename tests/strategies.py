@@ -19,7 +19,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def some_of(every: Iterable, some: Iterable) -> list:
-    """Some cases of a test that takes minutes; with TUTELAGE_EVERY_CELL=1 in the environment, every one."""
+    """The cases of a long test: `some` of them, or `every` one with TUTELAGE_EVERY_CELL=1 (`make test-all`)."""
     return list(every if os.environ.get("TUTELAGE_EVERY_CELL") else some)
 
 
