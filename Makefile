@@ -1,10 +1,10 @@
-# Every target but `peers` builds .venv first, and again whenever the pins change.
+# Every target except `peers` and `clean` builds .venv first, and again when the pins change.
 PYTHON ?= python3
 BIN := .venv/bin
-# One test process per core: more BLAS threads than that only wait for each other.
+# There is one test process for each core, so more BLAS threads would only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: setup demo test check format bench peers clean
+.PHONY: setup demo test test-all check format bench peers clean
 
 setup: .venv/ready
 
@@ -20,6 +20,10 @@ demo: setup
 test: setup
 	$(BIN)/pytest --numprocesses auto --dist worksteal
 
+# Every printed cell, published world and random example; `test` runs a sample of them.
+test-all: export TUTELAGE_EVERY_CELL := 1
+test-all: test
+
 check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -32,12 +36,12 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 bench: setup
-	$(BIN)/tutelage bench kernels
-	$(BIN)/tutelage bench learners
-	$(BIN)/tutelage bench teachers
-	$(BIN)/tutelage bench scale --quick
+	$(BIN)/python -m benchmarks kernels
+	$(BIN)/python -m benchmarks learners
+	$(BIN)/python -m benchmarks teachers
+	$(BIN)/python -m benchmarks scale --quick
 
-# What we are compared with, where it cannot live beside our own dependencies.
+# A separate environment: the dependencies of `imitation` conflict with those of Tutelage.
 peers: .venv-peers/ready
 
 .venv-peers/ready:

@@ -1,20 +1,22 @@
-"""Hypothesis draws the same examples in every run, and waits for slow machines; and a missing browser is no secret."""
+"""Hypothesis: the same examples in every run, without a deadline. Reports a missing browser."""
 
 import signal
 
 import pytest
 from browsers import CHROMIUM, NO_BROWSER
 from hypothesis import settings
+from strategies import some_of
 
-settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+(EXAMPLES,) = some_of([100], [40])
+settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True, max_examples=EXAMPLES)
 settings.load_profile("ci")
 
-# A shell that runs tests in the background has them ignore Ctrl-C, and their children too; some tests send it to those.
+# A shell makes background jobs and their children ignore SIGINT; some tests send SIGINT to a child.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say it where everyone looks, beside the failures, in red."""
+    """Report a missing browser next to the failures, in red."""
     if CHROMIUM is None:
         terminalreporter.write_sep("!", NO_BROWSER, red=True, bold=True)

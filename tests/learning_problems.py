@@ -28,7 +28,7 @@ def random_domain_of(rng, seed, *, max_states=12):
     )
 
 
-def random_problem(seed):
+def random_learning_problem(seed):
     """A domain, a mismatch, a preference and a reward expectation, reachable by a policy or not."""
     rng = np.random.default_rng(seed)
     kind = KINDS[seed % 5]

@@ -1,4 +1,4 @@
-"""Independent answers to compare with: slow, plain, and written without the package's solvers."""
+"""Independent answers to compare with, slow and without the solvers of the package; small models written by hand."""
 
 from collections.abc import Callable
 from itertools import product
@@ -9,7 +9,8 @@ from scipy.optimize import linprog
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.mdp.expectations import expectation
-from tutelage.mdp.model import MDP, Domain, per_choice
+from tutelage.mdp.model import MDP, Domain, choice_reward, per_choice
+from tutelage.mdp.policy import max_by_state
 
 
 def value_iteration(
@@ -25,17 +26,17 @@ def value_iteration(
     value = np.zeros(mdp.n_states)
     ahead = mdp.discount / (1 - mdp.discount)
     for _ in range(200_000):
-        worth = reward + mdp.discount * (mdp.transition @ value)
-        new = np.array([combine(worth[low:high]) for low, high in bounds])
+        choice_value = reward + mdp.discount * (mdp.transition @ value)
+        new = np.array([combine(choice_value[low:high]) for low, high in bounds])
         change, value = new - value, new
         if ahead * np.ptp(change) <= tolerance * max(1.0, np.abs(value).max()):
             return value + ahead * (change.max() + change.min()) / 2
     raise AssertionError("value iteration did not converge")
 
 
-def log_sum_exp(worth: Vector) -> float:
-    best = worth.max()
-    return float(best + np.log(np.exp(worth - best).sum()))
+def log_sum_exp(choice_value: Vector) -> float:
+    best = choice_value.max()
+    return float(best + np.log(np.exp(choice_value - best).sum()))
 
 
 def deterministic_expectations(domain: Domain) -> Matrix:
@@ -88,3 +89,26 @@ def lattice(n: int, *, discount: float = 0.99, slip: float = 0.0) -> MDP:
     initial = np.zeros(n * n)
     initial[n * n // 2] = 1.0
     return MDP.from_arrays(mixed, initial, discount)
+
+
+def optimal_value(domain: Domain, weights) -> float:
+    """P0 @ V of the best policy, by value iteration to a relative change of 1e-13."""
+    mdp = domain.mdp
+    reward = choice_reward(mdp, domain.reward_features @ np.asarray(weights))
+    value, change = np.zeros(mdp.n_states), np.inf
+    while change > 1e-13 * max(1.0, np.abs(value).max()):
+        new = max_by_state(mdp, reward + mdp.discount * (mdp.transition @ value))
+        value, change = new, np.abs(new - value).max()
+    return float(mdp.initial @ value)
+
+
+def distance(one: int, other: int, size: int) -> int:
+    """The Chebyshev distance of two cells: max(|rows apart|, |columns apart|)."""
+    return max(abs(one // size - other // size), abs(one % size - other % size))
+
+
+def ragged_domain() -> Domain:
+    """Three states with 2, 1 and 3 choices; the last is absorbing and keeps its reward."""
+    rows = np.array([[0, 1, 0], [0.5, 0, 0.5], [1, 0, 0], [0, 0, 1], [0, 0, 1], [0, 0, 1]])
+    mdp = MDP.from_choices(rows, [0, 2, 3, 6], [1, 0, 0], 0.9)
+    return Domain(mdp, np.array([[0.0], [-1.0], [0.5], [1.0], [0.0], [0.0]]))

@@ -13,13 +13,15 @@ from numpy.random import Generator
 from scipy import sparse
 
 from tutelage.arrays import Indices, SparseRows, Vector
+from tutelage.environments.object_world import ObjectWorld
+from tutelage.environments.placement import OBJECT_TYPES
 from tutelage.mdp.model import MDP, Domain
 
 SEEDS = st.integers(0, 2**32 - 1)
 
 
 def some_of(every: Iterable, some: Iterable) -> list:
-    """Some cases of a test that takes minutes; with TUTELAGE_EVERY_CELL=1 in the environment, every one."""
+    """The cases of a long test: `some` of them, or `every` one with TUTELAGE_EVERY_CELL=1 (`make test-all`)."""
     return list(every if os.environ.get("TUTELAGE_EVERY_CELL") else some)
 
 
@@ -141,3 +143,21 @@ def domains_with_policy(draw: st.DrawFn, min_states: int = 2, max_states: int = 
     """A domain and one of its policies."""
     domain = draw(domains(min_states, max_states))
     return domain, draw(policies(domain.mdp))
+
+
+@st.composite
+def hand_worlds(draw: st.DrawFn) -> ObjectWorld:
+    """Object worlds of 1x1 to 6x6 cells, with any number of objects and distractors in any cells."""
+    size = draw(st.integers(1, 6))
+    cells = st.integers(0, size * size - 1)
+    type_of = draw(st.dictionaries(cells, st.sampled_from(OBJECT_TYPES)))
+    colour_of = draw(st.dictionaries(cells, st.sampled_from(("green", "yellow"))))
+    return ObjectWorld(
+        size=size,
+        start=draw(cells),
+        objects={kind: [cell for cell in type_of if type_of[cell] == kind] for kind in OBJECT_TYPES},
+        distractors={kind: [cell for cell in colour_of if colour_of[cell] == kind] for kind in ("green", "yellow")},
+        discount=draw(st.floats(0.01, 0.99)),
+        end_probability=draw(st.floats(0, 1)),
+        weights=tuple(draw(st.lists(st.floats(-10, 10), min_size=3, max_size=3))),
+    )

@@ -22,7 +22,8 @@ import tutelage as tl
 from tutelage.cli import main, make_app
 
 PROGRAM = "import sys; from tutelage.cli import main; sys.argv[0] = 'tutelage'; main()"
-PATIENCE = 60.0
+# Seconds: a limit against hanging only.
+PATIENCE = 300.0
 
 
 @contextmanager
@@ -58,12 +59,12 @@ def test_it_answers_until_it_is_interrupted_and_leaves_nothing_behind():
     process that goes on computing."""
     request = teaching("bilevel", learner_fields("soft", "L5"), tl.object_world(30, 0))
     with serving() as (server, address):
-        world = httpx.get(f"{address}/api/world/published/0/10").json()
+        world = httpx.get(f"{address}/api/world/published/0/10", timeout=PATIENCE).json()
         assert tl.ObjectWorld.from_json(json.dumps(world)) == tl.object_world(10, 0)
         client = http.client.HTTPConnection(urlsplit(address).netloc, timeout=PATIENCE)
         client.request("POST", "/api/teach", json.dumps(request), {"Content-Type": "application/json"})
         # Both come to one queue: where this is answered, the other was taken.
-        assert httpx.get(address).status_code == 200
+        assert httpx.get(address, timeout=PATIENCE).status_code == 200
         complaints, left = ended(server)
         client.close()
         assert server.returncode == 130 and complaints == "" and not left

@@ -1,4 +1,4 @@
-"""The package as a whole: cheap to import, complete, and silent about nothing that it does not have."""
+"""The package as a whole: importing it loads no solver, and every public name exists."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ import tutelage as tl
 
 HEAVY = ("numba", "matplotlib", "gymnasium", "networkx", "scipy.optimize")
 
-# The part of the stable surface that is there so far.
+# Public names that users rely on.
 STABLE = {
     "MDP",
     "Domain",
@@ -55,16 +55,10 @@ def in_fresh_interpreter(program: str) -> str:
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 
 
-def test_importing_takes_less_than_half_a_second_and_loads_nothing_heavy():
-    program = """if True:
-        import json, sys, time
-        start = time.perf_counter()
-        import tutelage
-        print(json.dumps([time.perf_counter() - start, sorted(sys.modules)]))
-    """
-    seconds, loaded = json.loads(in_fresh_interpreter(program))
-    assert seconds < 0.5
+def test_importing_loads_no_solver_and_nothing_heavy():
+    loaded = json.loads(in_fresh_interpreter("import json, sys, tutelage; print(json.dumps(list(sys.modules)))"))
     assert not set(HEAVY) & set(loaded)
+    assert not [name for name in loaded if name.startswith(("tutelage.solvers", "tutelage.kernels"))]
 
 
 def test_a_small_problem_is_solved_without_loading_the_compiler():

@@ -4,9 +4,9 @@ import sys
 
 import numpy as np
 import pytest
-from environment_problems import optimal_value, ragged_domain
 from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
+from oracles import optimal_value, ragged_domain
 from strategies import domains, random_domain
 
 from tutelage.environments.gymnasium import from_gymnasium, to_gymnasium

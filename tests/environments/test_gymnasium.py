@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from environment_problems import optimal_value
 from numpy.testing import assert_allclose, assert_array_equal
+from oracles import optimal_value
 from strategies import random_domain
 
 from tutelage.environments.gymnasium import from_gymnasium, record_demonstrations, to_gymnasium

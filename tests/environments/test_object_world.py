@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from environment_problems import hand_worlds
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from strategies import hand_worlds
 
 from tutelage.environments.object_world import ACTIONS, ObjectWorld, object_world
 from tutelage.environments.placement import OBJECT_TYPES

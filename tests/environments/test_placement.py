@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from environment_problems import distance
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from oracles import distance
 
 from tutelage.environments.object_world import ObjectWorld, object_world
 from tutelage.environments.placement import published_placement, text_placement

@@ -1,10 +1,11 @@
 """Preferences of the learners: features of cells within a distance of a distractor."""
 
 import pytest
-from environment_problems import distance, hand_worlds
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from oracles import distance
+from strategies import hand_worlds
 
 from tutelage.environments.object_world import object_world
 from tutelage.environments.preferences import (

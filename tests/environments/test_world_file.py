@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from environment_problems import hand_worlds
 from hypothesis import given
 from numpy.testing import assert_array_equal
+from strategies import hand_worlds
 
 from tutelage.environments.object_world import ObjectWorld, object_world
 from tutelage.outcomes import InvalidModel

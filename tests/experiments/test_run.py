@@ -61,7 +61,7 @@ def test_a_run_that_is_killed_goes_on_where_it_was(expected, tmp_path):
 def test_two_runs_on_one_store(expected, tmp_path):
     path = tmp_path / "results.sqlite"
     with program(path, 1) as first, program(path, 1) as second:
-        assert [first.wait(60), second.wait(60)] == [0, 0]
+        assert [first.wait(300), second.wait(300)] == [0, 0]
     assert Store(path).rows() == expected
 
 
@@ -86,13 +86,13 @@ def test_a_cluster_of_two_workers_of_which_one_is_killed(expected, tmp_path):
         address = f"tcp://127.0.0.1:{port}"
         launch("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
         workers = [launch("worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard") for _ in range(2)]
-        wait = f"from distributed import Client; Client({address!r}, timeout=60).wait_for_workers(2, timeout=60)"
+        wait = f"from distributed import Client; Client({address!r}, timeout=300).wait_for_workers(2, timeout=300)"
         subprocess.run([sys.executable, "-c", wait], check=True, stderr=subprocess.DEVNULL)
         path = tmp_path / "results.sqlite"
         with program(path, 1, address) as running:
             assert running.stdout.readline()
             workers[0].kill()
-            _, errors = running.communicate(timeout=90)
+            _, errors = running.communicate(timeout=300)
             assert running.returncode == 0, errors.decode()
     assert Store(path).rows() == expected
 

@@ -10,7 +10,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from cones import cone_optimum
-from learning_problems import random_domain_of, random_problem
+from learning_problems import random_domain_of, random_learning_problem
 from strategies import random_policy
 
 from tutelage.learners.entropy import GenericLearner
@@ -38,7 +38,7 @@ def assert_agree(response, value, mu):
 
 @pytest.mark.parametrize("seed", range(75))
 def test_the_dual_newton_method_agrees_with_the_cone_program(seed):
-    domain, mismatch, preference, shown = random_problem(seed)
+    domain, mismatch, preference, shown = random_learning_problem(seed)
     response, value, mu = solve_both(domain, mismatch, preference, shown)
     assert_agree(response, value, mu)
 
@@ -46,7 +46,7 @@ def test_the_dual_newton_method_agrees_with_the_cone_program(seed):
 @pytest.mark.parametrize("seed", range(75))
 def test_the_certificate_can_be_recomputed(seed):
     """The primal value from the policy alone; a dual value above it; multipliers in their sets."""
-    domain, mismatch, preference, shown = random_problem(seed)
+    domain, mismatch, preference, shown = random_learning_problem(seed)
     response = GenericLearner(domain, mismatch, preference).respond(Lesson.from_expectation(shown))
     again = expectation(domain, response.policy)
     excess = np.maximum(again.preference - preference.on(domain).allowance, 0.0)

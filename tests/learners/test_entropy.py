@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
-from strategies import domains, random_domain, random_policy
+from strategies import domains, random_domain, random_policy, some_of
 
 from tutelage.environments.object_world import object_world
 from tutelage.learners.entropy import ApproximateHardLearner, GenericLearner, SoftLearner, StandardLearner
@@ -34,7 +34,7 @@ def published(seed, learner):
     return domain, Lesson.from_policy(domain, best.policy)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", some_of(range(10), [0, 3, 8]))
 @pytest.mark.parametrize("learner", ["L1", "L2", "L3", "L4", "L5"])
 def test_every_published_world_is_solved_to_the_promised_residual_and_gap(seed, learner):
     """All six (C_r, C_c) of Appendix B.1."""

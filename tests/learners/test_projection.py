@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from strategies import random_domain, random_policy
+from strategies import random_domain, random_policy, some_of
 
 from tutelage.environments.object_world import object_world
 from tutelage.learners.entropy import ApproximateHardLearner
@@ -39,7 +39,7 @@ def test_learner_can_match(seed, norm):
     assert response.violation_excess.max() <= 1e-7 * size
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", some_of(range(12), range(4)))
 def test_learner_cannot_match(seed):
     """Sec. 3.1 (ii): <mu_hat - x, v - x> <= 0 for every vertex v of Omega_r^L characterises the projection x."""
     domain, allowance, _, rng = problem(seed)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from environment_problems import hand_worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from playground_problems import CHOSEN, SMALL, beyond, learner_fields, performed, teaching, world_fields
+from strategies import hand_worlds
 
 import tutelage as tl
 from tutelage.mdp.expectations import state_occupancy

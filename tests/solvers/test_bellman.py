@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from oracles import lattice, log_sum_exp, value_iteration
-from strategies import SEEDS, mdps, random_mdp
+from strategies import SEEDS, mdps, random_mdp, some_of
 
 from tutelage.mdp.expectations import causal_entropy, expected_reward, occupancy
 from tutelage.mdp.model import MDP
@@ -26,7 +26,7 @@ def promised(mdp, value):
     return max(1e-8, 32 * np.finfo(float).eps * max(1, np.abs(value).max()) / (1 - mdp.discount))
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", some_of(range(200), range(40)))
 def test_soft_value_is_that_of_plain_value_iteration(seed):
     rng = np.random.default_rng(seed)
     mdp = random_mdp(rng)
@@ -37,7 +37,7 @@ def test_soft_value_is_that_of_plain_value_iteration(seed):
     assert solved.error_bound <= promised(mdp, exact)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", some_of(range(200), range(40)))
 def test_hard_value_is_that_of_plain_value_iteration(seed):
     rng = np.random.default_rng(1000 + seed)
     mdp = random_mdp(rng)
@@ -48,7 +48,7 @@ def test_hard_value_is_that_of_plain_value_iteration(seed):
     assert solved.error_bound <= promised(mdp, exact)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", some_of(range(40), range(15)))
 def test_compiled_and_plain_routes_agree(seed, compiled):
     """One algorithm, two sets of loops: large MDPs must not have answers of their own."""
     rng = np.random.default_rng(2000 + seed)
@@ -60,7 +60,7 @@ def test_compiled_and_plain_routes_agree(seed, compiled):
         assert_allclose(solved.value, exact, rtol=0, atol=solved.error_bound + 3e-12 * max(1, np.abs(exact).max()))
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", some_of(range(200), range(40)))
 def test_causal_entropy_is_the_soft_return_less_the_reward(seed):
     """P0 @ V = H(pi) + <w, mu>: the soft value is what the policy earns plus what it leaves open."""
     rng = np.random.default_rng(3000 + seed)

@@ -1,6 +1,7 @@
 """Exact bi-level teaching: the printed row, every learner of Eq. 1, and nothing that a grid or a teacher beats."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -28,9 +29,9 @@ def reward_of(learner, world, lesson):
 
 
 def cells():
-    """Appendix B.1; or the printed row of Table 1, and some cells that the paper's method missed by most."""
+    """Appendix B.1; or two cells of Table 1, and one that the paper's method missed by most."""
     every = [(penalties, name) for penalties in PENALTIES for name in LEARNERS]
-    chosen = {(5, 10): ("L1", "L3", "L5"), (10, 5): ("L4",), (1, 10): ("L2",)}
+    chosen = {(5, 10): ("L3", "L5"), (10, 5): ("L4",)}
     return some_of(every, [(penalties, name) for penalties, name in every if name in chosen.get(penalties, ())])
 
 
@@ -52,9 +53,12 @@ def test_the_printed_mean_is_reached_and_the_agnostic_teacher_beaten_in_every_wo
         assert_allclose(np.mean(rewards), exact[name], atol=0.01)
 
 
-@pytest.mark.parametrize("allowance", [0.5, 2.5])
-@pytest.mark.parametrize(("name", "seed"), [("L2", 3), ("L3", 0), ("L5", 0)])
-def test_predicted_is_achieved_with_allowances_too(name, seed, allowance):
+ALLOWED = tuple(product([("L2", 3), ("L3", 0), ("L5", 0)], [0.5, 2.5]))
+
+
+@pytest.mark.parametrize(("problem", "allowance"), some_of(ALLOWED, ALLOWED[1:5:3]))
+def test_predicted_is_achieved_with_allowances_too(problem, allowance):
+    name, seed = problem
     world = tl.object_world(size=10, seed=seed)
     learner, found = plan(world, name, 5, 10, allowance, max_cells=0)
     assert_allclose(found.predicted, found.achieved, atol=1e-6)

@@ -70,7 +70,7 @@ def check_theorem_3(problem, transcript, diameter):
     assert transcript.final.response_reward >= transcript.best.response_reward - 1e-9 * size
 
 
-@pytest.mark.parametrize("seed", [*PUSHED, *range(3, 15)])
+@pytest.mark.parametrize("seed", some_of([*PUSHED, *range(3, 15)], [*PUSHED[:8], *range(3, 7)]))
 def test_theorem_3_on_random_domains(seed, record_property):
     """The bound on the number of rounds is checked where its assumption holds: every round found a push."""
     problem = random_problem(seed)
@@ -113,7 +113,7 @@ def test_the_approximate_learner_is_taught_nearly_as_well_as_by_one_who_knows_it
     assert final >= 0.95 * problem.taught(AwareCmdpTeacher(domain, weights, learner).open().lesson, learner)
 
 
-@pytest.mark.parametrize("seed", [*PUSHED, 4, 6, 8])
+@pytest.mark.parametrize("seed", some_of([*PUSHED, 4, 6, 8], [*PUSHED[:6], 4, 6]))
 def test_bisection_and_the_linear_program_agree_on_the_push(seed):
     """And both routes to the program; and the policy shown has the expectation that was asked for."""
     problem = random_problem(seed)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from strategies import SEEDS, domains_with_policy, random_domain, random_policy
+from strategies import SEEDS, domains_with_policy, random_domain, random_policy, some_of
 
 from tutelage.environments.object_world import object_world
 from tutelage.mdp.expectations import empirical_expectation, expectation, reward_counts
@@ -38,7 +38,7 @@ def missed(domain: Domain, lesson: Lesson, demonstrations) -> float:
 
 
 @pytest.mark.parametrize("kind", ["optimal", "limited"])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", some_of(range(10), range(4)))
 def test_twenty_chosen_are_fifty_times_closer_than_twenty_sampled(seed, kind):
     domain, taught = lessons(seed)
     lesson = taught[kind]

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from tutelage import __version__
-from tutelage.cli.bench import bench
 from tutelage.cli.demo import demo
 from tutelage.cli.printing import complain, say
 from tutelage.cli.reproduce import reproduce
@@ -39,7 +38,7 @@ def make_app() -> typer.Typer:
     app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="rich", epilog=EPILOG)
     app.callback()(_tutelage)
     app.command(help=teach_help())(teach)
-    for command in (demo, reproduce, bench, serve):
+    for command in (demo, reproduce, serve):
         app.command()(command)
     return app
 

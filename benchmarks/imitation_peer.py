@@ -1,10 +1,10 @@
-"""Run by the Python of another environment, as a script: `imitation`'s tabular MCE-IRL on a problem from a file.
+"""A script for the Python of another environment: `imitation`'s tabular MCE-IRL on a problem from a file.
 
     python -I imitation_peer.py problem.npz answer.npz
 
 problem: transition (S, A, S), features (S, d), initial (S,), occupancy (S,), horizon, max_steps, learning_rate.
-answer: policy (horizon, S, A), the seconds of training alone, and n_steps, how many it took until its own rule of
-stopping, at its own tolerances, or `max_steps`. Imports no Tutelage. Exit code 3: `imitation` is not installed.
+answer: policy (horizon, S, A), the seconds of training, and n_steps, the steps until it stopped by its own rule and
+tolerances or reached `max_steps`. Does not import Tutelage. Exit code 3: `imitation` is not installed.
 """
 
 import sys
@@ -16,7 +16,7 @@ NOT_INSTALLED = 3
 
 
 def main(problem_path: str, answer_path: str) -> None:
-    """Read, train, write."""
+    """Read the problem, train, and write the answer."""
     if find_spec("imitation") is None:
         sys.exit(NOT_INSTALLED)
     import numpy as np
@@ -31,14 +31,14 @@ def main(problem_path: str, answer_path: str) -> None:
 
 
 def _learner(problem: "dict[str, Any]") -> Any:
-    """A reward that is linear in the features, learned by Adam."""
+    """MCE-IRL with a reward that is linear in the features, trained by Adam."""
     import numpy as np
     import torch
     from imitation.algorithms.mce_irl import MCEIRL
     from imitation.rewards.reward_nets import BasicRewardNet
     from seals.base_envs import TabularModelPOMDP
 
-    # Its first weights are drawn at random.
+    # The initial weights are random.
     torch.manual_seed(0)
     features = problem["features"].astype(np.float32)
     env = TabularModelPOMDP(
@@ -51,7 +51,7 @@ def _learner(problem: "dict[str, Any]") -> Any:
     net = BasicRewardNet(
         env.observation_space, env.action_space, hid_sizes=[], use_action=False, use_done=False, use_next_state=False
     )
-    # Discount 1: the chance to end the game stands in the transition already.
+    # Discount 1: the transition already contains the probability of ending.
     options = {"discount": 1.0, "log_interval": None, "optimizer_kwargs": {"lr": float(problem["learning_rate"])}}
     return MCEIRL(problem["occupancy"], env, net, np.random.default_rng(0), **options)
 

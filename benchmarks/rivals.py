@@ -1,7 +1,7 @@
-"""What users would pick instead, each at its best: SciPy's sparse matrices for soft values, a cone solver for learners.
+"""Rivals: soft value iteration with SciPy's sparse matrices, and the soft learner as a cone program.
 
-The other rivals are in the package already: HiGHS and Clarabel on the whole program by `route="direct"`, the published
-learner, and Frank-Wolfe. `imitation` has an environment of its own; see `peers`.
+Other rivals are part of the package: HiGHS and Clarabel on the whole program (`route="direct"`), the published learner,
+and Frank-Wolfe. `imitation` runs in a separate environment; see `peers`.
 """
 
 import importlib
@@ -12,18 +12,19 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from benchmarks.problems import ACCURACY, MISMATCH_PENALTY, VIOLATION_PENALTY
 from tutelage.arrays import Vector
-from tutelage.bench.problems import ACCURACY, MISMATCH_PENALTY, VIOLATION_PENALTY
 from tutelage.mdp.model import MDP, Domain
 
 NO_CVXPY = "CVXPY is not installed; the extra `dev` has it"
 
 
 class ValueIteration:
-    """Soft value iteration for MDPs of A actions in every state, with SciPy and NumPy alone.
+    """Soft value iteration for MDPs with A actions in every state, with SciPy and NumPy only.
 
-    At its best: rows ordered by action, which is not timed, so that every reduction runs over contiguous memory; a
-    start from log(A) / (1 - discount); MacQueen's bounds to stop on. Plain: from zero until the change is small.
+    `at_its_best` starts from log(A) / (1 - discount) and stops by MacQueen's bounds. `plain` starts from zero and stops
+    when the change is small. Both use rows ordered by action, so that reductions run over contiguous memory; the
+    ordering is not timed.
     """
 
     def __init__(self, mdp: MDP, reward: Vector) -> None:
@@ -33,21 +34,21 @@ class ValueIteration:
         self.transition = mdp.transition[np.arange(mdp.n_choices).reshape(-1, self.n_actions).T.ravel()]
 
     def choice_value(self, value: Vector) -> Vector:
-        """(A, S), Q."""
-        worth = (self.transition @ value).reshape(self.n_actions, -1)
-        worth *= self.discount
-        worth += self.reward
-        return np.asarray(worth)
+        """(A, S), Q(s, a) = R(s) + discount * sum over s' of T(s' | s, a) V(s')."""
+        found = (self.transition @ value).reshape(self.n_actions, -1)
+        found *= self.discount
+        found += self.reward
+        return np.asarray(found)
 
     def backup(self, value: Vector) -> Vector:
-        """(S,), log sum exp Q."""
-        worth = self.choice_value(value)
-        best = worth.max(axis=0)
-        worth -= best
-        return np.asarray(best + np.log(np.exp(worth, out=worth).sum(axis=0)))
+        """(S,), V(s) = log sum over a of exp Q(s, a)."""
+        choice_value = self.choice_value(value)
+        best = choice_value.max(axis=0)
+        choice_value -= best
+        return np.asarray(best + np.log(np.exp(choice_value, out=choice_value).sum(axis=0)))
 
     def at_its_best(self) -> Vector:
-        """The soft value to 1e-8."""
+        """The soft value, within 1e-8."""
         value = np.full(len(self.reward), np.log(self.n_actions) / (1 - self.discount))
         while True:
             backed = self.backup(value)
@@ -58,7 +59,7 @@ class ValueIteration:
                 return value + self.ahead * (low + high) / 2
 
     def plain(self) -> Vector:
-        """The soft value to 1e-8, as a textbook would find it."""
+        """The soft value, within 1e-8, by the textbook method."""
         value, change = np.zeros(len(self.reward)), np.inf
         while self.ahead * change > ACCURACY:
             backed = self.backup(value)
@@ -67,15 +68,15 @@ class ValueIteration:
 
 
 def has_cvxpy() -> bool:
-    """Whether the cone solver can be asked."""
+    """Whether CVXPY is installed."""
     return find_spec("cvxpy") is not None
 
 
 def solve_cones(domain: Domain, shown: Vector) -> float:
     """The soft learner's Eq. 1 over occupancies z, by CVXPY and Clarabel.
 
-    H = - sum over c of z(c) log(z(c) / sum of z over the state's choices). Sparse, and at the library's default
-    tolerances. Writing the problem down is part of it, as each of our responses starts from nothing too.
+    H = - sum over c of z(c) log(z(c) / sum of z over the state's choices). The program is sparse,
+    with the library's default tolerances. Its construction is timed, as our responses also start from nothing.
     """
     cp: Any = importlib.import_module("cvxpy")
     mdp = domain.mdp

@@ -1,4 +1,4 @@
-"""What the benchmarks solve: published object worlds, seed 0 unless said otherwise, of any size."""
+"""The problems of the benchmarks: published object worlds of any size, by default with seed 0."""
 
 from typing import NamedTuple
 
@@ -14,13 +14,13 @@ from tutelage.solvers.half_spaces import HalfSpaces, no_limits, preference_limit
 from tutelage.solvers.occupancy_polytope import best_policy
 
 ACCURACY, ALLOWANCE = 1e-8, 2.5
-# Of what the optimal policy visits most of what is minded.
+# Binding allowance: this share of the largest expected preference feature of the optimal policy.
 BINDING_SHARE = 0.3
 MISMATCH_PENALTY, VIOLATION_PENALTY = 5.0, 10.0
 
 
 class Problem(NamedTuple):
-    """What a learner of some name knows of a world, the teacher's weights, and how many visits the learner grants."""
+    """The domain of one learner in a world, the teacher's weights, and the learner's allowance per preference."""
 
     domain: Domain
     weights: Vector
@@ -28,25 +28,27 @@ class Problem(NamedTuple):
 
     @property
     def reward(self) -> Vector:
-        """(S,)."""
+        """(S,), R = phi_r w."""
         return np.asarray(self.domain.reward_features @ self.weights)
 
     @property
     def limits(self) -> HalfSpaces:
-        """The allowance of every preference that the learner has."""
+        """mu_c(pi) <= allowance, for each preference of the learner."""
         return preference_limits(self.domain, self.allowance)
 
     def best_lesson(self) -> Lesson:
-        """The optimal policy, with ties split."""
+        """The optimal policy; tied choices share its probability equally."""
         return Lesson.from_policy(self.domain, solve_hard(self.domain.mdp, self.reward).policy)
 
     def far_lesson(self) -> Lesson:
-        """The expectation of one optimal policy: a point that a learner with limits must project."""
+        """The expectation of one optimal policy, outside the feasible set of a learner with limits."""
         return Lesson.from_expectation(self._optimal().reward)
 
     def binding(self) -> "Problem":
-        """The same with an allowance that binds. The larger the world, the further the objects, and the fewer
-        discounted visits has even the optimal policy: from 500x500 on 2.5 is more than it makes, and limits nothing.
+        """The same problem with an allowance that binds.
+
+        In larger worlds the objects are farther apart, so the optimal policy has fewer discounted visits. From 500x500
+        on it stays below 2.5, and the paper's allowance does not bind.
         """
         return self._replace(allowance=BINDING_SHARE * float(self._optimal().preference.max()))
 
@@ -55,6 +57,6 @@ class Problem(NamedTuple):
 
 
 def problem(size: int, learner: str, seed: int = 0) -> Problem:
-    """Of the published world of this size and seed."""
+    """The problem of a learner in the published world of this size and seed."""
     world = object_world(size=size, seed=seed)
     return Problem(world.domain(learner), world.true_weights)

@@ -1,9 +1,9 @@
-"""`tutelage bench learners`: each exact learner against what else would find its answer.
+"""`python -m benchmarks learners`: each exact learner against other methods for the same answer.
 
-The *soft learner* against the published step schedule, which uses the same soft Bellman solver, so that the ratio is
-that of the methods; and against its cone program over occupancies. The *hard learner's* projection against the whole
-quadratic program over occupancies. The *standard learner* against `imitation`, at a smaller mismatch. Every answer
-carries a certificate, which must say what was promised.
+The *soft learner* against the published step schedule, with the same soft Bellman solver, so that the ratio compares
+the methods; and against its cone program over occupancies. The projection of the *hard learner* against the whole
+quadratic program over occupancies. The *standard learner* against `imitation`, with a smaller mismatch. The certificate
+of every answer is checked.
 """
 
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks import peers
+from benchmarks.measure import Figure, Step, check, compared, duel, fastest, missing, timed
+from benchmarks.problems import MISMATCH_PENALTY, VIOLATION_PENALTY, Problem, problem
+from benchmarks.rivals import NO_CVXPY, has_cvxpy, solve_cones
 from tutelage.arrays import Vector
-from tutelage.bench import peers
-from tutelage.bench.measure import Figure, Step, check, compared, duel, fastest, missing, timed
-from tutelage.bench.problems import MISMATCH_PENALTY, VIOLATION_PENALTY, Problem, problem
-from tutelage.bench.rivals import NO_CVXPY, has_cvxpy, solve_cones
 from tutelage.learners.entropy import SoftLearner, StandardLearner
 from tutelage.learners.projection import HardLearner
 from tutelage.learners.published import PublishedLearner
@@ -28,13 +28,13 @@ LEARNERS = ("L1", "L2", "L3", "L4", "L5")
 CONES, CLARABEL, IMITATION = "CVXPY + Clarabel", "Clarabel, the whole program", "imitation, tabular MCE-IRL"
 CONE_SIZES, PROJECTED_SIZES, ALONE_SIZE, LARGE = (10, 50), (50, 100), 100, 300
 PROJECTION_AT_LEAST = {100: 10.0}
-# `imitation`: the horizon leaves out less than 0.7 % of what is discounted by 0.99. It stops by its own rule, at its
-# own tolerances; the steps are twenty times as long as by default, with which it is there in half as many or fewer.
+# `imitation`: a horizon of 500 omits less than 0.7 % of the visits discounted by 0.99. It stops by its own rule and
+# tolerances. Its learning rate is twenty times the default, with which it needs at most half the steps.
 STANDARD_SIZE, HORIZON, PEER_STEPS, LEARNING_RATE, STANDARD_AT_LEAST = 20, 500, 1000, 0.2, 200.0
 
 
 def steps(*, large: bool, folder: Path | None) -> list[Step]:
-    """Everything; large: also the soft learner at 300x300. folder: of the peers' environment, if it is not at hand."""
+    """All steps. large: also the soft learner at 300x300. folder: of the peers, by default .venv-peers."""
     found = [Step("published schedule", partial(against_published, 10, 5))]
     found += [Step(f"cone program, {size}x{size}", partial(against_cones, size)) for size in CONE_SIZES]
     found += [Step(f"projection, {size}x{size}", partial(projected, size, 5)) for size in PROJECTED_SIZES]
@@ -44,12 +44,12 @@ def steps(*, large: bool, folder: Path | None) -> list[Step]:
 
 
 def soft_learner(asked: Problem) -> SoftLearner:
-    """C_r = 5, C_c = 10."""
+    """The soft learner with C_r = 5, C_c = 10."""
     return SoftLearner(asked.domain, mismatch_penalty=MISMATCH_PENALTY, violation_penalty=VIOLATION_PENALTY)
 
 
 def against_published(size: int, n_worlds: int) -> Iterator[Figure]:
-    """L1 to L5 on published worlds: the time of all responses together, world by world."""
+    """L1 to L5 on published worlds; each pair is the mean time of the five responses in one world."""
     times = []
     for seed in range(n_worlds):
         ours = theirs = 0.0
@@ -73,7 +73,7 @@ def against_cones(size: int) -> Iterator[Figure]:
         return
     asked = problem(size, "L3")
     lesson, learner = asked.best_lesson(), soft_learner(asked)
-    learner.respond(lesson)  # Loads what is compiled, and the next line the library.
+    learner.respond(lesson)  # Loads compiled code; the next line loads the library.
     solve_cones(problem(6, "L3").domain, lesson.expectation)
     met = duel(
         partial(learner.respond, lesson), partial(solve_cones, asked.domain, lesson.expectation), 5 if size <= 10 else 3
@@ -85,12 +85,12 @@ def against_cones(size: int) -> Iterator[Figure]:
 
 
 def projected(size: int, repeats: int) -> Iterator[Figure]:
-    """L5's projection of the optimal expectation; no other point is as near, so both must find the same."""
+    """L5's projection of the optimal expectation; it is unique, so both routes must agree."""
     asked = problem(size, "L5")
     lesson = asked.far_lesson()
     ours = partial(HardLearner(asked.domain, asked.allowance).respond, lesson)
     theirs = partial(HardLearner(asked.domain, asked.allowance, route="direct").respond, lesson)
-    ours()  # Loads what is compiled.
+    ours()  # Loads compiled code.
     met = duel(ours, theirs, repeats)
     check_projection(asked, met.ours)
     apart = float(np.abs(met.ours.expectation.reward - met.theirs.expectation.reward).max())
@@ -99,7 +99,7 @@ def projected(size: int, repeats: int) -> Iterator[Figure]:
 
 
 def against_imitation(size: int, folder: Path | None, repeats: int) -> Iterator[Figure]:
-    """The soft-optimal policy of the true reward, shown to both; their mismatch over the same finite horizon."""
+    """Both learn from the soft-optimal policy of the true reward; the mismatch is over the same finite horizon."""
     what = "standard learner, L1"
     try:
         row = _against_imitation(what, problem(size, "L1"), size, peers.peer_python(folder), repeats)
@@ -134,7 +134,7 @@ def stationary_visits(asked: Problem, policy: Vector) -> Vector:
 
 
 def alone(size: int) -> Iterator[Figure]:
-    """L5 in a large world, for its own sake."""
+    """L5 in a large world, without a rival."""
     asked = problem(size, "L5")
     seconds, response = timed(partial(soft_learner(asked).respond, asked.best_lesson()))
     check_response(response)
@@ -142,14 +142,14 @@ def alone(size: int) -> Iterator[Figure]:
 
 
 def check_response(response: Response) -> None:
-    """The certificate of a learner that values entropy."""
+    """The certificate of a learner whose objective includes entropy."""
     proof = response.certificate
     is_kept = proof.residual <= 1e-8 and proof.relative_gap <= 1e-9
     check(is_kept, f"a response has residual {proof.residual:.3g} and relative gap {proof.relative_gap:.3g}")
 
 
 def check_projection(asked: Problem, response: Response) -> None:
-    """The policy anew: within the limits, and as near to the lesson as its certificate says."""
+    """The policy, evaluated again, is within the limits and at the certified distance from the lesson."""
     again = expectation(asked.domain, response.policy)
     excess = float(asked.limits.excess(again.both).max())
     check(excess <= 1e-6 * asked.allowance, f"a projection exceeds its limits by {excess:.3g}")

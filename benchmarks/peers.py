@@ -1,36 +1,35 @@
-"""`imitation`'s tabular MCE-IRL, which needs PyTorch and an old Gymnasium, and so an environment of its own.
+"""`imitation`'s tabular MCE-IRL, in a separate environment because it needs PyTorch and an old Gymnasium.
 
-It plans over a finite horizon, forgets the caller's discount while it trains (mce_occupancy_measures plans without it),
-and knows features of states only. So it gets the same MDP in a form in which that does not hurt: every step ends the
-game with probability 1 - discount, in a state without features. Then visits count as if they were discounted, what
-entropy accrues after the end adds the same to every choice, and its discount is one.
+It plans over a finite horizon, drops the caller's discount in training (mce_occupancy_measures), and accepts only
+features of states. It therefore gets an equivalent MDP with discount one: each step ends the game with probability
+1 - discount, in a state without features. Visits then count as if discounted, and the entropy after the end adds the
+same constant to every choice.
 """
 
 import os
 import subprocess
 import tempfile
 from dataclasses import asdict, dataclass
-from importlib.resources import as_file, files
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.imitation_peer import NOT_INSTALLED
 from tutelage.arrays import Matrix, Vector
-from tutelage.bench.imitation_peer import NOT_INSTALLED
 from tutelage.mdp.model import MDP, Domain
 
-FOLDER = Path(".venv-peers")
+FOLDER, SCRIPT = Path(".venv-peers"), Path(__file__).with_name("imitation_peer.py")
 MISSING = "imitation is not installed; `make peers` installs it"
 
 
 class NoAnswer(Exception):
-    """A peer that is not there, or fails, and why."""
+    """The peer is not installed or fails; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How far the peer looks ahead, and how many steps of Adam it takes at most, of what size."""
+    """The horizon of the peer, the limit of its Adam steps, and their learning rate."""
 
     horizon: int
     max_steps: int
@@ -39,7 +38,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trained:
-    """What the peer found: its policy (horizon, C), and the seconds and the steps that training took."""
+    """The policy (horizon, C) of the peer, and the seconds and steps of its training."""
 
     policy: Matrix
     seconds: float
@@ -47,7 +46,7 @@ class Trained:
 
 
 def peer_python(folder: Path | None) -> Path:
-    """The Python of the peers' environment: in this folder, or in .venv-peers."""
+    """The Python of the environment in this folder, by default .venv-peers."""
     home = folder or FOLDER
     for path in (home / "bin" / "python", home / "Scripts" / "python.exe"):
         if path.exists():
@@ -56,9 +55,9 @@ def peer_python(folder: Path | None) -> Path:
 
 
 def train_imitation(python: Path, domain: Domain, visits: Vector, effort: Effort) -> Trained:
-    """MCE-IRL from visits (S,) at steps 0 .. horizon; raises `NoAnswer` where it fails or is not installed.
+    """MCE-IRL from visits (S,) at steps 0 .. horizon; raises `NoAnswer` if `imitation` fails or is missing.
 
-    Every state must offer the same number of choices, and features must be on states.
+    Every state must have the same number of choices, and features must be on states.
     """
     mdp = domain.mdp
     with tempfile.TemporaryDirectory() as folder:
@@ -71,12 +70,11 @@ def train_imitation(python: Path, domain: Domain, visits: Vector, effort: Effort
             occupancy=np.append(visits, effort.horizon + 1 - visits.sum()),
             **asdict(effort),
         )
-        with as_file(files("tutelage.bench").joinpath("imitation_peer.py")) as script:
-            # Isolated, so that neither this folder's modules nor PYTHONPATH are seen.
-            command = [str(python), "-I", str(script), str(asked), str(answered)]
-            # With as many threads as it likes: its dense products gain by them.
-            free = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
-            ended = subprocess.run(command, capture_output=True, text=True, check=False, env=free)
+        # -I isolates: neither this folder's modules nor PYTHONPATH are imported.
+        command = [str(python), "-I", str(SCRIPT), str(asked), str(answered)]
+        # No limit on threads: its dense products use them well.
+        free = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, env=free)
         if ended.returncode == NOT_INSTALLED:
             raise NoAnswer(MISSING)
         if ended.returncode:
@@ -87,7 +85,7 @@ def train_imitation(python: Path, domain: Domain, visits: Vector, effort: Effort
 
 
 def ending(mdp: MDP) -> NDArray[np.float64]:
-    """(S+1, A, S+1): the MDP that ends at every step with probability 1 - discount, in a state of its own."""
+    """(S+1, A, S+1): transitions that end with probability 1 - discount at each step, in the last state."""
     n_states, n_actions = mdp.n_states, mdp.n_choices // mdp.n_states
     whole = np.zeros((n_states + 1, n_actions, n_states + 1))
     whole[:-1, :, :-1] = mdp.discount * mdp.transition.toarray().reshape(n_states, n_actions, n_states)
@@ -96,7 +94,7 @@ def ending(mdp: MDP) -> NDArray[np.float64]:
 
 
 def truncated_visits(mdp: MDP, policy: Matrix) -> Vector:
-    """(S,), discounted visits at steps 0 .. horizon of a policy (horizon, C) that has a row for each step."""
+    """(S,), discounted visits at steps 0 .. horizon of a policy (horizon, C), one row for each step."""
     now = np.asarray(mdp.initial, dtype=float)
     visits = now.copy()
     for row in policy:

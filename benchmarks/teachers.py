@@ -1,8 +1,8 @@
-"""`tutelage bench teachers`: Aware-CMDP against HiGHS, and exact bi-level teaching against Appendix G as printed.
+"""`python -m benchmarks teachers`: Aware-CMDP against HiGHS, and exact bi-level teaching against Appendix G as printed.
 
-Bi-level: both methods teach the same learner on the same published worlds, by the same soft Bellman solver, so that the
-ratio is that of the methods; the bound is timed apart, for the printed method has none. What a plan predicts must be
-what it achieves, and the exact one must never achieve less than the printed one.
+Both bi-level methods teach the same learner on the same published worlds with the same soft Bellman solver, so that
+the ratio compares the methods. The bound is timed separately, because the printed method has none. A plan must achieve
+the reward that it predicts, and the exact plan must never achieve less than the printed one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutelage.bench.learners import LEARNERS
-from tutelage.bench.measure import Figure, Step, check, compared, duel, fastest, timed
-from tutelage.bench.problems import Problem, problem
+from benchmarks.learners import LEARNERS
+from benchmarks.measure import Figure, Step, check, compared, duel, fastest, timed
+from benchmarks.problems import Problem, problem
 from tutelage.experiments.printed import printed_known
 from tutelage.learners.entropy import SoftLearner
 from tutelage.learners.penalties import Preference
@@ -46,7 +46,7 @@ def cases(*, large: bool) -> list[Case]:
 
 
 def steps(*, large: bool) -> list[Step]:
-    """Everything; large: bi-level plans for all 300 problems of Appendix B.1 instead of ten."""
+    """All steps. large: bi-level plans for all 300 problems of Appendix B.1 instead of ten."""
     found = [Step(f"Aware-CMDP, {size}x{size}", partial(aware_cmdp, size, 5)) for size in CMDP_SIZES]
     found += [Step("gradient", partial(gradient, 10, N_GRADIENT_WORLDS))]
     found += [Step("bi-level plans", partial(multi_start, 10, cases(large=large)))]
@@ -57,7 +57,7 @@ def aware_cmdp(size: int, repeats: int) -> Iterator[Figure]:
     """The best policy within L5's six limits."""
     asked = problem(size, "L5")
     ours = partial(best_policy, asked.domain, asked.weights, asked.limits)
-    ours()  # Loads what is compiled.
+    ours()  # Loads compiled code.
     met = duel(ours, partial(ours, route="direct"), repeats)
     check_aware(asked, met.ours)
     apart = abs(met.ours.value - met.theirs.value)
@@ -66,7 +66,7 @@ def aware_cmdp(size: int, repeats: int) -> Iterator[Figure]:
 
 
 def check_aware(asked: Problem, found: ConstrainedOptimum) -> None:
-    """The policy anew: within the limits, and worth what no policy within them can exceed."""
+    """The policy, evaluated again, is within the limits and achieves the upper bound."""
     again = expectation(asked.domain, found.policy)
     excess = float(asked.limits.excess(again.both).max())
     check(excess <= 1e-6 * asked.allowance, f"a constrained policy exceeds its limits by {excess:.3g}")
@@ -75,7 +75,7 @@ def check_aware(asked: Problem, found: ConstrainedOptimum) -> None:
 
 
 def gradient(size: int, n_worlds: int) -> Iterator[Figure]:
-    """One exact gradient of the learner's reward against one by central differences, from the same warm start."""
+    """The exact gradient of the learner's reward against central differences, from the same warm start."""
     times = []
     for seed in range(n_worlds):
         for name in LEARNERS:
@@ -125,7 +125,7 @@ def multi_start(size: int, some: Sequence[Case]) -> Iterator[Figure]:
 
 
 def against_print(achieved: dict[tuple[int, int, str], list[float]]) -> str:
-    """In how many of the printed cells, ten worlds each, the mean is at least the printed one less 0.02."""
+    """The number of printed cells, ten worlds each, whose mean is at least the printed mean less 0.02."""
     whole = {cell: np.mean(rewards) for cell, rewards in achieved.items() if len(rewards) == 10}
     if not whole:
         return ""
@@ -141,5 +141,5 @@ def bounded(size: int) -> Iterator[Figure]:
     )
     seconds, plan = timed(teacher.plan)
     check(plan.achieved <= plan.bound + 1e-6, f"a plan achieves {plan.achieved}, more than its bound {plan.bound}")
-    note = f"achieves {plan.achieved:.3f}, none more than {plan.bound:.3f}"
+    note = f"achieves {plan.achieved:.3f}; no plan achieves more than {plan.bound:.3f}"
     yield Figure("plan and bound, L3", size, ours=seconds, note=note)

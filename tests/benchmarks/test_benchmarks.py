@@ -1,4 +1,4 @@
-"""Benchmarks: figures mean what they say, wrong answers end the run, and rivals that are not there are said to be."""
+"""Benchmarks: what a figure means, that a wrong answer ends the run, and that a missing rival is reported."""
 
 import json
 from functools import partial
@@ -9,27 +9,26 @@ import pytest
 from typer.testing import CliRunner
 
 import tutelage as tl
-from tutelage.bench import (
-    alone,
+from benchmarks import (
+    __main__ as command,
+)
+from benchmarks import (
     kernels,
     learners,
     measure,
     peers,
-    picture,
     report,
     scale,
-    suites,
     tasks,
     teachers,
     traffic,
 )
-from tutelage.bench.measure import Figure, Step, WrongAnswer
-from tutelage.bench.problems import problem
-from tutelage.cli import main, make_app
+from benchmarks.measure import Figure, Step, WrongAnswer
+from benchmarks.problems import problem
 
 
 def clock(monkeypatch, *durations):
-    """Time passes only while something is timed, by these seconds in turn."""
+    """Replace the clock: the timed calls take these durations, in order."""
     ticks = [0.0, *np.cumsum([part for each in durations for part in (each, 0.0)])]
     times = iter(ticks)
     monkeypatch.setattr(measure.time, "perf_counter", lambda: next(times))
@@ -131,6 +130,14 @@ def test_compiled_sweeps_are_a_share_of_the_copy(monkeypatch):
     assert soft.value > 0 and soft.must_hold == ">= 0.3 of copy bandwidth" and "a copy moves" in soft.note
 
 
+def test_importing_has_no_grid(monkeypatch):
+    monkeypatch.setattr(kernels.subprocess, "run", lambda command, check: None)
+    (row,) = kernels.importing(1)
+    assert row.must_hold == ">= 2" and row.grid == ""
+    (missed,) = report.misses([Figure(row.what, 0, ratio=1.5).at_least(2.0)])
+    assert missed == "import tutelage: 1.5 times, but must be >= 2"
+
+
 def test_without_cvxpy_the_row_says_so(monkeypatch):
     monkeypatch.setattr(learners, "has_cvxpy", lambda: False)
     (row,) = learners.against_cones(10)
@@ -189,23 +196,24 @@ def test_the_game_that_ends_has_the_same_soft_policy():
     assert np.allclose(transition.sum(axis=2), 1)
     value = np.zeros(len(transition))
     for _ in range(2500):
-        worth = reward + transition @ value
-        value = np.log(np.exp(worth - worth.max()).sum(axis=1)) + worth.max()
-    policy = np.exp(worth - value[:, None])[:-1].ravel()
+        choice_value = reward + transition @ value
+        highest = choice_value.max()
+        value = np.log(np.exp(choice_value - highest).sum(axis=1)) + highest
+    policy = np.exp(choice_value - value[:, None])[:-1].ravel()
     assert policy == pytest.approx(tl.solve_soft(asked.domain.mdp, asked.reward).policy, abs=1e-7)
 
 
 @pytest.mark.parametrize("name", list(tasks.TASKS))
 def test_every_growing_task_passes_its_checks(name, monkeypatch):
-    monkeypatch.setattr(alone, "WARM_SIZES", ())
+    monkeypatch.setattr(scale, "WARM_SIZES", ())
     monkeypatch.setattr(tasks, "MAX_ROUNDS", 2)
-    sample = alone.measure(name, 10, 1)
+    sample = scale.measure(name, 10, 1)
     assert len(sample.seconds) == 1 and sample.seconds[0] > 0
 
 
-def test_limits_that_bind_do_so_whatever_the_size():
-    """And a line says how many do, for a world so large that the paper's allowance limits nothing is an easy one."""
-    sample = alone.measure(tasks.BINDING_AWARE, 30, 1)
+def test_the_limits_of_a_binding_task_bind_at_every_size():
+    """The note says how many bind; in a world of 500x500 the paper's allowance does not bind."""
+    sample = scale.measure(tasks.BINDING_AWARE, 30, 1)
     assert not sample.note.startswith("0 of 6 limits bind")
     far = problem(500, "L5")
     assert tl.best_policy(far.domain, far.weights, far.limits).multipliers.max() < 1e-9
@@ -214,9 +222,9 @@ def test_limits_that_bind_do_so_whatever_the_size():
 
 def test_growth_is_timed_fitted_and_where_apart_weighed(monkeypatch):
     """With samples made up: time grows as states^1.5, which is too fast, and memory is one GiB."""
-    monkeypatch.setattr(scale, "measure", lambda name, size, repeats: alone.Sample([(size**2 + 1) ** 1.5 * 1e-7], 0.0))
+    monkeypatch.setattr(scale, "measure", lambda name, size, repeats: scale.Sample([(size**2 + 1) ** 1.5 * 1e-7], 0.0))
     monkeypatch.setattr(
-        scale, "measure_apart", lambda name, size, _: alone.Sample([(size**2 + 1) ** 1.5 * 1e-7], 2**30)
+        scale, "measure_apart", lambda name, size, _: scale.Sample([(size**2 + 1) ** 1.5 * 1e-7], 2**30)
     )
     rows = list(scale.growth(tasks.SOFT, scale.SIZES))
     assert [row.size for row in rows] == [100, 200, 300, 500, 1000, 1000, 1000]
@@ -224,7 +232,7 @@ def test_growth_is_timed_fitted_and_where_apart_weighed(monkeypatch):
     assert rows[-1].value == pytest.approx(1.5) and not rows[-1].holds and "states^1.50" in rows[-1].note
     (missed,) = report.misses(rows)
     assert missed == "soft solution: growth exponent at 1000x1000: 1.5, but must be <= 1.35"
-    assert list(picture.curves(rows)) == [tasks.SOFT] and len(picture.draw_growth(rows).axes[0].lines) == 1
+    assert list(report.curves(rows)) == [tasks.SOFT] and len(report.draw_growth(rows).axes[0].lines) == 1
 
 
 def test_quick_growth_stops_at_300():
@@ -233,9 +241,9 @@ def test_quick_growth_stops_at_300():
 
 
 def test_a_process_of_its_own_reports_a_wrong_answer(monkeypatch):
-    monkeypatch.setattr(alone.sys, "executable", "false")
+    monkeypatch.setattr(scale.sys, "executable", "false")
     with pytest.raises(WrongAnswer, match="soft solution at 10x10: no reason given"):
-        alone.measure_apart(tasks.SOFT, 10, 1)
+        scale.measure_apart(tasks.SOFT, 10, 1)
 
 
 def made_up(*rows: Figure):
@@ -248,8 +256,8 @@ ABSENT = measure.missing("third", 10, "imitation", "imitation is not installed")
 
 
 def test_the_command_prints_one_object(monkeypatch, tmp_path):
-    monkeypatch.setattr(suites, "steps_of", made_up(GOOD, ABSENT))
-    result = CliRunner().invoke(make_app(), ["bench", "kernels", "--json", "--out", str(tmp_path)])
+    monkeypatch.setattr(command, "steps_of", made_up(GOOD, ABSENT))
+    result = CliRunner().invoke(command.app, ["kernels", "--json", "--out", str(tmp_path)])
     assert result.exit_code == 0
     found, end = json.JSONDecoder().raw_decode(result.stdout)
     assert result.stdout[end:] == "\n" and found["benchmark"] == "kernels" and found["holds"] is True
@@ -263,8 +271,8 @@ def test_the_command_prints_one_object(monkeypatch, tmp_path):
 
 def test_a_figure_that_misses_is_shown_and_fails(monkeypatch, tmp_path):
     timed = [Figure(tasks.SOFT, size, ours=size / 100) for size in (100, 200)]
-    monkeypatch.setattr(suites, "steps_of", made_up(GOOD, BAD, *timed))
-    result = CliRunner().invoke(make_app(), ["bench", "scale", "--out", str(tmp_path)])
+    monkeypatch.setattr(command, "steps_of", made_up(GOOD, BAD, *timed))
+    result = CliRunner().invoke(command.app, ["scale", "--out", str(tmp_path)])
     assert result.exit_code == 1 and "FAILS" in result.stdout
     assert "other at 10x10: 3 GiB, but must be < 2 GiB" in " ".join(result.stderr.split())
     assert {path.name for path in tmp_path.iterdir()} == {
@@ -272,21 +280,23 @@ def test_a_figure_that_misses_is_shown_and_fails(monkeypatch, tmp_path):
     }
 
 
-def test_a_wrong_answer_is_a_sentence_and_exit_code_1(monkeypatch, capsys):
+def test_a_wrong_answer_is_a_sentence_and_exit_code_1(monkeypatch):
     def wrong():
         measure.check(False, "the soft value has the residual 0.1")
 
-    monkeypatch.setattr(suites, "steps_of", lambda name, **_: [Step("wrong", wrong)])
-    monkeypatch.setattr("sys.argv", ["tutelage", "bench", "kernels", "--json"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 1
-    said = capsys.readouterr()
-    assert said.out == "" and "a timed answer is wrong: the soft value has the residual 0.1" in said.err
+    monkeypatch.setattr(command, "steps_of", lambda name, **_: [Step("wrong", wrong)])
+    result = CliRunner().invoke(command.app, ["kernels", "--json"])
+    assert result.exit_code == 1 and result.stdout == ""
+    assert "a timed answer is wrong: the soft value has the residual 0.1" in " ".join(result.stderr.split())
+
+
+def test_an_unknown_suite_is_refused():
+    result = CliRunner().invoke(command.app, ["wings"])
+    assert result.exit_code == 2 and "wings" in result.stderr
 
 
 def test_suites_have_the_options_that_they_know():
     names = ("kernels", "learners", "teachers", "scale")
-    small = {name: len(suites.steps_of(name, large=False, quick=True, peers=None)) for name in names}
-    large = {name: len(suites.steps_of(name, large=True, quick=False, peers=None)) for name in names}
+    small = {name: len(command.steps_of(name, large=False, quick=True, peers=None)) for name in names}
+    large = {name: len(command.steps_of(name, large=True, quick=False, peers=None)) for name in names}
     assert all(small[name] <= large[name] for name in names) and large["kernels"] == small["kernels"] + 1

@@ -1,8 +1,7 @@
-"""How near the compiled Bellman sweeps come to what this machine can move at all.
+"""Memory bandwidth of the compiled Bellman sweeps, as a share of the bandwidth of a plain copy.
 
-A sweep over a large grid computes little and moves much: it waits for memory. So its measure is the bytes that it must
-move, each once, per second, as a share of what a plain copy moves per second in the same run, counting what is read and
-what is written, with as many threads.
+A sweep over a large grid is limited by memory, not by arithmetic. Its bandwidth is the bytes that it must read or write
+once, per second. The copy runs with the same number of threads; its bytes read and written both count.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,21 +13,21 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.measure import Figure, check, duel
+from benchmarks.problems import problem
+from benchmarks.rivals import ValueIteration
 from tutelage.arrays import Vector
-from tutelage.bench.measure import Figure, check, duel
-from tutelage.bench.problems import problem
-from tutelage.bench.rivals import ValueIteration
 from tutelage.mdp.model import MDP, per_choice
 
-# Doubles to copy: many times what any cache holds.
+# Doubles to copy: far more than any cache holds.
 COPIED = 2**24
 SHARE = 0.30
 
 
 def swept_bytes(mdp: MDP, *, with_policy: bool) -> int:
-    """What one sweep cannot do without: transition, row starts, first choices, reward, and the value in and out.
+    """Bytes of one sweep: transition, row starts, first choices, reward, value read and value written.
 
-    A soft one also writes the policy (C,).
+    A soft sweep also writes the policy (C,).
     """
     rows = mdp.transition
     first = (mdp.n_states + 1) * rows.indptr.itemsize
@@ -38,7 +37,7 @@ def swept_bytes(mdp: MDP, *, with_policy: bool) -> int:
 
 
 def copier(threads: int) -> Callable[[], None]:
-    """Copies one large array onto another, shared among threads; NumPy lets go of the interpreter while it copies."""
+    """A function that copies a large array with several threads; NumPy releases the interpreter lock."""
     source, target = np.ones(COPIED), np.zeros(COPIED)
     edges = np.linspace(0, COPIED, threads + 1).astype(int).tolist()
     parts = [slice(*pair) for pair in pairwise(edges)]
@@ -52,7 +51,7 @@ def copier(threads: int) -> Callable[[], None]:
 
 
 def sweeps(size: int, repeats: int) -> Iterator[Figure]:
-    """Soft and hard backups as the solvers run them, each beside the copy, from near the soft start."""
+    """Soft and hard sweeps as the solvers run them, each paired with a copy."""
     import numba
 
     from tutelage import kernels
@@ -70,14 +69,14 @@ def sweeps(size: int, repeats: int) -> Iterator[Figure]:
     hard = partial(kernels.in_blocks, edges, kernels.hard_backup_range, *given, choice, 0.0, backed)
     right = {"soft": oracle.backup(value), "hard": oracle.choice_value(value).max(axis=0)}
     for name, sweep in (("soft", soft), ("hard", hard)):
-        sweep()  # Loads what is compiled.
+        sweep()  # Loads compiled code.
         row = _share(name, size, mdp, sweep, threads, repeats)
         check(np.allclose(backed, right[name], rtol=1e-12, atol=1e-12), f"the compiled {name} sweep")
         yield row
 
 
 def _starts(mdp: MDP) -> tuple[Any, Any, Vector, Any]:
-    """Row starts, columns, probabilities and first choices, as the compiled loops take them."""
+    """Row starts, columns, probabilities and first choices, in the types of the compiled loops."""
     from tutelage.kernels import unsigned
 
     rows = mdp.transition

@@ -1,0 +1,80 @@
+"""The command line of the benchmarks: `python -m benchmarks kernels | learners | teachers | scale`."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks import kernels, learners, report, scale, teachers
+from benchmarks.measure import Figure, Step, WrongAnswer
+from tutelage.cli.printing import complain, progress, say, show_json, show_table
+
+LARGE_HELP = "kernels: also 1000x1000; learners: also 300x300; teachers: all 300 problems of Appendix B.1."
+PEERS_HELP = "Folder of the environment that has `imitation`; `make peers` creates the default, .venv-peers."
+
+
+class Suite(StrEnum):
+    """What can be measured."""
+
+    kernels = "kernels"
+    learners = "learners"
+    teachers = "teachers"
+    scale = "scale"
+
+
+def steps_of(name: str, *, large: bool, quick: bool, peers: Path | None) -> list[Step]:
+    """The steps of a suite. peers: the folder of the environment that has `imitation`."""
+    suites: dict[str, Callable[[], list[Step]]] = {
+        "kernels": lambda: kernels.steps(large=large),
+        "learners": lambda: learners.steps(large=large, folder=peers),
+        "teachers": lambda: teachers.steps(large=large),
+        "scale": lambda: scale.steps(quick=quick),
+    }
+    return suites[name]()
+
+
+def run(
+    suite: Annotated[Suite, typer.Argument(help="The solvers, the learners, the teachers, or growth with states.")],
+    large: Annotated[bool, typer.Option("--large", help=LARGE_HELP)] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="scale: only up to 300x300.")] = False,
+    peers: Annotated[Path | None, typer.Option(envvar="TUTELAGE_PEERS", help=PEERS_HELP)] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for JSON and Markdown files; scale adds a picture.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Times of Tutelage as ratios to the times of other software, in one run. Every timed answer is checked.
+
+    A ratio is the median over alternating pairs, with its minimum and maximum; 10 means ten times faster. The exit code
+    is 1 if an answer is wrong or a figure misses its limit. A rival that is not installed gives a row with a note.
+    """
+    rows: list[Figure] = []
+    name = suite.value
+    steps = steps_of(name, large=large, quick=quick, peers=peers)
+    try:
+        with progress(f"benchmarks {name}", len(steps)) as done:
+            for step in steps:
+                rows += step.run()
+                done(step.name)
+    except WrongAnswer as error:
+        complain(str(error))
+        raise typer.Exit(1) from error
+    files = report.write(name, rows, out) if out else []
+    if as_json:
+        show_json(report.as_data(name, rows) | {"files": [str(path) for path in files]})
+    else:
+        grid = report.grid(name, rows)
+        show_table(grid.caption, grid.header[:-1], [texts[:-1] for texts in grid.body], least_width=160)
+        for line in (*report.notes(rows), *(f"Written: {path}" for path in files)):
+            say(line)
+    for sentence in (missed := report.misses(rows)):
+        complain(sentence)
+    if missed:
+        raise typer.Exit(1)
+
+
+app = typer.Typer(add_completion=False)
+app.command()(run)
+
+if __name__ == "__main__":
+    app(prog_name="python -m benchmarks")
