@@ -37,9 +37,10 @@ def make_app() -> typer.Typer:
     """The command line, with the players that the registry has now."""
     app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="rich", epilog=EPILOG)
     app.callback()(_tutelage)
+    app.command()(demo)
     app.command(help=teach_help())(teach)
-    for command in (demo, reproduce, serve):
-        app.command()(command)
+    app.command()(reproduce)
+    app.command()(serve)
     return app
 
 

@@ -6,6 +6,7 @@ learner's own.
 
 from dataclasses import dataclass, field
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix
