@@ -1,9 +1,11 @@
-"""Proposition 1: how much reward a learner that projects can still gain after a realised push."""
+"""Proposition 1, a bound on the reward that a projecting learner can still gain, and the proof of Theorem 3 from it."""
 
 import math
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 from strategies import random_policy
 from teaching_problems import random_problem
@@ -50,3 +52,23 @@ def test_proposition_1_at_the_ends_of_its_range():
     assert proposition_1_bound(0.0, 0.1, 7.0, weights) == 0.0
     assert proposition_1_bound(-1e-12, 0.1, 7.0, weights) == 0.0
     assert proposition_1_bound(2.5, 0.1, 7.0, weights) == math.inf
+
+
+@given(st.floats(0.01, 1), st.floats(0.01, 1), st.floats(1, 10), st.floats(1e-6, 1), st.floats(1, 3))
+def test_the_steps_of_the_proof_of_theorem_3(eps, shortest, diameter, share, stretch):
+    """Eq. 11 to 18, for a unit w*, a push alpha_i >= alpha_min and a gain that leaves more than eps (Eq. 11) to gain.
+
+    Eq. 18 needs eps <= D and eps alpha_min <= D^2, which the paper does not state.
+    """
+    push = stretch * shortest
+    gain = share * push
+    remaining = proposition_1_bound(gain, push, diameter, np.array([1.0]))
+    assume(remaining > eps)
+    c_0, c_1 = eps * math.sqrt(shortest / (4 * diameter**2 + eps**2)), math.sqrt(shortest / 2)
+    assert math.sqrt(gain) > min(math.sqrt(eps / 2), c_0) * (1 - 1e-12)  # Eq. 12
+    assume(c_0 < math.sqrt(eps / 2) and gain < push - shortest / 2)  # Then Eq. 13 and Eq. 14 hold.
+    assert c_0 * c_1 <= math.sqrt((push - gain) * gain)  # Eq. 15
+    rate = 1 / (1 + diameter / (c_0 * c_1))
+    assert math.sqrt(gain / (push - gain)) <= gain / (c_0 * c_1)  # Eq. 16
+    assert rate * remaining <= gain * (1 + 1e-12)  # Eq. 17
+    assert rate >= eps * shortest / ((1 + math.sqrt(10)) * diameter**2) * (1 - 1e-12)  # Eq. 18
