@@ -1,4 +1,4 @@
-"""Every Python block of the README and of the pages in docs runs as it stands, those of a page one after another."""
+"""Every Python block of the README and of docs/ runs, those of a page in order; links and file names are right."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ def blocks(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
-    """In a folder of its own, for some pages write files; and with what they claim asserted, not printed."""
+    """In a temporary folder, because some pages write files."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": page.stem}
     for code in blocks(page):
@@ -33,3 +33,11 @@ def test_the_readme_opens_with_the_two_commands_and_one_short_example():
 def test_links_within_the_project_lead_somewhere(page):
     links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_files_named_in_a_page_exist(page):
+    """By their path from the top folder, or from the package."""
+    paths = re.findall(r"`(\w+/[\w/]*(?:\.py)?)`", page.read_text(encoding="utf-8"))
+    folders = (ROOT, ROOT / "src" / "tutelage")
+    assert [path for path in paths if not any((folder / path).exists() for folder in folders)] == []

@@ -4,11 +4,7 @@ The next lesson is mu_L + alpha w*, with the largest alpha in [shortest, longest
 policy realises such a push, the lesson is the policy nearest to mu_L + shortest w*.
 
 The bound is the largest reward of any policy within the half-spaces that the responses yield (`adaptive`). For one
-round, a push alpha that gained r, and a set Omega_r of which only the diameter D is known, this is Proposition 1, here
-for weights that need not be a unit vector:
-
-    R-bar_L - R(mu_L) <= r + norm_2(w*) D sqrt(r / (alpha norm_2(w*)^2 - r))
-
+round and a set Omega_r of which only the diameter is known, this is Proposition 1 (`pushes.proposition_1_bound`).
 Where a push gains nothing, the learner's reward is optimal. The half-spaces hold after every lesson, push or not.
 """
 

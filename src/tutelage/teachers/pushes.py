@@ -8,6 +8,7 @@ constrained MDP, where the rows of B are an orthonormal basis of the complement 
 As printed, it is found by bisection, with one projection onto the reachable set for every trial.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,3 +101,24 @@ def bisect_push(
     if not push.is_realised:
         push = nearest_push(domain, start, weights, ends[0], match_tolerance=match_tolerance)
     return Bisection(low, high, push)
+
+
+def proposition_1_bound(gain: float, push: float, diameter: float, weights: Vector) -> float:
+    """Proposition 1 (Eq. 8): an upper bound on R-bar_L - R(mu_L), the reward that a projecting learner can still gain.
+
+        R-bar_L - R(mu_L) <= gain + norm_2(w*) D sqrt(gain / (push norm_2(w*)^2 - gain))
+
+    gain: w* @ (mu_L' - mu_L), the reward gained by the realised lesson mu_T = mu_L + push w*. diameter: D, of Omega_r.
+
+    Proof, for weights of any length. Let n = norm_2(w*) and mu_L' - mu_L = gain w* / n^2 + v, with v orthogonal to w*.
+    As a projection, mu_L' satisfies <mu_T - mu_L', x - mu_L'> <= 0 for each x in Omega_r^L. At x = mu_L this reads
+    v @ v <= gain (push - gain / n^2); hence 0 <= gain <= push n^2. For any x, let s = w* @ (x - mu_L') and let u be the
+    part of x - mu_L' that is orthogonal to w*. Then s (push - gain / n^2) <= u @ v, and with norm_2(u) <= D
+    s <= n D sqrt(gain / (push n^2 - gain)), which is Eq. 9 with the slope of Eq. 10.
+
+    If gain = push n^2, then v = 0: the learner matches the lesson, the inequality above holds for every x, and the
+    proposition bounds nothing. The function returns infinity for gain >= push n^2, and takes a gain below 0 as 0.
+    """
+    gain, norm = max(gain, 0.0), float(np.linalg.norm(weights))
+    rest = push * norm**2 - gain
+    return gain + norm * diameter * math.sqrt(gain / rest) if rest > 0 else math.inf
