@@ -66,9 +66,10 @@ def test_at_a_kink_it_settles_and_says_so():
     """-|x - 1| has its maximum where no slope vanishes."""
     found = climbed(lambda x: (-abs(x[0] - 1), np.array([-np.sign(x[0] - 1.0)])), 1, 3.0, math.inf, [-2.0], 1e-9)
     assert_allclose(found.x, [1.0], atol=1e-6)
+    assert found.ended is Ended.SETTLED and found.gap > 1e-9
 
 
 def test_on_a_plateau_there_is_nothing_to_do():
     found = climbed(lambda x: (7.0, np.zeros(2)), 2, 1.0, 2, [0.3, 0.3])
     assert_allclose(found.x, [0.3, 0.3])
-    assert found.n_evaluations == 1 and found.promised == 0
+    assert found.n_evaluations == 1 and found.gap == 0 and found.ended is Ended.CONVERGED

@@ -91,6 +91,10 @@ class Block:
         multiplier = max(-float(normal @ pull) / float(normal @ normal), 0.0)
         return free @ _orthogonal_to(normal), bend + multiplier * spread
 
+    def model_step(self, gradient: Vector, hessian: Matrix, x: Vector) -> Vector:
+        """argmin over steps s of gradient @ s + 1/2 s @ hessian @ s + h(x + s), for a positive definite hessian."""
+        return model_minimum(gradient, hessian, [self], x) - x
+
     @property
     def is_ball(self) -> bool:
         """Whether the entries share a limit; a single one has a box of its own, whatever the norm."""

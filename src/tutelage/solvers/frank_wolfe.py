@@ -23,8 +23,7 @@ import numpy as np
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.outcomes import Ended, InvalidModel
-from tutelage.solvers import linear_program
-from tutelage.solvers.programs import Constraints
+from tutelage.solvers.programs import Constraints, maximise_linear
 
 MAX_STEPS = 50
 # Finite differences step this far, relative to the width of the box.
@@ -179,7 +178,7 @@ def direction(
         within=np.vstack([np.eye(len(x)), rows]),
         bound=np.concatenate([width, room + rows @ (x - program.lower)]),
     )
-    found = linear_program.maximise(slopes.gradient / steepest, constraints)
+    found = maximise_linear(slopes.gradient / steepest, constraints)
     return np.clip(program.lower + found.x, program.lower, program.upper)
 
 
@@ -192,7 +191,7 @@ def least_violation(program: Program[SourceT], x: Vector, here: Evaluation[Sourc
         within=np.block([[np.eye(n), np.zeros((n, m))], [rows, -np.eye(m)]]),
         bound=np.concatenate([program.upper - program.lower, room + rows @ (x - program.lower)]),
     )
-    found = linear_program.maximise(np.concatenate([np.zeros(n), -size / size.max()]), constraints)
+    found = maximise_linear(np.concatenate([np.zeros(n), -size / size.max()]), constraints)
     return np.clip(program.lower + found.x[:n], program.lower, program.upper)
 
 

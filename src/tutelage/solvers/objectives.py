@@ -20,9 +20,8 @@ import numpy as np
 from scipy import sparse
 
 from tutelage.arrays import Vector
-from tutelage.solvers import linear_program, quadratic_program
 from tutelage.solvers.half_spaces import HalfSpaces
-from tutelage.solvers.programs import Constraints
+from tutelage.solvers.programs import Constraints, maximise_linear, minimise_quadratic
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +65,7 @@ class MostReward:
 
     def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
         free = Constraints(np.zeros(hull.generate.shape[1]), hull.equal, hull.right, *_rows(limits, hull))
-        solution = linear_program.maximise(hull.generate.T @ self.weights, free)
+        solution = maximise_linear(hull.generate.T @ self.weights, free)
         y = solution.within_multipliers
         return Point(solution.x, -solution.primal, y, self.weights - limits.normals.T @ y, float(-limits.offsets @ y))
 
@@ -87,7 +86,7 @@ class LeastViolation:
         constraints = Constraints(
             np.zeros(n + m), _beside(hull.equal, np.zeros((len(hull.right), m))), hull.right, within, limits.offsets
         )
-        solution = linear_program.maximise(np.concatenate([np.zeros(n), -np.ones(m)]), constraints)
+        solution = maximise_linear(np.concatenate([np.zeros(n), -np.ones(m)]), constraints)
         y = np.minimum(solution.within_multipliers, 1.0)
         return Point(solution.x[:n], -solution.primal, y, -limits.normals.T @ y, float(-limits.offsets @ y))
 
@@ -113,7 +112,7 @@ class MostRewardWithinTotal:
         )
         equal = _beside(hull.equal, np.zeros((len(hull.right), m)))
         constraints = Constraints(np.zeros(n + m), equal, hull.right, within, np.append(limits.offsets, self.total))
-        solution = linear_program.maximise(np.concatenate([hull.generate.T @ self.weights, np.zeros(m)]), constraints)
+        solution = maximise_linear(np.concatenate([hull.generate.T @ self.weights, np.zeros(m)]), constraints)
         y, k = solution.within_multipliers[:m], max(float(solution.within_multipliers.max(initial=0.0)), 0.0)
         offset = float(-limits.offsets @ y) - k * self.total
         return Point(solution.x[:n], -solution.primal, y, self.weights - limits.normals.T @ y, offset)
@@ -144,7 +143,7 @@ class Nearest:
             within, bound = _stacked(within, limited), np.concatenate([bound, limits.offsets])
         equal = _beside(hull.equal, np.zeros((len(hull.right), n_slacks)))
         constraints = Constraints(np.zeros(n + n_slacks), equal, hull.right, within, bound)
-        solution = linear_program.maximise(np.concatenate([np.zeros(n), -np.ones(n_slacks)]), constraints)
+        solution = maximise_linear(np.concatenate([np.zeros(n), -np.ones(n_slacks)]), constraints)
         up, low, y = np.split(solution.within_multipliers, [d_r, 2 * d_r])
         # Scaled back into the dual ball, so that the bound holds whatever the solver's tolerance was.
         pull = low - up
@@ -181,7 +180,7 @@ class NearestSquared:
         constraints = Constraints(lower, equal, np.concatenate([hull.right, self.target / unit]), within, bound)
         weight = np.concatenate([np.zeros(n), np.ones(d_r)])
         curvature = sparse.diags_array(weight) if sparse.issparse(equal) else np.diag(weight)
-        solution = quadratic_program.minimise(curvature, np.zeros(n + d_r), constraints)
+        solution = minimise_quadratic(curvature, np.zeros(n + d_r), constraints)
         pull = self.target - here @ solution.x[:n]
         y = unit * solution.within_multipliers
         price = _padded(pull, limits) - limits.normals.T @ y

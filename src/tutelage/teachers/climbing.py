@@ -12,6 +12,7 @@ import numpy as np
 
 from tutelage.arrays import Vector
 from tutelage.learners.reduction import Reduction, Settled
+from tutelage.outcomes import Ended
 from tutelage.solvers.ascent import Slope, ascend
 from tutelage.solvers.blocks import Block
 
@@ -28,13 +29,15 @@ class LocalOptimum:
     """A lesson that no lesson nearby beats.
 
     weights: (d_r,), what the learner settles on. expectation: (d_r,), the learner's mu_r. reward: what that earns.
-    policy: (C,), what to show.
+    policy: (C,), what to show. gap, ended: the predicted gain of one more step of the ascent, and why it stopped.
     """
 
     weights: Vector
     expectation: Vector
     reward: float
     policy: Vector
+    gap: float
+    ended: Ended
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +79,9 @@ class ReducedProblem:
         tolerance = NO_GAIN * (1 + abs(opening.value))
         top = ascend(self.slope, self.block, start, tolerance=tolerance, opening=opening)
         here = top.slope.source
-        return LocalOptimum(top.x, here.expectation.reward, top.slope.value, here.soft.solved.policy)
+        return LocalOptimum(
+            top.x, here.expectation.reward, top.slope.value, here.soft.solved.policy, top.gap, top.ended
+        )
 
 
 def sign_patterns(n: int, rng: np.random.Generator) -> list[Vector]:
