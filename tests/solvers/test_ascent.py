@@ -44,14 +44,19 @@ def test_a_linear_function_goes_to_the_end_of_the_set(norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("seed", range(5))
-def test_an_inner_maximum_of_a_bent_quadratic_is_found(norm, seed):
+def test_an_inner_maximum_of_an_ill_conditioned_quadratic_is_found(norm, seed):
     """Curvatures a thousand times apart, the maximum inside."""
     rng = np.random.default_rng(seed)
     basis = np.linalg.qr(rng.normal(size=(4, 4)))[0]
-    bend = basis @ np.diag([1e-2, 0.1, 1.0, 10.0]) @ basis.T
+    hessian = basis @ np.diag([1e-2, 0.1, 1.0, 10.0]) @ basis.T
     top = 0.1 * rng.uniform(-1, 1, 4)
     found = climbed(
-        lambda x: (float(-0.5 * (x - top) @ bend @ (x - top)), -bend @ (x - top)), 4, 1.0, norm, np.zeros(4), 1e-16
+        lambda x: (float(-0.5 * (x - top) @ hessian @ (x - top)), -hessian @ (x - top)),
+        4,
+        1.0,
+        norm,
+        np.zeros(4),
+        1e-16,
     )
     assert_allclose(found.x, top, atol=1e-5)
 
