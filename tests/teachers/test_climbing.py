@@ -53,8 +53,8 @@ def test_a_search_that_runs_out_of_cuts_says_so(monkeypatch):
 def test_the_printed_method_s_own_ending_is_reported():
     world = tl.object_world(size=6, seed=0)
     domain = world.domain("L2")
-    learner = tl.SoftLearner(domain, 5, 10)
+    learner = tl.SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
     found = tl.BilevelTeacher(domain, world.true_weights, learner, max_cells=0, method="frank-wolfe").plan()
-    inferred = learner.respond(tl.AgnosticTeacher(domain, world.true_weights).open()).learned_weights[:3]
+    inferred = learner.respond(tl.AgnosticTeacher(domain, world.true_weights).open().lesson).learned_weights[:3]
     printed = printed_bilevel(domain, world.true_weights, 5, 10, 0.0, inferred)
     assert (found.optima[0].ended, found.optima[0].gap) == (printed.ended, printed.gap)

@@ -81,7 +81,7 @@ def best_policy(
     Raises `InfeasibleConstraints` where no policy is within them. accuracy: of the value, relative to 1 + |value|. The
     direct route has its library's accuracy, and raises `NotConverged` where that is worse than 1e-7.
     """
-    checked = _weights(domain, weights)
+    checked = reward_vector(domain, weights, "weights")
     objective = MostReward(np.concatenate([checked, np.zeros(domain.n_preference)]))
     found = _solve(domain, objective, limits, accuracy, route)
     return _optimum(domain, found, -found.point.value, -found.bound)
@@ -101,7 +101,7 @@ def nearest_policy(
     Raises `InfeasibleConstraints` where no policy is within the limits. accuracy: of the distance for p = 1 and inf;
     for p = 2 of the point itself, as far as double precision allows; relative to 1 + distance.
     """
-    wanted = _weights(domain, target, "target")
+    wanted = reward_vector(domain, target, "target")
     if norm == 2:
         # f is strongly convex: 1/2 |x - x*|^2 <= f(x) - f(x*).
         reached = 0.5 * (accuracy * (1 + float(np.abs(wanted).max()))) ** 2
@@ -126,7 +126,7 @@ def strictest_policy(
     domain: Domain, weights: ArrayLike, limits: HalfSpaces, *, accuracy: float = 1e-8
 ) -> ConstrainedOptimum:
     """The policy with the largest reward among those with the least total excess over the limits."""
-    checked = np.concatenate([_weights(domain, weights), np.zeros(domain.n_preference)])
+    checked = np.concatenate([reward_vector(domain, weights, "weights"), np.zeros(domain.n_preference)])
     objective: Objective = LeastViolation()
     least = decompose(domain, objective, limits, *_opening(domain, objective, limits), tolerance=0.1 * FEASIBLE)
     # Relax the limit by the rounding error of the minimum, so that the second stage stays feasible.
@@ -278,7 +278,8 @@ def _optimum(domain: Domain, found: _Found, value: float, bound: float) -> Const
     )
 
 
-def _weights(domain: Domain, values: ArrayLike, name: str = "weights") -> Vector:
+def reward_vector(domain: Domain, values: ArrayLike, name: str) -> Vector:
+    """(d_r,), the values checked: one finite number for each reward feature."""
     checked = floats(values, name, ndim=1)
     check_length(checked, domain.n_reward, name, "reward features")
     return checked

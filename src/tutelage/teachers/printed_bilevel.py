@@ -47,7 +47,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import Indices, Matrix, Vector, check_length, floats, freeze
+from tutelage.arrays import Indices, Matrix, Vector, freeze
 from tutelage.learners.penalties import Preference
 from tutelage.mdp.expectations import Expectation, expectation
 from tutelage.mdp.model import Domain
@@ -56,6 +56,7 @@ from tutelage.roles import Multipliers
 from tutelage.solvers import frank_wolfe
 from tutelage.solvers.bellman import Optimum, solve_soft
 from tutelage.solvers.frank_wolfe import Evaluation, Program
+from tutelage.solvers.occupancy_polytope import reward_vector
 from tutelage.solvers.soft_expectations import combined_features
 
 # Accuracy of the soft value; finite differences magnify its error.
@@ -138,7 +139,7 @@ def branch_optima(
         if not 0 < penalty < math.inf:
             raise InvalidModel(f"{name} must be positive and finite for Appendix G, got {penalty}")
     weights, inferred = (
-        _reward_weights(domain, values, name)
+        reward_vector(domain, values, name)
         for values, name in ((true_weights, "true_weights"), (agnostic_weights, "agnostic_weights"))
     )
     limits = Preference(penalty=violation_penalty, allowance=allowance).on(domain).allowance
@@ -228,9 +229,3 @@ def _branch_optimum(problem: _Problem, branch: Branch, alpha: Vector) -> BranchO
         n_evaluations=n_evaluations,
         ended=found.ended,
     )
-
-
-def _reward_weights(domain: Domain, values: ArrayLike, name: str) -> Vector:
-    weights = floats(values, name, ndim=1)
-    check_length(weights, domain.n_reward, name, "reward features")
-    return weights
