@@ -73,7 +73,6 @@ from .solvers.occupancy_polytope import best_policy as best_policy
 from .solvers.occupancy_polytope import least_violation as least_violation
 from .solvers.occupancy_polytope import nearest_policy as nearest_policy
 from .solvers.occupancy_polytope import strictest_policy as strictest_policy
-from .solvers.reachable_set import support as support
 from .solvers.reachable_set import vertices as vertices
 from .solvers.soft_expectations import SoftExpansion as SoftExpansion
 from .solvers.soft_expectations import combined_features as combined_features

@@ -8,7 +8,7 @@ from scipy.sparse.linalg import spsolve
 from strategies import build_mdp, random_policy, random_rows
 
 from tutelage.environments.object_world import object_world
-from tutelage.kernels import blocks
+from tutelage.kernels import parallel
 from tutelage.mdp import chain as chain_module
 from tutelage.mdp.chain import chain, resolvent
 from tutelage.mdp.expectations import occupancy
@@ -97,12 +97,12 @@ def test_blocks_of_states_change_neither_the_answer_nor_with_the_threads_a_singl
     moves, first = DISCOUNT * step, np.arange(N_STATES + 1)
     whole = Pattern(moves, first, in_blocks=True).weighted(np.ones(N_STATES), 1.0)
     assert len(whole.edges) == 1
-    monkeypatch.setattr(blocks, "BLOCKS_ABOVE", 100)
+    monkeypatch.setattr(parallel, "BLOCKS_ABOVE", 100)
     answers = []
     for n_threads in (1, 3):
-        monkeypatch.setattr(blocks, "how_many_threads", lambda n_threads=n_threads: n_threads)
+        monkeypatch.setattr(parallel, "thread_count", lambda n_threads=n_threads: n_threads)
         parts = Pattern(moves, first, in_blocks=True).weighted(np.ones(N_STATES), 1.0)
-        assert len(parts.edges) == blocks.N_BLOCKS
+        assert len(parts.edges) == parallel.N_BLOCKS
         answers.append(parts.solve(right, 1e-13, 1_000))
     assert_array_equal(*answers)
     assert np.abs(right + moves @ answers[0] - answers[0]).max() <= 1e-8
@@ -115,8 +115,8 @@ def test_backups_in_blocks_are_the_same_to_the_last_bit(monkeypatch):
     reward, value = 30 * rng.normal(size=mdp.n_choices), 100 * rng.normal(size=N_STATES)
     whole, choice = Compiled(mdp, reward), mdp.first_choice[:-1]
     soft, hard = whole.soft_backup(value), whole.hard_backup(value, choice, 0.0)
-    monkeypatch.setattr(blocks, "BLOCKS_ABOVE", 100)
-    monkeypatch.setattr(blocks, "how_many_threads", lambda: 3)
+    monkeypatch.setattr(parallel, "BLOCKS_ABOVE", 100)
+    monkeypatch.setattr(parallel, "thread_count", lambda: 3)
     parts = Compiled(mdp, reward)
     for found, right in ((parts.soft_backup(value), soft), (parts.hard_backup(value, choice, 0.0), hard)):
         assert_array_equal(found[0], right[0])

@@ -44,14 +44,19 @@ def test_a_linear_function_goes_to_the_end_of_the_set(norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("seed", range(5))
-def test_an_inner_maximum_of_a_bent_quadratic_is_found(norm, seed):
+def test_an_inner_maximum_of_an_ill_conditioned_quadratic_is_found(norm, seed):
     """Curvatures a thousand times apart, the maximum inside."""
     rng = np.random.default_rng(seed)
     basis = np.linalg.qr(rng.normal(size=(4, 4)))[0]
-    bend = basis @ np.diag([1e-2, 0.1, 1.0, 10.0]) @ basis.T
+    hessian = basis @ np.diag([1e-2, 0.1, 1.0, 10.0]) @ basis.T
     top = 0.1 * rng.uniform(-1, 1, 4)
     found = climbed(
-        lambda x: (float(-0.5 * (x - top) @ bend @ (x - top)), -bend @ (x - top)), 4, 1.0, norm, np.zeros(4), 1e-16
+        lambda x: (float(-0.5 * (x - top) @ hessian @ (x - top)), -hessian @ (x - top)),
+        4,
+        1.0,
+        norm,
+        np.zeros(4),
+        1e-16,
     )
     assert_allclose(found.x, top, atol=1e-5)
 
@@ -66,9 +71,10 @@ def test_at_a_kink_it_settles_and_says_so():
     """-|x - 1| has its maximum where no slope vanishes."""
     found = climbed(lambda x: (-abs(x[0] - 1), np.array([-np.sign(x[0] - 1.0)])), 1, 3.0, math.inf, [-2.0], 1e-9)
     assert_allclose(found.x, [1.0], atol=1e-6)
+    assert found.ended is Ended.SETTLED and found.gap > 1e-9
 
 
 def test_on_a_plateau_there_is_nothing_to_do():
     found = climbed(lambda x: (7.0, np.zeros(2)), 2, 1.0, 2, [0.3, 0.3])
     assert_allclose(found.x, [0.3, 0.3])
-    assert found.n_evaluations == 1 and found.promised == 0
+    assert found.n_evaluations == 1 and found.gap == 0 and found.ended is Ended.CONVERGED

@@ -80,8 +80,8 @@ def test_soft_value_never_overflows_and_meets_its_bound(mdp, seed, exponent):
     solved = solve_soft(mdp, reward)
     assert np.isfinite(solved.value).all()
     assert_allclose(np.add.reduceat(solved.policy, mdp.first_choice[:-1]), 1.0)
-    worth = reward + mdp.discount * (mdp.transition @ solved.value)
-    again = np.array([log_sum_exp(part) for part in np.split(worth, mdp.first_choice[1:-1])])
+    choice_value = reward + mdp.discount * (mdp.transition @ solved.value)
+    again = np.array([log_sum_exp(part) for part in np.split(choice_value, mdp.first_choice[1:-1])])
     allowed = (1 - mdp.discount) * solved.error_bound
     assert np.abs(again - solved.value).max() <= allowed + 1e-15 * np.abs(again).max()
     assert solved.error_bound <= promised(mdp, solved.value)
@@ -90,7 +90,7 @@ def test_soft_value_never_overflows_and_meets_its_bound(mdp, seed, exponent):
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e4])
 @pytest.mark.parametrize("n", [5, 40])
 def test_extreme_rewards_on_a_slippery_grid(n, scale):
-    """Weights up to 1e4 make the soft policy all but deterministic; its value stays within log A / (1 - discount)."""
+    """Weights up to 1e4 make the soft policy nearly deterministic; its value stays within log A / (1 - discount)."""
     mdp = lattice(n, slip=0.1)
     reward = scale * np.random.default_rng(0).normal(size=mdp.n_states)
     hard, soft = solve_hard(mdp, reward), solve_soft(mdp, reward)
@@ -102,13 +102,13 @@ def test_extreme_rewards_on_a_slippery_grid(n, scale):
 @given(mdps(), SEEDS)
 def test_soft_operator_contracts_by_the_discount(mdp, seed):
     rng = np.random.default_rng(seed)
-    kit = operators.Plain(mdp, rng.normal(size=mdp.n_choices))
+    backups = operators.Plain(mdp, rng.normal(size=mdp.n_choices))
     first, second = rng.normal(size=(2, mdp.n_states)) * 10
-    apart = np.abs(kit.soft_backup(first)[0] - kit.soft_backup(second)[0]).max()
+    apart = np.abs(backups.soft_backup(first)[0] - backups.soft_backup(second)[0]).max()
     assert apart <= mdp.discount * np.abs(first - second).max() + 1e-12
 
 
-def test_a_soft_state_alone_is_worth_the_log_of_its_choices():
+def test_a_soft_state_alone_has_the_log_of_its_choices():
     """One state, A choices, reward r: V = (r + log A) / (1 - discount)."""
     mdp = MDP.from_arrays(np.ones((1, 4, 1)), [1.0], 0.9)
     assert solve_soft(mdp, [2.0]).value[0] == pytest.approx((2 + np.log(4)) / 0.1, abs=1e-8)
@@ -135,8 +135,8 @@ def test_large_grids_are_solved_to_the_stated_accuracy():
     reward[[7, 1900, 3100]] = [1.0, 5.0, 0.3]
     for solve, combine in ((solve_soft, log_sum_exp), (solve_hard, np.max)):
         solved = solve(mdp, reward, accuracy=1e-8)
-        worth = np.repeat(reward, 5) + mdp.discount * (mdp.transition @ solved.value)
-        again = np.apply_along_axis(combine, 1, worth.reshape(-1, 5))
+        choice_value = np.repeat(reward, 5) + mdp.discount * (mdp.transition @ solved.value)
+        again = np.apply_along_axis(combine, 1, choice_value.reshape(-1, 5))
         assert np.abs(again - solved.value).max() <= 1e-8 * (1 - mdp.discount)
 
 

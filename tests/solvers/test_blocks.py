@@ -143,7 +143,7 @@ def test_containing_a_point_of_the_set_leaves_it_alone(seed, kind):
 
 @pytest.mark.parametrize("first", some_of(range(len(KINDS)), range(0, len(KINDS), 3)))
 def test_the_minimum_moves_as_its_free_directions_say(first):
-    """dx = -Z (Z' (hessian + bend) Z)^-1 Z' dg, against minima for nearby gradients, away from kinks."""
+    """dx = -Z (Z' (hessian + B) Z)^-1 Z' dg, against minima for nearby gradients, away from kinks."""
     rng = np.random.default_rng(100 + first)
     n_checked = 0
     others = some_of(range(len(KINDS)), range(first % 4, len(KINDS), 4))
@@ -159,8 +159,8 @@ def test_the_minimum_moves_as_its_free_directions_say(first):
         forward, backward = (ahead - z) / 1e-5, (z - behind) / 1e-5
         if np.abs(forward - backward).max() > 1e-3:
             continue  # a kink: no derivative
-        free, bend = free_directions(blocks, z, gradient + hessian @ z)
-        curvature = free.T @ (hessian + bend) @ free
+        free, curved = free_directions(blocks, z, gradient + hessian @ z)
+        curvature = free.T @ (hessian + curved) @ free
         moved = -free @ np.linalg.solve(curvature, free.T @ push)
         assert_allclose(moved, (ahead - behind) / 2e-5, atol=1e-4 * (1 + np.abs(moved).max()))
         n_checked += 1

@@ -119,7 +119,7 @@ def test_on_a_curved_edge_the_printed_method_settles_short_of_the_maximum():
 
 def test_a_start_that_is_not_feasible_is_refused_and_can_be_restored():
     outside = program(lambda x: -x.sum(), lambda x: [1 - x.sum()], lower=np.zeros(2), upper=np.ones(2))
-    with pytest.raises(InvalidModel, match="violates a constraint by 1; restore it first"):
+    with pytest.raises(InvalidModel, match="violates a constraint by 1; call restore"):
         frank_wolfe.maximise(outside, np.zeros(2), **TOLERANCES)
     restored = frank_wolfe.restore(outside, np.zeros(2), feasibility_tolerance=1e-9)
     assert (restored.ended, restored.gap) == (Ended.CONVERGED, 0.0)
@@ -167,7 +167,7 @@ def test_a_corner_that_just_satisfies_a_constraint_is_its_own_vertex():
     tight = program(lambda x: x[2], lambda x: rows @ x + 10, lower=np.zeros(3), upper=[10.0, 5.0, 10.0])
     x = np.array([10.0, 5.0, 0.0])
     slopes = frank_wolfe.Slopes(np.array([-1.0, -1.0, 1.0]), rows, 0)
-    vertex = frank_wolfe.direction(tight, x, tight.evaluate(x, None), slopes, 0.0)
+    vertex = frank_wolfe.ascent_vertex(tight, x, tight.evaluate(x, None), slopes, 0.0)
     assert_allclose(vertex, [10, 5, 10], atol=1e-8)
 
 

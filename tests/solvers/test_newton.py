@@ -9,7 +9,7 @@ from scipy.special import expit, xlogy
 
 from tutelage.outcomes import Ended, NotConverged
 from tutelage.solvers.blocks import Block, contained
-from tutelage.solvers.newton import Expansion, minimise
+from tutelage.solvers.newton import Expansion, proximal_newton
 
 TOLERANCE = 1e-10
 
@@ -37,10 +37,12 @@ def test_a_quadratic_is_minimised_in_a_few_steps(seed):
     rng = np.random.default_rng(seed)
     n = 1 + seed % 8
     basis = np.linalg.qr(rng.normal(size=(n, n)))[0]
-    bend = basis @ np.diag(10 ** rng.uniform(-4, 4, size=n)) @ basis.T
+    hessian = basis @ np.diag(10 ** rng.uniform(-4, 4, size=n)) @ basis.T
     best = rng.normal(size=n)
-    quadratic = function(lambda x: 0.5 * (x - best) @ bend @ (x - best), lambda x: bend @ (x - best), lambda x: bend)
-    found = minimise(quadratic, [free(n)], np.zeros(n), tolerance=TOLERANCE)
+    quadratic = function(
+        lambda x: 0.5 * (x - best) @ hessian @ (x - best), lambda x: hessian @ (x - best), lambda x: hessian
+    )
+    found = proximal_newton(quadratic, [free(n)], np.zeros(n), tolerance=TOLERANCE)
     assert found.ended is Ended.CONVERGED and found.residual <= TOLERANCE
     assert found.n_steps <= 15
     assert_allclose(found.x, best, atol=1e-5)
@@ -50,7 +52,7 @@ def test_a_kink_holds_the_minimum_of_a_quadratic():
     """Soft thresholding: 1/2 |x - c|^2 + s |x| is least at sign(c) (|c| - s)+."""
     centre = np.array([3.0, -0.5, 0.2, -2.0])
     quadratic = function(lambda x: 0.5 * (x - centre) @ (x - centre), lambda x: x - centre, lambda x: np.eye(4))
-    found = minimise(quadratic, [free(4, slope=1.0)], np.ones(4), tolerance=TOLERANCE)
+    found = proximal_newton(quadratic, [free(4, slope=1.0)], np.ones(4), tolerance=TOLERANCE)
     assert_allclose(found.x, [2.0, 0.0, 0.0, -1.0], atol=1e-9)
     assert found.x[1] == 0
 
@@ -63,7 +65,7 @@ def test_the_logistic_loss_is_least_at_the_log_odds(share):
         lambda x: expit(x) - share,
         lambda x: np.diag(expit(x) * expit(-x)),
     )
-    found = minimise(loss, [free(1)], np.zeros(1), tolerance=1e-13)
+    found = proximal_newton(loss, [free(1)], np.zeros(1), tolerance=1e-13)
     assert found.residual <= 1e-13 and found.n_steps <= 40
     assert_allclose(found.x, math.log(share / (1 - share)), rtol=1e-6)
     assert found.expansion.value == pytest.approx(-xlogy(share, share) - xlogy(1 - share, 1 - share), abs=1e-12)
@@ -73,7 +75,7 @@ def test_the_logistic_loss_is_least_at_the_log_odds(share):
 def test_an_exponential_runs_to_the_end_of_its_box_faster_than_newton_would(radius):
     """exp(-x) is least at the bound; pure Newton steps have length one, so they are stretched."""
     falling = function(lambda x: np.exp(-x).sum(), lambda x: -np.exp(-x), lambda x: np.diag(np.exp(-x)))
-    found = minimise(falling, [ball(2, math.inf, radius)], np.zeros(2), tolerance=1e-300)
+    found = proximal_newton(falling, [ball(2, math.inf, radius)], np.zeros(2), tolerance=1e-300)
     assert_allclose(found.x, radius)
     assert found.residual == 0 and found.n_steps <= 15
 
@@ -84,7 +86,7 @@ def test_a_linear_function_ends_on_the_surface_of_each_ball(norm, seed):
     """Its least value is minus the radius times the dual norm of the weights."""
     rng = np.random.default_rng(seed)
     weights, radius = rng.normal(size=4), float(10 ** rng.uniform(-2, 2))
-    found = minimise(linear(weights), [ball(4, norm, radius)], np.zeros(4), tolerance=TOLERANCE)
+    found = proximal_newton(linear(weights), [ball(4, norm, radius)], np.zeros(4), tolerance=TOLERANCE)
     dual_norm = {1.0: math.inf, 2.0: 2.0, math.inf: 1.0}[norm]
     assert weights @ found.x == pytest.approx(-radius * np.linalg.norm(weights, dual_norm), rel=1e-8)
     assert found.residual <= TOLERANCE and found.n_steps <= 30
@@ -92,20 +94,20 @@ def test_a_linear_function_ends_on_the_surface_of_each_ball(norm, seed):
 
 def test_a_linear_function_of_what_may_not_be_negative():
     weights = np.array([1.0, -2.0, -0.5])
-    found = minimise(linear(weights), [ball(3, 1.0, 4.0, is_signed=False)], np.zeros(3), tolerance=TOLERANCE)
+    found = proximal_newton(linear(weights), [ball(3, 1.0, 4.0, is_signed=False)], np.zeros(3), tolerance=TOLERANCE)
     assert_allclose(found.x, [0.0, 4.0, 0.0], atol=1e-9)
 
 
 def test_a_square_gives_a_linear_function_a_minimum():
     """w x + c/2 |x|^2 is least at -w / c."""
     weights = np.array([1.0, -20.0])
-    found = minimise(linear(weights), [free(2, curvature=0.01)], np.zeros(2), tolerance=TOLERANCE)
+    found = proximal_newton(linear(weights), [free(2, curvature=0.01)], np.zeros(2), tolerance=TOLERANCE)
     assert_allclose(found.x, -weights / 0.01, rtol=1e-7)
 
 
 def test_a_function_without_a_minimum_is_an_error_that_says_how_far_it_ran():
     with pytest.raises(NotConverged, match=r"residual is 1, with weights up to .*e\+") as caught:
-        minimise(linear(np.array([1.0, 0.0])), [free(2)], np.zeros(2), tolerance=TOLERANCE)
+        proximal_newton(linear(np.array([1.0, 0.0])), [free(2)], np.zeros(2), tolerance=TOLERANCE)
     assert caught.value.residual == pytest.approx(1.0)
     assert caught.value.n_steps <= 300
 
@@ -113,7 +115,7 @@ def test_a_function_without_a_minimum_is_an_error_that_says_how_far_it_ran():
 def test_noise_ends_the_search_and_is_said_to():
     """A gradient known to 1e-4 only: no promise beyond that is kept, and none is made."""
     noisy = lambda x, _: Expansion(float(0.5 * x @ x), x + 5e-5, np.eye(1), 1e-4, 0.0, None)  # noqa: E731
-    found = minimise(noisy, [free(1)], np.ones(1), tolerance=1e-12)
+    found = proximal_newton(noisy, [free(1)], np.ones(1), tolerance=1e-12)
     assert found.ended in (Ended.ROUNDING, Ended.CONVERGED)
     assert found.residual <= 1e-4
 
@@ -125,13 +127,13 @@ def test_the_last_source_is_handed_on_to_start_from():
         seen.append(last)
         return Expansion(float(0.5 * x @ x), x, np.eye(2), 0.0, 0.0, len(seen))
 
-    minimise(counted, [free(2)], np.ones(2), tolerance=TOLERANCE)
+    proximal_newton(counted, [free(2)], np.ones(2), tolerance=TOLERANCE)
     assert seen[0] is None and seen[1] == 1 and None not in seen[1:]
 
 
 def test_the_start_may_be_the_answer():
     block = ball(3, 2.0, 1.0)
     start = contained([block], np.array([-3.0, 0.0, 0.0]))
-    found = minimise(linear(np.array([2.0, 0.0, 0.0])), [block], start, tolerance=TOLERANCE)
+    found = proximal_newton(linear(np.array([2.0, 0.0, 0.0])), [block], start, tolerance=TOLERANCE)
     assert found.n_steps == 0
     assert_allclose(found.x, start)

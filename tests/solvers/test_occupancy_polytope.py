@@ -227,7 +227,7 @@ def test_decomposition_starts_from_every_state_at_once():
         (lambda d: nearest_policy(d, [0, 0, 0], no_limits(d), norm=3), "norm must be 1, 2 or infinity, got 3"),
         (lambda d: best_policy(d, [1, 1, 1], no_limits(d), route="other"), "route must be"),
         (lambda d: best_policy(d, [1, 1, 1], no_limits(d), accuracy=0), "accuracy must be positive"),
-        (lambda d: best_policy(d, [1, 1, 1], HalfSpaces(np.ones((1, 2)), [1.0], ("x",))), "limits speak of 2 features"),
+        (lambda d: best_policy(d, [1, 1, 1], HalfSpaces(np.ones((1, 2)), [1.0], ("x",))), "limits have 2 features"),
         (lambda d: preference_limits(d, [1.0, 2.0, 3.0]), "allowance"),
         (lambda d: preference_limits(d, np.nan), "the allowance.* is nan"),
         (lambda d: preference_limits(d, "much"), "the allowance must be an array of numbers"),

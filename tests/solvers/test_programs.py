@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from tutelage.outcomes import NotConverged
-from tutelage.solvers import linear_program, quadratic_program
-from tutelage.solvers.programs import Constraints, InfeasibleProgram
+from tutelage.solvers import programs
+from tutelage.solvers.programs import Constraints, InfeasibleProgram, maximise_linear, minimise_quadratic
 
 
 def random_constraints(rng, *, n=8):
@@ -23,7 +23,7 @@ def test_linear_solutions_prove_themselves(seed):
     rng = np.random.default_rng(seed)
     constraints, inside = random_constraints(rng)
     objective = rng.normal(size=8)
-    solution = linear_program.maximise(objective, constraints)
+    solution = maximise_linear(objective, constraints)
     assert solution.primal_residual <= 1e-8 and solution.dual_residual <= 1e-8
     assert solution.gap <= 1e-7 * (1 + abs(solution.primal))
     assert solution.primal >= objective @ inside - 1e-8
@@ -45,7 +45,7 @@ def test_quadratic_solutions_prove_themselves(seed, is_sparse):
             sparse.csr_array(constraints.within),
             constraints.bound,
         )
-    solution = quadratic_program.minimise(curvature, slope, constraints)
+    solution = minimise_quadratic(curvature, slope, constraints)
     scale = 1 + abs(solution.primal)
     assert solution.primal_residual <= 1e-7 * scale and solution.dual_residual <= 1e-7 * scale
     assert solution.gap <= 1e-7 * scale
@@ -55,7 +55,7 @@ def test_quadratic_solutions_prove_themselves(seed, is_sparse):
 def test_a_quadratic_program_by_hand():
     """The point of the simplex nearest to (1, 1/2): (3/4, 1/4), with multiplier 1/4 on the sum."""
     constraints = Constraints(np.zeros(2), np.ones((1, 2)), np.ones(1))
-    solution = quadratic_program.minimise(np.eye(2), -np.array([1.0, 0.5]), constraints)
+    solution = minimise_quadratic(np.eye(2), -np.array([1.0, 0.5]), constraints)
     assert_allclose(solution.x, [0.75, 0.25], atol=1e-9)
     assert_allclose(solution.equal_multipliers, [0.25], atol=1e-9)
 
@@ -63,7 +63,7 @@ def test_a_quadratic_program_by_hand():
 def test_residuals_tell_a_wrong_answer():
     """A certificate that could not fail would certify nothing."""
     constraints = Constraints(np.zeros(2), np.ones((1, 2)), np.ones(1))
-    wrong = linear_program._solution(
+    wrong = programs._linear_solution(
         np.array([1.0, 2.0]), constraints, np.array([0.5, 0.6]), np.array([1.5]), np.zeros(0)
     )
     assert wrong.primal_residual == pytest.approx(0.1)
@@ -74,8 +74,23 @@ def test_residuals_tell_a_wrong_answer():
 def test_programs_without_an_answer_raise():
     empty = Constraints(np.zeros(1), np.ones((1, 1)), np.array([-1.0]))
     with pytest.raises(InfeasibleProgram, match="no point satisfies"):
-        linear_program.maximise(np.ones(1), empty)
+        maximise_linear(np.ones(1), empty)
     with pytest.raises(NotConverged, match="linear program was not solved"):
-        linear_program.maximise(np.ones(1), Constraints(np.zeros(1)))
+        maximise_linear(np.ones(1), Constraints(np.zeros(1)))
     with pytest.raises(InfeasibleProgram, match="no point satisfies"):
-        quadratic_program.minimise(np.eye(1), np.ones(1), empty)
+        minimise_quadratic(np.eye(1), np.ones(1), empty)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_distance_of_zero_is_found_as_zero(seed):
+    """A target in the hull of six points: every multiplier is zero, and the polished distance is zero to rounding.
+
+    An interior point alone is only as close as the square root of its gap.
+    """
+    rng = np.random.default_rng(seed)
+    points, mixture = rng.normal(size=(3, 6)), np.r_[0.5, 0.5, 0, 0, 0, 0]
+    equal = np.block([[np.ones((1, 6)), np.zeros((1, 3))], [points, -np.eye(3)]])
+    lower = np.r_[np.zeros(6), np.full(3, -np.inf)]
+    constraints = Constraints(lower, equal, np.r_[1.0, points @ mixture])
+    solution = minimise_quadratic(np.diag(np.r_[np.zeros(6), np.ones(3)]), np.zeros(9), constraints)
+    assert np.linalg.norm(solution.x[6:]) <= 1e-14

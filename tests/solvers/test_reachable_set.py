@@ -9,8 +9,8 @@ from strategies import random_domain
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.solvers.half_spaces import no_limits, preference_limits
-from tutelage.solvers.occupancy_polytope import least_violation
-from tutelage.solvers.reachable_set import support, vertices
+from tutelage.solvers.occupancy_polytope import best_policy, least_violation
+from tutelage.solvers.reachable_set import vertices
 
 
 @pytest.mark.parametrize("n_reward", [2, 3])
@@ -35,7 +35,7 @@ def test_the_feasible_part_supports_what_the_constrained_best_policy_earns(seed)
     limits = preference_limits(domain, least + 0.2 / (1 - domain.mdp.discount))
     found = vertices(domain, limits)
     for direction in rng.normal(size=(20, 2)):
-        assert (found @ direction).max() == pytest.approx(support(domain, direction, limits).value, abs=1e-5)
+        assert (found @ direction).max() == pytest.approx(best_policy(domain, direction, limits).value, abs=1e-5)
 
 
 def test_vertices_in_the_plane_run_counter_clockwise():

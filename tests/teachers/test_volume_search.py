@@ -17,7 +17,8 @@ from tutelage.mdp.expectations import expectation
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Lesson
-from tutelage.solvers.reachable_set import support, vertices
+from tutelage.solvers.occupancy_polytope import best_policy
+from tutelage.solvers.reachable_set import vertices
 from tutelage.teachers.fixed import AgnosticTeacher, AwareCmdpTeacher, ConservativeTeacher
 from tutelage.teachers.volume_search import VolumeSearchTeacher
 
@@ -40,7 +41,7 @@ def check_theorem_2(problem):
     size = 1 + np.abs(transcript.final.lesson.expectation).max()
     estimate = teacher.estimate(transcript.rounds)
     for normal, offset in zip(estimate.normals[:, : domain.n_reward], estimate.offsets, strict=True):
-        assert support(domain, normal, problem.limits).value <= offset + 1e-6 * size
+        assert best_policy(domain, normal, problem.limits).value <= offset + 1e-6 * size
     for taught in transcript.rounds:
         assert "again" in taught.reason or taught.lesson_reward >= problem.aware - 1e-6 * size
         assert taught.bound >= problem.aware - 1e-6 * size

@@ -1,21 +1,28 @@
-"""Compiled loops for large MDPs. Nothing here decides anything: `mdp.chain` and `solvers.operators` choose when.
+"""Compiled loops for large MDPs; `mdp.chain` and `solvers.operators` decide when to use them.
 
-Arguments shared by all: `row`, `column`, `probability` are the CSR arrays of the transition (row[c] .. row[c+1] are the
-entries of choice c, at least one), `first` is first_choice, `reward` is on choices (C,), `value` on states (S,).
-Compiled on first use and cached on disk. Plain loops, no BLAS, whose threads wait for each other on a busy machine for
-longer than these vectors take. Loops that take a range of states, `low` .. `high`, let go of the interpreter, so that
-several may run at a time on parts of one problem (`blocks`); they are no numba-parallel loops, whose threads neither
-survive a fork nor, in numba's own scheduler, several callers at a time.
+Arguments shared by all loops: `row`, `column`, `probability` are the CSR arrays of the transition (row[c] .. row[c+1]
+are the entries of choice c, at least one), `first` is first_choice, `reward` is on choices (C,) and `value` on states
+(S,).
+
+Loops are compiled on first use and cached on disk. They are plain loops: BLAS threads on a busy machine wait for each
+other longer than these vectors take. Loops over a range of states, `low` .. `high`, release the interpreter lock, so
+that several can work on parts of one problem (`parallel`). Numba's parallel loops are not used: their threads do not
+survive a fork, and its default scheduler does not allow several callers at a time.
 """
 
-from tutelage.kernels.backups import hard_backup_range, soft_backup_range
-from tutelage.kernels.blocks import at_a_time, block_edges, in_blocks, unsigned
+# Flags of the compiler. Sums may be reordered and fused; infinities and NaN keep their meaning.
+FASTMATH: set[str] = {"nsz", "contract", "reassoc"}
+# Operations may be fused but not reordered.
+IN_ORDER: set[str] = {"nsz", "contract"}
+
+from tutelage.kernels.backups import hard_backup_range, hard_sweeps, soft_backup_range
 from tutelage.kernels.graph import reachable
-from tutelage.kernels.splitting import backward, count_parts, fill_columns, fill_weights, finish, forward, relax
-from tutelage.kernels.sweeps import hard_sweeps
+from tutelage.kernels.parallel import block_edges, in_blocks, map_in_threads, unsigned
+from tutelage.kernels.triangular import backward, count_parts, fill_columns, fill_weights, finish, forward, relax
 
 __all__ = [
-    "at_a_time",
+    "FASTMATH",
+    "IN_ORDER",
     "backward",
     "block_edges",
     "count_parts",
@@ -26,6 +33,7 @@ __all__ = [
     "hard_backup_range",
     "hard_sweeps",
     "in_blocks",
+    "map_in_threads",
     "reachable",
     "relax",
     "soft_backup_range",

@@ -1,8 +1,8 @@
-"""One step of the Bellman operators, hard and soft.
+"""The Bellman operators, hard and soft, and in-place sweeps of the hard equation.
 
-The soft one is all exponentials. It works through chunks of states: the values of their choices first, then every
-exponential of the chunk in one go, in a form that the compiler turns into vector instructions (the library's own takes
-one number at a time, and three quarters of the time), then the sums.
+Most of the time of a soft backup goes into exponentials. It therefore handles chunks of states: first the values of
+their choices, then all exponentials of the chunk in one loop that the compiler vectorises, then the sums. The C
+library's exponential takes one number at a time and would take three quarters of the whole time.
 """
 
 import math
@@ -11,21 +11,21 @@ import numpy as np
 from numba import njit
 
 from tutelage.arrays import Indices, Vector
-from tutelage.kernels.flags import FASTMATH, IN_ORDER
+from tutelage.kernels import FASTMATH, IN_ORDER
 
 CHUNK = 128
 # exp(x) = 2^k exp(r) with x = k log 2 + r and |r| <= log(2) / 2. Adding 1.5 * 2^52 leaves k in the last bits.
 LOG2_E, SHIFT = 1.4426950408889634, 6755399441055744.0
-# log 2 in two parts, the first with so few digits that its product with k is exact.
+# log 2 in two parts; the first has few enough digits that its product with k is exact.
 LOG_2_HIGH, LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-# Below, exp(x) is not a normal number.
+# Below this, exp(x) is not a normal number.
 LEAST = -708.0
 C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13 = (1 / math.factorial(n) for n in range(2, 14))
 
 
 @njit(cache=True, nogil=True, fastmath=IN_ORDER)
 def _exp(x: float) -> float:
-    """exp(x) for x <= 0, to the last bit or the one before; zero where that is below 1e-307."""
+    """exp(x) for x <= 0, with an error of at most one unit in the last place; zero below 1e-307."""
     shifted = x * LOG2_E + SHIFT
     k = shifted - SHIFT
     r = (x - k * LOG_2_HIGH) - k * LOG_2_LOW
@@ -46,17 +46,17 @@ def _choice_values(
     reward: Vector,
     discount: float,
     value: Vector,
-    worth: Vector,
+    choice_value: Vector,
     begin: int,
     end: int,
 ) -> None:
-    """Q(c) for the choices begin .. end, into `worth`."""
+    """Q(c) for the choices begin .. end, into `choice_value`."""
     start = row[begin]
     n_choices = end - begin
     if row[end] - start == n_choices:
-        # As many entries as rows, of which none is empty: each has one, and their starts need not be looked up.
-        # Slices, counted from zero: no index can be negative, which is what keeps vectors away.
-        q, gain = worth[begin:end], reward[begin:end]
+        # No row is empty, so each has exactly one entry, and the row starts are not needed.
+        # Slices are indexed from zero: no index can be negative, which allows vector instructions.
+        q, gain = choice_value[begin:end], reward[begin:end]
         chance, to = probability[start : start + n_choices], column[start : start + n_choices]
         for i in range(len(q)):
             q[i] = gain[i] + discount * (chance[i] * value[to[i]])
@@ -65,7 +65,7 @@ def _choice_values(
         ahead = 0.0
         for k in range(row[c], row[c + 1]):
             ahead += probability[k] * value[column[k]]
-        worth[c] = reward[c] + discount * ahead
+        choice_value[c] = reward[c] + discount * ahead
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
@@ -123,7 +123,7 @@ def hard_backup_range(
 ) -> None:
     """For the states low .. high, V(s) = max over choices of Q(c) into `backed`.
 
-    `choice` moves to the best only where that is better by more than `slack`.
+    `choice` changes to the best choice only where that is better by more than `slack`.
     """
     for s in range(low, high):
         best = -math.inf
@@ -134,12 +134,71 @@ def hard_backup_range(
             ahead = probability[k] * value[column[k]]
             for more in range(k + 1, row[c + 1]):
                 ahead += probability[more] * value[column[more]]
-            worth = reward[c] + discount * ahead
+            q = reward[c] + discount * ahead
             if c == choice[s]:
-                kept = worth
-            if worth > best:
-                best = worth
+                kept = q
+            if q > best:
+                best = q
                 best_choice = c
         if best > kept + slack:
             choice[s] = best_choice
         backed[s] = best
+
+
+@njit(cache=True, nogil=True, fastmath=FASTMATH)
+def _hard_sweep(
+    row: Indices,
+    column: Indices,
+    probability: Vector,
+    first: Indices,
+    reward: Vector,
+    discount: float,
+    value: Vector,
+    forwards: bool,
+) -> float:
+    """V(s) = max over c of (r(c) + discount * sum over s' != s of T(s') V(s')) / (1 - discount * T(s)), in place."""
+    change = 0.0
+    n_states = len(value)
+    for i in range(n_states):
+        s = i if forwards else n_states - 1 - i
+        best = -math.inf
+        for c in range(first[s], first[s + 1]):
+            ahead = 0.0
+            stay = 0.0
+            for k in range(row[c], row[c + 1]):
+                if column[k] == s:
+                    stay += probability[k]
+                else:
+                    ahead += probability[k] * value[column[k]]
+            best = max(best, (reward[c] + discount * ahead) / (1.0 - discount * stay))
+        change = max(change, abs(best - value[s]))
+        value[s] = best
+    return change
+
+
+@njit(cache=True, nogil=True, fastmath=FASTMATH)
+def hard_sweeps(
+    row: Indices,
+    column: Indices,
+    probability: Vector,
+    first: Indices,
+    reward: Vector,
+    discount: float,
+    start: Vector,
+    tolerance: float,
+) -> Vector:
+    """Pairs of in-place sweeps, forward and backward, until the change is within `tolerance` or shrinks slowly.
+
+    Each state's equation is solved for its own value. One sweep therefore accounts for staying in place, for which
+    plain sweeps take 1 / (1 - discount) rounds. On grids a few pairs suffice; on well-mixed chains sweeps converge
+    slowly, and the caller should evaluate the current policy instead.
+    """
+    value = start.copy()
+    last = math.inf
+    for pair in range(1_000):
+        change = _hard_sweep(row, column, probability, first, reward, discount, value, True)
+        change = max(change, _hard_sweep(row, column, probability, first, reward, discount, value, False))
+        if change <= tolerance or (pair >= 4 and change > 0.7 * last):
+            break
+        last = change
+    return value

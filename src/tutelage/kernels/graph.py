@@ -1,4 +1,4 @@
-"""Which states matter at all."""
+"""Reachable states of a Markov chain."""
 
 import numpy as np
 from numba import njit

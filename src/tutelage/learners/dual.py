@@ -24,8 +24,7 @@ from tutelage.outcomes import NotConverged
 from tutelage.roles import Certificate, Lesson, Response, named
 from tutelage.solvers.blocks import Block, contained, slices, terms
 from tutelage.solvers.half_spaces import no_limits
-from tutelage.solvers.newton import Expansion, Minimum
-from tutelage.solvers.newton import minimise as proximal_newton
+from tutelage.solvers.newton import Expansion, Minimum, proximal_newton
 from tutelage.solvers.occupancy_polytope import nearest_policy, require_feasible
 from tutelage.solvers.soft_expectations import SoftExpansion, combined_features, soft_expansion
 

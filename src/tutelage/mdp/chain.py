@@ -197,7 +197,7 @@ class _ChosenMethod:
             return np.column_stack([self.values(column, accuracy) for column in columns])
         # The first column computes the splitting of the chain, which all columns share.
         first = [self.values(column, accuracy) for column in columns[:1]]
-        rest = kernels.at_a_time(lambda column: self.values(column, accuracy), columns[1:])
+        rest = kernels.map_in_threads(lambda column: self.values(column, accuracy), columns[1:])
         return np.column_stack([*first, *rest])
 
     def visits(self, start: Vector) -> Vector:

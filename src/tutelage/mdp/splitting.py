@@ -21,7 +21,7 @@ import numpy as np
 from tutelage.arrays import Indices, SparseRows, Vector
 
 if TYPE_CHECKING:
-    from tutelage.kernels.blocks import Edges
+    from tutelage.kernels.parallel import Edges
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,31 +1,40 @@
-"""Local ascent: a smooth function, not concave, over a simple set, from one start to one local maximum.
+"""Local ascent: from a start to a local maximum of a smooth function over a convex region.
 
-    maximise   f(x)   over the block's ball or box
+    maximise   f(x)   over a region
 
-Each step maximises f's first-order model less a quadratic whose matrix learns f's curvature (BFGS, damped so that it
-stays positive definite, after Powell), over the set, exactly (`blocks.model_minimum`), and goes as far along it as f
-rises. The iterates never leave the set. Where f has kinks the steps shorten; the answer says how it ended.
+f need not be concave. Each step maximises a quadratic model of f over the region, exactly, and then searches along the
+segment to that maximum. The model's Hessian is estimated by BFGS updates with Powell's damping, which keep it definite.
+All iterates lie in the region. At a kink of f the steps become short; `ended` and `gap` say how the ascent ended.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.outcomes import Ended
-from tutelage.solvers.blocks import Block, model_minimum
 
 MAX_STEPS = 100
-# The first step goes about this far, relative to the size of the set.
+# Length of the first step, relative to the radius of the region.
 FIRST_STEP = 0.25
 SourceT = TypeVar("SourceT")
 
 
+class Region(Protocol):
+    """A convex set over which quadratic models can be minimised. radius: its size, for the length of the first step."""
+
+    @property
+    def radius(self) -> float: ...
+
+    def model_step(self, gradient: Vector, hessian: Matrix, x: Vector) -> Vector:
+        """argmin over steps s with x + s in the region of gradient @ s + 1/2 s @ hessian @ s."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Slope(Generic[SourceT]):
-    """f and its gradient at a point, and whatever else was computed there."""
+    """f and its gradient at a point, and whatever else was computed there. f is -inf where it is not defined."""
 
     value: float
     gradient: Vector
@@ -34,66 +43,67 @@ class Slope(Generic[SourceT]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalMaximum(Generic[SourceT]):
-    """A local maximum x (n,). promised: what the model says is still to be gained."""
+    """A local maximum x (n,). gap: the gain that the first-order model predicts for one more step."""
 
     x: Vector
     slope: Slope[SourceT]
-    promised: float
+    gap: float
     n_evaluations: int
     ended: Ended
 
 
 def ascend(
     evaluate: Callable[[Vector, SourceT | None], Slope[SourceT]],
-    block: Block,
+    region: Region,
     start: Vector,
     *,
     tolerance: float,
     opening: Slope[SourceT] | None = None,
 ) -> LocalMaximum[SourceT]:
-    """The local maximum that is uphill from a start in the set, until the model promises a gain below `tolerance`.
+    """Climb from a start in the region until the predicted gain is at most `tolerance`.
 
-    evaluate: f; it is also given the source of the last point, to start from. opening: f at the start, where known.
+    evaluate: f at a point, given the source of the last point as a warm start. opening: f at the start, where known.
+    CONVERGED: the predicted gain is within the tolerance. SETTLED: the line search found no gain above the tolerance.
     """
     x, here, n_evaluations = start, opening, 0
     if here is None:
         here, n_evaluations = evaluate(start, None), 1
-    bend = _first_bend(here.gradient, block)
+    hessian = _first_hessian(here.gradient, region.radius)
     for _ in range(MAX_STEPS):
-        step = model_minimum(-here.gradient, bend, [block], x) - x
-        promised = float(here.gradient @ step)
-        if promised <= tolerance:
-            return LocalMaximum(x, here, promised, n_evaluations, Ended.CONVERGED)
+        step = region.model_step(-here.gradient, hessian, x)
+        gap = float(here.gradient @ step)
+        if gap <= tolerance:
+            return LocalMaximum(x, here, gap, n_evaluations, Ended.CONVERGED)
         share = 1.0
         while True:
             new = evaluate(x + share * step, here.source)
             n_evaluations += 1
-            if new.value >= here.value + 1e-4 * share * promised:
+            if new.value >= here.value + 1e-4 * share * gap:
                 break
-            # The parabola through both values and the slope, kept within a tenth and a half.
-            fall = here.value + share * promised - new.value
-            share *= min(max(0.5 * share * promised / fall, 0.1), 0.5)
-            if share * promised <= tolerance:
-                return LocalMaximum(x, here, promised, n_evaluations, Ended.SETTLED)
-        bend = _learned(bend, share * step, here.gradient - new.gradient)
+            # Maximum of the parabola through both values and the slope, kept between a tenth and a half of the step.
+            fall = here.value + share * gap - new.value
+            share *= min(max(0.5 * share * gap / fall, 0.1), 0.5)
+            if share * gap <= tolerance:
+                return LocalMaximum(x, here, gap, n_evaluations, Ended.SETTLED)
+        hessian = _updated(hessian, share * step, here.gradient - new.gradient)
         x, here = x + share * step, new
-    return LocalMaximum(x, here, promised, n_evaluations, Ended.STEP_LIMIT)
+    return LocalMaximum(x, here, gap, n_evaluations, Ended.STEP_LIMIT)
 
 
-def _first_bend(gradient: Vector, block: Block) -> Matrix:
-    """The curvature with which the first step goes a fair part of the way across the set."""
+def _first_hessian(gradient: Vector, radius: float) -> Matrix:
+    """A multiple of the identity, with which an unconstrained first step has length FIRST_STEP * radius."""
     steepness = float(np.linalg.norm(gradient))
-    return max(steepness, np.finfo(np.float64).tiny) / (FIRST_STEP * block.radius) * np.eye(len(gradient))
+    return max(steepness, np.finfo(np.float64).tiny) / (FIRST_STEP * radius) * np.eye(len(gradient))
 
 
-def _learned(bend: Matrix, step: Vector, change: Vector) -> Matrix:
-    """BFGS's update, with Powell's damping: change @ step is at least a fifth of what the old matrix says.
+def _updated(hessian: Matrix, step: Vector, change: Vector) -> Matrix:
+    """BFGS update with Powell's damping: change @ step is at least a fifth of step @ hessian @ step.
 
-    No direction may bend 1e8 times less than another, or rounding would make the matrix singular.
+    The added multiple of the identity keeps the condition number below 1e8, so that rounding cannot make it singular.
     """
-    along = bend @ step
+    along = hessian @ step
     expected, seen = float(step @ along), float(change @ step)
     share = 1.0 if seen >= 0.2 * expected else 0.8 * expected / (expected - seen)
     damped = share * change + (1 - share) * along
-    learned = bend - np.outer(along, along) / expected + np.outer(damped, damped) / float(damped @ step)
-    return learned + 1e-8 * float(np.trace(learned)) * np.eye(len(step))
+    updated = hessian - np.outer(along, along) / expected + np.outer(damped, damped) / float(damped @ step)
+    return updated + 1e-8 * float(np.trace(updated)) * np.eye(len(step))

@@ -7,13 +7,12 @@ Both operators B are monotone and B(V + k) = B V + discount * k, hence contracti
 
     discount / (1 - discount) * min r  <=  V* - B V  <=  discount / (1 - discount) * max r
 
-(MacQueen's bounds), so the middle of the two is the better estimate, and `max |r| / (1 - discount)` bounds its error
-whatever route led there. That bound is verified on the value returned, with an allowance for the rounding of the
-verification itself.
+(MacQueen's bounds), so the mean of the two bounds is a better estimate, and `max |r| / (1 - discount)` bounds the error
+of V for any V. That bound is computed for the value returned, with an allowance for the rounding of the computation.
 
 Newton's method on V - B V = 0 has the Jacobian I - discount * P_pi: it is policy iteration, exact for the hard operator
-(where it is Howard's) and soft policy iteration for the soft. Each step is a sparse direct solve while that is cheap;
-beyond, the system is solved only roughly (inexact Newton) by compiled Krylov steps.
+(Howard's method) and soft policy iteration for the soft. Each step of a small MDP is a sparse direct solve; for a large
+one the system is solved roughly (inexact Newton) by compiled Krylov steps.
 """
 
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from tutelage.arrays import Indices, Vector, check_length, floats, freeze
 from tutelage.mdp.model import MDP, choice_reward
 from tutelage.mdp.policy import greedy_policy
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
-from tutelage.solvers.operators import Operators, operators
+from tutelage.solvers.operators import Operators, bellman_operators
 
 MAX_STEPS = 1_000
 INNER_TOLERANCE = 0.05
@@ -37,7 +36,7 @@ class Optimum:
     """A solved Bellman equation.
 
     value: (S,). choice_value: (C,), Q. policy: (C,), for the hard equation greedy with ties split.
-    residual: the measured largest |B V - V|. error_bound: what it implies for |V - V*|, rounding allowed for.
+    residual: the largest |B V - V|. error_bound: the bound on |V - V*| that it implies, with rounding.
     """
 
     value: Vector
@@ -50,13 +49,13 @@ class Optimum:
 
 
 def solve_hard(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8) -> Optimum:
-    """The best value of any policy, |value - V*| <= accuracy, and the policy that splits ties evenly.
+    """The optimal value, |value - V*| <= accuracy, and the optimal policy that splits ties evenly.
 
     reward: on states (S,) or on choices (C,).
     """
     _check_accuracy(accuracy)
     given = choice_reward(mdp, reward)
-    plan = plan_hard(operators(mdp, given), mdp, accuracy=accuracy)
+    plan = plan_hard(bellman_operators(mdp, given), mdp, accuracy=accuracy)
     choice_value = given + mdp.discount * (mdp.transition @ plan.value)
     tie_tolerance = 2 * plan.error_bound + 1e-10 * max(1.0, float(np.abs(plan.value).max()))
     policy = greedy_policy(mdp, choice_value, tie_tolerance=tie_tolerance)
@@ -68,18 +67,18 @@ def solve_hard(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8) -> Optimu
 def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: ArrayLike | None = None) -> Optimum:
     """The soft value, |value - V*| <= accuracy, and the softmax policy.
 
-    reward: on states (S,) or on choices (C,). start: (S,), a value to start from, such as that of a nearby reward.
+    reward: on states (S,) or on choices (C,). start: (S,), a value to start from, such as that of a similar reward.
     """
     _check_accuracy(accuracy)
     given = choice_reward(mdp, reward)
     first = _soft_start(mdp) if start is None else floats(start, "start", ndim=1)
     check_length(first, mdp.n_states, "start", "states")
-    return _newton(operators(mdp, given), mdp, given, first, accuracy)
+    return _soft_policy_iteration(bellman_operators(mdp, given), mdp, given, first, accuracy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """A hard optimum as one choice per state, which is all that pricing needs."""
+    """A hard optimum with one choice per state, as pricing needs it."""
 
     value: Vector
     choice: Indices
@@ -89,40 +88,40 @@ class Plan:
     ended: Ended
 
 
-def plan_hard(kit: Operators, mdp: MDP, *, accuracy: float, start: Plan | None = None) -> Plan:
+def plan_hard(operators: Operators, mdp: MDP, *, accuracy: float, start: Plan | None = None) -> Plan:
     """Howard's policy iteration, with in-place sweeps before each evaluation where those are cheap."""
     tolerance = 0.1 * accuracy * (1 - mdp.discount)
     choice = mdp.first_choice[:-1] if start is None else start.choice
     before = choice
-    value = kit.guess() if start is None else kit.evaluate(start.choice, start.value, tolerance)
+    value = operators.guess() if start is None else operators.evaluate(start.choice, start.value, tolerance)
     for n_steps in range(1, MAX_STEPS + 1):
-        value = kit.sweep(value, tolerance)
+        value = operators.sweep(value, tolerance)
         slack = 4 * EPSILON * float(np.abs(value).max())
-        backed, moved = kit.hard_backup(value, choice, slack)
+        backed, moved = operators.hard_backup(value, choice, slack)
         residual = float(np.abs(backed - value).max())
         bound, ended = _verdict(residual, value, mdp.discount, accuracy)
-        is_own_reply = n_steps > 1 and np.array_equal(moved, choice)
-        is_to_and_fro = n_steps > 2 and np.array_equal(moved, before)
-        if ended is None and (is_own_reply or is_to_and_fro):
-            # Howard's method is at its end: what residual is left, or sends it to and fro, comes from the evaluation.
+        is_same = n_steps > 1 and np.array_equal(moved, choice)
+        is_alternating = n_steps > 2 and np.array_equal(moved, before)
+        if ended is None and (is_same or is_alternating):
+            # The policy repeats or alternates between two: the remaining residual is the evaluation's rounding error.
             ended = Ended.ROUNDING
         if ended is not None:
             return Plan(value, moved, residual, bound, n_steps, ended)
         before, choice = choice, moved
-        value = kit.evaluate(choice, value, tolerance)
+        value = operators.evaluate(choice, value, tolerance)
     raise NotConverged(
-        f"after {MAX_STEPS} policy iterations the value is only known to {bound:.3g}",
+        f"after {MAX_STEPS} policy iterations the error bound is still {bound:.3g}; ask for a larger accuracy",
         residual=residual,
         n_steps=n_steps,
     )
 
 
-def _newton(kit: Operators, mdp: MDP, reward: Vector, value: Vector, accuracy: float) -> Optimum:
-    """Inexact Newton on the soft Bellman equation; a residual twice the best so far asks for closer solves."""
+def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value: Vector, accuracy: float) -> Optimum:
+    """Inexact Newton on the soft Bellman equation; a residual above twice the best tightens the inner tolerance."""
     inner_tolerance, best = INNER_TOLERANCE, np.inf
     ahead = mdp.discount / (1 - mdp.discount)
     for n_steps in range(1, MAX_STEPS + 1):
-        backed, policy = kit.soft_backup(value)
+        backed, policy = operators.soft_backup(value)
         change = backed - value
         residual = float(np.abs(change).max())
         bound, ended = _verdict(residual, value, mdp.discount, accuracy)
@@ -136,21 +135,21 @@ def _newton(kit: Operators, mdp: MDP, reward: Vector, value: Vector, accuracy: f
         if residual > 2 * best:
             inner_tolerance = max(0.3 * inner_tolerance, 1e-8)
         best = min(best, residual)
-        value = value + kit.solve(policy, change, inner_tolerance)
+        value = value + operators.solve(policy, change, inner_tolerance)
     raise NotConverged(
-        f"after {MAX_STEPS} Newton steps the soft value is only known to {bound:.3g}",
+        f"after {MAX_STEPS} Newton steps the error bound is still {bound:.3g}; ask for a larger accuracy",
         residual=residual,
         n_steps=n_steps,
     )
 
 
 def _soft_start(mdp: MDP) -> Vector:
-    """The soft value of a reward of zero if every state had as many choices."""
+    """(S,), for each state the soft value of reward zero if all states had its number of choices."""
     return np.log(mdp.choices_per_state) / (1 - mdp.discount)
 
 
 def _verdict(residual: float, value: Vector, discount: float, accuracy: float) -> tuple[float, Ended | None]:
-    """The error bound that a residual implies, and whether there is reason to stop."""
+    """The error bound that a residual implies, and the reason to stop, if any."""
     rounding = 4 * EPSILON * max(1.0, float(np.abs(value).max())) / (1 - discount)
     bound = residual / (1 - discount) + rounding
     if bound <= accuracy:

@@ -2,10 +2,10 @@
 
     h(x) = slope @ |x| + curvature / 2 * |x|^2   on the ball   norm_q(sums of x by group) <= radius
 
-A box (q = inf) is left to principal pivoting. A ball with q = 1 or 2 is put into the objective with a multiplier
-m >= 0, m times the sum of |x| or m / 2 times the sum of squares, which leaves a problem on a box; its solution shrinks
-as m grows, and m is the one number at which it fits into the ball. So every step is exact, whatever the entries'
-scales.
+Terms on a box (q = inf) are minimised by principal pivoting. A ball with q = 1 or 2 enters the objective with a
+multiplier m >= 0: m times the sum of |x|, or m / 2 times the sum of squares. The remaining problem is one on a box; its
+solution shrinks as m grows, and m is the root at which the solution lies on the ball. Every step is therefore exact,
+even if the entries' scales differ.
 """
 
 import math
@@ -22,7 +22,7 @@ from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.outcomes import NotConverged
 from tutelage.solvers.pivoting import SeparableProgram
 
-# How close to its radius, relatively, a block is taken to lie on the surface of its ball or box.
+# A block within this relative distance of its radius counts as on the surface of its ball or box.
 SURFACE = 1e-12
 
 
@@ -31,8 +31,8 @@ class Block:
     """One term h, of n entries.
 
     slope: (n,), not negative where the block is signed. A block that is not signed has x >= 0, and any slope.
-    norm: q = 1, 2 or inf. radius: may be infinite. groups: (n,), which entries are added up before the norm is taken;
-    each for itself where q = inf.
+    norm: q = 1, 2 or inf. radius: may be infinite. groups: (n,), the group of each entry; entries of one group are
+    summed before the norm is taken. For q = inf every entry is a group.
     """
 
     slope: Vector
@@ -50,11 +50,11 @@ class Block:
         return np.bincount(self.groups, weights=x).astype(np.float64)
 
     def size(self, x: Vector) -> float:
-        """norm_q of the sums; for q = 1 the entries of one group never differ in sign."""
+        """norm_q of the sums; for q = 1 the entries of one group have the same sign."""
         return float(np.abs(x).sum() if self.norm == 1 else np.linalg.norm(self.sums(x), self.norm))
 
     def contain(self, x: Vector) -> Vector:
-        """x clipped, and where that is not enough scaled, into the block's set."""
+        """A point of the block's set: x clipped and, in a ball, scaled."""
         inside = x if self.is_signed else np.maximum(x, 0.0)
         if not math.isfinite(self.radius) or not len(x):
             return inside
@@ -64,36 +64,41 @@ class Block:
         return inside * (self.radius / size) if size > self.radius else inside
 
     def in_units(self, unit: float) -> Self:
-        """The same term of x / unit: z -> h(unit * z)."""
+        """The same term as a function of z = x / unit: h(unit * z)."""
         return replace(self, slope=unit * self.slope, radius=self.radius / unit, curvature=unit * self.curvature * unit)
 
     def free_directions(self, x: Vector, gradient: Vector) -> tuple[Matrix, Matrix]:
-        """(n, k) and (n, n): how this block's part of a minimum can move, and the curvature that h adds as it moves.
+        """A basis (n, k) of the directions in which this block of a minimum can move, and the Hessian of h (n, n).
 
-        Entries at a bound or at a kink stay. On the surface of a ball the rest moves along it, n @ dx = 0 for the
-        surface's normal n; the multiplier m in gradient + grad h + m n = 0 bends a round ball's surface by m.
+        Entries at a bound or at a kink are fixed. On the surface of a ball the other entries move along the surface,
+        n @ dx = 0 for its normal n. For q = 2 the surface adds the curvature m, the multiplier in
+        gradient + grad h + m n = 0.
         """
-        bend = self.curvature * np.eye(len(x))
+        hessian = self.curvature * np.eye(len(x))
         on_surface = self.is_ball and self.size(x) >= (1 - SURFACE) * self.radius
-        # On the surface of a 1-norm ball the multiplier charges every |x|, so that zero is a kink whatever the slope.
+        # On the surface of a 1-norm ball the multiplier weights every |x|, so that zero is a kink for any slope.
         has_kink = (self.slope > 0) | (on_surface and self.norm == 1)
-        at_rest = (x == 0) & has_kink if self.is_signed else x <= 0
+        is_fixed = (x == 0) & has_kink if self.is_signed else x <= 0
         if not self.is_ball:
-            at_rest |= np.abs(x) >= (1 - SURFACE) * self.radius
-        free = np.eye(len(x))[:, ~at_rest]
+            is_fixed |= np.abs(x) >= (1 - SURFACE) * self.radius
+        free = np.eye(len(x))[:, ~is_fixed]
         if not on_surface:
-            return free, bend
+            return free, hessian
         sign = np.sign(x) if self.is_signed else np.ones(len(x))
         if self.norm == 1:
-            return free @ _orthogonal_to(free.T @ sign), bend
+            return free @ _orthogonal_to(free.T @ sign), hessian
         spread = (self.groups[:, None] == self.groups).astype(np.float64)
-        normal, pull = free.T @ (spread @ x), free.T @ (gradient + self.slope * sign + self.curvature * x)
-        multiplier = max(-float(normal @ pull) / float(normal @ normal), 0.0)
-        return free @ _orthogonal_to(normal), bend + multiplier * spread
+        normal, total = free.T @ (spread @ x), free.T @ (gradient + self.slope * sign + self.curvature * x)
+        multiplier = max(-float(normal @ total) / float(normal @ normal), 0.0)
+        return free @ _orthogonal_to(normal), hessian + multiplier * spread
+
+    def model_step(self, gradient: Vector, hessian: Matrix, x: Vector) -> Vector:
+        """argmin over steps s of gradient @ s + 1/2 s @ hessian @ s + h(x + s), for a positive definite hessian."""
+        return model_minimum(gradient, hessian, [self], x) - x
 
     @property
     def is_ball(self) -> bool:
-        """Whether the entries share a limit; a single one has a box of its own, whatever the norm."""
+        """Whether the entries share one limit; a single entry has a box for any norm."""
         return math.isfinite(self.radius) and not math.isinf(self.norm) and len(self.slope) > 1
 
 
@@ -103,33 +108,33 @@ def _orthogonal_to(normal: Vector) -> Matrix:
 
 
 def free_directions(blocks: Sequence[Block], x: Vector, gradient: Vector) -> tuple[Matrix, Matrix]:
-    """Of all blocks together: a basis (n, k) of how the minimum x of f + h can move, and h's curvature (n, n).
+    """For all blocks: a basis Z (n, k) of the directions in which the minimum x of f + h can move, and h's Hessian B.
 
-    If the gradient of f changes by dg, the minimum moves by dx = -Z (Z' (hessian + bend) Z)^-1 Z' dg.
+    If the gradient of f changes by dg, the minimum moves by dx = -Z (Z' (hessian of f + B) Z)^-1 Z' dg.
     """
     parts = [block.free_directions(x[s], gradient[s]) for block, s in zip(blocks, slices(blocks), strict=True)]
     return block_diag(*(part[0] for part in parts)), block_diag(*(part[1] for part in parts))
 
 
 def terms(blocks: Sequence[Block], x: Vector) -> float:
-    """The sum of the h's."""
+    """The sum of the terms h."""
     return sum(block.value(x[part]) for block, part in zip(blocks, slices(blocks), strict=True))
 
 
 def slices(blocks: Sequence[Block]) -> list[slice]:
-    """Where each block's entries stand in x."""
+    """The position of each block's entries in x."""
     ends = accumulate((len(block.slope) for block in blocks), initial=0)
     return [slice(low, high) for low, high in pairwise(ends)]
 
 
 def contained(blocks: Sequence[Block], x: Vector) -> Vector:
-    """A point of the set close to x: x itself where it is one."""
+    """A point of the set close to x, and x itself if it is in the set."""
     inside = [block.contain(x[part]) for block, part in zip(blocks, slices(blocks), strict=True)]
     return np.concatenate(inside)
 
 
 def natural_step(gradient: Vector, blocks: Sequence[Block], x: Vector) -> Vector:
-    """argmin over z of 1/2 |z - (x - gradient)|^2 + h(z): x itself exactly at the minimum."""
+    """argmin over z of 1/2 |z - (x - gradient)|^2 + h(z): equal to x exactly at the minimum."""
     return np.concatenate(
         [
             model_minimum(gradient[part], np.eye(len(block.slope)), [block], x[part])
@@ -157,7 +162,7 @@ def model_minimum(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x:
 
 
 def _fit(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x: Vector, k: int, part: slice) -> Vector:
-    """The minimum with ball k's multiplier chosen so that its block fits."""
+    """The minimum, with ball k's multiplier chosen such that block k lies in its ball."""
     block = blocks[k]
     spread = np.zeros((len(x), len(x)))
     spread[part, part] = block.groups[:, None] == block.groups
@@ -167,13 +172,13 @@ def _fit(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x: Vector, 
         if block.norm == 1:
             charged = replace(loose, slope=block.slope + multiplier)
             return model_minimum(gradient, hessian, [*blocks[:k], charged, *blocks[k + 1 :]], x)
-        # 1/2 m |sums|^2 bends the model and, since the model is centred on x, tilts it.
-        bent = hessian + multiplier * spread
+        # 1/2 m |sums|^2 adds to the Hessian and, since the model is centred on x, to the gradient.
+        curved = hessian + multiplier * spread
         tilted = gradient + multiplier * (spread @ x)
-        return model_minimum(tilted, bent, [*blocks[:k], loose, *blocks[k + 1 :]], x)
+        return model_minimum(tilted, curved, [*blocks[:k], loose, *blocks[k + 1 :]], x)
 
     def shortfall(multiplier: float) -> float:
-        # In the reciprocal of the size the multiplier of a 2-norm ball is nearly linear (More and Sorensen).
+        # For a 2-norm ball the reciprocal of the size is nearly linear in the multiplier (More and Sorensen).
         size = block.size(relaxed(multiplier)[part])
         if block.norm == 2:
             return 1 - block.radius / size if size > 0 else -math.inf
@@ -186,16 +191,16 @@ def _fit(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x: Vector, 
     while shortfall(high) > 0:
         high *= 4
         if not math.isfinite(high):
-            raise NotConverged("no multiplier makes the step fit into its ball", residual=math.inf, n_steps=0)
+            raise NotConverged("no multiplier brings the step into its ball", residual=math.inf, n_steps=0)
     root = brentq(shortfall, 0.0, high, xtol=1e-300, rtol=1e-14, maxiter=500)
     return _between(relaxed, block, part, root)
 
 
 def _between(relaxed: Callable[[float], Vector], block: Block, part: slice, root: float) -> Vector:
-    """The solution on the surface of the ball, exactly, from two multipliers on either side of the root.
+    """The solution on the surface of the ball, interpolated between multipliers just below and above the root.
 
-    Where the model is all but flat, the last digit of the multiplier moves the solution by more than the ball is wide;
-    but between two multipliers so close it moves on a line.
+    Where the model is nearly flat, the last digit of the multiplier changes the solution by more than the ball's width.
+    Between two such close multipliers the solution is linear.
     """
     ulps = 4 * float(np.finfo(np.float64).eps)
     low, high, width = root, root, ulps
@@ -213,9 +218,9 @@ def _between(relaxed: Callable[[float], Vector], block: Block, part: slice, root
 
 
 def _enough(slope: Vector, block: Block, part: slice) -> float:
-    """A multiplier that would do if this block were alone: what pulls it away from zero, over the radius."""
-    pull = np.abs(slope[part] + (0.0 if block.is_signed else block.slope))
-    return max(float(pull.max()) if block.norm == 1 else float(np.linalg.norm(pull)) / block.radius, 1e-300)
+    """A multiplier that is large enough if this block is alone: the slope at zero, over the radius if q = 2."""
+    steepness = np.abs(slope[part] + (0.0 if block.is_signed else block.slope))
+    return max(float(steepness.max()) if block.norm == 1 else float(np.linalg.norm(steepness)) / block.radius, 1e-300)
 
 
 def _on_box(slope: Vector, hessian: Matrix, blocks: Sequence[Block], start: Vector) -> Vector:

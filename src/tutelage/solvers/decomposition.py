@@ -1,10 +1,10 @@
-"""Decomposition: problems over all policies by way of a few (Dantzig-Wolfe; for the projection, simplicial).
+"""Decomposition of problems over all policies (Dantzig-Wolfe; for the projection, simplicial decomposition).
 
-The whole state space enters a constrained problem only through a handful of feature expectations. So a small *master*
-problem mixes the policies found so far, its multipliers put a price on every feature, and a *pricing* step, one
-ordinary MDP solved from where the last left off, finds the policy worth most at those prices. The price bounds the
-objective over all policies, so every round knows its gap; when no policy is worth more than the mixture, the mixture is
-best.
+The state space enters a constrained problem only through a few feature expectations. A small *master* problem
+optimises over mixtures of the policies found so far, and its multipliers give a price to every feature. The *pricing*
+step finds the best policy for the reward given by these prices, by solving one unconstrained MDP from the last plan.
+Its value bounds the objective over all policies, so every round has a certified gap. If no policy has a higher value at
+these prices than the mixture, the mixture is optimal.
 """
 
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from tutelage.outcomes import Ended, NotConverged
 from tutelage.solvers.bellman import Plan, plan_hard
 from tutelage.solvers.half_spaces import HalfSpaces
 from tutelage.solvers.objectives import Hull, Objective, Point
-from tutelage.solvers.operators import COMPILED_ABOVE, operators
+from tutelage.solvers.operators import COMPILED_ABOVE, bellman_operators
 
 MAX_ROUNDS = 1_000
-# Expectations this close in every feature, relative to the largest there could be, are one and the same.
+# Expectations this close in every feature, relative to the largest possible one, count as equal.
 SAME = 1e-11
-# The largest relative gap that may be put down to rounding.
+# The largest relative gap that counts as rounding.
 ACCEPTABLE = 1e-7
-# What is left of the digits of a bound when the worth of a policy and the offset, all but equal, are subtracted.
+# The bound is a difference of nearly equal numbers: its error relative to their size.
 CANCELLED = 1e-10
 
 
@@ -38,7 +38,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Priced:
-    """The policy worth most at some prices, a certified bound on that worth, and the plan to start the next from."""
+    """The best policy at some prices, a certified upper bound on its value, and the plan to start the next one from."""
 
     column: Column
     best: float
@@ -62,34 +62,34 @@ class Mixture:
         return self.point.weights @ _matrix(self.columns)
 
     def occupancy(self, domain: Domain) -> Vector:
-        """(C,), the mixture of the policies' visits; the policies' own are rebuilt rather than kept."""
+        """(C,), the mixture of the policies' occupancies, which are recomputed rather than stored."""
         mdp = domain.mdp
-        kit = operators(mdp, np.zeros(mdp.n_choices))
+        operators = bellman_operators(mdp, np.zeros(mdp.n_choices))
         visits = np.zeros(mdp.n_choices)
         for weight, column in zip(self.point.weights, self.columns, strict=True):
             if weight > 0:
-                visits[column.choice] += weight * kit.visits(column.choice)
+                visits[column.choice] += weight * operators.visits(column.choice)
         return visits
 
 
 def price_out(domain: Domain, price: Vector, start: Plan | None) -> Priced:
-    """The policy of most `price @ mu`, and a bound that no policy exceeds."""
+    """The policy with the largest `price @ mu`, and an upper bound over all policies."""
     mdp, d_r = domain.mdp, domain.n_reward
     parts = (domain.reward_features @ price[:d_r], domain.preference_features @ price[d_r:])
-    # On states, where both are, before they are repeated for every choice.
+    # If both are on states, add them before they are repeated for every choice.
     both = parts if len(parts[0]) == len(parts[1]) else tuple(per_choice(mdp, part) for part in parts)
     reward = per_choice(mdp, both[0] + both[1])
-    kit = operators(mdp, reward)
-    # As close as double precision allows: the bound is compared with gaps near rounding.
+    operators = bellman_operators(mdp, reward)
+    # Close to double precision, because the bound is compared with gaps near rounding.
     scale = max(float(np.abs(reward).max()), np.finfo(np.float64).tiny)
-    plan = plan_hard(kit, mdp, accuracy=1e-11 * scale, start=start)
-    visits = kit.visits(plan.choice)
+    plan = plan_hard(operators, mdp, accuracy=1e-11 * scale, start=start)
+    visits = operators.visits(plan.choice)
     counts = np.concatenate(
         [_counts(features, plan.choice, visits) for features in (domain.reward_features, domain.preference_features)]
     )
-    # Not `@`: above 10,000 states BLAS shares the sum among threads, which on a busy machine wait for each other.
-    worth = float(np.einsum("s,s->", mdp.initial, plan.value))
-    return Priced(Column(plan.choice, counts), worth + plan.error_bound, plan)
+    # Not `@`: above 10,000 states BLAS uses threads, which wait for each other on a busy machine.
+    value = float(np.einsum("s,s->", mdp.initial, plan.value))
+    return Priced(Column(plan.choice, counts), value + plan.error_bound, plan)
 
 
 def decompose(
@@ -104,7 +104,7 @@ def decompose(
 ) -> Mixture:
     """The best mixture of policies, to a gap of `tolerance * (1 + |value|)` or until the value is `good_enough`.
 
-    columns: policies to start from, whose mixtures must be able to satisfy the limits. plan: the last pricing step's.
+    columns: policies to start from, some mixture of which satisfies the limits. plan: that of the last pricing step.
     """
     bound, largest = -np.inf, _largest(domain)
     for n_rounds in range(1, MAX_ROUNDS + 1):
@@ -115,7 +115,7 @@ def decompose(
         if point.value - bound <= tolerance * (1 + abs(point.value)) or point.value <= good_enough:
             return Mixture(columns, plan, point, bound, n_rounds, Ended.CONVERGED)
         if _is_known(priced.column, columns, largest):
-            return _as_good_as_it_gets(Mixture(columns, plan, point, bound, n_rounds, Ended.ROUNDING))
+            return _checked_rounding(Mixture(columns, plan, point, bound, n_rounds, Ended.ROUNDING))
         columns = (*columns, priced.column)
     raise NotConverged(
         f"after {MAX_ROUNDS} rounds of decomposition the gap is still {point.value - bound:.3g}",
@@ -125,25 +125,27 @@ def decompose(
 
 
 def _is_known(column: Column, columns: tuple[Column, ...], largest: Vector) -> bool:
-    """Whether pricing offers, up to rounding, an expectation that the master problem has already."""
+    """Whether the master problem already has this expectation, up to rounding."""
     apart = np.abs(_matrix(columns) - column.counts)
     return bool((apart <= SAME * largest).all(axis=1).any())
 
 
 def _largest(domain: Domain) -> Vector:
-    """(d,), the largest that any policy's expectation of each feature could be."""
+    """(d,), an upper bound on the absolute expectation of each feature over all policies."""
     both = (domain.reward_features, domain.preference_features)
     size = np.concatenate([np.abs(features).max(axis=0, initial=0.0) for features in both])
     return np.asarray(size / (1 - domain.mdp.discount))
 
 
-def _as_good_as_it_gets(mixture: Mixture) -> Mixture:
-    """The mixture when no new policy helps; an error if its gap is then still more than rounding explains."""
+def _checked_rounding(mixture: Mixture) -> Mixture:
+    """The mixture, if its gap is small enough to be rounding; otherwise `NotConverged`."""
     gap = mixture.point.value - mixture.bound
-    explained = max(ACCEPTABLE * (1 + abs(mixture.point.value)), CANCELLED * abs(mixture.point.offset))
-    if gap > explained:
+    allowed = max(ACCEPTABLE * (1 + abs(mixture.point.value)), CANCELLED * abs(mixture.point.offset))
+    if gap > allowed:
         raise NotConverged(
-            f"no policy improves on the mixture, yet its gap is {gap:.3g}", residual=gap, n_steps=mixture.n_rounds
+            f"decomposition found no better policy, but the gap is still {gap:.3g}",
+            residual=gap,
+            n_steps=mixture.n_rounds,
         )
     return mixture
 
@@ -151,7 +153,7 @@ def _as_good_as_it_gets(mixture: Mixture) -> Mixture:
 def _counts(features: Matrix, choice: Indices, visits: Vector) -> Vector:
     """z @ features for visits (S,) to the one choice of each state."""
     if len(visits) > COMPILED_ABOVE:
-        # One choice per state visits few of many.
+        # A deterministic policy visits few of many states.
         visited = np.flatnonzero(visits)
         choice, here = choice[visited], visits[visited]
         return here @ features[visited if len(features) == len(visits) else choice]
@@ -168,6 +170,6 @@ def _simplex(columns: tuple[Column, ...]) -> Hull:
 
 
 def _on_simplex(point: Point) -> Point:
-    """The weights with the solver's rounding taken off: none negative, sum one."""
+    """The point with its weights rounded onto the simplex: none negative, sum one."""
     weights = np.maximum(point.weights, 0.0)
     return Point(weights / weights.sum(), point.value, point.multipliers, point.price, point.offset)

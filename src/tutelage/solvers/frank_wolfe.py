@@ -1,17 +1,17 @@
-"""The variant of the Frank-Wolfe method that Appendix G prints: constraints that are not linear are linearised.
+"""The variant of the Frank-Wolfe method in Appendix G: nonlinear constraints are linearised.
 
     maximise   f(x)   subject to   h(x) <= 0,   lower <= x <= upper
 
-Each step takes the gradient g of f and the derivative A of h at x by finite differences, from the same evaluations;
+Each step computes the gradient g of f and the Jacobian A of h at x by finite differences, from the same evaluations,
 solves the direction-finding linear program
 
     maximise   g @ v   subject to   h(x) + A (v - x) <= 0,   lower <= v <= upper;
 
-and goes to the best feasible point between x and the vertex v that it finds. With linear constraints this is the
-Frank-Wolfe method with line search. Nothing is assumed concave: the answer is as good as the start allows, and its
-`gap` g @ (v - x) says what the last linear program still promised. Constraints hold to a stated tolerance, at the start
-and at every point after it, so that x itself is always allowed in the linear program. Where a constraint that binds is
-curved, the way to the vertex may leave the feasible points at once, and the ascent settles there, short of the maximum.
+and moves to the best feasible point between x and the vertex v of its solution. With linear constraints this is the
+Frank-Wolfe method with line search. f need not be concave: the result depends on the start, and its `gap` g @ (v - x)
+is the gain that the last linear program predicts. Constraints hold to a stated tolerance at the start and at every
+later point, so that x is always feasible in the linear program. Where an active constraint is curved, the segment to
+the vertex may leave the feasible set at once, and the ascent then stops short of the maximum.
 """
 
 import math
@@ -23,21 +23,20 @@ import numpy as np
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.outcomes import Ended, InvalidModel
-from tutelage.solvers import linear_program
-from tutelage.solvers.programs import Constraints
+from tutelage.solvers.programs import Constraints, maximise_linear
 
 MAX_STEPS = 50
-# Finite differences step this far, relative to the width of the box.
+# Step of the finite differences, relative to the width of the box.
 DIFFERENCE = 1e-5
-# A line search looks at so many evenly spaced points and then takes so many golden sections beside the best.
+# A line search evaluates N_SPACED evenly spaced points, and then N_SECTIONS golden sections around the best.
 N_SPACED = 20
 N_SECTIONS = 12
 GOLDEN = (3 - math.sqrt(5)) / 2
-# Derivatives smaller than this are not known.
+# Derivatives smaller than this are noise.
 NOISE = 1e-9
 # Entries of a constraint smaller than this part of the largest are taken as zero.
 NEGLIGIBLE = 1e-7
-# A step that lowers the violation by less than this part of it is the last.
+# Restoration stops after a step that lowers the violation by less than this part of it.
 LEAST_RESTORED = 1e-2
 SourceT = TypeVar("SourceT")
 
@@ -52,7 +51,7 @@ class Evaluation(Generic[SourceT]):
 
     @property
     def violation(self) -> float:
-        """By how much the constraint that is violated most is violated."""
+        """The largest violation of a constraint."""
         return float(self.excess.max(initial=0.0))
 
     @property
@@ -63,9 +62,9 @@ class Evaluation(Generic[SourceT]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program(Generic[SourceT]):
-    """What is to be maximised, within lower and upper (n,).
+    """f and h over the box from lower to upper (n,).
 
-    evaluate: f and h at a point of the box; it is also given the source of a point nearby, to start from.
+    evaluate: f and h at a point of the box, given the source of a nearby point as a warm start.
     """
 
     evaluate: Callable[[Vector, SourceT | None], Evaluation[SourceT]]
@@ -75,7 +74,7 @@ class Program(Generic[SourceT]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Climb(Generic[SourceT]):
-    """Where an ascent ended: x (n,), f and h there, what the last linear program promised, and what it all took."""
+    """The end of an ascent: x (n,), f and h there, the gain that the last linear program predicts, and the effort."""
 
     x: Vector
     here: Evaluation[SourceT]
@@ -97,13 +96,13 @@ class Slopes:
 def maximise(
     program: Program[SourceT], start: Vector, *, feasibility_tolerance: float, stop_tolerance: float
 ) -> Climb[SourceT]:
-    """The ascent from a feasible start; it ends when a step promises, or gains, no more than `stop_tolerance`.
+    """Climb from a feasible start until a step gains, or is predicted to gain, at most `stop_tolerance`.
 
-    CONVERGED: the linear program promises no more. SETTLED: it does, but the line search gains no more.
+    CONVERGED: the linear program predicts no larger gain. SETTLED: it does, but the line search finds none.
     """
     x, here = start, program.evaluate(start, None)
     if here.violation > feasibility_tolerance:
-        raise InvalidModel(f"the start violates a constraint by {here.violation:.3g}; restore it first")
+        raise InvalidModel(f"the start violates a constraint by {here.violation:.3g}; call restore() first")
     n_evaluations = 1
 
     def score(there: Evaluation[SourceT]) -> float:
@@ -111,7 +110,7 @@ def maximise(
 
     for n_steps in range(MAX_STEPS):
         slopes = differences(program, x, here)
-        vertex = direction(program, x, here, slopes, feasibility_tolerance)
+        vertex = ascent_vertex(program, x, here, slopes, feasibility_tolerance)
         gap, before = float(slopes.gradient @ (vertex - x)), here.value
         n_evaluations += slopes.n_evaluations
         if gap <= stop_tolerance:
@@ -124,11 +123,11 @@ def maximise(
 
 
 def restore(program: Program[SourceT], start: Vector, *, feasibility_tolerance: float) -> Climb[SourceT]:
-    """From any start of the box towards feasible points: the same steps, with the violation to be lowered.
+    """Search for a feasible point from any start in the box, by the same steps on the violation.
 
-    The linear program makes the sum of the linearised violations least, and the line search goes to the first of its
-    points that is feasible, or else to the one of least violation. CONVERGED: a feasible point was found. SETTLED: a
-    step lowered the violation hardly at all; there may be no feasible point. The gap is the violation that is left.
+    The linear program minimises the sum of the linearised violations, and the line search takes the first feasible
+    point, or else the one with the least violation. CONVERGED: a feasible point was found. SETTLED: a step hardly
+    lowered the violation; there may be no feasible point. The gap is the remaining violation.
     """
     x, here = start, program.evaluate(start, None)
     n_evaluations, n_steps, ended = 1, 0, Ended.STEP_LIMIT
@@ -138,7 +137,7 @@ def restore(program: Program[SourceT], start: Vector, *, feasibility_tolerance: 
 
     while here.violation > feasibility_tolerance and n_steps < MAX_STEPS:
         slopes, before = differences(program, x, here), here.total_violation
-        x, here = line_search(program, x, here, least_violation(program, x, here, slopes), score)
+        x, here = line_search(program, x, here, restoring_vertex(program, x, here, slopes), score)
         n_evaluations += slopes.n_evaluations + N_SPACED + N_SECTIONS
         n_steps += 1
         if here.total_violation > (1 - LEAST_RESTORED) * before:
@@ -150,7 +149,7 @@ def restore(program: Program[SourceT], start: Vector, *, feasibility_tolerance: 
 
 
 def differences(program: Program[SourceT], x: Vector, here: Evaluation[SourceT]) -> Slopes:
-    """Finite differences in each coordinate, central where the box allows it; zero where the box leaves no room."""
+    """Finite differences in each coordinate, central where the box allows it; zero where the box has no width."""
     step = DIFFERENCE * (program.upper - program.lower)
     below, above = np.maximum(x - step, program.lower), np.minimum(x + step, program.upper)
     gradient, jacobian = np.zeros(len(x)), np.zeros((len(here.excess), len(x)))
@@ -164,14 +163,14 @@ def differences(program: Program[SourceT], x: Vector, here: Evaluation[SourceT])
     return Slopes(gradient, jacobian, 2 * len(free))
 
 
-def direction(
+def ascent_vertex(
     program: Program[SourceT], x: Vector, here: Evaluation[SourceT], slopes: Slopes, tolerance: float
 ) -> Vector:
     """(n,), the vertex of the direction-finding linear program; x where the gradient is zero."""
     steepest = np.abs(slopes.gradient).max(initial=0.0)
     if steepest == 0:
         return x
-    # Half the tolerance is left to the rounding of the linear program; but x is always allowed.
+    # Half the tolerance is reserved for the rounding of the linear program; x stays feasible.
     rows, room, _ = _scaled(slopes.jacobian, np.maximum(tolerance / 2 - here.excess, 0.0))
     width = program.upper - program.lower
     constraints = Constraints(
@@ -179,12 +178,12 @@ def direction(
         within=np.vstack([np.eye(len(x)), rows]),
         bound=np.concatenate([width, room + rows @ (x - program.lower)]),
     )
-    found = linear_program.maximise(slopes.gradient / steepest, constraints)
+    found = maximise_linear(slopes.gradient / steepest, constraints)
     return np.clip(program.lower + found.x, program.lower, program.upper)
 
 
-def least_violation(program: Program[SourceT], x: Vector, here: Evaluation[SourceT], slopes: Slopes) -> Vector:
-    """(n,), the point of the box at which the linearised violations have the least sum."""
+def restoring_vertex(program: Program[SourceT], x: Vector, here: Evaluation[SourceT], slopes: Slopes) -> Vector:
+    """(n,), the point of the box with the least sum of linearised violations."""
     n, m = len(x), len(here.excess)
     rows, room, size = _scaled(slopes.jacobian, -here.excess)
     constraints = Constraints(
@@ -192,7 +191,7 @@ def least_violation(program: Program[SourceT], x: Vector, here: Evaluation[Sourc
         within=np.block([[np.eye(n), np.zeros((n, m))], [rows, -np.eye(m)]]),
         bound=np.concatenate([program.upper - program.lower, room + rows @ (x - program.lower)]),
     )
-    found = linear_program.maximise(np.concatenate([np.zeros(n), -size / size.max()]), constraints)
+    found = maximise_linear(np.concatenate([np.zeros(n), -size / size.max()]), constraints)
     return np.clip(program.lower + found.x[:n], program.lower, program.upper)
 
 
@@ -203,10 +202,10 @@ def line_search(
     vertex: Vector,
     score: Callable[[Evaluation[SourceT]], float],
 ) -> tuple[Vector, Evaluation[SourceT]]:
-    """The point from x to the vertex of the highest score: the first such of evenly spaced ones, then refined."""
+    """The point between x and the vertex with the highest score: the first best of the evenly spaced ones, refined."""
 
     def at(share: float) -> Vector:
-        # Rounding must not carry the vertex out of the box.
+        # Rounding must not move the vertex out of the box.
         return np.clip(x + share * (vertex - x), program.lower, program.upper)
 
     share, best, last = 0.0, here, here
@@ -228,10 +227,10 @@ def line_search(
 
 
 def _scaled(jacobian: Matrix, room: Vector) -> tuple[Matrix, Vector, Vector]:
-    """jacobian @ step <= room in units that make each row's largest entry one, and the sizes of these units (m,).
+    """jacobian @ step <= room with each row scaled to a largest entry of one, and the scales (m,).
 
-    Derivatives may be small all together; those that are nothing but noise stay as they are. Entries that are small
-    beside others are dropped, here and so from both sides: the library would drop them from one.
+    Rows that are only noise are not scaled. Entries that are small relative to their row are set to zero here, and so
+    on both sides of the inequality; the library would drop them on one side only.
     """
     size = np.abs(jacobian).max(axis=1, initial=0.0)
     size = np.where(size > NOISE, size, 1.0)

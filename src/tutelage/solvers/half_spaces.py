@@ -1,4 +1,4 @@
-"""Half-spaces of feature expectations: the limits that a learner, or a teacher's estimate of one, puts on policies."""
+"""Half-spaces of feature expectations: the limits of a learner, or of a teacher's estimate of one, on policies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,35 +28,27 @@ class HalfSpaces:
         object.__setattr__(self, "offsets", floats(self.offsets, "offsets", ndim=1))
         check_length(self.offsets, len(self.normals), "offsets", "half-spaces")
         if len(self.names) != len(self.normals):
-            raise InvalidModel(f"{len(self.normals)} half-spaces need as many names, got {len(self.names)}")
+            raise InvalidModel(f"names has {len(self.names)} entries, but there are {len(self.normals)} half-spaces")
 
     def __len__(self) -> int:
         return len(self.offsets)
 
     def excess(self, point: Vector) -> Vector:
-        """(m,), by how much a point (d,) exceeds each limit; zero where it does not."""
+        """(m,), the excess of a point (d,) over each limit; zero where the limit is kept."""
         return np.maximum(self.normals @ point - self.offsets, 0.0)
 
     def relaxed(self, by: Vector) -> Self:
         """The same half-spaces with every offset moved outwards by `by` (m,)."""
         return type(self)(self.normals, self.offsets + by, self.names)
 
-    def joined(self, other: "HalfSpaces") -> Self:
-        """The limits of both."""
-        return type(self)(
-            np.vstack([self.normals, other.normals]),
-            np.concatenate([self.offsets, other.offsets]),
-            self.names + other.names,
-        )
-
 
 def no_limits(domain: Domain) -> HalfSpaces:
-    """Every policy will do."""
+    """No half-space: every policy is within the limits."""
     return HalfSpaces(np.zeros((0, len(domain.names))), np.zeros(0), ())
 
 
 def preference_limits(domain: Domain, allowance: ArrayLike) -> HalfSpaces:
-    """mu_c[j] <= allowance[j] for every preference feature; a scalar stands for the same in each."""
+    """mu_c[j] <= allowance[j] for every preference feature; a scalar is used for all of them."""
     given = floats(allowance, "the allowance", ndim=np.ndim(allowance))
     if given.shape not in ((), (domain.n_preference,)):
         raise InvalidModel(
@@ -68,7 +60,7 @@ def preference_limits(domain: Domain, allowance: ArrayLike) -> HalfSpaces:
 
 
 def reward_limits(domain: Domain, normals: ArrayLike, offsets: ArrayLike, names: Sequence[str]) -> HalfSpaces:
-    """normals @ mu_r <= offsets, for normals (m, d_r): what a teacher knows of a learner's set from its answers."""
+    """normals @ mu_r <= offsets, for normals (m, d_r): a teacher's estimate from responses."""
     given = floats(normals, "normals", ndim=2)
     if given.shape[1] != domain.n_reward:
         raise InvalidModel(f"normals have {given.shape[1]} columns, but there are {domain.n_reward} reward features")

@@ -1,16 +1,16 @@
-"""What may be asked of a feature expectation: the most reward, the nearest to a target, the least violation.
+"""Objectives over feature expectations: the most reward, the nearest to a target, the least violation.
 
 Each objective f is minimised over the points x = generate @ v of a hull {v >= 0, equal @ v = right} within half-spaces
-G x <= h, and is a small linear or quadratic program. The same program serves both routes: with the policies found so
-far as columns and v on the simplex it is the master problem of the decomposition; with one column per choice and the
-flow equations it is the whole problem over occupancies.
+G x <= h, as a small linear or quadratic program. The same program serves both routes. With the policies found so far as
+columns and v on the simplex it is the master problem of the decomposition. With one column per choice and the flow
+equations it is the whole problem over occupancies.
 
-Its multipliers give a *price* and an *offset* such that, for every point of a set that holds the hull,
+Its multipliers give a *price* and an *offset* such that, for every point of any set that contains the hull,
 
     f(x) >= offset - price @ x      wherever G x <= h                                                   (weak duality)
 
-so that offset - max over all policies of price @ mu is a certified lower bound on the objective, whatever the
-program's solver did.
+so that offset - max over all policies of price @ mu is a lower bound on the objective, certified without relying on
+the program's solver.
 """
 
 from dataclasses import dataclass
@@ -20,9 +20,8 @@ import numpy as np
 from scipy import sparse
 
 from tutelage.arrays import Vector
-from tutelage.solvers import linear_program, quadratic_program
 from tutelage.solvers.half_spaces import HalfSpaces
-from tutelage.solvers.programs import Constraints
+from tutelage.solvers.programs import Constraints, maximise_linear, minimise_quadratic
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,10 +45,10 @@ class Point:
 
 
 class Objective(Protocol):
-    """A convex function of a feature expectation, to be made small."""
+    """A convex function of a feature expectation, to be minimised."""
 
     def opening(self, limits: HalfSpaces) -> Vector:
-        """(d,), a price to find a first policy with."""
+        """(d,), the price that gives the first policy."""
 
     def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
         """The best point of the hull within the limits."""
@@ -66,14 +65,14 @@ class MostReward:
 
     def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
         free = Constraints(np.zeros(hull.generate.shape[1]), hull.equal, hull.right, *_rows(limits, hull))
-        solution = linear_program.maximise(hull.generate.T @ self.weights, free)
+        solution = maximise_linear(hull.generate.T @ self.weights, free)
         y = solution.within_multipliers
         return Point(solution.x, -solution.primal, y, self.weights - limits.normals.T @ y, float(-limits.offsets @ y))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeastViolation:
-    """f(x) = sum of (G x - h)+, the smallest total by which the half-spaces, none of them binding, are exceeded.
+    """f(x) = sum of (G x - h)+, the total excess over the half-spaces, which do not constrain x.
 
     Written with slacks s >= G x - h. Their multipliers lie in [0, 1]; bound -h @ y + min G'y @ mu.
     """
@@ -87,14 +86,14 @@ class LeastViolation:
         constraints = Constraints(
             np.zeros(n + m), _beside(hull.equal, np.zeros((len(hull.right), m))), hull.right, within, limits.offsets
         )
-        solution = linear_program.maximise(np.concatenate([np.zeros(n), -np.ones(m)]), constraints)
+        solution = maximise_linear(np.concatenate([np.zeros(n), -np.ones(m)]), constraints)
         y = np.minimum(solution.within_multipliers, 1.0)
         return Point(solution.x[:n], -solution.primal, y, -limits.normals.T @ y, float(-limits.offsets @ y))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MostRewardWithinTotal:
-    """f(x) = -weights @ x where sum of (G x - h)+ <= total: the half-spaces may be exceeded, but not by more together.
+    """f(x) = -weights @ x where sum of (G x - h)+ <= total: a limit on the total excess over the half-spaces.
 
     Written with slacks s >= G x - h. With the total's multiplier k and y <= k, weights @ x <= (weights - G'y) @ x +
     h @ y + k * total.
@@ -113,7 +112,7 @@ class MostRewardWithinTotal:
         )
         equal = _beside(hull.equal, np.zeros((len(hull.right), m)))
         constraints = Constraints(np.zeros(n + m), equal, hull.right, within, np.append(limits.offsets, self.total))
-        solution = linear_program.maximise(np.concatenate([hull.generate.T @ self.weights, np.zeros(m)]), constraints)
+        solution = maximise_linear(np.concatenate([hull.generate.T @ self.weights, np.zeros(m)]), constraints)
         y, k = solution.within_multipliers[:m], max(float(solution.within_multipliers.max(initial=0.0)), 0.0)
         offset = float(-limits.offsets @ y) - k * self.total
         return Point(solution.x[:n], -solution.primal, y, self.weights - limits.normals.T @ y, offset)
@@ -144,20 +143,19 @@ class Nearest:
             within, bound = _stacked(within, limited), np.concatenate([bound, limits.offsets])
         equal = _beside(hull.equal, np.zeros((len(hull.right), n_slacks)))
         constraints = Constraints(np.zeros(n + n_slacks), equal, hull.right, within, bound)
-        solution = linear_program.maximise(np.concatenate([np.zeros(n), -np.ones(n_slacks)]), constraints)
+        solution = maximise_linear(np.concatenate([np.zeros(n), -np.ones(n_slacks)]), constraints)
         up, low, y = np.split(solution.within_multipliers, [d_r, 2 * d_r])
-        # Scaled back into the dual ball, so that the bound holds whatever the solver's tolerance was.
-        pull = low - up
-        shrink = 1 / max(1.0, float(np.linalg.norm(pull, np.inf if self.norm == 1 else 1)))
-        pull, y = shrink * pull, shrink * y
-        price = _padded(pull, limits) - limits.normals.T @ y
-        return Point(solution.x[:n], -solution.primal, y, price, float(pull @ self.target - limits.offsets @ y))
+        # Scaled into the dual ball, so that the bound holds for any tolerance of the solver.
+        direction = low - up
+        shrink = 1 / max(1.0, float(np.linalg.norm(direction, np.inf if self.norm == 1 else 1)))
+        direction, y = shrink * direction, shrink * y
+        price = _padded(direction, limits) - limits.normals.T @ y
+        return Point(solution.x[:n], -solution.primal, y, price, float(direction @ self.target - limits.offsets @ y))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NearestSquared:
-    """f(x) = 1/2 norm_2(x_r - target)^2 (Sec. 3.1), with the deviations x_r - target as variables of their own beside
-    v.
+    """f(x) = 1/2 norm_2(x_r - target)^2 (Sec. 3.1), with the deviations x_r - target as additional variables.
 
     For any a, 1/2 norm_2(x_r - target)^2 >= a @ (target - x_r) - 1/2 norm_2(a)^2.
     """
@@ -169,8 +167,7 @@ class NearestSquared:
 
     def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
         n, d_r = hull.generate.shape[1], len(self.target)
-        # In units of the target the deviations are of the size of v, which sums to one; y comes back in units of its
-        # own.
+        # In units of the target, the deviations are of the size of v, which sums to one; y is scaled back below.
         unit = 1 + float(np.abs(self.target).max())
         here = hull.generate[:d_r]
         equal = _stacked(_beside(hull.equal, np.zeros((len(hull.right), d_r))), _beside(here / unit, -np.eye(d_r)))
@@ -181,12 +178,12 @@ class NearestSquared:
         constraints = Constraints(lower, equal, np.concatenate([hull.right, self.target / unit]), within, bound)
         weight = np.concatenate([np.zeros(n), np.ones(d_r)])
         curvature = sparse.diags_array(weight) if sparse.issparse(equal) else np.diag(weight)
-        solution = quadratic_program.minimise(curvature, np.zeros(n + d_r), constraints)
-        pull = self.target - here @ solution.x[:n]
+        solution = minimise_quadratic(curvature, np.zeros(n + d_r), constraints)
+        direction = self.target - here @ solution.x[:n]
         y = unit * solution.within_multipliers
-        price = _padded(pull, limits) - limits.normals.T @ y
-        offset = float(pull @ self.target - 0.5 * pull @ pull - limits.offsets @ y)
-        return Point(solution.x[:n], 0.5 * float(pull @ pull), y, price, offset)
+        price = _padded(direction, limits) - limits.normals.T @ y
+        offset = float(direction @ self.target - 0.5 * direction @ direction - limits.offsets @ y)
+        return Point(solution.x[:n], 0.5 * float(direction @ direction), y, price, offset)
 
 
 def _padded(reward_part: Vector, limits: HalfSpaces) -> Vector:
@@ -195,7 +192,7 @@ def _padded(reward_part: Vector, limits: HalfSpaces) -> Vector:
 
 
 def _rows(limits: HalfSpaces, hull: Hull) -> tuple[Any, Vector]:
-    """The half-spaces as inequalities on v; none at all where there are no half-spaces."""
+    """The half-spaces as inequalities on v; None where there are no half-spaces."""
     return (limits.normals @ hull.generate if len(limits) else None), limits.offsets
 
 

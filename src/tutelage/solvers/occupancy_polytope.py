@@ -1,16 +1,14 @@
-"""Problems over all policies, by their occupancies: the best within limits, the nearest to a target, the least
-violation.
+"""Problems over all policies: the best within limits, the nearest to a target, the least violation.
 
-Every one is a convex function of the feature expectation mu = (mu_r, mu_c) over the polytope of what policies can
-reach,
+Each minimises a convex function of the feature expectation mu = (mu_r, mu_c) over the polytope of occupancies z,
 
     z >= 0,   sum over choices of s' of z = initial(s') + discount * sum over c of T(s' | c) z(c)               (App. F)
 
-(unnormalised: the right-hand side is `initial`, without 1 - discount). Two routes: *decomposition*, and the *direct*
-sparse program over the occupancies. Both end with a bound certified by one more MDP solve at the multipliers' prices.
-Decomposition takes more rounds the more features are to be matched or limits to be kept, the direct program more time
-the more choices there are; *auto* takes the direct one for few choices and many features or limits, if its bound turns
-out as tight as the other's, and decomposition otherwise.
+(unnormalised: the right-hand side is `initial`, without 1 - discount). There are two routes: *decomposition*, and the
+*direct* sparse program over the occupancies. Both end with a bound certified by one MDP solve at the multipliers'
+prices. Decomposition takes more rounds with more features to match or limits to keep; the direct program takes more
+time with more choices. *auto* takes the direct route for few choices and many features or limits, if its bound is as
+tight as that of decomposition, and decomposition otherwise.
 """
 
 from dataclasses import dataclass
@@ -26,7 +24,7 @@ from tutelage.mdp.model import Domain, per_choice
 from tutelage.mdp.policy import policy_from_occupancy
 from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel, NotConverged
 from tutelage.solvers.bellman import Plan
-from tutelage.solvers.decomposition import ACCEPTABLE, Column, decompose, price_out
+from tutelage.solvers.decomposition import ACCEPTABLE, Column, Mixture, decompose, price_out
 from tutelage.solvers.half_spaces import HalfSpaces
 from tutelage.solvers.objectives import (
     Hull,
@@ -44,20 +42,20 @@ Route = Literal["auto", "decomposition", "direct"]
 # Where the routes cross. With 24 features 256 choices take 0.4 s by decomposition and 0.01 s directly, 1,024 choices
 # 0.2 s and 0.03 s, 4,096 choices 0.6 s by either; with 32 limits, 0.5 s and 0.01 s, 0.5 s and 0.06 s, 0.1 s and 1.4 s.
 FEW_CHOICES, MANY_ROWS = 2_000, 24
-# How tight, relatively, rounding lets the bound of a quadratic program be.
+# The relative gap of a quadratic program at the level of rounding.
 TIGHT = 1e-11
-# What counts as satisfying a limit, relative to the largest limit or to one.
+# The largest excess that counts as satisfying a limit, relative to the largest limit or to one.
 FEASIBLE = 1e-8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConstrainedOptimum:
-    """A policy, and how good any policy could be at the same task.
+    """An optimal policy, with a certified bound on the value of any policy.
 
-    policy: (C,). expectation: its feature expectation. multipliers: (m,), what easing each limit by one would be worth.
-    price: (d,), weights of the features at which no policy is worth more than this one.
-    value: what is reached. bound: certified; no policy within the limits does better. For `best_policy` value <= bound,
-    a reward; for `nearest_policy` bound <= value, a distance; for `least_violation` bound <= value, a total excess.
+    policy: (C,). expectation: its feature expectation. multipliers: (m,), the gain in value per unit that a limit is
+    relaxed. price: (d,), weights of the features for which this policy is optimal without limits.
+    value: that of the policy. bound: no policy within the limits is better. For `best_policy` the value is a reward,
+    value <= bound; for `nearest_policy` a distance and for `least_violation` a total excess, bound <= value.
     """
 
     policy: Vector
@@ -71,19 +69,19 @@ class ConstrainedOptimum:
 
     @property
     def gap(self) -> float:
-        """How far the value can be from the best."""
+        """The largest possible distance of the value from the optimal one."""
         return abs(self.bound - self.value)
 
 
 def best_policy(
     domain: Domain, weights: ArrayLike, limits: HalfSpaces, *, accuracy: float = 1e-8, route: Route = "auto"
 ) -> ConstrainedOptimum:
-    """The policy of most `weights @ mu_r` within the limits: a constrained MDP (Sec. 4.1, App. F).
+    """The policy with the largest `weights @ mu_r` within the limits: a constrained MDP (Sec. 4.1, App. F).
 
-    Raises `InfeasibleConstraints` where no policy is within them. accuracy: of the value, relative to 1 + |value|; the
-    direct route gives what its library does, and raises `NotConverged` where that is worse than 1e-7.
+    Raises `InfeasibleConstraints` where no policy is within them. accuracy: of the value, relative to 1 + |value|. The
+    direct route has its library's accuracy, and raises `NotConverged` where that is worse than 1e-7.
     """
-    checked = _weights(domain, weights)
+    checked = reward_vector(domain, weights, "weights")
     objective = MostReward(np.concatenate([checked, np.zeros(domain.n_preference)]))
     found = _solve(domain, objective, limits, accuracy, route)
     return _optimum(domain, found, -found.point.value, -found.bound)
@@ -103,7 +101,7 @@ def nearest_policy(
     Raises `InfeasibleConstraints` where no policy is within the limits. accuracy: of the distance for p = 1 and inf;
     for p = 2 of the point itself, as far as double precision allows; relative to 1 + distance.
     """
-    wanted = _weights(domain, target, "target")
+    wanted = reward_vector(domain, target, "target")
     if norm == 2:
         # f is strongly convex: 1/2 |x - x*|^2 <= f(x) - f(x*).
         reached = 0.5 * (accuracy * (1 + float(np.abs(wanted).max()))) ** 2
@@ -117,25 +115,25 @@ def nearest_policy(
 
 
 def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-8) -> ConstrainedOptimum:
-    """The policy that exceeds the limits least in total; its value is that total, zero where they can be met."""
+    """The policy with the least total excess over the limits; its value is that total, zero if they are feasible."""
     objective = LeastViolation()
     mixture = decompose(domain, objective, limits, *_opening(domain, objective, limits), tolerance=accuracy)
-    found = _Found(mixture.point, mixture.bound, mixture.occupancy(domain), mixture.n_rounds, mixture.ended)
+    found = _found(domain, mixture)
     return _optimum(domain, found, found.point.value, max(found.bound, 0.0))
 
 
 def strictest_policy(
     domain: Domain, weights: ArrayLike, limits: HalfSpaces, *, accuracy: float = 1e-8
 ) -> ConstrainedOptimum:
-    """First the least total violation of the limits, then, among the policies that have it, the most reward."""
-    checked = np.concatenate([_weights(domain, weights), np.zeros(domain.n_preference)])
+    """The policy with the largest reward among those with the least total excess over the limits."""
+    checked = np.concatenate([reward_vector(domain, weights, "weights"), np.zeros(domain.n_preference)])
     objective: Objective = LeastViolation()
     least = decompose(domain, objective, limits, *_opening(domain, objective, limits), tolerance=0.1 * FEASIBLE)
-    # Eased by what rounding makes of "least", so that a policy is left.
+    # Relax the limit by the rounding error of the minimum, so that the second stage stays feasible.
     total = float(limits.excess(least.counts).sum()) + FEASIBLE
     objective = MostRewardWithinTotal(checked, total)
     mixture = decompose(domain, objective, limits, least.columns, least.plan, tolerance=accuracy)
-    found = _Found(mixture.point, mixture.bound, mixture.occupancy(domain), mixture.n_rounds, mixture.ended)
+    found = _found(domain, mixture)
     return _optimum(domain, found, -found.point.value, -found.bound)
 
 
@@ -147,7 +145,7 @@ def require_feasible(domain: Domain, limits: HalfSpaces) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Found:
-    """What either route returns: the point, the certified lower bound on its objective, and its occupancy (C,)."""
+    """The result of either route: the point, a certified lower bound on the objective, and the occupancy (C,)."""
 
     point: Point
     bound: float
@@ -167,7 +165,7 @@ def _solve(
 ) -> _Found:
     if limits.normals.shape[1] != len(domain.names):
         raise InvalidModel(
-            f"the limits speak of {limits.normals.shape[1]} features, but the domain has {len(domain.names)}"
+            f"the limits have {limits.normals.shape[1]} features, but the domain has {len(domain.names)}"
         )
     if not tolerance > 0:
         raise InvalidModel("accuracy must be positive")
@@ -183,11 +181,15 @@ def _solve(
     if len(limits):
         columns, plan, limits = _feasible(domain, limits, columns, plan)
     mixture = decompose(domain, objective, limits, columns, plan, tolerance=tolerance, good_enough=good_enough)
+    return _found(domain, mixture)
+
+
+def _found(domain: Domain, mixture: Mixture) -> _Found:
     return _Found(mixture.point, mixture.bound, mixture.occupancy(domain), mixture.n_rounds, mixture.ended)
 
 
 def is_crowded(domain: Domain, objective: Objective, limits: HalfSpaces) -> bool:
-    """Whether there are few choices, but many features to be matched or limits to be kept."""
+    """Whether there are few choices, but many features to match or limits to keep."""
     n_matched = 0 if isinstance(objective, MostReward) else domain.n_reward
     return domain.mdp.n_choices <= FEW_CHOICES and n_matched + len(limits) >= MANY_ROWS
 
@@ -195,7 +197,7 @@ def is_crowded(domain: Domain, objective: Objective, limits: HalfSpaces) -> bool
 def _direct_if_tight(
     domain: Domain, objective: Objective, limits: HalfSpaces, tolerance: float, good_enough: float
 ) -> _Found | None:
-    """The direct route's answer, if it is what decomposition would be content with."""
+    """The result of the direct route, if decomposition would stop at its gap."""
     try:
         found = _direct(domain, objective, limits)
     except (InfeasibleProgram, NotConverged):
@@ -213,7 +215,7 @@ def _opening(domain: Domain, objective: Objective, limits: HalfSpaces) -> tuple[
 def _feasible(
     domain: Domain, limits: HalfSpaces, columns: tuple[Column, ...], plan: Plan
 ) -> tuple[tuple[Column, ...], Plan, HalfSpaces]:
-    """Policies that can be mixed to satisfy the limits, eased by what rounding makes of "satisfy"; or the refusal."""
+    """Policies with a mixture that satisfies the limits, and the limits relaxed by that mixture's rounding error."""
     good_enough = FEASIBLE * max(1.0, float(np.abs(limits.offsets).max()))
     mixture = decompose(
         domain, LeastViolation(), limits, columns, plan, tolerance=0.1 * FEASIBLE, good_enough=good_enough
@@ -225,7 +227,7 @@ def _feasible(
 
 
 def _unavoidable(domain: Domain, limits: HalfSpaces) -> Vector:
-    """(m,), by how much every policy exceeds each limit, taken alone."""
+    """(m,), the least excess over each limit alone."""
     least = [-price_out(domain, -normal, None).best for normal in limits.normals]
     return np.maximum(np.array(least) - limits.offsets, 0.0)
 
@@ -235,19 +237,23 @@ def _direct(domain: Domain, objective: Objective, limits: HalfSpaces) -> _Found:
     try:
         point = objective.solve(_flow(domain), limits)
     except (InfeasibleProgram, NotConverged):
-        # Near the border the libraries cannot tell the infeasible from the difficult; the feasibility phase can.
+        # The libraries may fail on nearly infeasible programs; the feasibility phase decides.
         _feasible(domain, limits, *_opening(domain, objective, limits))
         raise
     visits = np.maximum(point.weights, 0.0) / (1 - domain.mdp.discount)
     bound = point.offset - price_out(domain, point.price, None).best
     gap = abs(point.value - bound)
     if gap > ACCEPTABLE * (1 + abs(point.value)):
-        raise NotConverged(f"the whole program was solved to a gap of {gap:.3g} only", residual=gap, n_steps=1)
+        raise NotConverged(
+            f"the direct program was solved only to a gap of {gap:.3g}; use the route 'decomposition'",
+            residual=gap,
+            n_steps=1,
+        )
     return _Found(point, bound, visits, 1, Ended.CONVERGED)
 
 
 def _flow(domain: Domain) -> Hull:
-    """All occupancies: v is (1 - discount) z (C,), which sums to one, and equal are the flow equations."""
+    """All occupancies: v = (1 - discount) z (C,), which sums to one; the equalities are the flow equations."""
     mdp = domain.mdp
     n_choices, horizon = mdp.n_choices, 1 / (1 - mdp.discount)
     leave = sparse.csr_array((np.ones(n_choices), np.arange(n_choices), mdp.first_choice), (mdp.n_states, n_choices))
@@ -272,7 +278,8 @@ def _optimum(domain: Domain, found: _Found, value: float, bound: float) -> Const
     )
 
 
-def _weights(domain: Domain, values: ArrayLike, name: str = "weights") -> Vector:
+def reward_vector(domain: Domain, values: ArrayLike, name: str) -> Vector:
+    """(d_r,), the values checked: one finite number for each reward feature."""
     checked = floats(values, name, ndim=1)
     check_length(checked, domain.n_reward, name, "reward features")
     return checked

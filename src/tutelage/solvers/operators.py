@@ -1,6 +1,6 @@
 """The Bellman operators of one MDP and reward, in NumPy for small MDPs and compiled for large ones.
 
-Both offer the same verbs, so that each algorithm in `bellman` is written once.
+Both classes have the same methods, so that each algorithm in `bellman` is written once.
 """
 
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from tutelage.mdp.policy import max_by_state, sum_by_state, uniform_policy
 from tutelage.mdp.splitting import Pattern, split_chain
 
 if TYPE_CHECKING:
-    from tutelage.kernels.blocks import Edges
+    from tutelage.kernels.parallel import Edges
 
-# Above this many states a compiled solve repays, within a few calls, the half second that loading the compiler takes.
+# Above this many states, compiled loops save more within a few calls than the half second of loading the compiler.
 COMPILED_ABOVE = 500
 
 
@@ -31,14 +31,14 @@ class Operators(Protocol):
     def hard_backup(self, value: Vector, choice: Indices, slack: float) -> tuple[Vector, Indices]:
         """max of Q within each state, (S,), and the choice that attains it, (S,).
 
-        The given choice is kept wherever it is within `slack` of the best, so that ties cannot make it wander.
+        The given choice is kept where it is within `slack` of the best, so that the choice among ties does not change.
         """
 
     def guess(self) -> Vector:
-        """A value (S,) to start from when nothing is known."""
+        """A value (S,) to start from."""
 
     def sweep(self, value: Vector, tolerance: float) -> Vector:
-        """A value closer to the hard optimum, by in-place sweeps where these are cheap; else the value as it is."""
+        """A value closer to the hard optimum, by in-place sweeps where these are cheap; otherwise the same value."""
 
     def evaluate(self, choice: Indices, value: Vector, tolerance: float) -> Vector:
         """The value (S,) of always taking the given choices, from `value` until the residual is within `tolerance`."""
@@ -47,11 +47,11 @@ class Operators(Protocol):
         """The discounted visits (S,) of always taking the given choices, from the initial distribution."""
 
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
-        """About (I - discount P)^-1 right: its residual is smaller than `right` by `tolerance` in the 2-norm."""
+        """About (I - discount P)^-1 right, with a residual of `tolerance` relative to `right` in the 2-norm."""
 
 
-def operators(mdp: MDP, reward: Vector) -> Operators:
-    """Compiled above the size where loading the compiler pays."""
+def bellman_operators(mdp: MDP, reward: Vector) -> Operators:
+    """`Compiled` above COMPILED_ABOVE states, `Plain` otherwise."""
     return Compiled(mdp, reward) if mdp.n_states > COMPILED_ABOVE else Plain(mdp, reward)
 
 
@@ -66,24 +66,24 @@ class Plain:
         return np.asarray(self.reward + self.mdp.discount * (self.mdp.transition @ value))
 
     def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
-        worth = self.choice_value(value)
-        best = max_by_state(self.mdp, worth)
-        policy = np.exp(worth - per_choice(self.mdp, best))
+        choice_value = self.choice_value(value)
+        best = max_by_state(self.mdp, choice_value)
+        policy = np.exp(choice_value - per_choice(self.mdp, best))
         total = sum_by_state(self.mdp, policy)
         return best + np.log(total), policy / per_choice(self.mdp, total)
 
     def hard_backup(self, value: Vector, choice: Indices, slack: float) -> tuple[Vector, Indices]:
-        worth = self.choice_value(value)
-        best = max_by_state(self.mdp, worth)
-        is_best = worth == per_choice(self.mdp, best)
+        choice_value = self.choice_value(value)
+        best = max_by_state(self.mdp, choice_value)
+        is_best = choice_value == per_choice(self.mdp, best)
         first_best = np.flatnonzero(is_best)
-        # The first best choice of each state: flatnonzero ascends, and so do the states of choices.
+        # The first best choice of each state: both flatnonzero and the states of the choices ascend.
         leader = first_best[np.searchsorted(first_best, self.mdp.first_choice[:-1])]
-        return best, np.where(best > worth[choice] + slack, leader, choice)
+        return best, np.where(best > choice_value[choice] + slack, leader, choice)
 
     def guess(self) -> Vector:
-        # Under the uniform policy every state already feels rewards from afar; from zero each policy
-        # iteration would carry them one step further.
+        # The value of the uniform policy depends on rewards at any distance; from zero, each policy iteration would
+        # carry them one step further.
         return self.solve(
             uniform_policy(self.mdp), sum_by_state(self.mdp, self.reward) / self.mdp.choices_per_state, 0.0
         )
@@ -105,7 +105,7 @@ class Plain:
 
 @dataclass(frozen=True)
 class Compiled:
-    """Compiled backups, in blocks of states by several threads, and Krylov solves in place of factorisations."""
+    """Compiled backups, in blocks of states on several threads, and Krylov solves instead of factorisations."""
 
     mdp: MDP
     reward: Vector
@@ -125,8 +125,8 @@ class Compiled:
         return backed, moved
 
     def guess(self) -> Vector:
-        # From below, sweeps carry values to where they belong; from above, cells that lead to each other
-        # keep each other's too high a value up for 1 / (1 - discount) sweeps.
+        # A lower bound: from an upper bound, states that lead to each other would keep each other's value too high for
+        # 1 / (1 - discount) sweeps.
         return np.full(self.mdp.n_states, self.reward.min() / (1 - self.mdp.discount))
 
     def sweep(self, value: Vector, tolerance: float) -> Vector:
@@ -154,7 +154,7 @@ class Compiled:
         from tutelage import kernels
 
         step = self.mdp.transition[choice]
-        # One choice per state from one cell reaches a path, not a plane: solve for the states reached alone.
+        # A deterministic policy reaches few states from one start: solve for these alone.
         reached = kernels.reachable(step.indptr, step.indices, self.mdp.initial)
         visits = np.zeros(self.mdp.n_states)
         visits[reached] = resolvent(step[reached][:, reached], self.mdp.discount).visits(self.mdp.initial[reached])

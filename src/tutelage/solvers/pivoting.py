@@ -1,12 +1,11 @@
-"""Separable terms, exactly: a small quadratic with a weighted 1-norm on a box, by principal pivoting.
+"""Principal pivoting: the exact minimum of a small quadratic with a weighted 1-norm on a box.
 
     minimise 1/2 z @ hessian @ z + gradient @ z + slope @ |z|    subject to   lower <= z <= upper
 
-Every entry is either at rest (at a bound, or at the kink of |z| at zero) or free on one side of the kink; given who
-rests, the others solve a linear system. Entries that turn out to be in the wrong place change sides, all at once while
-that reduces their number, and else one at a time, the last first, which cannot cycle (Murty). Unlike an interior point
-this is exact in every entry, however different their scales: a learner's weights may matter a billion times less in one
-feature than in another.
+Every entry is either fixed (at a bound, or at the kink of |z| at zero) or free on one side of the kink. Given the fixed
+entries, the free ones solve a linear system. Entries that violate the optimality conditions then change between fixed
+and free: all at once while that reduces their number, and otherwise one at a time, the last first, which cannot cycle
+(Murty). Unlike an interior point, the result is exact in every entry, even if their scales differ by a factor of 1e9.
 """
 
 from dataclasses import dataclass
@@ -35,8 +34,8 @@ class SeparableProgram:
     upper: Vector
 
     def solve(self, start: Vector) -> Vector:
-        """The minimum, from a guess of it."""
-        # In units in which every entry has curvature one, so that the linear systems are as well-posed as they can be.
+        """The minimum, from an initial guess."""
+        # Scaled to unit curvature in every entry, which makes the linear systems well-conditioned.
         unit = 1 / np.sqrt(np.diag(self.hessian))
         scaled = SeparableProgram(
             unit[:, None] * self.hessian * unit,
@@ -53,7 +52,7 @@ class SeparableProgram:
         z = np.clip(start, self.lower, self.upper)
         fewest, patience = len(z) + 1, PATIENCE
         for _ in range(MAX_ROUNDS):
-            z = self._settle(z, side, is_free)
+            z = self._solve_free(z, side, is_free)
             moves = self._misplaced(z, side, is_free)
             n_moves = int(moves.any(axis=0).sum())
             if n_moves == 0:
@@ -63,19 +62,21 @@ class SeparableProgram:
             if patience < 0:
                 chosen = np.arange(len(z)) == np.flatnonzero(chosen)[-1]
             z, side, is_free = self._move(z, side, is_free, moves & chosen)
-        raise NotConverged("principal pivoting did not settle", residual=float(n_moves), n_steps=MAX_ROUNDS)
+        raise NotConverged(
+            "principal pivoting found no optimal set of fixed entries", residual=float(n_moves), n_steps=MAX_ROUNDS
+        )
 
-    def _settle(self, z: Vector, side: Vector, is_free: Flags) -> Vector:
-        """The free entries solved for, the others as they are."""
+    def _solve_free(self, z: Vector, side: Vector, is_free: Flags) -> Vector:
+        """z with its free entries solved for, given the fixed ones."""
         if not is_free.any():
             return z
-        settled = z.copy()
-        pull = self.gradient + side * self.slope + self.hessian[:, ~is_free] @ z[~is_free]
-        settled[is_free] = np.linalg.solve(self.hessian[np.ix_(is_free, is_free)], -pull[is_free])
-        return settled
+        solved = z.copy()
+        gradient = self.gradient + side * self.slope + self.hessian[:, ~is_free] @ z[~is_free]
+        solved[is_free] = np.linalg.solve(self.hessian[np.ix_(is_free, is_free)], -gradient[is_free])
+        return solved
 
     def _misplaced(self, z: Vector, side: Vector, is_free: Flags) -> Flags:
-        """(3, n), who must stop below, stop above, set off: the free outside their piece, the resting pulled away."""
+        """(3, n), masks of the entries to fix at their lower end, to fix at their upper end, and to free."""
         tolerance = ROUNDING * (1 + np.abs(z))
         low, high = self._piece(side)
         slope = self.hessian @ z + self.gradient
@@ -88,15 +89,15 @@ class SeparableProgram:
         )
 
     def _piece(self, side: Vector) -> tuple[Vector, Vector]:
-        """The interval in which a free entry's slope does not change."""
+        """The interval on which the slope of a free entry's 1-norm term is constant."""
         return np.where(side > 0, 0.0, self.lower), np.where(side < 0, 0.0, self.upper)
 
     def _move(self, z: Vector, side: Vector, is_free: Flags, moves: Flags) -> tuple[Vector, Vector, Flags]:
-        below, above, off = moves
+        below, above, freed = moves
         low, high = self._piece(side)
         new = np.where(below, low, np.where(above, high, z))
         slope = self.hessian @ z + self.gradient
         rising = slope + np.where(z >= 0, self.slope, -self.slope) < 0
-        new_side = np.where(off & (self.slope > 0) & (z == 0), np.where(rising, 1.0, -1.0), side)
-        new_side = np.where(off & (self.slope > 0) & (z != 0), np.sign(z), new_side)
-        return new, new_side, (is_free | off) & ~below & ~above
+        new_side = np.where(freed & (self.slope > 0) & (z == 0), np.where(rising, 1.0, -1.0), side)
+        new_side = np.where(freed & (self.slope > 0) & (z != 0), np.sign(z), new_side)
+        return new, new_side, (is_free | freed) & ~below & ~above

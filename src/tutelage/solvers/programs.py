@@ -1,12 +1,30 @@
-"""What linear and quadratic programs have in common: constraints, and solutions that can be checked against them."""
+"""Linear and quadratic programs: the only module that calls their libraries (SciPy's HiGHS, Clarabel).
+
+    maximise objective @ x                           subject to   equal @ x = right,   within @ x <= bound,   x >= lower
+    minimise 1/2 x @ curvature @ x + slope @ x       subject to   the same
+
+Each solution computes its residuals and its duality gap from the problem itself, not from the library's report.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any
 
+import clarabel
 import numpy as np
+from scipy import optimize, sparse
 
-from tutelage.arrays import Vector
-from tutelage.outcomes import TutelageError
+from tutelage.arrays import Flags, Vector
+from tutelage.outcomes import NotConverged, TutelageError
+
+# Relative gaps asked of Clarabel, in order. The error of x is only the square root of the gap, hence so small.
+GAP_TOLERANCES = (1e-15, 1e-12)
+FEASIBILITY_TOLERANCE = 1e-12
+# Largest relative error of an accepted quadratic solution; every caller checks its own gap as well.
+ACCEPTABLE = 1e-8
+# Errors below this are rounding errors.
+ROUNDING = 1e-14
+# Weight of the constraints beside the objective in least squares, and the largest entry that may stand for zero there.
+HEAVY, SMALL = 1e5, 1e-6
 
 
 class InfeasibleProgram(TutelageError):
@@ -24,7 +42,7 @@ class Constraints:
     bound: Vector = field(default_factory=lambda: np.zeros(0))
 
     def violation(self, x: Vector) -> float:
-        """By how much x fails the constraint that it fails most."""
+        """The largest violation of a constraint at x."""
         excesses = [np.maximum(self.lower - x, 0.0)]
         if self.equal is not None:
             excesses.append(np.abs(self.equal @ x - self.right))
@@ -32,22 +50,23 @@ class Constraints:
             excesses.append(np.maximum(self.within @ x - self.bound, 0.0))
         return float(max(excess.max(initial=0.0) for excess in excesses))
 
-    def pull(self, equal_multipliers: Vector, within_multipliers: Vector) -> Vector:
-        """equal' nu + within' y: what the multipliers charge for each x."""
-        charge = np.zeros_like(self.lower)
+    def gradient(self, nu: Vector, y: Vector) -> Vector:
+        """equal' nu + within' y: the gradient of the constraints' part of the Lagrangian."""
+        total = np.zeros_like(self.lower)
         if self.equal is not None:
-            charge = charge + self.equal.T @ equal_multipliers
+            total = total + self.equal.T @ nu
         if self.within is not None:
-            charge = charge + self.within.T @ within_multipliers
-        return charge
+            total = total + self.within.T @ y
+        return total
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProgramSolution:
-    """The best x, with the multipliers nu (of the equalities) and y >= 0 (of the inequalities) that prove it.
+    """The optimal x, with the multipliers nu of the equalities and y >= 0 of the inequalities that certify it.
 
-    primal: its value. dual: the value of the multipliers, which no x goes beyond as far as the residuals are zero.
-    primal_residual: the largest violation of a constraint. dual_residual: of stationarity, or of a multiplier's sign.
+    primal: the objective at x. dual: the dual objective at the multipliers; where the residuals are zero, no feasible x
+    is better. primal_residual: the largest violation of a constraint. dual_residual: the largest violation of
+    stationarity or of a multiplier's sign.
     """
 
     x: Vector
@@ -60,5 +79,187 @@ class ProgramSolution:
 
     @property
     def gap(self) -> float:
-        """How far apart the two values are."""
+        """The duality gap."""
         return abs(self.dual - self.primal)
+
+    @property
+    def error(self) -> float:
+        """The largest of the residuals and the gap."""
+        return max(self.primal_residual, self.dual_residual, self.gap)
+
+
+def maximise_linear(objective: Vector, constraints: Constraints) -> ProgramSolution:
+    """Solve the linear program.
+
+    Raises `InfeasibleProgram` where no x satisfies the constraints, and `NotConverged` where the library fails.
+    """
+    result = optimize.linprog(
+        -objective,
+        A_ub=constraints.within,
+        b_ub=None if constraints.within is None else constraints.bound,
+        A_eq=constraints.equal,
+        b_eq=None if constraints.equal is None else constraints.right,
+        bounds=np.column_stack([constraints.lower, np.full(len(objective), np.inf)]),
+        method="highs",
+        options={"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
+    )
+    if result.status == 2:
+        raise InfeasibleProgram("no point satisfies the constraints of this linear program")
+    if result.status != 0:
+        raise NotConverged(f"the linear program was not solved: {result.message}", residual=np.inf, n_steps=result.nit)
+    nu, y = -result.eqlin.marginals, np.maximum(-result.ineqlin.marginals, 0.0)
+    return _linear_solution(objective, constraints, result.x, nu, y)
+
+
+def _linear_solution(objective: Vector, constraints: Constraints, x: Vector, nu: Vector, y: Vector) -> ProgramSolution:
+    """The solution with its certificate.
+
+    The dual is min nu @ right + y @ bound + d @ lower with d = objective - equal' nu - within' y <= 0, zero where x is
+    free.
+    """
+    reduced = objective - constraints.gradient(nu, y)
+    is_bounded = np.isfinite(constraints.lower)
+    dual = float(nu @ constraints.right + y @ constraints.bound + reduced[is_bounded] @ constraints.lower[is_bounded])
+    return ProgramSolution(
+        x=x,
+        equal_multipliers=nu,
+        within_multipliers=y,
+        primal=float(objective @ x),
+        dual=dual,
+        primal_residual=constraints.violation(x),
+        dual_residual=float(np.where(is_bounded, np.maximum(reduced, 0.0), np.abs(reduced)).max(initial=0.0)),
+    )
+
+
+def minimise_quadratic(curvature: Any, slope: Vector, constraints: Constraints) -> ProgramSolution:
+    """Solve the quadratic program, with matrices all sparse or all dense.
+
+    A dense program is small, and is polished to an error near rounding. Raises `InfeasibleProgram` where no x satisfies
+    the constraints, and `NotConverged` where the library fails.
+    """
+    solution = _interior_point(curvature, slope, constraints, GAP_TOLERANCES[0])
+    if solution.error > ACCEPTABLE:
+        # With a tolerance that it cannot reach, the library may stop further from the solution than with a larger one.
+        second = _interior_point(curvature, slope, constraints, GAP_TOLERANCES[1])
+        solution = min(solution, second, key=lambda found: found.error)
+    if not sparse.issparse(curvature):
+        guesses = [_active_by_multipliers(curvature, slope, constraints, solution)]
+        if not slope.any():
+            guesses += _active_by_least_squares(curvature, constraints)
+        polished = [_polished(curvature, slope, constraints, *guess) for guess in guesses]
+        # Between errors that are both rounding, the lower objective decides.
+        solution = min(solution, *polished, key=lambda found: (max(found.error, ROUNDING), found.primal))
+    worst = solution.error / (1.0 + float(np.abs(solution.x).max()) + abs(solution.primal))
+    if not worst <= ACCEPTABLE:
+        raise NotConverged(f"the quadratic program was solved to {worst:.2g} only", residual=worst, n_steps=2)
+    return solution
+
+
+def _interior_point(curvature: Any, slope: Vector, constraints: Constraints, gap_tolerance: float) -> ProgramSolution:
+    """One call of Clarabel, which takes all rows in one matrix, equalities first."""
+    is_sparse, is_bounded = sparse.issparse(curvature), np.isfinite(constraints.lower)
+    n_equal, n_within, n_bounded = len(constraints.right), len(constraints.bound), int(is_bounded.sum())
+    blocks = [block for block in (constraints.equal, constraints.within) if block is not None]
+    identity = sparse.eye_array(len(slope), format="csr") if is_sparse else np.eye(len(slope))
+    stacked = (sparse.vstack if is_sparse else np.vstack)([*blocks, -identity[is_bounded]])
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = gap_tolerance
+    settings.tol_feas = FEASIBILITY_TOLERANCE
+    result = clarabel.DefaultSolver(
+        sparse.csc_matrix(curvature),
+        slope,
+        sparse.csc_matrix(stacked),
+        np.concatenate([constraints.right, constraints.bound, -constraints.lower[is_bounded]]),
+        [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(n_within + n_bounded)],
+        settings,
+    ).solve()
+    if result.status in (clarabel.SolverStatus.PrimalInfeasible, clarabel.SolverStatus.AlmostPrimalInfeasible):
+        raise InfeasibleProgram("no point satisfies the constraints of this quadratic program")
+    multipliers = np.array(result.z)
+    y = np.maximum(multipliers[n_equal : n_equal + n_within], 0.0)
+    return _quadratic_solution(curvature, slope, constraints, np.array(result.x), multipliers[:n_equal], y)
+
+
+def _active_by_multipliers(
+    curvature: Any, slope: Vector, constraints: Constraints, near: ProgramSolution
+) -> tuple[Flags, Flags]:
+    """The lower bounds and the inequalities whose slack is below their multiplier at a nearly optimal point."""
+    lagrangian = constraints.gradient(near.equal_multipliers, near.within_multipliers)
+    reduced = curvature @ near.x + slope + lagrangian
+    is_tight = np.zeros(len(near.within_multipliers), dtype=bool)
+    if constraints.within is not None:
+        is_tight = constraints.bound - constraints.within @ near.x < near.within_multipliers
+    return near.x - constraints.lower < reduced, is_tight
+
+
+def _active_by_least_squares(curvature: Any, constraints: Constraints) -> list[tuple[Flags, Flags]]:
+    """The active constraints of a program without slope, from non-negative least squares with heavy constraints.
+
+    An active-set method also identifies the active constraints of a degenerate solution, such as one at distance zero,
+    where multipliers and slacks vanish together.
+    """
+    n, n_within = curvature.shape[0], len(constraints.bound)
+    size, directions = np.linalg.eigh(curvature)
+    root = np.sqrt(np.maximum(size, 0.0))[:, None] * directions.T
+    blocks = [(root, np.zeros(n))]
+    for matrix, vector in ((constraints.equal, constraints.right), (constraints.within, constraints.bound)):
+        if matrix is not None:
+            blocks.append((HEAVY * matrix, HEAVY * vector))
+    rows, right = np.vstack([block[0] for block in blocks]), np.concatenate([block[1] for block in blocks])
+    slacks = np.vstack([np.zeros((len(rows) - n_within, n_within)), HEAVY * np.eye(n_within)])
+    is_bounded = np.isfinite(constraints.lower)
+    shift = np.where(is_bounded, constraints.lower, 0.0)
+    columns = np.hstack([rows, -rows[:, ~is_bounded], slacks])
+    try:
+        found = optimize.nnls(columns, right - rows @ shift, maxiter=100 * n)[0]
+    except RuntimeError:
+        return []
+    return [(is_bounded & (found[:n] <= small), found[len(found) - n_within :] <= small) for small in (0.0, SMALL)]
+
+
+def _polished(
+    curvature: Any, slope: Vector, constraints: Constraints, at_lower: Flags, is_tight: Flags
+) -> ProgramSolution:
+    """The solution of the optimality conditions with these constraints active: one linear system.
+
+    It is exact where the active constraints are the right ones; the residuals show whether they are. An interior point,
+    in contrast, is only as close as the square root of its gap.
+    """
+    n = len(slope)
+    rows, rights = [np.eye(n)[at_lower]], [constraints.lower[at_lower]]
+    if constraints.equal is not None:
+        rows, rights = [constraints.equal, *rows], [constraints.right, *rights]
+    if constraints.within is not None:
+        rows, rights = [*rows, constraints.within[is_tight]], [*rights, constraints.bound[is_tight]]
+    active, right = np.vstack(rows), np.concatenate(rights)
+    system = np.block([[curvature, active.T], [active, np.zeros((len(active), len(active)))]])
+    answer = np.linalg.lstsq(system, np.concatenate([-slope, right]), rcond=1e-13)[0]
+    x, multipliers = answer[:n], answer[n:]
+    y = np.zeros(len(is_tight))
+    y[is_tight] = np.maximum(multipliers[len(multipliers) - is_tight.sum() :], 0.0)
+    return _quadratic_solution(curvature, slope, constraints, x, multipliers[: len(constraints.right)], y)
+
+
+def _quadratic_solution(
+    curvature: Any, slope: Vector, constraints: Constraints, x: Vector, nu: Vector, y: Vector
+) -> ProgramSolution:
+    """The solution with its certificate.
+
+    Stationarity: d = curvature x + slope + equal' nu + within' y, the multiplier of x >= lower, is not negative, and is
+    zero where x is free.
+    """
+    product = curvature @ x
+    reduced = product + slope + constraints.gradient(nu, y)
+    is_bounded = np.isfinite(constraints.lower)
+    at_lower = float(np.maximum(reduced[is_bounded], 0.0) @ constraints.lower[is_bounded])
+    dual = float(-0.5 * (x @ product) - nu @ constraints.right - y @ constraints.bound + at_lower)
+    return ProgramSolution(
+        x=x,
+        equal_multipliers=nu,
+        within_multipliers=y,
+        primal=float(0.5 * (x @ product) + slope @ x),
+        dual=dual,
+        primal_residual=constraints.violation(x),
+        dual_residual=float(np.where(is_bounded, np.maximum(-reduced, 0.0), np.abs(reduced)).max(initial=0.0)),
+    )

@@ -1,42 +1,35 @@
-"""The set of reward expectations that policies can reach, Omega_r, and its part within limits, Omega_r^L (Sec. 2, 3.1,
-Fig. 1).
+"""The set Omega_r of reward expectations that policies can reach, and its part Omega_r^L within limits (Sec. 2, 3.1).
 
 The set is a polytope known only by its support function: the best policy in a direction. Its vertices are found by
-asking beyond every face of the hull of those already found until no answer lies further out. Sets that are flat (fewer
-dimensions than features) are treated within their own affine hull.
+maximising along the normal of each face of the hull of the known vertices, until no face can be moved outwards. A set
+with fewer dimensions than features is treated within its affine hull.
 """
 
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.spatial import ConvexHull
 
 from tutelage.arrays import Matrix, Vector, freeze
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel, NotConverged
 from tutelage.solvers.half_spaces import HalfSpaces
-from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, best_policy
+from tutelage.solvers.occupancy_polytope import best_policy
 
 MAX_VERTICES = 10_000
-
-
-def support(domain: Domain, direction: ArrayLike, limits: HalfSpaces) -> ConstrainedOptimum:
-    """The policy that goes furthest in a direction (d_r,) of reward expectations, within the limits."""
-    return best_policy(domain, direction, limits)
 
 
 def vertices(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-6) -> Matrix:
     """(n, d_r), the vertices of the reachable reward expectations within the limits, for d_r up to 3.
 
     Every reachable expectation lies within `accuracy` (relative to the size of the set) of their hull. In the plane
-    they come in counter-clockwise order.
+    they are in counter-clockwise order.
     """
     if domain.n_reward > 3:
-        raise InvalidModel(f"vertices are found for at most 3 reward features; this domain has {domain.n_reward}")
+        raise InvalidModel(f"vertices are found for at most 3 reward features, but this domain has {domain.n_reward}")
 
     def furthest(direction: Vector) -> Vector:
-        return support(domain, direction, limits).expectation.reward
+        return best_policy(domain, direction, limits).expectation.reward
 
     points, basis = _affine_hull(furthest, domain.n_reward, accuracy)
     if basis.shape[1] < 2:
@@ -50,7 +43,7 @@ def _affine_hull(furthest: Callable[[Vector], Vector], n: int, accuracy: float) 
     basis = np.zeros((n, 0))
     tried = np.zeros((n, 0))
     while tried.shape[1] < n:
-        # Any direction orthogonal to all that are settled; QR of them leaves one.
+        # A direction orthogonal to all those tried, from their QR decomposition.
         direction = np.linalg.qr(tried, mode="complete")[0][:, tried.shape[1]]
         high, low = furthest(direction), furthest(-direction)
         size = accuracy * max(1.0, float(np.abs(high).max()))
@@ -63,19 +56,19 @@ def _affine_hull(furthest: Callable[[Vector], Vector], n: int, accuracy: float) 
         basis = np.column_stack([basis, inside / np.linalg.norm(inside)])
         tried = np.column_stack([tried, inside / np.linalg.norm(inside)])
         tried = np.linalg.qr(tried)[0]
-    # A set of full dimension keeps the axes, and with them the sense of rotation.
+    # A set of full dimension keeps the axes, and with them the orientation.
     return np.array(points), np.eye(n) if basis.shape[1] == n else basis
 
 
 def _grow(furthest: Callable[[Vector], Vector], points: Matrix, basis: Matrix, accuracy: float) -> Matrix:
-    """Ask beyond each face until none can be moved outwards."""
+    """All vertices: maximise along the normal of each face until none can be moved outwards."""
     origin = points[0]
     inner = (points - origin) @ basis
-    settled: set[tuple[float, ...]] = set()
+    final: set[tuple[float, ...]] = set()
     while len(inner) < MAX_VERTICES:
         hull = ConvexHull(inner)
         faces = {tuple(np.round(face, 9)): face for face in hull.equations}
-        fresh = [face for key, face in faces.items() if key not in settled]
+        fresh = [face for key, face in faces.items() if key not in final]
         if not fresh:
             return np.asarray(origin + inner[hull.vertices] @ basis.T)
         size = accuracy * max(1.0, float(np.ptp(inner, axis=0).max()))
@@ -84,5 +77,9 @@ def _grow(furthest: Callable[[Vector], Vector], points: Matrix, basis: Matrix, a
             if face[:-1] @ found + face[-1] > size:
                 inner = np.vstack([inner, found])
             else:
-                settled.add(tuple(np.round(face, 9)))
-    raise NotConverged(f"more than {MAX_VERTICES} vertices", residual=float("inf"), n_steps=len(inner))
+                final.add(tuple(np.round(face, 9)))
+    raise NotConverged(
+        f"the reachable set has more than {MAX_VERTICES} vertices; use a larger accuracy",
+        residual=float("inf"),
+        n_steps=len(inner),
+    )

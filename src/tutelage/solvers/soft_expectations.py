@@ -31,8 +31,8 @@ class SoftExpansion:
 
     soft_return: P0 @ V. expectation: (d,), its gradient. jacobian: (d, d), its Hessian, positive semi-definite.
     solved: the soft optimum, with its policy and certificate. advantages: (C, d). visits: (C,), the occupancy.
-    ahead: (S, d), F, which is also the derivative of V itself. Above 50,000 states F, and with it the advantages and
-    the Hessian, are known to five digits; the expectation is not the less exact for it.
+    ahead: (S, d), F, which is also the derivative of V. Above 50,000 states F, the advantages and the Hessian have five
+    correct digits; the expectation keeps full accuracy.
     """
 
     weights: Vector
@@ -63,7 +63,7 @@ def soft_expansion(
 ) -> SoftExpansion:
     """Value, gradient and Hessian of the soft return at the weights (d,); features (S, d) or (C, d).
 
-    near: the expansion at nearby weights, to start from.
+    near: the expansion at nearby weights, as a warm start.
     """
     checked = floats(weights, "weights", ndim=1)
     check_length(checked, features.shape[1], "weights", "features")
@@ -74,7 +74,7 @@ def soft_expansion(
     ahead, advantages = _advantages(mdp, features, solved.policy, inverse)
     expectation = mdp.initial @ ahead
     if inverse.is_rough:
-        # mu = P0 @ F + z @ A, exact to the product of the errors of z and F: A has the mean zero but for what F lacks.
+        # mu = P0 @ F + z @ A has only the product of the errors of z and F: with the exact F the mean of A is zero.
         expectation = expectation + visits @ advantages
     return SoftExpansion(
         weights=checked,
@@ -90,7 +90,7 @@ def soft_expansion(
 
 
 def expectation_derivative(mdp: MDP, expansion: SoftExpansion, features: Matrix) -> Matrix:
-    """(k, d), the policy gradient: the derivative in the weights of what other features (S, k) or (C, k) expect."""
+    """(k, d), the policy gradient: the derivative in the weights of the expectation of features (S, k) or (C, k)."""
     _, advantages = _advantages(mdp, features, expansion.solved.policy, expansion.inverse)
     return advantages.T @ (expansion.visits[:, None] * expansion.advantages)
 

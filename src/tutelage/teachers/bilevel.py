@@ -179,7 +179,7 @@ class BilevelTeacher(OneLessonTeacher):
             agnostic,
         )
         weights = found.multipliers.lower - found.multipliers.upper
-        return LocalOptimum(weights, found.expectation.reward, found.reward, found.policy)
+        return LocalOptimum(weights, found.expectation.reward, found.reward, found.policy, found.gap, found.ended)
 
     def _starts(self, shown: list[Lesson]) -> list[Vector]:
         """Zero, the weights that the learner infers from the lessons of the other teachers, and w*."""

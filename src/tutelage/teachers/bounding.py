@@ -1,17 +1,16 @@
-"""How much any lesson could achieve: branch and bound over the learner's reward weights.
+"""An upper bound on the reward of any lesson: branch and bound over the learner's reward weights.
 
-The learner that has settled on weights a earns R(a) = w @ grad phi(a), with phi convex (`learners.reduction`). So
+A learner with reward weights a earns R(a) = w @ grad phi(a), with phi convex (`learners.reduction`). Therefore
 
     R(a) <= (phi(a + t w) - phi(a)) / t                                              for every t > 0      (convexity)
          <= (phi(a + t w) - L(a)) / t                                                 for every tangent L of phi
 
-and the last is convex in a: over a box its maximum is at a corner. This bounds R over a *cell* by a few values of phi,
-the closer the smaller the cell, and exactly where phi is linear, as it is wherever the learner does not waver. Cells
-are split, the most promising first, until none can hold much more than is achieved or their number is used up.
+and the last is convex in a: over a box its maximum is at a corner. A few values of phi thus bound R over a *cell*. The
+bound is tighter for smaller cells, and exact where phi is linear. Cells are split, the one with the largest bound
+first, until no bound is much above the reward achieved or the number of cells is reached.
 
-R never falls along w, so only the part of the set's border through which w leads out needs to be searched: the
-*forward faces* of a box, which are boxes of one dimension less. Cells that a ball contains entirely are left out
-likewise, and so are those outside of it.
+R never decreases along w, so only the border points where w leads out of the set are searched: for a box, the *forward
+faces*, which are boxes of one dimension less. Cells inside a ball and cells outside it are skipped.
 """
 
 import heapq
@@ -25,13 +24,13 @@ from tutelage.arrays import Vector
 from tutelage.learners.reduction import Settled
 from tutelage.solvers.blocks import Block
 
-# How well phi is known, relatively.
+# Relative accuracy of phi.
 ACCURACY = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """The weights from low to high, (d_r,) each; equal in the coordinates that a face holds fixed."""
+    """The weights from low to high, (d_r,) each; equal in the coordinates that are fixed on a face."""
 
     low: Vector
     high: Vector
@@ -56,7 +55,7 @@ class Cell:
         )
 
     def meets_border(self, block: Block) -> bool:
-        """Whether it may hold border points of the block's ball; those of a box are all on its faces."""
+        """Whether the cell may contain border points of the block's ball; always true for the faces of a box."""
         if not block.is_ball:
             return True
         nearest = np.clip(0.0, self.low, self.high)
@@ -78,7 +77,7 @@ def opening_cells(block: Block, weights: Vector) -> tuple[Cell, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ceiling:
-    """A bound that no weights of the set exceed, and the cells' centres that beat what was achieved, best last."""
+    """A bound on R over the set, and the cells' centres with a larger reward than was achieved, best last."""
 
     bound: float
     n_cells: int
@@ -95,12 +94,11 @@ def search(
     max_cells: int,
     tolerance: float,
 ) -> Ceiling:
-    """Until no cell promises more than `achieved` by the tolerance, relative to 1 + |achieved|, or cells run out.
+    """Split cells until every bound is within `tolerance * (1 + |achieved|)` of `achieved`, or up to `max_cells`.
 
-    settle: the learner at given weights (d_r,), from nearby ones. block: the set. weights: w. ceiling: a bound known
-    beforehand.
+    settle: the learner at given weights (d_r,), from nearby ones. block: the set. weights: w. ceiling: a known bound.
     """
-    convex = _Memory(settle)
+    convex = _Tangents(settle)
     better: list[Vector] = []
     queue: list[tuple[float, int, Cell]] = []
     fresh, parent, n_cells = opening_cells(block, weights), ceiling, 0
@@ -120,8 +118,8 @@ def search(
     return Ceiling(bound, n_cells, tuple(better))
 
 
-def _bound(convex: "_Memory", cell: Cell, weights: Vector, achieved: float) -> float:
-    """The least bound over tangents at the centre and the corners and over t, doubled and halved while that helps."""
+def _bound(convex: "_Tangents", cell: Cell, weights: Vector, achieved: float) -> float:
+    """The least bound over the tangents at centre and corners, and over t, doubled and halved while that helps."""
     if cell.width == 0:
         return float(weights @ convex.at(cell.centre).slope)
     corners = list(cell.corners())
@@ -135,7 +133,7 @@ def _bound(convex: "_Memory", cell: Cell, weights: Vector, achieved: float) -> f
 
     step = cell.width / float(np.abs(weights).max())
     bound = reaching(step)
-    # Where no reward can be gained, ever longer steps would come ever closer to what is achieved already.
+    # Where no reward can be gained, the bound would approach the reward achieved for ever longer steps.
     enough = achieved + ACCURACY * (1 + abs(achieved))
     for factor in (2.0, 0.5):
         t = factor * step
@@ -146,7 +144,7 @@ def _bound(convex: "_Memory", cell: Cell, weights: Vector, achieved: float) -> f
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tangent:
-    """phi and its gradient at a point: everywhere else a lower bound."""
+    """phi and its gradient at a point: a lower bound on phi everywhere."""
 
     point: Vector
     value: float
@@ -156,8 +154,8 @@ class _Tangent:
         return self.value + float(self.slope @ (point - self.point))
 
 
-class _Memory:
-    """phi where it was asked for: neighbouring cells share corners. Only the last learner is kept whole."""
+class _Tangents:
+    """Evaluated tangents of phi, which neighbouring cells share. Only the last learner is kept, as a warm start."""
 
     def __init__(self, settle: Callable[[Vector, Settled | None], Settled]) -> None:
         self._settle = settle

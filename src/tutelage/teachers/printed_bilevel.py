@@ -6,37 +6,37 @@ With lambda = (alpha^low, alpha^up, beta) and pi_lambda the soft policy of the w
     step ii    maximise <w*, mu_r(pi_lambda)>   over   0 <= alpha <= C_r,       beta  = C_c,    mu_c(pi_lambda) >= delta
     step iii   the better of the two
 
-each by `solvers.frank_wolfe` from two starts: all zero, and the alpha that the learner infers when it is taught by the
-agnostic teacher, with beta zero. The appendix asks for a feasible start without saying how to find one. Here, where
-step i's start violates a limit, beta is first raised to C_c; a start that is still not feasible, in either step, goes
-to `frank_wolfe.restore`. What is not feasible in the end does not count. Constraints hold to a millionth: with delta =
-0 and features that are not negative step i has no point at all without a tolerance, for a soft policy goes everywhere;
-step ii then has no constraint but its box, and none is linearised. The printed rewards, all of them for delta = 0, need
-step ii alone.
+each by `solvers.frank_wolfe` from two starts: all zero, and the alpha that the learner infers from the agnostic lesson,
+with beta zero. The appendix requires a feasible start but does not say how to find one. Here, if the start of step i
+violates a limit, beta is first set to C_c. A start that is still infeasible, in either step, goes to
+`frank_wolfe.restore`. Points that remain infeasible are discarded. Constraints hold to 1e-6: with delta = 0 and
+non-negative features no soft policy satisfies step i exactly, since it visits every state. Step ii then has only its
+box as constraint. The rewards in the paper, all for delta = 0, need step ii alone.
 
-The branches are not the learner's optimality (KKT) conditions. Those are, for each preference j by itself, one of
+The branches are not the learner's optimality (KKT) conditions. For each preference j these are one of
 
     beta_j = 0          and  mu_c[j] <= delta_j        it does not matter
     0 < beta_j < C_c    and  mu_c[j] =  delta_j        it binds
     beta_j = C_c        and  mu_c[j] >= delta_j        it is paid for
 
-and the branches fall short of them in two ways, unless delta = 0.
+and unless delta = 0 the branches differ from them in two ways.
 
-*Step i leaves out complementarity.* It admits beta_j > 0 with mu_c[j] < delta_j, where the learner would let beta_j go:
-it does not keep away for nothing from what it is granted. Such a lambda is no answer of the learner, and its reward is
-only predicted. In the published 10x10 world of seed 0, L3 with C_r = 5, C_c = 10 and an allowance of 2.5 is predicted
-to earn 7.42, and when shown that very policy earns 7.26.
+*Step i omits complementarity.* It admits beta_j > 0 with mu_c[j] < delta_j, where the learner's beta_j is zero. No
+response of the learner has such a lambda, and its reward is not achieved. In the published 10x10 world of seed 0, for
+L3 with C_r = 5, C_c = 10 and an allowance of 2.5, the predicted reward is 7.42; shown that policy, the learner earns
+7.26.
 
-*The two steps leave out every mixed answer*: all preferences must be kept, or all paid for. In the published 6x6 world
-of seed 1 the start itself lies within two cells of green, which alone counts 1. For L3 with the same penalties and an
-allowance of 0.5 no policy satisfies step i, and at beta = C_c the learner keeps off green and yellow themselves
-whatever alpha is, so that none satisfies step ii: there is no lambda, and `printed_bilevel` says so. The learner has
-answers all the same. Shown the soft policy of weights (-5, 5, -5) it earns 7.51, with beta = (0, 0, 10, 0.75) and mu_c
-= (0.00, 0.00, 1.00, 0.50), one preference paid for, one that binds and two that do not matter. Where a step has points
-they may all be poor: with C_r = 10, C_c = 1 and an allowance of 2.5, L5 earns 2.22 on average over the ten published
-worlds when taught like this, and 8.50 when simply shown the optimal policy, to which each of its ten answers is mixed.
+*The two steps omit every mixed response*: all preferences must be kept, or all paid for. In the published 6x6 world of
+seed 1, the start lies within two cells of green, which alone contributes 1. For L3 with the same penalties and an
+allowance of 0.5, no policy satisfies step i. At beta = C_c the learner avoids the green and yellow cells for every
+alpha, so that none satisfies step ii: there is no lambda, and `printed_bilevel` raises `NotConverged`. The learner
+still responds to lessons. Shown the soft policy of weights (-5, 5, -5) it earns 7.51, with beta = (0, 0, 10, 0.75) and
+mu_c = (0.00, 0.00, 1.00, 0.50): one preference is paid for, one binds and two do not matter. Where a step has feasible
+points, all of them may be poor. With C_r = 10, C_c = 1 and an allowance of 2.5, L5 earns 2.22 on average over the ten
+published worlds when taught by this method, and 8.50 when shown the optimal policy, to which all ten responses are
+mixed.
 
-`BilevelTeacher` with its exact method has neither gap: its beta is the learner's own.
+The exact method of `BilevelTeacher` avoids both errors, because its beta is the learner's own.
 """
 
 import math
@@ -47,7 +47,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import Indices, Matrix, Vector, check_length, floats, freeze
+from tutelage.arrays import Indices, Matrix, Vector, freeze
 from tutelage.learners.penalties import Preference
 from tutelage.mdp.expectations import Expectation, expectation
 from tutelage.mdp.model import Domain
@@ -56,13 +56,14 @@ from tutelage.roles import Multipliers
 from tutelage.solvers import frank_wolfe
 from tutelage.solvers.bellman import Optimum, solve_soft
 from tutelage.solvers.frank_wolfe import Evaluation, Program
+from tutelage.solvers.occupancy_polytope import reward_vector
 from tutelage.solvers.soft_expectations import combined_features
 
-# Of the soft value; finite differences magnify what is missing.
+# Accuracy of the soft value; finite differences magnify its error.
 VALUE_ACCURACY = 1e-10
-# By how much mu_c may be on the wrong side of delta.
+# The largest tolerated violation of mu_c <= delta or mu_c >= delta.
 FEASIBILITY_TOLERANCE = 1e-6
-# The reward that a last step may still promise or gain; ten times what finite differences cannot see.
+# The gain in reward at which the ascent stops; ten times the error of the finite differences.
 STOP_TOLERANCE = 1e-6
 
 
@@ -75,13 +76,12 @@ class Branch(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BranchOptimum:
-    """What one branch comes to from one start.
+    """The result of one branch from one start.
 
-    multipliers: lambda. policy: (C,), pi_lambda, and expectation, its own. reward: <w*, mu_r(pi_lambda)>, what the
-    learner earns if the branch's conditions are those of its answer.
-    violation: by how much mu_c is on the wrong side of delta; a point counts only where that is tolerated.
-    gap: the reward that the last linear program promised, or, where no feasible start was found, the violation left.
-    n_evaluations: of soft policies. ended: the Frank-Wolfe method, or, where that failed, the search for a start.
+    multipliers: lambda. policy: (C,), pi_lambda. expectation: that of the policy. reward: <w*, mu_r(pi_lambda)>, which
+    the learner earns if its response satisfies the branch's conditions. violation: the largest violation of these.
+    gap: the gain that the last linear program predicts, or, where no feasible start was found, the violation.
+    n_evaluations: of soft policies. ended: of the Frank-Wolfe method, or, if it found no start, of the restoration.
     """
 
     branch: Branch
@@ -110,7 +110,7 @@ def printed_bilevel(
     """Step iii: the best point of either branch from either start, with the evaluations of all four.
 
     allowance: delta, (d_c,) or a scalar for all. agnostic_weights: (d_r,), the reward weights that the learner infers
-    when it is taught by the agnostic teacher. Raises `NotConverged` where no start leads to a feasible point.
+    from the agnostic lesson. Raises `NotConverged` where no start leads to a feasible point.
     """
     tried = branch_optima(domain, true_weights, mismatch_penalty, violation_penalty, allowance, agnostic_weights)
     feasible = [point for point in tried if point.is_feasible]
@@ -134,12 +134,12 @@ def branch_optima(
     allowance: ArrayLike,
     agnostic_weights: ArrayLike,
 ) -> tuple[BranchOptimum, ...]:
-    """Steps i and ii from both starts; the branches are one and the same where there are no preferences."""
+    """Steps i and ii from both starts; without preferences the two branches are equal, and only one is solved."""
     for name, penalty in (("mismatch_penalty", mismatch_penalty), ("violation_penalty", violation_penalty)):
         if not 0 < penalty < math.inf:
             raise InvalidModel(f"{name} must be positive and finite for Appendix G, got {penalty}")
     weights, inferred = (
-        _reward_weights(domain, values, name)
+        reward_vector(domain, values, name)
         for values, name in ((true_weights, "true_weights"), (agnostic_weights, "agnostic_weights"))
     )
     limits = Preference(penalty=violation_penalty, allowance=allowance).on(domain).allowance
@@ -151,7 +151,7 @@ def branch_optima(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Reached:
-    """The soft optimum at some multipliers, and what its policy expects."""
+    """The soft optimum at some multipliers, and the expectation of its policy."""
 
     solved: Optimum
     expectation: Expectation
@@ -187,7 +187,7 @@ class _Problem:
         return Program(evaluate, lower, upper)
 
     def _limited(self, sign: float) -> Indices:
-        """The preferences with sign * (mu_c[j] - delta_j) <= 0 for some policies only; for all it is no constraint."""
+        """The preferences j for which some policy may violate sign * (mu_c[j] - delta_j) <= 0."""
         most = (sign * self.domain.preference_features).max(axis=0, initial=-math.inf) / (1 - self.domain.mdp.discount)
         return np.flatnonzero(most > sign * self.allowance)
 
@@ -229,9 +229,3 @@ def _branch_optimum(problem: _Problem, branch: Branch, alpha: Vector) -> BranchO
         n_evaluations=n_evaluations,
         ended=found.ended,
     )
-
-
-def _reward_weights(domain: Domain, values: ArrayLike, name: str) -> Vector:
-    weights = floats(values, name, ndim=1)
-    check_length(weights, domain.n_reward, name, "reward features")
-    return weights

@@ -1,47 +1,46 @@
-"""Bi-level teaching where the lesson itself must be found: learners whose mismatch penalty has a conjugate not flat.
+"""Bi-level teaching of learners that stop short of the lesson: the best lesson among those that a policy can show.
 
-With a mismatch allowance or a squared penalty the learner stops short of what it is shown, so that the lesson is not
-the response. Then the teacher chooses mu_hat among what policies can show,
+With a mismatch allowance or a squared penalty the learner's response differs from the lesson. The teacher then chooses
+mu_hat in the set Omega_r of what policies can show,
 
     maximise over mu_hat in Omega_r   R(mu_hat) = w* @ mu_r(learner's response to mu_hat),
 
-by sequential quadratic programming with the exact gradient. With x = (a, y) the learner's multipliers, L the map from
-x to the weights of the features and Z a basis of the directions in which x can move, the implicit function theorem
-gives
+by local ascent with the exact gradient. With x = (a, y) the learner's multipliers, L the map from x to the weights of
+the features and Z a basis of the directions in which x can move, the implicit function theorem gives
 
     d mu_r / d mu_hat = J_r L Z (Z' (L' J L + B) Z)^-1 Z' E         E: mu_hat enters the gradient in a alone.
 
-Omega_r is a polytope known by its support function, so it is replaced by cuts: where the answer lies outside, it is
-projected, the face that it was projected onto is one more cut, and the search goes on from there.
+Omega_r is a polytope known only by its support function, so half-spaces that contain it (cuts) stand for it. An ascent
+that ends outside Omega_r is projected onto it; the face of that projection becomes a cut, and the ascent continues.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.learners.dual import Dual, lift
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.mdp.model import Domain
-from tutelage.outcomes import TutelageError
+from tutelage.outcomes import Ended, TutelageError
+from tutelage.solvers.ascent import Slope, ascend
 from tutelage.solvers.blocks import free_directions
 from tutelage.solvers.half_spaces import no_limits
 from tutelage.solvers.occupancy_polytope import best_policy, nearest_policy
+from tutelage.solvers.programs import Constraints, minimise_quadratic
 from tutelage.teachers.climbing import LocalOptimum
 
 MAX_CUTS = 30
-MAX_STEPS = 60
-# How far outside, relative to the size of what is shown, still counts as realisable.
+# The largest distance from Omega_r, relative to 1 + the size of mu_hat, of a point that counts as realisable.
 OUTSIDE = 1e-7
-# The loss of a lesson that the learner cannot answer: more than any other's.
-UNANSWERED = 1e12
+# A predicted gain this small, relative to 1 + |reward|, ends an ascent.
+NO_GAIN = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """What the learner makes of mu_hat: its weights a and multipliers y, its mu_r, and d mu_r / d mu_hat (d_r, d_r)."""
+    """The learner's response to mu_hat: weights a, multipliers y, mu_r, and d mu_r / d mu_hat (d_r, d_r)."""
 
     weights: Vector
     multipliers: Vector
@@ -51,19 +50,26 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cuts:
-    """normals @ mu_hat <= offsets, (k, d_r) and (k,): half-spaces that hold all of Omega_r."""
+    """normals @ mu_hat <= offsets, (k, d_r) and (k,): half-spaces that contain Omega_r, the first 2 d_r a box."""
 
     normals: Matrix
     offsets: Vector
 
     @property
-    def constraint(self) -> dict[str, Any]:
-        """As SciPy's SLSQP takes it."""
-        return {
-            "type": "ineq",
-            "fun": lambda point: self.offsets - self.normals @ point,
-            "jac": lambda point: -self.normals,
-        }
+    def radius(self) -> float:
+        """Half the longest side of the box."""
+        upper, negative_lower = self.offsets[: 2 * self.normals.shape[1]].reshape(2, -1)
+        return 0.5 * float((upper + negative_lower).max())
+
+    def model_step(self, gradient: Vector, hessian: Matrix, x: Vector) -> Vector:
+        """argmin over steps s within the cuts of gradient @ s + 1/2 s @ hessian @ s."""
+        room = np.maximum(self.offsets - self.normals @ x, 0.0)
+        constraints = Constraints(np.full(len(x), -np.inf), within=self.normals, bound=room)
+        return minimise_quadratic(hessian, gradient, constraints).x
+
+    def add(self, normal: Vector, offset: float) -> "Cuts":
+        """These cuts and one more."""
+        return Cuts(np.vstack([self.normals, normal]), np.append(self.offsets, offset))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,59 +82,61 @@ class LessonSearch:
     true_weights: Vector
 
     def climb(self, starts: list[Vector]) -> list[LocalOptimum]:
-        """A local maximum uphill from each start (d_r,), which must be realisable; those without an answer are left."""
+        """A local maximum from each realisable start (d_r,); starts that the learner cannot answer are left out."""
         found, cuts = [], self._box()
         for start in starts:
             try:
                 optimum, cuts = self._climb(start, cuts)
             except TutelageError:
                 continue
-            found.append(optimum)
+            if math.isfinite(optimum.reward):
+                found.append(optimum)
         return found
 
     def _box(self) -> Cuts:
-        """How far each reward feature can go, down and up."""
+        """The range of each reward feature over all policies."""
         normals = np.vstack([np.eye(self.domain.n_reward), -np.eye(self.domain.n_reward)])
         offsets = [best_policy(self.domain, normal, no_limits(self.domain)).bound for normal in normals]
         return Cuts(normals, np.array(offsets))
 
     def answer(self, shown: Vector, near: Answer | None) -> Answer:
-        """The learner's answer to a lesson (d_r,), and how it moves with the lesson."""
+        """The learner's response to a lesson (d_r,), and its derivative in the lesson."""
         domain, d_r = self.domain, self.domain.n_reward
         dual = Dual(domain, self.mismatch.on(domain), self.preference.on(domain))
         start = np.zeros(d_r) if near is None else near.weights
         found, tangents = dual.optimise(shown, start, None if near is None else near.multipliers)
         soft, lifted = found.expansion.source, lift(tangents)
         slope = lifted.T @ soft.expectation - np.concatenate([shown, np.zeros(len(tangents.offsets))])
-        free, bend = free_directions(dual.blocks(tangents), found.x, slope)
-        curvature = free.T @ (lifted.T @ soft.jacobian @ lifted + bend) @ free
+        free, hessian = free_directions(dual.blocks(tangents), found.x, slope)
+        curvature = free.T @ (lifted.T @ soft.jacobian @ lifted + hessian) @ free
         moved = free @ np.linalg.pinv(curvature, hermitian=True) @ free[:d_r].T
         weights, multipliers = np.split(found.x, [d_r])
         return Answer(weights, multipliers, soft.expectation[:d_r], soft.jacobian[:d_r] @ lifted @ moved)
 
+    def _slope(self, shown: Vector, near: Answer | None) -> Slope[Answer]:
+        """R and its gradient at a lesson (d_r,); R is -inf where the learner cannot answer a lesson near another."""
+        try:
+            answer = self.answer(shown, near)
+        except TutelageError:
+            if near is None:
+                raise
+            return Slope(-math.inf, np.zeros(len(shown)), near)
+        return Slope(float(self.true_weights @ answer.expectation), answer.jacobian.T @ self.true_weights, answer)
+
     def _climb(self, start: Vector, cuts: Cuts) -> tuple[LocalOptimum, Cuts]:
-        """One ascent, and the cuts with those that it added."""
-        first = last = self.answer(start, None)
-
-        def loss(shown: Vector) -> tuple[float, Vector]:
-            nonlocal last
-            try:
-                last = self.answer(shown, last)
-            except TutelageError:
-                return UNANSWERED, np.zeros(len(shown))
-            return -float(self.true_weights @ last.expectation), -last.jacobian.T @ self.true_weights
-
-        point = start
+        """One ascent, and the cuts with those that it added; STEP_LIMIT where MAX_CUTS cuts were not enough."""
+        point, first = start, self._slope(start, None)
+        opening, ended = first, Ended.STEP_LIMIT
         for _ in range(MAX_CUTS):
-            options = {"ftol": 1e-10, "maxiter": MAX_STEPS}
-            point = minimize(loss, point, jac=True, method="SLSQP", constraints=cuts.constraint, options=options).x
-            shown = nearest_policy(self.domain, point, no_limits(self.domain))
-            if shown.value <= OUTSIDE * (1 + float(np.abs(point).max())):
+            top = ascend(self._slope, cuts, point, tolerance=NO_GAIN * (1 + abs(opening.value)), opening=opening)
+            shown = nearest_policy(self.domain, top.x, no_limits(self.domain))
+            opening = self._slope(shown.expectation.reward, top.slope.source)
+            if shown.value <= OUTSIDE * (1 + float(np.abs(top.x).max())):
+                ended = top.ended
                 break
-            away, point = (point - shown.expectation.reward) / shown.value, shown.expectation.reward
-            cuts = Cuts(np.vstack([cuts.normals, away]), np.append(cuts.offsets, away @ point))
-        answer = self.answer(shown.expectation.reward, last)
-        if self.true_weights @ answer.expectation < self.true_weights @ first.expectation:
-            answer, shown = first, nearest_policy(self.domain, start, no_limits(self.domain))
-        reward = float(self.true_weights @ answer.expectation)
-        return LocalOptimum(answer.weights, answer.expectation, reward, shown.policy), cuts
+            normal, point = (top.x - shown.expectation.reward) / shown.value, shown.expectation.reward
+            cuts = cuts.add(normal, float(normal @ point))
+            if opening.value < first.value:
+                point, opening, shown = start, first, nearest_policy(self.domain, start, no_limits(self.domain))
+        here = opening.source
+        return LocalOptimum(here.weights, here.expectation, opening.value, shown.policy, top.gap, ended), cuts

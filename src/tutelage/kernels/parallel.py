@@ -1,7 +1,7 @@
-"""Large problems in blocks of states, each worked on by a thread of its own.
+"""Blocks of states, for large problems, with one thread per block.
 
-How many blocks there are depends on the problem alone, never on the machine, so that the answer is the same to the last
-bit whatever the number of threads: NUMBA_NUM_THREADS, which joblib sets for its workers, or else one per core.
+The number of blocks depends on the problem alone, so that the answer is the same to the last bit for any number of
+threads. That number is NUMBA_NUM_THREADS, which joblib sets for its workers, or else one per core.
 """
 
 import os
@@ -19,13 +19,13 @@ from tutelage.arrays import Indices
 ResultT = TypeVar("ResultT")
 Edges: TypeAlias = tuple[tuple[int, int], ...]
 
-# Below this many states handing the work out takes longer than it saves.
+# Up to this many states, threads cost more time than they save.
 BLOCKS_ABOVE = 100_000
 N_BLOCKS = 4
 
 
 def block_edges(start: Indices) -> Edges:
-    """Ranges of states with about as many entries each; start: (S+1,), where each state's entries begin."""
+    """Ranges of states with about equally many entries; start: (S+1,), where each state's entries begin."""
     n_states = len(start) - 1
     if n_states <= BLOCKS_ABOVE:
         return ((0, n_states),)
@@ -36,32 +36,32 @@ def block_edges(start: Indices) -> Edges:
 
 
 def in_blocks(edges: Edges, loop: Callable[..., Any], *given: Any) -> list[Any]:
-    """loop(*given, low, high) for every block: what each returned, in order."""
+    """The results of loop(*given, low, high) for each block, in order."""
     if len(edges) == 1:
         return [loop(*given, *edges[0])]
-    return at_a_time(lambda block: loop(*given, *block), edges)
+    return map_in_threads(lambda block: loop(*given, *block), edges)
 
 
-def at_a_time(work: Callable[[Any], ResultT], items: Iterable[Any]) -> list[ResultT]:
-    """work(item) for every item, as many at a time as there are threads: what each returned, in order.
+def map_in_threads(work: Callable[[Any], ResultT], items: Iterable[Any]) -> list[ResultT]:
+    """The results of work(item) for each item, in order, computed by several threads.
 
-    The work must let go of the interpreter, and must not itself be divided among these threads.
+    `work` must release the interpreter lock, and must not itself use these threads.
     """
-    n_threads = how_many_threads()
+    n_threads = thread_count()
     return [work(item) for item in items] if n_threads == 1 else list(_pool(os.getpid(), n_threads).map(work, items))
 
 
-def how_many_threads() -> int:
-    """As numba would use; read from its settings, for asking it would start threads of its own."""
+def thread_count() -> int:
+    """The number that numba would use, read from its settings: numba's own function would start threads."""
     return int(vars(numba.config)["NUMBA_NUM_THREADS"])
 
 
 @lru_cache(maxsize=4)
 def _pool(process: int, n_threads: int) -> ThreadPoolExecutor:
-    """Threads do not survive a fork, hence a pool for each process."""
+    """One pool per process, since threads do not survive a fork."""
     return ThreadPoolExecutor(n_threads, thread_name_prefix="tutelage")
 
 
 def unsigned(indices: Indices) -> Any:
-    """The same memory read as unsigned numbers: then no loop checks whether an index counts from the end."""
+    """A view of the indices as unsigned numbers, so that compiled loops do not check for negative indices."""
     return indices.view(np.uint32) if indices.dtype == np.int32 else indices

@@ -1,34 +1,34 @@
-"""I - discount * P split by the order of the states, and the passes of a Krylov method that is preconditioned by it.
+"""I - discount * P split into triangular parts, and the loops of a Krylov method that they precondition.
 
 Divided by its diagonal, the matrix is I - L - U - E: L holds the entries to earlier states of the same block, U those
-to later ones, E those to other blocks. Each part is given by its row starts, columns and weights.
+to later states of it, E those to states outside it. Each part is given by its row starts, columns and weights.
 """
 
 import numpy as np
 from numba import njit
 
 from tutelage.arrays import Indices, Vector
-from tutelage.kernels.flags import FASTMATH
+from tutelage.kernels import FASTMATH
 
 
 @njit(cache=True, nogil=True)
 def count_parts(
-    row: Indices, column: Indices, first: Indices, lower: Indices, upper: Indices, across: Indices, low: int, high: int
+    row: Indices, column: Indices, first: Indices, lower: Indices, upper: Indices, outside: Indices, low: int, high: int
 ) -> None:
-    """How many entries each state of the block low .. high has in each part, into [s + 1] of the part's row starts."""
+    """The number of entries of each state s of the block low .. high in each part, into [s + 1] of its row starts."""
     for s in range(low, high):
-        n_lower = n_upper = n_across = 0
+        n_lower = n_upper = n_outside = 0
         for k in range(row[first[s]], row[first[s + 1]]):
             j = np.int64(column[k])
             if j < low or j >= high:
-                n_across += 1
+                n_outside += 1
             elif j < s:
                 n_lower += 1
             elif j > s:
                 n_upper += 1
         lower[s + 1] = n_lower
         upper[s + 1] = n_upper
-        across[s + 1] = n_across
+        outside[s + 1] = n_outside
 
 
 @njit(cache=True, nogil=True)
@@ -40,18 +40,18 @@ def fill_columns(
     lower_column: Indices,
     upper: Indices,
     upper_column: Indices,
-    across: Indices,
-    across_column: Indices,
+    outside: Indices,
+    outside_column: Indices,
     low: int,
     high: int,
 ) -> None:
     """The columns of each part, in the order of the entries."""
-    a, b, e = np.int64(lower[low]), np.int64(upper[low]), np.int64(across[low])
+    a, b, e = np.int64(lower[low]), np.int64(upper[low]), np.int64(outside[low])
     for s in range(low, high):
         for k in range(row[first[s]], row[first[s + 1]]):
             j = np.int64(column[k])
             if j < low or j >= high:
-                across_column[e] = j
+                outside_column[e] = j
                 e += 1
             elif j < s:
                 lower_column[a] = j
@@ -73,14 +73,14 @@ def fill_weights(
     lower_weight: Vector,
     upper: Indices,
     upper_weight: Vector,
-    across: Indices,
-    across_weight: Vector,
+    outside: Indices,
+    outside_weight: Vector,
     scale: Vector,
     low: int,
     high: int,
 ) -> None:
     """discount * pi(c) * T(c, .) / (1 - discount * P(s, s)) in each part, and that divisor's inverse in `scale`."""
-    a, b, e = np.int64(lower[low]), np.int64(upper[low]), np.int64(across[low])
+    a, b, e = np.int64(lower[low]), np.int64(upper[low]), np.int64(outside[low])
     for s in range(low, high):
         first_a, first_b, first_e = a, b, e
         stay = 0.0
@@ -90,7 +90,7 @@ def fill_weights(
                 j = np.int64(column[k])
                 weight = share * probability[k]
                 if j < low or j >= high:
-                    across_weight[e] = weight
+                    outside_weight[e] = weight
                     e += 1
                 elif j < s:
                     lower_weight[a] = weight
@@ -107,7 +107,7 @@ def fill_weights(
         for k in range(first_b, b):
             upper_weight[k] *= inverse
         for k in range(first_e, e):
-            across_weight[k] *= inverse
+            outside_weight[k] *= inverse
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
@@ -140,9 +140,9 @@ def forward(
     lower: Indices,
     column: Indices,
     weight: Vector,
-    across: Indices,
-    across_column: Indices,
-    across_weight: Vector,
+    outside: Indices,
+    outside_column: Indices,
+    outside_weight: Vector,
     right: Vector,
     middle: Vector,
     rest: Vector,
@@ -154,14 +154,14 @@ def forward(
     """(I - L) rest = right - middle - E middle, out = middle + rest; returns shadow @ out and out @ out of the block.
 
     With (I - U) middle = right, out is (I - L)^-1 (I - L - U - E) (I - U)^-1 right: the whole matrix preconditioned
-    from both sides, for the price of the two triangular solves (Eisenstat's trick).
+    from both sides, at the cost of the two triangular solves (Eisenstat's trick).
     """
     with_shadow = 0.0
     with_itself = 0.0
     for s in range(low, high):
         total = right[s] - middle[s]
-        for k in range(across[s], across[s + 1]):
-            total -= across_weight[k] * middle[across_column[k]]
+        for k in range(outside[s], outside[s + 1]):
+            total -= outside_weight[k] * middle[outside_column[k]]
         for k in range(lower[s], lower[s + 1]):
             total += weight[k] * rest[column[k]]
         rest[s] = total
@@ -205,14 +205,14 @@ def relax(
     upper: Indices,
     upper_column: Indices,
     upper_weight: Vector,
-    across: Indices,
-    across_column: Indices,
-    across_weight: Vector,
+    outside: Indices,
+    outside_column: Indices,
+    outside_weight: Vector,
     right: Vector,
     value: Vector,
     n_pairs: int,
 ) -> None:
-    """Pairs of in-place sweeps, forth and back: each state in turn solves x = right + (L + U + E) x for itself."""
+    """Pairs of in-place sweeps, forward and backward: each state in turn solves x = right + (L + U + E) x."""
     n_states = len(value)
     for sweep in range(2 * n_pairs):
         for i in range(n_states):
@@ -222,6 +222,6 @@ def relax(
                 total += lower_weight[k] * value[lower_column[k]]
             for k in range(upper[s], upper[s + 1]):
                 total += upper_weight[k] * value[upper_column[k]]
-            for k in range(across[s], across[s + 1]):
-                total += across_weight[k] * value[across_column[k]]
+            for k in range(outside[s], outside[s + 1]):
+                total += outside_weight[k] * value[outside_column[k]]
             value[s] = total

@@ -1,0 +1,60 @@
+"""The local maxima of a bi-level plan say how their ascents ended, and how much a further step could gain."""
+
+import numpy as np
+import pytest
+from strategies import random_domain
+
+import tutelage as tl
+from tutelage.outcomes import Ended
+from tutelage.solvers import ascent
+from tutelage.teachers import climbing, realisable
+from tutelage.teachers.printed_bilevel import printed_bilevel
+
+LEARNERS = {
+    "flat": (tl.Mismatch(norm=1, penalty=5), tl.Preference(norm=1, penalty=10)),
+    "squared": (tl.Mismatch(norm=2, penalty=20, squared=True), tl.Preference(norm=1, penalty=10, allowance=2.5)),
+}
+TOLERANCES = {"flat": climbing.NO_GAIN, "squared": realisable.NO_GAIN}
+
+# On this random domain some ascents take more than one step, and some leave what policies can show.
+SEED = 3
+
+
+def plan(kind):
+    rng = np.random.default_rng(SEED)
+    domain = random_domain(rng, max_states=12, max_choices=4, n_reward=2)
+    learner = tl.GenericLearner(domain, *LEARNERS[kind])
+    return tl.BilevelTeacher(domain, rng.normal(size=2), learner, max_cells=0, n_random=0).plan()
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_a_converged_optimum_has_a_gap_within_the_tolerance(kind):
+    found = plan(kind)
+    assert Ended.CONVERGED in {optimum.ended for optimum in found.optima}
+    for optimum in found.optima:
+        assert optimum.ended in (Ended.CONVERGED, Ended.SETTLED)
+        if optimum.ended is Ended.CONVERGED:
+            assert optimum.gap <= TOLERANCES[kind] * (1 + abs(optimum.reward))
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_an_ascent_that_runs_out_of_steps_says_so(kind, monkeypatch):
+    monkeypatch.setattr(ascent, "MAX_STEPS", 1)
+    unfinished = [optimum for optimum in plan(kind).optima if optimum.ended is Ended.STEP_LIMIT]
+    assert unfinished and all(optimum.gap > 0 for optimum in unfinished)
+
+
+def test_a_search_that_runs_out_of_cuts_says_so(monkeypatch):
+    """With one cut some ascents end outside of what policies can show; their projections are lessons, not optima."""
+    monkeypatch.setattr(realisable, "MAX_CUTS", 1)
+    assert Ended.STEP_LIMIT in {optimum.ended for optimum in plan("squared").optima}
+
+
+def test_the_printed_method_s_own_ending_is_reported():
+    world = tl.object_world(size=6, seed=0)
+    domain = world.domain("L2")
+    learner = tl.SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
+    found = tl.BilevelTeacher(domain, world.true_weights, learner, max_cells=0, method="frank-wolfe").plan()
+    inferred = learner.respond(tl.AgnosticTeacher(domain, world.true_weights).open().lesson).learned_weights[:3]
+    printed = printed_bilevel(domain, world.true_weights, 5, 10, 0.0, inferred)
+    assert (found.optima[0].ended, found.optima[0].gap) == (printed.ended, printed.gap)
