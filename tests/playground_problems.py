@@ -55,7 +55,7 @@ def teaching(
 def performed(name: str, request: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """The events of a job, each having crossed a pipe as a JSON text."""
     sent: list[tuple[str, dict[str, Any]]] = []
-    jobs.perform(
+    jobs.run_job(
         name,
         json.dumps(request),
         lambda event, data: sent.append((event, json.loads(json.dumps(data, allow_nan=False)))),

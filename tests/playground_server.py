@@ -9,8 +9,8 @@ import uvicorn
 
 from tutelage.playground.server import Settings, make_app
 
-# How long a server may take to start, or to stop, on a machine that has other things to do.
-PATIENCE = 60.0
+# Seconds for a server to start, or to stop, on a machine that does other work too.
+PATIENCE = 240.0
 
 
 class _Announced(uvicorn.Server):

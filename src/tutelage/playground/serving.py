@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import uvicorn
 
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import Unavailable
 from tutelage.playground.server import Settings, is_loopback, make_app
 
 
@@ -52,7 +52,7 @@ def _listen(host: str, port: int) -> socket.socket:
             listening.close()
             raise
     except OSError as error:
-        raise InvalidModel(
+        raise Unavailable(
             f"cannot listen at {host}, port {port}: {error.strerror or error}; --port 0 takes any that is free"
         ) from error
     return listening

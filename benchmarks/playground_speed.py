@@ -1,4 +1,4 @@
-"""The figures of docs/playground.md, by `python tests/playground_speed.py` on a machine with nothing else to do."""
+"""The times of docs/playground.md: `PYTHONPATH=tests python benchmarks/playground_speed.py` on an idle machine."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -19,12 +19,12 @@ ROUNDS = teaching("line_search", learner_fields("hard", "L3", 2.5), PUBLISHED, m
 def times(address: str, request: dict) -> list[float]:
     """Seconds until each event."""
     began = perf_counter()
-    with httpx.stream("POST", f"{address}/api/teach", json=request, timeout=120) as answer:
+    with httpx.stream("POST", f"{address}/api/teach", json=request, timeout=600) as answer:
         return [perf_counter() - began for line in answer.iter_lines() if line.startswith("event: ")]
 
 
 def main() -> None:
-    """Say how long each takes."""
+    """Print the time of each request."""
     with running() as address:
         for name, request in (("bi-level", LESSON), ("line search", ROUNDS)):
             tries = [times(address, request) for _ in range(N_TRIES)]
