@@ -95,7 +95,9 @@ def test_a_port_in_use_is_a_sentence(monkeypatch, capsys):
     assert refused.value.code == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith(f"tutelage: cannot listen at 127.0.0.1, port {port}: Address already in use; --port 0")
+    assert said.err.startswith(
+        f"tutelage: cannot listen at 127.0.0.1, port {port}: Address already in use; --port 0 chooses"
+    )
 
 
 @pytest.mark.parametrize("options", [["--port", "65536"], ["--port", "-1"], ["--port", "http"], ["--time-limit", "0"]])

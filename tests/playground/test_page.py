@@ -167,7 +167,7 @@ def test_a_world_is_painted_taken_back_loaded_and_shared(page: Page, address: st
     page.get_by_label("From a JSON file").set_input_files(
         {"name": "mine.json", "mimeType": "application/json", "buffer": world.to_json().encode()}
     )
-    expect(page.locator("#world-name")).to_contain_text("your own")
+    expect(page.locator("#world-name")).to_contain_text("Your own world")
     assert world_of(page) == world
     guest = browser.new_context().new_page()
     visit(guest, link)
@@ -187,7 +187,7 @@ def test_numbers_are_stepped_within_reason_and_refused_beyond_their_bounds(page:
     assert world_of(page).discount == 0.98
     page.get_by_label("Discount").fill("1.5")
     page.get_by_label("Discount").press("Enter")
-    expect(page.locator("#status")).to_contain_text("Discount: a number from 0.01 to 0.999 is needed.")
+    expect(page.locator("#status")).to_contain_text("Discount: enter a number from 0.01 to 0.999.")
     assert world_of(page).discount == 0.98
 
 
@@ -261,7 +261,7 @@ def test_two_teachers_are_seen_side_by_side(page: Page):
     aware, agnostic = page.locator("[data-teacher=bilevel]"), page.locator("[data-teacher=agnostic]")
     expect(aware.locator(".reward")).to_have_text(f"{plan.achieved:.3f}")
     expect(aware.locator(".percent")).to_have_text("100%")
-    expect(aware.locator(".bound")).to_have_text(f"No lesson gets more than {plan.bound:.3f}.")
+    expect(aware.locator(".bound")).to_have_text(f"No lesson earns more than {plan.bound:.3f}.")
     expect(agnostic.locator(".reward")).to_have_text(f"{poor:.3f}")
     expect(agnostic.get_by_role("meter")).to_have_attribute("aria-valuenow", "0")
     expect(aware.get_by_role("row", name="green within 2 cells")).to_contain_text("exceeded, price 10.00")
@@ -348,7 +348,7 @@ def test_rounds_are_shown_as_they_come_and_can_be_cancelled(browser: Browser):
         open_tab(page, "Export")
         expect(page.get_by_label("Python snippet")).to_contain_text("ended early: cancelled")
         open_tab(page, "Rounds")
-        page.get_by_label("Rounds at the most").fill("1")
+        page.get_by_label("Maximum number of rounds").fill("1")
         page.get_by_role("button", name="Start").click()
         expect(page.locator("#round-reason")).to_contain_text("Ended after 1 round")
 
@@ -402,7 +402,7 @@ def test_a_person_is_the_learner(page: Page):
     person = tl.CallbackLearner(domain, lambda lesson: next(answers))
     played = tl.teach(tl.VolumeSearchTeacher(domain, world.true_weights), person, max_rounds=2)
     expect(page.locator("#walk-table tbody tr")).to_have_count(2)
-    expect(page.locator("#walk-lesson")).to_contain_text(f"worth {played.final.response_reward:.3f} to the teacher")
+    expect(page.locator("#walk-lesson")).to_contain_text(f"earns the teacher {played.final.response_reward:.3f}")
     expect(page.locator("#walk-planes svg")).to_have_count(3)
 
 

@@ -1,4 +1,4 @@
-// The second tab: what the learner minds, and how it weighs.
+// The second tab: the learner's preferences and model.
 
 import { byId, h, numberOf } from "./dom.js";
 import { allPreferences, getLearner, getWorld, onChange, presetFlags, presetName, setLearner } from "./state.js";
@@ -6,7 +6,7 @@ import { redraw } from "./stage.js";
 import { PRESETS, preferenceName } from "./world.js";
 
 const ABOUT = {
-  L1: "minds nothing",
+  L1: "avoids nothing",
   L2: "green within 1",
   L3: "green within 2, yellow",
   L4: "green within 2, yellow within 1",
@@ -18,9 +18,9 @@ function showLearner() {
     name = presetName();
   for (const preset of Object.keys(PRESETS)) byId(`preset-${preset}`).checked = preset === name;
   allPreferences().forEach((_, k) => {
-    byId(`minds-${k}`).checked = learner.minded[k];
+    byId(`avoids-${k}`).checked = learner.isAvoided[k];
     byId(`allowance-${k}`).value = learner.allowances[k];
-    byId(`allowance-${k}`).disabled = !learner.minded[k];
+    byId(`allowance-${k}`).disabled = !learner.isAvoided[k];
   });
   document.querySelector(`input[name=model][value=${learner.model}]`).checked = true;
   byId("penalties").hidden = learner.model === "hard";
@@ -46,7 +46,7 @@ export function startLearner() {
           type: "radio",
           name: "preset",
           id: `preset-${name}`,
-          onchange: () => setLearner({ minded: presetFlags(name) }),
+          onchange: () => setLearner({ isAvoided: presetFlags(name) }),
         }),
         name,
       ),
@@ -55,10 +55,10 @@ export function startLearner() {
   byId("preferences").tBodies[0].append(
     ...allPreferences().map(({ colour, distance }, k) => {
       const name = preferenceName(colour, distance);
-      const minds = h("input", {
+      const avoids = h("input", {
         type: "checkbox",
-        id: `minds-${k}`,
-        onchange: (event) => setLearner({ minded: replaced(getLearner().minded, k, event.target.checked) }),
+        id: `avoids-${k}`,
+        onchange: (event) => setLearner({ isAvoided: replaced(getLearner().isAvoided, k, event.target.checked) }),
       });
       const allowance = h("input", {
         type: "number",
@@ -73,7 +73,7 @@ export function startLearner() {
           else setLearner({ allowances: replaced(getLearner().allowances, k, value) });
         },
       });
-      return h("tr", {}, h("td", {}, h("label", {}, minds, name)), h("td", {}, allowance));
+      return h("tr", {}, h("td", {}, h("label", {}, avoids, name)), h("td", {}, allowance));
     }),
   );
   byId("set-allowances").addEventListener("click", () => {

@@ -15,19 +15,19 @@ import {
   shortName,
   taught,
 } from "./lessons.js";
-import { getLearner, getWorld, isStale, keepResult, learnerAsked, mindedPreferences, onChange } from "./state.js";
+import { getLearner, getWorld, isStale, keepResult, learnerAsked, avoidedPreferences, onChange } from "./state.js";
 import { avoidedCells } from "./world.js";
 import { work } from "./work.js";
 
-// What is on the cards: {request, rounds, card} each; and the aware lesson, which says what can be achieved.
+// The lessons on the cards, {request, rounds, card} each; and the round of the aware lesson, to compare with.
 let shownLessons = [];
 let best = null;
 
 const layer = () => document.querySelector("input[name=layer]:checked").value;
 
 export const teachMode = {
-  hint: "What the learner minds is grey.",
-  layers: () => ({ avoided: avoidedCells(getWorld(), mindedPreferences()) }),
+  hint: "The cells that the learner avoids are grey.",
+  layers: () => ({ avoided: avoidedCells(getWorld(), avoidedPreferences()) }),
 };
 
 function draw() {
@@ -99,7 +99,7 @@ async function teach(signal) {
   draw();
 }
 
-// A teacher that must know what a mismatch costs has nothing to teach a learner that only projects.
+// The bi-level teacher needs a mismatch penalty, which a hard learner does not have.
 function offer() {
   const isHard = getLearner().model === "hard";
   for (const id of ["teacher-a", "teacher-b"]) {
@@ -111,7 +111,7 @@ function offer() {
 
 export function startTeaching() {
   byId("teacher-a").append(...options(Object.keys(TEACHERS)));
-  byId("teacher-b").append(h("option", { value: "" }, "nobody"), ...options(Object.keys(TEACHERS)));
+  byId("teacher-b").append(h("option", { value: "" }, "none"), ...options(Object.keys(TEACHERS)));
   byId("teacher-a").value = "bilevel";
   byId("teacher-b").value = "agnostic";
   byId("layers").append(
