@@ -65,9 +65,21 @@ def without_bounds(name: str, request: str, send: Any) -> None:
     """The page's own jobs, except that the search for a bound never ends."""
     from tutelage.playground.jobs import run_job as page_job
 
-    if name == "teach":
+    if name == "bound":
         hangs(request)
     page_job(name, request, send)
+
+
+def numbered(name: str, request: str, send: Any) -> None:
+    """Lessons and bounds that say in which order the process runs them; `reach` hangs."""
+    if name == "reach":
+        send("process", os.getpid())
+        hangs(request)
+    send("round", next(NUMBERS))
+    send("end" if name == "bound" else "later", {})
+
+
+NUMBERS = itertools.count(1)
 
 
 def two_rounds(name: str, request: str, send: Any) -> None:

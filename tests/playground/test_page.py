@@ -86,7 +86,7 @@ def visit(page: Page, address: str) -> None:
 @contextmanager
 def opened(browser: Browser, jobs: RunJob) -> Iterator[Page]:
     """The page of a server with one worker and other jobs, for what the usual jobs do too fast to be seen."""
-    with running(Settings(n_workers=1, run_job=jobs)) as address:
+    with running(Settings(n_workers=1, time_limit=600.0, run_job=jobs)) as address:
         context = browser.new_context()
         context.set_default_timeout(PATIENCE)
         page = context.new_page()

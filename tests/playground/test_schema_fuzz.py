@@ -35,7 +35,7 @@ COMPUTED = ("teach", "transcript", "answer", "adapt", "reach")
 @pytest.fixture(scope="module")
 def server():
     """The address of a server."""
-    with running(Settings(n_workers=2, time_limit=60.0)) as address:
+    with running(Settings(n_workers=2, time_limit=600.0)) as address:
         yield {"base_url": address}
 
 

@@ -1,9 +1,11 @@
 """The server as a browser meets it: what it hands out, what it refuses and how, and what it survives."""
 
+import asyncio
 import http.client
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from importlib import resources
 from urllib.parse import urlsplit
 
@@ -11,11 +13,14 @@ import httpx
 import playground_jobs
 import psutil
 import pytest
-from playground_problems import SMALL, learner_fields, performed, teaching, world_fields
+from playground_problems import SMALL, learner_fields, performed, taught, teaching, world_fields
 from playground_server import running
 
 import tutelage as tl
-from tutelage.playground.server import LARGEST_BODY, Settings, is_loopback
+from tutelage.playground import schema
+from tutelage.playground.server import LARGEST_BODY, Settings, is_loopback, teaching_events
+from tutelage.playground.workers import WorkerPool
+from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, TeacherEntry
 
 PUBLISHED = tl.object_world(10, 0)
 POLICY = (
@@ -33,14 +38,17 @@ pytestmark = pytest.mark.timeout(600)
 @pytest.fixture(scope="module")
 def page():
     """A client of a server that really computes."""
-    with running(Settings(n_workers=2)) as address, httpx.Client(base_url=address, timeout=PATIENCE) as client:
+    with (
+        running(Settings(n_workers=2, time_limit=600.0)) as address,
+        httpx.Client(base_url=address, timeout=PATIENCE) as client,
+    ):
         yield client
 
 
 @pytest.fixture
 def stubborn():
     """A client of a server with one process, whose jobs hang, crash or fail."""
-    settings = Settings(n_workers=1, run_job=playground_jobs.stubborn)
+    settings = Settings(n_workers=1, time_limit=600.0, run_job=playground_jobs.stubborn)
     with running(settings) as address, httpx.Client(base_url=address, timeout=PATIENCE) as client:
         yield client
 
@@ -360,9 +368,82 @@ def test_twenty_at_once_are_all_answered(page):
 def test_a_lesson_is_sent_before_its_bound_is_known():
     """The search for the bound never ends here: the round with the lesson arrives all the same."""
     with (
-        running(Settings(n_workers=1, run_job=playground_jobs.without_bounds)) as address,
+        running(Settings(n_workers=1, time_limit=600.0, run_job=playground_jobs.without_bounds)) as address,
         httpx.stream("POST", f"{address}/api/teach", json=BILEVEL, timeout=PATIENCE) as answer,
     ):
         name, sent = next(heard(answer))
-        ((_, expected),) = performed("first_lesson", BILEVEL)
-        assert name == "round" and sent == expected
+        assert (name, sent) == performed("teach", BILEVEL)[0]
+
+
+def test_everybody_s_lessons_come_before_anybody_s_bound():
+    """Three clients and one worker: all three lessons are computed first, then the bounds, each in order of arrival."""
+
+    async def events(pool: WorkerPool) -> list[int]:
+        asked = schema.Teaching.model_validate(BILEVEL)
+        return [int(event.data) async for event in teaching_events(pool, asked) if event.name == "round"]
+
+    async def scenario() -> list[list[int]]:
+        pool = WorkerPool(playground_jobs.numbered, count=1, time_limit=600.0)
+        async with pool.running():
+            async with aclosing(pool.events("reach", "")) as hanging:
+                await anext(hanging)
+                clients = [asyncio.create_task(events(pool)) for _ in range(3)]
+                await asyncio.wait(clients, timeout=0)
+            return await asyncio.gather(*clients)
+
+    assert asyncio.run(scenario()) == [[1, 4], [2, 5], [3, 6]]
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    """A teacher that is in the registry for one test."""
+    entry = TeacherEntry("Toy", "shows an optimal policy", "tutelage:AgnosticTeacher", Knows.NOTHING, is_adaptive=True)
+    monkeypatch.setitem(TEACHERS, "toy", entry)
+    return entry
+
+
+def test_a_new_teacher_of_the_registry_is_offered_described_and_run(toy):
+    """One entry in the registry: the page is told of it, the schema lists it, requests may name it, and it teaches."""
+    with (
+        running(Settings(n_workers=1, time_limit=600.0)) as address,
+        httpx.Client(base_url=address, timeout=PATIENCE) as client,
+    ):
+        players = client.get("/api/players").json()
+        assert players["teachers"]["toy"]["label"] == "Toy" and players["teachers"]["toy"]["about"] == toy.about
+        described = client.get("/api/openapi.json").json()["components"]["schemas"]
+    assert described["Teaching"]["properties"]["teacher"]["enum"] == list(TEACHERS)
+    assert "toy" in described["Walking"]["properties"]["teacher"]["enum"]
+    *rounds, (last, ending) = taught(teaching("toy", SOFT))
+    assert rounds[0][1]["reward"] == taught(CHEAP)[0][1]["reward"] and last == "end"
+    assert "teacher = tl.AgnosticTeacher(domain, world.true_weights)" in ending["snippet"]
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones(page):
+    """Names are looked up in the registry at each request; what is not there is refused before anything is computed."""
+    answer = page.post("/api/teach", json=CHEAP | {"teacher": "toy"})
+    assert answer.status_code == 422 and answer.json()["detail"] == f"teacher: must be one of {', '.join(TEACHERS)}"
+
+
+def test_the_page_is_told_of_every_player(page):
+    """All teachers, learner models, preferences and presets, with labels, sentences, defaults and ranges."""
+    players = page.get("/api/players").json()
+    assert list(players["teachers"]) == list(TEACHERS) and list(players["learner_models"]) == list(LEARNER_MODELS)
+    assert players["learner_models"]["soft"]["options"]["mismatch_penalty"]["default"] == 5
+    assert [row["name"] for row in players["preferences"]] == list(PUBLISHED.domain("L5").preference_names)
+    assert players["presets"]["L1"] == {"about": "avoids nothing", "preferences": []}
+    assert players["presets"]["L3"]["about"] == "avoids green within 2 cells and yellow within 0 cells"
+    for name, preset in players["presets"].items():
+        assert tuple(preset["preferences"]) == PUBLISHED.domain(name).preference_names
+
+
+@pytest.mark.parametrize("model", LEARNER_MODELS)
+def test_every_learner_model_can_be_asked_for(page, model):
+    """Each with its own options and defaults, with preferences and without."""
+    for preferences in ("L1", "L2"):
+        asked = {"world": world_fields(SMALL), "learner": learner_fields(model, preferences), "paths": [[6, 7, 11]]}
+        answer = page.post("/api/answer", json=asked)
+        assert answer.status_code == 200 and f"tl.{type_name(model)}(domain" in answer.json()["snippet"]
+
+
+def type_name(model: str) -> str:
+    return LEARNER_MODELS[model].maker.partition(":")[2]

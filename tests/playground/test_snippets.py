@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from playground_problems import CHOSEN, SMALL, learner_fields, performed, teaching, world_fields
+from playground_problems import CHOSEN, SMALL, learner_fields, performed, taught, teaching, world_fields
 
 import tutelage as tl
 from tutelage.playground import schema, snippets
@@ -48,7 +48,7 @@ def run(snippet: str) -> dict:
 )
 def test_a_teacher_s_rounds_are_found_again_to_the_last_digit(teacher, world, learner, elsewhere, capsys):
     """The snippet's last round is the last that was sent; its file and its pictures are written where it runs."""
-    *rounds, (_, ending) = performed("teach", teaching(teacher, learner, world, max_rounds=3))
+    *rounds, (_, ending) = taught(teaching(teacher, learner, world, max_rounds=3))
     found = run(ending["snippet"])
     _, sent = rounds[-1]
     transcript = found["transcript"]
@@ -59,7 +59,7 @@ def test_a_teacher_s_rounds_are_found_again_to_the_last_digit(teacher, world, le
     assert len(transcript.rounds) == sent["number"]
     printed = capsys.readouterr().out
     assert sent["explanation"] in printed
-    assert "the aware lesson gets" in printed
+    assert "the aware lesson earns" in printed
     if teacher == "bilevel":
         assert f"no lesson more than {sent['bound']}" in printed
     saved = tl.load_transcript(elsewhere / "transcript.npz", found["domain"])

@@ -23,8 +23,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import tutelage
 from tutelage.environments.object_world import object_world
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput
 from tutelage.playground import jobs, schema
+from tutelage.playground.players import known_players
 from tutelage.playground.workers import Crashed, Event, JobRefused, RunJob, TooBusy, TooSlow, WorkerPool
 
 # The largest request of the page has a world of 900 cells and 60 walks of 1000 cells each.
@@ -45,7 +46,7 @@ HEADERS = {
 }
 
 # The status code of each error; its message is the sentence.
-REFUSALS: dict[type[Exception], int] = {InvalidModel: 422, JobRefused: 422, TooSlow: 422, TooBusy: 503, Crashed: 500}
+REFUSALS: dict[type[Exception], int] = {InvalidInput: 422, JobRefused: 422, TooSlow: 422, TooBusy: 503, Crashed: 500}
 
 REFUSED: dict[int | str, dict[str, Any]] = {
     400: {"model": schema.Refusal, "description": "Not JSON"},
@@ -128,6 +129,11 @@ def _add_page(app: FastAPI) -> None:
 
 
 def _add_answers(app: FastAPI, workers: WorkerPool) -> None:
+    @app.get("/api/players")
+    async def players() -> dict[str, Any]:
+        """The teachers, the learner models and the preferences that a request can name."""
+        return known_players()
+
     @app.get("/api/world/{generator}/{seed}/{size}", responses=REFUSED)
     async def generated_world(
         generator: Literal["published", "text"],
@@ -145,7 +151,7 @@ def _add_answers(app: FastAPI, workers: WorkerPool) -> None:
     @app.post("/api/teach", responses=REFUSED | STREAM)
     async def teach(asked: schema.Teaching, request: Request) -> Response:
         """The rounds as server-sent events, as they come. Closing the connection stops the job."""
-        events = _rounds(workers, asked)
+        events = teaching_events(workers, asked)
         # Before the first event, a refusal can still have its own status code.
         first = await _unless_closed(request, anext(events))
         return StreamingResponse(_stream(first, events), media_type="text/event-stream")
@@ -172,16 +178,19 @@ def _add_answers(app: FastAPI, workers: WorkerPool) -> None:
         return _plain(await _unless_closed(request, workers.answer("reach", asked.model_dump_json())))
 
 
-async def _rounds(workers: WorkerPool, asked: schema.Teaching) -> AsyncGenerator[Event, None]:
-    """The events of a teacher. The search for the bi-level teacher's bound waits until no lesson waits."""
-    text = asked.model_dump_json()
-    if asked.teacher == "bilevel":
-        async with aclosing(workers.events("first_lesson", text)) as events:
+async def teaching_events(workers: WorkerPool, asked: schema.Teaching) -> AsyncGenerator[Event, None]:
+    """The events of a teacher. A continuation of the job runs only when no other job waits: lessons before bounds."""
+    later = None
+    async with aclosing(workers.events("teach", asked.model_dump_json())) as events:
+        async for event in events:
+            if event.name == "later":
+                later = event.data
+            else:
+                yield event
+    if later is not None:
+        async with aclosing(workers.events("bound", later, is_urgent=False)) as events:
             async for event in events:
                 yield event
-    async with aclosing(workers.events("teach", text, is_urgent=asked.teacher != "bilevel")) as events:
-        async for event in events:
-            yield event
 
 
 async def _unless_closed(request: Request, work: Coroutine[Any, Any, Found]) -> Found:

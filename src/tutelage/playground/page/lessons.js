@@ -3,25 +3,20 @@
 import { stream } from "./api.js";
 import { h, refill, s, shown } from "./dom.js";
 import { drawGrid, heatLimit } from "./grid.js";
+import { players } from "./players.js";
 import { OBJECTS, avoidedCells } from "./world.js";
 
-export const TEACHERS = {
-  agnostic: "Agnostic: shows the best policy, whatever the learner minds",
-  conservative: "Conservative: fears every preference there is",
-  aware_cmdp: "Aware-CMDP: shows the best that keeps the preferences",
-  bilevel: "Aware-BiL: plans with the learner's own reasoning",
-  volume_search: "AdAware-Vol: finds out by cutting",
-  line_search: "AdAware-Lin: finds out by pushing",
-};
-export const ADAPTIVE = ["volume_search", "line_search"];
+export const TEACHERS = Object.keys(players.teachers);
+export const ADAPTIVE = TEACHERS.filter((name) => players.teachers[name].is_adaptive);
 export const LAYERS = { reward: "inferred reward", policy: "policy", visits: "expected visits" };
 const STATES = { exceeded: "✗ exceeded", binds: "● binds", reached: "○ at its limit", free: "– not binding" };
 
-export const shortName = (teacher) => TEACHERS[teacher].split(":")[0];
-export const options = (names) => names.map((name) => h("option", { value: name }, TEACHERS[name]));
+export const shortName = (teacher) => players.teachers[teacher].label;
+export const options = (names) =>
+  names.map((name) => h("option", { value: name }, `${shortName(name)}: ${players.teachers[name].about}`));
 
-// The teacher to compare with: bi-level for soft preferences, the constrained optimum for hard ones.
-export const awareTeacher = (learner) => (learner.model === "hard" ? "aware_cmdp" : "bilevel");
+// The teacher to compare with: the one that knows most about a learner of this model.
+export const awareTeacher = (learner) => players.learner_models[learner.model].aware_teacher;
 
 // All rounds of a teacher, each passed to onRound as it comes. A round may come again with a tighter bound.
 export async function taught(request, onRound, signal) {

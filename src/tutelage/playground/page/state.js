@@ -1,11 +1,12 @@
 // The state of the page: the world with its undo history, the learner, and the results so far.
 
-import { COLOURS, DISTANCES, PRESETS } from "./world.js";
+import { players } from "./players.js";
 
 const KEPT = "tutelage-playground";
 const LONGEST_HISTORY = 200;
 
-const ALL = COLOURS.flatMap((colour) => DISTANCES.map((distance) => ({ colour, distance })));
+const ALL = players.preferences;
+const DEFAULTS = players.learner_models.soft.options;
 
 const listeners = new Set();
 const past = [],
@@ -15,15 +16,15 @@ let learner = {
   model: "soft",
   isAvoided: presetFlags("L3"),
   allowances: ALL.map(() => 0),
-  mismatch_penalty: 5,
-  violation_penalty: 10,
+  mismatch_penalty: DEFAULTS.mismatch_penalty.default,
+  violation_penalty: DEFAULTS.violation_penalty.default,
 };
 
 // Name -> {kind, request, rounds, snippet}: the results that can be exported, the newest last.
 export const results = new Map();
 
 export function presetFlags(name) {
-  return ALL.map((_, k) => k < PRESETS[name]);
+  return ALL.map((preference) => players.presets[name].preferences.includes(preference.name));
 }
 
 export function onChange(listener) {
@@ -98,7 +99,7 @@ export function adoptLearner(other) {
   const { model, isAvoided, allowances, mismatch_penalty, violation_penalty } = other ?? {};
   const areNumbers = [mismatch_penalty, violation_penalty].every((x) => typeof x === "number");
   const areLists = isList(isAvoided, "boolean") && isList(allowances, "number");
-  if (!["soft", "hard"].includes(model) || !areLists || !areNumbers) return;
+  if (!(model in players.learner_models) || !areLists || !areNumbers) return;
   setLearner({ model, isAvoided, allowances, mismatch_penalty, violation_penalty });
 }
 
@@ -111,9 +112,11 @@ export const avoidedPreferences = () => ALL.filter((_, k) => learner.isAvoided[k
 
 // The learner in the form of a request.
 export function learnerAsked() {
-  const preferences = ALL.map((preference, k) => ({ ...preference, allowance: learner.allowances[k] })).filter(
-    (_, k) => learner.isAvoided[k],
-  );
+  const preferences = ALL.map(({ colour, distance }, k) => ({
+    colour,
+    distance,
+    allowance: learner.allowances[k],
+  })).filter((_, k) => learner.isAvoided[k]);
   const { model, mismatch_penalty, violation_penalty } = learner;
   return { model, preferences, mismatch_penalty, violation_penalty };
 }
@@ -126,7 +129,7 @@ export function isStale(request) {
 // The name of the learner in the paper, or null.
 export function presetName() {
   const isChosen = (name) => presetFlags(name).every((flag, k) => flag === learner.isAvoided[k]);
-  return Object.keys(PRESETS).find(isChosen) ?? null;
+  return Object.keys(players.presets).find(isChosen) ?? null;
 }
 
 export function keepResult(name, result) {

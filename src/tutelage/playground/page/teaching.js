@@ -15,6 +15,7 @@ import {
   shortName,
   taught,
 } from "./lessons.js";
+import { players } from "./players.js";
 import { getLearner, getWorld, isStale, keepResult, learnerAsked, avoidedPreferences, onChange } from "./state.js";
 import { avoidedCells } from "./world.js";
 import { work } from "./work.js";
@@ -99,19 +100,22 @@ async function teach(signal) {
   draw();
 }
 
-// The bi-level teacher needs a mismatch penalty, which a hard learner does not have.
+// A bi-level teacher needs the learner's mismatch penalty, which a model may not have.
 function offer() {
-  const isHard = getLearner().model === "hard";
+  const learner = getLearner();
+  const hasMismatch = "mismatch_penalty" in players.learner_models[learner.model].options;
   for (const id of ["teacher-a", "teacher-b"]) {
     const select = byId(id);
-    select.querySelector("option[value=bilevel]").disabled = isHard;
-    if (isHard && select.value === "bilevel") select.value = "aware_cmdp";
+    for (const option of select.options) {
+      option.disabled = !hasMismatch && Boolean(players.teachers[option.value]?.needs_penalties);
+    }
+    if (select.selectedOptions[0].disabled) select.value = awareTeacher(learner);
   }
 }
 
 export function startTeaching() {
-  byId("teacher-a").append(...options(Object.keys(TEACHERS)));
-  byId("teacher-b").append(h("option", { value: "" }, "none"), ...options(Object.keys(TEACHERS)));
+  byId("teacher-a").append(...options(TEACHERS));
+  byId("teacher-b").append(h("option", { value: "" }, "none"), ...options(TEACHERS));
   byId("teacher-a").value = "bilevel";
   byId("teacher-b").value = "agnostic";
   byId("layers").append(

@@ -8,7 +8,7 @@ import { drawRounds } from "./plots.js";
 import { allPreferences, getWorld, keepResult, onChange } from "./state.js";
 import { drawPlanes, fillRounds } from "./rounds.js";
 import { redraw } from "./stage.js";
-import { avoidedCells, preferenceName } from "./world.js";
+import { avoidedCells } from "./world.js";
 import { work } from "./work.js";
 
 const STEP_MILLISECONDS = 90;
@@ -145,13 +145,8 @@ function forget() {
 export function startWalking() {
   byId("walk-teacher").append(...options(ADAPTIVE));
   byId("secrets").append(
-    ...allPreferences().map(({ colour, distance }, k) =>
-      h(
-        "label",
-        {},
-        h("input", { type: "checkbox", id: `secret-${k}`, onchange: redraw }),
-        preferenceName(colour, distance),
-      ),
+    ...allPreferences().map(({ name }, k) =>
+      h("label", {}, h("input", { type: "checkbox", id: `secret-${k}`, onchange: redraw }), name),
     ),
   );
   byId("walk-form").addEventListener("submit", (event) => {

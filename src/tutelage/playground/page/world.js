@@ -2,11 +2,8 @@
 
 export const OBJECTS = ["star", "plus", "dot"];
 export const COLOURS = ["green", "yellow"];
-export const DISTANCES = [0, 1, 2];
-export const PRESETS = { L1: 0, L2: 2, L3: 4, L4: 5, L5: 6 };
 export const MOVES = { ArrowUp: [-1, 0], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowRight: [0, 1] };
 
-export const preferenceName = (colour, distance) => `${colour} within ${distance} cell${distance === 1 ? "" : "s"}`;
 export const rowOf = (cell, size) => Math.floor(cell / size);
 export const columnOf = (cell, size) => cell % size;
 
