@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from tutelage.outcomes import InvalidModel
 from tutelage.playground import schema, snippets
 from tutelage.playground.planes import clipped, shadows
 from tutelage.registry import TEACHERS, make_teacher
-from tutelage.roles import Learner, Lesson, Response, Round, Teacher
+from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher
 from tutelage.solvers.half_spaces import HalfSpaces, no_limits, preference_limits
 from tutelage.solvers.reachable_set import vertices
 from tutelage.solvers.soft_expectations import combined_features
@@ -118,15 +119,23 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
     answers = iter([visits @ domain.reward_features for visits in _path_visits(world, asked.walks)])
     person = CallbackLearner(domain, lambda lesson: next(answers))
     teacher = make_teacher(asked.teacher, domain, world.true_weights, person)
-    if n_walks == 0:
-        transcript, advice = Transcript(world.true_weights), teacher.open()
-    else:
-        transcript = teach(teacher, person, max_rounds=n_walks)
+    transcript = Transcript(world.true_weights)
+    advice: Advice | None = None
+
+    def adapt(rounds: Sequence[Round]) -> Advice:
+        nonlocal advice
+        advice = teacher.adapt(rounds)
+        return advice
+
+    if n_walks > 0:
+        # `teach` asks for advice after the last walk too; that advice is the answer.
+        asking: Any = SimpleNamespace(domain=domain, true_weights=teacher.true_weights, open=teacher.open, adapt=adapt)
+        transcript = teach(asking, person, max_rounds=n_walks)
         if len(transcript.rounds) < n_walks:
             raise InvalidModel(
                 f"the lessons ended after walk {len(transcript.rounds)}: {transcript.ended}; leave out the later walks"
             )
-        advice = teacher.adapt(transcript.rounds)
+    advice = advice or teacher.open()
     found: dict[str, Any] = {
         "rounds": [_round_numbers(taught) for taught in transcript.rounds],
         "remaining": _Reach(teacher).remaining(transcript.rounds),
