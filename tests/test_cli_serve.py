@@ -118,4 +118,4 @@ def test_the_help_says_what_it_is():
     """Whoever asks for help finds the playground among the commands, and how it ends."""
     assert "serve" in CliRunner().invoke(make_app(), ["--help"]).output
     text = " ".join(CliRunner().invoke(make_app(), ["serve", "--help"]).output.split())
-    assert "Ctrl-C ends it" in text and "--no-browser" in text
+    assert "Press Ctrl-C to stop" in text and "--no-browser" in text
