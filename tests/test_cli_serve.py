@@ -1,4 +1,4 @@
-"""`tutelage serve` as a shell runs it: it says where it is, answers, and goes away with all that it started."""
+"""`tutelage serve` as a shell runs it: it prints its address, answers, and ends with all its processes."""
 
 import http.client
 import json
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @contextmanager
 def serving() -> Iterator[tuple[subprocess.Popen, str]]:
-    """The server in a process group of its own, as a terminal starts it, and the address that it said."""
+    """The server in a new process group, as a terminal starts it, and the address that it printed."""
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, "serve", "--no-browser", "--port", "0"],
         stdout=subprocess.PIPE,
@@ -107,7 +107,7 @@ def test_options_out_of_bounds_are_refused(options):
     assert refused.exit_code == 2 and options[0] in refused.output
 
 
-def test_an_address_of_nobody_is_refused():
+def test_an_address_of_another_machine_is_refused():
     """A host that does not exist, or is another machine's, cannot be listened at."""
     refused = CliRunner().invoke(make_app(), ["serve", "--no-browser", "--port", "0", "--host", "192.0.2.1"])
     assert isinstance(refused.exception, tl.Unavailable)
@@ -115,7 +115,7 @@ def test_an_address_of_nobody_is_refused():
 
 
 def test_the_help_says_what_it_is():
-    """Whoever asks for help finds the playground among the commands, and how it ends."""
+    """The help lists the playground and says how to stop it."""
     assert "serve" in CliRunner().invoke(make_app(), ["--help"]).output
     text = " ".join(CliRunner().invoke(make_app(), ["serve", "--help"]).output.split())
     assert "Press Ctrl-C to stop" in text and "--no-browser" in text

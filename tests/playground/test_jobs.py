@@ -1,4 +1,4 @@
-"""What is computed for the page is what the library computes: no number is the playground's own."""
+"""Every number that a job sends is the library's."""
 
 import base64
 import json
@@ -19,14 +19,14 @@ from tutelage.playground import jobs
 
 PUBLISHED = tl.object_world(10, 0)
 TEACHERS = ("agnostic", "conservative", "aware_cmdp", "bilevel", "volume_search", "line_search")
-# Two penalties that are nobody's defaults, so that neither can be mistaken for the other.
+# Two different penalties, neither of them a default.
 PENALTIES = {"mismatch_penalty": 20.0, "violation_penalty": 1.0}
 SCENES = {
     "soft": (SMALL, "soft", "L2", 0.0),
     "soft, others": (SMALL, "soft", CHOSEN, (1.5, 0.5)),
     "hard": (SMALL, "hard", "L2", (0.5, 1.0)),
     "hard, published": (PUBLISHED, "hard", "L2", 0.0),
-    "soft, minds nothing": (SMALL, "soft", "L1", ()),
+    "soft, avoids nothing": (SMALL, "soft", "L1", ()),
 }
 
 
@@ -101,7 +101,7 @@ def check_preferences(sent: dict, model: str, allowances) -> None:
     ("name", "scene"),
     [(name, scene) for name in TEACHERS for scene in ("soft", "soft, others", "hard") if name != "bilevel"]
     + [("bilevel", "soft"), ("aware_cmdp", "hard, published")]
-    + [("agnostic", "soft, minds nothing")],
+    + [("agnostic", "soft, avoids nothing")],
 )
 def test_the_rounds_of_a_teacher_are_those_of_the_library(name, scene):
     """Every round that is sent, number for number, is the one that `tl.teach` records; so are the bound and the end."""
@@ -236,7 +236,7 @@ def test_the_demonstrations_shown_are_walks_from_the_start():
         assert path[-1] in PUBLISHED.objects["star"]
 
 
-def test_whoever_does_as_shown_is_taught_nothing_more():
+def test_the_lessons_end_when_the_walk_matches():
     """The rounds end with a reason once the walk is the lesson, and a walk after that belongs to no lesson."""
     world = tl.ObjectWorld(3, 0, {"star": [2]}, {}, discount=0.9)
     asked = {"world": world_fields(world), "teacher": "volume_search", "walks": [[0, 1, 2]]}
@@ -263,7 +263,7 @@ def test_the_transcript_is_the_file_that_the_library_reads(name, scene, tmp_path
 
 
 def test_a_learner_whom_no_policy_satisfies_is_a_sentence():
-    """A hard learner beside what it minds accepts nothing: the job says so and names the preference."""
+    """A hard learner that starts on an avoided cell accepts nothing: the error names the preference."""
     world = replace(SMALL, distractors={"green": [6]})
     asked = teaching("agnostic", learner_fields("hard", "L2"), world)
     with pytest.raises(tl.TutelageError, match="green within 0 cells"):
@@ -280,7 +280,7 @@ def test_a_learner_whom_no_policy_satisfies_is_a_sentence():
     st.sampled_from(["L1", "L2", "L5", CHOSEN]),
 )
 def test_any_world_is_taught_in_or_refused_in_a_sentence(world, name, model, preferences):
-    """Worlds without objects, of worthless ones or full of them: a round with all its maps, or one of our errors."""
+    """Worlds without objects, with zero weights or full of objects: a round with all its maps, or a `TutelageError`."""
     try:
         events = performed("teach", teaching(name, learner_fields(model, preferences, 1.0), world, 3))
     except tl.TutelageError as error:

@@ -1,7 +1,7 @@
-"""The page, driven as a person drives it: Debian's Chromium, a real server, a wide screen and a narrow one.
+"""The page in Debian's Chromium, with a real server, on a wide screen and a narrow one.
 
-Controls are found by role and name, as a screen reader finds them. Every test ends with the same question: did the
-browser complain, or ask for anything from elsewhere?
+Controls are found by role and name, as a screen reader finds them. Every test fails if the browser logs an error or
+requests anything from another host.
 """
 
 import io
@@ -69,7 +69,7 @@ def page(request: pytest.FixtureRequest, browser: Browser, address: str):
 
 
 def _is_complaint(message: ConsoleMessage) -> bool:
-    """A refusal is told in a sentence on the page; that the browser mentions it too is no fault of ours."""
+    """The page shows a refusal as a sentence; the browser logs it too, which is no error of the page."""
     is_refusal = "Failed to load resource" in message.text and "/api/" in message.location["url"]
     return message.type == "error" and not is_refusal
 
@@ -182,7 +182,7 @@ def test_a_world_is_painted_taken_back_loaded_and_shared(page: Page, address: st
 
 
 def test_numbers_are_stepped_within_reason_and_refused_beyond_their_bounds(page: Page):
-    """A press of an arrow key changes the discount by a hundredth; nonsense is told, and the world stays as it was."""
+    """A press of an arrow key changes the discount by a hundredth; a number out of bounds is refused, and the world stays the same."""
     page.get_by_label("Discount").press("ArrowDown")
     assert world_of(page).discount == 0.98
     page.get_by_label("Discount").fill("1.5")
@@ -326,7 +326,7 @@ def test_rounds_come_one_by_one_and_can_be_stepped_through(page: Page, teacher: 
     left = planes.first.locator("polygon[fill-opacity]")
     last = left.get_attribute("points")
     page.get_by_role("slider", name="Round").press("Home")
-    expect(page.locator("#round-reason")).to_contain_text("Round 1: the opening lesson")
+    expect(page.locator("#round-reason")).to_contain_text(f"Round 1: {played.rounds[0].reason}")
     page.get_by_role("button", name="Next").click()
     expect(page.locator("#round-reason")).to_contain_text("Round 2:")
     page.get_by_role("button", name="Previous").click()
@@ -384,7 +384,7 @@ def test_a_person_is_the_learner(page: Page):
     open_tab(page, "Be the learner")
     page.get_by_role("checkbox", name="green within 1 cell").check()
     page.get_by_role("button", name="Show me the first lesson").click()
-    expect(page.locator("#walk-lesson")).to_contain_text("Lesson 1: the opening lesson")
+    expect(page.locator("#walk-lesson")).to_contain_text("Lesson 1: an optimal policy")
     press_and_drag(page, 54, 53, 43, 33, 30)
     page.get_by_role("button", name="This is my walk").click()
     expect(page.locator("#walk-lesson")).to_contain_text("Lesson 2:")
@@ -487,18 +487,18 @@ def test_every_control_has_a_name_and_every_picture_a_text(page: Page):
 
 
 def test_marks_can_be_told_apart_in_grey(page: Page):
-    """Objects, distractors, the start, what is minded and what is empty: every two differ when the colours are gone."""
+    """Objects, distractors, the start, avoided and empty cells: every two differ without their colours."""
     page.get_by_role("button", name="Empty the world").click()
     kinds = ["star", "plus", "dot", "green", "yellow", "start"]
     for number, kind in enumerate(kinds):
         page.get_by_role("radio", name=kind, exact=True).check()
         press_and_drag(page, 15 * number)
-    # Away from the grid, so that no cursor is drawn; L2 minds what is one cell from green.
+    # Away from the grid, so that no cursor is drawn; L2 avoids cells within one cell of green.
     open_tab(page, "Learner")
     page.get_by_role("radio", name="L2").check()
     page.locator("#grid").scroll_into_view_if_needed()
     grey = {kind: in_grey(page, 15 * number) for number, kind in enumerate(kinds)}
-    grey |= {"empty": in_grey(page, 9), "minded": in_grey(page, 46)}
+    grey |= {"empty": in_grey(page, 9), "avoided": in_grey(page, 46)}
     for one, other in combinations(grey, 2):
         assert np.abs(grey[one] - grey[other]).mean() > TOLD_APART, (one, other)
 

@@ -62,12 +62,12 @@ def test_whatever_fits_the_description_is_computed_or_refused(name, server):
 
 
 def mended(body: dict, size: int) -> dict:
-    """The request in a small world of its own; no preference comes twice, and paths stay in the start."""
+    """The request in a small, valid world; no preference comes twice, and paths stay at the start."""
     kept = whole(body)
     kept["world"] = mended_world(kept["world"], size)
     if "learner" in kept:
-        minded = {(row["colour"], row["distance"]): row for row in kept["learner"]["preferences"]}
-        kept["learner"]["preferences"] = list(minded.values())
+        avoided = {(row["colour"], row["distance"]): row for row in kept["learner"]["preferences"]}
+        kept["learner"]["preferences"] = list(avoided.values())
     for paths in ("paths", "walks"):
         kept |= {paths: [[kept["world"]["start"]]] * min(len(kept[paths]), 3)} if paths in kept else {}
     return kept | {"max_rounds": 2} if "max_rounds" in kept else kept

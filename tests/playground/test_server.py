@@ -1,4 +1,4 @@
-"""The server as a browser meets it: what it hands out, what it refuses and how, and what it survives."""
+"""The server over HTTP: what it sends, what it refuses and how, and what it survives."""
 
 import asyncio
 import http.client
@@ -113,7 +113,7 @@ def test_this_machine_by_any_of_its_names_is_answered(page, host):
 
 
 def test_beyond_loopback_any_name_is_its_own():
-    """Whoever serves to a network has said so; the names by which that network calls the machine are not known."""
+    """Beyond loopback, the names of this machine in the network are not known."""
     with running(Settings(host="0.0.0.0", n_workers=1)) as address:
         assert httpx.get(f"{address}/", headers={"Host": "lab.example"}, timeout=PATIENCE).status_code == 200
 
@@ -184,9 +184,9 @@ BAD = {
     "a preference twice": CHEAP | {"learner": {**SOFT, "preferences": SOFT["preferences"][:1] * 2}},
     "an allowance below zero": CHEAP | {"learner": learner_fields("soft", "L2", -1.0)},
     "a penalty of nothing": CHEAP | {"learner": {**SOFT, "mismatch_penalty": 0}},
-    "a learner nobody knows": CHEAP | {"learner": {**SOFT, "model": "clever"}},
+    "an unknown learner model": CHEAP | {"learner": {**SOFT, "model": "clever"}},
     "a teacher that cannot": CHEAP | {"learner": learner_fields("hard", "L2"), "teacher": "bilevel"},
-    "a learner nobody satisfies": changed(
+    "a learner that no policy satisfies": changed(
         CHEAP | {"learner": learner_fields("hard", "L2")}, distractors={"green": [6]}
     ),
 }
@@ -216,7 +216,7 @@ def test_loopback_is_known_however_it_is_spelt(host):
 
 
 @pytest.mark.parametrize("path", [[], [5], [6, 4], [6, 16], [6] * 1001], ids=["empty", "start", "jump", "off", "long"])
-def test_paths_that_nobody_can_walk_are_refused(page, path):
+def test_impossible_paths_are_refused(page, path):
     """What is drawn is checked as what is written: no jump, no cell beyond the grid, nothing endless."""
     asked = {"world": world_fields(SMALL), "learner": SOFT, "paths": [path]}
     for where, request in (
@@ -298,8 +298,8 @@ def test_the_page_is_served_while_every_process_hangs(stubborn):
         assert stubborn.post("/api/teach", json={}).status_code == 422
 
 
-def test_whoever_hangs_up_frees_the_process(stubborn):
-    """A stream that nobody reads any more is stopped, long before its time is up, and its process is gone."""
+def test_closing_the_connection_frees_the_process(stubborn):
+    """The job of a closed stream is stopped before its time limit, and its process is killed."""
     with stubborn.stream("POST", "/api/teach", json=CHEAP) as answer:
         stuck = next(heard(answer))[1]["process"]
     asked = {"world": CHEAP["world"], "learner": SOFT, "paths": [[6]]}
@@ -307,8 +307,8 @@ def test_whoever_hangs_up_frees_the_process(stubborn):
     assert not psutil.pid_exists(stuck)
 
 
-def test_whoever_hangs_up_before_the_first_word_frees_the_process(stubborn):
-    """Leaving before anything was answered stops the job as well: who comes next does not wait for it."""
+def test_closing_the_connection_before_the_first_event_frees_the_process(stubborn):
+    """Closing the connection before any answer stops the job too: the next request does not wait for it."""
     client = http.client.HTTPConnection(urlsplit(str(stubborn.base_url)).netloc, timeout=PATIENCE)
     request = json.dumps({"world": CHEAP["world"], "learner": SOFT})
     client.request("POST", "/api/reach", request, {"Content-Type": "application/json"})
@@ -320,7 +320,7 @@ def test_whoever_hangs_up_before_the_first_word_frees_the_process(stubborn):
 
 
 def test_a_crash_is_a_sentence_and_the_server_goes_on(stubborn):
-    """A process that dies, or a mistake of ours, is told without a traceback, and the next request is answered."""
+    """A crash or an unexpected error is reported without a traceback, and the next request is answered."""
     world = CHEAP["world"]
     crashed = stubborn.post("/api/adapt", json={"world": world, "teacher": "line_search", "walks": []})
     assert crashed.status_code == 500 and crashed.json() == {
@@ -344,7 +344,7 @@ def test_what_takes_too_long_is_stopped_and_said_so():
 
 
 def test_twenty_at_once_are_all_answered(page):
-    """A class that opens the page together: each gets its own rounds, none an error, and nobody another's."""
+    """Twenty clients at once: each receives the rounds of its own request."""
     requests = [
         BILEVEL
         if number % 10 == 0
@@ -375,7 +375,7 @@ def test_a_lesson_is_sent_before_its_bound_is_known():
         assert (name, sent) == performed("teach", BILEVEL)[0]
 
 
-def test_everybody_s_lessons_come_before_anybody_s_bound():
+def test_all_lessons_come_before_all_bounds():
     """Three clients and one worker: all three lessons are computed first, then the bounds, each in order of arrival."""
 
     async def events(pool: WorkerPool) -> list[int]:
@@ -403,7 +403,7 @@ def toy(monkeypatch):
 
 
 def test_a_new_teacher_of_the_registry_is_offered_described_and_run(toy):
-    """One entry in the registry: the page is told of it, the schema lists it, requests may name it, and it teaches."""
+    """One entry in the registry: the page and the schema list it, requests may name it, and it teaches."""
     with (
         running(Settings(n_workers=1, time_limit=600.0)) as address,
         httpx.Client(base_url=address, timeout=PATIENCE) as client,

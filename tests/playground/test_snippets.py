@@ -1,4 +1,4 @@
-"""The Python that the page hands out is run as it stands, and finds what the page showed."""
+"""The snippets of the page are run unchanged, and find what the page showed."""
 
 import json
 from dataclasses import replace
@@ -27,7 +27,7 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 def run(snippet: str) -> dict:
-    """All that a snippet defines, run as a program of its own."""
+    """All names that a snippet defines, run as a program."""
     names = {"__name__": "__main__"}
     exec(compile(snippet, "snippet.py", "exec"), names)
     return names
@@ -131,7 +131,7 @@ def test_any_other_world_is_written_in_full(world):
 )
 @pytest.mark.parametrize("model", ["soft", "hard"])
 def test_a_learner_is_written_as_one_would_say_it(model, preferences, allowances, domain, granted):
-    """A learner of the paper by its name, another by what it minds; one allowance where all are the same."""
+    """A learner of the paper by its name, another by its preferences; one number where all allowances are equal."""
     fields = learner_fields(model, preferences, allowances, **PENALTIES)
     asked = schema.Demonstrating.model_validate_json(
         json.dumps({"world": world_fields(SMALL), "learner": fields, "paths": [[6]]})
