@@ -182,7 +182,7 @@ def test_a_world_is_painted_taken_back_loaded_and_shared(page: Page, address: st
 
 
 def test_numbers_are_stepped_within_reason_and_refused_beyond_their_bounds(page: Page):
-    """A press of an arrow key changes the discount by a hundredth; a number out of bounds is refused, and the world stays the same."""
+    """An arrow key changes the discount by a hundredth; a number out of bounds is refused, and the world stays."""
     page.get_by_label("Discount").press("ArrowDown")
     assert world_of(page).discount == 0.98
     page.get_by_label("Discount").fill("1.5")

@@ -7,7 +7,6 @@ server: the request of a job that continues this one when no other job waits.
 import base64
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -56,7 +55,7 @@ def _teach(asked: schema.Teaching, send: Send) -> None:
     if isinstance(teacher, BilevelTeacher):
         plan = teacher.lesson_plan()
         send("round", scene.taught(_planned(teacher, plan)))
-        optima = [{name: _plain(value) for name, value in asdict(optimum).items()} for optimum in plan.optima]
+        optima = [(o.weights.tolist(), o.expectation.tolist(), o.reward, o.policy.tolist()) for o in plan.optima]
         send("later", {"teaching": asked.model_dump(), "optima": optima, "bound": plan.bound})
         return
     reach = _Reach(teacher) if TEACHERS[asked.teacher].is_adaptive else None
@@ -75,7 +74,7 @@ def _bound(asked: schema.Bounding, send: Send) -> None:
     teacher = scene.teacher(asked.teaching.teacher)
     assert isinstance(teacher, BilevelTeacher)
     optima = [
-        LocalOptimum(np.array(o.weights), np.array(o.expectation), o.reward, np.array(o.policy)) for o in asked.optima
+        LocalOptimum(np.array(w), np.array(mu), reward, np.array(policy)) for w, mu, reward, policy in asked.optima
     ]
     lesson = Lesson.from_policy(scene.domain, optima[0].policy)
     response = scene.learner.respond(lesson)
@@ -293,10 +292,6 @@ def _visits(world: ObjectWorld, domain: Domain, policy: Vector) -> list[float]:
     """(n * n,), the expected discounted visits to each cell."""
     by_choice = occupancy(domain.mdp, policy)[: world.terminal * len(ACTIONS)]
     return _rounded(by_choice.reshape(-1, len(ACTIONS)).sum(axis=1))
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _rounded(values: Vector) -> list[float]:

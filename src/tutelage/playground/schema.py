@@ -133,18 +133,13 @@ class LearnerAsked(Asked):
         given["violation_allowance"] = self.allowances
         return {name: given.get(name, option.default) for name, option in LEARNER_MODELS[self.model].options.items()}
 
-    @property
-    def aware_teacher(self) -> str:
-        """The teacher whose lesson all others are compared with."""
-        return aware_teacher(self.model)
-
     def make(self, domain: Domain) -> Learner:
         """The learner, in a domain of its preferences."""
         return make_learner(self.model, domain, **self.options)
 
 
 def aware_teacher(model: str) -> str:
-    """Aware-BiL for a learner with a mismatch penalty, otherwise the constrained optimum."""
+    """The teacher to compare with: Aware-BiL for a learner with a mismatch penalty, otherwise Aware-CMDP."""
     return "bilevel" if "mismatch_penalty" in LEARNER_MODELS[model].options else "aware_cmdp"
 
 
@@ -157,20 +152,14 @@ class Teaching(Asked):
     max_rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS)] = 20
 
 
-class Optimum(Asked):
-    """A `LocalOptimum` of the bi-level teacher."""
-
-    weights: list[float]
-    expectation: list[float]
-    reward: float
-    policy: list[float]
-
-
 class Bounding(Asked):
-    """A bi-level plan whose bound is to be tightened: sent by the job `teach`, never by the page."""
+    """A bi-level plan whose bound is to be tightened: sent by the job `teach`, never by the page.
+
+    optima: the fields of each `LocalOptimum`.
+    """
 
     teaching: Teaching
-    optima: Annotated[list[Optimum], Field(min_length=1)]
+    optima: list[tuple[list[float], list[float], float, list[float]]]
     bound: float
 
 

@@ -29,7 +29,6 @@ tl.save_picture(figure, "taught")
 
 def teaching(asked: schema.Teaching) -> str:
     """The rounds of a teacher."""
-    is_aware = asked.teacher == asked.learner.aware_teacher
     return _answered(
         asked.world,
         asked.learner,
@@ -38,7 +37,7 @@ def teaching(asked: schema.Teaching) -> str:
         "response = transcript.final.response",
         "print(transcript)",
         'tl.save_transcript(transcript, "transcript.npz")',
-        *_compared(asked.learner, "transcript.final" if is_aware else None),
+        *_compared(asked.learner, asked.teacher),
     )
 
 
@@ -52,7 +51,7 @@ def demonstrating(asked: schema.Demonstrating) -> str:
         "lesson = tl.Lesson.from_expectation(visits @ domain.reward_features)",
         "response = learner.respond(lesson)",
         'print("reward", world.true_weights @ response.expectation.reward)',
-        *_compared(asked.learner, None),
+        *_compared(asked.learner),
     )
 
 
@@ -141,10 +140,14 @@ def _call(maker: str, given: str, options: Mapping[str, Any]) -> str:
     return f"{made}({', '.join([given, *(f'{option}={value!r}' for option, value in options.items())])})"
 
 
-def _compared(learner: schema.LearnerAsked, known: str | None) -> list[str]:
-    """Lines that print the reward of the aware lesson. known: the round of that lesson, if there is one already."""
-    if known:
-        lines, reward = [f"aware = {known}"], "aware.response_reward"
+def _compared(learner: schema.LearnerAsked, taught_by: str = "") -> list[str]:
+    """Lines that print the reward of the aware lesson, which is not planned again if `transcript` has it."""
+    aware = schema.aware_teacher(learner.model)
+    if taught_by == aware:
+        plan, reward = "transcript.final", "response_reward"
     else:
-        lines, reward = [f"aware = {_teacher(learner.aware_teacher)}.plan()"], "aware.achieved"
-    return [*lines, f'print("the aware lesson earns", {reward}, "and no lesson more than", aware.bound)']
+        plan, reward = f"{_teacher(aware)}.plan()", "achieved"
+    return [
+        f"aware = {plan}",
+        f'print("the aware lesson earns", aware.{reward}, "and no lesson more than", aware.bound)',
+    ]
