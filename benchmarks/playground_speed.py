@@ -3,10 +3,11 @@
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
+from typing import Any
 
 import httpx
-from playground_problems import learner_fields, teaching
-from playground_server import running
+from playground_problems import learner_fields, teaching  # type: ignore[import-not-found]
+from playground_server import running  # type: ignore[import-not-found]
 
 import tutelage as tl
 
@@ -16,7 +17,7 @@ LESSON = teaching("bilevel", learner_fields("soft", "L3"), PUBLISHED)
 ROUNDS = teaching("line_search", learner_fields("hard", "L3", 2.5), PUBLISHED, max_rounds=20)
 
 
-def times(address: str, request: dict) -> list[float]:
+def times(address: str, request: dict[str, Any]) -> list[float]:
     """Seconds until each event."""
     began = perf_counter()
     with httpx.stream("POST", f"{address}/api/teach", json=request, timeout=600) as answer:
