@@ -9,7 +9,7 @@ from typing import Any
 from tutelage.outcomes import InvalidModel
 
 
-def perform(name: str, request: str, send: Any) -> None:
+def run_job(name: str, request: str, send: Any) -> None:
     """Do the job of a name; those that fail or never end say first which process they are in."""
     if name == "echo":
         send("answer", {"said": json.loads(request), "process": os.getpid()})
@@ -59,3 +59,36 @@ def stubborn(name: str, request: str, send: Any) -> None:
         send("answer", {"process": os.getpid()})
         return
     ENDINGS["kill" if name == "adapt" else "fail" if name == "transcript" else "hang"](request)
+
+
+def without_bounds(name: str, request: str, send: Any) -> None:
+    """The page's own jobs, except that the search for a bound never ends."""
+    from tutelage.playground.jobs import run_job as page_job
+
+    if name == "bound":
+        hangs(request)
+    page_job(name, request, send)
+
+
+def numbered(name: str, request: str, send: Any) -> None:
+    """Lessons and bounds that say in which order the process runs them; `reach` hangs."""
+    if name == "reach":
+        send("process", os.getpid())
+        hangs(request)
+    send("round", next(NUMBERS))
+    send("end" if name == "bound" else "later", {})
+
+
+NUMBERS = itertools.count(1)
+
+
+def two_rounds(name: str, request: str, send: Any) -> None:
+    """The page's own jobs, except that a third round never comes."""
+    from tutelage.playground.jobs import run_job as page_job
+
+    def send_two(event: str, data: Any) -> None:
+        send(event, data)
+        if event == "round" and data["number"] == 2:
+            hangs(request)
+
+    page_job(name, request, send_two)

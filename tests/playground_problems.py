@@ -1,4 +1,4 @@
-"""What the tests of the playground share: small worlds, requests as the page makes them, and jobs done on the spot."""
+"""Shared by the tests of the playground: small worlds, requests as the page makes them, and jobs run in place."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ import tutelage as tl
 from tutelage.environments.preferences import NAMED, preference_names
 from tutelage.playground import jobs
 
-# A star that is worth most lies in the green, a plus and a dot clear of it; all three can be had.
+# The star has the largest reward and lies on green; the plus and the dot do not.
 SMALL = tl.ObjectWorld(
     4,
     6,
@@ -38,11 +38,11 @@ def learner_fields(
     """A learner as the page sends it. preferences: L1 .. L5, or names."""
     names = preference_names(preferences)
     granted = [allowances] * len(names) if isinstance(allowances, int | float) else list(allowances)
-    minded = [
+    avoided = [
         {"colour": NAMED[name][0], "distance": NAMED[name][1], "allowance": allowance}
         for name, allowance in zip(names, granted, strict=True)
     ]
-    return {"model": model, "preferences": minded, **penalties}
+    return {"model": model, "preferences": avoided, **penalties}
 
 
 def teaching(
@@ -55,12 +55,20 @@ def teaching(
 def performed(name: str, request: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """The events of a job, each having crossed a pipe as a JSON text."""
     sent: list[tuple[str, dict[str, Any]]] = []
-    jobs.perform(
+    jobs.run_job(
         name,
         json.dumps(request),
         lambda event, data: sent.append((event, json.loads(json.dumps(data, allow_nan=False)))),
     )
     return sent
+
+
+def taught(request: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """All events of a teacher: of the job `teach` and of its continuation."""
+    events = performed("teach", request)
+    if events[-1][0] == "later":
+        events[-1:] = performed("bound", events[-1][1])
+    return events
 
 
 def beyond(points: ArrayLike, place: ArrayLike) -> float:

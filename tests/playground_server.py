@@ -9,8 +9,8 @@ import uvicorn
 
 from tutelage.playground.server import Settings, make_app
 
-# How long a server may take to start, or to stop, on a machine that has other things to do.
-PATIENCE = 60.0
+# Seconds for a server to start, or to stop, on a machine that does other work too.
+PATIENCE = 240.0
 
 
 class _Announced(uvicorn.Server):
@@ -29,7 +29,9 @@ class _Announced(uvicorn.Server):
 def running(settings: Settings | None = None) -> Iterator[str]:
     """The server on a free port of this machine, for as long as this is open; gives its address, without a slash."""
     listening = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(make_app(settings or Settings()), log_level="critical", timeout_graceful_shutdown=2)
+    config = uvicorn.Config(
+        make_app(settings or Settings(time_limit=600.0)), log_level="critical", timeout_graceful_shutdown=2
+    )
     server = _Announced(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()

@@ -1,17 +1,20 @@
-"""The page, driven as a person drives it: Debian's Chromium, a real server, a wide screen and a narrow one.
+"""The page in Debian's Chromium, with a real server, on a wide screen and a narrow one.
 
-Controls are found by role and name, as a screen reader finds them. Every test ends with the same question: did the
-browser complain, or ask for anything from elsewhere?
+Controls are found by role and name, as a screen reader finds them. Every test fails if the browser logs an error or
+requests anything from another host.
 """
 
 import io
 import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
-from time import perf_counter
 from xml.etree import ElementTree
 
 import numpy as np
+import playground_jobs
 import pytest
 from browsers import CHROMIUM, NO_BROWSER
 from PIL import Image
@@ -19,11 +22,14 @@ from playground_server import running
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
 
 import tutelage as tl
+from tutelage.playground.server import Settings
+from tutelage.playground.workers import RunJob
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER)
+pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER), pytest.mark.timeout(600)]
 
 VIEWPORTS = {"wide": {"width": 1280, "height": 800}, "narrow": {"width": 390, "height": 844}}
-PATIENCE = 10_000
+# Milliseconds after which a control counts as never coming; for a machine that does other work too.
+PATIENCE = 240_000
 expect.set_options(timeout=PATIENCE)
 # How different two marks must be in grey, as the mean difference of pixels between 0 and 255.
 TOLD_APART = 8.0
@@ -63,7 +69,7 @@ def page(request: pytest.FixtureRequest, browser: Browser, address: str):
 
 
 def _is_complaint(message: ConsoleMessage) -> bool:
-    """A refusal is told in a sentence on the page; that the browser mentions it too is no fault of ours."""
+    """The page shows a refusal as a sentence; the browser logs it too, which is no error of the page."""
     is_refusal = "Failed to load resource" in message.text and "/api/" in message.location["url"]
     return message.type == "error" and not is_refusal
 
@@ -75,6 +81,18 @@ def _is_ours(url: str, address: str) -> bool:
 def visit(page: Page, address: str) -> None:
     page.goto(address)
     page.wait_for_selector("body[data-ready]")
+
+
+@contextmanager
+def opened(browser: Browser, jobs: RunJob) -> Iterator[Page]:
+    """The page of a server with one worker and other jobs, for what the usual jobs do too fast to be seen."""
+    with running(Settings(n_workers=1, time_limit=600.0, run_job=jobs)) as address:
+        context = browser.new_context()
+        context.set_default_timeout(PATIENCE)
+        page = context.new_page()
+        visit(page, address)
+        yield page
+        context.close()
 
 
 def open_tab(page: Page, name: str) -> None:
@@ -149,7 +167,7 @@ def test_a_world_is_painted_taken_back_loaded_and_shared(page: Page, address: st
     page.get_by_label("From a JSON file").set_input_files(
         {"name": "mine.json", "mimeType": "application/json", "buffer": world.to_json().encode()}
     )
-    expect(page.locator("#world-name")).to_contain_text("your own")
+    expect(page.locator("#world-name")).to_contain_text("Your own world")
     assert world_of(page) == world
     guest = browser.new_context().new_page()
     visit(guest, link)
@@ -164,12 +182,12 @@ def test_a_world_is_painted_taken_back_loaded_and_shared(page: Page, address: st
 
 
 def test_numbers_are_stepped_within_reason_and_refused_beyond_their_bounds(page: Page):
-    """A press of an arrow key changes the discount by a hundredth; nonsense is told, and the world stays as it was."""
+    """An arrow key changes the discount by a hundredth; a number out of bounds is refused, and the world stays."""
     page.get_by_label("Discount").press("ArrowDown")
     assert world_of(page).discount == 0.98
     page.get_by_label("Discount").fill("1.5")
     page.get_by_label("Discount").press("Enter")
-    expect(page.locator("#status")).to_contain_text("Discount: a number from 0.01 to 0.999 is needed.")
+    expect(page.locator("#status")).to_contain_text("Discount: enter a number from 0.01 to 0.999.")
     assert world_of(page).discount == 0.98
 
 
@@ -226,7 +244,6 @@ def request_of_teaching(page: Page) -> dict:
     open_tab(page, "Teach")
     with page.expect_request("**/api/teach") as waiting:
         page.get_by_role("button", name="Teach", exact=True).click()
-    page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
     return waiting.value.post_data_json
 
@@ -244,7 +261,7 @@ def test_two_teachers_are_seen_side_by_side(page: Page):
     aware, agnostic = page.locator("[data-teacher=bilevel]"), page.locator("[data-teacher=agnostic]")
     expect(aware.locator(".reward")).to_have_text(f"{plan.achieved:.3f}")
     expect(aware.locator(".percent")).to_have_text("100%")
-    expect(aware.locator(".bound")).to_have_text(f"No lesson gets more than {plan.bound:.3f}.")
+    expect(aware.locator(".bound")).to_have_text(f"No lesson earns more than {plan.bound:.3f}.")
     expect(agnostic.locator(".reward")).to_have_text(f"{poor:.3f}")
     expect(agnostic.get_by_role("meter")).to_have_attribute("aria-valuenow", "0")
     expect(aware.get_by_role("row", name="green within 2 cells")).to_contain_text("exceeded, price 10.00")
@@ -265,18 +282,15 @@ def fills(picture: Locator) -> list[str]:
     return picture.locator("rect[width='1']").evaluate_all("(cells) => cells.map((one) => one.getAttribute('fill'))")
 
 
-def test_a_lesson_of_the_bilevel_teacher_is_there_within_a_second(page: Page):
-    """10x10, from the click to the reward on the card; the best of five, for other tests may have the processors."""
-    open_tab(page, "Teach")
-    page.get_by_role("combobox", name="beside").select_option("")
-    times = []
-    while len(times) < 5 and min(times, default=9.0) >= 1.0:
-        began = perf_counter()
+def test_a_bilevel_lesson_is_shown_before_its_bound_is_known(browser: Browser):
+    """The search for the bound never ends here: the card shows the lesson all the same, and Cancel stops the search."""
+    with opened(browser, playground_jobs.without_bounds) as page:
+        open_tab(page, "Teach")
+        page.get_by_role("combobox", name="beside").select_option("")
         page.get_by_role("button", name="Teach", exact=True).click()
-        page.locator("[data-teacher=bilevel] .reward").wait_for()
-        times.append(perf_counter() - began)
-        expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
-    assert min(times) < 1.0
+        expect(page.locator("[data-teacher=bilevel] .reward")).to_have_text(re.compile(r"\d"))
+        page.get_by_role("button", name="Cancel").click()
+        expect(page.locator("[data-teacher=bilevel]")).to_contain_text("Cancelled.")
 
 
 def test_what_cannot_be_taught_is_told_in_a_sentence(page: Page):
@@ -297,9 +311,6 @@ def test_rounds_come_one_by_one_and_can_be_stepped_through(page: Page, teacher: 
     open_tab(page, "Rounds")
     page.get_by_role("combobox", name="Teacher", exact=True).select_option(teacher)
     page.get_by_role("button", name="Start").click()
-    # Shown while more are to come.
-    expect(page.locator("#rounds")).to_be_visible()
-    expect(page.get_by_role("button", name="Cancel")).to_be_visible()
     expect(page.locator("#round-reason")).to_contain_text("Ended after")
     world = tl.object_world(10, 0)
     domain = world.domain("L3")
@@ -315,7 +326,7 @@ def test_rounds_come_one_by_one_and_can_be_stepped_through(page: Page, teacher: 
     left = planes.first.locator("polygon[fill-opacity]")
     last = left.get_attribute("points")
     page.get_by_role("slider", name="Round").press("Home")
-    expect(page.locator("#round-reason")).to_contain_text("Round 1: the opening lesson")
+    expect(page.locator("#round-reason")).to_contain_text(f"Round 1: {played.rounds[0].reason}")
     page.get_by_role("button", name="Next").click()
     expect(page.locator("#round-reason")).to_contain_text("Round 2:")
     page.get_by_role("button", name="Previous").click()
@@ -323,23 +334,23 @@ def test_rounds_come_one_by_one_and_can_be_stepped_through(page: Page, teacher: 
     expect(planes.first.locator("rect")).to_have_count(1)
 
 
-def test_rounds_can_be_cancelled(page: Page):
-    """What was played before is kept, and the next request finds a worker."""
-    choose_hard(page, "2.5")
-    open_tab(page, "Rounds")
-    page.get_by_role("combobox", name="Teacher", exact=True).select_option("line_search")
-    page.get_by_label("Rounds at the most").fill("60")
-    page.get_by_role("button", name="Start").click()
-    page.locator("#rounds").wait_for()
-    page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
-    assert 1 <= page.locator("#rounds-table tbody tr").count() < 45
-    open_tab(page, "Export")
-    expect(page.get_by_label("Python snippet")).to_contain_text("ended early: cancelled")
-    open_tab(page, "Rounds")
-    page.get_by_role("combobox", name="Teacher", exact=True).select_option("volume_search")
-    page.get_by_role("button", name="Start").click()
-    expect(page.locator("#round-reason")).to_contain_text("Ended after")
+def test_rounds_are_shown_as_they_come_and_can_be_cancelled(browser: Browser):
+    """The third round never comes here: two are shown and kept, and after Cancel the next request finds a worker."""
+    with opened(browser, playground_jobs.two_rounds) as page:
+        choose_hard(page, "2.5")
+        open_tab(page, "Rounds")
+        page.get_by_role("combobox", name="Teacher", exact=True).select_option("line_search")
+        page.get_by_role("button", name="Start").click()
+        expect(page.locator("#rounds-table tbody tr")).to_have_count(2)
+        page.get_by_role("button", name="Cancel").click()
+        expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
+        expect(page.locator("#rounds-table tbody tr")).to_have_count(2)
+        open_tab(page, "Export")
+        expect(page.get_by_label("Python snippet")).to_contain_text("ended early: cancelled")
+        open_tab(page, "Rounds")
+        page.get_by_label("Maximum number of rounds").fill("1")
+        page.get_by_role("button", name="Start").click()
+        expect(page.locator("#round-reason")).to_contain_text("Ended after 1 round")
 
 
 def test_a_person_is_the_teacher(page: Page):
@@ -373,7 +384,7 @@ def test_a_person_is_the_learner(page: Page):
     open_tab(page, "Be the learner")
     page.get_by_role("checkbox", name="green within 1 cell").check()
     page.get_by_role("button", name="Show me the first lesson").click()
-    expect(page.locator("#walk-lesson")).to_contain_text("Lesson 1: the opening lesson")
+    expect(page.locator("#walk-lesson")).to_contain_text("Lesson 1: an optimal policy")
     press_and_drag(page, 54, 53, 43, 33, 30)
     page.get_by_role("button", name="This is my walk").click()
     expect(page.locator("#walk-lesson")).to_contain_text("Lesson 2:")
@@ -391,7 +402,7 @@ def test_a_person_is_the_learner(page: Page):
     person = tl.CallbackLearner(domain, lambda lesson: next(answers))
     played = tl.teach(tl.VolumeSearchTeacher(domain, world.true_weights), person, max_rounds=2)
     expect(page.locator("#walk-table tbody tr")).to_have_count(2)
-    expect(page.locator("#walk-lesson")).to_contain_text(f"worth {played.final.response_reward:.3f} to the teacher")
+    expect(page.locator("#walk-lesson")).to_contain_text(f"earns the teacher {played.final.response_reward:.3f}")
     expect(page.locator("#walk-planes svg")).to_have_count(3)
 
 
@@ -476,18 +487,18 @@ def test_every_control_has_a_name_and_every_picture_a_text(page: Page):
 
 
 def test_marks_can_be_told_apart_in_grey(page: Page):
-    """Objects, distractors, the start, what is minded and what is empty: every two differ when the colours are gone."""
+    """Objects, distractors, the start, avoided and empty cells: every two differ without their colours."""
     page.get_by_role("button", name="Empty the world").click()
     kinds = ["star", "plus", "dot", "green", "yellow", "start"]
     for number, kind in enumerate(kinds):
         page.get_by_role("radio", name=kind, exact=True).check()
         press_and_drag(page, 15 * number)
-    # Away from the grid, so that no cursor is drawn; L2 minds what is one cell from green.
+    # Away from the grid, so that no cursor is drawn; L2 avoids cells within one cell of green.
     open_tab(page, "Learner")
     page.get_by_role("radio", name="L2").check()
     page.locator("#grid").scroll_into_view_if_needed()
     grey = {kind: in_grey(page, 15 * number) for number, kind in enumerate(kinds)}
-    grey |= {"empty": in_grey(page, 9), "minded": in_grey(page, 46)}
+    grey |= {"empty": in_grey(page, 9), "avoided": in_grey(page, 46)}
     for one, other in combinations(grey, 2):
         assert np.abs(grey[one] - grey[other]).mean() > TOLD_APART, (one, other)
 

@@ -94,7 +94,7 @@ def test_a_cut_may_miss_touch_or_leave_nothing(offset, n_corners):
 
 
 def test_what_is_left_of_nothing_is_nothing():
-    """Two cuts that exclude each other leave no corner, and a third does not mind."""
+    """Two cuts that exclude each other leave no corner; a third cut changes nothing."""
     normals, offsets = np.array([[1.0, 0, 0], [-1.0, 0, 0], [0, 1.0, 0]]), np.array([0.25, -0.75, 0.5])
     left = clipped(CUBE, normals, offsets)
     assert left.shape == (0, 3)

@@ -1,4 +1,4 @@
-"""The Python that the page hands out is run as it stands, and finds what the page showed."""
+"""The snippets of the page are run unchanged, and find what the page showed."""
 
 import json
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from playground_problems import CHOSEN, SMALL, learner_fields, performed, teaching, world_fields
+from playground_problems import CHOSEN, SMALL, learner_fields, performed, taught, teaching, world_fields
 
 import tutelage as tl
 from tutelage.playground import schema, snippets
@@ -27,7 +27,7 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 def run(snippet: str) -> dict:
-    """All that a snippet defines, run as a program of its own."""
+    """All names that a snippet defines, run as a program."""
     names = {"__name__": "__main__"}
     exec(compile(snippet, "snippet.py", "exec"), names)
     return names
@@ -48,7 +48,7 @@ def run(snippet: str) -> dict:
 )
 def test_a_teacher_s_rounds_are_found_again_to_the_last_digit(teacher, world, learner, elsewhere, capsys):
     """The snippet's last round is the last that was sent; its file and its pictures are written where it runs."""
-    *rounds, (_, ending) = performed("teach", teaching(teacher, learner, world, max_rounds=3))
+    *rounds, (_, ending) = taught(teaching(teacher, learner, world, max_rounds=3))
     found = run(ending["snippet"])
     _, sent = rounds[-1]
     transcript = found["transcript"]
@@ -59,7 +59,7 @@ def test_a_teacher_s_rounds_are_found_again_to_the_last_digit(teacher, world, le
     assert len(transcript.rounds) == sent["number"]
     printed = capsys.readouterr().out
     assert sent["explanation"] in printed
-    assert "the aware lesson gets" in printed
+    assert "the aware lesson earns" in printed
     if teacher == "bilevel":
         assert f"no lesson more than {sent['bound']}" in printed
     saved = tl.load_transcript(elsewhere / "transcript.npz", found["domain"])
@@ -131,7 +131,7 @@ def test_any_other_world_is_written_in_full(world):
 )
 @pytest.mark.parametrize("model", ["soft", "hard"])
 def test_a_learner_is_written_as_one_would_say_it(model, preferences, allowances, domain, granted):
-    """A learner of the paper by its name, another by what it minds; one allowance where all are the same."""
+    """A learner of the paper by its name, another by its preferences; one number where all allowances are equal."""
     fields = learner_fields(model, preferences, allowances, **PENALTIES)
     asked = schema.Demonstrating.model_validate_json(
         json.dumps({"world": world_fields(SMALL), "learner": fields, "paths": [[6]]})

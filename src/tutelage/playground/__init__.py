@@ -1,1 +1,1 @@
-"""The playground: a page in the browser on which one teaches, is taught, and watches both; and its small server."""
+"""The playground: a web page to teach a learner, or to be taught, and its local server."""

@@ -1,12 +1,14 @@
-"""What is computed for the page, each job a function of its request; they run in worker processes.
+"""The jobs of the worker processes, one function for each kind of request.
 
-A job sends events, each a name and data for JSON: rounds as they come, or one answer.
+A job sends events, each a name and data for JSON: rounds as they come, or one answer. The event `later` is for the
+server: the request of a job that continues this one when no other job waits.
 """
 
 import base64
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,64 +17,83 @@ from tutelage.arrays import Matrix, Vector, finite_or_none
 from tutelage.environments.object_world import ACTIONS, ObjectWorld
 from tutelage.interaction import teach
 from tutelage.learners.callback import CallbackLearner
-from tutelage.learners.entropy import SoftLearner
-from tutelage.learners.projection import HardLearner
 from tutelage.mdp.expectations import occupancy
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.playground import schema, snippets
 from tutelage.playground.planes import clipped, shadows
-from tutelage.registry import make_teacher
-from tutelage.roles import Lesson, Response, Round, Teacher
+from tutelage.registry import TEACHERS, make_teacher
+from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher
 from tutelage.solvers.half_spaces import HalfSpaces, no_limits, preference_limits
 from tutelage.solvers.reachable_set import vertices
 from tutelage.solvers.soft_expectations import combined_features
 from tutelage.teachers.adaptive import cuts
-from tutelage.teachers.line_search import LineSearchTeacher
+from tutelage.teachers.base import reward_of
+from tutelage.teachers.bilevel import BilevelPlan, BilevelTeacher
+from tutelage.teachers.climbing import LocalOptimum
 from tutelage.teachers.volume_search import VolumeSearchTeacher
 from tutelage.transcripts import TaughtRound, Transcript, save_transcript
 
 Send = Callable[[str, Mapping[str, Any]], None]
-Adaptive = VolumeSearchTeacher | LineSearchTeacher
 
-# How many demonstrations of a lesson a person is shown, and how many cells of each.
+# The number of demonstrations of a lesson that a person sees, and the largest number of cells of each.
 SHOWN, SHOWN_STEPS = 3, 150
-# Prices and excesses below this are rounding.
+# Smaller prices and excesses are rounding errors.
 SMALLEST = 1e-6
 
 
-def perform(name: str, request: str, send: Send) -> None:
-    """Do the job of this name; request: its form in `schema`, as a JSON text that was checked before."""
+def run_job(name: str, request: str, send: Send) -> None:
+    """Run the job of a name. request: a JSON text of the job's form in `schema`."""
     form, job = JOBS[name]
     job(form.model_validate_json(request), send)
 
 
 def _teach(asked: schema.Teaching, send: Send) -> None:
-    """Rounds as they come, and in the end how they ended."""
-    transcript = _rounds(asked, send)
-    send("end", {"ended": transcript.ended, "snippet": snippets.teaching(asked)})
-
-
-def _first_lesson(asked: schema.Teaching, send: Send) -> None:
-    """The bi-level teacher's round with no search for a closer bound; `_teach` sends it again, with one."""
-    _rounds(asked, send, max_cells=0)
-
-
-def _rounds(asked: schema.Teaching, send: Send, **options: Any) -> Transcript:
-    """All rounds, each sent as it comes. options: the teacher's, beyond its defaults."""
+    """The rounds as they come, and how they ended. A bi-level lesson comes before the search for its bound."""
     scene = _Scene(asked.world.make(), asked.learner)
-    teacher = scene.teacher(asked.teacher, **options)
-    reach = _Reach(teacher) if isinstance(teacher, Adaptive) else None
+    teacher = scene.teacher(asked.teacher)
+    if isinstance(teacher, BilevelTeacher):
+        plan = teacher.lesson_plan()
+        send("round", scene.taught(_planned(teacher, plan)))
+        optima = [(o.weights.tolist(), o.expectation.tolist(), o.reward, o.policy.tolist()) for o in plan.optima]
+        send("later", {"teaching": asked.model_dump(), "optima": optima, "bound": plan.bound})
+        return
+    reach = _Reach(teacher) if TEACHERS[asked.teacher].is_adaptive else None
 
     def on_round(rounds: Transcript) -> None:
         left = {"remaining": reach.remaining(rounds.rounds)} if reach else {}
         send("round", scene.taught(rounds) | left)
 
-    return teach(teacher, scene.learner, max_rounds=asked.max_rounds, on_round=on_round)
+    transcript = teach(teacher, scene.learner, max_rounds=asked.max_rounds, on_round=on_round)
+    send("end", {"ended": transcript.ended, "snippet": snippets.teaching(asked)})
+
+
+def _bound(asked: schema.Bounding, send: Send) -> None:
+    """The round of a bi-level lesson again, with the certified bound; the lesson is not planned again."""
+    scene = _Scene(asked.teaching.world.make(), asked.teaching.learner)
+    teacher = scene.teacher(asked.teaching.teacher)
+    assert isinstance(teacher, BilevelTeacher)
+    optima = [
+        LocalOptimum(np.array(w), np.array(mu), reward, np.array(policy)) for w, mu, reward, policy in asked.optima
+    ]
+    lesson = Lesson.from_policy(scene.domain, optima[0].policy)
+    response = scene.learner.respond(lesson)
+    achieved = reward_of(teacher.true_weights, response)
+    plan = BilevelPlan(lesson, response, optima[0].reward, achieved, asked.bound, tuple(optima), 0)
+    transcript = _planned(teacher, teacher.bounded(plan))
+    send("round", scene.taught(transcript))
+    send("end", {"ended": transcript.ended, "snippet": snippets.teaching(asked.teaching)})
+
+
+def _planned(teacher: BilevelTeacher, plan: BilevelPlan) -> Transcript:
+    """The only round of a bi-level plan, as `teach` records it."""
+    advice = teacher.advice(plan)
+    played = Round(plan.lesson, plan.response, advice.reason, advice.bound)
+    return Transcript(teacher.true_weights).followed_by(played).ending(teacher.adapt((played,)).reason)
 
 
 def _transcript(asked: schema.Teaching, send: Send) -> None:
-    """The same rounds once more, as the bytes of the file that `load_transcript` reads."""
+    """The rounds as the bytes of a file that `load_transcript` reads."""
     scene = _Scene(asked.world.make(), asked.learner)
     transcript = teach(scene.teacher(asked.teacher), scene.learner, max_rounds=asked.max_rounds)
     with tempfile.TemporaryDirectory() as folder:
@@ -82,7 +103,7 @@ def _transcript(asked: schema.Teaching, send: Send) -> None:
 
 
 def _answer(asked: schema.Demonstrating, send: Send) -> None:
-    """What the learner makes of paths that a person drew."""
+    """The learner's response to paths that a person drew."""
     scene = _Scene(asked.world.make(), asked.learner)
     lesson = _lesson(scene.world, scene.domain, asked.paths)
     played = Round(lesson, scene.learner.respond(lesson), "paths drawn by a person")
@@ -91,20 +112,29 @@ def _answer(asked: schema.Demonstrating, send: Send) -> None:
 
 
 def _adapt(asked: schema.Walking, send: Send) -> None:
-    """The next lesson for a person who answered the earlier ones by walking, or why there is none."""
+    """The next lesson for a person who responded to the earlier ones with walks, or why there is none."""
     world, n_walks = asked.world.make(), len(asked.walks)
     domain = world.domain("L1")
     answers = iter([visits @ domain.reward_features for visits in _path_visits(world, asked.walks)])
     person = CallbackLearner(domain, lambda lesson: next(answers))
     teacher = make_teacher(asked.teacher, domain, world.true_weights, person)
-    assert isinstance(teacher, Adaptive)
-    if n_walks == 0:
-        transcript, advice = Transcript(world.true_weights), teacher.open()
-    else:
-        transcript = teach(teacher, person, max_rounds=n_walks)
+    transcript = Transcript(world.true_weights)
+    advice: Advice | None = None
+
+    def adapt(rounds: Sequence[Round]) -> Advice:
+        nonlocal advice
+        advice = teacher.adapt(rounds)
+        return advice
+
+    if n_walks > 0:
+        # `teach` asks for advice after the last walk too; that advice is the answer.
+        asking: Any = SimpleNamespace(domain=domain, true_weights=teacher.true_weights, open=teacher.open, adapt=adapt)
+        transcript = teach(asking, person, max_rounds=n_walks)
         if len(transcript.rounds) < n_walks:
-            raise InvalidModel(f"the lessons ended after walk {len(transcript.rounds)}: {transcript.ended}")
-        advice = teacher.adapt(transcript.rounds)
+            raise InvalidModel(
+                f"the lessons ended after walk {len(transcript.rounds)}: {transcript.ended}; leave out the later walks"
+            )
+    advice = advice or teacher.open()
     found: dict[str, Any] = {
         "rounds": [_round_numbers(taught) for taught in transcript.rounds],
         "remaining": _Reach(teacher).remaining(transcript.rounds),
@@ -116,7 +146,7 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
 
 
 def _reach(asked: schema.Reaching, send: Send) -> None:
-    """What policies can collect, two types of object at a time; and what a learner of hard preferences accepts."""
+    """Projections of the reachable reward expectations and, for the hard learner, of those that it accepts."""
     scene = _Scene(asked.world.make(), asked.learner)
     domain = scene.domain
     found = {"reachable": shadows(vertices(domain, no_limits(domain)))}
@@ -127,8 +157,8 @@ def _reach(asked: schema.Reaching, send: Send) -> None:
 
 
 JOBS: dict[str, tuple[Any, Callable[[Any, Send], None]]] = {
-    "first_lesson": (schema.Teaching, _first_lesson),
     "teach": (schema.Teaching, _teach),
+    "bound": (schema.Bounding, _bound),
     "transcript": (schema.Teaching, _transcript),
     "answer": (schema.Demonstrating, _answer),
     "adapt": (schema.Walking, _adapt),
@@ -137,20 +167,20 @@ JOBS: dict[str, tuple[Any, Callable[[Any, Send], None]]] = {
 
 
 class _Scene:
-    """A learner in a world, and how what it does is told."""
+    """A learner in a world, and the data of its rounds."""
 
     def __init__(self, world: ObjectWorld, asked: schema.LearnerAsked) -> None:
         self.world, self.asked = world, asked
         self.domain: Domain = world.domain(asked.names)
-        self.learner: SoftLearner | HardLearner = asked.make(self.domain)
+        self.learner: Learner = asked.make(self.domain)
 
-    def teacher(self, name: str, **options: Any) -> Teacher:
-        """The teacher of a name; the conservative one fears all that any learner minds."""
+    def teacher(self, name: str) -> Teacher:
+        """The teacher of a name; L5 has every preference."""
         every = self.world.domain("L5").preference_features
-        return make_teacher(name, self.domain, self.world.true_weights, self.learner, every_preference=every, **options)
+        return make_teacher(name, self.domain, self.world.true_weights, self.learner, every_preference=every)
 
     def taught(self, transcript: Transcript) -> dict[str, Any]:
-        """The last round, for tables and pictures."""
+        """The data of the last round."""
         taught, n_cells = transcript.final, self.world.terminal
         answer = taught.response
         reward = combined_features(self.domain) @ answer.learned_weights
@@ -169,11 +199,12 @@ class _Scene:
         }
 
     def _preferences(self, answer: Response) -> list[dict[str, Any]]:
-        """What each preference came to."""
+        """The outcome of each preference; none for a model without preferences."""
+        names = answer.constraint_names
         rows = zip(
-            answer.constraint_names,
-            self.asked.allowances,
-            answer.expectation.preference.tolist(),
+            names,
+            self.asked.allowances[: len(names)],
+            answer.expectation.preference[: len(names)].tolist(),
             answer.violation_excess.tolist(),
             answer.multipliers.preference.tolist(),
             strict=True,
@@ -191,7 +222,7 @@ class _Scene:
 
 
 def _state(allowance: float, visits: float, excess: float, price: float) -> str:
-    """Exceeded; binding, at a price; reached, for a learner that could match what it was shown; or of no matter."""
+    """Exceeded; binding, with a price; reached, without a price; or free: not binding."""
     if excess > SMALLEST:
         return "exceeded"
     if price > SMALLEST:
@@ -200,14 +231,14 @@ def _state(allowance: float, visits: float, excess: float, price: float) -> str:
 
 
 class _Reach:
-    """What policies can collect, and what the rounds leave of it for a learner that projects."""
+    """The reachable reward expectations, and those that the rounds do not exclude for a learner that projects."""
 
-    def __init__(self, teacher: Adaptive) -> None:
+    def __init__(self, teacher: Teacher) -> None:
         self.teacher = teacher
         self.vertices: Matrix = vertices(teacher.domain, no_limits(teacher.domain))
 
     def remaining(self, rounds: Sequence[Round]) -> list[list[list[float]]]:
-        """The shadows of what is within all cuts."""
+        """Projections of the part within all cuts."""
         domain = self.teacher.domain
         limits = self._cuts(rounds)
         return shadows(clipped(self.vertices, limits.normals[:, : domain.n_reward], limits.offsets))
@@ -219,13 +250,13 @@ class _Reach:
 
 
 def _lesson(world: ObjectWorld, domain: Domain, paths: Sequence[Sequence[int]]) -> Lesson:
-    """The mean of what the paths collect."""
+    """The mean expectation of the paths, as a lesson."""
     visits = np.mean(_path_visits(world, paths), axis=0)
     return Lesson.from_expectation(visits @ domain.reward_features)
 
 
 def _path_visits(world: ObjectWorld, paths: Sequence[Sequence[int]]) -> list[Vector]:
-    """(S,) each, the visits of every path; refused with the number of the path at fault."""
+    """(S,) each, the visits of every path; an error names the number of the path."""
     visits = []
     for number, path in enumerate(paths, start=1):
         try:
@@ -247,7 +278,7 @@ def _round_numbers(taught: TaughtRound) -> dict[str, Any]:
 
 
 def _shown(world: ObjectWorld, lesson: Lesson, seed: int) -> dict[str, Any]:
-    """A lesson for a person: some demonstrations of it, and what it would be worth."""
+    """A lesson for a person: demonstrations, the expectation and its reward."""
     demonstrations = lesson.demonstrations(SHOWN, rng=np.random.default_rng(seed))
     walks = np.split(demonstrations.states, demonstrations.offsets[1:-1])
     return {
@@ -264,6 +295,6 @@ def _visits(world: ObjectWorld, domain: Domain, policy: Vector) -> list[float]:
 
 
 def _rounded(values: Vector) -> list[float]:
-    """To what a picture can show."""
+    """Rounded to the precision of a picture."""
     shown: list[float] = np.round(values, 5).tolist()
     return shown

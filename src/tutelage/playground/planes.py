@@ -1,4 +1,4 @@
-"""Reward expectations in pairs: a convex set in three dimensions, cut by half-spaces, as three polygons."""
+"""Polygons for plots: a convex set of reward expectations, cut by half-spaces, projected onto pairs of axes."""
 
 from itertools import combinations
 
@@ -7,12 +7,12 @@ from scipy.spatial import ConvexHull
 
 from tutelage.arrays import Matrix, Vector
 
-# Relative to the size of a set, what is too thin to be seen or to be cut.
+# Relative to the size of a set: smaller widths count as zero.
 THIN = 1e-9
 
 
 def corners(points: Matrix) -> Matrix:
-    """(k, d), the corners of the convex hull of points (n, d), which may be flat; around it, where it is a polygon."""
+    """(k, d), the corners of the convex hull of points (n, d), which may be flat; in cyclic order for a polygon."""
     offsets = points - points.mean(axis=0)
     _, sizes, axes = np.linalg.svd(offsets, full_matrices=False)
     rank = int((sizes > THIN * (1 + sizes.max(initial=0.0))).sum())
@@ -25,10 +25,10 @@ def corners(points: Matrix) -> Matrix:
 
 
 def clipped(points: Matrix, normals: Matrix, offsets: Vector) -> Matrix:
-    """(k, d), the corners of what half-spaces normals @ x <= offsets leave of the convex hull of points; perhaps none.
+    """(k, d), the corners of the convex hull of points, within half-spaces normals @ x <= offsets; may be empty.
 
-    Each new corner lies where a half-space's border crosses an edge. All segments from a point within to a point
-    beyond are crossed; those that are no edges add points inside the hull, which are dropped.
+    Each new corner is the intersection of an edge with the boundary of a half-space. The intersections of all segments
+    from inside to outside are computed; those of segments that are not edges lie inside the hull and are dropped.
     """
     for normal, offset in zip(normals, offsets, strict=True):
         beyond = points @ normal - offset

@@ -1,18 +1,20 @@
-"""What the page may ask, and within which bounds; everything else is refused before anything is computed.
+"""The requests of the page, with the range of every field; anything else is refused before it is computed.
 
-The server keeps nothing between two requests: each says all that its answer depends on.
+The server keeps no state: a request contains all that its answer depends on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from tutelage.environments.object_world import DEFAULT_WEIGHTS, ObjectWorld
 from tutelage.environments.preferences import COLUMNS, NAMED
-from tutelage.learners.entropy import SoftLearner
-from tutelage.learners.projection import HardLearner
 from tutelage.mdp.model import Domain
+from tutelage.registry import LEARNER_MODELS, TEACHERS, make_learner
+from tutelage.roles import Learner
 
 SMALLEST_SIZE, LARGEST_SIZE = 2, 30
 N_CELLS = LARGEST_SIZE * LARGEST_SIZE
@@ -25,13 +27,37 @@ Cell = Annotated[int, Field(ge=0, lt=N_CELLS)]
 CellList = Annotated[list[Cell], Field(max_length=N_CELLS)]
 Path = Annotated[list[Cell], Field(min_length=1, max_length=LONGEST_PATH)]
 Weight = Annotated[float, Field(ge=-100, le=100)]
-Penalty = Annotated[float, Field(ge=0.01, le=1000)]
 
-TeacherName = Literal["agnostic", "conservative", "aware_cmdp", "bilevel", "volume_search", "line_search"]
+
+@dataclass(frozen=True)
+class OneOf:
+    """A string among names that are looked up at each request; the OpenAPI schema lists the names of the moment."""
+
+    names: Callable[[], Iterable[str]]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler(schema) | {"enum": list(self.names())}
+
+    def _check(self, name: str) -> str:
+        if name not in self.names():
+            raise PydanticCustomError("unknown_name", "must be one of {names}", {"names": ", ".join(self.names())})
+        return name
+
+
+TeacherName = Annotated[str, OneOf(lambda: TEACHERS)]
+AdaptiveName = Annotated[str, OneOf(lambda: [name for name, entry in TEACHERS.items() if entry.is_adaptive])]
+ModelName = Annotated[str, OneOf(lambda: LEARNER_MODELS)]
+
+_SOFT = LEARNER_MODELS["soft"].options
+Mismatch = Annotated[float, Field(ge=_SOFT["mismatch_penalty"].low, le=_SOFT["mismatch_penalty"].high)]
+Violation = Annotated[float, Field(ge=_SOFT["violation_penalty"].low, le=_SOFT["violation_penalty"].high)]
 
 
 class Asked(BaseModel):
-    """Part of a request: no unknown names, no numbers in quotes, nothing infinite."""
+    """Part of a request: no unknown fields, no numbers in quotes, no infinite numbers."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
@@ -65,12 +91,12 @@ class World(Asked):
     seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
 
     def make(self) -> ObjectWorld:
-        """The world itself; refused where it contradicts itself."""
+        """The world; refused if its cells contradict each other."""
         return ObjectWorld.from_json(self.model_dump_json())
 
 
 class PreferenceAsked(Asked):
-    """Distractors of a colour within so many cells, and how many discounted visits to those cells are granted."""
+    """A preference against cells within a distance of a colour. allowance: the discounted visits that are accepted."""
 
     colour: Literal["green", "yellow"]
     distance: Annotated[int, Field(ge=0, le=2)]
@@ -78,38 +104,43 @@ class PreferenceAsked(Asked):
 
     @property
     def name(self) -> str:
-        """As the domain calls it."""
+        """The name of the preference in the domain."""
         return tuple(NAMED)[COLUMNS.index((self.colour, self.distance))]
 
 
 class LearnerAsked(Asked):
-    """How the learner weighs what it is shown against what it minds; the penalties are the soft learner's."""
+    """A learner model and its preferences. A penalty that is left out, or null, is the model's default."""
 
-    model: Literal["soft", "hard"]
+    model: ModelName
     preferences: Annotated[list[PreferenceAsked], Field(max_length=len(COLUMNS))]
-    mismatch_penalty: Penalty = 5.0
-    violation_penalty: Penalty = 10.0
+    mismatch_penalty: Mismatch | None = None
+    violation_penalty: Violation | None = None
 
     @property
     def names(self) -> list[str]:
-        """What it minds, by name."""
+        """The names of the preferences."""
         return [preference.name for preference in self.preferences]
 
     @property
     def allowances(self) -> list[float]:
-        """What it grants of each."""
+        """The allowance of each preference."""
         return [preference.allowance for preference in self.preferences]
 
-    def make(self, domain: Domain) -> SoftLearner | HardLearner:
+    @property
+    def options(self) -> dict[str, Any]:
+        """All options of the model: as requested, otherwise the default."""
+        given = self.model_dump(include={"mismatch_penalty", "violation_penalty"}, exclude_none=True)
+        given["violation_allowance"] = self.allowances
+        return {name: given.get(name, option.default) for name, option in LEARNER_MODELS[self.model].options.items()}
+
+    def make(self, domain: Domain) -> Learner:
         """The learner, in a domain of its preferences."""
-        if self.model == "hard":
-            return HardLearner(domain, self.allowances)
-        return SoftLearner(
-            domain,
-            mismatch_penalty=self.mismatch_penalty,
-            violation_penalty=self.violation_penalty,
-            violation_allowance=self.allowances,
-        )
+        return make_learner(self.model, domain, **self.options)
+
+
+def aware_teacher(model: str) -> str:
+    """The teacher to compare with: Aware-BiL for a learner with a mismatch penalty, otherwise Aware-CMDP."""
+    return "bilevel" if "mismatch_penalty" in LEARNER_MODELS[model].options else "aware_cmdp"
 
 
 class Teaching(Asked):
@@ -121,6 +152,17 @@ class Teaching(Asked):
     max_rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS)] = 20
 
 
+class Bounding(Asked):
+    """A bi-level plan whose bound is to be tightened: sent by the job `teach`, never by the page.
+
+    optima: the fields of each `LocalOptimum`.
+    """
+
+    teaching: Teaching
+    optima: list[tuple[list[float], list[float], float, list[float]]]
+    bound: float
+
+
 class Demonstrating(Asked):
     """Paths that a person shows to a learner."""
 
@@ -130,31 +172,31 @@ class Demonstrating(Asked):
 
 
 class Walking(Asked):
-    """What a person did after each lesson so far, as one path each; the teacher goes on from there."""
+    """A person's walks, one after each lesson so far."""
 
     world: World
-    teacher: Literal["volume_search", "line_search"]
+    teacher: AdaptiveName
     walks: Annotated[list[Path], Field(max_length=MOST_ROUNDS)]
 
 
 class Reaching(Asked):
-    """Whose reachable set is wanted."""
+    """The world and the learner of a reachable set."""
 
     world: World
     learner: LearnerAsked
 
 
 class Refusal(BaseModel):
-    """Why there is no answer, in a sentence."""
+    """The reason of a refusal, as a sentence."""
 
     detail: str
 
 
 def sentence(errors: Sequence[Any]) -> str:
-    """What is wrong with a request, from pydantic's list of errors; of many, the first."""
+    """The first of pydantic's errors, as a sentence."""
     first = errors[0]
     place = ".".join(str(part) for part in first["loc"] if part != "body")
-    # An unknown name is the sender's own, of any length.
+    # The name of an unknown field can have any length.
     place = place if len(place) <= LONGEST_PLACE else f"{place[:LONGEST_PLACE]}..."
     problem = str(first["msg"])
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""

@@ -1,6 +1,6 @@
-"""The playground's server: hands out the page, checks what is asked, and passes jobs to the workers.
+"""The playground's server: sends the page, checks requests, and passes jobs to the worker processes.
 
-It holds no state, reads nothing that a request names, and answers what it cannot do with a sentence.
+It keeps no state between requests, and no request names a file. Every refusal is a status code and a sentence.
 """
 
 import asyncio
@@ -23,15 +23,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import tutelage
 from tutelage.environments.object_world import object_world
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput
 from tutelage.playground import jobs, schema
-from tutelage.playground.workers import Crashed, Event, JobRefused, Perform, TooBusy, TooSlow, Workers
+from tutelage.playground.players import known_players
+from tutelage.playground.workers import Crashed, Event, JobRefused, RunJob, TooBusy, TooSlow, WorkerPool
 
-# A world of 900 cells and 60 walks of 1000 cells each fit; nothing that the page sends is larger.
+# The largest request of the page has a world of 900 cells and 60 walks of 1000 cells each.
 LARGEST_BODY = 512 * 1024
 MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-# What is written to nobody, as other servers do.
-NOBODY_LISTENS = 499
+# Non-standard status 499: the client closed the connection.
+CLIENT_CLOSED = 499
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 HEADERS = {
@@ -44,17 +45,17 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 
-# How each way of not getting an answer is told: the code that goes with the sentence.
-REFUSALS: dict[type[Exception], int] = {InvalidModel: 422, JobRefused: 422, TooSlow: 422, TooBusy: 503, Crashed: 500}
+# The status code of each error; its message is the sentence.
+REFUSALS: dict[type[Exception], int] = {InvalidInput: 422, JobRefused: 422, TooSlow: 422, TooBusy: 503, Crashed: 500}
 
 REFUSED: dict[int | str, dict[str, Any]] = {
     400: {"model": schema.Refusal, "description": "Not JSON"},
     413: {"model": schema.Refusal, "description": "Too large"},
-    422: {"model": schema.Refusal, "description": "Not possible, and why"},
+    422: {"model": schema.Refusal, "description": "Refused, with the reason"},
     503: {"model": schema.Refusal, "description": "Too many requests are waiting"},
 }
 STREAM: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Events: rounds as they come, then the end", "content": {"text/event-stream": {}}}
+    200: {"description": "Events: the rounds as they come, then the end", "content": {"text/event-stream": {}}}
 }
 BYTES: dict[int | str, dict[str, Any]] = {
     200: {"description": "An .npz file", "content": {"application/octet-stream": {}}}
@@ -66,17 +67,17 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """host: where it listens; beyond loopback any name is taken for its own. time_limit: seconds for one job."""
+    """host: the address to listen at; beyond loopback, any host name is answered. time_limit: seconds for one job."""
 
     host: str = "127.0.0.1"
     time_limit: float = 60.0
     n_workers: int = max(2, os.cpu_count() or 1)
-    perform: Perform = jobs.perform
+    run_job: RunJob = jobs.run_job
 
 
 def make_app(settings: Settings) -> FastAPI:
-    """The server, with its workers alive for as long as it runs."""
-    workers = Workers(settings.perform, count=settings.n_workers, time_limit=settings.time_limit)
+    """The application; its worker processes run as long as it does."""
+    workers = WorkerPool(settings.run_job, count=settings.n_workers, time_limit=settings.time_limit)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -96,7 +97,7 @@ def make_app(settings: Settings) -> FastAPI:
     _add_page(app)
     _add_answers(app, workers)
     if is_loopback(settings.host):
-        # A page elsewhere whose name is made to point here must not get in.
+        # DNS rebinding: a foreign page whose host name resolves to this machine must not read from it.
         names = [*LOOPBACK, settings.host.lower()]
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
     app.add_middleware(_Bounded)
@@ -104,7 +105,7 @@ def make_app(settings: Settings) -> FastAPI:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it, however that is spelt."""
+    """Whether only this machine can reach the host, in any notation."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -112,93 +113,101 @@ def is_loopback(host: str) -> bool:
 
 
 def _add_page(app: FastAPI) -> None:
-    """The page's files, read once: no request says which file to read."""
+    """One route per file of the page. The files are read once; no request names a path."""
     files = {
         entry.name: (entry.read_bytes(), MEDIA_TYPES[entry.name.rpartition(".")[2]])
         for entry in resources.files("tutelage.playground").joinpath("page").iterdir()
     }
 
-    def handing_out(name: str) -> Callable[[], Response]:
+    def sender(name: str) -> Callable[[], Response]:
         content, media_type = files[name]
         return lambda: Response(content, media_type=media_type)
 
     for name in files:
         route = "/" if name == "index.html" else f"/{name}"
-        app.get(route, include_in_schema=False)(handing_out(name))
+        app.get(route, include_in_schema=False)(sender(name))
 
 
-def _add_answers(app: FastAPI, workers: Workers) -> None:
+def _add_answers(app: FastAPI, workers: WorkerPool) -> None:
+    @app.get("/api/players")
+    async def players() -> dict[str, Any]:
+        """The teachers, the learner models and the preferences that a request can name."""
+        return known_players()
+
     @app.get("/api/world/{generator}/{seed}/{size}", responses=REFUSED)
     async def generated_world(
         generator: Literal["published", "text"],
         seed: Annotated[int, Path(ge=0, lt=2**32)],
         size: Annotated[int, Path(ge=schema.SMALLEST_SIZE, le=schema.LARGEST_SIZE)],
     ) -> dict[str, Any]:
-        """A world of the paper, by its seed."""
+        """A generated world of the paper, by its seed."""
         return _plain(object_world(size, seed, generator).to_json())
 
     @app.post("/api/world", responses=REFUSED)
     async def checked_world(asked: schema.World) -> dict[str, Any]:
-        """The same world, if it is one."""
+        """The same world, if it is valid."""
         return _plain(asked.make().to_json())
 
     @app.post("/api/teach", responses=REFUSED | STREAM)
     async def teach(asked: schema.Teaching, request: Request) -> Response:
-        """Rounds as they come, as server-sent events. Whoever hangs up stops them."""
-        events = _rounds(workers, asked)
-        # Until the first event a refusal can still have a status of its own.
-        first = await _unless_left(request, anext(events))
+        """The rounds as server-sent events, as they come. Closing the connection stops the job."""
+        events = teaching_events(workers, asked)
+        # Before the first event, a refusal can still have its own status code.
+        first = await _unless_closed(request, anext(events))
         return StreamingResponse(_stream(first, events), media_type="text/event-stream")
 
     @app.post("/api/transcript", responses=REFUSED | BYTES)
     async def transcript(asked: schema.Teaching, request: Request) -> Response:
         """The rounds as a file that `tutelage.load_transcript` reads."""
-        found = json.loads(await _unless_left(request, workers.answer("transcript", asked.model_dump_json())))
+        found = json.loads(await _unless_closed(request, workers.answer("transcript", asked.model_dump_json())))
         return Response(base64.b64decode(found["base64"]), media_type="application/octet-stream")
 
     @app.post("/api/answer", responses=REFUSED)
     async def answer(asked: schema.Demonstrating, request: Request) -> dict[str, Any]:
-        """What the learner makes of paths that a person drew."""
-        return _plain(await _unless_left(request, workers.answer("answer", asked.model_dump_json())))
+        """The learner's response to paths that a person drew."""
+        return _plain(await _unless_closed(request, workers.answer("answer", asked.model_dump_json())))
 
     @app.post("/api/adapt", responses=REFUSED)
     async def adapt(asked: schema.Walking, request: Request) -> dict[str, Any]:
-        """The next lesson for a person who answered the earlier ones by walking."""
-        return _plain(await _unless_left(request, workers.answer("adapt", asked.model_dump_json())))
+        """The next lesson for a person who responded to the earlier ones with walks."""
+        return _plain(await _unless_closed(request, workers.answer("adapt", asked.model_dump_json())))
 
     @app.post("/api/reach", responses=REFUSED)
     async def reach(asked: schema.Reaching, request: Request) -> dict[str, Any]:
-        """What policies can collect, two types of object at a time."""
-        return _plain(await _unless_left(request, workers.answer("reach", asked.model_dump_json())))
+        """The reachable reward expectations, projected onto each pair of object types."""
+        return _plain(await _unless_closed(request, workers.answer("reach", asked.model_dump_json())))
 
 
-async def _rounds(workers: Workers, asked: schema.Teaching) -> AsyncGenerator[Event, None]:
-    """What a teacher comes to; the search for the bi-level one's bound lets everybody's lessons go first."""
-    text = asked.model_dump_json()
-    if asked.teacher == "bilevel":
-        async with aclosing(workers.events("first_lesson", text)) as events:
+async def teaching_events(workers: WorkerPool, asked: schema.Teaching) -> AsyncGenerator[Event, None]:
+    """The events of a teacher. A continuation of the job runs only when no other job waits: lessons before bounds."""
+    later = None
+    async with aclosing(workers.events("teach", asked.model_dump_json())) as events:
+        async for event in events:
+            if event.name == "later":
+                later = event.data
+            else:
+                yield event
+    if later is not None:
+        async with aclosing(workers.events("bound", later, is_urgent=False)) as events:
             async for event in events:
                 yield event
-    async with aclosing(workers.events("teach", text, is_urgent=asked.teacher != "bilevel")) as events:
-        async for event in events:
-            yield event
 
 
-async def _unless_left(request: Request, work: Coroutine[Any, Any, Found]) -> Found:
-    """What the work finds; it is stopped if whoever asked hangs up first, and then nobody reads the refusal."""
-    job, leaving = asyncio.create_task(work), asyncio.create_task(_left(request))
+async def _unless_closed(request: Request, work: Coroutine[Any, Any, Found]) -> Found:
+    """The result of the work, which is cancelled if the client closes the connection first."""
+    job, closing = asyncio.create_task(work), asyncio.create_task(_closed(request))
     try:
-        await asyncio.wait((job, leaving), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((job, closing), return_when=asyncio.FIRST_COMPLETED)
         if not job.done():
-            raise HTTPException(NOBODY_LISTENS, "nobody is listening any more")
+            raise HTTPException(CLIENT_CLOSED, "the client closed the connection")
         return job.result()
     finally:
         job.cancel()
-        leaving.cancel()
+        closing.cancel()
 
 
-async def _left(request: Request) -> None:
-    """Returns once whoever asked has hung up; the body was read before."""
+async def _closed(request: Request) -> None:
+    """Return when the client has closed the connection; the body was read before."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -209,7 +218,7 @@ def _plain(text: str) -> dict[str, Any]:
 
 
 async def _stream(first: Event, events: AsyncGenerator[Event, None]) -> AsyncIterator[str]:
-    """The events as lines; what goes wrong after the first is an event too."""
+    """The events as text; an error after the first event is an event too."""
     try:
         async with aclosing(events):
             yield _lines(first)
@@ -224,7 +233,7 @@ def _lines(event: Event) -> str:
 
 
 def _add_refusals(app: FastAPI) -> None:
-    """Every way of not getting an answer is a status and a sentence, which does not repeat what was sent."""
+    """Every refusal is a status code and a sentence that does not repeat the request."""
 
     async def malformed(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
@@ -249,7 +258,7 @@ def _refusal(status: int, sentence: str) -> JSONResponse:
 
 
 class _Bounded:
-    """Refuses bodies that are too large, as soon as that is known, and adds the headers to every answer."""
+    """Middleware: refuses bodies that are too large and adds the headers to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -267,7 +276,7 @@ class _Bounded:
 
         body = await _body(receive)
         if body is None:
-            refusal = _refusal(413, f"a request may have {LARGEST_BODY // 1024} KiB at the most")
+            refusal = _refusal(413, f"the request is too large; the limit is {LARGEST_BODY // 1024} KiB")
             await refusal(scope, receive, with_headers)
             return
         whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
@@ -279,7 +288,7 @@ class _Bounded:
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """All that was sent; nothing where it is too much."""
+    """The whole body; None if it is too large."""
     body = bytearray()
     while True:
         message = await receive()

@@ -1,4 +1,4 @@
-"""Listening: a socket, a server, and the page opened once it answers."""
+"""Runs the server on a socket and opens the page in a browser."""
 
 import os
 import socket
@@ -8,33 +8,33 @@ from collections.abc import Callable
 
 import uvicorn
 
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import Unavailable
 from tutelage.playground.server import Settings, is_loopback, make_app
 
 
 def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Callable[[str], object]) -> None:
-    """Serve until interrupted. on_start: is told the address once the page can be had there."""
+    """Serve until interrupted. on_start: called with a sentence that has the address, once the server answers."""
     listening = _listen(settings.host, port)
     address = _address(settings.host, listening.getsockname()[1])
 
     app = make_app(settings)
 
     class Announcing(uvicorn.Server):
-        """Says when it has started, and does not wait for computations when it ends."""
+        """Announces its start, and kills running jobs when it ends."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            others = "" if is_loopback(settings.host) else ", open to whoever reaches this machine"
+            others = "" if is_loopback(settings.host) else ", open to every machine that can reach this one"
             on_start(f"The playground is at {address}{others} (Ctrl-C ends it)")
             if is_opened:
-                # A browser of the terminal returns when it is closed.
+                # In a thread: a text browser blocks until it is closed.
                 threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             app.state.workers.stop()
             await super().shutdown(sockets)
 
-    # Two seconds for answers on their way.
+    # Responses under way have two seconds to finish.
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)
     Announcing(config).run(sockets=[listening])
 
@@ -45,20 +45,20 @@ def _listen(host: str, port: int) -> socket.socket:
         listening = socket.socket(family, kind, protocol)
         try:
             if os.name == "posix":
-                # Elsewhere this would take the port from whoever listens there.
+                # On Windows this option would take the port from another program.
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(place)
         except OSError:
             listening.close()
             raise
     except OSError as error:
-        raise InvalidModel(
-            f"cannot listen at {host}, port {port}: {error.strerror or error}; --port 0 takes any that is free"
+        raise Unavailable(
+            f"cannot listen at {host}, port {port}: {error.strerror or error}; --port 0 chooses a free port"
         ) from error
     return listening
 
 
 def _address(host: str, port: int) -> str:
-    """What to type into a browser on this machine."""
+    """The address for a browser on this machine."""
     name = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     return f"http://[{name}]:{port}/" if ":" in name else f"http://{name}:{port}/"

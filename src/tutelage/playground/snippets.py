@@ -1,31 +1,20 @@
-"""The Python that does again what the page shows, for whoever wants to go on from there."""
+"""Python programs that repeat the results of the page."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from tutelage.environments.object_world import ObjectWorld, object_world
 from tutelage.environments.preferences import PREFERENCES, preference_names
 from tutelage.playground import schema
+from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows
 
-TEACHERS = {
-    "agnostic": "tl.AgnosticTeacher(domain, world.true_weights)",
-    "conservative": 'tl.ConservativeTeacher(domain, world.true_weights, world.domain("L5").preference_features)',
-    "aware_cmdp": "tl.AwareCmdpTeacher(domain, world.true_weights, learner)",
-    "bilevel": "tl.BilevelTeacher(domain, world.true_weights, learner)",
-    "volume_search": "tl.VolumeSearchTeacher(domain, world.true_weights)",
-    "line_search": "tl.LineSearchTeacher(domain, world.true_weights)",
-}
-
-# The aware lesson, against which the page measures all others.
-AWARE = {
-    "soft": [
-        "aware = tl.BilevelTeacher(domain, world.true_weights, learner).plan()",
-        'print("the aware lesson gets", aware.achieved, "and no lesson more than", aware.bound)',
-    ],
-    "hard": [
-        "aware = tl.AwareCmdpTeacher(domain, world.true_weights, learner).plan()",
-        'print("the aware lesson gets", aware.value, "and no lesson more than", aware.bound)',
-    ],
+# What a teacher is given beside the domain and the true weights.
+GIVEN = {
+    Knows.NOTHING: "",
+    Knows.EVERY_PREFERENCE: ', world.domain("L5").preference_features',
+    Knows.PREFERENCES: ", learner",
+    Knows.LEARNER: ", learner",
 }
 
 PICTURE = """
@@ -39,20 +28,21 @@ tl.save_picture(figure, "taught")
 
 
 def teaching(asked: schema.Teaching) -> str:
-    """A teacher's rounds."""
+    """The rounds of a teacher."""
     return _answered(
         asked.world,
         asked.learner,
-        f"teacher = {TEACHERS[asked.teacher]}",
+        f"teacher = {_teacher(asked.teacher)}",
         f"transcript = tl.teach(teacher, learner, max_rounds={asked.max_rounds})",
         "response = transcript.final.response",
         "print(transcript)",
         'tl.save_transcript(transcript, "transcript.npz")',
+        *_compared(asked.learner, asked.teacher),
     )
 
 
 def demonstrating(asked: schema.Demonstrating) -> str:
-    """Paths that a person drew, and the learner's answer."""
+    """Paths that a person drew, and the learner's response."""
     return _answered(
         asked.world,
         asked.learner,
@@ -61,11 +51,12 @@ def demonstrating(asked: schema.Demonstrating) -> str:
         "lesson = tl.Lesson.from_expectation(visits @ domain.reward_features)",
         "response = learner.respond(lesson)",
         'print("reward", world.true_weights @ response.expectation.reward)',
+        *_compared(asked.learner),
     )
 
 
 def _answered(world: schema.World, learner: schema.LearnerAsked, *lines: str) -> str:
-    """A whole program: the scene, the lines that come to a `response`, and what there is to say of that."""
+    """A program: the world and the learner, the lines that define `response`, its explanation and a picture."""
     return "\n".join(
         [
             "from matplotlib.figure import Figure",
@@ -73,24 +64,23 @@ def _answered(world: schema.World, learner: schema.LearnerAsked, *lines: str) ->
             "import tutelage as tl",
             "",
             f"world = {_world(world.make())}",
-            f"domain = world.domain({_minded(learner.names)})",
+            f"domain = world.domain({_preferences(learner.names)})",
             f"learner = {_learner(learner)}",
             *lines,
             "print(response.explain())",
-            *AWARE[learner.model],
             PICTURE,
         ]
     )
 
 
 def walking(asked: schema.Walking) -> str:
-    """A person's walks, and the teacher that they were for."""
+    """A person's walks, and the teacher that they respond to."""
     lines = [
         "import tutelage as tl",
         "",
         f"world = {_world(asked.world.make())}",
-        'domain = world.domain("L1")  # the teacher knows of no preferences',
-        f"teacher = {TEACHERS[asked.teacher]}",
+        'domain = world.domain("L1")  # the teacher knows no preferences',
+        f"teacher = {_teacher(asked.teacher)}",
         f"walks = {asked.walks}",
         "answers = (world.path_visits(walk) @ domain.reward_features for walk in walks)",
         "learner = tl.CallbackLearner(domain, lambda lesson: next(answers))",
@@ -98,12 +88,12 @@ def walking(asked: schema.Walking) -> str:
     if asked.walks:
         lines += ["transcript = tl.teach(teacher, learner, max_rounds=len(walks))", "print(transcript)"]
     else:
-        lines += ["print(teacher.open().expectation)"]
+        lines += ["print(teacher.open().lesson.expectation)"]
     return "\n".join(lines) + "\n"
 
 
 def _world(world: ObjectWorld) -> str:
-    """A generated world by its seed, and any other in full."""
+    """A generated world by its seed, any other in full."""
     if world.generator != "hand" and world.seed is not None:
         generator: Any = world.generator
         if world == object_world(world.size, world.seed, generator):
@@ -122,8 +112,8 @@ def _world(world: ObjectWorld) -> str:
     return f"tl.ObjectWorld(\n{''.join(lines)})"
 
 
-def _minded(names: list[str]) -> str:
-    """A learner of the paper by its name, and any other by what it minds."""
+def _preferences(names: list[str]) -> str:
+    """The name of a learner of the paper, otherwise the names of the preferences."""
     for learner in PREFERENCES:
         if tuple(names) == preference_names(learner):
             return repr(learner)
@@ -131,9 +121,33 @@ def _minded(names: list[str]) -> str:
 
 
 def _learner(asked: schema.LearnerAsked) -> str:
+    options = asked.options
     allowances = set(asked.allowances)
-    granted = repr(asked.allowances if len(allowances) > 1 else allowances.pop() if allowances else 0.0)
-    if asked.model == "hard":
-        return f"tl.HardLearner(domain, violation_allowance={granted})"
-    penalties = f"mismatch_penalty={asked.mismatch_penalty}, violation_penalty={asked.violation_penalty}"
-    return f"tl.SoftLearner(domain, {penalties}, violation_allowance={granted})"
+    if "violation_allowance" in options and len(allowances) < 2:
+        options["violation_allowance"] = allowances.pop() if allowances else 0.0
+    return _call(LEARNER_MODELS[asked.model].maker, "domain", options)
+
+
+def _teacher(name: str) -> str:
+    entry = TEACHERS[name]
+    return _call(entry.maker, f"domain, world.true_weights{GIVEN[entry.knows]}", entry.fixed)
+
+
+def _call(maker: str, given: str, options: Mapping[str, Any]) -> str:
+    """The call of a maker of the registry, "module:Class"."""
+    module, _, name = maker.partition(":")
+    made = f"tl.{name}" if module == "tutelage" else f'__import__("{module}", fromlist=["{name}"]).{name}'
+    return f"{made}({', '.join([given, *(f'{option}={value!r}' for option, value in options.items())])})"
+
+
+def _compared(learner: schema.LearnerAsked, taught_by: str = "") -> list[str]:
+    """Lines that print the reward of the aware lesson, which is not planned again if `transcript` has it."""
+    aware = schema.aware_teacher(learner.model)
+    if taught_by == aware:
+        plan, reward = "transcript.final", "response_reward"
+    else:
+        plan, reward = f"{_teacher(aware)}.plan()", "achieved"
+    return [
+        f"aware = {plan}",
+        f'print("the aware lesson earns", aware.{reward}, "and no lesson more than", aware.bound)',
+    ]

@@ -1,275 +1,273 @@
-"""Processes that compute, each one job at a time, so that no job can hold up the page or take it down.
+"""Worker processes: each runs one job at a time, so that a job can neither block the page nor crash the server.
 
-A job and its events cross the pipe as text, never as pickled objects. A process that is too slow, that crashes, or
-whose listener has gone is killed, and another takes its place.
+Jobs and events cross a socket pair as lines of text, never as pickled objects. A process that exceeds the time limit,
+that crashes, or whose client has disconnected is killed and replaced.
 """
 
 import asyncio
-import heapq
 import json
 import logging
 import multiprocessing
+import os
 import signal
+import socket
 import threading
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from bisect import insort
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass
 from itertools import count as count_from
-from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
+from queue import SimpleQueue
 from typing import Any
 
 from tutelage.outcomes import TutelageError
 
-Perform = Callable[[str, str, Callable[[str, Any], None]], None]
+RunJob = Callable[[str, str, Callable[[str, Any], None]], None]
 
-# How often a thread that waits for a worker looks up.
-LOOK_SECONDS = 0.2
+CHUNK_BYTES = 2**18
 
 
 class JobRefused(TutelageError):
-    """The job itself says why it cannot be done."""
+    """The job raised a `TutelageError`; the message is that error's."""
 
 
 class TooSlow(TutelageError):
-    """The job was stopped when its time was up."""
+    """The job exceeded the time limit and was stopped."""
 
 
 class Crashed(TutelageError):
-    """The process ended, or failed in a way that nobody foresaw."""
+    """The process ended, or the job raised an unexpected error."""
 
 
 class TooBusy(TutelageError):
-    """There are so many jobs already that another would wait for long."""
+    """The maximum number of jobs is waiting already."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a job sends: a name, and a JSON text on one line."""
+    """A message of a job: a name, and a JSON text on one line."""
 
     name: str
     data: str
 
 
-class Workers:
-    """A fixed number of processes, and jobs that wait for one.
+class WorkerPool:
+    """A fixed number of processes, and a queue of jobs that wait for one.
 
-    perform: does a job by its name and a JSON text, sending events; a function of a module, not of a script.
-    time_limit: seconds for one job, not counting how long it waits. most_waiting: jobs beyond which none is taken.
+    run_job: runs a job, given its name, a JSON text and a function that sends events; a function of a module, not of a
+    script. time_limit: seconds for one job once it has started. most_waiting: the maximum length of the queue.
     """
 
-    def __init__(self, perform: Perform, *, count: int, time_limit: float, most_waiting: int = 100) -> None:
-        self.perform, self.count, self.time_limit, self.most_waiting = perform, count, time_limit, most_waiting
+    def __init__(self, run_job: RunJob, *, count: int, time_limit: float, most_waiting: int = 100) -> None:
+        self.run_job, self.count, self.time_limit, self.most_waiting = run_job, count, time_limit, most_waiting
+        self._workers: set[_Worker] = set()
         self._idle: list[_Worker] = []
-        # Jobs that wait, those that are urgent first, each kind in the order in which they came.
+        # Sorted: urgent jobs first, then by arrival.
         self._waiting: list[tuple[bool, int, asyncio.Future[_Worker]]] = []
         self._numbers = count_from()
-        self._threads = ThreadPoolExecutor(max_workers=2 * count, thread_name_prefix="tutelage-wait")
-        self._all: set[_Worker] = set()
         self._is_open = False
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator["Workers"]:
-        """The processes live for as long as this is open."""
-        context = _context(self.perform)
+    async def running(self) -> AsyncIterator["WorkerPool"]:
+        """Start the processes; stop them at the end of the block."""
         self._is_open = True
-        for _ in range(self.count):
-            self._add(context)
+        self._idle = [self._started() for _ in range(self.count)]
         try:
             yield self
         finally:
             self.stop()
-            self._threads.shutdown()
 
     def stop(self) -> None:
-        """End all processes, and with them every job: those that run and those that wait are told so."""
+        """Kill all processes. Every job that runs or waits raises `Crashed`."""
         self._is_open = False
-        for worker in self._all:
-            worker.end()
+        for worker in self._workers:
+            worker.kill()
+        for worker in self._idle:
+            worker.socket.close()
+        for *_, place in self._waiting:
+            if not place.done():
+                place.set_exception(self._crashed())
+        self._idle, self._waiting = [], []
 
     async def events(self, name: str, request: str, *, is_urgent: bool = True) -> AsyncGenerator[Event, None]:
-        """Do a job, and give each event as it comes. Whoever stops listening stops the job.
+        """Run a job and yield its events as they arrive. Closing this generator stops the job.
 
-        is_urgent: it goes before those that wait and are not.
+        is_urgent: whether the job overtakes the waiting jobs that are not urgent.
         """
         worker = await self._acquire(is_urgent)
-        is_done = False
+        is_reusable, deadline = False, None
         try:
-            async with aclosing(self._conversation(worker, name, request)) as conversation:
-                async for event in conversation:
-                    yield event
-            is_done = True
-        except JobRefused:
-            is_done = True
-            raise
+            await self._guarded(worker.send(json.dumps([name, request])), None)
+            while True:
+                kind, _, rest = (await self._guarded(worker.receive(), deadline)).partition(" ")
+                is_reusable = kind in ("done", "refused")
+                if kind == "started":
+                    deadline = asyncio.get_running_loop().time() + self.time_limit
+                elif kind == "done":
+                    return
+                elif kind == "event":
+                    event, _, data = rest.partition(" ")
+                    yield Event(event, data)
+                else:
+                    raise (JobRefused if kind == "refused" else Crashed)(json.loads(rest))
         finally:
-            self._release(worker, is_done=is_done)
+            self._release(worker, is_reusable=is_reusable)
 
     async def answer(self, name: str, request: str) -> str:
-        """The data of the only event of a job."""
+        """Run a job that sends one event; return the data of that event."""
         async with aclosing(self.events(name, request)) as events:
             found = [event async for event in events]
         return found[0].data
 
-    async def _conversation(self, worker: "_Worker", name: str, request: str) -> AsyncGenerator[Event, None]:
-        deadline = time.monotonic() + self.time_limit
-        await self._wait(worker.send, json.dumps([name, request]))
-        while True:
-            frame = await self._wait(worker.receive, deadline)
-            if frame is None:
-                raise TooSlow(f"this took longer than {self.time_limit:g} s and was stopped; try a smaller world")
-            kind, _, rest = frame.partition("\n")
-            if kind == "done":
-                return
-            if kind == "refused":
-                raise JobRefused(rest)
-            if kind == "failed":
-                raise Crashed(rest)
-            event, _, data = rest.partition("\n")
-            yield Event(event, data)
-
-    async def _wait(self, call: Callable[..., Any], *given: Any) -> Any:
-        """A call that blocks, in a thread of our own: nobody else's work can keep it from one."""
+    async def _guarded(self, communication: Any, deadline: float | None) -> Any:
+        """The result of reading from or writing to a worker, with its failures as errors of this module."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, call, *given)
+            async with asyncio.timeout_at(deadline):
+                return await communication
+        except TimeoutError as error:
+            raise TooSlow(
+                f"this took longer than {self.time_limit:g} s and was stopped; try a smaller world"
+            ) from error
         except (EOFError, OSError) as error:
-            sentence = "the process that computed this has crashed; the others go on"
-            raise Crashed(sentence if self._is_open else "the playground has ended") from error
+            raise self._crashed() from error
+
+    def _crashed(self) -> Crashed:
+        sentence = "the process that computed this has crashed; the others go on"
+        return Crashed(sentence if self._is_open else "the playground has ended")
 
     async def _acquire(self, is_urgent: bool) -> "_Worker":
-        while self._idle:
+        if not self._is_open:
+            raise self._crashed()
+        if self._idle:
             worker = self._idle.pop()
-            if worker.process.is_alive() or not self._is_open:
-                return worker
-            # It died of something else than a job.
-            self._replace(worker)
+            return worker if worker.process.is_alive() else self._replacement(worker)
         if len(self._waiting) >= self.most_waiting:
             raise TooBusy(f"{len(self._waiting)} requests are waiting already; try again in a moment")
         given: asyncio.Future[_Worker] = asyncio.get_running_loop().create_future()
         place = (not is_urgent, next(self._numbers), given)
-        heapq.heappush(self._waiting, place)
+        insort(self._waiting, place)
         try:
             return await given
         except asyncio.CancelledError:
             if place in self._waiting:
                 self._waiting.remove(place)
-                heapq.heapify(self._waiting)
-            elif not given.cancelled():
-                # It was given a worker at the very moment it left.
-                self._hand_on(given.result())
+            elif not given.cancelled() and given.exception() is None:
+                # The worker was assigned just before the cancellation.
+                self._release(given.result(), is_reusable=True)
             raise
 
-    def _release(self, worker: "_Worker", *, is_done: bool) -> None:
-        # Where all have been ended, the next in line is told so by a worker that was.
-        if not self._is_open or (is_done and worker.process.is_alive()):
-            self._hand_on(worker)
-        else:
-            self._replace(worker)
-
-    def _replace(self, worker: "_Worker") -> None:
-        worker.end()
-        self._all.discard(worker)
-        self._add(_context(self.perform))
-
-    def _hand_on(self, worker: "_Worker") -> None:
-        """To the first in line, or to whoever comes."""
+    def _release(self, worker: "_Worker", *, is_reusable: bool) -> None:
+        """Give the worker, or its replacement, to the first waiting job; without one, mark it idle."""
+        if not self._is_open:
+            worker.socket.close()
+            return
+        if not is_reusable or not worker.process.is_alive():
+            worker = self._replacement(worker)
         while self._waiting:
-            *_, place = heapq.heappop(self._waiting)
+            *_, place = self._waiting.pop(0)
             if not place.done():
                 place.set_result(worker)
                 return
         self._idle.append(worker)
 
-    def _add(self, context: BaseContext) -> None:
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, self.perform), daemon=True)  # type: ignore[attr-defined]
-        process.start()
-        theirs.close()
+    def _replacement(self, worker: "_Worker") -> "_Worker":
+        worker.kill()
+        worker.socket.close()
+        self._workers.discard(worker)
+        return self._started()
+
+    def _started(self) -> "_Worker":
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = _context(self.run_job).Process(  # type: ignore[attr-defined]
+                target=_serve, args=(theirs, self.run_job), daemon=True
+            )
+            process.start()
+        ours.setblocking(False)
         worker = _Worker(process, ours)
-        self._all.add(worker)
-        self._hand_on(worker)
+        self._workers.add(worker)
+        return worker
 
 
 @dataclass(eq=False, slots=True)
 class _Worker:
-    """A process and our end of its pipe."""
+    """A process, and the server's end of its socket pair."""
 
     process: BaseProcess
-    connection: "Connection[bytes, bytes]"
-    is_ended: bool = field(default=False)
+    socket: socket.socket
+    unread: bytes = b""
 
-    def send(self, text: str) -> None:
-        self.connection.send_bytes(text.encode())
+    async def send(self, line: str) -> None:
+        await asyncio.get_running_loop().sock_sendall(self.socket, f"{line}\n".encode())
 
-    def receive(self, deadline: float) -> str | None:
-        """The next frame; nothing where time is up."""
-        while not self.is_ended:
-            left = deadline - time.monotonic()
-            if self.connection.poll(max(0.0, min(left, LOOK_SECONDS))):
-                return self.connection.recv_bytes().decode()
-            if left <= 0:
-                return None
-        raise EOFError
+    async def receive(self) -> str:
+        """The next line; `EOFError` if the process has ended."""
+        while b"\n" not in self.unread:
+            chunk = await asyncio.get_running_loop().sock_recv(self.socket, CHUNK_BYTES)
+            if not chunk:
+                raise EOFError
+            self.unread += chunk
+        line, _, self.unread = self.unread.partition(b"\n")
+        return line.decode()
 
-    def end(self) -> None:
-        """Kill the process. Its pipe stays open for a thread that may still look at it, and sees the end there."""
-        self.is_ended = True
+    def kill(self) -> None:
+        """Kill the process. Its socket stays open, because a coroutine may be waiting for it."""
         self.process.kill()
         self.process.join()
 
 
-def _context(perform: Perform) -> BaseContext:
-    """Processes forked from one that has loaded the job's module and nothing else, where the system can do that."""
+def _context(run_job: RunJob) -> BaseContext:
+    """Where the system can fork: fork from a process that has only imported the job's module. Elsewhere: spawn."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([perform.__module__])
     from multiprocessing import forkserver
 
-    with _uninterrupted():
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([run_job.__module__])
+    # A terminal sends Ctrl-C to all processes; the fork server and its children inherit that it is ignored.
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
+    try:
         forkserver.ensure_running()
+    finally:
+        if is_main:
+            signal.signal(signal.SIGINT, before)
     return context
 
 
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """A process started in here ignores Ctrl-C from its birth, and so do those forked from it.
-
-    A terminal sends Ctrl-C to all of them; it is the server that hears it, and ends them.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _serve(connection: "Connection[bytes, bytes]", perform: Perform) -> None:
-    """A worker's life: one job after the other, until the other end of the pipe is gone."""
+def _serve(connection: socket.socket, run_job: RunJob) -> None:
+    """The main function of a worker process: run one job after the other."""
     from threadpoolctl import threadpool_limits
 
-    def frame(*lines: str) -> None:
-        connection.send_bytes("\n".join(lines).encode())
+    def write(*words: str) -> None:
+        connection.sendall(f"{' '.join(words)}\n".encode())
 
     def send(event: str, data: Any) -> None:
-        frame("event", event, json.dumps(data, allow_nan=False))
+        write("event", event, json.dumps(data, allow_nan=False))
 
-    # Where it was not ignored from birth.
+    # A spawned process does not inherit this.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with threadpool_limits(1), suppress(EOFError, OSError):
+    jobs: SimpleQueue[list[str]] = SimpleQueue()
+    threading.Thread(target=_read, args=(connection, jobs), daemon=True).start()
+    with threadpool_limits(1):
         while True:
-            name, request = json.loads(connection.recv_bytes())
+            name, request = jobs.get()
             try:
-                perform(name, request, send)
-                frame("done")
+                write("started")
+                run_job(name, request, send)
+                write("done")
             except TutelageError as error:
-                frame("refused", str(error))
+                write("refused", json.dumps(str(error)))
             except Exception as error:
                 logging.getLogger(__name__).exception("the job %r failed", name)
-                frame("failed", f"this should not have happened: {type(error).__name__}: {error}")
+                write("failed", json.dumps(f"this should not have happened: {type(error).__name__}: {error}"))
+
+
+def _read(connection: socket.socket, jobs: "SimpleQueue[list[str]]") -> None:
+    """Queue the jobs that the server sends. When the server has ended, end this process, even during a job."""
+    with suppress(OSError), connection.makefile() as lines:
+        for line in lines:
+            jobs.put(json.loads(line))
+    os._exit(0)

@@ -92,7 +92,10 @@ class BilevelTeacher(OneLessonTeacher):
 
     def open(self) -> Advice:
         """The lesson with the largest reward, and the certified bound."""
-        plan = self.plan()
+        return self.advice(self.plan())
+
+    def advice(self, plan: BilevelPlan) -> Advice:
+        """The lesson and the bound of a plan."""
         return Advice(plan.lesson, "the lesson that leads this learner to the largest reward", plan.bound)
 
     def plan(self) -> BilevelPlan:

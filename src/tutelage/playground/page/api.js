@@ -1,4 +1,4 @@
-// What is asked of the server. What it cannot do arrives as an Error whose message is its sentence.
+// Requests to the server. A refusal becomes an Error with the server's message.
 
 async function refusal(response) {
   try {
@@ -33,7 +33,7 @@ async function send(path, body, signal) {
 export const ask = async (path, body, signal) => (await send(path, body, signal)).json();
 export const askForFile = async (path, body) => (await send(path, body)).blob();
 
-// Server-sent events as they come: onEvent(name, data).
+// Read server-sent events: onEvent(name, data) for each.
 export async function stream(path, body, onEvent, signal) {
   const response = await send(path, body, signal);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

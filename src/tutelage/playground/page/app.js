@@ -1,4 +1,4 @@
-// The page: its tabs, and the world that it opens with.
+// The page: its tabs and its first world.
 
 import { ask } from "./api.js";
 import { byId, complain } from "./dom.js";
@@ -46,8 +46,7 @@ for (const tab of tabs) {
   });
 }
 
-// The world of a link, where there is one. The address then says no more than where the page is: what is painted next is
-// not in the link, and must not be lost to it.
+// Load the world of a link, if there is one, and remove it from the address, so that a reload keeps later changes.
 async function adoptLink() {
   const { hash } = location;
   if (!hash.startsWith("#world=")) return false;
@@ -56,12 +55,12 @@ async function adoptLink() {
     await adopt(fromLink(hash), "the world of the link");
     return true;
   } catch (error) {
-    complain(`The link holds no world: ${error.message}`);
+    complain(`The link contains no valid world: ${error.message}`);
     return false;
   }
 }
 
-// The world of the link; or the one from last time; or the first of the paper. The learner is that of last time.
+// The first world: of the link, or of the last visit, or the paper's first. The learner is the last visit's.
 async function openingWorld() {
   const before = kept();
   adoptLearner(before?.learner);
@@ -72,7 +71,7 @@ async function openingWorld() {
       return;
     }
   } catch {
-    // What was kept is of another version; the page begins anew.
+    // The stored world is of another version.
   }
   setWorld(await ask("/api/world/published/0/10"));
 }

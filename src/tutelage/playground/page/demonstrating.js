@@ -1,11 +1,11 @@
-// The fifth tab: be the teacher. One's own paths are the lesson; the score is the share of the aware lesson's reward.
+// The fifth tab: be the teacher. The person's paths are the lesson; the score is a share of the aware lesson's reward.
 
 import { ask } from "./api.js";
 import { byId, h, plural, shown } from "./dom.js";
 import { heatLimit } from "./grid.js";
 import { awareTeacher, awareLesson, drawCard, markStale, percent, shareOf, shortName } from "./lessons.js";
 import { Paths } from "./paths.js";
-import { getWorld, isStale, keepResult, learnerAsked, mindedPreferences, onChange } from "./state.js";
+import { getWorld, isStale, keepResult, learnerAsked, avoidedPreferences, onChange } from "./state.js";
 import { redraw } from "./stage.js";
 import { avoidedCells } from "./world.js";
 import { work } from "./work.js";
@@ -15,9 +15,9 @@ let shownRequest = null;
 
 export const demonstrateMode = {
   hint:
-    "Drag from the start, tap a cell, or use the arrow keys; space stays, Backspace takes back, " +
-    "Enter begins another path.",
-  layers: () => ({ avoided: avoidedCells(getWorld(), mindedPreferences()), paths: paths.all }),
+    "Drag from the start, tap a cell, or use the arrow keys. Space: stay. Backspace: undo. " +
+    "Enter: another path.",
+  layers: () => ({ avoided: avoidedCells(getWorld(), avoidedPreferences()), paths: paths.all }),
   ...paths.mode,
 };
 
@@ -36,12 +36,13 @@ function show() {
   redraw();
 }
 
-// best: the aware lesson's round. With hard preferences no lesson gets more than that; with soft ones, than its bound.
+// best: the round of the aware lesson. No lesson earns more than its bound; for hard preferences, than its reward.
 function comment(share, best) {
-  if (share === null) return best.bound <= 1e-9 ? "No lesson gets a positive reward out of this learner." : "";
+  if (share === null) return best.bound <= 1e-9 ? "No lesson earns a positive reward from this learner." : "";
   if (share > 1.0005) return "Better than the aware teacher!";
   if (share > 0.98) return "As good as the aware teacher.";
-  return share > 0.6 ? "Not bad: is there a way it minds less?" : `The aware teacher gets ${shown(best.reward)}.`;
+  if (share > 0.6) return "Not bad. Is there a path that its preferences allow?";
+  return `The aware teacher earns ${shown(best.reward)}.`;
 }
 
 async function answer(signal) {

@@ -1,4 +1,4 @@
-// Elements, in a line each.
+// Short functions for elements and texts.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -14,14 +14,14 @@ function fill(element, attributes, children) {
 
 export const h = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
 export const s = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
-// Other children instead of those it has; what is null is left out.
+// Replace all children; null is left out.
 export function refill(element, ...children) {
   element.replaceChildren(...children.filter((child) => child !== null && child !== undefined));
 }
 
 export const byId = (id) => document.getElementById(id);
 
-// For numbers that a person reads.
+// A number as text.
 export function shown(number, digits = 3) {
   if (number === null || number === undefined) return "–";
   return (Math.abs(number) < 0.5 * 10 ** -digits ? 0 : number).toFixed(digits).replace("-", "−");
@@ -36,18 +36,18 @@ export function tell(sentence) {
   tell.timer = setTimeout(() => complain(""), 5000);
 }
 
-// What went wrong stays until there is something else to tell.
+// An error stays until the next message.
 export function complain(sentence) {
   clearTimeout(tell.timer);
   byId("status").textContent = sentence;
 }
 
-// The number in a field, or null and a complaint where it is none within its bounds. The field's step is for its arrows.
+// The number in a field; null, with a message, if it is outside its bounds.
 export function numberOf(input) {
   const number = input.valueAsNumber;
   if (number >= Number(input.min) && number <= Number(input.max)) return number;
   const name = input.ariaLabel ?? input.labels[0].firstChild.textContent.trim();
-  complain(`${name}: a number from ${input.min} to ${input.max} is needed.`);
+  complain(`${name}: enter a number from ${input.min} to ${input.max}.`);
   return null;
 }
 
@@ -57,7 +57,7 @@ export function download(name, blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-// Where the page may not write to the clipboard, the text is selected for the person to copy.
+// If the clipboard is not accessible, select the text instead.
 export async function copy(text, element) {
   try {
     await navigator.clipboard.writeText(text);

@@ -1,4 +1,4 @@
-// The last tab: take it away. The world, the rounds, the pictures on the page, and the Python that does it again.
+// The last tab: export the world, the rounds, the pictures on the page, and the Python code that repeats a result.
 
 import { askForFile } from "./api.js";
 import { byId, copy, download, h } from "./dom.js";
@@ -15,7 +15,7 @@ function showResults() {
   byId("result").replaceChildren(
     ...(names.length
       ? names.map((name) => h("option", { value: name }, name))
-      : [h("option", { value: "" }, "nothing was taught yet")]),
+      : [h("option", { value: "" }, "no result yet")]),
   );
   showChosen();
 }
@@ -28,11 +28,11 @@ function showChosen() {
   byId("snippet").textContent =
     result?.snippet ??
     (result
-      ? `There is no snippet for part of a run; this one ended early: ${result.ended}`
+      ? `There is no snippet for an incomplete run; this one ended early: ${result.ended}`
       : "Teach something first.");
 }
 
-// Every picture on the page, open tab or not, that shows something.
+// Every picture on the page that is not empty, in all tabs.
 export function showPictures() {
   const drawn = [
     ["world", byId("grid")],
@@ -72,7 +72,7 @@ export function showPictures() {
 
 const fileName = (name) => name.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
 
-// A copy that stands by itself: a size of its own, and nothing that is for this page only.
+// A stand-alone copy: with a size, and without the attributes that only this page needs.
 function asSvg(svg) {
   const copied = svg.cloneNode(true);
   const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);

@@ -1,6 +1,6 @@
-// A world as an SVG: the same marks as the package's pictures, in units of cells. Nothing is told by colour alone: types
-// differ in shape, distractors in their stripes, and a negative reward carries a minus. Every style is an attribute, so
-// that a picture can be saved as it stands.
+// Draws a world as an SVG, in units of cells. Object types differ in shape, distractors in stripes, and a negative
+// reward has a minus sign, so that no mark depends on its colour alone. All styles are attributes: a saved picture
+// needs no style sheet.
 
 import { s } from "./dom.js";
 import { columnOf, describe, holder, rowOf } from "./world.js";
@@ -24,7 +24,7 @@ const STEPS = [
 ];
 const SMALLEST_PROBABILITY = 0.05;
 const SMALLEST_VISITS = 1e-4;
-// How far beside the middle of its cells each path runs, so that several can be told apart.
+// The offset of each path from the middle of its cells, so that paths do not cover each other.
 const SHIFTS = [0, 0.14, -0.14, 0.07, -0.07, 0.2, -0.2];
 
 const turn = (k) => [Math.sin((k * Math.PI) / 5), -Math.cos((k * Math.PI) / 5)];
@@ -72,7 +72,7 @@ export function heatColour(value, limit) {
 
 export const visitColour = (value, most) => mix([255, 255, 255], [63, 20, 110], Math.sqrt(most > 0 ? value / most : 0));
 
-// The reward of the deepest colour: twice the largest, so that what is gained is not pale beside what is avoided.
+// The reward of the darkest colour: at most twice the largest, so that positive rewards are not pale.
 export function heatLimit(maps) {
   const all = maps.flat();
   const largest = Math.max(...all),
@@ -216,7 +216,7 @@ function outline(avoided, size) {
   return s("path", { d: parts.join(""), stroke: "#444", "stroke-width": 0.06, fill: "none" });
 }
 
-// Rewards nearer to zero than a twentieth of the limit have no sign to speak of.
+// Minus signs for rewards below -limit / 20.
 function minuses(heat, world, hasArrows, at) {
   const found = [];
   heat.values.forEach((value, cell) => {
@@ -228,7 +228,7 @@ function minuses(heat, world, hasArrows, at) {
   return found;
 }
 
-// As long and as opaque as a move is probable; a disc for staying.
+// The length and opacity of an arrow grow with the probability of the move; a disc is staying.
 function arrows(chosen) {
   const found = [];
   chosen.forEach((probability, action) => {
@@ -283,7 +283,7 @@ function pathMark(path, number, size) {
   );
 }
 
-// The cell under a pointer; none outside.
+// The cell under a pointer; null outside the grid.
 export function cellAt(svg, world, event) {
   const box = svg.getBoundingClientRect();
   const column = Math.floor(((event.clientX - box.left) / box.width) * world.size);

@@ -1,33 +1,28 @@
-// The second tab: what the learner minds, and how it weighs.
+// The second tab: the learner's preferences and model.
 
 import { byId, h, numberOf } from "./dom.js";
+import { players } from "./players.js";
 import { allPreferences, getLearner, getWorld, onChange, presetFlags, presetName, setLearner } from "./state.js";
 import { redraw } from "./stage.js";
-import { PRESETS, preferenceName } from "./world.js";
 
-const ABOUT = {
-  L1: "minds nothing",
-  L2: "green within 1",
-  L3: "green within 2, yellow",
-  L4: "green within 2, yellow within 1",
-  L5: "green and yellow within 2",
-};
+const PRESETS = Object.keys(players.presets);
 
 function showLearner() {
   const learner = getLearner(),
     name = presetName();
-  for (const preset of Object.keys(PRESETS)) byId(`preset-${preset}`).checked = preset === name;
+  for (const preset of PRESETS) byId(`preset-${preset}`).checked = preset === name;
   allPreferences().forEach((_, k) => {
-    byId(`minds-${k}`).checked = learner.minded[k];
+    byId(`avoids-${k}`).checked = learner.isAvoided[k];
     byId(`allowance-${k}`).value = learner.allowances[k];
-    byId(`allowance-${k}`).disabled = !learner.minded[k];
+    byId(`allowance-${k}`).disabled = !learner.isAvoided[k];
   });
   document.querySelector(`input[name=model][value=${learner.model}]`).checked = true;
-  byId("penalties").hidden = learner.model === "hard";
+  const { options } = players.learner_models[learner.model];
   for (const [id, key] of [
     ["mismatch", "mismatch_penalty"],
     ["violation", "violation_penalty"],
   ]) {
+    byId(`${id}-field`).hidden = !(key in options);
     byId(id).value = learner[key];
     byId(`${id}-shown`).textContent = learner[key];
   }
@@ -38,27 +33,26 @@ const replaced = (list, k, value) => list.map((old, j) => (j === k ? value : old
 
 export function startLearner() {
   byId("presets").append(
-    ...Object.keys(PRESETS).map((name) =>
+    ...PRESETS.map((name) =>
       h(
         "label",
-        { title: ABOUT[name] },
+        { title: players.presets[name].about },
         h("input", {
           type: "radio",
           name: "preset",
           id: `preset-${name}`,
-          onchange: () => setLearner({ minded: presetFlags(name) }),
+          onchange: () => setLearner({ isAvoided: presetFlags(name) }),
         }),
         name,
       ),
     ),
   );
   byId("preferences").tBodies[0].append(
-    ...allPreferences().map(({ colour, distance }, k) => {
-      const name = preferenceName(colour, distance);
-      const minds = h("input", {
+    ...allPreferences().map(({ name }, k) => {
+      const avoids = h("input", {
         type: "checkbox",
-        id: `minds-${k}`,
-        onchange: (event) => setLearner({ minded: replaced(getLearner().minded, k, event.target.checked) }),
+        id: `avoids-${k}`,
+        onchange: (event) => setLearner({ isAvoided: replaced(getLearner().isAvoided, k, event.target.checked) }),
       });
       const allowance = h("input", {
         type: "number",
@@ -73,16 +67,23 @@ export function startLearner() {
           else setLearner({ allowances: replaced(getLearner().allowances, k, value) });
         },
       });
-      return h("tr", {}, h("td", {}, h("label", {}, minds, name)), h("td", {}, allowance));
+      return h("tr", {}, h("td", {}, h("label", {}, avoids, name)), h("td", {}, allowance));
     }),
   );
   byId("set-allowances").addEventListener("click", () => {
     const value = numberOf(byId("every-allowance"));
     if (value !== null) setLearner({ allowances: allPreferences().map(() => value) });
   });
-  for (const radio of document.querySelectorAll("input[name=model]")) {
-    radio.addEventListener("change", () => setLearner({ model: radio.value }));
-  }
+  byId("models").append(
+    ...Object.entries(players.learner_models).map(([model, { label, about }]) =>
+      h(
+        "label",
+        { class: "choice" },
+        h("input", { type: "radio", name: "model", value: model, onchange: () => setLearner({ model }) }),
+        ` ${label}: ${about}`,
+      ),
+    ),
+  );
   byId("mismatch").addEventListener("input", (event) => setLearner({ mismatch_penalty: Number(event.target.value) }));
   byId("violation").addEventListener("input", (event) => setLearner({ violation_penalty: Number(event.target.value) }));
   onChange((what) => {

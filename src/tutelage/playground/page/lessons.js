@@ -1,29 +1,24 @@
-// What came of a lesson, as a card: the reward against the best, a picture, what was matched, and what binds.
+// The result of a lesson as a card: the reward, a picture, and tables of expectations and preferences.
 
 import { stream } from "./api.js";
 import { h, refill, s, shown } from "./dom.js";
 import { drawGrid, heatLimit } from "./grid.js";
+import { players } from "./players.js";
 import { OBJECTS, avoidedCells } from "./world.js";
 
-export const TEACHERS = {
-  agnostic: "Agnostic: shows the best policy, whatever the learner minds",
-  conservative: "Conservative: fears every preference there is",
-  aware_cmdp: "Aware-CMDP: shows the best that keeps the preferences",
-  bilevel: "Aware-BiL: plans with the learner's own reasoning",
-  volume_search: "AdAware-Vol: finds out by cutting",
-  line_search: "AdAware-Lin: finds out by pushing",
-};
-export const ADAPTIVE = ["volume_search", "line_search"];
+export const TEACHERS = Object.keys(players.teachers);
+export const ADAPTIVE = TEACHERS.filter((name) => players.teachers[name].is_adaptive);
 export const LAYERS = { reward: "inferred reward", policy: "policy", visits: "expected visits" };
-const STATES = { exceeded: "✗ exceeded", binds: "● binds", reached: "○ at its limit", free: "– free" };
+const STATES = { exceeded: "✗ exceeded", binds: "● binds", reached: "○ at its limit", free: "– not binding" };
 
-export const shortName = (teacher) => TEACHERS[teacher].split(":")[0];
-export const options = (names) => names.map((name) => h("option", { value: name }, TEACHERS[name]));
+export const shortName = (teacher) => players.teachers[teacher].label;
+export const options = (names) =>
+  names.map((name) => h("option", { value: name }, `${shortName(name)}: ${players.teachers[name].about}`));
 
-// Who knows the learner best: with soft preferences the bi-level teacher, with hard ones the constrained optimum.
-export const awareTeacher = (learner) => (learner.model === "hard" ? "aware_cmdp" : "bilevel");
+// The teacher to compare with: the one that knows most about a learner of this model.
+export const awareTeacher = (learner) => players.learner_models[learner.model].aware_teacher;
 
-// All rounds of a teacher, each shown as it comes. A round that comes again replaces itself, with a closer bound.
+// All rounds of a teacher, each passed to onRound as it comes. A round may come again with a tighter bound.
 export async function taught(request, onRound, signal) {
   const rounds = [];
   let ending = null;
@@ -43,7 +38,7 @@ export async function taught(request, onRound, signal) {
   return { kind: "teach", request, rounds, ended: ending.ended, snippet: ending.snippet };
 }
 
-// The aware lesson for a learner in a world: it says what can be achieved. The last one is remembered.
+// The aware lesson for a learner in a world, the standard of comparison. The last one is cached.
 let known = { key: "", lesson: null };
 
 export function awareLesson(world, learner, signal) {
@@ -56,7 +51,7 @@ export function awareLesson(world, learner, signal) {
       if (known.lesson === lesson) known = { key: "", lesson: null };
     });
   }
-  // Others may be waiting for it too, so that whoever cancels goes, and it goes on.
+  // Several tabs may wait for one lesson: cancelling one of them does not stop it.
   return Promise.race([known.lesson, cancelled(signal)]);
 }
 
@@ -66,20 +61,20 @@ function cancelled(signal) {
   });
 }
 
-// What is left of a run that did not come to its end, for the export.
+// The rounds of an incomplete run, for the export.
 export function brokenOff(request, rounds, error) {
   const ended = error.name === "AbortError" ? "cancelled" : error.message;
   return { kind: "rounds", request, rounds, ended, snippet: null };
 }
 
-// Cards and figures speak of the world and the learner that they were made for.
+// Mark cards and figures that belong to an earlier world or learner.
 export function markStale(element, isStale) {
   element.classList.toggle("stale", isStale);
   element.querySelector(".stale-note")?.remove();
   if (isStale) element.prepend(h("p", { class: "hint stale-note" }, "The world or the learner has changed since."));
 }
 
-// The share of the aware lesson's reward, or null where that is not positive.
+// The share of the aware lesson's reward; null if that is not positive.
 export const shareOf = (reward, best) => (best !== null && best > 1e-9 ? reward / best : null);
 
 export function percent(share) {
@@ -107,7 +102,7 @@ function meter(share) {
 // world, learner: of the request; round: as the server sent it; best: the aware lesson's reward and bound, if known.
 export function drawCard(card, { title, world, learner, round, rounds, best, layer, limit }) {
   const share = best ? shareOf(round.reward, best.reward) : null;
-  // What an adaptive teacher believes is certain only of learners that project; the aware lesson's bound holds for all.
+  // The bound of an adaptive teacher holds only for hard learners; the aware lesson's holds for all.
   const bound = (learner.model === "hard" ? round.bound : null) ?? best?.bound ?? null;
   const picture = s("svg", {
     role: "img",
@@ -130,7 +125,7 @@ export function drawCard(card, { title, world, learner, round, rounds, best, lay
       many,
     ),
     best ? meter(share) : null,
-    bound === null ? null : h("p", { class: "hint bound" }, `No lesson gets more than ${shown(bound)}.`),
+    bound === null ? null : h("p", { class: "hint bound" }, `No lesson earns more than ${shown(bound)}.`),
     picture,
     h("p", { class: "hint" }, scaleOf(layer, round, limit)),
     matchTable(round),
@@ -139,11 +134,11 @@ export function drawCard(card, { title, world, learner, round, rounds, best, lay
   );
 }
 
-// What the deepest colour means.
+// The meaning of the darkest colour.
 function scaleOf(layer, round, limit) {
-  if (layer === "policy") return "Arrows where the learner comes, as long as a move is likely; a disc stays.";
-  if (layer === "visits") return `White: never; darkest: ${shown(Math.max(...round.visits), 2)} discounted visits.`;
-  return `Deepest blue: ${shown(limit, 2)} or more; deepest red, with a minus: ${shown(-limit, 2)} or less.`;
+  if (layer === "policy") return "Arrows: moves, longer if more probable. Disc: stays. Drawn where the learner goes.";
+  if (layer === "visits") return `White: no visits. Darkest: ${shown(Math.max(...round.visits), 2)} discounted visits.`;
+  return `Darkest blue: ${shown(limit, 2)} or more. Darkest red, with a minus sign: ${shown(-limit, 2)} or less.`;
 }
 
 export function drawLayer(svg, { world, learner, round, layer, limit }) {
@@ -156,7 +151,7 @@ export function drawLayer(svg, { world, learner, round, layer, limit }) {
   drawGrid(svg, { world, avoided, ...layers[layer] });
 }
 
-// Visits, of which also very few count.
+// Visits; small numbers are not rounded to zero.
 const small = (number) =>
   number > 1e-9 && number < 0.005 ? number.toExponential(0).replace("-", "−") : shown(number, 2);
 
@@ -182,7 +177,7 @@ function matchTable(round) {
 }
 
 function preferenceTable(round) {
-  if (!round.preferences.length) return h("p", { class: "hint" }, "The learner minds nothing.");
+  if (!round.preferences.length) return h("p", { class: "hint" }, "The learner avoids nothing.");
   const row = (preference) =>
     h(
       "tr",
@@ -205,7 +200,7 @@ function preferenceTable(round) {
       h(
         "thead",
         {},
-        h("tr", {}, ...["Preference", "granted", "visits", "outcome"].map((name) => h("th", { scope: "col" }, name))),
+        h("tr", {}, ...["Preference", "allowance", "visits", "outcome"].map((name) => h("th", { scope: "col" }, name))),
       ),
       h("tbody", {}, ...round.preferences.map(row)),
     ),

@@ -3,7 +3,7 @@
 import { ask } from "./api.js";
 import { byId, complain, copy, h, numberOf, tell } from "./dom.js";
 import { icon } from "./grid.js";
-import { canRedo, canUndo, getWorld, mindedPreferences, onChange, paintWorld, redo, setWorld, undo } from "./state.js";
+import { canRedo, canUndo, getWorld, avoidedPreferences, onChange, paintWorld, redo, setWorld, undo } from "./state.js";
 import { redraw } from "./stage.js";
 import { COLOURS, OBJECTS, avoidedCells, changed, emptyWorld, holder, painted, resized, toLink } from "./world.js";
 
@@ -12,7 +12,7 @@ const KEYS = { s: "star", p: "plus", d: "dot", g: "green", y: "yellow", t: "star
 
 const brush = () => document.querySelector("input[name=brush]:checked").value;
 
-// Painting what is there already takes it away, along the whole stroke.
+// A stroke that starts on the brush's own mark erases.
 let before = null,
   isErasing = false;
 
@@ -28,7 +28,7 @@ function apply(cell) {
 
 export const paintMode = {
   hint: "Paint by dragging, or with the arrow keys and the space bar; the keys s p d g y t e choose a brush.",
-  layers: () => ({ avoided: avoidedCells(getWorld(), mindedPreferences()) }),
+  layers: () => ({ avoided: avoidedCells(getWorld(), avoidedPreferences()) }),
   press: begin,
   drag: apply,
   act: begin,
@@ -41,7 +41,7 @@ export const paintMode = {
   },
 };
 
-// A world from elsewhere, as a JSON text: the server says whether it is one.
+// Load a world from a JSON text, which the server checks.
 export async function adopt(text, from) {
   setWorld(await ask("/api/world", text));
   tell(`Loaded ${from}.`);
@@ -61,7 +61,7 @@ function showWorld() {
   byId("redo").disabled = !canRedo();
   byId("world-name").textContent = world.generator
     ? `World ${world.generator}:${world.seed}:${world.size}`
-    : `World of your own, ${world.size}×${world.size}`;
+    : `Your own world, ${world.size}×${world.size}`;
   byId("size").value = world.size;
   OBJECTS.forEach((kind, k) => {
     byId(`weight-${kind}`).value = world.weights[k];

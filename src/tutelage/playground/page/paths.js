@@ -1,4 +1,4 @@
-// Paths drawn on the grid, by dragging, by tapping, or with the keys: each begins in the start.
+// Paths drawn on the grid by dragging, tapping or with the keys; each begins at the start.
 
 import { getWorld } from "./state.js";
 import { complain } from "./dom.js";
@@ -6,7 +6,7 @@ import { MOVES, neighbour, wayTo } from "./world.js";
 
 const LONGEST = 1000;
 
-// The paths of one tab; the last one is being drawn. onChange: is told whenever they change.
+// The paths of one tab; the last one is being drawn. onChange: called after every change.
 export class Paths {
   constructor(onChange, { most = 50 } = {}) {
     this.onChange = onChange;
@@ -31,7 +31,7 @@ export class Paths {
   begin() {
     if (this.current?.length === 1) return;
     if (this.all.length >= this.most && this.most > 1) {
-      complain(`There can be ${this.most} paths at the most.`);
+      complain(`At most ${this.most} paths are possible.`);
       return;
     }
     if (this.most === 1) this.all = [];
@@ -52,14 +52,14 @@ export class Paths {
     this.onChange();
   }
 
-  // Straight on to a cell.
+  // Extend the path to a cell.
   reach(cell) {
     const world = getWorld();
     const way = wayTo(world, this.current?.at(-1) ?? world.start, cell);
     if (way.length || !this.current) this.add(...way);
   }
 
-  // What the stage calls; to press on the start begins a new path where there may be several.
+  // The mode for the stage. Pressing on the start begins a new path, where several are allowed.
   get mode() {
     return {
       isWalking: true,

@@ -5,7 +5,7 @@ import { refill, s, shown } from "./dom.js";
 const LEARNER = "#0072b2",
   LESSON = "#d55e00";
 
-// A scale of round numbers that holds the values.
+// Round tick values that cover the interval.
 function ticksOf(low, high) {
   const span = high - low || 1;
   const step = [1, 2, 5, 10]
@@ -19,7 +19,7 @@ function ticksOf(low, high) {
 const label = (x, y, text, attributes = {}) => s("text", { x, y, "font-size": 11, fill: "#222", ...attributes }, text);
 const pathOf = (places) => places.map(([x, y], k) => `${k ? "L" : "M"}${x.toFixed(2)} ${y.toFixed(2)}`).join("");
 
-// rounds: each with reward, lesson_reward and bound (or null); selected: the number of one.
+// rounds: each with reward, lesson_reward and bound (or null); selected: the number of the marked round.
 export function drawRounds(svg, rounds, selected) {
   const width = 420,
     height = 260,
@@ -108,8 +108,8 @@ function key(entries, left, y) {
   });
 }
 
-// One plane. pair: the two numbers of the types; names: all of them; reach: {reachable, accepted}, polygons per plane;
-// plane: the number of the plane; rounds so far; isPushing: whether each lesson starts from the last answer.
+// Draw one plane. pair: the indices of the two types; names: of all types; reach: {reachable, accepted}, polygons by
+// plane; plane: its index; rounds: so far; isPushing: whether each lesson starts from the last response.
 export function drawPlane(svg, { pair, names, reach, plane, remaining, rounds, isPushing }) {
   const size = 230,
     left = 34,
@@ -143,7 +143,7 @@ export function drawPlane(svg, { pair, names, reach, plane, remaining, rounds, i
   svg.setAttribute("viewBox", `0 0 ${size} ${size}`);
   svg.setAttribute(
     "aria-label",
-    `Discounted counts of ${names[pair[0]]} and ${names[pair[1]]}: what is reachable, what the cuts leave, ` +
+    `Discounted counts of ${names[pair[0]]} and ${names[pair[1]]}: the reachable set, the part not yet excluded, ` +
       "and the rounds",
   );
   const links = rounds.flatMap((_, k) => [

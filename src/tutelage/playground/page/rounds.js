@@ -1,4 +1,4 @@
-// The fourth tab: the rounds of a teacher that adapts, one by one.
+// The fourth tab: the rounds of an adaptive teacher, one by one.
 
 import { ask } from "./api.js";
 import { byId, h, plural, s, shown } from "./dom.js";
@@ -21,7 +21,7 @@ let request = null,
 
 const selected = () => Number(byId("round").value);
 
-// All planes of an element, of which there is one for each pair of types.
+// Draw the planes of an element, one for each pair of object types.
 export function drawPlanes(element, { reach: polygons, remaining, rounds: played, isPushing }) {
   if (!element.children.length) {
     element.append(
@@ -66,11 +66,11 @@ export function fillRounds(table, played) {
   );
 }
 
-// The bound is for learners that project, as hard ones do; of another it says what the teacher believes.
+// The teacher's bound is valid for hard learners only.
 function boundSentence(bound) {
   if (bound === null) return ".";
-  if (request.learner.model === "hard") return `; no lesson gets more than ${shown(bound)}.`;
-  return `; the teacher believes that no lesson gets more than ${shown(bound)}, as if this learner kept hard limits.`;
+  if (request.learner.model === "hard") return `; no lesson earns more than ${shown(bound)}.`;
+  return `; the teacher's bound is ${shown(bound)}, which holds only for hard learners.`;
 }
 
 function draw() {
@@ -91,9 +91,9 @@ function draw() {
       isPushing: request.teacher === "line_search",
     });
     byId("planes-hint").textContent =
-      "Grey: what policies can collect." +
-      (reach.accepted ? " Striped: what the learner accepts." : "") +
-      " Blue: what the cuts leave. Squares: lessons; rings: answers" +
+      "Grey: reachable by policies." +
+      (reach.accepted ? " Striped: accepted by the learner." : "") +
+      " Blue: not yet excluded by the teacher. Squares: lessons; rings: responses" +
       (request.teacher === "line_search" ? "; arrows: pushes." : ".");
   }
   fillRounds(byId("rounds-table"), rounds);
@@ -120,7 +120,7 @@ async function start(signal) {
     reach = found;
     if (rounds.length) draw();
   });
-  // Where the rounds fail as well, it is they that tell why.
+  // If the rounds fail too, their error is shown.
   reaching.catch(() => {});
   const name = `Rounds: ${shortName(request.teacher)}`;
   try {
@@ -135,7 +135,7 @@ async function start(signal) {
   await reaching;
 }
 
-// Whoever looks at the last round goes on to the next.
+// Show the new round if the last one was selected.
 function follow(all) {
   const isFollowing = selected() >= all.length - 1;
   rounds = all;
@@ -152,7 +152,7 @@ export function startRounds() {
   byId("rounds-form").addEventListener("submit", (event) => {
     event.preventDefault();
     const button = byId("rounds-form").querySelector(".main");
-    work({ button, cancel: "cancel-rounds", alert: "rounds-alert", done: "All rounds are there." }, start);
+    work({ button, cancel: "cancel-rounds", alert: "rounds-alert", done: "All rounds are complete." }, start);
   });
   onChange((what) => {
     if (what !== "results" && request) markStale(byId("rounds"), isStale(request));

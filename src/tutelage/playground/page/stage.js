@@ -1,4 +1,4 @@
-// The world on the left: one grid, which the open tab decorates and listens to.
+// The grid on the left; the open tab draws on it and handles its events.
 
 import { byId, h, tell } from "./dom.js";
 import { cellAt, drawGrid, icon } from "./grid.js";
@@ -9,11 +9,11 @@ const svg = byId("grid");
 let cursor = 0;
 let mode = {};
 
-// mode: hint, a sentence; layers(), what is drawn beside the world; press(cell), drag(cell); act(cell), for the space bar;
-// key(event), true where it took the key. isWalking: arrow keys are the mode's, and there is no cursor.
+// mode: hint, a sentence; layers(), what is drawn on the world; press(cell), drag(cell); act(cell), for the space bar;
+// key(event), true if it handled the key. isWalking: the mode handles the arrow keys, and no cursor is drawn.
 export function setMode(next) {
   mode = next;
-  // Elsewhere a finger that drags scrolls the page.
+  // In other modes, dragging a finger scrolls the page.
   svg.classList.toggle("is-drawn-on", Boolean(next.press));
   byId("stage-hint").textContent = next.hint;
   redraw();
@@ -38,7 +38,7 @@ export function drawLegend() {
     start: "start",
     green: "green",
     yellow: "yellow",
-    avoided: "minded",
+    avoided: "avoided",
   };
   byId("legend").replaceChildren(...Object.entries(marks).map(([kind, name]) => h("li", {}, icon(kind), name)));
 }
@@ -59,7 +59,7 @@ svg.addEventListener("pointerdown", (event) => {
 svg.addEventListener("pointermove", (event) => {
   const cell = isDown ? cellAt(svg, getWorld(), event) : null;
   if (cell === null || cell === last) return;
-  // A fast pointer leaves cells out.
+  // A fast pointer skips cells.
   for (const passed of wayTo(getWorld(), last, cell)) mode.drag?.(passed);
   [last, cursor] = [cell, cell];
 });

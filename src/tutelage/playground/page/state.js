@@ -1,11 +1,12 @@
-// What the page knows: the world with its history, the learner, and what was taught so far.
+// The state of the page: the world with its undo history, the learner, and the results so far.
 
-import { COLOURS, DISTANCES, PRESETS } from "./world.js";
+import { players } from "./players.js";
 
 const KEPT = "tutelage-playground";
 const LONGEST_HISTORY = 200;
 
-const ALL = COLOURS.flatMap((colour) => DISTANCES.map((distance) => ({ colour, distance })));
+const ALL = players.preferences;
+const DEFAULTS = players.learner_models.soft.options;
 
 const listeners = new Set();
 const past = [],
@@ -13,17 +14,17 @@ const past = [],
 let world = null;
 let learner = {
   model: "soft",
-  minded: presetFlags("L3"),
+  isAvoided: presetFlags("L3"),
   allowances: ALL.map(() => 0),
-  mismatch_penalty: 5,
-  violation_penalty: 10,
+  mismatch_penalty: DEFAULTS.mismatch_penalty.default,
+  violation_penalty: DEFAULTS.violation_penalty.default,
 };
 
-// Name -> {kind, request, rounds, snippet}: what can be exported, the last one last.
+// Name -> {kind, request, rounds, snippet}: the results that can be exported, the newest last.
 export const results = new Map();
 
 export function presetFlags(name) {
-  return ALL.map((_, k) => k < PRESETS[name]);
+  return ALL.map((preference) => players.presets[name].preferences.includes(preference.name));
 }
 
 export function onChange(listener) {
@@ -36,11 +37,11 @@ function announce(what) {
   try {
     localStorage.setItem(KEPT, JSON.stringify({ world, learner }));
   } catch {
-    // A browser that keeps nothing can still be used.
+    // The page also works in a browser that stores nothing.
   }
 }
 
-// What was here when the page was last open; null where nothing was, or nothing that can be read.
+// The world and the learner of the last visit; null if there are none.
 export function kept() {
   try {
     return JSON.parse(localStorage.getItem(KEPT));
@@ -55,7 +56,7 @@ export const getLearner = () => learner;
 export const canUndo = () => past.length > 0;
 export const canRedo = () => future.length > 0;
 
-// A new world; the one before can be had back.
+// Replace the world; undo restores the old one.
 export function setWorld(next) {
   if (world && JSON.stringify(next) === JSON.stringify(world)) return;
   if (world) remember(world);
@@ -69,7 +70,7 @@ function remember(before) {
   future.length = 0;
 }
 
-// A stroke of the brush changes the world many times and is undone at once: `before` is what undo comes back to.
+// A stroke of the brush changes the world many times but is one step of undo, which restores `before`.
 export function paintWorld(next, before) {
   if (JSON.stringify(next) === JSON.stringify(world)) return;
   if (past.at(-1) !== before) remember(before);
@@ -91,15 +92,15 @@ export function redo() {
   announce("world");
 }
 
-// A learner from elsewhere, of which only what is understood is taken.
+// Take over a stored learner, if it is valid.
 export function adoptLearner(other) {
   const isList = (list, type) =>
     Array.isArray(list) && list.length === ALL.length && list.every((x) => typeof x === type);
-  const { model, minded, allowances, mismatch_penalty, violation_penalty } = other ?? {};
+  const { model, isAvoided, allowances, mismatch_penalty, violation_penalty } = other ?? {};
   const areNumbers = [mismatch_penalty, violation_penalty].every((x) => typeof x === "number");
-  if (!["soft", "hard"].includes(model) || !isList(minded, "boolean") || !isList(allowances, "number") || !areNumbers)
-    return;
-  setLearner({ model, minded, allowances, mismatch_penalty, violation_penalty });
+  const areLists = isList(isAvoided, "boolean") && isList(allowances, "number");
+  if (!(model in players.learner_models) || !areLists || !areNumbers) return;
+  setLearner({ model, isAvoided, allowances, mismatch_penalty, violation_penalty });
 }
 
 export function setLearner(changes) {
@@ -107,25 +108,28 @@ export function setLearner(changes) {
   announce("learner");
 }
 
-export const mindedPreferences = () => ALL.filter((_, k) => learner.minded[k]);
+export const avoidedPreferences = () => ALL.filter((_, k) => learner.isAvoided[k]);
 
-// The learner as the server wants it.
+// The learner in the form of a request.
 export function learnerAsked() {
-  const preferences = ALL.map((preference, k) => ({ ...preference, allowance: learner.allowances[k] })).filter(
-    (_, k) => learner.minded[k],
-  );
+  const preferences = ALL.map(({ colour, distance }, k) => ({
+    colour,
+    distance,
+    allowance: learner.allowances[k],
+  })).filter((_, k) => learner.isAvoided[k]);
   const { model, mismatch_penalty, violation_penalty } = learner;
   return { model, preferences, mismatch_penalty, violation_penalty };
 }
 
-// Whether a request speaks of another world or learner than those on the page.
+// Whether the world or the learner has changed since the request.
 export function isStale(request) {
   return JSON.stringify([request.world, request.learner]) !== JSON.stringify([world, learnerAsked()]);
 }
 
-// The name of the learner of the paper that it is, if it is one.
+// The name of the learner in the paper, or null.
 export function presetName() {
-  return Object.keys(PRESETS).find((name) => presetFlags(name).every((flag, k) => flag === learner.minded[k])) ?? null;
+  const isChosen = (name) => presetFlags(name).every((flag, k) => flag === learner.isAvoided[k]);
+  return Object.keys(players.presets).find(isChosen) ?? null;
 }
 
 export function keepResult(name, result) {

@@ -15,19 +15,20 @@ import {
   shortName,
   taught,
 } from "./lessons.js";
-import { getLearner, getWorld, isStale, keepResult, learnerAsked, mindedPreferences, onChange } from "./state.js";
+import { players } from "./players.js";
+import { getLearner, getWorld, isStale, keepResult, learnerAsked, avoidedPreferences, onChange } from "./state.js";
 import { avoidedCells } from "./world.js";
 import { work } from "./work.js";
 
-// What is on the cards: {request, rounds, card} each; and the aware lesson, which says what can be achieved.
+// The lessons on the cards, {request, rounds, card} each; and the round of the aware lesson, to compare with.
 let shownLessons = [];
 let best = null;
 
 const layer = () => document.querySelector("input[name=layer]:checked").value;
 
 export const teachMode = {
-  hint: "What the learner minds is grey.",
-  layers: () => ({ avoided: avoidedCells(getWorld(), mindedPreferences()) }),
+  hint: "The cells that the learner avoids are grey.",
+  layers: () => ({ avoided: avoidedCells(getWorld(), avoidedPreferences()) }),
 };
 
 function draw() {
@@ -99,19 +100,22 @@ async function teach(signal) {
   draw();
 }
 
-// A teacher that must know what a mismatch costs has nothing to teach a learner that only projects.
+// A bi-level teacher needs the learner's mismatch penalty, which a model may not have.
 function offer() {
-  const isHard = getLearner().model === "hard";
+  const learner = getLearner();
+  const hasMismatch = "mismatch_penalty" in players.learner_models[learner.model].options;
   for (const id of ["teacher-a", "teacher-b"]) {
     const select = byId(id);
-    select.querySelector("option[value=bilevel]").disabled = isHard;
-    if (isHard && select.value === "bilevel") select.value = "aware_cmdp";
+    for (const option of select.options) {
+      option.disabled = !hasMismatch && Boolean(players.teachers[option.value]?.needs_penalties);
+    }
+    if (select.selectedOptions[0].disabled) select.value = awareTeacher(learner);
   }
 }
 
 export function startTeaching() {
-  byId("teacher-a").append(...options(Object.keys(TEACHERS)));
-  byId("teacher-b").append(h("option", { value: "" }, "nobody"), ...options(Object.keys(TEACHERS)));
+  byId("teacher-a").append(...options(TEACHERS));
+  byId("teacher-b").append(h("option", { value: "" }, "none"), ...options(TEACHERS));
   byId("teacher-a").value = "bilevel";
   byId("teacher-b").value = "agnostic";
   byId("layers").append(

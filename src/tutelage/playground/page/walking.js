@@ -1,4 +1,4 @@
-// The sixth tab: be the learner. One is shown demonstrations, walks as one likes, and the teacher draws its conclusions.
+// The sixth tab: be the learner. The teacher shows demonstrations, the person walks, and the teacher adapts.
 
 import { ask } from "./api.js";
 import { byId, h, plural, shown, tell } from "./dom.js";
@@ -8,20 +8,20 @@ import { drawRounds } from "./plots.js";
 import { allPreferences, getWorld, keepResult, onChange } from "./state.js";
 import { drawPlanes, fillRounds } from "./rounds.js";
 import { redraw } from "./stage.js";
-import { avoidedCells, preferenceName } from "./world.js";
+import { avoidedCells } from "./world.js";
 import { work } from "./work.js";
 
 const STEP_MILLISECONDS = 90;
 const NOTHING = { model: "soft", preferences: [] };
 
-// Of the run: its number, the world and the teacher it began with, the walks so far, and what the server made of them.
+// The run: its number, its world and teacher, the walks so far, and the server's answer to them.
 let run = 0,
   world = null,
   teacher = null,
   walks = [],
   found = null,
   reach = null;
-// The demonstration that is being shown: which, and how far.
+// The demonstration that is being animated: its number and the current step.
 let showing = null,
   timer = null;
 
@@ -31,8 +31,8 @@ const secrets = () => allPreferences().filter((_, k) => byId(`secret-${k}`).chec
 
 export const walkMode = {
   hint:
-    "First watch what the teacher shows. Then walk: drag from the start, tap a cell, or use the arrow keys; " +
-    "space stays, Backspace takes back.",
+    "First watch the demonstrations. Then walk: drag from the start, tap a cell, or use the arrow keys. " +
+    "Space: stay. Backspace: undo.",
   layers: () => {
     const avoided = avoidedCells(getWorld(), secrets());
     if (showing)
@@ -41,7 +41,7 @@ export const walkMode = {
         paths: found.lesson.paths.slice(0, showing.number + 1),
         walker: found.lesson.paths[showing.number][showing.step],
       };
-    // The walk comes first, in the first colour and unbroken.
+    // The first path has the first colour and a solid line: that is the walk's.
     if (walk.current) return { avoided, paths: [walk.current] };
     return { avoided, paths: found?.lesson ? [[getWorld().start], ...found.lesson.paths] : [] };
   },
@@ -65,12 +65,12 @@ function watch() {
   stopShowing();
   walk.clear();
   if (!found?.lesson || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
-  // On a narrow page the grid may be out of sight.
+  // On a narrow screen the grid may be scrolled out of view.
   byId("grid").scrollIntoView({ block: "nearest" });
   showing = { number: 0, step: 0 };
   timer = setInterval(() => {
     const { number, step } = showing;
-    // A demonstration that stays where it is has nothing more to show.
+    // The animation of a demonstration ends when only staying is left.
     const path = found.lesson.paths[number];
     const isOver = path.slice(step).every((cell) => cell === path[step]);
     if (!isOver) showing = { number, step: step + 1 };
@@ -86,7 +86,7 @@ function show() {
   redraw();
 }
 
-// The teacher's next lesson, after these walks.
+// Ask for the next lesson after these walks.
 async function adapt(next, signal) {
   const request = { world, teacher, walks: next };
   const mine = run;
@@ -112,15 +112,15 @@ function draw() {
   const { rounds, lesson, reason, is_over: isOver } = found;
   const last = rounds.at(-1);
   const earned = last
-    ? `Your walk is worth ${shown(last.reward)} to the teacher` +
+    ? `Your walk earns the teacher ${shown(last.reward)}` +
       (last.bound === null
-        ? "; your walks contradict each other as compromises, so it can be sure of nothing. "
-        : `; if such walks are the most you are willing to do, it cannot get more than ${shown(last.bound)}. `)
+        ? "; no single set of preferences explains all your walks, so the teacher knows no bound. "
+        : `; if you follow lessons as closely as you are willing to, it can earn at most ${shown(last.bound)}. `)
     : "";
   byId("walk-lesson").textContent = isOver
     ? `${earned}After ${plural(rounds.length, "round")} the teacher ends: ${reason}.`
-    : `${earned}Lesson ${rounds.length + 1}: ${reason}. Done its way it would be worth ${shown(lesson.reward)}. ` +
-      "Walk as far along as you like.";
+    : `${earned}Lesson ${rounds.length + 1}: ${reason}. Followed exactly, it earns ${shown(lesson.reward)}. ` +
+      "Follow it as closely as your preferences allow.";
   for (const id of ["watch", "walk-undo", "walk-clear", "walk-done"]) byId(id).hidden = isOver;
   byId("walk-chart").closest("figure").hidden = !rounds.length;
   if (rounds.length) drawRounds(byId("walk-chart"), rounds, rounds.length);
@@ -145,13 +145,8 @@ function forget() {
 export function startWalking() {
   byId("walk-teacher").append(...options(ADAPTIVE));
   byId("secrets").append(
-    ...allPreferences().map(({ colour, distance }, k) =>
-      h(
-        "label",
-        {},
-        h("input", { type: "checkbox", id: `secret-${k}`, onchange: redraw }),
-        preferenceName(colour, distance),
-      ),
+    ...allPreferences().map(({ name }, k) =>
+      h("label", {}, h("input", { type: "checkbox", id: `secret-${k}`, onchange: redraw }), name),
     ),
   );
   byId("walk-form").addEventListener("submit", (event) => {
@@ -170,7 +165,7 @@ export function startWalking() {
   byId("walk-clear").addEventListener("click", () => walk.clear());
   onChange((what) => {
     if (what !== "world" || getWorld() === world) return;
-    if (found) tell("The world has changed: the lessons begin again.");
+    if (found) tell("The world has changed: the lessons start again.");
     forget();
   });
 }

@@ -1,9 +1,9 @@
-// Something that takes a while: the button says so, another cancels it, and what goes wrong is told in place.
+// Long actions: the button shows the elapsed time, another button cancels, and errors are shown beside them.
 
 import { byId, tell } from "./dom.js";
 
-// Runs action(signal), unless it runs already. The button stays where the keyboard is; a cancelled action ends without a
-// word, and any other with `done`.
+// Run action(signal), unless it is running. The button keeps the focus. `done`: the message after an action that was not
+// cancelled.
 export async function work({ button, cancel, alert, done }, action) {
   if (button.ariaDisabled === "true") return;
   const label = button.textContent;

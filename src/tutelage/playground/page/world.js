@@ -1,12 +1,9 @@
-// Worlds as plain data, in the form of their files; every change makes a new one.
+// Worlds as plain data, in the form of their files. Functions return a new world and change none.
 
 export const OBJECTS = ["star", "plus", "dot"];
 export const COLOURS = ["green", "yellow"];
-export const DISTANCES = [0, 1, 2];
-export const PRESETS = { L1: 0, L2: 2, L3: 4, L4: 5, L5: 6 };
 export const MOVES = { ArrowUp: [-1, 0], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowRight: [0, 1] };
 
-export const preferenceName = (colour, distance) => `${colour} within ${distance} cell${distance === 1 ? "" : "s"}`;
 export const rowOf = (cell, size) => Math.floor(cell / size);
 export const columnOf = (cell, size) => cell % size;
 
@@ -23,7 +20,7 @@ export function emptyWorld(size) {
   };
 }
 
-// A world that differs from a generated one is made by hand.
+// A changed world is no longer the generated one: its generator and seed are dropped.
 export function changed(world, changes) {
   const { generator, seed, ...rest } = world;
   return { ...rest, ...changes };
@@ -37,7 +34,7 @@ function without(things, cell) {
   );
 }
 
-// The world with a cell painted, or with what was painted there taken away.
+// The world with a cell painted, or erased.
 export function painted(world, brush, cell, isErasing) {
   if (brush === "start") return changed(world, { start: cell });
   const group = OBJECTS.includes(brush) ? "objects" : "distractors";
@@ -49,7 +46,7 @@ export function painted(world, brush, cell, isErasing) {
   return changed(world, { [group]: things });
 }
 
-// The part of the world that fits, from the top left.
+// The part of the world that fits the new size, from the top left.
 export function resized(world, size) {
   const move = (cell) => {
     const row = rowOf(cell, world.size),
@@ -69,7 +66,7 @@ export function resized(world, size) {
   });
 }
 
-// Which cells a learner of these preferences minds, whatever it grants.
+// Flags of the cells that these preferences cover, whatever their allowances.
 export function avoidedCells(world, preferences) {
   const avoided = new Array(world.size * world.size).fill(false);
   for (const { colour, distance } of preferences) {
@@ -92,7 +89,7 @@ export function describe(world, cell) {
   return `row ${rowOf(cell, world.size) + 1}, column ${columnOf(cell, world.size) + 1}: ${held}`;
 }
 
-// The cell a move leads to; off the grid, none.
+// The cell that a move leads to; null outside the grid.
 export function neighbour(world, cell, [down, across]) {
   const row = rowOf(cell, world.size) + down,
     column = columnOf(cell, world.size) + across;
@@ -100,7 +97,7 @@ export function neighbour(world, cell, [down, across]) {
   return isInside ? row * world.size + column : null;
 }
 
-// The cells of the way from one to another, the longer side first; without the first one.
+// The cells on the way from one cell to another, without the first; the longer direction is reduced first.
 export function wayTo(world, from, to) {
   const way = [];
   for (let at = from; at !== to; way.push(at)) {
@@ -120,7 +117,7 @@ export function toLink(world) {
   return `${location.origin}${location.pathname}#world=${text}`;
 }
 
-// The JSON text that a link holds, to be checked by the server.
+// The JSON text in a link; the server checks it.
 export function fromLink(hash) {
   const text = atob(hash.slice("#world=".length).replaceAll("-", "+").replaceAll("_", "/"));
   return new TextDecoder().decode(Uint8Array.from(text, (letter) => letter.charCodeAt(0)));

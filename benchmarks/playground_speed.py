@@ -1,12 +1,13 @@
-"""The figures of docs/playground.md, by `python tests/playground_speed.py` on a machine with nothing else to do."""
+"""The times of docs/playground.md: `PYTHONPATH=tests python benchmarks/playground_speed.py` on an idle machine."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
+from typing import Any
 
 import httpx
-from playground_problems import learner_fields, teaching
-from playground_server import running
+from playground_problems import learner_fields, teaching  # type: ignore[import-not-found]
+from playground_server import running  # type: ignore[import-not-found]
 
 import tutelage as tl
 
@@ -16,15 +17,15 @@ LESSON = teaching("bilevel", learner_fields("soft", "L3"), PUBLISHED)
 ROUNDS = teaching("line_search", learner_fields("hard", "L3", 2.5), PUBLISHED, max_rounds=20)
 
 
-def times(address: str, request: dict) -> list[float]:
+def times(address: str, request: dict[str, Any]) -> list[float]:
     """Seconds until each event."""
     began = perf_counter()
-    with httpx.stream("POST", f"{address}/api/teach", json=request, timeout=120) as answer:
+    with httpx.stream("POST", f"{address}/api/teach", json=request, timeout=600) as answer:
         return [perf_counter() - began for line in answer.iter_lines() if line.startswith("event: ")]
 
 
 def main() -> None:
-    """Say how long each takes."""
+    """Print the time of each request."""
     with running() as address:
         for name, request in (("bi-level", LESSON), ("line search", ROUNDS)):
             tries = [times(address, request) for _ in range(N_TRIES)]
