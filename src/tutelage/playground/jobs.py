@@ -5,6 +5,7 @@ server: the request of a job that continues this one when no other job waits.
 """
 
 import base64
+import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from tutelage.interaction import teach
 from tutelage.learners.callback import CallbackLearner
 from tutelage.mdp.expectations import occupancy
 from tutelage.mdp.model import Domain
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import Ended, InvalidModel
 from tutelage.playground import schema, snippets
 from tutelage.playground.planes import clipped, shadows
 from tutelage.registry import TEACHERS, make_teacher
@@ -55,7 +56,17 @@ def _teach(asked: schema.Teaching, send: Send) -> None:
     if isinstance(teacher, BilevelTeacher):
         plan = teacher.lesson_plan()
         send("round", scene.taught(_planned(teacher, plan)))
-        optima = [(o.weights.tolist(), o.expectation.tolist(), o.reward, o.policy.tolist()) for o in plan.optima]
+        optima = [
+            (
+                o.weights.tolist(),
+                o.expectation.tolist(),
+                o.reward,
+                o.policy.tolist(),
+                finite_or_none(o.gap),
+                o.ended.name,
+            )
+            for o in plan.optima
+        ]
         send("later", {"teaching": asked.model_dump(), "optima": optima, "bound": plan.bound})
         return
     reach = _Reach(teacher) if TEACHERS[asked.teacher].is_adaptive else None
@@ -74,7 +85,8 @@ def _bound(asked: schema.Bounding, send: Send) -> None:
     teacher = scene.teacher(asked.teaching.teacher)
     assert isinstance(teacher, BilevelTeacher)
     optima = [
-        LocalOptimum(np.array(w), np.array(mu), reward, np.array(policy)) for w, mu, reward, policy in asked.optima
+        LocalOptimum(np.array(w), np.array(mu), reward, np.array(pi), math.inf if gap is None else gap, Ended[ended])
+        for w, mu, reward, pi, gap, ended in asked.optima
     ]
     lesson = Lesson.from_policy(scene.domain, optima[0].policy)
     response = scene.learner.respond(lesson)

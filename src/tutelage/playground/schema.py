@@ -159,7 +159,7 @@ class Bounding(Asked):
     """
 
     teaching: Teaching
-    optima: list[tuple[list[float], list[float], float, list[float]]]
+    optima: list[tuple[list[float], list[float], float, list[float], float | None, str]]
     bound: float
 
 
