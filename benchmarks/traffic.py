@@ -63,7 +63,7 @@ def sweeps(size: int, repeats: int) -> Iterator[Figure]:
     edges = kernels.block_edges(mdp.transition.indptr[mdp.first_choice])
     settings: Any = numba.config
     threads = min(len(edges), int(settings.NUMBA_NUM_THREADS))
-    given = (*_starts(mdp), per_choice(mdp, asked.reward), mdp.discount, value)
+    given = ((*_starts(mdp), per_choice(mdp, asked.reward), mdp.discount), value)
     backed, policy, choice = np.empty(mdp.n_states), np.empty(mdp.n_choices), mdp.first_choice[:-1].copy()
     soft = partial(kernels.in_blocks, edges, kernels.soft_backup_range, *given, policy, backed)
     hard = partial(kernels.in_blocks, edges, kernels.hard_backup_range, *given, choice, 0.0, backed)

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from tutelage.outcomes import NotConverged
 from tutelage.solvers import programs
-from tutelage.solvers.programs import Constraints, InfeasibleProgram, maximise_linear, minimise_quadratic
+from tutelage.solvers.programs import Constraints, InfeasibleProgram, minimise_linear, minimise_quadratic
 
 
 def random_constraints(rng, *, n=8):
@@ -22,11 +22,11 @@ def random_constraints(rng, *, n=8):
 def test_linear_solutions_prove_themselves(seed):
     rng = np.random.default_rng(seed)
     constraints, inside = random_constraints(rng)
-    objective = rng.normal(size=8)
-    solution = maximise_linear(objective, constraints)
+    slope = rng.normal(size=8)
+    solution = minimise_linear(slope, constraints)
     assert solution.primal_residual <= 1e-8 and solution.dual_residual <= 1e-8
     assert solution.gap <= 1e-7 * (1 + abs(solution.primal))
-    assert solution.primal >= objective @ inside - 1e-8
+    assert solution.primal <= slope @ inside + 1e-8
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -63,9 +63,8 @@ def test_a_quadratic_program_by_hand():
 def test_residuals_tell_a_wrong_answer():
     """A certificate that could not fail would certify nothing."""
     constraints = Constraints(np.zeros(2), np.ones((1, 2)), np.ones(1))
-    wrong = programs._linear_solution(
-        np.array([1.0, 2.0]), constraints, np.array([0.5, 0.6]), np.array([1.5]), np.zeros(0)
-    )
+    slope, x, nu = np.array([-1.0, -2.0]), np.array([0.5, 0.6]), np.array([1.5])
+    wrong = programs._solution(np.zeros(2), slope, constraints, x, nu, np.zeros(0))
     assert wrong.primal_residual == pytest.approx(0.1)
     assert wrong.dual_residual == pytest.approx(0.5)
     assert wrong.gap == pytest.approx(1.7 - 1.5)
@@ -74,9 +73,9 @@ def test_residuals_tell_a_wrong_answer():
 def test_programs_without_an_answer_raise():
     empty = Constraints(np.zeros(1), np.ones((1, 1)), np.array([-1.0]))
     with pytest.raises(InfeasibleProgram, match="no point satisfies"):
-        maximise_linear(np.ones(1), empty)
+        minimise_linear(np.ones(1), empty)
     with pytest.raises(NotConverged, match="linear program was not solved"):
-        maximise_linear(np.ones(1), Constraints(np.zeros(1)))
+        minimise_linear(-np.ones(1), Constraints(np.zeros(1)))
     with pytest.raises(InfeasibleProgram, match="no point satisfies"):
         minimise_quadratic(np.eye(1), np.ones(1), empty)
 

@@ -15,8 +15,7 @@ FASTMATH: set[str] = {"nsz", "contract", "reassoc"}
 # Operations may be fused but not reordered.
 IN_ORDER: set[str] = {"nsz", "contract"}
 
-from tutelage.kernels.backups import hard_backup_range, hard_sweeps, soft_backup_range
-from tutelage.kernels.graph import reachable
+from tutelage.kernels.backups import hard_backup_range, hard_sweeps, reachable, soft_backup_range
 from tutelage.kernels.parallel import block_edges, in_blocks, map_in_threads, unsigned
 from tutelage.kernels.triangular import backward, count_parts, fill_columns, fill_weights, finish, forward, relax
 

@@ -1,4 +1,4 @@
-"""The Bellman operators, hard and soft, and in-place sweeps of the hard equation.
+"""The Bellman operators, hard and soft; in-place sweeps of the hard equation; the reachable states of a chain.
 
 Most of the time of a soft backup goes into exponentials. It therefore handles chunks of states: first the values of
 their choices, then all exponentials of the chunk in one loop that the compiler vectorises, then the sums. The C
@@ -6,6 +6,7 @@ library's exponential takes one number at a time and would take three quarters o
 """
 
 import math
+from typing import TypeAlias
 
 import numpy as np
 from numba import njit
@@ -13,6 +14,8 @@ from numba import njit
 from tutelage.arrays import Indices, Vector
 from tutelage.kernels import FASTMATH, IN_ORDER
 
+# row, column, probability, first, reward, discount: see `tutelage.kernels`.
+Problem: TypeAlias = tuple[Indices, Indices, Vector, Indices, Vector, float]
 CHUNK = 128
 # exp(x) = 2^k exp(r) with x = k log 2 + r and |r| <= log(2) / 2. Adding 1.5 * 2^52 leaves k in the last bits.
 LOG2_E, SHIFT = 1.4426950408889634, 6755399441055744.0
@@ -39,18 +42,9 @@ def _exp(x: float) -> float:
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
-def _choice_values(
-    row: Indices,
-    column: Indices,
-    probability: Vector,
-    reward: Vector,
-    discount: float,
-    value: Vector,
-    choice_value: Vector,
-    begin: int,
-    end: int,
-) -> None:
+def _choice_values(problem: Problem, value: Vector, choice_value: Vector, begin: int, end: int) -> None:
     """Q(c) for the choices begin .. end, into `choice_value`."""
+    row, column, probability, _, reward, discount = problem
     start = row[begin]
     n_choices = end - begin
     if row[end] - start == n_choices:
@@ -69,23 +63,12 @@ def _choice_values(
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
-def soft_backup_range(
-    row: Indices,
-    column: Indices,
-    probability: Vector,
-    first: Indices,
-    reward: Vector,
-    discount: float,
-    value: Vector,
-    policy: Vector,
-    backed: Vector,
-    low: int,
-    high: int,
-) -> None:
+def soft_backup_range(problem: Problem, value: Vector, policy: Vector, backed: Vector, low: int, high: int) -> None:
     """For the states low .. high, V(s) = log sum over choices of exp Q(c) into `backed`, exp(Q - V) into `policy`."""
+    first = problem[3]
     for begin in range(low, high, CHUNK):
         end = min(begin + CHUNK, high)
-        _choice_values(row, column, probability, reward, discount, value, policy, first[begin], first[end])
+        _choice_values(problem, value, policy, first[begin], first[end])
         for s in range(begin, end):
             best = -math.inf
             for c in range(first[s], first[s + 1]):
@@ -108,23 +91,13 @@ def soft_backup_range(
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
 def hard_backup_range(
-    row: Indices,
-    column: Indices,
-    probability: Vector,
-    first: Indices,
-    reward: Vector,
-    discount: float,
-    value: Vector,
-    choice: Indices,
-    slack: float,
-    backed: Vector,
-    low: int,
-    high: int,
+    problem: Problem, value: Vector, choice: Indices, slack: float, backed: Vector, low: int, high: int
 ) -> None:
     """For the states low .. high, V(s) = max over choices of Q(c) into `backed`.
 
     `choice` changes to the best choice only where that is better by more than `slack`.
     """
+    row, column, probability, first, reward, discount = problem
     for s in range(low, high):
         best = -math.inf
         kept = -math.inf
@@ -146,17 +119,9 @@ def hard_backup_range(
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
-def _hard_sweep(
-    row: Indices,
-    column: Indices,
-    probability: Vector,
-    first: Indices,
-    reward: Vector,
-    discount: float,
-    value: Vector,
-    forwards: bool,
-) -> float:
+def _hard_sweep(problem: Problem, value: Vector, forwards: bool) -> float:
     """V(s) = max over c of (r(c) + discount * sum over s' != s of T(s') V(s')) / (1 - discount * T(s)), in place."""
+    row, column, probability, first, reward, discount = problem
     change = 0.0
     n_states = len(value)
     for i in range(n_states):
@@ -177,16 +142,7 @@ def _hard_sweep(
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
-def hard_sweeps(
-    row: Indices,
-    column: Indices,
-    probability: Vector,
-    first: Indices,
-    reward: Vector,
-    discount: float,
-    start: Vector,
-    tolerance: float,
-) -> Vector:
+def hard_sweeps(problem: Problem, start: Vector, tolerance: float) -> Vector:
     """Pairs of in-place sweeps, forward and backward, until the change is within `tolerance` or shrinks slowly.
 
     Each state's equation is solved for its own value. One sweep therefore accounts for staying in place, for which
@@ -196,9 +152,30 @@ def hard_sweeps(
     value = start.copy()
     last = math.inf
     for pair in range(1_000):
-        change = _hard_sweep(row, column, probability, first, reward, discount, value, True)
-        change = max(change, _hard_sweep(row, column, probability, first, reward, discount, value, False))
+        change = _hard_sweep(problem, value, True)
+        change = max(change, _hard_sweep(problem, value, False))
         if change <= tolerance or (pair >= 4 and change > 0.7 * last):
             break
         last = change
     return value
+
+
+@njit(cache=True, nogil=True)
+def reachable(row: Indices, column: Indices, initial: Vector) -> Indices:
+    """The states that a chain (S, S) can reach from the support of `initial`, ascending."""
+    is_seen = initial > 0
+    stack = np.empty(len(initial), dtype=np.int64)
+    n_waiting = 0
+    for s in range(len(initial)):
+        if is_seen[s]:
+            stack[n_waiting] = s
+            n_waiting += 1
+    while n_waiting > 0:
+        n_waiting -= 1
+        s = stack[n_waiting]
+        for k in range(row[s], row[s + 1]):
+            if not is_seen[column[k]]:
+                is_seen[column[k]] = True
+                stack[n_waiting] = column[k]
+                n_waiting += 1
+    return np.flatnonzero(is_seen)

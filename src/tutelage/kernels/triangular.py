@@ -1,8 +1,10 @@
 """I - discount * P split into triangular parts, and the loops of a Krylov method that they precondition.
 
-Divided by its diagonal, the matrix is I - L - U - E: L holds the entries to earlier states of the same block, U those
-to later states of it, E those to states outside it. Each part is given by its row starts, columns and weights.
+Divided by its diagonal, the matrix is I - L - U - E. L has the entries to earlier states of the same block, U those to
+later states of the block, and E those to states outside the block.
 """
+
+from typing import Any, TypeAlias
 
 import numpy as np
 from numba import njit
@@ -10,12 +12,16 @@ from numba import njit
 from tutelage.arrays import Indices, Vector
 from tutelage.kernels import FASTMATH
 
+# Row starts, columns and entries of a sparse matrix.
+Rows: TypeAlias = tuple[Indices, Indices, Vector]
+# One array for each of L, U and E.
+PerPart: TypeAlias = tuple[Any, Any, Any]
+
 
 @njit(cache=True, nogil=True)
-def count_parts(
-    row: Indices, column: Indices, first: Indices, lower: Indices, upper: Indices, outside: Indices, low: int, high: int
-) -> None:
-    """The number of entries of each state s of the block low .. high in each part, into [s + 1] of its row starts."""
+def count_parts(row: Indices, column: Indices, first: Indices, counts: PerPart, low: int, high: int) -> None:
+    """For each state s of the block low .. high, the number of its entries in each part, into [s + 1] of `counts`."""
+    lower, upper, outside = counts
     for s in range(low, high):
         n_lower = n_upper = n_outside = 0
         for k in range(row[first[s]], row[first[s + 1]]):
@@ -33,20 +39,11 @@ def count_parts(
 
 @njit(cache=True, nogil=True)
 def fill_columns(
-    row: Indices,
-    column: Indices,
-    first: Indices,
-    lower: Indices,
-    lower_column: Indices,
-    upper: Indices,
-    upper_column: Indices,
-    outside: Indices,
-    outside_column: Indices,
-    low: int,
-    high: int,
+    row: Indices, column: Indices, first: Indices, starts: PerPart, columns: PerPart, low: int, high: int
 ) -> None:
     """The columns of each part, in the order of the entries."""
-    a, b, e = np.int64(lower[low]), np.int64(upper[low]), np.int64(outside[low])
+    lower_column, upper_column, outside_column = columns
+    a, b, e = np.int64(starts[0][low]), np.int64(starts[1][low]), np.int64(starts[2][low])
     for s in range(low, high):
         for k in range(row[first[s]], row[first[s + 1]]):
             j = np.int64(column[k])
@@ -63,24 +60,20 @@ def fill_columns(
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
 def fill_weights(
-    row: Indices,
-    column: Indices,
-    probability: Vector,
+    transition: Rows,
     first: Indices,
     policy: Vector,
     discount: float,
-    lower: Indices,
-    lower_weight: Vector,
-    upper: Indices,
-    upper_weight: Vector,
-    outside: Indices,
-    outside_weight: Vector,
+    starts: PerPart,
+    weights: PerPart,
     scale: Vector,
     low: int,
     high: int,
 ) -> None:
     """discount * pi(c) * T(c, .) / (1 - discount * P(s, s)) in each part, and that divisor's inverse in `scale`."""
-    a, b, e = np.int64(lower[low]), np.int64(upper[low]), np.int64(outside[low])
+    row, column, probability = transition
+    lower_weight, upper_weight, outside_weight = weights
+    a, b, e = np.int64(starts[0][low]), np.int64(starts[1][low]), np.int64(starts[2][low])
     for s in range(low, high):
         first_a, first_b, first_e = a, b, e
         stay = 0.0
@@ -112,9 +105,7 @@ def fill_weights(
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
 def backward(
-    upper: Indices,
-    column: Indices,
-    weight: Vector,
+    upper: Rows,
     right: Vector,
     own: float,
     one: Vector,
@@ -126,23 +117,20 @@ def backward(
     high: int,
 ) -> None:
     """right = own * right + by_one * one + by_other * other, and then (I - U) out = right, in the block low .. high."""
+    start, column, weight = upper
     for i in range(high - low):
         s = high - 1 - i
         total = own * right[s] + by_one * one[s] + by_other * other[s]
         right[s] = total
-        for k in range(upper[s], upper[s + 1]):
+        for k in range(start[s], start[s + 1]):
             total += weight[k] * out[column[k]]
         out[s] = total
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
 def forward(
-    lower: Indices,
-    column: Indices,
-    weight: Vector,
-    outside: Indices,
-    outside_column: Indices,
-    outside_weight: Vector,
+    lower: Rows,
+    outside: Rows,
     right: Vector,
     middle: Vector,
     rest: Vector,
@@ -156,14 +144,16 @@ def forward(
     With (I - U) middle = right, out is (I - L)^-1 (I - L - U - E) (I - U)^-1 right: the whole matrix preconditioned
     from both sides, at the cost of the two triangular solves (Eisenstat's trick).
     """
+    lower_start, lower_column, lower_weight = lower
+    outside_start, outside_column, outside_weight = outside
     with_shadow = 0.0
     with_itself = 0.0
     for s in range(low, high):
         total = right[s] - middle[s]
-        for k in range(outside[s], outside[s + 1]):
+        for k in range(outside_start[s], outside_start[s + 1]):
             total -= outside_weight[k] * middle[outside_column[k]]
-        for k in range(lower[s], lower[s + 1]):
-            total += weight[k] * rest[column[k]]
+        for k in range(lower_start[s], lower_start[s + 1]):
+            total += lower_weight[k] * rest[lower_column[k]]
         rest[s] = total
         total += middle[s]
         out[s] = total
@@ -174,15 +164,7 @@ def forward(
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
 def finish(
-    answer: Vector,
-    p: Vector,
-    alpha: float,
-    r: Vector,
-    omega: float,
-    t: Vector,
-    shadow: Vector,
-    low: int,
-    high: int,
+    answer: Vector, p: Vector, alpha: float, r: Vector, omega: float, t: Vector, shadow: Vector, low: int, high: int
 ) -> tuple[float, float]:
     """answer += alpha p + omega r, then r -= omega t; returns r @ r and shadow @ r of the block."""
     with_itself = 0.0
@@ -198,30 +180,20 @@ def finish(
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
-def relax(
-    lower: Indices,
-    lower_column: Indices,
-    lower_weight: Vector,
-    upper: Indices,
-    upper_column: Indices,
-    upper_weight: Vector,
-    outside: Indices,
-    outside_column: Indices,
-    outside_weight: Vector,
-    right: Vector,
-    value: Vector,
-    n_pairs: int,
-) -> None:
+def relax(lower: Rows, upper: Rows, outside: Rows, right: Vector, value: Vector, n_pairs: int) -> None:
     """Pairs of in-place sweeps, forward and backward: each state in turn solves x = right + (L + U + E) x."""
+    lower_start, lower_column, lower_weight = lower
+    upper_start, upper_column, upper_weight = upper
+    outside_start, outside_column, outside_weight = outside
     n_states = len(value)
     for sweep in range(2 * n_pairs):
         for i in range(n_states):
             s = i if sweep % 2 == 0 else n_states - 1 - i
             total = right[s]
-            for k in range(lower[s], lower[s + 1]):
+            for k in range(lower_start[s], lower_start[s + 1]):
                 total += lower_weight[k] * value[lower_column[k]]
-            for k in range(upper[s], upper[s + 1]):
+            for k in range(upper_start[s], upper_start[s + 1]):
                 total += upper_weight[k] * value[upper_column[k]]
-            for k in range(outside[s], outside[s + 1]):
+            for k in range(outside_start[s], outside_start[s + 1]):
                 total += outside_weight[k] * value[outside_column[k]]
             value[s] = total

@@ -60,17 +60,11 @@ class Pattern:
         first = kernels.unsigned(self.first.astype(kind))
         entries = (kernels.unsigned(self.rows.indptr), kernels.unsigned(self.rows.indices), first)
         counts = [np.zeros(n + 1, dtype=kind) for _ in range(3)]
-        kernels.in_blocks(edges, kernels.count_parts, *entries, *map(kernels.unsigned, counts))
-        starts = [np.cumsum(count, dtype=kind) for count in counts]
-        columns = [np.empty(int(start[-1]), dtype=kind) for start in starts]
-        paired = [kernels.unsigned(array) for pair in zip(starts, columns, strict=True) for array in pair]
-        kernels.in_blocks(edges, kernels.fill_columns, *entries, *paired)
-        for name, value in (
-            ("first", first),
-            ("edges", edges),
-            ("starts", tuple(paired[::2])),
-            ("columns", tuple(paired[1::2])),
-        ):
+        kernels.in_blocks(edges, kernels.count_parts, *entries, tuple(map(kernels.unsigned, counts)))
+        starts = tuple(kernels.unsigned(np.cumsum(count, dtype=kind)) for count in counts)
+        columns = tuple(kernels.unsigned(np.empty(int(start[-1]), dtype=kind)) for start in starts)
+        kernels.in_blocks(edges, kernels.fill_columns, *entries, starts, columns)
+        for name, value in (("first", first), ("edges", edges), ("starts", starts), ("columns", columns)):
             object.__setattr__(self, name, value)
 
     def weighted(self, policy: Vector, discount: float) -> "Split":
@@ -78,10 +72,10 @@ class Pattern:
         from tutelage import kernels
 
         rows, scale = self.rows, np.empty(len(self.first) - 1)
-        weights = [np.empty(len(column)) for column in self.columns]
-        paired = [array for pair in zip(self.starts, weights, strict=True) for array in pair]
+        weights = tuple(np.empty(len(column)) for column in self.columns)
         entries = (kernels.unsigned(rows.indptr), kernels.unsigned(rows.indices), rows.data)
-        kernels.in_blocks(self.edges, kernels.fill_weights, *entries, self.first, policy, discount, *paired, scale)
+        given = (entries, self.first, policy, discount, self.starts, weights, scale)
+        kernels.in_blocks(self.edges, kernels.fill_weights, *given)
         lower, upper, across = map(Part, self.starts, self.columns, weights)
         return Split(self.edges, lower, upper, across, scale)
 
@@ -148,7 +142,7 @@ class Split:
         from tutelage import kernels
 
         value = start.copy()
-        kernels.relax(*self.lower.arrays, *self.upper.arrays, *self.across.arrays, self.scale * right, value, n_pairs)
+        kernels.relax(self.lower.arrays, self.upper.arrays, self.across.arrays, self.scale * right, value, n_pairs)
         return value
 
     def _opening(self, right: Vector) -> Vector:
@@ -163,10 +157,10 @@ class Split:
         from tutelage import kernels
 
         given = (right, own, one, by_one, other, by_other, out)
-        kernels.in_blocks(self.edges, kernels.backward, *self.upper.arrays, *given)
+        kernels.in_blocks(self.edges, kernels.backward, self.upper.arrays, *given)
 
     def _forward(self, right: Vector, middle: Vector, rest: Vector, shadow: Vector, out: Vector) -> Vector:
         from tutelage import kernels
 
-        given = (*self.lower.arrays, *self.across.arrays, right, middle, rest, shadow, out)
+        given = (self.lower.arrays, self.across.arrays, right, middle, rest, shadow, out)
         return np.asarray(np.sum(kernels.in_blocks(self.edges, kernels.forward, *given), axis=0))

@@ -23,7 +23,7 @@ import numpy as np
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.outcomes import Ended, InvalidModel
-from tutelage.solvers.programs import Constraints, maximise_linear
+from tutelage.solvers.programs import Constraints, minimise_linear
 
 MAX_STEPS = 50
 # Step of the finite differences, relative to the width of the box.
@@ -172,26 +172,25 @@ def ascent_vertex(
         return x
     # Half the tolerance is reserved for the rounding of the linear program; x stays feasible.
     rows, room, _ = _scaled(slopes.jacobian, np.maximum(tolerance / 2 - here.excess, 0.0))
-    width = program.upper - program.lower
-    constraints = Constraints(
-        lower=np.zeros(len(x)),
-        within=np.vstack([np.eye(len(x)), rows]),
-        bound=np.concatenate([width, room + rows @ (x - program.lower)]),
-    )
-    found = maximise_linear(slopes.gradient / steepest, constraints)
-    return np.clip(program.lower + found.x, program.lower, program.upper)
+    return _vertex(program, x, rows, room, -slopes.gradient / steepest)
 
 
 def restoring_vertex(program: Program[SourceT], x: Vector, here: Evaluation[SourceT], slopes: Slopes) -> Vector:
     """(n,), the point of the box with the least sum of linearised violations."""
-    n, m = len(x), len(here.excess)
     rows, room, size = _scaled(slopes.jacobian, -here.excess)
+    slacks = -np.eye(len(room))
+    return _vertex(program, x, np.hstack([rows, slacks]), room, np.concatenate([np.zeros(len(x)), size / size.max()]))
+
+
+def _vertex(program: Program[SourceT], x: Vector, rows: Matrix, room: Vector, slope: Vector) -> Vector:
+    """(n,), the point v of the box in argmin slope @ (v, s) where rows @ (v - x, s) <= room, for slacks s >= 0."""
+    n = len(x)
     constraints = Constraints(
-        lower=np.zeros(n + m),
-        within=np.block([[np.eye(n), np.zeros((n, m))], [rows, -np.eye(m)]]),
-        bound=np.concatenate([program.upper - program.lower, room + rows @ (x - program.lower)]),
+        lower=np.zeros(len(slope)),
+        within=np.vstack([np.eye(n, len(slope)), rows]),
+        bound=np.concatenate([program.upper - program.lower, room + rows[:, :n] @ (x - program.lower)]),
     )
-    found = maximise_linear(np.concatenate([np.zeros(n), -size / size.max()]), constraints)
+    found = minimise_linear(slope, constraints)
     return np.clip(program.lower + found.x[:n], program.lower, program.upper)
 
 

@@ -21,7 +21,7 @@ from scipy import sparse
 
 from tutelage.arrays import Vector
 from tutelage.solvers.half_spaces import HalfSpaces
-from tutelage.solvers.programs import Constraints, maximise_linear, minimise_quadratic
+from tutelage.solvers.programs import Constraints, minimise_linear, minimise_quadratic
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,10 +64,12 @@ class MostReward:
         return self.weights
 
     def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
-        free = Constraints(np.zeros(hull.generate.shape[1]), hull.equal, hull.right, *_rows(limits, hull))
-        solution = maximise_linear(hull.generate.T @ self.weights, free)
+        slope = -(hull.generate.T @ self.weights)
+        within = limits.normals @ hull.generate
+        constraints = Constraints(np.zeros(len(slope)), hull.equal, hull.right, within, limits.offsets)
+        solution = minimise_linear(slope, constraints)
         y = solution.within_multipliers
-        return Point(solution.x, -solution.primal, y, self.weights - limits.normals.T @ y, float(-limits.offsets @ y))
+        return Point(solution.x, solution.primal, y, self.weights - limits.normals.T @ y, float(-limits.offsets @ y))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,12 +85,10 @@ class LeastViolation:
     def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
         n, m = hull.generate.shape[1], len(limits)
         within = _beside(limits.normals @ hull.generate, -np.eye(m))
-        constraints = Constraints(
-            np.zeros(n + m), _beside(hull.equal, np.zeros((len(hull.right), m))), hull.right, within, limits.offsets
-        )
-        solution = maximise_linear(np.concatenate([np.zeros(n), -np.ones(m)]), constraints)
+        constraints = Constraints(np.zeros(n + m), _widened(hull, m), hull.right, within, limits.offsets)
+        solution = minimise_linear(np.concatenate([np.zeros(n), np.ones(m)]), constraints)
         y = np.minimum(solution.within_multipliers, 1.0)
-        return Point(solution.x[:n], -solution.primal, y, -limits.normals.T @ y, float(-limits.offsets @ y))
+        return Point(solution.x[:n], solution.primal, y, -limits.normals.T @ y, float(-limits.offsets @ y))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,15 +107,14 @@ class MostRewardWithinTotal:
 
     def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
         n, m = hull.generate.shape[1], len(limits)
-        within = _stacked(
-            _beside(limits.normals @ hull.generate, -np.eye(m)), np.concatenate([np.zeros(n), np.ones(m)])[None]
-        )
-        equal = _beside(hull.equal, np.zeros((len(hull.right), m)))
-        constraints = Constraints(np.zeros(n + m), equal, hull.right, within, np.append(limits.offsets, self.total))
-        solution = maximise_linear(np.concatenate([hull.generate.T @ self.weights, np.zeros(m)]), constraints)
+        sum_of_slacks = np.concatenate([np.zeros(n), np.ones(m)])
+        within = _stacked(_beside(limits.normals @ hull.generate, -np.eye(m)), sum_of_slacks[None])
+        bound = np.append(limits.offsets, self.total)
+        constraints = Constraints(np.zeros(n + m), _widened(hull, m), hull.right, within, bound)
+        solution = minimise_linear(np.concatenate([-(hull.generate.T @ self.weights), np.zeros(m)]), constraints)
         y, k = solution.within_multipliers[:m], max(float(solution.within_multipliers.max(initial=0.0)), 0.0)
         offset = float(-limits.offsets @ y) - k * self.total
-        return Point(solution.x[:n], -solution.primal, y, self.weights - limits.normals.T @ y, offset)
+        return Point(solution.x[:n], solution.primal, y, self.weights - limits.normals.T @ y, offset)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,21 +135,18 @@ class Nearest:
         reach = np.eye(d_r) if self.norm == 1 else np.ones((d_r, 1))
         n_slacks = reach.shape[1]
         here = hull.generate[:d_r]
-        within = _stacked(_beside(here, -reach), _beside(-here, -reach))
-        bound = np.concatenate([self.target, -self.target])
-        if len(limits):
-            limited = _beside(limits.normals @ hull.generate, np.zeros((len(limits), n_slacks)))
-            within, bound = _stacked(within, limited), np.concatenate([bound, limits.offsets])
-        equal = _beside(hull.equal, np.zeros((len(hull.right), n_slacks)))
-        constraints = Constraints(np.zeros(n + n_slacks), equal, hull.right, within, bound)
-        solution = maximise_linear(np.concatenate([np.zeros(n), -np.ones(n_slacks)]), constraints)
+        limited = _beside(limits.normals @ hull.generate, np.zeros((len(limits), n_slacks)))
+        within = _stacked(_stacked(_beside(here, -reach), _beside(-here, -reach)), limited)
+        bound = np.concatenate([self.target, -self.target, limits.offsets])
+        constraints = Constraints(np.zeros(n + n_slacks), _widened(hull, n_slacks), hull.right, within, bound)
+        solution = minimise_linear(np.concatenate([np.zeros(n), np.ones(n_slacks)]), constraints)
         up, low, y = np.split(solution.within_multipliers, [d_r, 2 * d_r])
         # Scaled into the dual ball, so that the bound holds for any tolerance of the solver.
         direction = low - up
         shrink = 1 / max(1.0, float(np.linalg.norm(direction, np.inf if self.norm == 1 else 1)))
         direction, y = shrink * direction, shrink * y
         price = _padded(direction, limits) - limits.normals.T @ y
-        return Point(solution.x[:n], -solution.primal, y, price, float(direction @ self.target - limits.offsets @ y))
+        return Point(solution.x[:n], solution.primal, y, price, float(direction @ self.target - limits.offsets @ y))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,12 +166,11 @@ class NearestSquared:
         # In units of the target, the deviations are of the size of v, which sums to one; y is scaled back below.
         unit = 1 + float(np.abs(self.target).max())
         here = hull.generate[:d_r]
-        equal = _stacked(_beside(hull.equal, np.zeros((len(hull.right), d_r))), _beside(here / unit, -np.eye(d_r)))
-        within, bound = _rows(limits, hull)
-        if within is not None:
-            within, bound = _beside(within / unit, np.zeros((len(limits), d_r))), bound / unit
+        equal = _stacked(_widened(hull, d_r), _beside(here / unit, -np.eye(d_r)))
+        right = np.concatenate([hull.right, self.target / unit])
+        within = _beside(limits.normals @ hull.generate / unit, np.zeros((len(limits), d_r)))
         lower = np.concatenate([np.zeros(n), np.full(d_r, -np.inf)])
-        constraints = Constraints(lower, equal, np.concatenate([hull.right, self.target / unit]), within, bound)
+        constraints = Constraints(lower, equal, right, within, limits.offsets / unit)
         weight = np.concatenate([np.zeros(n), np.ones(d_r)])
         curvature = sparse.diags_array(weight) if sparse.issparse(equal) else np.diag(weight)
         solution = minimise_quadratic(curvature, np.zeros(n + d_r), constraints)
@@ -191,9 +186,9 @@ def _padded(reward_part: Vector, limits: HalfSpaces) -> Vector:
     return np.concatenate([reward_part, np.zeros(limits.normals.shape[1] - len(reward_part))])
 
 
-def _rows(limits: HalfSpaces, hull: Hull) -> tuple[Any, Vector]:
-    """The half-spaces as inequalities on v; None where there are no half-spaces."""
-    return (limits.normals @ hull.generate if len(limits) else None), limits.offsets
+def _widened(hull: Hull, n_more: int) -> Any:
+    """The equalities of the hull, with columns of zeros for additional variables."""
+    return _beside(hull.equal, np.zeros((len(hull.right), n_more)))
 
 
 def _beside(left: Any, right: Any) -> Any:

@@ -114,14 +114,14 @@ class Compiled:
         from tutelage import kernels
 
         policy, backed = np.empty(self.mdp.n_choices), np.empty_like(value)
-        kernels.in_blocks(self._edges, kernels.soft_backup_range, *self._problem, value, policy, backed)
+        kernels.in_blocks(self._edges, kernels.soft_backup_range, self._problem, value, policy, backed)
         return backed, policy
 
     def hard_backup(self, value: Vector, choice: Indices, slack: float) -> tuple[Vector, Indices]:
         from tutelage import kernels
 
         moved, backed = choice.copy(), np.empty_like(value)
-        kernels.in_blocks(self._edges, kernels.hard_backup_range, *self._problem, value, moved, slack, backed)
+        kernels.in_blocks(self._edges, kernels.hard_backup_range, self._problem, value, moved, slack, backed)
         return backed, moved
 
     def guess(self) -> Vector:
@@ -132,7 +132,7 @@ class Compiled:
     def sweep(self, value: Vector, tolerance: float) -> Vector:
         from tutelage import kernels
 
-        return kernels.hard_sweeps(*self._problem, value, tolerance)
+        return kernels.hard_sweeps(self._problem, value, tolerance)
 
     def evaluate(self, choice: Indices, value: Vector, tolerance: float) -> Vector:
         from tutelage import kernels
@@ -140,8 +140,8 @@ class Compiled:
         discount, reward = self.mdp.discount, self.reward[choice]
         step = self.mdp.transition[choice]
         one_each = np.arange(self.mdp.n_states + 1, dtype=step.indptr.dtype)
-        entries = (kernels.unsigned(step.indptr), kernels.unsigned(step.indices), step.data)
-        value = kernels.hard_sweeps(*entries, kernels.unsigned(one_each), reward, discount, value, tolerance)
+        entries = (kernels.unsigned(step.indptr), kernels.unsigned(step.indices), step.data, kernels.unsigned(one_each))
+        value = kernels.hard_sweeps((*entries, reward, discount), value, tolerance)
         split = cache(lambda: split_chain(discount * step))
         for _ in range(20):
             residual = reward + discount * (step @ value) - value

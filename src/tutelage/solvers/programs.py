@@ -1,6 +1,6 @@
 """Linear and quadratic programs: the only module that calls their libraries (SciPy's HiGHS, Clarabel).
 
-    maximise objective @ x                           subject to   equal @ x = right,   within @ x <= bound,   x >= lower
+    minimise slope @ x                               subject to   equal @ x = right,   within @ x <= bound,   x >= lower
     minimise 1/2 x @ curvature @ x + slope @ x       subject to   the same
 
 Each solution computes its residuals and its duality gap from the problem itself, not from the library's report.
@@ -41,23 +41,19 @@ class Constraints:
     within: Any = None
     bound: Vector = field(default_factory=lambda: np.zeros(0))
 
+    def __post_init__(self) -> None:
+        for name in ("equal", "within"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, np.zeros((0, len(self.lower))))
+
     def violation(self, x: Vector) -> float:
         """The largest violation of a constraint at x."""
-        excesses = [np.maximum(self.lower - x, 0.0)]
-        if self.equal is not None:
-            excesses.append(np.abs(self.equal @ x - self.right))
-        if self.within is not None:
-            excesses.append(np.maximum(self.within @ x - self.bound, 0.0))
+        excesses = (self.lower - x, np.abs(self.equal @ x - self.right), self.within @ x - self.bound)
         return float(max(excess.max(initial=0.0) for excess in excesses))
 
     def gradient(self, nu: Vector, y: Vector) -> Vector:
         """equal' nu + within' y: the gradient of the constraints' part of the Lagrangian."""
-        total = np.zeros_like(self.lower)
-        if self.equal is not None:
-            total = total + self.equal.T @ nu
-        if self.within is not None:
-            total = total + self.within.T @ y
-        return total
+        return np.asarray(self.equal.T @ nu + self.within.T @ y)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,18 +84,18 @@ class ProgramSolution:
         return max(self.primal_residual, self.dual_residual, self.gap)
 
 
-def maximise_linear(objective: Vector, constraints: Constraints) -> ProgramSolution:
+def minimise_linear(slope: Vector, constraints: Constraints) -> ProgramSolution:
     """Solve the linear program.
 
     Raises `InfeasibleProgram` where no x satisfies the constraints, and `NotConverged` where the library fails.
     """
     result = optimize.linprog(
-        -objective,
+        slope,
         A_ub=constraints.within,
-        b_ub=None if constraints.within is None else constraints.bound,
+        b_ub=constraints.bound,
         A_eq=constraints.equal,
-        b_eq=None if constraints.equal is None else constraints.right,
-        bounds=np.column_stack([constraints.lower, np.full(len(objective), np.inf)]),
+        b_eq=constraints.right,
+        bounds=np.column_stack([constraints.lower, np.full(len(slope), np.inf)]),
         method="highs",
         options={"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
     )
@@ -108,27 +104,7 @@ def maximise_linear(objective: Vector, constraints: Constraints) -> ProgramSolut
     if result.status != 0:
         raise NotConverged(f"the linear program was not solved: {result.message}", residual=np.inf, n_steps=result.nit)
     nu, y = -result.eqlin.marginals, np.maximum(-result.ineqlin.marginals, 0.0)
-    return _linear_solution(objective, constraints, result.x, nu, y)
-
-
-def _linear_solution(objective: Vector, constraints: Constraints, x: Vector, nu: Vector, y: Vector) -> ProgramSolution:
-    """The solution with its certificate.
-
-    The dual is min nu @ right + y @ bound + d @ lower with d = objective - equal' nu - within' y <= 0, zero where x is
-    free.
-    """
-    reduced = objective - constraints.gradient(nu, y)
-    is_bounded = np.isfinite(constraints.lower)
-    dual = float(nu @ constraints.right + y @ constraints.bound + reduced[is_bounded] @ constraints.lower[is_bounded])
-    return ProgramSolution(
-        x=x,
-        equal_multipliers=nu,
-        within_multipliers=y,
-        primal=float(objective @ x),
-        dual=dual,
-        primal_residual=constraints.violation(x),
-        dual_residual=float(np.where(is_bounded, np.maximum(reduced, 0.0), np.abs(reduced)).max(initial=0.0)),
-    )
+    return _solution(np.zeros(len(slope)), slope, constraints, result.x, nu, y)
 
 
 def minimise_quadratic(curvature: Any, slope: Vector, constraints: Constraints) -> ProgramSolution:
@@ -159,9 +135,10 @@ def _interior_point(curvature: Any, slope: Vector, constraints: Constraints, gap
     """One call of Clarabel, which takes all rows in one matrix, equalities first."""
     is_sparse, is_bounded = sparse.issparse(curvature), np.isfinite(constraints.lower)
     n_equal, n_within, n_bounded = len(constraints.right), len(constraints.bound), int(is_bounded.sum())
-    blocks = [block for block in (constraints.equal, constraints.within) if block is not None]
     identity = sparse.eye_array(len(slope), format="csr") if is_sparse else np.eye(len(slope))
-    stacked = (sparse.vstack if is_sparse else np.vstack)([*blocks, -identity[is_bounded]])
+    stacked = (sparse.vstack if is_sparse else np.vstack)(
+        [constraints.equal, constraints.within, -identity[is_bounded]]
+    )
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = gap_tolerance
@@ -176,9 +153,9 @@ def _interior_point(curvature: Any, slope: Vector, constraints: Constraints, gap
     ).solve()
     if result.status in (clarabel.SolverStatus.PrimalInfeasible, clarabel.SolverStatus.AlmostPrimalInfeasible):
         raise InfeasibleProgram("no point satisfies the constraints of this quadratic program")
-    multipliers = np.array(result.z)
+    x, multipliers = np.array(result.x), np.array(result.z)
     y = np.maximum(multipliers[n_equal : n_equal + n_within], 0.0)
-    return _quadratic_solution(curvature, slope, constraints, np.array(result.x), multipliers[:n_equal], y)
+    return _solution(curvature @ x, slope, constraints, x, multipliers[:n_equal], y)
 
 
 def _active_by_multipliers(
@@ -187,9 +164,7 @@ def _active_by_multipliers(
     """The lower bounds and the inequalities whose slack is below their multiplier at a nearly optimal point."""
     lagrangian = constraints.gradient(near.equal_multipliers, near.within_multipliers)
     reduced = curvature @ near.x + slope + lagrangian
-    is_tight = np.zeros(len(near.within_multipliers), dtype=bool)
-    if constraints.within is not None:
-        is_tight = constraints.bound - constraints.within @ near.x < near.within_multipliers
+    is_tight = constraints.bound - constraints.within @ near.x < near.within_multipliers
     return near.x - constraints.lower < reduced, is_tight
 
 
@@ -202,11 +177,8 @@ def _active_by_least_squares(curvature: Any, constraints: Constraints) -> list[t
     n, n_within = curvature.shape[0], len(constraints.bound)
     size, directions = np.linalg.eigh(curvature)
     root = np.sqrt(np.maximum(size, 0.0))[:, None] * directions.T
-    blocks = [(root, np.zeros(n))]
-    for matrix, vector in ((constraints.equal, constraints.right), (constraints.within, constraints.bound)):
-        if matrix is not None:
-            blocks.append((HEAVY * matrix, HEAVY * vector))
-    rows, right = np.vstack([block[0] for block in blocks]), np.concatenate([block[1] for block in blocks])
+    rows = np.vstack([root, HEAVY * constraints.equal, HEAVY * constraints.within])
+    right = np.concatenate([np.zeros(n), HEAVY * constraints.right, HEAVY * constraints.bound])
     slacks = np.vstack([np.zeros((len(rows) - n_within, n_within)), HEAVY * np.eye(n_within)])
     is_bounded = np.isfinite(constraints.lower)
     shift = np.where(is_bounded, constraints.lower, 0.0)
@@ -227,29 +199,24 @@ def _polished(
     in contrast, is only as close as the square root of its gap.
     """
     n = len(slope)
-    rows, rights = [np.eye(n)[at_lower]], [constraints.lower[at_lower]]
-    if constraints.equal is not None:
-        rows, rights = [constraints.equal, *rows], [constraints.right, *rights]
-    if constraints.within is not None:
-        rows, rights = [*rows, constraints.within[is_tight]], [*rights, constraints.bound[is_tight]]
-    active, right = np.vstack(rows), np.concatenate(rights)
+    active = np.vstack([constraints.equal, np.eye(n)[at_lower], constraints.within[is_tight]])
+    right = np.concatenate([constraints.right, constraints.lower[at_lower], constraints.bound[is_tight]])
     system = np.block([[curvature, active.T], [active, np.zeros((len(active), len(active)))]])
     answer = np.linalg.lstsq(system, np.concatenate([-slope, right]), rcond=1e-13)[0]
     x, multipliers = answer[:n], answer[n:]
     y = np.zeros(len(is_tight))
     y[is_tight] = np.maximum(multipliers[len(multipliers) - is_tight.sum() :], 0.0)
-    return _quadratic_solution(curvature, slope, constraints, x, multipliers[: len(constraints.right)], y)
+    return _solution(curvature @ x, slope, constraints, x, multipliers[: len(constraints.right)], y)
 
 
-def _quadratic_solution(
-    curvature: Any, slope: Vector, constraints: Constraints, x: Vector, nu: Vector, y: Vector
+def _solution(
+    product: Vector, slope: Vector, constraints: Constraints, x: Vector, nu: Vector, y: Vector
 ) -> ProgramSolution:
-    """The solution with its certificate.
+    """The solution with its certificate; product: (n,), curvature @ x.
 
-    Stationarity: d = curvature x + slope + equal' nu + within' y, the multiplier of x >= lower, is not negative, and is
-    zero where x is free.
+    Stationarity: d = curvature x + slope + equal' nu + within' y is the multiplier of x >= lower. It is not negative,
+    and it is zero where x is free.
     """
-    product = curvature @ x
     reduced = product + slope + constraints.gradient(nu, y)
     is_bounded = np.isfinite(constraints.lower)
     at_lower = float(np.maximum(reduced[is_bounded], 0.0) @ constraints.lower[is_bounded])
