@@ -16,7 +16,6 @@ import numpy as np
 from benchmarks.measure import Figure, check, duel
 from benchmarks.problems import problem
 from benchmarks.rivals import ValueIteration
-from tutelage.arrays import Vector
 from tutelage.mdp.model import MDP, per_choice
 
 # Doubles to copy: far more than any cache holds.
@@ -63,7 +62,7 @@ def sweeps(size: int, repeats: int) -> Iterator[Figure]:
     edges = kernels.block_edges(mdp.transition.indptr[mdp.first_choice])
     settings: Any = numba.config
     threads = min(len(edges), int(settings.NUMBA_NUM_THREADS))
-    given = ((*_starts(mdp), per_choice(mdp, asked.reward), mdp.discount), value)
+    given = (kernels.problem(mdp.transition, mdp.first_choice, per_choice(mdp, asked.reward), mdp.discount), value)
     backed, policy, choice = np.empty(mdp.n_states), np.empty(mdp.n_choices), mdp.first_choice[:-1].copy()
     soft = partial(kernels.in_blocks, edges, kernels.soft_backup_range, *given, policy, backed)
     hard = partial(kernels.in_blocks, edges, kernels.hard_backup_range, *given, choice, 0.0, backed)
@@ -73,15 +72,6 @@ def sweeps(size: int, repeats: int) -> Iterator[Figure]:
         row = _share(name, size, mdp, sweep, threads, repeats)
         check(np.allclose(backed, right[name], rtol=1e-12, atol=1e-12), f"the compiled {name} sweep")
         yield row
-
-
-def _starts(mdp: MDP) -> tuple[Any, Any, Vector, Any]:
-    """Row starts, columns, probabilities and first choices, in the types of the compiled loops."""
-    from tutelage.kernels import unsigned
-
-    rows = mdp.transition
-    first = mdp.first_choice.astype(rows.indptr.dtype)
-    return unsigned(rows.indptr), unsigned(rows.indices), rows.data, unsigned(first)
 
 
 def _share(name: str, size: int, mdp: MDP, sweep: Callable[[], object], threads: int, repeats: int) -> Figure:

@@ -102,7 +102,7 @@ def test_extreme_rewards_on_a_slippery_grid(n, scale):
 @given(mdps(), SEEDS)
 def test_soft_operator_contracts_by_the_discount(mdp, seed):
     rng = np.random.default_rng(seed)
-    backups = operators.Plain(mdp, rng.normal(size=mdp.n_choices))
+    backups = operators.Operators(mdp, rng.normal(size=mdp.n_choices))
     first, second = rng.normal(size=(2, mdp.n_states)) * 10
     apart = np.abs(backups.soft_backup(first)[0] - backups.soft_backup(second)[0]).max()
     assert apart <= mdp.discount * np.abs(first - second).max() + 1e-12

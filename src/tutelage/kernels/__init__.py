@@ -1,13 +1,12 @@
 """Compiled loops for large MDPs; `mdp.chain` and `solvers.operators` decide when to use them.
 
-Arguments shared by all loops: `row`, `column`, `probability` are the CSR arrays of the transition (row[c] .. row[c+1]
-are the entries of choice c, at least one), `first` is first_choice, `reward` is on choices (C,) and `value` on states
-(S,).
+Names shared by all loops: `row`, `column` and `probability` are the CSR arrays of the transition. Choice c has the
+entries row[c] .. row[c+1], at least one. `first` is first_choice, `reward` is on choices (C,), `value` on states (S,).
 
-Loops are compiled on first use and cached on disk. They are plain loops: BLAS threads on a busy machine wait for each
+Loops are compiled on first use and cached on disk. They do not call BLAS: on a busy machine its threads wait for each
 other longer than these vectors take. Loops over a range of states, `low` .. `high`, release the interpreter lock, so
-that several can work on parts of one problem (`parallel`). Numba's parallel loops are not used: their threads do not
-survive a fork, and its default scheduler does not allow several callers at a time.
+several can work on parts of one problem (`parallel`). Numba's parallel loops are not used: their threads do not survive
+a fork, and numba's default scheduler does not allow several callers at a time.
 """
 
 # Flags of the compiler. Sums may be reordered and fused; infinities and NaN keep their meaning.
@@ -15,13 +14,11 @@ FASTMATH: set[str] = {"nsz", "contract", "reassoc"}
 # Operations may be fused but not reordered.
 IN_ORDER: set[str] = {"nsz", "contract"}
 
-from tutelage.kernels.backups import hard_backup_range, hard_sweeps, reachable, soft_backup_range
+from tutelage.kernels.backups import hard_backup_range, hard_sweeps, problem, reachable, soft_backup_range
 from tutelage.kernels.parallel import block_edges, in_blocks, map_in_threads, unsigned
 from tutelage.kernels.triangular import backward, count_parts, fill_columns, fill_weights, finish, forward, relax
 
 __all__ = [
-    "FASTMATH",
-    "IN_ORDER",
     "backward",
     "block_edges",
     "count_parts",
@@ -33,6 +30,7 @@ __all__ = [
     "hard_sweeps",
     "in_blocks",
     "map_in_threads",
+    "problem",
     "reachable",
     "relax",
     "soft_backup_range",

@@ -11,8 +11,9 @@ from typing import TypeAlias
 import numpy as np
 from numba import njit
 
-from tutelage.arrays import Indices, Vector
+from tutelage.arrays import Indices, SparseRows, Vector
 from tutelage.kernels import FASTMATH, IN_ORDER
+from tutelage.kernels.parallel import unsigned
 
 # row, column, probability, first, reward, discount: see `tutelage.kernels`.
 Problem: TypeAlias = tuple[Indices, Indices, Vector, Indices, Vector, float]
@@ -24,6 +25,12 @@ LOG_2_HIGH, LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 # Below this, exp(x) is not a normal number.
 LEAST = -708.0
 C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13 = (1 / math.factorial(n) for n in range(2, 14))
+
+
+def problem(transition: SparseRows, first_choice: Indices, reward: Vector, discount: float) -> Problem:
+    """The arguments that all loops over choices share."""
+    row, column = unsigned(transition.indptr), unsigned(transition.indices)
+    return row, column, transition.data, unsigned(first_choice.astype(transition.indptr.dtype)), reward, discount
 
 
 @njit(cache=True, nogil=True, fastmath=IN_ORDER)

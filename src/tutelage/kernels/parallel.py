@@ -1,7 +1,7 @@
 """Blocks of states, for large problems, with one thread per block.
 
-The number of blocks depends on the problem alone, so that the answer is the same to the last bit for any number of
-threads. That number is NUMBA_NUM_THREADS, which joblib sets for its workers, or else one per core.
+The number of blocks depends only on the problem, so the answer is the same to the last bit for any number of threads.
+The number of threads is NUMBA_NUM_THREADS, which joblib sets for its workers, or else one per core.
 """
 
 import os

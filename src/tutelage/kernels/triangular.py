@@ -16,6 +16,7 @@ from tutelage.kernels import FASTMATH
 Rows: TypeAlias = tuple[Indices, Indices, Vector]
 # One array for each of L, U and E.
 PerPart: TypeAlias = tuple[Any, Any, Any]
+Shares: TypeAlias = tuple[float, float, float]
 
 
 @njit(cache=True, nogil=True)
@@ -60,28 +61,22 @@ def fill_columns(
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
 def fill_weights(
-    transition: Rows,
-    first: Indices,
-    policy: Vector,
-    discount: float,
-    starts: PerPart,
-    weights: PerPart,
-    scale: Vector,
-    low: int,
-    high: int,
+    rows: Rows, first: Indices, share: Vector, starts: PerPart, weights: PerPart, scale: Vector, low: int, high: int
 ) -> None:
-    """discount * pi(c) * T(c, .) / (1 - discount * P(s, s)) in each part, and that divisor's inverse in `scale`."""
-    row, column, probability = transition
+    """share(c) * T(c, .) / (1 - discount * P(s, s)) into each part, and the divisor's inverse into `scale`.
+
+    share: (C,), discount * pi(c).
+    """
+    row, column, probability = rows
     lower_weight, upper_weight, outside_weight = weights
     a, b, e = np.int64(starts[0][low]), np.int64(starts[1][low]), np.int64(starts[2][low])
     for s in range(low, high):
         first_a, first_b, first_e = a, b, e
         stay = 0.0
         for c in range(first[s], first[s + 1]):
-            share = discount * policy[c]
             for k in range(row[c], row[c + 1]):
                 j = np.int64(column[k])
-                weight = share * probability[k]
+                weight = share[c] * probability[k]
                 if j < low or j >= high:
                     outside_weight[e] = weight
                     e += 1
@@ -105,19 +100,11 @@ def fill_weights(
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
 def backward(
-    upper: Rows,
-    right: Vector,
-    own: float,
-    one: Vector,
-    by_one: float,
-    other: Vector,
-    by_other: float,
-    out: Vector,
-    low: int,
-    high: int,
+    upper: Rows, right: Vector, one: Vector, other: Vector, shares: Shares, out: Vector, low: int, high: int
 ) -> None:
-    """right = own * right + by_one * one + by_other * other, and then (I - U) out = right, in the block low .. high."""
+    """right = shares @ (right, one, other), and then (I - U) out = right, in the block low .. high."""
     start, column, weight = upper
+    own, by_one, by_other = shares
     for i in range(high - low):
         s = high - 1 - i
         total = own * right[s] + by_one * one[s] + by_other * other[s]

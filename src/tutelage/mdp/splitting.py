@@ -74,7 +74,7 @@ class Pattern:
         rows, scale = self.rows, np.empty(len(self.first) - 1)
         weights = tuple(np.empty(len(column)) for column in self.columns)
         entries = (kernels.unsigned(rows.indptr), kernels.unsigned(rows.indices), rows.data)
-        given = (entries, self.first, policy, discount, self.starts, weights, scale)
+        given = (entries, self.first, discount * policy, self.starts, weights, scale)
         kernels.in_blocks(self.edges, kernels.fill_weights, *given)
         lower, upper, across = map(Part, self.starts, self.columns, weights)
         return Split(self.edges, lower, upper, across, scale)
@@ -156,7 +156,7 @@ class Split:
     ) -> None:
         from tutelage import kernels
 
-        given = (right, own, one, by_one, other, by_other, out)
+        given = (right, one, other, (own, by_one, by_other), out)
         kernels.in_blocks(self.edges, kernels.backward, self.upper.arrays, *given)
 
     def _forward(self, right: Vector, middle: Vector, rest: Vector, shadow: Vector, out: Vector) -> Vector:

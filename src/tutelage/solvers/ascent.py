@@ -48,7 +48,6 @@ class LocalMaximum(Generic[SourceT]):
     x: Vector
     slope: Slope[SourceT]
     gap: float
-    n_evaluations: int
     ended: Ended
 
 
@@ -65,41 +64,34 @@ def ascend(
     evaluate: f at a point, given the source of the last point as a warm start. opening: f at the start, where known.
     CONVERGED: the predicted gain is within the tolerance. SETTLED: the line search found no gain above the tolerance.
     """
-    x, here, n_evaluations = start, opening, 0
-    if here is None:
-        here, n_evaluations = evaluate(start, None), 1
-    hessian = _first_hessian(here.gradient, region.radius)
+    x, here = start, evaluate(start, None) if opening is None else opening
+    # A multiple of the identity, with which an unconstrained first step has length FIRST_STEP * radius.
+    steepness = max(float(np.linalg.norm(here.gradient)), np.finfo(np.float64).tiny)
+    hessian = steepness / (FIRST_STEP * region.radius) * np.eye(len(start))
     for _ in range(MAX_STEPS):
         step = region.model_step(-here.gradient, hessian, x)
         gap = float(here.gradient @ step)
         if gap <= tolerance:
-            return LocalMaximum(x, here, gap, n_evaluations, Ended.CONVERGED)
+            return LocalMaximum(x, here, gap, Ended.CONVERGED)
         share = 1.0
         while True:
             new = evaluate(x + share * step, here.source)
-            n_evaluations += 1
             if new.value >= here.value + 1e-4 * share * gap:
                 break
             # Maximum of the parabola through both values and the slope, kept between a tenth and a half of the step.
             fall = here.value + share * gap - new.value
             share *= min(max(0.5 * share * gap / fall, 0.1), 0.5)
             if share * gap <= tolerance:
-                return LocalMaximum(x, here, gap, n_evaluations, Ended.SETTLED)
+                return LocalMaximum(x, here, gap, Ended.SETTLED)
         hessian = _updated(hessian, share * step, here.gradient - new.gradient)
         x, here = x + share * step, new
-    return LocalMaximum(x, here, gap, n_evaluations, Ended.STEP_LIMIT)
-
-
-def _first_hessian(gradient: Vector, radius: float) -> Matrix:
-    """A multiple of the identity, with which an unconstrained first step has length FIRST_STEP * radius."""
-    steepness = float(np.linalg.norm(gradient))
-    return max(steepness, np.finfo(np.float64).tiny) / (FIRST_STEP * radius) * np.eye(len(gradient))
+    return LocalMaximum(x, here, gap, Ended.STEP_LIMIT)
 
 
 def _updated(hessian: Matrix, step: Vector, change: Vector) -> Matrix:
     """BFGS update with Powell's damping: change @ step is at least a fifth of step @ hessian @ step.
 
-    The added multiple of the identity keeps the condition number below 1e8, so that rounding cannot make it singular.
+    The added multiple of the identity keeps the condition number below 1e8: rounding cannot make the matrix singular.
     """
     along = hessian @ step
     expected, seen = float(step @ along), float(change @ step)

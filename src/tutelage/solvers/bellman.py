@@ -7,12 +7,12 @@ Both operators B are monotone and B(V + k) = B V + discount * k, hence contracti
 
     discount / (1 - discount) * min r  <=  V* - B V  <=  discount / (1 - discount) * max r
 
-(MacQueen's bounds), so the mean of the two bounds is a better estimate, and `max |r| / (1 - discount)` bounds the error
-of V for any V. That bound is computed for the value returned, with an allowance for the rounding of the computation.
+(MacQueen's bounds). The mean of the two bounds is therefore a better estimate, and `max |r| / (1 - discount)` bounds
+the error of any V. That bound is computed for the value returned, with an allowance for rounding.
 
-Newton's method on V - B V = 0 has the Jacobian I - discount * P_pi: it is policy iteration, exact for the hard operator
-(Howard's method) and soft policy iteration for the soft. Each step of a small MDP is a sparse direct solve; for a large
-one the system is solved roughly (inexact Newton) by compiled Krylov steps.
+Newton's method on V - B V = 0 has the Jacobian I - discount * P_pi. For the hard operator it is Howard's policy
+iteration, for the soft operator soft policy iteration. A step is a sparse direct solve for a small MDP, and a rough
+solve by compiled Krylov steps (inexact Newton) for a large one.
 """
 
 from dataclasses import dataclass
@@ -59,9 +59,8 @@ def solve_hard(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8) -> Optimu
     choice_value = given + mdp.discount * (mdp.transition @ plan.value)
     tie_tolerance = 2 * plan.error_bound + 1e-10 * max(1.0, float(np.abs(plan.value).max()))
     policy = greedy_policy(mdp, choice_value, tie_tolerance=tie_tolerance)
-    return Optimum(
-        freeze(plan.value), freeze(choice_value), policy, plan.residual, plan.error_bound, plan.n_steps, plan.ended
-    )
+    end = (plan.residual, plan.error_bound, plan.n_steps, plan.ended)
+    return Optimum(freeze(plan.value), freeze(choice_value), policy, *end)
 
 
 def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: ArrayLike | None = None) -> Optimum:
@@ -71,8 +70,12 @@ def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: Ar
     """
     _check_accuracy(accuracy)
     given = choice_reward(mdp, reward)
-    first = _soft_start(mdp) if start is None else floats(start, "start", ndim=1)
-    check_length(first, mdp.n_states, "start", "states")
+    if start is None:
+        # For each state, the soft value of reward zero if all states had its number of choices.
+        first = np.log(mdp.choices_per_state) / (1 - mdp.discount)
+    else:
+        first = floats(start, "start", ndim=1)
+        check_length(first, mdp.n_states, "start", "states")
     return _soft_policy_iteration(bellman_operators(mdp, given), mdp, given, first, accuracy)
 
 
@@ -89,7 +92,7 @@ class Plan:
 
 
 def plan_hard(operators: Operators, mdp: MDP, *, accuracy: float, start: Plan | None = None) -> Plan:
-    """Howard's policy iteration, with in-place sweeps before each evaluation where those are cheap."""
+    """Howard's policy iteration, with in-place sweeps before each evaluation where sweeps are cheap."""
     tolerance = 0.1 * accuracy * (1 - mdp.discount)
     choice = mdp.first_choice[:-1] if start is None else start.choice
     before = choice
@@ -109,15 +112,12 @@ def plan_hard(operators: Operators, mdp: MDP, *, accuracy: float, start: Plan | 
             return Plan(value, moved, residual, bound, n_steps, ended)
         before, choice = choice, moved
         value = operators.evaluate(choice, value, tolerance)
-    raise NotConverged(
-        f"after {MAX_STEPS} policy iterations the error bound is still {bound:.3g}; ask for a larger accuracy",
-        residual=residual,
-        n_steps=n_steps,
-    )
+    message = f"after {MAX_STEPS} policy iterations the error bound is still {bound:.3g}; ask for a larger accuracy"
+    raise NotConverged(message, residual=residual, n_steps=n_steps)
 
 
 def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value: Vector, accuracy: float) -> Optimum:
-    """Inexact Newton on the soft Bellman equation; a residual above twice the best tightens the inner tolerance."""
+    """Inexact Newton on the soft Bellman equation. A residual above twice the best one tightens the inner tolerance."""
     inner_tolerance, best = INNER_TOLERANCE, np.inf
     ahead = mdp.discount / (1 - mdp.discount)
     for n_steps in range(1, MAX_STEPS + 1):
@@ -136,16 +136,8 @@ def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value
             inner_tolerance = max(0.3 * inner_tolerance, 1e-8)
         best = min(best, residual)
         value = value + operators.solve(policy, change, inner_tolerance)
-    raise NotConverged(
-        f"after {MAX_STEPS} Newton steps the error bound is still {bound:.3g}; ask for a larger accuracy",
-        residual=residual,
-        n_steps=n_steps,
-    )
-
-
-def _soft_start(mdp: MDP) -> Vector:
-    """(S,), for each state the soft value of reward zero if all states had its number of choices."""
-    return np.log(mdp.choices_per_state) / (1 - mdp.discount)
+    message = f"after {MAX_STEPS} Newton steps the error bound is still {bound:.3g}; ask for a larger accuracy"
+    raise NotConverged(message, residual=residual, n_steps=n_steps)
 
 
 def _verdict(residual: float, value: Vector, discount: float, accuracy: float) -> tuple[float, Ended | None]:

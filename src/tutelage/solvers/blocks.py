@@ -3,9 +3,9 @@
     h(x) = slope @ |x| + curvature / 2 * |x|^2   on the ball   norm_q(sums of x by group) <= radius
 
 Terms on a box (q = inf) are minimised by principal pivoting. A ball with q = 1 or 2 enters the objective with a
-multiplier m >= 0: m times the sum of |x|, or m / 2 times the sum of squares. The remaining problem is one on a box; its
-solution shrinks as m grows, and m is the root at which the solution lies on the ball. Every step is therefore exact,
-even if the entries' scales differ.
+multiplier m >= 0: m times the sum of |x|, or m / 2 times the sum of squares. The remaining problem is on a box. Its
+solution shrinks as m grows, and m is chosen such that the solution lies on the ball. Every step is therefore exact,
+even if the scales of the entries differ.
 """
 
 import math
@@ -45,13 +45,9 @@ class Block:
     def value(self, x: Vector) -> float:
         return float(self.slope @ np.abs(x) + 0.5 * self.curvature * (x @ x))
 
-    def sums(self, x: Vector) -> Vector:
-        """The sums by group."""
-        return np.bincount(self.groups, weights=x).astype(np.float64)
-
     def size(self, x: Vector) -> float:
-        """norm_q of the sums; for q = 1 the entries of one group have the same sign."""
-        return float(np.abs(x).sum() if self.norm == 1 else np.linalg.norm(self.sums(x), self.norm))
+        """norm_q of the sums by group; for q = 1 the entries of one group have the same sign."""
+        return float(np.abs(x).sum() if self.norm == 1 else np.linalg.norm(np.bincount(self.groups, x), self.norm))
 
     def contain(self, x: Vector) -> Vector:
         """A point of the block's set: x clipped and, in a ball, scaled."""
@@ -92,6 +88,16 @@ class Block:
         multiplier = max(-float(normal @ total) / float(normal @ normal), 0.0)
         return free @ _orthogonal_to(normal), hessian + multiplier * spread
 
+    def natural_step(self, gradient: Vector, x: Vector) -> Vector:
+        """argmin over z of 1/2 |z - (x - gradient)|^2 + h(z); on a box, entry by entry."""
+        if self.is_ball:
+            return model_minimum(gradient, np.eye(len(x)), [self], x)
+        point = x - gradient
+        if not self.is_signed:
+            return np.clip((point - self.slope) / (1 + self.curvature), 0.0, self.radius)
+        shrunk = np.sign(point) * np.maximum(np.abs(point) - self.slope, 0.0) / (1 + self.curvature)
+        return np.clip(shrunk, -self.radius, self.radius)
+
     def model_step(self, gradient: Vector, hessian: Matrix, x: Vector) -> Vector:
         """argmin over steps s of gradient @ s + 1/2 s @ hessian @ s + h(x + s), for a positive definite hessian."""
         return model_minimum(gradient, hessian, [self], x) - x
@@ -129,28 +135,13 @@ def slices(blocks: Sequence[Block]) -> list[slice]:
 
 def contained(blocks: Sequence[Block], x: Vector) -> Vector:
     """A point of the set close to x, and x itself if it is in the set."""
-    inside = [block.contain(x[part]) for block, part in zip(blocks, slices(blocks), strict=True)]
-    return np.concatenate(inside)
+    return np.concatenate([block.contain(x[part]) for block, part in zip(blocks, slices(blocks), strict=True)])
 
 
 def natural_step(gradient: Vector, blocks: Sequence[Block], x: Vector) -> Vector:
     """argmin over z of 1/2 |z - (x - gradient)|^2 + h(z): equal to x exactly at the minimum."""
-    return np.concatenate(
-        [
-            model_minimum(gradient[part], np.eye(len(block.slope)), [block], x[part])
-            if block.is_ball
-            else _shrunk(x[part] - gradient[part], block)
-            for block, part in zip(blocks, slices(blocks), strict=True)
-        ]
-    )
-
-
-def _shrunk(point: Vector, block: Block) -> Vector:
-    """argmin over z of 1/2 |z - point|^2 + h(z) on a box, entry by entry."""
-    if not block.is_signed:
-        return np.clip((point - block.slope) / (1 + block.curvature), 0.0, block.radius)
-    shrunk = np.sign(point) * np.maximum(np.abs(point) - block.slope, 0.0) / (1 + block.curvature)
-    return np.clip(shrunk, -block.radius, block.radius)
+    parts = zip(blocks, slices(blocks), strict=True)
+    return np.concatenate([block.natural_step(gradient[part], x[part]) for block, part in parts])
 
 
 def model_minimum(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x: Vector) -> Vector:
@@ -229,11 +220,6 @@ def _on_box(slope: Vector, hessian: Matrix, blocks: Sequence[Block], start: Vect
     weight = np.concatenate([block.slope for block in blocks])
     radius = np.concatenate([np.full(len(block.slope), float(block.radius)) for block in blocks])
     curvature = np.concatenate([np.full(len(block.slope), block.curvature) for block in blocks])
-    program = SeparableProgram(
-        hessian + np.diag(curvature),
-        slope + np.where(signed, 0.0, weight),
-        np.where(signed, weight, 0.0),
-        np.where(signed, -radius, 0.0),
-        radius,
-    )
-    return program.solve(start)
+    lower, gradient = np.where(signed, -radius, 0.0), slope + np.where(signed, 0.0, weight)
+    kinks = np.where(signed, weight, 0.0)
+    return SeparableProgram(hessian + np.diag(curvature), gradient, kinks, lower, radius).solve(start)

@@ -2,12 +2,12 @@
 
 The state space enters a constrained problem only through a few feature expectations. A small *master* problem
 optimises over mixtures of the policies found so far, and its multipliers give a price to every feature. The *pricing*
-step finds the best policy for the reward given by these prices, by solving one unconstrained MDP from the last plan.
-Its value bounds the objective over all policies, so every round has a certified gap. If no policy has a higher value at
-these prices than the mixture, the mixture is optimal.
+step solves one unconstrained MDP with these prices as reward weights, from the last plan. The value of that MDP bounds
+the objective over all policies, so every round has a certified gap. The mixture is optimal if no policy has a higher
+value at these prices.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -84,9 +84,8 @@ def price_out(domain: Domain, price: Vector, start: Plan | None) -> Priced:
     scale = max(float(np.abs(reward).max()), np.finfo(np.float64).tiny)
     plan = plan_hard(operators, mdp, accuracy=1e-11 * scale, start=start)
     visits = operators.visits(plan.choice)
-    counts = np.concatenate(
-        [_counts(features, plan.choice, visits) for features in (domain.reward_features, domain.preference_features)]
-    )
+    both_features = (domain.reward_features, domain.preference_features)
+    counts = np.concatenate([_counts(features, plan.choice, visits) for features in both_features])
     # Not `@`: above 10,000 states BLAS uses threads, which wait for each other on a busy machine.
     value = float(np.einsum("s,s->", mdp.initial, plan.value))
     return Priced(Column(plan.choice, counts), value + plan.error_bound, plan)
@@ -106,48 +105,32 @@ def decompose(
 
     columns: policies to start from, some mixture of which satisfies the limits. plan: that of the last pricing step.
     """
-    bound, largest = -np.inf, _largest(domain)
+    bound = -np.inf
     for n_rounds in range(1, MAX_ROUNDS + 1):
-        point = _on_simplex(objective.solve(_simplex(columns), limits))
+        simplex = Hull(_matrix(columns).T, np.ones((1, len(columns))), np.ones(1))
+        point = _on_simplex(objective.solve(simplex, limits))
         priced = price_out(domain, point.price, plan)
-        plan = priced.plan
-        bound = max(bound, point.offset - priced.best)
-        if point.value - bound <= tolerance * (1 + abs(point.value)) or point.value <= good_enough:
+        plan, bound = priced.plan, max(bound, point.offset - priced.best)
+        gap = point.value - bound
+        if gap <= tolerance * (1 + abs(point.value)) or point.value <= good_enough:
             return Mixture(columns, plan, point, bound, n_rounds, Ended.CONVERGED)
-        if _is_known(priced.column, columns, largest):
-            return _checked_rounding(Mixture(columns, plan, point, bound, n_rounds, Ended.ROUNDING))
+        if _is_known(domain, priced.column, columns):
+            if gap > max(ACCEPTABLE * (1 + abs(point.value)), CANCELLED * abs(point.offset)):
+                message = f"decomposition found no better policy, but the gap is still {gap:.3g}"
+                raise NotConverged(message, residual=gap, n_steps=n_rounds)
+            return Mixture(columns, plan, point, bound, n_rounds, Ended.ROUNDING)
         columns = (*columns, priced.column)
-    raise NotConverged(
-        f"after {MAX_ROUNDS} rounds of decomposition the gap is still {point.value - bound:.3g}",
-        residual=point.value - bound,
-        n_steps=MAX_ROUNDS,
-    )
+    message = f"after {MAX_ROUNDS} rounds of decomposition the gap is still {gap:.3g}"
+    raise NotConverged(message, residual=gap, n_steps=MAX_ROUNDS)
 
 
-def _is_known(column: Column, columns: tuple[Column, ...], largest: Vector) -> bool:
+def _is_known(domain: Domain, column: Column, columns: tuple[Column, ...]) -> bool:
     """Whether the master problem already has this expectation, up to rounding."""
-    apart = np.abs(_matrix(columns) - column.counts)
-    return bool((apart <= SAME * largest).all(axis=1).any())
-
-
-def _largest(domain: Domain) -> Vector:
-    """(d,), an upper bound on the absolute expectation of each feature over all policies."""
     both = (domain.reward_features, domain.preference_features)
     size = np.concatenate([np.abs(features).max(axis=0, initial=0.0) for features in both])
-    return np.asarray(size / (1 - domain.mdp.discount))
-
-
-def _checked_rounding(mixture: Mixture) -> Mixture:
-    """The mixture, if its gap is small enough to be rounding; otherwise `NotConverged`."""
-    gap = mixture.point.value - mixture.bound
-    allowed = max(ACCEPTABLE * (1 + abs(mixture.point.value)), CANCELLED * abs(mixture.point.offset))
-    if gap > allowed:
-        raise NotConverged(
-            f"decomposition found no better policy, but the gap is still {gap:.3g}",
-            residual=gap,
-            n_steps=mixture.n_rounds,
-        )
-    return mixture
+    largest = size / (1 - domain.mdp.discount)
+    apart = np.abs(_matrix(columns) - column.counts)
+    return bool((apart <= SAME * largest).all(axis=1).any())
 
 
 def _counts(features: Matrix, choice: Indices, visits: Vector) -> Vector:
@@ -165,11 +148,7 @@ def _matrix(columns: tuple[Column, ...]) -> Matrix:
     return np.array([column.counts for column in columns])
 
 
-def _simplex(columns: tuple[Column, ...]) -> Hull:
-    return Hull(_matrix(columns).T, np.ones((1, len(columns))), np.ones(1))
-
-
 def _on_simplex(point: Point) -> Point:
     """The point with its weights rounded onto the simplex: none negative, sum one."""
     weights = np.maximum(point.weights, 0.0)
-    return Point(weights / weights.sum(), point.value, point.multipliers, point.price, point.offset)
+    return replace(point, weights=weights / weights.sum())

@@ -7,11 +7,11 @@ solves the direction-finding linear program
 
     maximise   g @ v   subject to   h(x) + A (v - x) <= 0,   lower <= v <= upper;
 
-and moves to the best feasible point between x and the vertex v of its solution. With linear constraints this is the
+and moves to the best feasible point between x and the vertex v that solves it. With linear constraints this is the
 Frank-Wolfe method with line search. f need not be concave: the result depends on the start, and its `gap` g @ (v - x)
-is the gain that the last linear program predicts. Constraints hold to a stated tolerance at the start and at every
-later point, so that x is always feasible in the linear program. Where an active constraint is curved, the segment to
-the vertex may leave the feasible set at once, and the ascent then stops short of the maximum.
+is the gain that the last linear program predicts. Constraints hold to a stated tolerance at every point, so x is always
+feasible in the linear program. Where an active constraint is curved, the segment to the vertex may leave the feasible
+set at once. The ascent then stops before it reaches the maximum.
 """
 
 import math
@@ -228,8 +228,8 @@ def line_search(
 def _scaled(jacobian: Matrix, room: Vector) -> tuple[Matrix, Vector, Vector]:
     """jacobian @ step <= room with each row scaled to a largest entry of one, and the scales (m,).
 
-    Rows that are only noise are not scaled. Entries that are small relative to their row are set to zero here, and so
-    on both sides of the inequality; the library would drop them on one side only.
+    Rows that are only noise are not scaled. Entries that are small relative to their row are set to zero. The library
+    would drop such entries on one side of the inequality only.
     """
     size = np.abs(jacobian).max(axis=1, initial=0.0)
     size = np.where(size > NOISE, size, 1.0)

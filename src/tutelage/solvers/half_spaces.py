@@ -50,13 +50,11 @@ def no_limits(domain: Domain) -> HalfSpaces:
 def preference_limits(domain: Domain, allowance: ArrayLike) -> HalfSpaces:
     """mu_c[j] <= allowance[j] for every preference feature; a scalar is used for all of them."""
     given = floats(allowance, "the allowance", ndim=np.ndim(allowance))
-    if given.shape not in ((), (domain.n_preference,)):
-        raise InvalidModel(
-            f"the allowance has shape {given.shape}, but there are {domain.n_preference} preference features"
-        )
-    offsets = np.broadcast_to(given, (domain.n_preference,))
+    n = domain.n_preference
+    if given.shape not in ((), (n,)):
+        raise InvalidModel(f"the allowance has shape {given.shape}, but there are {n} preference features")
     normals = np.eye(len(domain.names))[domain.n_reward :]
-    return HalfSpaces(normals, offsets, domain.preference_names)
+    return HalfSpaces(normals, np.broadcast_to(given, (n,)), domain.preference_names)
 
 
 def reward_limits(domain: Domain, normals: ArrayLike, offsets: ArrayLike, names: Sequence[str]) -> HalfSpaces:

@@ -3,15 +3,13 @@
     minimise   f(x) + sum over blocks of h(x_block)
 
 f is smooth and convex, with exact gradient and Hessian; each h is a weighted 1-norm, perhaps a square, on a norm ball
-(`blocks`). A step minimises, exactly, the damped second-order model of f plus the terms h. The damping grows where the
-model predicts a larger decrease than f shows, and vanishes where the model is right (Levenberg and Marquardt), so that
-the last steps are Newton steps. Where f falls like an exponential, because the optimal weights are infinite, Newton
-steps have length one and decrease f more than predicted; the step length is then doubled each time. The solution is
-measured by the natural residual,
+(`blocks`). A step minimises the damped second-order model of f plus the terms h exactly. The damping grows where the
+model predicts a larger decrease than f shows, and vanishes where the model is right (Levenberg and Marquardt). The last
+steps are therefore Newton steps. If the optimal weights are infinite, f falls like an exponential. Newton steps then
+have length one and decrease f more than predicted, and the step length is doubled each time. The error measure is the
+natural residual, which is zero exactly at the minimum:
 
-    x - argmin over z of  1/2 |z - (x - grad f(x))|^2 + h(z),
-
-which is zero exactly at the minimum.
+    x - argmin over z of  1/2 |z - (x - grad f(x))|^2 + h(z)
 """
 
 from collections.abc import Callable, Sequence
@@ -76,8 +74,8 @@ def proximal_newton(
             ended = Ended.CONVERGED if residual <= tolerance else Ended.ROUNDING
             return Minimum(x, here, residual, n_steps, ended)
         # Flat directions need some curvature, and damping below 1e-14 of the Hessian's diagonal is lost to rounding.
-        flat, largest = 1e-5 * residual / (1 + np.abs(x).max(initial=0.0)), np.diag(here.hessian).max(initial=0.0)
-        damping = max(damping, float(flat), 1e-14 * float(largest))
+        flat = 1e-5 * residual / (1 + float(np.abs(x).max(initial=0.0)))
+        damping = max(damping, flat, 1e-14 * float(np.diag(here.hessian).max(initial=0.0)))
         there = model_minimum(here.gradient, here.hessian + damping * np.eye(len(x)), blocks, x)
         predicted = _predicted_decrease(here, blocks, x, there)
         if stretch > 1:
@@ -96,11 +94,9 @@ def proximal_newton(
             damping *= 10
         if np.abs(x).max(initial=0.0) > LARGEST or damping > LARGEST:
             break
-    raise NotConverged(
-        f"after {n_steps + 1} Newton steps the residual is {residual:.3g}, with weights up to {np.abs(x).max():.3g}",
-        residual=residual,
-        n_steps=n_steps + 1,
-    )
+    largest = np.abs(x).max()
+    message = f"after {n_steps + 1} Newton steps the residual is {residual:.3g}, with weights up to {largest:.3g}"
+    raise NotConverged(message, residual=residual, n_steps=n_steps + 1)
 
 
 def _predicted_decrease(here: Expansion[SourceT], blocks: Sequence[Block], x: Vector, there: Vector) -> float:

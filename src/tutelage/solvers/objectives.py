@@ -56,20 +56,20 @@ class Objective(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MostReward:
-    """f(x) = -weights @ x, with bound -h @ y - max (weights - G'y) @ mu."""
+    """f(x) = -weights @ x_r, with bound -h @ y - max (weights - G'y) @ mu."""
 
     weights: Vector
 
     def opening(self, limits: HalfSpaces) -> Vector:
-        return self.weights
+        return _padded(self.weights, limits)
 
     def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
-        slope = -(hull.generate.T @ self.weights)
-        within = limits.normals @ hull.generate
+        weights = _padded(self.weights, limits)
+        slope, within = -(hull.generate.T @ weights), limits.normals @ hull.generate
         constraints = Constraints(np.zeros(len(slope)), hull.equal, hull.right, within, limits.offsets)
         solution = minimise_linear(slope, constraints)
         y = solution.within_multipliers
-        return Point(solution.x, solution.primal, y, self.weights - limits.normals.T @ y, float(-limits.offsets @ y))
+        return Point(solution.x, solution.primal, y, weights - limits.normals.T @ y, float(-limits.offsets @ y))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,8 +92,8 @@ class LeastViolation:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MostRewardWithinTotal:
-    """f(x) = -weights @ x where sum of (G x - h)+ <= total: a limit on the total excess over the half-spaces.
+class RewardWithinTotal:
+    """f(x) = -weights @ x_r where sum of (G x - h)+ <= total: a limit on the total excess over the half-spaces.
 
     Written with slacks s >= G x - h. With the total's multiplier k and y <= k, weights @ x <= (weights - G'y) @ x +
     h @ y + k * total.
@@ -103,18 +103,18 @@ class MostRewardWithinTotal:
     total: float
 
     def opening(self, limits: HalfSpaces) -> Vector:
-        return self.weights
+        return _padded(self.weights, limits)
 
     def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
-        n, m = hull.generate.shape[1], len(limits)
+        n, m, weights = hull.generate.shape[1], len(limits), _padded(self.weights, limits)
         sum_of_slacks = np.concatenate([np.zeros(n), np.ones(m)])
         within = _stacked(_beside(limits.normals @ hull.generate, -np.eye(m)), sum_of_slacks[None])
         bound = np.append(limits.offsets, self.total)
         constraints = Constraints(np.zeros(n + m), _widened(hull, m), hull.right, within, bound)
-        solution = minimise_linear(np.concatenate([-(hull.generate.T @ self.weights), np.zeros(m)]), constraints)
+        solution = minimise_linear(np.concatenate([-(hull.generate.T @ weights), np.zeros(m)]), constraints)
         y, k = solution.within_multipliers[:m], max(float(solution.within_multipliers.max(initial=0.0)), 0.0)
         offset = float(-limits.offsets @ y) - k * self.total
-        return Point(solution.x[:n], solution.primal, y, self.weights - limits.normals.T @ y, offset)
+        return Point(solution.x[:n], solution.primal, y, weights - limits.normals.T @ y, offset)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

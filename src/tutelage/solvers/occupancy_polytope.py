@@ -7,11 +7,11 @@ Each minimises a convex function of the feature expectation mu = (mu_r, mu_c) ov
 (unnormalised: the right-hand side is `initial`, without 1 - discount). There are two routes: *decomposition*, and the
 *direct* sparse program over the occupancies. Both end with a bound certified by one MDP solve at the multipliers'
 prices. Decomposition takes more rounds with more features to match or limits to keep; the direct program takes more
-time with more choices. *auto* takes the direct route for few choices and many features or limits, if its bound is as
-tight as that of decomposition, and decomposition otherwise.
+time with more choices. *auto* tries the direct route where choices are few and features or limits are many. It uses
+decomposition otherwise, and where the direct bound is not as tight.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -23,19 +23,11 @@ from tutelage.mdp.expectations import Expectation, expectation_of_occupancy
 from tutelage.mdp.model import Domain, per_choice
 from tutelage.mdp.policy import policy_from_occupancy
 from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel, NotConverged
+from tutelage.solvers import objectives
 from tutelage.solvers.bellman import Plan
 from tutelage.solvers.decomposition import ACCEPTABLE, Column, Mixture, decompose, price_out
 from tutelage.solvers.half_spaces import HalfSpaces
-from tutelage.solvers.objectives import (
-    Hull,
-    LeastViolation,
-    MostReward,
-    MostRewardWithinTotal,
-    Nearest,
-    NearestSquared,
-    Objective,
-    Point,
-)
+from tutelage.solvers.objectives import Hull, Objective, Point
 from tutelage.solvers.programs import InfeasibleProgram
 
 Route = Literal["auto", "decomposition", "direct"]
@@ -54,8 +46,8 @@ class ConstrainedOptimum:
 
     policy: (C,). expectation: its feature expectation. multipliers: (m,), the gain in value per unit that a limit is
     relaxed. price: (d,), weights of the features for which this policy is optimal without limits.
-    value: that of the policy. bound: no policy within the limits is better. For `best_policy` the value is a reward,
-    value <= bound; for `nearest_policy` a distance and for `least_violation` a total excess, bound <= value.
+    value: that of the policy. bound: no policy within the limits is better. For `best_policy` the value is a reward and
+    value <= bound. For `nearest_policy` it is a distance, for `least_violation` a total excess, and bound <= value.
     """
 
     policy: Vector
@@ -78,13 +70,11 @@ def best_policy(
 ) -> ConstrainedOptimum:
     """The policy with the largest `weights @ mu_r` within the limits: a constrained MDP (Sec. 4.1, App. F).
 
-    Raises `InfeasibleConstraints` where no policy is within them. accuracy: of the value, relative to 1 + |value|. The
-    direct route has its library's accuracy, and raises `NotConverged` where that is worse than 1e-7.
+    Raises `InfeasibleConstraints` if no policy is within the limits. accuracy: of the value, relative to 1 + |value|;
+    the direct route has its library's accuracy, and raises `NotConverged` where that is worse than 1e-7.
     """
-    checked = reward_vector(domain, weights, "weights")
-    objective = MostReward(np.concatenate([checked, np.zeros(domain.n_preference)]))
-    found = _solve(domain, objective, limits, accuracy, route)
-    return _optimum(domain, found, -found.point.value, -found.bound)
+    objective = objectives.MostReward(reward_vector(domain, weights, "weights"))
+    return _as_maximum(_solve(domain, objective, limits, accuracy, route, -np.inf))
 
 
 def nearest_policy(
@@ -105,68 +95,49 @@ def nearest_policy(
     if norm == 2:
         # f is strongly convex: 1/2 |x - x*|^2 <= f(x) - f(x*).
         reached = 0.5 * (accuracy * (1 + float(np.abs(wanted).max()))) ** 2
-        found = _solve(domain, NearestSquared(wanted), limits, 0.5 * accuracy**2, route, good_enough=reached)
-        root = [float(np.sqrt(2 * max(half, 0.0))) for half in (found.point.value, found.bound)]
-        return _optimum(domain, found, *root)
+        found = _solve(domain, objectives.NearestSquared(wanted), limits, 0.5 * accuracy**2, route, reached)
+        value, bound = (float(np.sqrt(2 * max(half, 0.0))) for half in (found.value, found.bound))
+        return replace(found, value=value, bound=bound)
     if norm not in (1, np.inf):
         raise InvalidModel(f"norm must be 1, 2 or infinity, got {norm}")
-    found = _solve(domain, Nearest(wanted, norm), limits, accuracy, route)
-    return _optimum(domain, found, found.point.value, max(found.bound, 0.0))
+    found = _solve(domain, objectives.Nearest(wanted, norm), limits, accuracy, route, -np.inf)
+    return replace(found, bound=max(found.bound, 0.0))
 
 
 def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-8) -> ConstrainedOptimum:
-    """The policy with the least total excess over the limits; its value is that total, zero if they are feasible."""
-    objective = LeastViolation()
+    """The policy with the least total excess over the limits; its value is that total."""
+    objective = objectives.LeastViolation()
     mixture = decompose(domain, objective, limits, *_opening(domain, objective, limits), tolerance=accuracy)
-    found = _found(domain, mixture)
-    return _optimum(domain, found, found.point.value, max(found.bound, 0.0))
+    found = _mixed(domain, mixture)
+    return replace(found, bound=max(found.bound, 0.0))
 
 
 def strictest_policy(
     domain: Domain, weights: ArrayLike, limits: HalfSpaces, *, accuracy: float = 1e-8
 ) -> ConstrainedOptimum:
     """The policy with the largest reward among those with the least total excess over the limits."""
-    checked = np.concatenate([reward_vector(domain, weights, "weights"), np.zeros(domain.n_preference)])
-    objective: Objective = LeastViolation()
-    least = decompose(domain, objective, limits, *_opening(domain, objective, limits), tolerance=0.1 * FEASIBLE)
+    violation = objectives.LeastViolation()
+    least = decompose(domain, violation, limits, *_opening(domain, violation, limits), tolerance=0.1 * FEASIBLE)
     # Relax the limit by the rounding error of the minimum, so that the second stage stays feasible.
     total = float(limits.excess(least.counts).sum()) + FEASIBLE
-    objective = MostRewardWithinTotal(checked, total)
+    objective = objectives.RewardWithinTotal(reward_vector(domain, weights, "weights"), total)
     mixture = decompose(domain, objective, limits, least.columns, least.plan, tolerance=accuracy)
-    found = _found(domain, mixture)
-    return _optimum(domain, found, -found.point.value, -found.bound)
+    return _as_maximum(_mixed(domain, mixture))
 
 
 def require_feasible(domain: Domain, limits: HalfSpaces) -> None:
     """Raise `InfeasibleConstraints` unless some policy is within the limits."""
     if len(limits):
-        _feasible(domain, limits, *_opening(domain, LeastViolation(), limits))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Found:
-    """The result of either route: the point, a certified lower bound on the objective, and the occupancy (C,)."""
-
-    point: Point
-    bound: float
-    occupancy: Vector
-    n_rounds: int
-    ended: Ended
+        _feasible(domain, limits, *_opening(domain, objectives.LeastViolation(), limits))
 
 
 def _solve(
-    domain: Domain,
-    objective: Objective,
-    limits: HalfSpaces,
-    tolerance: float,
-    route: Route,
-    *,
-    good_enough: float = -np.inf,
-) -> _Found:
-    if limits.normals.shape[1] != len(domain.names):
-        raise InvalidModel(
-            f"the limits have {limits.normals.shape[1]} features, but the domain has {len(domain.names)}"
-        )
+    domain: Domain, objective: Objective, limits: HalfSpaces, tolerance: float, route: Route, good_enough: float
+) -> ConstrainedOptimum:
+    """The least value of the objective within the limits."""
+    n_features, n_given = len(domain.names), limits.normals.shape[1]
+    if n_given != n_features:
+        raise InvalidModel(f"the limits have {n_given} features, but the domain has {n_features}")
     if not tolerance > 0:
         raise InvalidModel("accuracy must be positive")
     if route not in get_args(Route):
@@ -181,29 +152,25 @@ def _solve(
     if len(limits):
         columns, plan, limits = _feasible(domain, limits, columns, plan)
     mixture = decompose(domain, objective, limits, columns, plan, tolerance=tolerance, good_enough=good_enough)
-    return _found(domain, mixture)
-
-
-def _found(domain: Domain, mixture: Mixture) -> _Found:
-    return _Found(mixture.point, mixture.bound, mixture.occupancy(domain), mixture.n_rounds, mixture.ended)
+    return _mixed(domain, mixture)
 
 
 def is_crowded(domain: Domain, objective: Objective, limits: HalfSpaces) -> bool:
     """Whether there are few choices, but many features to match or limits to keep."""
-    n_matched = 0 if isinstance(objective, MostReward) else domain.n_reward
+    n_matched = 0 if isinstance(objective, objectives.MostReward) else domain.n_reward
     return domain.mdp.n_choices <= FEW_CHOICES and n_matched + len(limits) >= MANY_ROWS
 
 
 def _direct_if_tight(
     domain: Domain, objective: Objective, limits: HalfSpaces, tolerance: float, good_enough: float
-) -> _Found | None:
+) -> ConstrainedOptimum | None:
     """The result of the direct route, if decomposition would stop at its gap."""
     try:
         found = _direct(domain, objective, limits)
     except (InfeasibleProgram, NotConverged):
         return None
-    gap, value = found.point.value - found.bound, found.point.value
-    is_tight = gap <= max(tolerance, TIGHT) * (1 + abs(value)) or value <= good_enough
+    allowed = max(tolerance, TIGHT) * (1 + abs(found.value))
+    is_tight = found.value - found.bound <= allowed or found.value <= good_enough
     return found if is_tight else None
 
 
@@ -218,7 +185,7 @@ def _feasible(
     """Policies with a mixture that satisfies the limits, and the limits relaxed by that mixture's rounding error."""
     good_enough = FEASIBLE * max(1.0, float(np.abs(limits.offsets).max()))
     mixture = decompose(
-        domain, LeastViolation(), limits, columns, plan, tolerance=0.1 * FEASIBLE, good_enough=good_enough
+        domain, objectives.LeastViolation(), limits, columns, plan, tolerance=0.1 * FEASIBLE, good_enough=good_enough
     )
     excess = limits.excess(mixture.counts)
     if mixture.point.value > good_enough:
@@ -232,7 +199,7 @@ def _unavoidable(domain: Domain, limits: HalfSpaces) -> Vector:
     return np.maximum(np.array(least) - limits.offsets, 0.0)
 
 
-def _direct(domain: Domain, objective: Objective, limits: HalfSpaces) -> _Found:
+def _direct(domain: Domain, objective: Objective, limits: HalfSpaces) -> ConstrainedOptimum:
     """The whole program over occupancies at once, its bound certified by one pricing step."""
     try:
         point = objective.solve(_flow(domain), limits)
@@ -244,12 +211,9 @@ def _direct(domain: Domain, objective: Objective, limits: HalfSpaces) -> _Found:
     bound = point.offset - price_out(domain, point.price, None).best
     gap = abs(point.value - bound)
     if gap > ACCEPTABLE * (1 + abs(point.value)):
-        raise NotConverged(
-            f"the direct program was solved only to a gap of {gap:.3g}; use the route 'decomposition'",
-            residual=gap,
-            n_steps=1,
-        )
-    return _Found(point, bound, visits, 1, Ended.CONVERGED)
+        message = f"the direct program was solved only to a gap of {gap:.3g}; use the route 'decomposition'"
+        raise NotConverged(message, residual=gap, n_steps=1)
+    return _optimum(domain, point, bound, visits, 1, Ended.CONVERGED)
 
 
 def _flow(domain: Domain) -> Hull:
@@ -258,24 +222,33 @@ def _flow(domain: Domain) -> Hull:
     n_choices, horizon = mdp.n_choices, 1 / (1 - mdp.discount)
     leave = sparse.csr_array((np.ones(n_choices), np.arange(n_choices), mdp.first_choice), (mdp.n_states, n_choices))
     features = np.hstack([per_choice(mdp, domain.reward_features), per_choice(mdp, domain.preference_features)])
-    return Hull(
-        sparse.csr_array(horizon * features.T),
-        (leave - mdp.discount * mdp.transition.T).tocsr(),
-        mdp.initial / horizon,
-    )
+    flow = (leave - mdp.discount * mdp.transition.T).tocsr()
+    return Hull(sparse.csr_array(horizon * features.T), flow, mdp.initial / horizon)
 
 
-def _optimum(domain: Domain, found: _Found, value: float, bound: float) -> ConstrainedOptimum:
+def _mixed(domain: Domain, mixture: Mixture) -> ConstrainedOptimum:
+    occupancy = mixture.occupancy(domain)
+    return _optimum(domain, mixture.point, mixture.bound, occupancy, mixture.n_rounds, mixture.ended)
+
+
+def _optimum(
+    domain: Domain, point: Point, bound: float, occupancy: Vector, n_rounds: int, ended: Ended
+) -> ConstrainedOptimum:
     return ConstrainedOptimum(
-        policy=policy_from_occupancy(domain.mdp, found.occupancy),
-        expectation=expectation_of_occupancy(domain, found.occupancy),
-        multipliers=freeze(found.point.multipliers),
-        price=freeze(found.point.price),
-        value=value,
+        policy=policy_from_occupancy(domain.mdp, occupancy),
+        expectation=expectation_of_occupancy(domain, occupancy),
+        multipliers=freeze(point.multipliers),
+        price=freeze(point.price),
+        value=point.value,
         bound=bound,
-        n_rounds=found.n_rounds,
-        ended=found.ended,
+        n_rounds=n_rounds,
+        ended=ended,
     )
+
+
+def _as_maximum(found: ConstrainedOptimum) -> ConstrainedOptimum:
+    """The largest reward, from the least negative reward; subtraction from zero does not yield -0.0."""
+    return replace(found, value=0.0 - found.value, bound=0.0 - found.bound)
 
 
 def reward_vector(domain: Domain, values: ArrayLike, name: str) -> Vector:

@@ -1,11 +1,11 @@
 """The Bellman operators of one MDP and reward, in NumPy for small MDPs and compiled for large ones.
 
-Both classes have the same methods, so that each algorithm in `bellman` is written once.
+Both classes have the same methods, so each algorithm in `bellman` is written once.
 """
 
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,56 +16,26 @@ from tutelage.mdp.policy import max_by_state, sum_by_state, uniform_policy
 from tutelage.mdp.splitting import Pattern, split_chain
 
 if TYPE_CHECKING:
+    from tutelage.kernels.backups import Problem
     from tutelage.kernels.parallel import Edges
 
 # Above this many states, compiled loops save more within a few calls than the half second of loading the compiler.
 COMPILED_ABOVE = 500
 
 
-class Operators(Protocol):
-    """The Bellman operators of one MDP and one reward on choices."""
-
-    def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
-        """log sum exp of Q within each state, (S,), and the policy exp(Q - V), (C,)."""
-
-    def hard_backup(self, value: Vector, choice: Indices, slack: float) -> tuple[Vector, Indices]:
-        """max of Q within each state, (S,), and the choice that attains it, (S,).
-
-        The given choice is kept where it is within `slack` of the best, so that the choice among ties does not change.
-        """
-
-    def guess(self) -> Vector:
-        """A value (S,) to start from."""
-
-    def sweep(self, value: Vector, tolerance: float) -> Vector:
-        """A value closer to the hard optimum, by in-place sweeps where these are cheap; otherwise the same value."""
-
-    def evaluate(self, choice: Indices, value: Vector, tolerance: float) -> Vector:
-        """The value (S,) of always taking the given choices, from `value` until the residual is within `tolerance`."""
-
-    def visits(self, choice: Indices) -> Vector:
-        """The discounted visits (S,) of always taking the given choices, from the initial distribution."""
-
-    def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
-        """About (I - discount P)^-1 right, with a residual of `tolerance` relative to `right` in the 2-norm."""
-
-
-def bellman_operators(mdp: MDP, reward: Vector) -> Operators:
-    """`Compiled` above COMPILED_ABOVE states, `Plain` otherwise."""
-    return Compiled(mdp, reward) if mdp.n_states > COMPILED_ABOVE else Plain(mdp, reward)
-
-
-@dataclass(frozen=True, slots=True)
-class Plain:
-    """NumPy backups and one sparse factorisation per policy."""
+@dataclass(frozen=True)
+class Operators:
+    """The Bellman operators of one MDP and one reward on choices (C,), by NumPy and one factorisation per policy."""
 
     mdp: MDP
     reward: Vector
 
     def choice_value(self, value: Vector) -> Vector:
+        """Q, (C,)."""
         return np.asarray(self.reward + self.mdp.discount * (self.mdp.transition @ value))
 
     def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
+        """log sum exp of Q within each state, (S,), and the policy exp(Q - V), (C,)."""
         choice_value = self.choice_value(value)
         best = max_by_state(self.mdp, choice_value)
         policy = np.exp(choice_value - per_choice(self.mdp, best))
@@ -73,42 +43,46 @@ class Plain:
         return best + np.log(total), policy / per_choice(self.mdp, total)
 
     def hard_backup(self, value: Vector, choice: Indices, slack: float) -> tuple[Vector, Indices]:
+        """max of Q within each state, (S,), and the choice that attains it, (S,).
+
+        The given choice is kept where it is within `slack` of the best, so that the choice among ties does not change.
+        """
         choice_value = self.choice_value(value)
         best = max_by_state(self.mdp, choice_value)
-        is_best = choice_value == per_choice(self.mdp, best)
-        first_best = np.flatnonzero(is_best)
+        is_best = np.flatnonzero(choice_value == per_choice(self.mdp, best))
         # The first best choice of each state: both flatnonzero and the states of the choices ascend.
-        leader = first_best[np.searchsorted(first_best, self.mdp.first_choice[:-1])]
+        leader = is_best[np.searchsorted(is_best, self.mdp.first_choice[:-1])]
         return best, np.where(best > choice_value[choice] + slack, leader, choice)
 
     def guess(self) -> Vector:
+        """A value (S,) to start from."""
         # The value of the uniform policy depends on rewards at any distance; from zero, each policy iteration would
         # carry them one step further.
-        return self.solve(
-            uniform_policy(self.mdp), sum_by_state(self.mdp, self.reward) / self.mdp.choices_per_state, 0.0
-        )
+        mean_reward = sum_by_state(self.mdp, self.reward) / self.mdp.choices_per_state
+        return self.solve(uniform_policy(self.mdp), mean_reward, 0.0)
 
     def sweep(self, value: Vector, tolerance: float) -> Vector:
+        """A value closer to the hard optimum, by in-place sweeps where these are cheap; otherwise the same value."""
         return value
 
     def evaluate(self, choice: Indices, value: Vector, tolerance: float) -> Vector:
+        """The value (S,) of always taking the given choices, from `value` until the residual is within `tolerance`."""
         inverse = choice_resolvent(self.mdp, choice)
         rough = inverse.values(self.reward[choice])
         return rough + inverse.values(self.choice_value(rough)[choice] - rough)
 
     def visits(self, choice: Indices) -> Vector:
+        """The discounted visits (S,) of always taking the given choices, from the initial distribution."""
         return choice_resolvent(self.mdp, choice).visits(self.mdp.initial)
 
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
+        """About (I - discount P)^-1 right, with a residual of `tolerance` relative to `right` in the 2-norm."""
         return policy_resolvent(self.mdp, policy).values(right)
 
 
 @dataclass(frozen=True)
-class Compiled:
+class Compiled(Operators):
     """Compiled backups, in blocks of states on several threads, and Krylov solves instead of factorisations."""
-
-    mdp: MDP
-    reward: Vector
 
     def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
         from tutelage import kernels
@@ -139,9 +113,8 @@ class Compiled:
 
         discount, reward = self.mdp.discount, self.reward[choice]
         step = self.mdp.transition[choice]
-        one_each = np.arange(self.mdp.n_states + 1, dtype=step.indptr.dtype)
-        entries = (kernels.unsigned(step.indptr), kernels.unsigned(step.indices), step.data, kernels.unsigned(one_each))
-        value = kernels.hard_sweeps((*entries, reward, discount), value, tolerance)
+        one_each = np.arange(self.mdp.n_states + 1)
+        value = kernels.hard_sweeps(kernels.problem(step, one_each, reward, discount), value, tolerance)
         split = cache(lambda: split_chain(discount * step))
         for _ in range(20):
             residual = reward + discount * (step @ value) - value
@@ -174,10 +147,12 @@ class Compiled:
         return kernels.block_edges(self.mdp.transition.indptr[self.mdp.first_choice])
 
     @cached_property
-    def _problem(self) -> tuple[Any, Any, Vector, Any, Vector, float]:
+    def _problem(self) -> "Problem":
         from tutelage import kernels
 
-        rows = self.mdp.transition
-        first = self.mdp.first_choice.astype(rows.indptr.dtype)
-        starts = (kernels.unsigned(rows.indptr), kernels.unsigned(rows.indices), rows.data, kernels.unsigned(first))
-        return *starts, self.reward, self.mdp.discount
+        return kernels.problem(self.mdp.transition, self.mdp.first_choice, self.reward, self.mdp.discount)
+
+
+def bellman_operators(mdp: MDP, reward: Vector) -> Operators:
+    """`Compiled` above COMPILED_ABOVE states, `Operators` otherwise."""
+    return (Compiled if mdp.n_states > COMPILED_ABOVE else Operators)(mdp, reward)

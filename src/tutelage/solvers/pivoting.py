@@ -37,13 +37,8 @@ class SeparableProgram:
         """The minimum, from an initial guess."""
         # Scaled to unit curvature in every entry, which makes the linear systems well-conditioned.
         unit = 1 / np.sqrt(np.diag(self.hessian))
-        scaled = SeparableProgram(
-            unit[:, None] * self.hessian * unit,
-            unit * self.gradient,
-            unit * self.slope,
-            self.lower / unit,
-            self.upper / unit,
-        )
+        hessian, lower, upper = unit[:, None] * self.hessian * unit, self.lower / unit, self.upper / unit
+        scaled = SeparableProgram(hessian, unit * self.gradient, unit * self.slope, lower, upper)
         return np.clip(unit * scaled._pivot(start / unit), self.lower, self.upper)
 
     def _pivot(self, start: Vector) -> Vector:
@@ -54,17 +49,16 @@ class SeparableProgram:
         for _ in range(MAX_ROUNDS):
             z = self._solve_free(z, side, is_free)
             moves = self._misplaced(z, side, is_free)
-            n_moves = int(moves.any(axis=0).sum())
+            chosen = moves.any(axis=0)
+            n_moves = int(chosen.sum())
             if n_moves == 0:
                 return z
             fewest, patience = (n_moves, PATIENCE) if n_moves < fewest else (fewest, patience - 1)
-            chosen = moves.any(axis=0)
             if patience < 0:
                 chosen = np.arange(len(z)) == np.flatnonzero(chosen)[-1]
             z, side, is_free = self._move(z, side, is_free, moves & chosen)
-        raise NotConverged(
-            "principal pivoting found no optimal set of fixed entries", residual=float(n_moves), n_steps=MAX_ROUNDS
-        )
+        message = "principal pivoting found no optimal set of fixed entries"
+        raise NotConverged(message, residual=float(n_moves), n_steps=MAX_ROUNDS)
 
     def _solve_free(self, z: Vector, side: Vector, is_free: Flags) -> Vector:
         """z with its free entries solved for, given the fixed ones."""
@@ -84,9 +78,8 @@ class SeparableProgram:
         up, down = slope + self.slope, slope - self.slope
         can_rise = (z < self.upper) & (np.where(z >= 0, up, down) < -noise)
         can_fall = (z > self.lower) & (np.where(z > 0, up, down) > noise)
-        return np.stack(
-            [is_free & (z < low - tolerance), is_free & (z > high + tolerance), ~is_free & (can_rise | can_fall)]
-        )
+        below, above = z < low - tolerance, z > high + tolerance
+        return np.stack([is_free & below, is_free & above, ~is_free & (can_rise | can_fall)])
 
     def _piece(self, side: Vector) -> tuple[Vector, Vector]:
         """The interval on which the slope of a free entry's 1-norm term is constant."""

@@ -162,8 +162,7 @@ def _active_by_multipliers(
     curvature: Any, slope: Vector, constraints: Constraints, near: ProgramSolution
 ) -> tuple[Flags, Flags]:
     """The lower bounds and the inequalities whose slack is below their multiplier at a nearly optimal point."""
-    lagrangian = constraints.gradient(near.equal_multipliers, near.within_multipliers)
-    reduced = curvature @ near.x + slope + lagrangian
+    reduced = curvature @ near.x + slope + constraints.gradient(near.equal_multipliers, near.within_multipliers)
     is_tight = constraints.bound - constraints.within @ near.x < near.within_multipliers
     return near.x - constraints.lower < reduced, is_tight
 
@@ -195,8 +194,8 @@ def _polished(
 ) -> ProgramSolution:
     """The solution of the optimality conditions with these constraints active: one linear system.
 
-    It is exact where the active constraints are the right ones; the residuals show whether they are. An interior point,
-    in contrast, is only as close as the square root of its gap.
+    It is exact if these are the constraints that are active at the optimum; the residuals show whether they are. The
+    error of an interior point is the square root of its gap.
     """
     n = len(slope)
     active = np.vstack([constraints.equal, np.eye(n)[at_lower], constraints.within[is_tight]])

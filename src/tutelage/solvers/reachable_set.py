@@ -32,9 +32,7 @@ def vertices(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-6) -> M
         return best_policy(domain, direction, limits).expectation.reward
 
     points, basis = _affine_hull(furthest, domain.n_reward, accuracy)
-    if basis.shape[1] < 2:
-        return freeze(points)
-    return freeze(_grow(furthest, points, basis, accuracy))
+    return freeze(points if basis.shape[1] < 2 else _grow(furthest, points, basis, accuracy))
 
 
 def _affine_hull(furthest: Callable[[Vector], Vector], n: int, accuracy: float) -> tuple[Matrix, Matrix]:
@@ -53,9 +51,9 @@ def _affine_hull(furthest: Callable[[Vector], Vector], n: int, accuracy: float) 
             continue
         points.append(points[0] + step)
         inside = step - basis @ (basis.T @ step)
-        basis = np.column_stack([basis, inside / np.linalg.norm(inside)])
-        tried = np.column_stack([tried, inside / np.linalg.norm(inside)])
-        tried = np.linalg.qr(tried)[0]
+        inside /= np.linalg.norm(inside)
+        basis = np.column_stack([basis, inside])
+        tried = np.linalg.qr(np.column_stack([tried, inside]))[0]
     # A set of full dimension keeps the axes, and with them the orientation.
     return np.array(points), np.eye(n) if basis.shape[1] == n else basis
 
@@ -78,8 +76,5 @@ def _grow(furthest: Callable[[Vector], Vector], points: Matrix, basis: Matrix, a
                 inner = np.vstack([inner, found])
             else:
                 final.add(tuple(np.round(face, 9)))
-    raise NotConverged(
-        f"the reachable set has more than {MAX_VERTICES} vertices; use a larger accuracy",
-        residual=float("inf"),
-        n_steps=len(inner),
-    )
+    message = f"the reachable set has more than {MAX_VERTICES} vertices; use a larger accuracy"
+    raise NotConverged(message, residual=float("inf"), n_steps=len(inner))

@@ -45,10 +45,6 @@ class SoftExpansion:
     ahead: Matrix
     inverse: Resolvent
 
-    def predict(self, weights: Vector) -> Vector:
-        """(S,), the soft value at other weights, to first order."""
-        return self.solved.value + self.ahead @ (weights - self.weights)
-
 
 def combined_features(domain: Domain) -> Matrix:
     """(S, d_r + d_c), or (C, d_r + d_c) where either kind sits on choices; reward features first."""
@@ -67,7 +63,8 @@ def soft_expansion(
     """
     checked = floats(weights, "weights", ndim=1)
     check_length(checked, features.shape[1], "weights", "features")
-    start = None if near is None else near.predict(checked)
+    # The value near these weights, to first order.
+    start = None if near is None else near.solved.value + near.ahead @ (checked - near.weights)
     solved = solve_soft(mdp, features @ checked, accuracy=accuracy, start=start)
     inverse = policy_resolvent(mdp, solved.policy)
     visits = per_choice(mdp, inverse.visits(mdp.initial)) * solved.policy

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tutelage.arrays import Vector, check_length, floats
+from tutelage.arrays import Vector
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Advice, Lesson, Response, Round
 from tutelage.solvers.bellman import solve_hard
+from tutelage.solvers.occupancy_polytope import reward_vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class BaseTeacher:
     true_weights: Vector
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "true_weights", check_weights(self.domain, self.true_weights))
+        object.__setattr__(self, "true_weights", reward_vector(self.domain, self.true_weights, "true_weights"))
 
 
 class OneLessonTeacher(BaseTeacher):
@@ -72,13 +72,6 @@ class KnownEntropyLearner(KnownLearner, Protocol):
 
     @property
     def mismatch(self) -> Mismatch: ...
-
-
-def check_weights(domain: Domain, true_weights: ArrayLike) -> Vector:
-    """(d_r,), one weight for each reward feature."""
-    weights = floats(true_weights, "true_weights", ndim=1)
-    check_length(weights, domain.n_reward, "true_weights", "reward features")
-    return weights
 
 
 def check_learner(domain: Domain, learner: KnownLearner) -> None:
