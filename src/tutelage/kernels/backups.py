@@ -106,8 +106,7 @@ def hard_backup_range(
     """
     row, column, probability, first, reward, discount = problem
     for s in range(low, high):
-        best = -math.inf
-        kept = -math.inf
+        best = kept = -math.inf
         best_choice = choice[s]
         for c in range(first[s], first[s + 1]):
             k = row[c]
@@ -135,8 +134,7 @@ def _hard_sweep(problem: Problem, value: Vector, forwards: bool) -> float:
         s = i if forwards else n_states - 1 - i
         best = -math.inf
         for c in range(first[s], first[s + 1]):
-            ahead = 0.0
-            stay = 0.0
+            ahead = stay = 0.0
             for k in range(row[c], row[c + 1]):
                 if column[k] == s:
                     stay += probability[k]

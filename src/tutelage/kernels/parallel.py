@@ -30,8 +30,7 @@ def block_edges(start: Indices) -> Edges:
     if n_states <= BLOCKS_ABOVE:
         return ((0, n_states),)
     shares = np.linspace(0, int(start[-1]), N_BLOCKS + 1)[1:-1]
-    inner = np.searchsorted(start, shares).tolist()
-    ends = [0, *inner, n_states]
+    ends = [0, *np.searchsorted(start, shares).tolist(), n_states]
     return tuple((low, high) for low, high in pairwise(ends) if low < high)
 
 

@@ -74,9 +74,10 @@ def fill_weights(
         first_a, first_b, first_e = a, b, e
         stay = 0.0
         for c in range(first[s], first[s + 1]):
+            here = share[c]
             for k in range(row[c], row[c + 1]):
                 j = np.int64(column[k])
-                weight = share[c] * probability[k]
+                weight = here * probability[k]
                 if j < low or j >= high:
                     outside_weight[e] = weight
                     e += 1
@@ -133,8 +134,7 @@ def forward(
     """
     lower_start, lower_column, lower_weight = lower
     outside_start, outside_column, outside_weight = outside
-    with_shadow = 0.0
-    with_itself = 0.0
+    with_shadow = with_itself = 0.0
     for s in range(low, high):
         total = right[s] - middle[s]
         for k in range(outside_start[s], outside_start[s + 1]):
@@ -154,8 +154,7 @@ def finish(
     answer: Vector, p: Vector, alpha: float, r: Vector, omega: float, t: Vector, shadow: Vector, low: int, high: int
 ) -> tuple[float, float]:
     """answer += alpha p + omega r, then r -= omega t; returns r @ r and shadow @ r of the block."""
-    with_itself = 0.0
-    with_shadow = 0.0
+    with_itself = with_shadow = 0.0
     for s in range(low, high):
         left = r[s]
         answer[s] += alpha * p[s] + omega * left

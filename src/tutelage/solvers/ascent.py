@@ -48,6 +48,7 @@ class LocalMaximum(Generic[SourceT]):
     x: Vector
     slope: Slope[SourceT]
     gap: float
+    n_evaluations: int
     ended: Ended
 
 
@@ -64,7 +65,9 @@ def ascend(
     evaluate: f at a point, given the source of the last point as a warm start. opening: f at the start, where known.
     CONVERGED: the predicted gain is within the tolerance. SETTLED: the line search found no gain above the tolerance.
     """
-    x, here = start, evaluate(start, None) if opening is None else opening
+    x, here, n_evaluations = start, opening, 0
+    if here is None:
+        here, n_evaluations = evaluate(start, None), 1
     # A multiple of the identity, with which an unconstrained first step has length FIRST_STEP * radius.
     steepness = max(float(np.linalg.norm(here.gradient)), np.finfo(np.float64).tiny)
     hessian = steepness / (FIRST_STEP * region.radius) * np.eye(len(start))
@@ -72,20 +75,21 @@ def ascend(
         step = region.model_step(-here.gradient, hessian, x)
         gap = float(here.gradient @ step)
         if gap <= tolerance:
-            return LocalMaximum(x, here, gap, Ended.CONVERGED)
+            return LocalMaximum(x, here, gap, n_evaluations, Ended.CONVERGED)
         share = 1.0
         while True:
             new = evaluate(x + share * step, here.source)
+            n_evaluations += 1
             if new.value >= here.value + 1e-4 * share * gap:
                 break
             # Maximum of the parabola through both values and the slope, kept between a tenth and a half of the step.
             fall = here.value + share * gap - new.value
             share *= min(max(0.5 * share * gap / fall, 0.1), 0.5)
             if share * gap <= tolerance:
-                return LocalMaximum(x, here, gap, Ended.SETTLED)
+                return LocalMaximum(x, here, gap, n_evaluations, Ended.SETTLED)
         hessian = _updated(hessian, share * step, here.gradient - new.gradient)
         x, here = x + share * step, new
-    return LocalMaximum(x, here, gap, Ended.STEP_LIMIT)
+    return LocalMaximum(x, here, gap, n_evaluations, Ended.STEP_LIMIT)
 
 
 def _updated(hessian: Matrix, step: Vector, change: Vector) -> Matrix:

@@ -94,8 +94,7 @@ class Plan:
 def plan_hard(operators: Operators, mdp: MDP, *, accuracy: float, start: Plan | None = None) -> Plan:
     """Howard's policy iteration, with in-place sweeps before each evaluation where sweeps are cheap."""
     tolerance = 0.1 * accuracy * (1 - mdp.discount)
-    choice = mdp.first_choice[:-1] if start is None else start.choice
-    before = choice
+    choice = before = mdp.first_choice[:-1] if start is None else start.choice
     value = operators.guess() if start is None else operators.evaluate(start.choice, start.value, tolerance)
     for n_steps in range(1, MAX_STEPS + 1):
         value = operators.sweep(value, tolerance)

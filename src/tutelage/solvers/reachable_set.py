@@ -38,8 +38,7 @@ def vertices(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-6) -> M
 def _affine_hull(furthest: Callable[[Vector], Vector], n: int, accuracy: float) -> tuple[Matrix, Matrix]:
     """Affinely independent vertices, and an orthonormal basis (n, k) of the directions that the set extends in."""
     points = [furthest(np.eye(n)[0])]
-    basis = np.zeros((n, 0))
-    tried = np.zeros((n, 0))
+    basis = tried = np.zeros((n, 0))
     while tried.shape[1] < n:
         # A direction orthogonal to all those tried, from their QR decomposition.
         direction = np.linalg.qr(tried, mode="complete")[0][:, tried.shape[1]]
