@@ -28,6 +28,12 @@ def freeze(array: ArrayT) -> ArrayT:
     return array
 
 
+def set_fields(instance: object, **values: Any) -> None:
+    """Set fields of a frozen dataclass; for its `__post_init__` only."""
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)
+
+
 def generator(rng: int | np.random.Generator) -> np.random.Generator:
     """The random generator itself, or a new one with this seed."""
     if isinstance(rng, np.random.Generator):
@@ -122,16 +128,20 @@ def stochastic_rows(values: Any, name: str) -> SparseRows:
     """A read-only CSR matrix whose rows are distributions; a small error is renormalised, a larger one refused."""
     rows = sparse_rows(values, name)
     rows.sum_duplicates()
-    check_entries(rows, name)
+    wrong = np.flatnonzero(~np.isfinite(rows.data) | (rows.data < 0))
+    if len(wrong):
+        row = int(np.searchsorted(rows.indptr, wrong[0], side="right")) - 1
+        raise InvalidModel(
+            f"row {row} of {name} gives probability {rows.data[wrong[0]]} to state {rows.indices[wrong[0]]}; "
+            "probabilities must be finite and not negative"
+        )
     rows.eliminate_zeros()
-    lengths = np.diff(rows.indptr)
-    totals = rows.sum(axis=1)
+    lengths, totals = np.diff(rows.indptr), rows.sum(axis=1)
     wrong = np.flatnonzero(np.abs(totals - 1) > sum_tolerance(lengths))
     if len(wrong):
-        raise InvalidModel(
-            f"row {wrong[0]} of {name} sums to {totals[wrong[0]]:.10g}; probabilities must sum to one"
-            + (f" ({len(wrong)} rows do not)" if len(wrong) > 1 else "")
-        )
+        others = f" ({len(wrong)} rows do not)" if len(wrong) > 1 else ""
+        message = f"row {wrong[0]} of {name} sums to {totals[wrong[0]]:.10g}; probabilities must sum to one{others}"
+        raise InvalidModel(message)
     rows.data /= np.repeat(divisors(totals, lengths), lengths)
     if rows.nnz < np.iinfo(np.int32).max:
         # Half the memory to move, and one compiled version of each kernel instead of two.
@@ -153,17 +163,6 @@ def sparse_rows(values: Any, name: str) -> SparseRows:
     except ValueError as error:
         raise InvalidModel(f"{name} is not a well-formed sparse matrix: {error}") from error
     return rows
-
-
-def check_entries(rows: SparseRows, name: str) -> None:
-    """Refuse stored probabilities that are not finite or are negative, naming the first."""
-    wrong = np.flatnonzero(~np.isfinite(rows.data) | (rows.data < 0))
-    if len(wrong):
-        row = int(np.searchsorted(rows.indptr, wrong[0], side="right")) - 1
-        raise InvalidModel(
-            f"row {row} of {name} gives probability {rows.data[wrong[0]]} to state {rows.indices[wrong[0]]}; "
-            "probabilities must be finite and not negative"
-        )
 
 
 def whole_number(value: Any, name: str, *, least: int) -> int:

@@ -49,8 +49,10 @@ def from_graph(
     """
     choices = list(_choices(graph, goals))
     mdp = _mdp(graph, choices, start, discount)
-    reward_names = _attribute_names(reward_attributes, "reward_attributes")
-    preference_names = _attribute_names(preference_attributes, "preference_attributes")
+    for argument, names in (("reward_attributes", reward_attributes), ("preference_attributes", preference_attributes)):
+        if isinstance(names, str):
+            raise InvalidModel(f"{argument} must be a list of names, got the one string {names!r}")
+    reward_names, preference_names = tuple(reward_attributes), tuple(preference_attributes)
     rewards = _features(choices, reward_names)
     if len(goals):
         ends = frozenset(goals)
@@ -73,7 +75,11 @@ def _choices(graph: Any, goals: Collection[Hashable]) -> Iterator[_Choice]:
         raise InvalidModel(f"a graph must have the methods of a networkx graph, got {type(graph).__name__}")
     if not len(graph.nodes):
         raise InvalidModel("the graph is empty; add a node, an MDP needs at least one state")
-    ends = _goal_nodes(graph, goals)
+    if isinstance(goals, str) or not isinstance(goals, Collection):
+        raise InvalidModel(f"goals must be a collection of nodes, such as a list, got {goals!r}")
+    for goal in goals:
+        _check_node(graph.nodes, goal, "goal")
+    ends = frozenset(goals)
     for node in graph.nodes:
         edges = () if node in ends else tuple(_edges(graph, node))
         yield from edges or (_Choice(node, node, None, None),)
@@ -88,21 +94,13 @@ def _edges(graph: Any, node: Hashable) -> Iterator[_Choice]:
             yield _Choice(node, next_node, None, between)
 
 
-def _goal_nodes(graph: Any, goals: Collection[Hashable]) -> frozenset[Hashable]:
-    if isinstance(goals, str) or not isinstance(goals, Collection):
-        raise InvalidModel(f"goals must be a collection of nodes, such as a list, got {goals!r}")
-    for goal in goals:
-        _check_node(graph.nodes, goal, "goal")
-    return frozenset(goals)
-
-
 def _mdp(graph: Any, choices: Sequence[_Choice], start: Any, discount: float) -> MDP:
     """The MDP in which each choice leads to its next node with probability one."""
     number = {node: state for state, node in enumerate(graph.nodes)}
     next_states = [number[choice.next_node] for choice in choices]
     n_choices = np.bincount([number[choice.node] for choice in choices])
-    shape = (len(choices), len(number))
-    transition = sparse.csr_array((np.ones(len(choices)), next_states, np.arange(len(choices) + 1)), shape=shape)
+    entries = (np.ones(len(choices)), next_states, np.arange(len(choices) + 1))
+    transition = sparse.csr_array(entries, shape=(len(choices), len(number)))
     return MDP.from_choices(transition, np.cumsum([0, *n_choices]), _initial(number, start), discount)
 
 
@@ -140,12 +138,6 @@ def _number(value: Any, name: str) -> float:
     if not math.isfinite(number):
         raise InvalidModel(f"{name} must be a finite number or a truth value, got {value!r}")
     return number
-
-
-def _attribute_names(names: Sequence[str], argument: str) -> tuple[str, ...]:
-    if isinstance(names, str):
-        raise InvalidModel(f"{argument} must be a list of names, got the one string {names!r}")
-    return tuple(names)
 
 
 def _check_node(nodes: Collection[Any], node: Any, role: str) -> None:

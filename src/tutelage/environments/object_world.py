@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tutelage.arrays import Matrix, SparseRows, Vector, floats, freeze
+from tutelage.arrays import Matrix, SparseRows, Vector, floats, freeze, set_fields
 from tutelage.environments.placement import OBJECT_TYPES, Cells, Placement, published_placement, text_placement
 from tutelage.environments.preferences import COLOURS, preference_features, preference_names
 from tutelage.mdp.model import MDP, Domain
@@ -39,7 +39,8 @@ DEFAULT_WEIGHTS = (1.0, 0.9, 0.2)
 LARGEST_SIZE = 20_000
 
 REQUIRED = ("size", "start", "objects", "distractors")
-OPTIONAL = ("discount", "end_probability", "weights", "generator", "seed")
+ORIGIN = ("generator", "seed")
+OPTIONAL = ("discount", "end_probability", "weights", *ORIGIN)
 
 GENERATORS = {"published": published_placement, "text": text_placement}
 
@@ -70,17 +71,17 @@ class ObjectWorld:
 
     def __post_init__(self) -> None:
         size = _size(self.size)
-        for name, value in (
-            ("size", size),
-            ("start", _cell(self.start, size, "start")),
-            ("objects", _cells(self.objects, OBJECT_TYPES, size, "object")),
-            ("distractors", _cells(self.distractors, COLOURS, size, "distractor")),
-            ("seed", _seed(self.seed, self.generator)),
-            ("discount", _number(self.discount, "discount")),
-            ("end_probability", _number(self.end_probability, "end_probability")),
-            ("weights", _weights(self.weights)),
-        ):
-            object.__setattr__(self, name, value)
+        set_fields(
+            self,
+            size=size,
+            start=_cell(self.start, size, "start"),
+            objects=_cells(self.objects, OBJECT_TYPES, size, "object"),
+            distractors=_cells(self.distractors, COLOURS, size, "distractor"),
+            seed=_seed(self.seed, self.generator),
+            discount=_number(self.discount, "discount"),
+            end_probability=_number(self.end_probability, "end_probability"),
+            weights=_weights(self.weights),
+        )
         if not 0 < self.discount < 1:
             raise InvalidModel(f"discount must lie strictly between 0 and 1, got {self.discount}")
         if not 0 <= self.end_probability <= 1:
@@ -114,7 +115,7 @@ class ObjectWorld:
         Cell path[t] is reached at time t unless an object ended the game before. Its visit counts
         discount^t * (1 - end_probability)^(objects met before t). The last cell also counts all later terms.
         """
-        cells = np.array([_cell(cell, self.size, "a step of the path") for cell in path], dtype=np.int64)
+        cells = np.array([_cell(cell, self.size, "each cell of the path") for cell in path], dtype=np.int64)
         if not len(cells) or cells[0] != self.start:
             raise InvalidModel(f"a path must begin in the start, cell {self.start}; put this cell first")
         rows, columns = np.divmod(cells, self.size)
@@ -136,21 +137,16 @@ class ObjectWorld:
 
     def to_json(self) -> str:
         """The world as a JSON text, one line per field, that `from_json` reads."""
-        fields: dict[str, Any] = {"size": self.size, "start": self.start}
-        fields |= {"objects": dict(self.objects), "distractors": dict(self.distractors)}
-        fields |= {"discount": self.discount, "end_probability": self.end_probability, "weights": self.weights}
-        if self.generator != "hand":
-            fields |= {"generator": self.generator, "seed": self.seed}
-        lines = (f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in fields.items())
+        names = [name for name in REQUIRED + OPTIONAL if name not in ORIGIN or self.generator != "hand"]
+        lines = (f"  {json.dumps(name)}: {json.dumps(getattr(self, name), default=dict)}" for name in names)
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """A world from a JSON text: size, start, objects and distractors; the other fields have defaults."""
+        """A world from a JSON text."""
         world = cls(**_json_fields(text))
-        if world.generator != "hand" and _placement(world.size, world.seed, world.generator) != Placement(
-            world.start, Cells(world.objects), Cells(world.distractors)
-        ):
+        placed = (world.start, world.objects, world.distractors)
+        if world.generator != "hand" and placed != _placement(world.size, world.seed, world.generator):
             raise InvalidModel(
                 f"this is not the world that the generator {world.generator!r} makes of seed {world.seed}; "
                 "remove the generator and the seed of a world that was changed by hand"
@@ -160,16 +156,13 @@ class ObjectWorld:
 
 def object_world(size: int, seed: int, generator: Literal["published", "text"] = "published") -> ObjectWorld:
     """A random world, placed as in the published experiments or as in the paper's text."""
-    placement = _placement(size, seed, generator)
-    return ObjectWorld(size, placement.start, placement.objects, placement.distractors, generator, seed)
+    return ObjectWorld(size, *_placement(size, seed, generator), generator, seed)
 
 
-def _placement(size: int, seed: int | None, generator: str) -> Placement:
+def _placement(size: Any, seed: Any, generator: str) -> Placement:
     if generator not in GENERATORS:
         raise InvalidModel(f"there is no generator {generator!r}; the generators are {', '.join(GENERATORS)}")
-    checked = _seed(seed, generator)
-    assert checked is not None
-    return GENERATORS[generator](_size(size), checked)
+    return GENERATORS[generator](_size(size), _whole_number(seed, "seed", 0, 2**32 - 1))
 
 
 def _json_fields(text: str) -> dict[str, Any]:
@@ -236,10 +229,10 @@ def _reward_features(world: ObjectWorld) -> Matrix:
     return features
 
 
-def _whole_number(value: Any, name: str) -> int:
+def _whole_number(value: Any, name: str, low: int, high: int) -> int:
     # Python counts a truth value as a number.
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InvalidModel(f"{name} must be a whole number, got {value!r}")
+    if isinstance(value, bool) or not hasattr(value, "__index__") or not low <= operator.index(value) <= high:
+        raise InvalidModel(f"{name} must be a whole number from {low} to {high}, got {value!r}")
     return operator.index(value)
 
 
@@ -253,17 +246,11 @@ def _number(value: Any, name: str) -> float:
 
 
 def _size(value: Any) -> int:
-    size = _whole_number(value, "size")
-    if not 1 <= size <= LARGEST_SIZE:
-        raise InvalidModel(f"size must lie between 1 and {LARGEST_SIZE}, got {size}")
-    return size
+    return _whole_number(value, "size", 1, LARGEST_SIZE)
 
 
 def _cell(value: Any, size: int, name: str) -> int:
-    cell = _whole_number(value, name)
-    if not 0 <= cell < size * size:
-        raise InvalidModel(f"{name} is cell {cell}, outside the grid: its cells are 0 to {size * size - 1}")
-    return cell
+    return _whole_number(value, name, 0, size * size - 1)
 
 
 def _cells(given: Any, kinds: tuple[str, ...], size: int, thing: str) -> Cells:
@@ -277,7 +264,7 @@ def _cells(given: Any, kinds: tuple[str, ...], size: int, thing: str) -> Cells:
         if isinstance(places, str) or not isinstance(places, Sequence | np.ndarray):
             raise InvalidModel(f"the cells of {thing} {kind!r} must be a list, got {places!r}")
         for place in places:
-            cell = _cell(place, size, f"a {kind}")
+            cell = _cell(place, size, f"the cell of a {kind}")
             if cell in holder:
                 raise InvalidModel(f"cell {cell} holds both a {holder[cell]} and a {kind}; it can hold one {thing}")
             holder[cell] = kind
@@ -292,10 +279,7 @@ def _seed(value: Any, generator: str) -> int | None:
         return None
     if generator not in GENERATORS:
         raise InvalidModel(f"there is no generator {generator!r}; it must be {', '.join(GENERATORS)} or hand")
-    seed = _whole_number(value, "seed")
-    if not 0 <= seed < 2**32:
-        raise InvalidModel(f"seed must lie between 0 and {2**32 - 1}, got {seed}")
-    return seed
+    return _whole_number(value, "seed", 0, 2**32 - 1)
 
 
 def _weights(values: Any) -> tuple[float, ...]:

@@ -30,18 +30,10 @@ DOMAIN_FORMAT = "tutelage domain"
 DOMAIN_VERSION = 1
 DEMONSTRATIONS_FORMAT = "tutelage demonstrations"
 DEMONSTRATIONS_VERSION = 1
-DOMAIN_FIELDS = (
-    "transition_data",
-    "transition_indices",
-    "transition_indptr",
-    "first_choice",
-    "initial",
-    "discount",
-    "reward_features",
-    "preference_features",
-    "reward_names",
-    "preference_names",
-)
+TRANSITION_FIELDS = ("transition_data", "transition_indices", "transition_indptr")
+FEATURE_FIELDS = ("reward_features", "preference_features")
+NAME_FIELDS = ("reward_names", "preference_names")
+DOMAIN_FIELDS = (*TRANSITION_FIELDS, "first_choice", "initial", "discount", *FEATURE_FIELDS, *NAME_FIELDS)
 
 Archive = Mapping[str, NDArray[Any]]
 AnyPath = str | os.PathLike[str]
@@ -50,33 +42,20 @@ AnyPath = str | os.PathLike[str]
 def save(domain: Domain, path: AnyPath) -> None:
     """Write a domain to an `.npz` file, from which `load` reads the same domain, bit for bit."""
     _suffix(path, (".npz",), "a domain")
-    rows = domain.mdp.transition
-    arrays = (
-        rows.data,
-        rows.indices,
-        rows.indptr,
-        domain.mdp.first_choice,
-        domain.mdp.initial,
-        np.array(domain.mdp.discount),
-        domain.reward_features,
-        domain.preference_features,
-        np.array(domain.reward_names, dtype=np.str_),
-        np.array(domain.preference_names, dtype=np.str_),
-    )
-    write_archive(path, dict(zip(DOMAIN_FIELDS, arrays, strict=True)), kind=DOMAIN_FORMAT, version=DOMAIN_VERSION)
+    mdp, rows = domain.mdp, domain.mdp.transition
+    fields: dict[str, ArrayLike] = dict(zip(TRANSITION_FIELDS, (rows.data, rows.indices, rows.indptr), strict=True))
+    fields |= {"first_choice": mdp.first_choice, "initial": mdp.initial, "discount": mdp.discount}
+    fields |= {name: getattr(domain, name) for name in FEATURE_FIELDS}
+    fields |= {name: np.array(getattr(domain, name), dtype=np.str_) for name in NAME_FIELDS}
+    write_archive(path, fields, kind=DOMAIN_FORMAT, version=DOMAIN_VERSION)
 
 
 def load(path: AnyPath) -> Domain:
     """The domain in a file that `save` wrote."""
     archive = read_archive(path, DOMAIN_FIELDS, kind=DOMAIN_FORMAT, version=DOMAIN_VERSION)
     try:
-        return Domain(
-            _mdp(archive),
-            archive["reward_features"],
-            archive["preference_features"],
-            _names(archive, "reward_names"),
-            _names(archive, "preference_names"),
-        )
+        names = (_names(archive, field) for field in NAME_FIELDS)
+        return Domain(_mdp(archive), archive["reward_features"], archive["preference_features"], *names)
     except InvalidModel as error:
         raise InvalidModel(f"{path} holds no valid domain: {error}") from error
 
@@ -104,12 +83,10 @@ def load_demonstrations(path: AnyPath, mdp: MDP) -> Demonstrations:
 
 
 def _mdp(archive: Archive) -> MDP:
-    initial = archive["initial"]
-    indices = integers(archive["transition_indices"], "transition_indices")
-    indptr = integers(archive["transition_indptr"], "transition_indptr")
+    initial, data = archive["initial"], archive["transition_data"]
+    indices, indptr = (integers(archive[field], field) for field in TRANSITION_FIELDS[1:])
     try:
-        shape = (len(indptr) - 1, len(initial))
-        rows = sparse.csr_array((archive["transition_data"], indices, indptr), shape=shape)
+        rows = sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, len(initial)))
         discount = float(archive["discount"])
     except (TypeError, ValueError) as error:
         raise InvalidModel(str(error)) from error
@@ -154,9 +131,7 @@ def _read_lines(path: AnyPath, mdp: MDP) -> Demonstrations:
         return Demonstrations.from_sequences(mdp, states, [line["actions"] for line in objects])
     if kinds == {("choices",)}:
         return Demonstrations.from_choice_sequences(mdp, states, [line["choices"] for line in objects])
-    raise InvalidModel(
-        f"{path} mixes kinds of lines; give every line actions, every line choices, or every line neither"
-    )
+    raise InvalidModel(f"{path} mixes kinds of lines; give actions in every line, choices in every line, or neither")
 
 
 def _object(path: AnyPath, number: int, line: bytes) -> dict[str, Any]:
@@ -165,9 +140,8 @@ def _object(path: AnyPath, number: int, line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InvalidModel(f"line {number} of {path} is not JSON; it is damaged or cut short ({error})") from error
     if not isinstance(value, dict) or "states" not in value or value.keys() - {"states", "actions", "choices"}:
-        raise InvalidModel(
-            f'line {number} of {path} must be an object with "states" and optionally "actions" or "choices"'
-        )
+        message = f'line {number} of {path} must be an object with "states" and optionally "actions" or "choices"'
+        raise InvalidModel(message)
     return value
 
 

@@ -14,35 +14,30 @@ a preconditioned step costs as much as a plain one.
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tutelage.arrays import Indices, SparseRows, Vector
+from tutelage.arrays import Indices, SparseRows, Vector, set_fields
 
 if TYPE_CHECKING:
     from tutelage.kernels.parallel import Edges
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class Part(NamedTuple):
     """Some entries of a matrix (S, S) by rows: row starts (S+1,), columns and weights."""
 
     start: Indices
     column: Indices
     weight: Vector
 
-    @property
-    def arrays(self) -> tuple[Indices, Indices, Vector]:
-        return self.start, self.column, self.weight
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pattern:
     """The sparsity patterns of L, U and E, for every policy of an MDP or for one chain.
 
-    rows: (C, S), where rows first[s] .. first[s+1] belong to state s. first: (S+1,). in_blocks: whether to divide the
-    states into blocks for several threads.
+    rows: (C, S), where rows first[s] .. first[s+1] belong to state s. first: (S+1,).
+    in_blocks: whether to divide the states into blocks for several threads.
     """
 
     rows: SparseRows
@@ -65,13 +60,7 @@ class Pattern:
         columns = [np.empty(int(start[-1]), dtype=kind) for start in starts]
         paired = [kernels.unsigned(array) for pair in zip(starts, columns, strict=True) for array in pair]
         kernels.in_blocks(edges, kernels.fill_columns, *entries, *paired)
-        for name, value in (
-            ("first", first),
-            ("edges", edges),
-            ("starts", tuple(paired[::2])),
-            ("columns", tuple(paired[1::2])),
-        ):
-            object.__setattr__(self, name, value)
+        set_fields(self, first=first, edges=edges, starts=tuple(paired[::2]), columns=tuple(paired[1::2]))
 
     def weighted(self, policy: Vector, discount: float) -> "Split":
         """L, U and E under a policy on the rows (C,)."""
@@ -148,7 +137,7 @@ class Split:
         from tutelage import kernels
 
         value = start.copy()
-        kernels.relax(*self.lower.arrays, *self.upper.arrays, *self.across.arrays, self.scale * right, value, n_pairs)
+        kernels.relax(*self.lower, *self.upper, *self.across, self.scale * right, value, n_pairs)
         return value
 
     def _opening(self, right: Vector) -> Vector:
@@ -157,16 +146,14 @@ class Split:
         self._forward(scaled, zero, np.empty_like(right), zero, r)
         return r
 
-    def _backward(
-        self, right: Vector, own: float, one: Vector, by_one: float, other: Vector, by_other: float, out: Vector
-    ) -> None:
+    def _backward(self, *given: Vector | float) -> None:
+        """`kernels.backward` with U; the arguments are right, own, one, by_one, other, by_other and out."""
         from tutelage import kernels
 
-        given = (right, own, one, by_one, other, by_other, out)
-        kernels.in_blocks(self.edges, kernels.backward, *self.upper.arrays, *given)
+        kernels.in_blocks(self.edges, kernels.backward, *self.upper, *given)
 
     def _forward(self, right: Vector, middle: Vector, rest: Vector, shadow: Vector, out: Vector) -> Vector:
         from tutelage import kernels
 
-        given = (*self.lower.arrays, *self.across.arrays, right, middle, rest, shadow, out)
+        given = (*self.lower, *self.across, right, middle, rest, shadow, out)
         return np.asarray(np.sum(kernels.in_blocks(self.edges, kernels.forward, *given), axis=0))

@@ -45,6 +45,7 @@ ARROW = np.array([[0.0, 0.12], [0.5, 0.12], [0.5, 0.36], [1.0, 0.0], [0.5, -0.36
 PURPLE = "#7b2a8b"
 # The length of an arrow and the radius of a disc at probability one; arrows start FREE away from the cell's centre.
 LENGTH, RADIUS, FREE = 0.38, 0.11, 0.11
+# Choices with a smaller probability are left out.
 SMALLEST_PROBABILITY = 0.05
 
 
@@ -77,20 +78,13 @@ def add_segments(axes: Axes, ends: Matrix, **style: Any) -> None:
 def outline(mask: Flags) -> Matrix:
     """(n, 2, 2), the sides between a cell in the mask (rows, columns) and a cell outside it or the grid's edge."""
     padded = np.pad(mask, 1)
-    rows, columns = np.nonzero(padded[1:, :] != padded[:-1, :])
-    level = [[[column - 1.5, row - 0.5], [column - 0.5, row - 0.5]] for row, column in zip(rows, columns, strict=True)]
-    rows, columns = np.nonzero(padded[:, 1:] != padded[:, :-1])
-    upright = [
-        [[column - 0.5, row - 1.5], [column - 0.5, row - 0.5]] for row, column in zip(rows, columns, strict=True)
-    ]
-    return np.array(level + upright, dtype=np.float64).reshape(-1, 2, 2)
+    below = np.argwhere(padded[1:, :] != padded[:-1, :])[:, None, ::-1]
+    beside = np.argwhere(padded[:, 1:] != padded[:, :-1])[:, None, ::-1]
+    return np.concatenate([below - [[1.5, 0.5], [0.5, 0.5]], beside - [[0.5, 1.5], [0.5, 0.5]]])
 
 
 def draw_arrows(axes: Axes, policy: Matrix) -> None:
-    """Draw a policy (n, n, 5): an arrow for each move, a disc for staying, as large and opaque as it is probable.
-
-    Choices below the smallest probability are left out.
-    """
+    """Draw a policy (n, n, 5): an arrow for each move, a disc for staying, as large and opaque as it is probable."""
     size = len(policy)
     chosen = policy.reshape(size * size, len(STEPS))
     cells, actions = np.nonzero(chosen >= SMALLEST_PROBABILITY)
