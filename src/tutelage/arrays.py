@@ -35,7 +35,7 @@ def set_fields(instance: object, **values: Any) -> None:
 
 
 def generator(rng: int | np.random.Generator) -> np.random.Generator:
-    """The random generator itself, or a new one with this seed."""
+    """The given random generator, or a new one with the given seed."""
     if isinstance(rng, np.random.Generator):
         return rng
     if isinstance(rng, bool) or not isinstance(rng, int | np.integer) or rng < 0:
@@ -74,7 +74,7 @@ def integers(values: ArrayLike, name: str) -> Indices:
     if array.size and array.dtype.kind not in "iuf":
         raise InvalidModel(f"{name} must hold whole numbers, got {array.dtype}")
     if array.dtype.kind == "f":
-        # Beyond 2**53 doubles skip whole numbers; nothing has that many states.
+        # Doubles beyond 2**53 skip whole numbers; no model has that many states.
         wrong = np.flatnonzero(~(np.abs(array) < 2**53) | (array != np.floor(array)))
         if len(wrong):
             raise InvalidModel(f"{name}[{wrong[0]}] is {array[wrong[0]]}; every entry must be a whole number")
@@ -92,7 +92,7 @@ def check_finite(array: NDArray[np.float64], name: str) -> None:
 def check_length(array: NDArray[Any], length: int, name: str, what: str) -> None:
     """Refuse an array whose first axis is not one entry per `what`."""
     if len(array) != length:
-        raise InvalidModel(f"{name} has {len(array)} entries, but there are {length} {what}")
+        raise InvalidModel(f"{name} has {len(array)} entries, but there are {length} {what}; give one for each")
 
 
 def sum_tolerance(n_terms: int | Indices) -> Any:
@@ -144,7 +144,7 @@ def stochastic_rows(values: Any, name: str) -> SparseRows:
         raise InvalidModel(message)
     rows.data /= np.repeat(divisors(totals, lengths), lengths)
     if rows.nnz < np.iinfo(np.int32).max:
-        # Half the memory to move, and one compiled version of each kernel instead of two.
+        # 32-bit indices take half the memory, and each kernel is compiled once instead of twice.
         rows = sparse.csr_array((rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)), rows.shape)
     for part in (rows.data, rows.indices, rows.indptr):
         freeze(part)

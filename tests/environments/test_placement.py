@@ -89,7 +89,7 @@ def test_the_text_favours_no_cell_and_neither_star():
 @pytest.mark.parametrize(("place", "size"), [(published_placement, 4), (text_placement, 3)])
 def test_a_grid_without_room_is_refused_whatever_the_seed(place, size, seed):
     """7 cells outside the block, or 8 outside the start, leave at most 2 of them for three distractors."""
-    with pytest.raises(InvalidModel, match=r"no free cell at distance . of cell"):
+    with pytest.raises(InvalidModel, match=r"no free cell at distance . from cell"):
         place(size, seed)
 
 

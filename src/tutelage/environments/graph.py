@@ -107,7 +107,7 @@ def _mdp(graph: Any, choices: Sequence[_Choice], start: Any, discount: float) ->
 def _initial(number: Mapping[Hashable, int], start: Any) -> Vector:
     """(S,), one for a start node, or the probabilities of a mapping."""
     initial = np.zeros(len(number))
-    for node, probability in (start if isinstance(start, Mapping) else {_hashable(start): 1.0}).items():
+    for node, probability in start.items() if isinstance(start, Mapping) else [(start, 1.0)]:
         _check_node(number, node, "start")
         initial[number[node]] = _number(probability, f"the probability of start {node!r}")
     return initial
@@ -141,13 +141,9 @@ def _number(value: Any, name: str) -> float:
 
 
 def _check_node(nodes: Collection[Any], node: Any, role: str) -> None:
-    if _hashable(node) not in nodes:
-        raise InvalidModel(f"{role} {node!r} is not a node of the graph; add it, or give another {role}")
-
-
-def _hashable(node: Any) -> Hashable:
     try:
         hash(node)
     except TypeError as error:
-        raise InvalidModel(f"{node!r} cannot be a node of a graph, because it is not hashable") from error
-    return node  # type: ignore[no-any-return]
+        raise InvalidModel(f"{role} {node!r} cannot be a node of a graph, because it is not hashable") from error
+    if node not in nodes:
+        raise InvalidModel(f"{role} {node!r} is not a node of the graph; add it, or give another {role}")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from tutelage.arrays import Indices, Matrix, Vector, check_length, floats, generator, sum_tolerance, whole_number
+from tutelage.arrays import Indices, Vector, check_length, floats, generator, sum_tolerance, whole_number
 from tutelage.mdp.demonstrations import Demonstrations
 from tutelage.mdp.model import MDP, Domain
 from tutelage.mdp.policy import check_policy
@@ -54,7 +54,9 @@ def from_gymnasium(
         return Domain(mdp, reward, reward_names=("reward",))
     on_states = floats(preference_features, "preference_features", ndim=2)
     check_length(on_states, n_states, "preference_features", "states in the environment")
-    return Domain(mdp, reward, _on_arrival(outcomes, on_states), ("reward",), tuple(preference_names))
+    entries = (outcomes.probability, (outcomes.choice, outcomes.next_state))
+    arrivals = sparse.csr_array(entries, shape=(outcomes.n_choices, n_states))
+    return Domain(mdp, reward, arrivals @ on_states, ("reward",), tuple(preference_names))
 
 
 def to_gymnasium(domain: Domain, weights: ArrayLike | None = None) -> "DomainEnv":
@@ -198,12 +200,6 @@ def _transition(outcomes: _Outcomes) -> sparse.csr_array:
     choice = np.concatenate([outcomes.choice, endless])
     next_state = np.concatenate([np.where(outcomes.is_end, end, outcomes.next_state), np.full(len(endless), end)])
     return sparse.csr_array((probability, (choice, next_state)), shape=(outcomes.n_choices, end + 1))
-
-
-def _on_arrival(outcomes: _Outcomes, features: Matrix) -> Matrix:
-    """(C, k), the expected features (n, k) of the next state of each choice; zero in the absorbing state."""
-    entries = (outcomes.probability, (outcomes.choice, outcomes.next_state))
-    return np.asarray(sparse.csr_array(entries, shape=(outcomes.n_choices, outcomes.n_states)) @ features)
 
 
 def _initial(env: Any, given: ArrayLike | None, n_states: int) -> Vector:

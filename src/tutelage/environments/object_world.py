@@ -2,7 +2,7 @@
 
 The states are the n * n cells, row by row, and one terminal state, the last. Each state has five deterministic actions;
 a move off the grid stays. From a cell with an object, *every* action leads to the terminal state with the end
-probability, and with the remaining probability to the cell that it leads to elsewhere.
+probability, and otherwise to the same cell as without the object.
 
 The terminal state is an ordinary absorbing state with all five actions. Its features and its reward are zero. A learner
 that values causal entropy gains log 5 / (1 - discount) of it there. With value zero instead, this learner would avoid
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tutelage.arrays import Matrix, SparseRows, Vector, floats, freeze, set_fields
+from tutelage.arrays import SparseRows, Vector, floats, freeze, set_fields
 from tutelage.environments.placement import OBJECT_TYPES, Cells, Placement, published_placement, text_placement
 from tutelage.environments.preferences import COLOURS, preference_features, preference_names
 from tutelage.mdp.model import MDP, Domain
@@ -53,7 +53,7 @@ class ObjectWorld:
     start: the cell of the first state.
     objects: the cells of each type: star, plus, dot; a cell holds at most one object.
     distractors: the cells of each colour: green, yellow; a cell has at most one colour. A distractor may lie on an
-        object, or on the start; every policy then violates a preference against its cell.
+        object or on the start. On the start, every policy violates a preference against its cell.
     generator: the origin of the placement: "published", "text" or "hand". seed: of the generator; None for "hand".
     discount, end_probability: of the MDP.
     weights: w_r*, one per type.
@@ -107,7 +107,11 @@ class ObjectWorld:
         first_choice = np.arange(self.terminal + 2) * len(ACTIONS)
         mdp = MDP.from_choices(_transition(self), first_choice, initial, self.discount)
         features = preference_features(preferences, self.distractors, self.size)
-        return Domain(mdp, _reward_features(self), features, OBJECT_TYPES, preference_names(preferences))
+        # phi_r(s) is 1 for the type of the object in a cell, and 0 in the terminal state.
+        rewards = np.zeros((self.terminal + 1, len(OBJECT_TYPES)))
+        for column, kind in enumerate(OBJECT_TYPES):
+            rewards[list(self.objects[kind]), column] = 1.0
+        return Domain(mdp, rewards, features, OBJECT_TYPES, preference_names(preferences))
 
     def path_visits(self, path: Sequence[int]) -> Vector:
         """(S,), the expected discounted visits of an agent that walks along these cells and stays in the last.
@@ -219,14 +223,6 @@ def _moves(size: int) -> NDArray[np.int32]:
     on_grid[:-1, :, 2] = cell[1:]
     on_grid[:, :-1, 3] = cell[:, 1:]
     return moves.ravel()
-
-
-def _reward_features(world: ObjectWorld) -> Matrix:
-    """(n^2 + 1, 3), phi_r(s): 1 for the type of the object in a cell; 0 in the terminal state."""
-    features = np.zeros((world.terminal + 1, len(OBJECT_TYPES)))
-    for column, kind in enumerate(OBJECT_TYPES):
-        features[list(world.objects[kind]), column] = 1.0
-    return features
 
 
 def _whole_number(value: Any, name: str, low: int, high: int) -> int:

@@ -2,7 +2,7 @@
 
 `published_placement` follows the published experiments, `text_placement` the paper's text. Both place two objects of
 each type on different cells; one green distractor on a star and one beside the other star; and one yellow distractor at
-distance 1 of a plus and one at distance 2 of the other. Both leave the start empty. They differ in the start, in the
+distance 1 from a plus and one at distance 2 from the other. Both leave the start empty. They differ in the start, in the
 cells kept empty, in the star and plus that get each distractor, and in the order of the draws.
 """
 
@@ -57,8 +57,8 @@ def published_placement(size: int, seed: int) -> Placement:
     """The worlds of the published experiments; all draws come from one legacy RandomState, in this order.
 
     The start is a central cell, and its 3x3 block stays empty. Draw i of the objects has type i mod 3. The first star
-    and the first plus are those of lower index. Then follow a green at distance 1 of the first star, a green on the
-    second star (no draw), a yellow at distance 2 of the first plus, and a yellow at distance 1 of the second plus.
+    and the first plus are those of lower index. Then follow a green at distance 1 from the first star, a green on the
+    second star (no draw), a yellow at distance 2 from the first plus, and one at distance 1 from the second plus.
     """
     source = np.random.RandomState(seed)
     start = _central_cell(source, size)
@@ -118,7 +118,7 @@ def _draw_beside(source: Source, cell: int, distance: int, size: int, taken: set
     candidates = np.setdiff1d(ring, list(taken))
     if not len(candidates):
         raise InvalidModel(
-            f"no free cell at distance {distance} of cell {cell} is left for a {colour} distractor; "
+            f"no free cell at distance {distance} from cell {cell} is left for a {colour} distractor; "
             "try another seed or a larger size"
         )
     return int(source.choice(candidates))

@@ -102,7 +102,7 @@ def resolvent(step: SparseRows, discount: float) -> Resolvent:
 
 @dataclass(frozen=True, eq=False)
 class _System:
-    """x = right + moves @ x by iteration, for discount * P or its transpose; norm: the order of its contraction."""
+    """x = right + moves @ x by iteration; moves is discount * P or its transpose, a contraction in the `norm`."""
 
     moves: SparseRows
     discount: float

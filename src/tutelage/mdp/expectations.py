@@ -36,8 +36,8 @@ class Expectation:
     preference: Vector
 
     def __post_init__(self) -> None:
-        for name in self.__slots__:
-            set_fields(self, **{name: floats(getattr(self, name), f"expectation.{name}", ndim=1)})
+        reward = floats(self.reward, "expectation.reward", ndim=1)
+        set_fields(self, reward=reward, preference=floats(self.preference, "expectation.preference", ndim=1))
 
     @property
     def both(self) -> Vector:

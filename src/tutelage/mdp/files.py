@@ -26,10 +26,8 @@ from tutelage.mdp.demonstrations import UNKNOWN, Demonstrations
 from tutelage.mdp.model import MDP, Domain
 from tutelage.outcomes import InvalidModel
 
-DOMAIN_FORMAT = "tutelage domain"
-DOMAIN_VERSION = 1
-DEMONSTRATIONS_FORMAT = "tutelage demonstrations"
-DEMONSTRATIONS_VERSION = 1
+DOMAIN_FORMAT, DOMAIN_VERSION = "tutelage domain", 1
+DEMONSTRATIONS_FORMAT, DEMONSTRATIONS_VERSION = "tutelage demonstrations", 1
 TRANSITION_FIELDS = ("transition_data", "transition_indices", "transition_indptr")
 FEATURE_FIELDS = ("reward_features", "preference_features")
 NAME_FIELDS = ("reward_names", "preference_names")
@@ -73,9 +71,12 @@ def save_demonstrations(demonstrations: Demonstrations, path: AnyPath) -> None:
 
 def load_demonstrations(path: AnyPath, mdp: MDP) -> Demonstrations:
     """The demonstrations in an `.npz` or `.jsonl` file, refused unless every step is possible in the MDP."""
-    read = _read_lines if _suffix(path, (".npz", ".jsonl"), "demonstrations") == ".jsonl" else _read_arrays
+    suffix = _suffix(path, (".npz", ".jsonl"), "demonstrations")
     try:
-        return read(path, mdp)
+        if suffix == ".jsonl":
+            return _read_lines(path, mdp)
+        fields = read_archive(path, ("states", "offsets"), kind=DEMONSTRATIONS_FORMAT, version=DEMONSTRATIONS_VERSION)
+        return Demonstrations(fields["states"], fields["offsets"], fields.get("choices")).checked_against(mdp)
     except InvalidModel as error:
         if str(path) in str(error):
             raise
@@ -101,10 +102,9 @@ def _names(archive: Archive, name: str) -> tuple[str, ...]:
 
 
 def _suffix(path: AnyPath, known: Sequence[str], what: str) -> str:
-    suffix = Path(path).suffix
-    if suffix not in known:
+    if Path(path).suffix not in known:
         raise InvalidModel(f"{path} must end in {' or '.join(known)}, the file format of {what}")
-    return suffix
+    return Path(path).suffix
 
 
 def _lines(demonstrations: Demonstrations) -> Iterator[str]:
@@ -113,11 +113,6 @@ def _lines(demonstrations: Demonstrations) -> Iterator[str]:
         if trajectory.choices is not None:
             line["choices"] = trajectory.choices[trajectory.choices != UNKNOWN].tolist()
         yield json.dumps(line) + "\n"
-
-
-def _read_arrays(path: AnyPath, mdp: MDP) -> Demonstrations:
-    archive = read_archive(path, ("states", "offsets"), kind=DEMONSTRATIONS_FORMAT, version=DEMONSTRATIONS_VERSION)
-    return Demonstrations(archive["states"], archive["offsets"], archive.get("choices")).checked_against(mdp)
 
 
 def _read_lines(path: AnyPath, mdp: MDP) -> Demonstrations:
@@ -174,16 +169,15 @@ def read_archive(path: AnyPath, fields: Sequence[str], *, kind: str, version: in
             arrays = {name: np.asarray(archive[name]) for name in archive.files}
     # Damaged bytes raise many kinds of exceptions in zip, zlib and NumPy; all have the same meaning here.
     except Exception as error:
-        raise InvalidModel(
-            f"{path} cannot be read as a {kind} file: it is damaged, cut short, pickled or not an .npz file"
-        ) from error
+        cause = "it is damaged, cut short, pickled or not an .npz file"
+        raise InvalidModel(f"{path} cannot be read as a {kind} file: {cause}") from error
     found = str(arrays.get("format", "no format"))
     if found != kind:
         raise InvalidModel(f"{path} is not a {kind} file, but of format {found!r}")
     written = arrays.get("version", np.array("unknown"))
     if written.ndim or written.dtype.kind not in "iu" or not 1 <= written <= version:
         raise InvalidModel(f"{path} is a {kind} of version {written}; this Tutelage reads versions up to {version}")
-    for field in fields:
-        if field not in arrays:
-            raise InvalidModel(f"{path} lacks the field {field!r} of a {kind}; it is incomplete")
+    missing = [field for field in fields if field not in arrays]
+    if missing:
+        raise InvalidModel(f"{path} lacks the field {missing[0]!r} of a {kind}; it is incomplete")
     return arrays

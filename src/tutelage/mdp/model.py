@@ -14,21 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from tutelage.arrays import (
-    Indices,
-    Matrix,
-    SparseRows,
-    Vector,
-    any_array,
-    check_length,
-    distribution,
-    floats,
-    freeze,
-    integers,
-    set_fields,
-    sparse_rows,
-    stochastic_rows,
-)
+from tutelage import arrays
+from tutelage.arrays import Indices, Matrix, SparseRows, Vector, floats, freeze, integers, set_fields
 from tutelage.outcomes import InvalidModel
 
 
@@ -50,16 +37,18 @@ class MDP:
     def __post_init__(self) -> None:
         discount = _discount(self.discount)
         first_choice = _first_choice(self.first_choice)
-        transition = stochastic_rows(self.transition, "transition")
+        transition = arrays.stochastic_rows(self.transition, "transition")
         n_choices, n_states = transition.shape
         if first_choice[-1] != n_choices:
-            raise InvalidModel(f"first_choice ends at {first_choice[-1]}, but transition has {n_choices} rows")
+            raise InvalidModel(
+                f"first_choice ends at {first_choice[-1]}, but transition has {n_choices} rows; both must count all choices"
+            )
         if len(first_choice) != n_states + 1:
             raise InvalidModel(
                 f"transition leads to {n_states} states, but first_choice gives choices to {len(first_choice) - 1}"
             )
-        initial = distribution(self.initial, "initial")
-        check_length(initial, n_states, "initial", "states")
+        initial = arrays.distribution(self.initial, "initial")
+        arrays.check_length(initial, n_states, "initial", "states")
         set_fields(self, transition=transition, first_choice=first_choice, initial=initial, discount=discount)
 
     @classmethod
@@ -73,12 +62,14 @@ class MDP:
         else:
             rows, n_actions = _flatten(transition)
         first_choice = np.arange(0, rows.shape[0] + 1, n_actions)
-        return cls(rows, first_choice, distribution(initial, "initial"), discount)
+        return cls(rows, first_choice, arrays.distribution(initial, "initial"), discount)
 
     @classmethod
     def from_choices(cls, transition: Any, first_choice: ArrayLike, initial: ArrayLike, discount: float) -> Self:
         """An MDP from one row per choice, dense or sparse (C, S); states may offer different numbers of choices."""
-        return cls(transition, integers(first_choice, "first_choice"), distribution(initial, "initial"), discount)
+        return cls(
+            transition, integers(first_choice, "first_choice"), arrays.distribution(initial, "initial"), discount
+        )
 
     @property
     def n_states(self) -> int:
@@ -205,7 +196,7 @@ def _flatten(values: ArrayLike) -> tuple[SparseRows, int]:
 
 def _interleave(matrices: Sequence[Any]) -> tuple[SparseRows, int]:
     """A matrices (S, S), one per action, as rows s * A + a."""
-    rows = [sparse_rows(matrix, f"the matrix of action {action}") for action, matrix in enumerate(matrices)]
+    rows = [arrays.sparse_rows(matrix, f"the matrix of action {action}") for action, matrix in enumerate(matrices)]
     for action, matrix in enumerate(rows):
         if matrix.shape[0] != matrix.shape[1] or matrix.shape != rows[0].shape:
             raise InvalidModel(f"the matrix of action {action} has shape {matrix.shape}; all must be the same (S, S)")
@@ -217,7 +208,7 @@ def _interleave(matrices: Sequence[Any]) -> tuple[SparseRows, int]:
 def _features(mdp: MDP, values: ArrayLike, n_names: int, kind: str) -> Matrix:
     """A read-only (S, d) or (C, d) feature matrix of this kind; an array with zero columns may have any rows."""
     name = f"{kind}_features"
-    array = any_array(values, name)
+    array = arrays.any_array(values, name)
     if array.ndim == 2 and array.shape[1] == 0:
         return freeze(np.zeros((mdp.n_states, 0)))
     table = (mdp.n_states, int(mdp.choices_per_state[0]))

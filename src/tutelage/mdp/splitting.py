@@ -104,7 +104,10 @@ class Split:
         size = float(np.abs(right).max(initial=0.0))
         if size == 0.0:
             return np.zeros_like(right)
-        y, x = self._bicgstab(self._opening(right / size), tolerance, max_steps), np.empty_like(right)
+        x, zero, opening = np.empty_like(right), np.zeros_like(right), np.empty_like(right)
+        # opening = (I - L)^-1 right / diagonal, of the scaled right side.
+        self._forward(self.scale * (right / size), zero, np.empty_like(right), zero, opening)
+        y = self._bicgstab(opening, tolerance, max_steps)
         self._backward(y, 1.0, y, 0.0, y, 0.0, x)
         return size * x
 
@@ -139,12 +142,6 @@ class Split:
         value = start.copy()
         kernels.relax(*self.lower, *self.upper, *self.across, self.scale * right, value, n_pairs)
         return value
-
-    def _opening(self, right: Vector) -> Vector:
-        """(I - L)^-1 right / diagonal."""
-        scaled, zero, r = self.scale * right, np.zeros_like(right), np.empty_like(right)
-        self._forward(scaled, zero, np.empty_like(right), zero, r)
-        return r
 
     def _backward(self, *given: Vector | float) -> None:
         """`kernels.backward` with U; the arguments are right, own, one, by_one, other, by_other and out."""

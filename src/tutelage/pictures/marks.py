@@ -89,7 +89,8 @@ def draw_arrows(axes: Axes, policy: Matrix) -> None:
     chosen = policy.reshape(size * size, len(STEPS))
     cells, actions = np.nonzero(chosen >= SMALLEST_PROBABILITY)
     probability, places, steps = chosen[cells, actions], centres(cells, size), STEPS[actions]
-    colours, moves = _fading(probability), steps.any(axis=1)
+    opacity, moves = np.clip(0.3 + 0.7 * probability, 0.0, 1.0), steps.any(axis=1)
+    colours = np.column_stack([np.tile(to_rgb(PURPLE), (len(cells), 1)), opacity])
     style = {"edgecolors": "white", "linewidths": 0.3 * line_width(size), "zorder": 5}
     arrows = _arrows(places[moves], steps[moves], probability[moves])
     discs = places[~moves, None, :] + RADIUS * np.sqrt(probability[~moves, None, None]) * CIRCLE
@@ -104,8 +105,3 @@ def _arrows(places: Matrix, steps: Matrix, probability: Vector) -> Matrix:
     across = LENGTH * np.sqrt(probability)[:, None] * ARROW[:, 1]
     corners: Matrix = places[:, None] + along[:, :, None] * steps[:, None] + across[:, :, None] * sideways[:, None]
     return corners
-
-
-def _fading(probability: Vector) -> Matrix:
-    """(n, 4), one colour with an opacity that grows with the probability."""
-    return np.column_stack([np.tile(to_rgb(PURPLE), (len(probability), 1)), np.clip(0.3 + 0.7 * probability, 0.0, 1.0)])

@@ -4,7 +4,6 @@ Lengths are in cells. No information is in colour alone: types differ in shape, 
 of negative reward have a minus.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -48,7 +47,7 @@ def draw_world(
 ) -> None:
     """Draw the grid with its objects and distractors, and any of these:
 
-    avoided: one of L1 .. L5, or (S,) booleans: these cells in grey, or only their marks.outline over a reward.
+    avoided: one of L1 .. L5, or (S,) booleans: these cells in grey, or only their outline over a reward.
     policy: (C,), an arrow per move, as long and as opaque as it is probable, and a disc for "stay".
     reward: (S,), a heat map from red (negative) over white to blue, with a minus in each negative cell.
     vmax: the reward of the deepest colour; by default the largest absolute reward.
@@ -112,24 +111,19 @@ def _draw_grid(axes: Axes, size: int) -> None:
 
 
 def _draw_reward(axes: Axes, world: ObjectWorld, values: Matrix, vmax: float | None, *, has_arrows: bool) -> None:
+    """Draw the heat map, and a minus in each cell of negative reward, lower in the cells that hold another mark."""
     limit = float(np.abs(values).max()) if vmax is None else vmax
     # Zero rewards are white with any positive limit.
     scale = Normalize(-limit, limit) if limit > 0 else Normalize(-1.0, 1.0)
     edges = np.arange(world.size + 1) - 0.5
     axes.pcolormesh(edges, edges, values, norm=scale, cmap=COLOUR_MAP, zorder=1, label="reward")
     held = range(world.terminal) if has_arrows else [cell for kind in world.objects.values() for cell in kind]
-    _draw_minuses(axes, values, limit, held)
-
-
-def _draw_minuses(axes: Axes, reward: Matrix, limit: float, held: Sequence[int]) -> None:
-    """Draw a minus in each cell of negative reward, lower in the cells that hold another mark."""
-    values, size = reward.ravel(), len(reward)
     cells = np.flatnonzero(values < -SMALLEST_SHARE * limit)
-    bars = marks.centres(cells, size)
+    bars = marks.centres(cells, world.size)
     bars[:, 1] += np.where(np.isin(cells, held), 0.37, 0.0)
     lines = bars[:, None] + np.array([[-0.2, 0.0], [0.2, 0.0]])
-    colours = np.where(values[cells] < -0.6 * limit, "white", "0.25").tolist()
-    width = 1.2 * marks.line_width(size)
+    colours = np.where(values.ravel()[cells] < -0.6 * limit, "white", "0.25").tolist()
+    width = 1.2 * marks.line_width(world.size)
     marks.add_segments(axes, lines, colors=colours, linewidths=width, zorder=2, label="minus")
 
 
