@@ -1,9 +1,9 @@
 """Random placement of the objects and distractors of an object world (Sec. 6), by one of two generators.
 
 `published_placement` follows the published experiments, `text_placement` the paper's text. Both place two objects of
-each type on different cells; one green distractor on a star and one beside the other star; and one yellow distractor at
-distance 1 from a plus and one at distance 2 from the other. Both leave the start empty. They differ in the start, in the
-cells kept empty, in the star and plus that get each distractor, and in the order of the draws.
+each type on different cells, and leave the start empty. One green distractor lies on a star, and one beside the other
+star. One yellow distractor lies at distance 1 from a plus, and one at distance 2 from the other. The generators differ
+in the start, in the cells kept empty, in the star and plus that get each distractor, and in the order of the draws.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tutelage import arrays
-from tutelage.arrays import Indices, Matrix, SparseRows, Vector, floats, freeze, integers, set_fields
+from tutelage.arrays import Indices, Matrix, SparseRows, Vector, distribution, floats, freeze, integers, set_fields
 from tutelage.outcomes import InvalidModel
 
 
@@ -41,13 +41,13 @@ class MDP:
         n_choices, n_states = transition.shape
         if first_choice[-1] != n_choices:
             raise InvalidModel(
-                f"first_choice ends at {first_choice[-1]}, but transition has {n_choices} rows; both must count all choices"
+                f"first_choice ends at {first_choice[-1]}, but transition has {n_choices} rows; give one row per choice"
             )
         if len(first_choice) != n_states + 1:
             raise InvalidModel(
                 f"transition leads to {n_states} states, but first_choice gives choices to {len(first_choice) - 1}"
             )
-        initial = arrays.distribution(self.initial, "initial")
+        initial = distribution(self.initial, "initial")
         arrays.check_length(initial, n_states, "initial", "states")
         set_fields(self, transition=transition, first_choice=first_choice, initial=initial, discount=discount)
 
@@ -62,14 +62,12 @@ class MDP:
         else:
             rows, n_actions = _flatten(transition)
         first_choice = np.arange(0, rows.shape[0] + 1, n_actions)
-        return cls(rows, first_choice, arrays.distribution(initial, "initial"), discount)
+        return cls(rows, first_choice, distribution(initial, "initial"), discount)
 
     @classmethod
     def from_choices(cls, transition: Any, first_choice: ArrayLike, initial: ArrayLike, discount: float) -> Self:
         """An MDP from one row per choice, dense or sparse (C, S); states may offer different numbers of choices."""
-        return cls(
-            transition, integers(first_choice, "first_choice"), arrays.distribution(initial, "initial"), discount
-        )
+        return cls(transition, integers(first_choice, "first_choice"), distribution(initial, "initial"), discount)
 
     @property
     def n_states(self) -> int:

@@ -54,9 +54,8 @@ def draw_reachable(
     places = {label: floats(point, label, ndim=1) for label, point in points.items()}
     corners, accepted = polygon(reachable), polygon(feasible)
     _add_polygon(axes, corners)
-    stripes = Polygon(accepted, facecolor="white", edgecolor="0.35", hatch="///", linewidth=1.0, zorder=2)
-    stripes.set_label("accepted by the learner")
-    axes.add_patch(stripes)
+    stripes: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.35", "hatch": "///", "linewidth": 1.0}
+    axes.add_patch(Polygon(accepted, zorder=2, label="accepted by the learner", **stripes))
     _set_plane(axes, np.concatenate([corners, accepted, *(place[None] for place in places.values())]))
     taken = [_sides(corners), _sides(accepted)]
     for one, other in arrows:
