@@ -214,7 +214,7 @@ def test_a_terminal_shows_progress(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        (("demo", "--seed", "-1"), 2, "seed must lie between 0 and"),
+        (("demo", "--seed", "-1"), 2, "seed must be a whole number from 0 to"),
         (("demo", "--size", "2"), 2, "size is too small"),
         (("demo", "--seed", "seven"), 2, "valid integer"),
         (("teach", "--teacher", "bilevel"), 2, "give either --world or --domain"),

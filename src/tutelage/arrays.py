@@ -28,8 +28,14 @@ def freeze(array: ArrayT) -> ArrayT:
     return array
 
 
+def set_fields(instance: object, **values: Any) -> None:
+    """Set fields of a frozen dataclass; for its `__post_init__` only."""
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)
+
+
 def generator(rng: int | np.random.Generator) -> np.random.Generator:
-    """The random generator itself, or a new one with this seed."""
+    """The given random generator, or a new one with the given seed."""
     if isinstance(rng, np.random.Generator):
         return rng
     if isinstance(rng, bool) or not isinstance(rng, int | np.integer) or rng < 0:
@@ -68,7 +74,7 @@ def integers(values: ArrayLike, name: str) -> Indices:
     if array.size and array.dtype.kind not in "iuf":
         raise InvalidModel(f"{name} must hold whole numbers, got {array.dtype}")
     if array.dtype.kind == "f":
-        # Beyond 2**53 doubles skip whole numbers; nothing has that many states.
+        # Doubles beyond 2**53 skip whole numbers; no model has that many states.
         wrong = np.flatnonzero(~(np.abs(array) < 2**53) | (array != np.floor(array)))
         if len(wrong):
             raise InvalidModel(f"{name}[{wrong[0]}] is {array[wrong[0]]}; every entry must be a whole number")
@@ -86,7 +92,7 @@ def check_finite(array: NDArray[np.float64], name: str) -> None:
 def check_length(array: NDArray[Any], length: int, name: str, what: str) -> None:
     """Refuse an array whose first axis is not one entry per `what`."""
     if len(array) != length:
-        raise InvalidModel(f"{name} has {len(array)} entries, but there are {length} {what}")
+        raise InvalidModel(f"{name} has {len(array)} entries, but there are {length} {what}; give one for each")
 
 
 def sum_tolerance(n_terms: int | Indices) -> Any:
@@ -122,19 +128,23 @@ def stochastic_rows(values: Any, name: str) -> SparseRows:
     """A read-only CSR matrix whose rows are distributions; a small error is renormalised, a larger one refused."""
     rows = sparse_rows(values, name)
     rows.sum_duplicates()
-    check_entries(rows, name)
+    wrong = np.flatnonzero(~np.isfinite(rows.data) | (rows.data < 0))
+    if len(wrong):
+        row = int(np.searchsorted(rows.indptr, wrong[0], side="right")) - 1
+        raise InvalidModel(
+            f"row {row} of {name} gives probability {rows.data[wrong[0]]} to state {rows.indices[wrong[0]]}; "
+            "probabilities must be finite and not negative"
+        )
     rows.eliminate_zeros()
-    lengths = np.diff(rows.indptr)
-    totals = rows.sum(axis=1)
+    lengths, totals = np.diff(rows.indptr), rows.sum(axis=1)
     wrong = np.flatnonzero(np.abs(totals - 1) > sum_tolerance(lengths))
     if len(wrong):
-        raise InvalidModel(
-            f"row {wrong[0]} of {name} sums to {totals[wrong[0]]:.10g}; probabilities must sum to one"
-            + (f" ({len(wrong)} rows do not)" if len(wrong) > 1 else "")
-        )
+        others = f" ({len(wrong)} rows do not)" if len(wrong) > 1 else ""
+        message = f"row {wrong[0]} of {name} sums to {totals[wrong[0]]:.10g}; probabilities must sum to one{others}"
+        raise InvalidModel(message)
     rows.data /= np.repeat(divisors(totals, lengths), lengths)
     if rows.nnz < np.iinfo(np.int32).max:
-        # Half the memory to move, and one compiled version of each kernel instead of two.
+        # 32-bit indices take half the memory, and each kernel is compiled once instead of twice.
         rows = sparse.csr_array((rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)), rows.shape)
     for part in (rows.data, rows.indices, rows.indptr):
         freeze(part)
@@ -153,17 +163,6 @@ def sparse_rows(values: Any, name: str) -> SparseRows:
     except ValueError as error:
         raise InvalidModel(f"{name} is not a well-formed sparse matrix: {error}") from error
     return rows
-
-
-def check_entries(rows: SparseRows, name: str) -> None:
-    """Refuse stored probabilities that are not finite or are negative, naming the first."""
-    wrong = np.flatnonzero(~np.isfinite(rows.data) | (rows.data < 0))
-    if len(wrong):
-        row = int(np.searchsorted(rows.indptr, wrong[0], side="right")) - 1
-        raise InvalidModel(
-            f"row {row} of {name} gives probability {rows.data[wrong[0]]} to state {rows.indices[wrong[0]]}; "
-            "probabilities must be finite and not negative"
-        )
 
 
 def whole_number(value: Any, name: str, *, least: int) -> int:

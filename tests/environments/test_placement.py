@@ -89,7 +89,7 @@ def test_the_text_favours_no_cell_and_neither_star():
 @pytest.mark.parametrize(("place", "size"), [(published_placement, 4), (text_placement, 3)])
 def test_a_grid_without_room_is_refused_whatever_the_seed(place, size, seed):
     """7 cells outside the block, or 8 outside the start, leave at most 2 of them for three distractors."""
-    with pytest.raises(InvalidModel, match=r"no free cell at distance . of cell"):
+    with pytest.raises(InvalidModel, match=r"no free cell at distance . from cell"):
         place(size, seed)
 
 
@@ -98,11 +98,11 @@ def test_a_grid_without_room_is_refused_whatever_the_seed(place, size, seed):
     [
         ((3, 0), "too small: 0 cells"),
         ((2, 0, "text"), "too small: 3 cells"),
-        ((0, 0), "size must lie"),
+        ((0, 0), "size must be a whole number from 1 to 20000, got 0"),
         ((10.0, 0), "size must be a whole number"),
-        ((30_000, 0), "size must lie"),
-        ((10, -1), "seed must lie"),
-        ((10, 2**32), "seed must lie"),
+        ((30_000, 0), "size must be a whole number from 1 to 20000, got 30000"),
+        ((10, -1), "seed must be a whole number from 0 to 4294967295, got -1"),
+        ((10, 2**32), "seed must be a whole number from 0 to 4294967295, got 4294967296"),
         ((10, None), "seed must be a whole number"),
         ((10, 0, "hand"), "no generator 'hand'"),
         ((10, 0, "Text"), "no generator 'Text'"),

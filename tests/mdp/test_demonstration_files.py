@@ -88,8 +88,11 @@ def test_a_cut_within_a_line_is_noticed_and_the_line_named(tmp_path):
         (b"[0, 1]\n", "line 1 of .* must be an object"),
         (b'{"actions": [0]}\n', "line 1 of .* must be an object"),
         (b'{"states": [0], "reward": 1}\n', "line 1 of .* must be an object"),
-        (b'{"states": [0, 1]}\n{"states": [0, 1], "actions": [0]}\n', "mixes kinds of lines; give every line actions"),
-        (b'{"states": [0, 1], "actions": [0], "choices": [0]}\n', "mixes kinds of lines; give every line actions"),
+        (
+            b'{"states": [0, 1]}\n{"states": [0, 1], "actions": [0]}\n',
+            "mixes kinds of lines; give actions in every line",
+        ),
+        (b'{"states": [0, 1], "actions": [0], "choices": [0]}\n', "mixes kinds of lines; give actions in every line"),
         (b'{"states": [0, 1], "choices": [2]}\n', "demonstration 0, step 0: state 0 offers choices 0 .. 1, not 2"),
         (b'{"states": [0]}\n{"states": [0, 2]}\n', "demonstration 1, step 0: no choice of state 0 leads to state 2"),
         (b'{"states": [0, 3]}\n', "demonstration 0, step 1: there is no state 3"),

@@ -160,7 +160,7 @@ def test_other_refusals():
     lesson = Lesson.from_demonstrations(
         domain, sample_demonstrations(domain.mdp, uniform_policy(domain.mdp), 5, rng=rng)
     )
-    with pytest.raises(InvalidInput, match="the lesson has only 5 demonstrations, 6 cannot be selected"):
+    with pytest.raises(InvalidInput, match="the lesson has only 5 demonstrations, so n must not be 6"):
         select_demonstrations(domain, lesson, 6)
     with pytest.raises(InvalidInput, match=r"rng must be a non-negative int or a numpy\.random\.Generator"):
         select_demonstrations(domain, lesson, 2, rng=None)

@@ -22,17 +22,17 @@ class DomainEnv(gymnasium.Env[Any, Any]):
     """An environment that steps through the MDP of a domain; the reward of a step is <weights, phi_r> of its choice.
 
     An episode terminates on arrival in an absorbing state with zero reward. An absorbing state with a reward, like the
-    goal of a road map, does not end the episode, because its later rewards count. Where a state offers k choices, fewer
-    than there are actions, action a means choice a mod k, and `info["action_mask"]` marks actions 0 .. k - 1.
+    goal of a road map, does not end the episode, because its later rewards count. Where a state offers only k choices,
+    action a means choice a mod k, and `info["action_mask"]` marks actions 0 .. k - 1.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own name and form)
 
     def __init__(self, domain: Domain, weights: ArrayLike | None = None, render_mode: str | None = None) -> None:
         mdp = domain.mdp
-        self.domain = domain
-        self.weights = _weights(domain, weights)
-        self.render_mode = render_mode
+        self.domain, self.render_mode = domain, render_mode
+        self.weights = floats(np.ones(domain.n_reward) if weights is None else weights, "weights", ndim=1)
+        check_length(self.weights, domain.n_reward, "weights", "reward features")
         self.observation_space = spaces.Discrete(mdp.n_states)
         self.n_actions = int(mdp.choices_per_state.max())
         self.action_space = spaces.Discrete(self.n_actions)
@@ -41,19 +41,16 @@ class DomainEnv(gymnasium.Env[Any, Any]):
         self._is_end = absorbing_states(mdp) & (max_by_state(mdp, np.abs(self._rewards)) == 0)
         self._state: int | None = None
         # Gymnasium needs a specification to make copies, as for a vector of environments.
-        self.spec = EnvSpec(
-            "tutelage/Domain-v0", f"{__name__}:DomainEnv", kwargs={"domain": domain, "weights": self.weights}
-        )
+        kwargs = {"domain": domain, "weights": self.weights}
+        self.spec = EnvSpec("tutelage/Domain-v0", f"{__name__}:DomainEnv", kwargs=kwargs)
 
     @cached_property
     def P(self) -> Table:  # noqa: N802 (the name that Gymnasium's own tables have)
         """The table of Gymnasium's toy environments: state -> action -> [(probability, next, reward, terminated)]."""
         mdp = self.domain.mdp
+        counts, first = mdp.choices_per_state, mdp.first_choice.tolist()
         return {
-            state: {
-                action: self._outcomes(int(mdp.first_choice[state]) + action)
-                for action in range(mdp.choices_per_state[state])
-            }
+            state: {action: self._outcomes(first[state] + action) for action in range(counts[state])}
             for state in range(mdp.n_states)
         }
 
@@ -94,10 +91,3 @@ def _row(mdp: MDP, choice: int) -> tuple[Vector, NDArray[np.integer[Any]]]:
     """The probabilities of the possible next states of a choice, and these states."""
     part = slice(mdp.transition.indptr[choice], mdp.transition.indptr[choice + 1])
     return mdp.transition.data[part], mdp.transition.indices[part]
-
-
-def _weights(domain: Domain, weights: ArrayLike | None) -> Vector:
-    """(d_r,), all ones unless given."""
-    checked = floats(np.ones(domain.n_reward) if weights is None else weights, "weights", ndim=1)
-    check_length(checked, domain.n_reward, "weights", "reward features")
-    return checked

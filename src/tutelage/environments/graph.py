@@ -49,8 +49,10 @@ def from_graph(
     """
     choices = list(_choices(graph, goals))
     mdp = _mdp(graph, choices, start, discount)
-    reward_names = _attribute_names(reward_attributes, "reward_attributes")
-    preference_names = _attribute_names(preference_attributes, "preference_attributes")
+    for argument, names in (("reward_attributes", reward_attributes), ("preference_attributes", preference_attributes)):
+        if isinstance(names, str):
+            raise InvalidModel(f"{argument} must be a list of names, got the one string {names!r}")
+    reward_names, preference_names = tuple(reward_attributes), tuple(preference_attributes)
     rewards = _features(choices, reward_names)
     if len(goals):
         ends = frozenset(goals)
@@ -73,7 +75,11 @@ def _choices(graph: Any, goals: Collection[Hashable]) -> Iterator[_Choice]:
         raise InvalidModel(f"a graph must have the methods of a networkx graph, got {type(graph).__name__}")
     if not len(graph.nodes):
         raise InvalidModel("the graph is empty; add a node, an MDP needs at least one state")
-    ends = _goal_nodes(graph, goals)
+    if isinstance(goals, str) or not isinstance(goals, Collection):
+        raise InvalidModel(f"goals must be a collection of nodes, such as a list, got {goals!r}")
+    for goal in goals:
+        _check_node(graph.nodes, goal, "goal")
+    ends = frozenset(goals)
     for node in graph.nodes:
         edges = () if node in ends else tuple(_edges(graph, node))
         yield from edges or (_Choice(node, node, None, None),)
@@ -88,28 +94,20 @@ def _edges(graph: Any, node: Hashable) -> Iterator[_Choice]:
             yield _Choice(node, next_node, None, between)
 
 
-def _goal_nodes(graph: Any, goals: Collection[Hashable]) -> frozenset[Hashable]:
-    if isinstance(goals, str) or not isinstance(goals, Collection):
-        raise InvalidModel(f"goals must be a collection of nodes, such as a list, got {goals!r}")
-    for goal in goals:
-        _check_node(graph.nodes, goal, "goal")
-    return frozenset(goals)
-
-
 def _mdp(graph: Any, choices: Sequence[_Choice], start: Any, discount: float) -> MDP:
     """The MDP in which each choice leads to its next node with probability one."""
     number = {node: state for state, node in enumerate(graph.nodes)}
     next_states = [number[choice.next_node] for choice in choices]
     n_choices = np.bincount([number[choice.node] for choice in choices])
-    shape = (len(choices), len(number))
-    transition = sparse.csr_array((np.ones(len(choices)), next_states, np.arange(len(choices) + 1)), shape=shape)
+    entries = (np.ones(len(choices)), next_states, np.arange(len(choices) + 1))
+    transition = sparse.csr_array(entries, shape=(len(choices), len(number)))
     return MDP.from_choices(transition, np.cumsum([0, *n_choices]), _initial(number, start), discount)
 
 
 def _initial(number: Mapping[Hashable, int], start: Any) -> Vector:
     """(S,), one for a start node, or the probabilities of a mapping."""
     initial = np.zeros(len(number))
-    for node, probability in (start if isinstance(start, Mapping) else {_hashable(start): 1.0}).items():
+    for node, probability in start.items() if isinstance(start, Mapping) else [(start, 1.0)]:
         _check_node(number, node, "start")
         initial[number[node]] = _number(probability, f"the probability of start {node!r}")
     return initial
@@ -142,20 +140,10 @@ def _number(value: Any, name: str) -> float:
     return number
 
 
-def _attribute_names(names: Sequence[str], argument: str) -> tuple[str, ...]:
-    if isinstance(names, str):
-        raise InvalidModel(f"{argument} must be a list of names, got the one string {names!r}")
-    return tuple(names)
-
-
 def _check_node(nodes: Collection[Any], node: Any, role: str) -> None:
-    if _hashable(node) not in nodes:
-        raise InvalidModel(f"{role} {node!r} is not a node of the graph; add it, or give another {role}")
-
-
-def _hashable(node: Any) -> Hashable:
     try:
         hash(node)
     except TypeError as error:
-        raise InvalidModel(f"{node!r} cannot be a node of a graph, because it is not hashable") from error
-    return node  # type: ignore[no-any-return]
+        raise InvalidModel(f"{role} {node!r} cannot be a node of a graph, because it is not hashable") from error
+    if node not in nodes:
+        raise InvalidModel(f"{role} {node!r} is not a node of the graph; add it, or give another {role}")

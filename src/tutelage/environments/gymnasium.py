@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from tutelage.arrays import Indices, Matrix, Vector, check_length, floats, generator, sum_tolerance, whole_number
+from tutelage.arrays import Indices, Vector, check_length, floats, generator, sum_tolerance, whole_number
 from tutelage.mdp.demonstrations import Demonstrations
 from tutelage.mdp.model import MDP, Domain
 from tutelage.mdp.policy import check_policy
@@ -24,7 +24,6 @@ from tutelage.outcomes import InvalidModel, MissingExtra
 
 if TYPE_CHECKING:
     from tutelage.environments.domain_env import DomainEnv
-
 
 # For each state, its actions in order: the environment's number of the action, and its outcomes.
 Table = tuple[tuple[tuple[int, Sequence[Any]], ...], ...]
@@ -46,19 +45,18 @@ def from_gymnasium(
     """
     outcomes = _outcomes(_table(env))
     n_states = outcomes.n_states
-    mdp = MDP.from_choices(
-        _transition(outcomes),
-        np.append(outcomes.first_choice, outcomes.n_choices),
-        np.append(_initial(env, initial, n_states), 0.0),
-        discount,
-    )
+    first_choice = np.append(outcomes.first_choice, outcomes.n_choices)
+    start = np.append(_initial(env, initial, n_states), 0.0)
+    mdp = MDP.from_choices(_transition(outcomes), first_choice, start, discount)
     reward = np.zeros((mdp.n_choices, 1))
     np.add.at(reward[:, 0], outcomes.choice, outcomes.probability * outcomes.reward)
     if preference_features is None:
         return Domain(mdp, reward, reward_names=("reward",))
     on_states = floats(preference_features, "preference_features", ndim=2)
     check_length(on_states, n_states, "preference_features", "states in the environment")
-    return Domain(mdp, reward, _on_arrival(outcomes, on_states), ("reward",), tuple(preference_names))
+    entries = (outcomes.probability, (outcomes.choice, outcomes.next_state))
+    arrivals = sparse.csr_array(entries, shape=(outcomes.n_choices, n_states))
+    return Domain(mdp, reward, arrivals @ on_states, ("reward",), tuple(preference_names))
 
 
 def to_gymnasium(domain: Domain, weights: ArrayLike | None = None) -> "DomainEnv":
@@ -92,17 +90,13 @@ def record_demonstrations(
 
 def _check_fit(mdp: MDP, table: Table) -> None:
     """Refuse an MDP that was not made from this environment: its states and actions would have other meanings."""
-    n_choices = mdp.choices_per_state.tolist()
     if mdp.n_states != len(table) + 1:
-        raise InvalidModel(
-            f"the MDP has {mdp.n_states} states, but from_gymnasium makes {len(table) + 1} of this environment's table"
-        )
-    for state, actions in enumerate(table):
-        if n_choices[state] != len(actions):
-            raise InvalidModel(
-                f"the MDP has {n_choices[state]} choices in state {state}, "
-                f"but the environment has {len(actions)} actions there"
-            )
+        needed = f"from_gymnasium makes {len(table) + 1} of this environment's table"
+        raise InvalidModel(f"the MDP has {mdp.n_states} states, but {needed}")
+    for state, (n_choices, actions) in enumerate(zip(mdp.choices_per_state.tolist(), table, strict=False)):
+        if n_choices != len(actions):
+            found = f"the MDP has {n_choices} choices in state {state}"
+            raise InvalidModel(f"{found}, but the environment has {len(actions)} actions there")
 
 
 def _record(
@@ -110,8 +104,7 @@ def _record(
 ) -> tuple[list[int], list[int]]:
     """One episode: its states, including the last, and its actions, numbered within their state."""
     state, _info = env.reset(seed=int(rng.integers(2**31)))
-    states: list[int] = [int(state)]
-    actions: list[int] = []
+    states, actions = [int(state)], []
     for _ in range(max_steps):
         choices = slice(*mdp.first_choice[states[-1] : states[-1] + 2])
         action = int(rng.choice(choices.stop - choices.start, p=policy[choices]))
@@ -178,8 +171,7 @@ def _outcomes(table: Table) -> _Outcomes:
             rows.extend((choice, *outcome) for outcome in _checked(outcomes, len(table), f"P[{state}][{action}]"))
             choice += 1
     first_choice = np.cumsum([0, *(len(actions) for actions in table)])
-    columns = [np.array(column) for column in zip(*rows, strict=True)]
-    return _Outcomes(first_choice, *columns)
+    return _Outcomes(first_choice, *(np.array(column) for column in zip(*rows, strict=True)))
 
 
 def _checked(outcomes: Any, n_states: int, name: str) -> list[tuple[float, int, float, bool]]:
@@ -187,15 +179,12 @@ def _checked(outcomes: Any, n_states: int, name: str) -> list[tuple[float, int, 
     try:
         rows = [(float(p), operator.index(state), float(reward), bool(is_end)) for p, state, reward, is_end in outcomes]
     except (TypeError, ValueError) as error:
-        raise InvalidModel(
-            f"{name} must be a list of (probability, next state, reward, terminated), got {outcomes!r}"
-        ) from error
+        form = "(probability, next state, reward, terminated)"
+        raise InvalidModel(f"{name} must be a list of {form}, got {outcomes!r}") from error
     for probability, state, reward, _ in rows:
         if not (probability >= 0 and np.isfinite(reward)):
-            raise InvalidModel(
-                f"{name} gives probability {probability} and reward {reward} to state {state}; "
-                "a probability must not be negative, a reward must be finite"
-            )
+            found = f"{name} gives probability {probability} and reward {reward} to state {state}"
+            raise InvalidModel(f"{found}; a probability must not be negative, a reward must be finite")
         if not 0 <= state < n_states:
             raise InvalidModel(f"{name} leads to state {state}, but the states are 0 to {n_states - 1}")
     total = sum(row[0] for row in rows)
@@ -206,29 +195,18 @@ def _checked(outcomes: Any, n_states: int, name: str) -> list[tuple[float, int, 
 
 def _transition(outcomes: _Outcomes) -> sparse.csr_array:
     """(C, n+1), with repeated next states summed; terminating outcomes lead to state n, state n leads to itself."""
-    endless = np.arange(outcomes.first_choice[-1], outcomes.n_choices)
-    end = outcomes.n_states
+    end, endless = outcomes.n_states, np.arange(outcomes.first_choice[-1], outcomes.n_choices)
     probability = np.concatenate([outcomes.probability, np.ones(len(endless))])
     choice = np.concatenate([outcomes.choice, endless])
     next_state = np.concatenate([np.where(outcomes.is_end, end, outcomes.next_state), np.full(len(endless), end)])
     return sparse.csr_array((probability, (choice, next_state)), shape=(outcomes.n_choices, end + 1))
 
 
-def _on_arrival(outcomes: _Outcomes, features: Matrix) -> Matrix:
-    """(C, k), the expected features (n, k) of the next state of each choice; zero in the absorbing state."""
-    arrival = sparse.csr_array(
-        (outcomes.probability, (outcomes.choice, outcomes.next_state)), shape=(outcomes.n_choices, outcomes.n_states)
-    )
-    return np.asarray(arrival @ features)
-
-
 def _initial(env: Any, given: ArrayLike | None, n_states: int) -> Vector:
     if given is None:
         given = getattr(getattr(env, "unwrapped", env), "initial_state_distrib", None)
     if given is None:
-        raise InvalidModel(
-            "the environment has no initial_state_distrib; give the distribution of the first state as initial="
-        )
+        raise InvalidModel("the environment has no initial_state_distrib; give initial, the first state's distribution")
     initial = floats(given, "initial", ndim=1)
     check_length(initial, n_states, "initial", "states in the environment")
     return initial

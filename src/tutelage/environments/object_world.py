@@ -2,7 +2,7 @@
 
 The states are the n * n cells, row by row, and one terminal state, the last. Each state has five deterministic actions;
 a move off the grid stays. From a cell with an object, *every* action leads to the terminal state with the end
-probability, and with the remaining probability to the cell that it leads to elsewhere.
+probability, and otherwise to the same cell as without the object.
 
 The terminal state is an ordinary absorbing state with all five actions. Its features and its reward are zero. A learner
 that values causal entropy gains log 5 / (1 - discount) of it there. With value zero instead, this learner would avoid
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tutelage.arrays import Matrix, SparseRows, Vector, floats, freeze
+from tutelage.arrays import SparseRows, Vector, floats, freeze, set_fields
 from tutelage.environments.placement import OBJECT_TYPES, Cells, Placement, published_placement, text_placement
 from tutelage.environments.preferences import COLOURS, preference_features, preference_names
 from tutelage.mdp.model import MDP, Domain
@@ -39,7 +39,8 @@ DEFAULT_WEIGHTS = (1.0, 0.9, 0.2)
 LARGEST_SIZE = 20_000
 
 REQUIRED = ("size", "start", "objects", "distractors")
-OPTIONAL = ("discount", "end_probability", "weights", "generator", "seed")
+ORIGIN = ("generator", "seed")
+OPTIONAL = ("discount", "end_probability", "weights", *ORIGIN)
 
 GENERATORS = {"published": published_placement, "text": text_placement}
 
@@ -52,7 +53,7 @@ class ObjectWorld:
     start: the cell of the first state.
     objects: the cells of each type: star, plus, dot; a cell holds at most one object.
     distractors: the cells of each colour: green, yellow; a cell has at most one colour. A distractor may lie on an
-        object, or on the start; every policy then violates a preference against its cell.
+        object or on the start. On the start, every policy violates a preference against its cell.
     generator: the origin of the placement: "published", "text" or "hand". seed: of the generator; None for "hand".
     discount, end_probability: of the MDP.
     weights: w_r*, one per type.
@@ -70,17 +71,17 @@ class ObjectWorld:
 
     def __post_init__(self) -> None:
         size = _size(self.size)
-        for name, value in (
-            ("size", size),
-            ("start", _cell(self.start, size, "start")),
-            ("objects", _cells(self.objects, OBJECT_TYPES, size, "object")),
-            ("distractors", _cells(self.distractors, COLOURS, size, "distractor")),
-            ("seed", _seed(self.seed, self.generator)),
-            ("discount", _number(self.discount, "discount")),
-            ("end_probability", _number(self.end_probability, "end_probability")),
-            ("weights", _weights(self.weights)),
-        ):
-            object.__setattr__(self, name, value)
+        set_fields(
+            self,
+            size=size,
+            start=_cell(self.start, size, "start"),
+            objects=_cells(self.objects, OBJECT_TYPES, size, "object"),
+            distractors=_cells(self.distractors, COLOURS, size, "distractor"),
+            seed=_seed(self.seed, self.generator),
+            discount=_number(self.discount, "discount"),
+            end_probability=_number(self.end_probability, "end_probability"),
+            weights=_weights(self.weights),
+        )
         if not 0 < self.discount < 1:
             raise InvalidModel(f"discount must lie strictly between 0 and 1, got {self.discount}")
         if not 0 <= self.end_probability <= 1:
@@ -106,7 +107,11 @@ class ObjectWorld:
         first_choice = np.arange(self.terminal + 2) * len(ACTIONS)
         mdp = MDP.from_choices(_transition(self), first_choice, initial, self.discount)
         features = preference_features(preferences, self.distractors, self.size)
-        return Domain(mdp, _reward_features(self), features, OBJECT_TYPES, preference_names(preferences))
+        # phi_r(s) is 1 for the type of the object in a cell, and 0 in the terminal state.
+        rewards = np.zeros((self.terminal + 1, len(OBJECT_TYPES)))
+        for column, kind in enumerate(OBJECT_TYPES):
+            rewards[list(self.objects[kind]), column] = 1.0
+        return Domain(mdp, rewards, features, OBJECT_TYPES, preference_names(preferences))
 
     def path_visits(self, path: Sequence[int]) -> Vector:
         """(S,), the expected discounted visits of an agent that walks along these cells and stays in the last.
@@ -114,7 +119,7 @@ class ObjectWorld:
         Cell path[t] is reached at time t unless an object ended the game before. Its visit counts
         discount^t * (1 - end_probability)^(objects met before t). The last cell also counts all later terms.
         """
-        cells = np.array([_cell(cell, self.size, "a step of the path") for cell in path], dtype=np.int64)
+        cells = np.array([_cell(cell, self.size, "each cell of the path") for cell in path], dtype=np.int64)
         if not len(cells) or cells[0] != self.start:
             raise InvalidModel(f"a path must begin in the start, cell {self.start}; put this cell first")
         rows, columns = np.divmod(cells, self.size)
@@ -136,21 +141,16 @@ class ObjectWorld:
 
     def to_json(self) -> str:
         """The world as a JSON text, one line per field, that `from_json` reads."""
-        fields: dict[str, Any] = {"size": self.size, "start": self.start}
-        fields |= {"objects": dict(self.objects), "distractors": dict(self.distractors)}
-        fields |= {"discount": self.discount, "end_probability": self.end_probability, "weights": self.weights}
-        if self.generator != "hand":
-            fields |= {"generator": self.generator, "seed": self.seed}
-        lines = (f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in fields.items())
+        names = [name for name in REQUIRED + OPTIONAL if name not in ORIGIN or self.generator != "hand"]
+        lines = (f"  {json.dumps(name)}: {json.dumps(getattr(self, name), default=dict)}" for name in names)
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """A world from a JSON text: size, start, objects and distractors; the other fields have defaults."""
+        """A world from a JSON text."""
         world = cls(**_json_fields(text))
-        if world.generator != "hand" and _placement(world.size, world.seed, world.generator) != Placement(
-            world.start, Cells(world.objects), Cells(world.distractors)
-        ):
+        placed = (world.start, world.objects, world.distractors)
+        if world.generator != "hand" and placed != _placement(world.size, world.seed, world.generator):
             raise InvalidModel(
                 f"this is not the world that the generator {world.generator!r} makes of seed {world.seed}; "
                 "remove the generator and the seed of a world that was changed by hand"
@@ -160,16 +160,13 @@ class ObjectWorld:
 
 def object_world(size: int, seed: int, generator: Literal["published", "text"] = "published") -> ObjectWorld:
     """A random world, placed as in the published experiments or as in the paper's text."""
-    placement = _placement(size, seed, generator)
-    return ObjectWorld(size, placement.start, placement.objects, placement.distractors, generator, seed)
+    return ObjectWorld(size, *_placement(size, seed, generator), generator, seed)
 
 
-def _placement(size: int, seed: int | None, generator: str) -> Placement:
+def _placement(size: Any, seed: Any, generator: str) -> Placement:
     if generator not in GENERATORS:
         raise InvalidModel(f"there is no generator {generator!r}; the generators are {', '.join(GENERATORS)}")
-    checked = _seed(seed, generator)
-    assert checked is not None
-    return GENERATORS[generator](_size(size), checked)
+    return GENERATORS[generator](_size(size), _whole_number(seed, "seed", 0, 2**32 - 1))
 
 
 def _json_fields(text: str) -> dict[str, Any]:
@@ -228,18 +225,10 @@ def _moves(size: int) -> NDArray[np.int32]:
     return moves.ravel()
 
 
-def _reward_features(world: ObjectWorld) -> Matrix:
-    """(n^2 + 1, 3), phi_r(s): 1 for the type of the object in a cell; 0 in the terminal state."""
-    features = np.zeros((world.terminal + 1, len(OBJECT_TYPES)))
-    for column, kind in enumerate(OBJECT_TYPES):
-        features[list(world.objects[kind]), column] = 1.0
-    return features
-
-
-def _whole_number(value: Any, name: str) -> int:
+def _whole_number(value: Any, name: str, low: int, high: int) -> int:
     # Python counts a truth value as a number.
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InvalidModel(f"{name} must be a whole number, got {value!r}")
+    if isinstance(value, bool) or not hasattr(value, "__index__") or not low <= operator.index(value) <= high:
+        raise InvalidModel(f"{name} must be a whole number from {low} to {high}, got {value!r}")
     return operator.index(value)
 
 
@@ -253,17 +242,11 @@ def _number(value: Any, name: str) -> float:
 
 
 def _size(value: Any) -> int:
-    size = _whole_number(value, "size")
-    if not 1 <= size <= LARGEST_SIZE:
-        raise InvalidModel(f"size must lie between 1 and {LARGEST_SIZE}, got {size}")
-    return size
+    return _whole_number(value, "size", 1, LARGEST_SIZE)
 
 
 def _cell(value: Any, size: int, name: str) -> int:
-    cell = _whole_number(value, name)
-    if not 0 <= cell < size * size:
-        raise InvalidModel(f"{name} is cell {cell}, outside the grid: its cells are 0 to {size * size - 1}")
-    return cell
+    return _whole_number(value, name, 0, size * size - 1)
 
 
 def _cells(given: Any, kinds: tuple[str, ...], size: int, thing: str) -> Cells:
@@ -277,7 +260,7 @@ def _cells(given: Any, kinds: tuple[str, ...], size: int, thing: str) -> Cells:
         if isinstance(places, str) or not isinstance(places, Sequence | np.ndarray):
             raise InvalidModel(f"the cells of {thing} {kind!r} must be a list, got {places!r}")
         for place in places:
-            cell = _cell(place, size, f"a {kind}")
+            cell = _cell(place, size, f"the cell of a {kind}")
             if cell in holder:
                 raise InvalidModel(f"cell {cell} holds both a {holder[cell]} and a {kind}; it can hold one {thing}")
             holder[cell] = kind
@@ -292,10 +275,7 @@ def _seed(value: Any, generator: str) -> int | None:
         return None
     if generator not in GENERATORS:
         raise InvalidModel(f"there is no generator {generator!r}; it must be {', '.join(GENERATORS)} or hand")
-    seed = _whole_number(value, "seed")
-    if not 0 <= seed < 2**32:
-        raise InvalidModel(f"seed must lie between 0 and {2**32 - 1}, got {seed}")
-    return seed
+    return _whole_number(value, "seed", 0, 2**32 - 1)
 
 
 def _weights(values: Any) -> tuple[float, ...]:

@@ -1,13 +1,13 @@
 """Random placement of the objects and distractors of an object world (Sec. 6), by one of two generators.
 
 `published_placement` follows the published experiments, `text_placement` the paper's text. Both place two objects of
-each type on different cells; one green distractor on a star and one beside the other star; and one yellow distractor at
-distance 1 of a plus and one at distance 2 of the other. Both leave the start empty. They differ in the start, in the
-cells kept empty, in the star and plus that get each distractor, and in the order of the draws.
+each type on different cells, and leave the start empty. One green distractor lies on a star, and one beside the other
+star. One yellow distractor lies at distance 1 from a plus, and one at distance 2 from the other. The generators differ
+in the start, in the cells kept empty, in the star and plus that get each distractor, and in the order of the draws.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ Source = np.random.RandomState | np.random.Generator
 
 
 class Cells(Mapping[str, tuple[int, ...]]):
-    """The cells of each type of object or colour: an immutable mapping that can be hashed and pickled."""
+    """The cells of each type or colour: an immutable mapping that can be hashed and pickled."""
 
     __slots__ = ("_pairs",)
 
@@ -45,8 +45,7 @@ class Cells(Mapping[str, tuple[int, ...]]):
         return repr(dict(self._pairs))
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """The cell of the start, the cells of each type of object and the cells of each colour of distractor."""
 
     start: int
@@ -58,8 +57,8 @@ def published_placement(size: int, seed: int) -> Placement:
     """The worlds of the published experiments; all draws come from one legacy RandomState, in this order.
 
     The start is a central cell, and its 3x3 block stays empty. Draw i of the objects has type i mod 3. The first star
-    and the first plus are those of lower index. Then follow a green at distance 1 of the first star, a green on the
-    second star (no draw), a yellow at distance 2 of the first plus, and a yellow at distance 1 of the second plus.
+    and the first plus are those of lower index. Then follow a green at distance 1 from the first star, a green on the
+    second star (no draw), a yellow at distance 2 from the first plus, and one at distance 1 from the second plus.
     """
     source = np.random.RandomState(seed)
     start = _central_cell(source, size)
@@ -81,8 +80,7 @@ def text_placement(size: int, seed: int) -> Placement:
     The text leaves three choices open. Here the start stays empty; only the green at distance 0 lies on an object; and
     the star and the plus drawn first have the nearer distractor.
     """
-    source = np.random.default_rng(seed)
-    start = 0
+    source, start = np.random.default_rng(seed), 0
     drawn = _draw_objects(source, np.arange(1, size * size), "the start")
     in_order = {kind: drawn[i :: len(OBJECT_TYPES)] for i, kind in enumerate(OBJECT_TYPES)}
     taken = {start, *drawn}
@@ -117,10 +115,10 @@ def _draw_objects(source: Source, cells: NDArray[np.int64], outside: str) -> tup
 def _draw_beside(source: Source, cell: int, distance: int, size: int, taken: set[int], colour: str) -> int:
     """One cell at exactly the given distance that is not taken."""
     ring = np.setdiff1d(cells_within([cell], distance, size), cells_within([cell], distance - 1, size))
-    candidates = np.array([place for place in ring.tolist() if place not in taken], dtype=np.int64)
+    candidates = np.setdiff1d(ring, list(taken))
     if not len(candidates):
         raise InvalidModel(
-            f"no free cell at distance {distance} of cell {cell} is left for a {colour} distractor; "
+            f"no free cell at distance {distance} from cell {cell} is left for a {colour} distractor; "
             "try another seed or a larger size"
         )
     return int(source.choice(candidates))

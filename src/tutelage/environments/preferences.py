@@ -19,18 +19,14 @@ COLOURS = ("green", "yellow")
 COLUMNS = tuple((colour, distance) for colour in COLOURS for distance in (0, 1, 2))
 
 # The same columns by the names in constraints, tables and pictures.
-NAMED = {f"{colour} within {distance} cell{'' if distance == 1 else 's'}": (colour, distance)
-         for colour, distance in COLUMNS}  # fmt: skip
+NAMED = {f"{colour} within {k} cell{'' if k == 1 else 's'}": (colour, k) for colour, k in COLUMNS}
 
 # Each learner of the paper has the first columns as its preferences; this is their number.
 PREFERENCES = {"L1": 0, "L2": 2, "L3": 4, "L4": 5, "L5": 6}
 
 
 def preference_names(preferences: str | Sequence[str]) -> tuple[str, ...]:
-    """(d_c,), names such as "green within 1 cell".
-
-    preferences: one of L1 .. L5, or the names themselves in any order.
-    """
+    """(d_c,), names such as "green within 1 cell", of one of L1 .. L5, or the names themselves, checked."""
     if isinstance(preferences, str):
         if preferences not in PREFERENCES:
             raise InvalidModel(f"there is no learner {preferences!r}; the learners are {', '.join(PREFERENCES)}")

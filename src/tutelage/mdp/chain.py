@@ -96,13 +96,13 @@ def resolvent(step: SparseRows, discount: float) -> Resolvent:
     """The resolvent of a chain (S, S), with at most one factorisation for all its systems."""
     if step.shape[0] <= DIRECT_LIMIT:
         return _factorised(sparse.eye_array(step.shape[0], format="csr") - discount * step)
-    method = _ChosenMethod(step, discount)
-    return Resolvent(method.values, method.visits, method.slopes)
+    method = _ChosenMethod(step, discount, is_large=step.shape[0] > FACTOR_LIMIT)
+    return Resolvent(method.values, method.visits, lambda sums: method.values(sums, ROUGH_ACCURACY))
 
 
 @dataclass(frozen=True, eq=False)
 class _System:
-    """x = right + moves @ x by iteration, for discount * P or its transpose; norm: the order of its contraction."""
+    """x = right + moves @ x by iteration; moves is discount * P or its transpose, a contraction in the `norm`."""
 
     moves: SparseRows
     discount: float
@@ -156,7 +156,7 @@ class _System:
         if error > goal:
             message = (
                 f"a linear system of {len(right)} states has relative error {error:.2g} after {n_sweeps} sweeps, "
-                f"but {goal:.2g} is needed; the discount {self.discount} may be too close to one"
+                f"but {goal:.2g} is needed; try a discount less close to one than {self.discount}"
             )
             raise NotConverged(message, residual=error, n_steps=n_sweeps)
         return answer
@@ -172,11 +172,8 @@ class _ChosenMethod:
 
     step: SparseRows
     discount: float
+    is_large: bool
     factors: list[Resolvent] = field(default_factory=list)
-
-    @property
-    def is_large(self) -> bool:
-        return bool(self.step.shape[0] > FACTOR_LIMIT)
 
     @cached_property
     def forward(self) -> _System:
@@ -203,10 +200,6 @@ class _ChosenMethod:
     def visits(self, start: Vector) -> Vector:
         """A' d = start for (S,)."""
         return self._solve(self.backward, start, RELATIVE_ACCURACY, lambda inverse: inverse.visits(start))
-
-    def slopes(self, sums: Vector) -> Vector:
-        """As values, with fewer digits."""
-        return self.values(sums, ROUGH_ACCURACY)
 
     def _solve(self, system: _System, right: Vector, accuracy: float, direct: Callable[[Resolvent], Vector]) -> Vector:
         if self.is_large:

@@ -12,7 +12,7 @@ from typing import Self, SupportsIndex, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tutelage.arrays import Indices, check_length, integers
+from tutelage.arrays import Indices, check_length, integers, set_fields
 from tutelage.mdp.chain import chain
 from tutelage.mdp.model import MDP
 from tutelage.outcomes import InvalidModel
@@ -23,10 +23,7 @@ UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trajectory:
-    """One demonstration: the visited states (T,) and the choices taken there (T,), None where only states are known.
-
-    The last choice may be UNKNOWN (-1).
-    """
+    """One demonstration: the visited states (T,) and the choices there (T,), as in `Demonstrations`."""
 
     states: Indices
     choices: Indices | None = None
@@ -52,17 +49,15 @@ class Demonstrations:
     def __post_init__(self) -> None:
         states, offsets = integers(self.states, "states"), integers(self.offsets, "offsets")
         _check_offsets(offsets, len(states))
-        object.__setattr__(self, "states", states)
-        object.__setattr__(self, "offsets", offsets)
+        set_fields(self, states=states, offsets=offsets)
         if self.choices is not None:
             choices = integers(self.choices, "choices")
             check_length(choices, len(states), "choices", "visited states")
-            object.__setattr__(self, "choices", choices)
+            set_fields(self, choices=choices)
             wrong = np.flatnonzero(self.is_followed & (choices == UNKNOWN))
             if len(wrong):
-                raise InvalidModel(
-                    f"{_place(offsets, wrong[0])}: the choice is unknown; only the choice of a last step may be unknown"
-                )
+                place = _place(offsets, wrong[0])
+                raise InvalidModel(f"{place}: the choice is unknown; only the choice of a last step may be unknown")
 
     @classmethod
     def from_sequences(cls, mdp: MDP, states: Iterable[ArrayLike], actions: Iterable[ArrayLike] | None = None) -> Self:
@@ -76,30 +71,25 @@ class Demonstrations:
         """
         visited, offsets = _end_to_end(states, "states")
         _check_states(mdp, visited, offsets)
-        choices = None
-        if actions is not None:
-            taken, taken_offsets = _end_to_end(actions, "actions")
-            is_given = _given_steps(offsets, taken_offsets, "actions")
-            action = np.zeros_like(visited)
-            action[is_given] = taken
-            _check_actions(mdp, visited, action, offsets)
-            choices = np.where(is_given, mdp.first_choice[visited] + action, UNKNOWN)
+        if actions is None:
+            return cls(visited, offsets).checked_against(mdp)
+        taken, is_given = _taken(actions, offsets, "actions")
+        choices = np.where(is_given, mdp.first_choice[visited] + taken, UNKNOWN)
+        _check_offered(mdp, visited, choices, is_given, offsets, "actions")
         return cls(visited, offsets, choices).checked_against(mdp)
 
     @classmethod
     def from_choice_sequences(cls, mdp: MDP, states: Iterable[ArrayLike], choices: Iterable[ArrayLike]) -> Self:
         """As `from_sequences`, with choices numbered in the whole MDP instead of actions numbered within the state."""
         visited, offsets = _end_to_end(states, "states")
-        taken, taken_offsets = _end_to_end(choices, "choices")
-        aligned = np.full_like(visited, UNKNOWN)
-        aligned[_given_steps(offsets, taken_offsets, "choices")] = taken
-        return cls(visited, offsets, aligned).checked_against(mdp)
+        taken, _ = _taken(choices, offsets, "choices")
+        return cls(visited, offsets, taken).checked_against(mdp)
 
     def checked_against(self, mdp: MDP) -> Self:
         """The same demonstrations, refused with the first step that the MDP does not allow."""
         _check_states(mdp, self.states, self.offsets)
         if self.choices is not None:
-            _check_choices(mdp, self.states, self.choices, self.offsets)
+            _check_offered(mdp, self.states, self.choices, self.choices != UNKNOWN, self.offsets, "choices")
         _check_moves(mdp, self)
         return self
 
@@ -180,20 +170,21 @@ def _end_to_end(sequences: Iterable[ArrayLike], name: str) -> tuple[Indices, Ind
     return np.concatenate(parts), np.cumsum([0] + [len(part) for part in parts])
 
 
-def _given_steps(offsets: Indices, given_offsets: Indices, name: str) -> NDArray[np.bool_]:
-    """(N,), false for the last step of each trajectory that has one entry fewer than states, true elsewhere."""
+def _taken(sequences: Iterable[ArrayLike], offsets: Indices, name: str) -> tuple[Indices, NDArray[np.bool_]]:
+    """(N,), the actions or choices, UNKNOWN at a last step that has none; and (N,), whether they are given."""
+    given, given_offsets = _end_to_end(sequences, name)
     if len(given_offsets) != len(offsets):
         raise InvalidModel(f"there are {len(offsets) - 1} sequences of states, but {len(given_offsets) - 1} of {name}")
     n_states, n_given = np.diff(offsets), np.diff(given_offsets)
     wrong = np.flatnonzero((n_given != n_states) & (n_given != n_states - 1))
     if len(wrong):
-        raise InvalidModel(
-            f"demonstration {wrong[0]} has {n_states[wrong[0]]} states and {n_given[wrong[0]]} {name}; "
-            f"it needs as many {name} as states, or one fewer"
-        )
+        found = f"demonstration {wrong[0]} has {n_states[wrong[0]]} states and {n_given[wrong[0]]} {name}"
+        raise InvalidModel(f"{found}; it needs as many {name} as states, or one fewer")
     is_given = np.ones(offsets[-1], dtype=np.bool_)
     is_given[offsets[1:][n_given < n_states] - 1] = False
-    return is_given
+    taken = np.full(offsets[-1], UNKNOWN)
+    taken[is_given] = given
+    return taken, is_given
 
 
 def _check_offsets(offsets: Indices, n_visits: int) -> None:
@@ -213,25 +204,17 @@ def _check_states(mdp: MDP, states: Indices, offsets: Indices) -> None:
         raise InvalidModel(f"{place}: there is no state {states[wrong[0]]}; states are 0 .. {mdp.n_states - 1}")
 
 
-def _check_actions(mdp: MDP, states: Indices, actions: Indices, offsets: Indices) -> None:
-    wrong = np.flatnonzero((actions < 0) | (actions >= mdp.choices_per_state[states]))
+def _check_offered(
+    mdp: MDP, states: Indices, choices: Indices, is_given: NDArray[np.bool_], offsets: Indices, name: str
+) -> None:
+    """Refuse a choice that its state does not offer; the message counts in `name`, "actions" or "choices"."""
+    first, count = mdp.first_choice[states], mdp.choices_per_state[states]
+    action = choices - first
+    wrong = np.flatnonzero(is_given & ((action < 0) | (action >= count)))
     if len(wrong):
-        state = states[wrong[0]]
-        raise InvalidModel(
-            f"{_place(offsets, wrong[0])}: state {state} offers actions 0 .. {mdp.choices_per_state[state] - 1}, "
-            f"not {actions[wrong[0]]}"
-        )
-
-
-def _check_choices(mdp: MDP, states: Indices, choices: Indices, offsets: Indices) -> None:
-    is_offered = (choices >= mdp.first_choice[states]) & (choices < mdp.first_choice[states + 1])
-    wrong = np.flatnonzero(~is_offered & (choices != UNKNOWN))
-    if len(wrong):
-        state = states[wrong[0]]
-        raise InvalidModel(
-            f"{_place(offsets, wrong[0])}: state {state} offers choices {mdp.first_choice[state]} .. "
-            f"{mdp.first_choice[state + 1] - 1}, not {choices[wrong[0]]}"
-        )
+        at, low = wrong[0], 0 if name == "actions" else first[wrong[0]]
+        offered = f"state {states[at]} offers {name} {low} .. {low + count[at] - 1}"
+        raise InvalidModel(f"{_place(offsets, at)}: {offered}, not {low + action[at]}")
 
 
 def _check_moves(mdp: MDP, demonstrations: Demonstrations) -> None:
@@ -247,12 +230,10 @@ def _check_moves(mdp: MDP, demonstrations: Demonstrations) -> None:
         likelihood = mdp.transition[choices[step], states[step + 1]]
     wrong = step[likelihood == 0]
     if len(wrong):
-        by = "no choice" if choices is None else f"choice {choices[wrong[0]]}"
-        never = "leads" if choices is None else "never leads"
-        raise InvalidModel(
-            f"{_place(demonstrations.offsets, wrong[0])}: {by} of state {states[wrong[0]]} {never} "
-            f"to state {states[wrong[0] + 1]}"
-        )
+        at = wrong[0]
+        by, leads = ("no choice", "leads") if choices is None else (f"choice {choices[at]}", "never leads")
+        place = _place(demonstrations.offsets, at)
+        raise InvalidModel(f"{place}: {by} of state {states[at]} {leads} to state {states[at + 1]}")
 
 
 def _place(offsets: Indices, position: int) -> str:

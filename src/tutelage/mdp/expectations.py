@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from tutelage.arrays import Indices, Matrix, Vector, check_length, floats, freeze
+from tutelage.arrays import Indices, Matrix, Vector, check_length, floats, freeze, set_fields
 from tutelage.mdp.chain import policy_resolvent
 from tutelage.mdp.demonstrations import UNKNOWN, Demonstrations, absorbing_states
 from tutelage.mdp.model import MDP, Domain, choice_reward, per_choice
@@ -36,8 +36,8 @@ class Expectation:
     preference: Vector
 
     def __post_init__(self) -> None:
-        for name in ("reward", "preference"):
-            object.__setattr__(self, name, floats(getattr(self, name), f"expectation.{name}", ndim=1))
+        reward = floats(self.reward, "expectation.reward", ndim=1)
+        set_fields(self, reward=reward, preference=floats(self.preference, "expectation.preference", ndim=1))
 
     @property
     def both(self) -> Vector:
@@ -58,18 +58,14 @@ def occupancy(mdp: MDP, policy: ArrayLike) -> Vector:
 
 def feature_counts(mdp: MDP, features: Matrix, visits: Vector) -> Vector:
     """(d,), z @ features for visits on choices (C,) and features on states or choices."""
-    if len(features) == mdp.n_choices:
-        return visits @ features
-    return sum_by_state(mdp, visits) @ features
+    return (visits if len(features) == mdp.n_choices else sum_by_state(mdp, visits)) @ features
 
 
 def expectation_of_occupancy(domain: Domain, visits: Vector) -> Expectation:
     """mu = z @ features, for both kinds of features."""
     check_length(visits, domain.mdp.n_choices, "occupancy", "choices")
-    return Expectation(
-        feature_counts(domain.mdp, domain.reward_features, visits),
-        feature_counts(domain.mdp, domain.preference_features, visits),
-    )
+    both = (domain.reward_features, domain.preference_features)
+    return Expectation(*(feature_counts(domain.mdp, features, visits) for features in both))
 
 
 def expectation(domain: Domain, policy: ArrayLike) -> Expectation:
@@ -85,10 +81,9 @@ def expected_reward(mdp: MDP, policy: ArrayLike, reward: ArrayLike) -> float:
 def causal_entropy(mdp: MDP, policy: ArrayLike) -> float:
     """H(pi) = sum over t of discount^t E[-log pi(a_t | s_t)] (Sec. 3)."""
     checked = check_policy(mdp, policy)
-    visits = per_choice(mdp, state_occupancy(mdp, checked))
     # x log x tends to zero as x does.
     surprise = np.where(checked > 0, -checked * np.log(np.where(checked > 0, checked, 1.0)), 0.0)
-    return float(visits @ surprise)
+    return float(per_choice(mdp, state_occupancy(mdp, checked)) @ surprise)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,14 +113,8 @@ def empirical_expectation(domain: Domain, demonstrations: Demonstrations) -> Emp
     demonstrations.checked_against(domain.mdp)
     reward, reward_bias = _counts(domain.mdp, domain.reward_features, demonstrations, "reward")
     preference, preference_bias = _counts(domain.mdp, domain.preference_features, demonstrations, "preference")
-    return EmpiricalExpectation(
-        reward.mean(axis=0),
-        preference.mean(axis=0),
-        _standard_error(reward),
-        _standard_error(preference),
-        reward_bias,
-        preference_bias,
-    )
+    errors = (_standard_error(reward), _standard_error(preference))
+    return EmpiricalExpectation(reward.mean(axis=0), preference.mean(axis=0), *errors, reward_bias, preference_bias)
 
 
 def reward_counts(domain: Domain, demonstrations: Demonstrations) -> Matrix:
@@ -170,16 +159,12 @@ def _discounted_visits(demonstrations: Demonstrations, rows: Indices, n_rows: in
 
 def _is_steady(mdp: MDP, features: Matrix) -> NDArray[np.bool_]:
     """(S, d), whether a feature is constant from a state on: the state is absorbing, its choices have one value."""
-    on_choices = per_choice(mdp, features)
-    starts = mdp.first_choice[:-1]
-    highest = np.maximum.reduceat(on_choices, starts, axis=0)
-    lowest = np.minimum.reduceat(on_choices, starts, axis=0)
-    is_steady: NDArray[np.bool_] = (highest == lowest) & absorbing_states(mdp)[:, None]
-    return is_steady
+    on_choices, starts = per_choice(mdp, features), mdp.first_choice[:-1]
+    is_same = np.maximum.reduceat(on_choices, starts) == np.minimum.reduceat(on_choices, starts)
+    return np.asarray(is_same & absorbing_states(mdp)[:, None])
 
 
 def _standard_error(counts: Matrix) -> Vector:
     if len(counts) == 1:
         return np.full(counts.shape[1], np.inf)
-    error: Vector = counts.std(axis=0, ddof=1) / np.sqrt(len(counts))
-    return error
+    return np.asarray(counts.std(axis=0, ddof=1) / np.sqrt(len(counts)))

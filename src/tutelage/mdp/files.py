@@ -26,22 +26,12 @@ from tutelage.mdp.demonstrations import UNKNOWN, Demonstrations
 from tutelage.mdp.model import MDP, Domain
 from tutelage.outcomes import InvalidModel
 
-DOMAIN_FORMAT = "tutelage domain"
-DOMAIN_VERSION = 1
-DEMONSTRATIONS_FORMAT = "tutelage demonstrations"
-DEMONSTRATIONS_VERSION = 1
-DOMAIN_FIELDS = (
-    "transition_data",
-    "transition_indices",
-    "transition_indptr",
-    "first_choice",
-    "initial",
-    "discount",
-    "reward_features",
-    "preference_features",
-    "reward_names",
-    "preference_names",
-)
+DOMAIN_FORMAT, DOMAIN_VERSION = "tutelage domain", 1
+DEMONSTRATIONS_FORMAT, DEMONSTRATIONS_VERSION = "tutelage demonstrations", 1
+TRANSITION_FIELDS = ("transition_data", "transition_indices", "transition_indptr")
+FEATURE_FIELDS = ("reward_features", "preference_features")
+NAME_FIELDS = ("reward_names", "preference_names")
+DOMAIN_FIELDS = (*TRANSITION_FIELDS, "first_choice", "initial", "discount", *FEATURE_FIELDS, *NAME_FIELDS)
 
 Archive = Mapping[str, NDArray[Any]]
 AnyPath = str | os.PathLike[str]
@@ -50,33 +40,20 @@ AnyPath = str | os.PathLike[str]
 def save(domain: Domain, path: AnyPath) -> None:
     """Write a domain to an `.npz` file, from which `load` reads the same domain, bit for bit."""
     _suffix(path, (".npz",), "a domain")
-    rows = domain.mdp.transition
-    arrays = (
-        rows.data,
-        rows.indices,
-        rows.indptr,
-        domain.mdp.first_choice,
-        domain.mdp.initial,
-        np.array(domain.mdp.discount),
-        domain.reward_features,
-        domain.preference_features,
-        np.array(domain.reward_names, dtype=np.str_),
-        np.array(domain.preference_names, dtype=np.str_),
-    )
-    write_archive(path, dict(zip(DOMAIN_FIELDS, arrays, strict=True)), kind=DOMAIN_FORMAT, version=DOMAIN_VERSION)
+    mdp, rows = domain.mdp, domain.mdp.transition
+    fields: dict[str, ArrayLike] = dict(zip(TRANSITION_FIELDS, (rows.data, rows.indices, rows.indptr), strict=True))
+    fields |= {"first_choice": mdp.first_choice, "initial": mdp.initial, "discount": mdp.discount}
+    fields |= {name: getattr(domain, name) for name in FEATURE_FIELDS}
+    fields |= {name: np.array(getattr(domain, name), dtype=np.str_) for name in NAME_FIELDS}
+    write_archive(path, fields, kind=DOMAIN_FORMAT, version=DOMAIN_VERSION)
 
 
 def load(path: AnyPath) -> Domain:
     """The domain in a file that `save` wrote."""
     archive = read_archive(path, DOMAIN_FIELDS, kind=DOMAIN_FORMAT, version=DOMAIN_VERSION)
     try:
-        return Domain(
-            _mdp(archive),
-            archive["reward_features"],
-            archive["preference_features"],
-            _names(archive, "reward_names"),
-            _names(archive, "preference_names"),
-        )
+        names = (_names(archive, field) for field in NAME_FIELDS)
+        return Domain(_mdp(archive), archive["reward_features"], archive["preference_features"], *names)
     except InvalidModel as error:
         raise InvalidModel(f"{path} holds no valid domain: {error}") from error
 
@@ -94,9 +71,12 @@ def save_demonstrations(demonstrations: Demonstrations, path: AnyPath) -> None:
 
 def load_demonstrations(path: AnyPath, mdp: MDP) -> Demonstrations:
     """The demonstrations in an `.npz` or `.jsonl` file, refused unless every step is possible in the MDP."""
-    read = _read_lines if _suffix(path, (".npz", ".jsonl"), "demonstrations") == ".jsonl" else _read_arrays
+    suffix = _suffix(path, (".npz", ".jsonl"), "demonstrations")
     try:
-        return read(path, mdp)
+        if suffix == ".jsonl":
+            return _read_lines(path, mdp)
+        fields = read_archive(path, ("states", "offsets"), kind=DEMONSTRATIONS_FORMAT, version=DEMONSTRATIONS_VERSION)
+        return Demonstrations(fields["states"], fields["offsets"], fields.get("choices")).checked_against(mdp)
     except InvalidModel as error:
         if str(path) in str(error):
             raise
@@ -104,12 +84,10 @@ def load_demonstrations(path: AnyPath, mdp: MDP) -> Demonstrations:
 
 
 def _mdp(archive: Archive) -> MDP:
-    initial = archive["initial"]
-    indices = integers(archive["transition_indices"], "transition_indices")
-    indptr = integers(archive["transition_indptr"], "transition_indptr")
+    initial, data = archive["initial"], archive["transition_data"]
+    indices, indptr = (integers(archive[field], field) for field in TRANSITION_FIELDS[1:])
     try:
-        shape = (len(indptr) - 1, len(initial))
-        rows = sparse.csr_array((archive["transition_data"], indices, indptr), shape=shape)
+        rows = sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, len(initial)))
         discount = float(archive["discount"])
     except (TypeError, ValueError) as error:
         raise InvalidModel(str(error)) from error
@@ -124,10 +102,9 @@ def _names(archive: Archive, name: str) -> tuple[str, ...]:
 
 
 def _suffix(path: AnyPath, known: Sequence[str], what: str) -> str:
-    suffix = Path(path).suffix
-    if suffix not in known:
+    if Path(path).suffix not in known:
         raise InvalidModel(f"{path} must end in {' or '.join(known)}, the file format of {what}")
-    return suffix
+    return Path(path).suffix
 
 
 def _lines(demonstrations: Demonstrations) -> Iterator[str]:
@@ -136,11 +113,6 @@ def _lines(demonstrations: Demonstrations) -> Iterator[str]:
         if trajectory.choices is not None:
             line["choices"] = trajectory.choices[trajectory.choices != UNKNOWN].tolist()
         yield json.dumps(line) + "\n"
-
-
-def _read_arrays(path: AnyPath, mdp: MDP) -> Demonstrations:
-    archive = read_archive(path, ("states", "offsets"), kind=DEMONSTRATIONS_FORMAT, version=DEMONSTRATIONS_VERSION)
-    return Demonstrations(archive["states"], archive["offsets"], archive.get("choices")).checked_against(mdp)
 
 
 def _read_lines(path: AnyPath, mdp: MDP) -> Demonstrations:
@@ -154,9 +126,7 @@ def _read_lines(path: AnyPath, mdp: MDP) -> Demonstrations:
         return Demonstrations.from_sequences(mdp, states, [line["actions"] for line in objects])
     if kinds == {("choices",)}:
         return Demonstrations.from_choice_sequences(mdp, states, [line["choices"] for line in objects])
-    raise InvalidModel(
-        f"{path} mixes kinds of lines; give every line actions, every line choices, or every line neither"
-    )
+    raise InvalidModel(f"{path} mixes kinds of lines; give actions in every line, choices in every line, or neither")
 
 
 def _object(path: AnyPath, number: int, line: bytes) -> dict[str, Any]:
@@ -165,9 +135,8 @@ def _object(path: AnyPath, number: int, line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InvalidModel(f"line {number} of {path} is not JSON; it is damaged or cut short ({error})") from error
     if not isinstance(value, dict) or "states" not in value or value.keys() - {"states", "actions", "choices"}:
-        raise InvalidModel(
-            f'line {number} of {path} must be an object with "states" and optionally "actions" or "choices"'
-        )
+        message = f'line {number} of {path} must be an object with "states" and optionally "actions" or "choices"'
+        raise InvalidModel(message)
     return value
 
 
@@ -200,16 +169,15 @@ def read_archive(path: AnyPath, fields: Sequence[str], *, kind: str, version: in
             arrays = {name: np.asarray(archive[name]) for name in archive.files}
     # Damaged bytes raise many kinds of exceptions in zip, zlib and NumPy; all have the same meaning here.
     except Exception as error:
-        raise InvalidModel(
-            f"{path} cannot be read as a {kind} file: it is damaged, cut short, pickled or not an .npz file"
-        ) from error
+        cause = "it is damaged, cut short, pickled or not an .npz file"
+        raise InvalidModel(f"{path} cannot be read as a {kind} file: {cause}") from error
     found = str(arrays.get("format", "no format"))
     if found != kind:
         raise InvalidModel(f"{path} is not a {kind} file, but of format {found!r}")
     written = arrays.get("version", np.array("unknown"))
     if written.ndim or written.dtype.kind not in "iu" or not 1 <= written <= version:
         raise InvalidModel(f"{path} is a {kind} of version {written}; this Tutelage reads versions up to {version}")
-    for field in fields:
-        if field not in arrays:
-            raise InvalidModel(f"{path} lacks the field {field!r} of a {kind}; it is incomplete")
+    missing = [field for field in fields if field not in arrays]
+    if missing:
+        raise InvalidModel(f"{path} lacks the field {missing[0]!r} of a {kind}; it is incomplete")
     return arrays

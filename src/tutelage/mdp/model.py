@@ -14,20 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from tutelage.arrays import (
-    Indices,
-    Matrix,
-    SparseRows,
-    Vector,
-    any_array,
-    check_length,
-    distribution,
-    floats,
-    freeze,
-    integers,
-    sparse_rows,
-    stochastic_rows,
-)
+from tutelage import arrays
+from tutelage.arrays import Indices, Matrix, SparseRows, Vector, distribution, floats, freeze, integers, set_fields
 from tutelage.outcomes import InvalidModel
 
 
@@ -49,25 +37,19 @@ class MDP:
     def __post_init__(self) -> None:
         discount = _discount(self.discount)
         first_choice = _first_choice(self.first_choice)
-        transition = stochastic_rows(self.transition, "transition")
+        transition = arrays.stochastic_rows(self.transition, "transition")
         n_choices, n_states = transition.shape
         if first_choice[-1] != n_choices:
             raise InvalidModel(
-                f"first_choice ends at {first_choice[-1]}, but transition has {n_choices} rows, one per choice"
+                f"first_choice ends at {first_choice[-1]}, but transition has {n_choices} rows; give one row per choice"
             )
         if len(first_choice) != n_states + 1:
             raise InvalidModel(
                 f"transition leads to {n_states} states, but first_choice gives choices to {len(first_choice) - 1}"
             )
         initial = distribution(self.initial, "initial")
-        check_length(initial, n_states, "initial", "states")
-        for name, value in (
-            ("transition", transition),
-            ("first_choice", first_choice),
-            ("initial", initial),
-            ("discount", discount),
-        ):
-            object.__setattr__(self, name, value)
+        arrays.check_length(initial, n_states, "initial", "states")
+        set_fields(self, transition=transition, first_choice=first_choice, initial=initial, discount=discount)
 
     @classmethod
     def from_arrays(cls, transition: ArrayLike | Sequence[Any], initial: ArrayLike, discount: float) -> Self:
@@ -133,8 +115,8 @@ class Domain:
         for kind in ("reward", "preference"):
             given = getattr(self, f"{kind}_names")
             matrix = _features(self.mdp, getattr(self, f"{kind}_features"), len(given), kind)
-            object.__setattr__(self, f"{kind}_features", matrix)
-            object.__setattr__(self, f"{kind}_names", _names(given, matrix.shape[1], kind))
+            names = _names(given, matrix.shape[1], kind)
+            set_fields(self, **{f"{kind}_features": matrix, f"{kind}_names": names})
         if self.n_reward == 0:
             raise InvalidModel("reward_features has no columns; a domain needs at least one reward feature")
 
@@ -167,12 +149,14 @@ def per_choice(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
 def choice_reward(mdp: MDP, reward: ArrayLike) -> Vector:
     """(C,), a checked reward on choices, from a reward on states (S,) or choices (C,)."""
     values = floats(reward, "reward", ndim=1)
-    if len(values) not in (mdp.n_states, mdp.n_choices):
-        raise InvalidModel(
-            f"reward has {len(values)} entries; it needs one per state ({mdp.n_states}) "
-            f"or one per choice ({mdp.n_choices})"
-        )
+    _check_rows(mdp, values, "reward", "entries")
     return per_choice(mdp, values)
+
+
+def _check_rows(mdp: MDP, values: NDArray[np.float64], name: str, what: str) -> None:
+    if len(values) not in (mdp.n_states, mdp.n_choices):
+        needed = f"one per state ({mdp.n_states}) or one per choice ({mdp.n_choices})"
+        raise InvalidModel(f"{name} has {len(values)} {what}; it needs {needed}")
 
 
 def _discount(value: float) -> float:
@@ -190,16 +174,12 @@ def _first_choice(values: ArrayLike) -> Indices:
     if len(first_choice) < 2 or first_choice[0] != 0:
         raise InvalidModel("first_choice must start at 0 and have one entry per state and one more")
     steps = np.diff(first_choice)
-    if steps.min() < 0:
-        state = int(steps.argmin())
-        raise InvalidModel(
-            f"first_choice must increase, but it falls from {first_choice[state]} to {first_choice[state + 1]} "
-            f"at state {state}"
-        )
-    if steps.min() == 0:
-        raise InvalidModel(
-            f"state {steps.argmin()} has no choice; give an absorbing state a choice that leads to itself"
-        )
+    state = int(steps.argmin())
+    if steps[state] < 0:
+        fall = f"it falls from {first_choice[state]} to {first_choice[state + 1]} at state {state}"
+        raise InvalidModel(f"first_choice must increase, but {fall}")
+    if steps[state] == 0:
+        raise InvalidModel(f"state {state} has no choice; give an absorbing state a choice that leads to itself")
     return first_choice
 
 
@@ -214,7 +194,7 @@ def _flatten(values: ArrayLike) -> tuple[SparseRows, int]:
 
 def _interleave(matrices: Sequence[Any]) -> tuple[SparseRows, int]:
     """A matrices (S, S), one per action, as rows s * A + a."""
-    rows = [sparse_rows(matrix, f"the matrix of action {action}") for action, matrix in enumerate(matrices)]
+    rows = [arrays.sparse_rows(matrix, f"the matrix of action {action}") for action, matrix in enumerate(matrices)]
     for action, matrix in enumerate(rows):
         if matrix.shape[0] != matrix.shape[1] or matrix.shape != rows[0].shape:
             raise InvalidModel(f"the matrix of action {action} has shape {matrix.shape}; all must be the same (S, S)")
@@ -226,7 +206,7 @@ def _interleave(matrices: Sequence[Any]) -> tuple[SparseRows, int]:
 def _features(mdp: MDP, values: ArrayLike, n_names: int, kind: str) -> Matrix:
     """A read-only (S, d) or (C, d) feature matrix of this kind; an array with zero columns may have any rows."""
     name = f"{kind}_features"
-    array = any_array(values, name)
+    array = arrays.any_array(values, name)
     if array.ndim == 2 and array.shape[1] == 0:
         return freeze(np.zeros((mdp.n_states, 0)))
     table = (mdp.n_states, int(mdp.choices_per_state[0]))
@@ -239,11 +219,7 @@ def _features(mdp: MDP, values: ArrayLike, n_names: int, kind: str) -> Matrix:
     if is_regular and array.ndim == 3 and array.shape[:2] == table:
         array = array.reshape(mdp.n_choices, -1)
     matrix = floats(array[:, None] if array.ndim == 1 else array, name, ndim=2)
-    if len(matrix) not in (mdp.n_states, mdp.n_choices):
-        raise InvalidModel(
-            f"{name} has {len(matrix)} rows; it needs one per state ({mdp.n_states}) "
-            f"or one per choice ({mdp.n_choices})"
-        )
+    _check_rows(mdp, matrix, name, "rows")
     return matrix
 
 

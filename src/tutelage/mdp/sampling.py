@@ -35,15 +35,13 @@ def sample_demonstrations(
     """n trajectories of a policy, with all choices known.
 
     A trajectory ends in its first absorbing state, or at the horizon after which the discounted count of a feature in
-    [0, 1] is at most `truncation_bias`. All n trajectories step together, so the cost is `horizon` passes over arrays
-    of n numbers. rng: a seed or a generator.
+    [0, 1] is at most `truncation_bias`. rng: a seed or a generator.
 
     The end in an absorbing state truncates only features that differ between the choices of this state. The bias in
     `empirical_expectation` includes this truncation.
     """
-    count, source = whole_number(n, "the number of demonstrations", least=1), generator(rng)
-    steps = list(_walk(mdp, check_policy(mdp, policy), count, horizon(mdp.discount, truncation_bias), source))
-    return _assemble(count, steps)
+    count, n_steps = whole_number(n, "the number of demonstrations", least=1), horizon(mdp.discount, truncation_bias)
+    return _assemble(count, list(_walk(mdp, check_policy(mdp, policy), count, n_steps, generator(rng))))
 
 
 def _walk(mdp: MDP, policy: Vector, n: int, n_steps: int, rng: np.random.Generator) -> Iterator[Step]:
@@ -65,9 +63,7 @@ def _walk(mdp: MDP, policy: Vector, n: int, n_steps: int, rng: np.random.Generat
 
 def _assemble(n: int, steps: Sequence[Step]) -> Demonstrations:
     """The demonstrations from the steps of all trajectories, which are ordered by time."""
-    lengths = np.zeros(n, dtype=np.int64)
-    for live, _, _ in steps:
-        lengths[live] += 1
+    lengths = np.bincount(np.concatenate([live for live, _, _ in steps]), minlength=n)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     states, choices = np.empty((2, offsets[-1]), dtype=np.int64)
     for time, (live, state, choice) in enumerate(steps):

@@ -1,4 +1,4 @@
-"""Reward expectations in the plane of two reward features: reachable sets, feasible sets and pushes."""
+"""Reward expectations in the plane of stars and pluses: reachable sets, feasible sets and pushes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from tutelage.arrays import Matrix, Vector, floats
 
 MARKERS = ("*", "s", "o", "^", "D", "v")
+MARK: dict[str, Any] = {"markeredgecolor": "black", "markersize": 11, "zorder": 4}
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 REACHABLE_GREY = "#e4e4e4"
 # The curvature of an arrow between two policies: a straight one could lie on a side of the polygon.
@@ -43,40 +44,29 @@ def draw_reachable(
     reachable: ArrayLike,
     feasible: ArrayLike,
     points: Mapping[str, Sequence[float]],
-    names: tuple[str, str] = ("star", "plus"),
     arrows: Sequence[tuple[str, str]] = (),
 ) -> None:
     """Draw Omega_r, the subset that the learner accepts, and single policies.
 
     reachable, feasible: (n, 2), corners of convex polygons, in any order; the second is striped.
     points: the expectation of each policy, by its label. arrows: pairs of labels, each joined by an arrow.
-    names: of the two features.
     """
     places = {label: floats(point, label, ndim=1) for label, point in points.items()}
     corners, accepted = polygon(reachable), polygon(feasible)
     _add_polygon(axes, corners)
-    stripes = Polygon(accepted, facecolor="white", edgecolor="0.35", hatch="///", linewidth=1.0, zorder=2)
-    stripes.set_label("accepted by the learner")
-    axes.add_patch(stripes)
-    _set_plane(axes, np.concatenate([corners, accepted, *(place[None] for place in places.values())]), names)
-    taken = [_along(np.roll(corners, -1, axis=0), corners), _along(np.roll(accepted, -1, axis=0), accepted)]
+    stripes: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.35", "hatch": "///", "linewidth": 1.0}
+    axes.add_patch(Polygon(accepted, zorder=2, label="accepted by the learner", **stripes))
+    _set_plane(axes, np.concatenate([corners, accepted, *(place[None] for place in places.values())]))
+    taken = [_sides(corners), _sides(accepted)]
     for one, other in arrows:
         taken.append(_add_arrow(axes, places[one], places[other], linestyle="dashed", gap=6.0, curvature=CURVATURE))
     for index, (label, (x, y)) in enumerate(places.items()):
         marker, colour = MARKERS[index % len(MARKERS)], COLOURS[index % len(COLOURS)]
-        axes.plot(
-            x, y, marker, color=colour, markeredgecolor="black", markersize=11, zorder=4, clip_on=False, label=label
-        )
-    _add_labels(axes, places, taken=np.concatenate(taken), zorder=6, bbox=BACKING)
+        axes.plot(x, y, marker, color=colour, **MARK, clip_on=False, label=label)
+    _add_labels(axes, places, np.concatenate(taken))
 
 
-def draw_pushes(
-    axes: Axes,
-    reachable: ArrayLike,
-    cases: Sequence[DrawnPush],
-    weights: ArrayLike,
-    names: tuple[str, str] = ("star", "plus"),
-) -> None:
+def draw_pushes(axes: Axes, reachable: ArrayLike, cases: Sequence[DrawnPush], weights: ArrayLike) -> None:
     """Draw each push from the learner's point along the true weights, and its lesson.
 
     reachable: (n, 2), corners of a convex polygon. weights: (2,), w*, drawn once as a direction.
@@ -84,11 +74,11 @@ def draw_pushes(
     corners = polygon(reachable)
     _add_polygon(axes, corners)
     ends = np.array([[case.start, case.aim, case.lesson] for case in cases], dtype=np.float64).reshape(-1, 2)
-    _set_plane(axes, np.concatenate([corners, ends]), names)
-    taken = [ends, _along(np.roll(corners, -1, axis=0), corners), *(_draw_push(axes, case) for case in cases)]
+    _set_plane(axes, np.concatenate([corners, ends]))
+    taken = [ends, _sides(corners), *(_draw_push(axes, case) for case in cases)]
     _draw_direction(axes, corners, floats(weights, "weights", ndim=1))
     labels = {label: place for index, case in enumerate(cases, 1) for label, place in _push_labels(case, index)}
-    _add_labels(axes, labels, taken=np.concatenate(taken), zorder=6, bbox=BACKING)
+    _add_labels(axes, labels, np.concatenate(taken))
 
 
 def polygon(corners: ArrayLike) -> Matrix:
@@ -110,17 +100,11 @@ def _draw_push(axes: Axes, case: DrawnPush) -> Matrix:
     start, aim, lesson = (np.asarray(end, dtype=np.float64) for end in (case.start, case.aim, case.lesson))
     taken = _add_arrow(axes, start, aim, gap=5.0 if case.is_realised else 0.0)
     if not case.is_realised:
-        axes.plot(
-            *np.stack([aim, lesson]).T,
-            color="0.3",
-            linewidth=0.9,
-            linestyle=(0, (2, 2)),
-            zorder=3,
-            label="from an aim out of reach to its lesson",
-        )
+        dashed: dict[str, Any] = {"color": "0.3", "linewidth": 0.9, "linestyle": (0, (2, 2)), "zorder": 3}
+        axes.plot(*np.stack([aim, lesson]).T, **dashed, label="from an aim out of reach to its lesson")
     # A ring, so that a lesson at the learner's own point is visible inside it.
     axes.plot(*start, "o", color="white", markeredgecolor=COLOURS[0], mew=2, markersize=12, zorder=4, label="learner")
-    axes.plot(*lesson, "*", color=COLOURS[1], markeredgecolor="black", markersize=11, zorder=4, label="lesson")
+    axes.plot(*lesson, "*", color=COLOURS[1], **MARK, label="lesson")
     return taken
 
 
@@ -134,25 +118,17 @@ def _draw_direction(axes: Axes, corners: Matrix, weights: Vector) -> None:
 
 
 def _add_polygon(axes: Axes, corners: Matrix) -> None:
-    axes.add_patch(
-        Polygon(corners, facecolor=REACHABLE_GREY, edgecolor="black", linewidth=1.2, zorder=1, label="reachable")
-    )
+    style: dict[str, Any] = {"facecolor": REACHABLE_GREY, "edgecolor": "black", "linewidth": 1.2}
+    axes.add_patch(Polygon(corners, zorder=1, label="reachable", **style))
 
 
 def _add_arrow(
     axes: Axes, start: Vector, end: Vector, *, gap: float, linestyle: str = "solid", curvature: float = 0.0
 ) -> Matrix:
     """Draw an arrow that leaves `gap` printer's points free at both ends, and return points along it (n, 2)."""
-    arrow = FancyArrowPatch(
-        (start[0], start[1]),
-        (end[0], end[1]),
-        arrowstyle="-|>",
-        mutation_scale=13,
-        shrinkA=gap,
-        shrinkB=gap,
-        connectionstyle=f"arc3,rad={curvature}",
-    )
-    arrow.set(color="black", linestyle=linestyle, linewidth=1.3, zorder=3)
+    arrow = FancyArrowPatch((start[0], start[1]), (end[0], end[1]), arrowstyle="-|>", shrinkA=gap, shrinkB=gap)
+    arrow.set(color="black", linestyle=linestyle, linewidth=1.3, zorder=3, mutation_scale=13)
+    arrow.set_connectionstyle(f"arc3,rad={curvature}")
     axes.add_patch(arrow)
     # A quadratic Bezier curve: its middle is half as far from the chord as its control point.
     chord, along = end - start, np.linspace(0.0, 1.0, 15)[:, None]
@@ -160,22 +136,22 @@ def _add_arrow(
     return points
 
 
-def _along(starts: Matrix, ends: Matrix) -> Matrix:
-    """(n, 2), points along the lines from each start (k, 2) to its end (k, 2)."""
+def _sides(corners: Matrix) -> Matrix:
+    """(n, 2), points along the sides of a polygon with these corners (k, 2)."""
     share = np.linspace(0.0, 1.0, 25)[:, None, None]
-    return np.concatenate(list((1 - share) * starts + share * ends))
+    return np.concatenate(list((1 - share) * np.roll(corners, -1, axis=0) + share * corners))
 
 
-def _set_plane(axes: Axes, points: Matrix, names: tuple[str, str]) -> None:
+def _set_plane(axes: Axes, points: Matrix) -> None:
     """Set limits with a margin around the points, in equal units, so that distances on the page are true."""
     low, high = points.min(axis=0), points.max(axis=0)
     margin = 0.1 * (float((high - low).max()) or 1.0)
     axes.set(xlim=(low[0] - margin, high[0] + margin), ylim=(low[1] - margin, high[1] + margin), aspect="equal")
-    axes.set(xlabel=f"discounted {names[0]} count", ylabel=f"discounted {names[1]} count")
+    axes.set(xlabel="discounted star count", ylabel="discounted plus count")
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _add_labels(axes: Axes, labels: Mapping[str, Vector], *, taken: Matrix, **style: Any) -> None:
+def _add_labels(axes: Axes, labels: Mapping[str, Vector], taken: Matrix) -> None:
     """Write each label beside its point (2,), where it covers no other point, no place taken (n, 2) and no label.
 
     The limits of the axes must be set before, because distances on the page depend on them.
@@ -186,16 +162,17 @@ def _add_labels(axes: Axes, labels: Mapping[str, Vector], *, taken: Matrix, **st
     points = np.array(list(labels.values()), dtype=np.float64).reshape(-1, 2)
     boxes = [*_boxes(axes, points, margin=7.0), *_boxes(axes, taken, margin=1.5)]
     for label, point in labels.items():
-        boxes.append(_add_label(axes, label, point, boxes, style))
+        boxes.append(_add_label(axes, label, point, boxes))
 
 
 def _boxes(axes: Axes, points: Matrix, *, margin: float) -> list[Bbox]:
     return [Bbox.from_extents(*(place - margin), *(place + margin)) for place in axes.transData.transform(points)]
 
 
-def _add_label(axes: Axes, label: str, point: Vector, boxes: Sequence[Bbox], style: Mapping[str, Any]) -> Bbox:
+def _add_label(axes: Axes, label: str, point: Vector, boxes: Sequence[Bbox]) -> Bbox:
     """Write the label on the side where it covers the least area, and return its box in pixels."""
-    text = axes.annotate(label, (float(point[0]), float(point[1])), (0.0, 0.0), textcoords="offset points", **style)
+    style: dict[str, Any] = {"textcoords": "offset points", "zorder": 6, "bbox": BACKING}
+    text = axes.annotate(label, (float(point[0]), float(point[1])), (0.0, 0.0), **style)
     best, least = SIDES[0], np.inf
     for across, up in SIDES:
         _move(text, across, up)
@@ -208,11 +185,8 @@ def _add_label(axes: Axes, label: str, point: Vector, boxes: Sequence[Bbox], sty
 
 def _move(text: Any, across: int, up: int) -> None:
     reach = DISTANCE / np.hypot(across, up)
-    text.set(
-        position=(reach * across, reach * up),
-        ha={-1: "right", 0: "center", 1: "left"}[across],
-        va={-1: "top", 0: "center", 1: "bottom"}[up],
-    )
+    level, upright = {-1: "right", 0: "center", 1: "left"}, {-1: "top", 0: "center", 1: "bottom"}
+    text.set(position=(reach * across, reach * up), ha=level[across], va=upright[up])
 
 
 def _covered(box: Bbox, boxes: Sequence[Bbox], frame: Bbox) -> float:

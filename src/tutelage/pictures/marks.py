@@ -45,6 +45,7 @@ ARROW = np.array([[0.0, 0.12], [0.5, 0.12], [0.5, 0.36], [1.0, 0.0], [0.5, -0.36
 PURPLE = "#7b2a8b"
 # The length of an arrow and the radius of a disc at probability one; arrows start FREE away from the cell's centre.
 LENGTH, RADIUS, FREE = 0.38, 0.11, 0.11
+# Choices with a smaller probability are left out.
 SMALLEST_PROBABILITY = 0.05
 
 
@@ -77,25 +78,19 @@ def add_segments(axes: Axes, ends: Matrix, **style: Any) -> None:
 def outline(mask: Flags) -> Matrix:
     """(n, 2, 2), the sides between a cell in the mask (rows, columns) and a cell outside it or the grid's edge."""
     padded = np.pad(mask, 1)
-    rows, columns = np.nonzero(padded[1:, :] != padded[:-1, :])
-    level = [[[column - 1.5, row - 0.5], [column - 0.5, row - 0.5]] for row, column in zip(rows, columns, strict=True)]
-    rows, columns = np.nonzero(padded[:, 1:] != padded[:, :-1])
-    upright = [
-        [[column - 0.5, row - 1.5], [column - 0.5, row - 0.5]] for row, column in zip(rows, columns, strict=True)
-    ]
-    return np.array(level + upright, dtype=np.float64).reshape(-1, 2, 2)
+    below = np.argwhere(padded[1:, :] != padded[:-1, :])[:, None, ::-1]
+    beside = np.argwhere(padded[:, 1:] != padded[:, :-1])[:, None, ::-1]
+    return np.concatenate([below - [[1.5, 0.5], [0.5, 0.5]], beside - [[0.5, 1.5], [0.5, 0.5]]])
 
 
 def draw_arrows(axes: Axes, policy: Matrix) -> None:
-    """Draw a policy (n, n, 5): an arrow for each move, a disc for staying, as large and opaque as it is probable.
-
-    Choices below the smallest probability are left out.
-    """
+    """Draw a policy (n, n, 5): an arrow for each move, a disc for staying, as large and opaque as it is probable."""
     size = len(policy)
     chosen = policy.reshape(size * size, len(STEPS))
     cells, actions = np.nonzero(chosen >= SMALLEST_PROBABILITY)
     probability, places, steps = chosen[cells, actions], centres(cells, size), STEPS[actions]
-    colours, moves = _fading(probability), steps.any(axis=1)
+    opacity, moves = np.clip(0.3 + 0.7 * probability, 0.0, 1.0), steps.any(axis=1)
+    colours = np.column_stack([np.tile(to_rgb(PURPLE), (len(cells), 1)), opacity])
     style = {"edgecolors": "white", "linewidths": 0.3 * line_width(size), "zorder": 5}
     arrows = _arrows(places[moves], steps[moves], probability[moves])
     discs = places[~moves, None, :] + RADIUS * np.sqrt(probability[~moves, None, None]) * CIRCLE
@@ -110,8 +105,3 @@ def _arrows(places: Matrix, steps: Matrix, probability: Vector) -> Matrix:
     across = LENGTH * np.sqrt(probability)[:, None] * ARROW[:, 1]
     corners: Matrix = places[:, None] + along[:, :, None] * steps[:, None] + across[:, :, None] * sideways[:, None]
     return corners
-
-
-def _fading(probability: Vector) -> Matrix:
-    """(n, 4), one colour with an opacity that grows with the probability."""
-    return np.column_stack([np.tile(to_rgb(PURPLE), (len(probability), 1)), np.clip(0.3 + 0.7 * probability, 0.0, 1.0)])

@@ -1,4 +1,4 @@
-"""Rewards over teaching rounds (Figure 4): solid for the learner, dotted for the teacher, level for fixed teachers."""
+"""Rewards over rounds (Figure 4): solid for the learner, dotted for the teacher, horizontal for fixed teachers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class Curve:
 
     def __post_init__(self) -> None:
         if len(self.learner) == 0:
-            raise InvalidModel(f"the curve {self.label!r} has no rounds")
+            raise InvalidModel(f"the curve {self.label!r} has no rounds; give one reward of the learner or more")
         if len(self.teacher) != len(self.learner) or len(self.error) not in (0, len(self.learner)):
             raise InvalidModel(
                 f"the curve {self.label!r} has {len(self.learner)} rewards of the learner, {len(self.teacher)} of the "
@@ -41,10 +41,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Several curves in one pair of axes.
-
-    lines: the constant reward of each teacher that does not adapt.
-    """
+    """Several curves in one pair of axes; lines: the constant reward of each teacher that does not adapt."""
 
     title: str
     curves: Sequence[Curve]
@@ -54,7 +51,8 @@ class Panel:
 def draw_curves(axes: Axes, panel: Panel) -> None:
     """Draw the curves without a legend, because several panels may share one."""
     n_rounds = max((len(curve.learner) for curve in panel.curves), default=1)
-    for dashes, (label, height) in zip(_cycle(DASHES, len(panel.lines)), panel.lines.items(), strict=True):
+    for index, (label, height) in enumerate(panel.lines.items()):
+        dashes = DASHES[index % len(DASHES)]
         axes.axhline(height, color="0.25", linewidth=1.1, linestyle=dashes, label=label, zorder=1.5)
     for index, curve in enumerate(panel.curves):
         _draw_curve(axes, curve, index)
@@ -80,14 +78,8 @@ def _draw_curve(axes: Axes, curve: Curve, index: int) -> None:
     first = (index * step) // 2 % step
     common: dict[str, Any] = {"color": colour, "marker": marker, "markevery": (first, step), "markersize": 5.0}
     axes.plot(rounds, curve.learner, linewidth=1.8, label=f"{curve.label}: learner", zorder=3, **common)
-    axes.plot(
-        rounds, curve.teacher, linewidth=1.4, linestyle=":", markerfacecolor="white", label=f"{curve.label}: teacher",
-        zorder=2.5, **common,
-    )  # fmt: skip
+    dotted: dict[str, Any] = {"linewidth": 1.4, "linestyle": ":", "markerfacecolor": "white"}
+    axes.plot(rounds, curve.teacher, label=f"{curve.label}: teacher", zorder=2.5, **dotted, **common)
     if len(curve.error):
         middle, spread = np.asarray(curve.learner, dtype=float), np.asarray(curve.error, dtype=float)
         axes.fill_between(rounds, middle - spread, middle + spread, color=colour, alpha=0.2, linewidth=0, zorder=2)
-
-
-def _cycle(styles: Sequence[tuple[int, tuple[int, ...]]], n: int) -> list[tuple[int, tuple[int, ...]]]:
-    return [styles[index % len(styles)] for index in range(n)]

@@ -4,7 +4,6 @@ Lengths are in cells. No information is in colour alone: types differ in shape, 
 of negative reward have a minus.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,26 +19,11 @@ from tutelage.arrays import Flags, Matrix
 from tutelage.environments.object_world import ACTIONS, ObjectWorld
 from tutelage.environments.preferences import preference_features
 from tutelage.outcomes import InvalidModel
-from tutelage.pictures.marks import (
-    CIRCLE,
-    DOT,
-    LEVEL,
-    PLUS,
-    RISING,
-    SQUARE,
-    STAR,
-    add_polygons,
-    add_segments,
-    centres,
-    draw_arrows,
-    line_width,
-    outline,
-    placed,
-)
+from tutelage.pictures import marks
 
-SHAPES = {"star": STAR, "plus": PLUS, "dot": DOT}
+SHAPES = {"star": marks.STAR, "plus": marks.PLUS, "dot": marks.DOT}
 FILLS = {"green": "#3f9b57", "yellow": "#f4d64e"}
-STRIPES = {"green": RISING, "yellow": LEVEL}
+STRIPES = {"green": marks.RISING, "yellow": marks.LEVEL}
 # On a heat map a distractor is a frame, so that the colour of its cell stays visible.
 FRAMES: dict[str, dict[str, Any]] = {
     "green": {"edgecolors": "#1b7837", "linestyles": "solid"},
@@ -75,11 +59,10 @@ def draw_world(
     if avoided is not None:
         _draw_avoided(axes, avoided_cells(world, avoided), is_filled=reward is None)
     _draw_distractors(axes, world, is_filled=reward is None)
-    scale = 1.0 if reward is None else 0.75
-    _draw_objects(axes, world, scale=scale, fill="black" if policy is None else "0.65")
+    _draw_objects(axes, world, scale=1.0 if reward is None else 0.75, fill="black" if policy is None else "0.65")
     _draw_start(axes, world)
     if policy is not None:
-        draw_arrows(axes, _on_grid(policy, world, "policy", len(ACTIONS)))
+        marks.draw_arrows(axes, _on_grid(policy, world, "policy", len(ACTIONS)))
 
 
 def avoided_cells(world: ObjectWorld, avoided: str | ArrayLike) -> Flags:
@@ -96,30 +79,25 @@ def reward_scale(vmax: float) -> ScalarMappable:
 
 def world_key(*, has_avoided: bool = True) -> list[Artist]:
     """The handles of a legend that explains the marks."""
-    marks = [("star", "*", 9.0), ("plus", "P", 7.0), ("dot", "o", 4.5)]
+    points: dict[str, Any] = {"linestyle": "", "color": "black"}
+    area: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.6}
     handles: list[Artist] = [
-        Line2D([], [], linestyle="", color="black", marker=marker, markersize=points, label=kind)
-        for kind, marker, points in marks
+        Line2D([], [], marker="*", markersize=9.0, label="star", **points),
+        Line2D([], [], marker="P", markersize=7.0, label="plus", **points),
+        Line2D([], [], marker="o", markersize=4.5, label="dot", **points),
+        Line2D([], [], marker="o", markersize=9.0, label="start", fillstyle="none", **points),
+        Patch(facecolor=FILLS["green"], hatch="////", label="green distractor", **area),
+        Patch(facecolor=FILLS["yellow"], hatch="---", label="yellow distractor", **area),
     ]
-    handles.append(Line2D([], [], linestyle="", color="black", marker="o", fillstyle="none", ms=9.0, label="start"))
-    hatches = {"green": "////", "yellow": "---"}
-    for colour, fill in FILLS.items():
-        handles.append(
-            Patch(facecolor=fill, edgecolor="black", hatch=hatches[colour], lw=0.6, label=f"{colour} distractor")
-        )
-    if has_avoided:
-        handles.append(Patch(facecolor=AVOIDED_GREY, edgecolor="black", linewidth=0.6, label="avoided by the learner"))
-    return handles
+    return handles + ([Patch(facecolor=AVOIDED_GREY, label="avoided by the learner", **area)] if has_avoided else [])
 
 
 def _on_grid(values: ArrayLike, world: ObjectWorld, name: str, n_each: int = 1) -> NDArray[Any]:
     """(n, n, n_each), the entries of the cells without those of the terminal state; (n, n) where n_each is 1."""
     array = np.asarray(values)
     if array.shape not in ((n_each * world.terminal,), (n_each * (world.terminal + 1),)):
-        raise InvalidModel(
-            f"{name} has shape {array.shape}; it must be a vector with {n_each} entries for each of the "
-            f"{world.terminal + 1} states, of which the last is terminal"
-        )
+        needed = f"{n_each} entries for each of the {world.terminal + 1} states, of which the last is terminal"
+        raise InvalidModel(f"{name} has shape {array.shape}; it must be a vector with {needed}")
     shape = (world.size, world.size) if n_each == 1 else (world.size, world.size, n_each)
     return array[: n_each * world.terminal].reshape(shape)
 
@@ -129,64 +107,59 @@ def _draw_grid(axes: Axes, size: int) -> None:
     edges = np.arange(1, size) - 0.5
     upright = np.stack([np.column_stack([edges, np.full_like(edges, end)]) for end in (-0.5, size - 0.5)], axis=1)
     lines = np.concatenate([upright, upright[:, :, ::-1]])
-    add_segments(axes, lines, colors="0.75", linewidths=0.5 * line_width(size), zorder=1.5)
+    marks.add_segments(axes, lines, colors="0.75", linewidths=0.5 * marks.line_width(size), zorder=1.5)
 
 
 def _draw_reward(axes: Axes, world: ObjectWorld, values: Matrix, vmax: float | None, *, has_arrows: bool) -> None:
+    """Draw the heat map, and a minus in each cell of negative reward, lower in the cells that hold another mark."""
     limit = float(np.abs(values).max()) if vmax is None else vmax
     # Zero rewards are white with any positive limit.
     scale = Normalize(-limit, limit) if limit > 0 else Normalize(-1.0, 1.0)
     edges = np.arange(world.size + 1) - 0.5
     axes.pcolormesh(edges, edges, values, norm=scale, cmap=COLOUR_MAP, zorder=1, label="reward")
     held = range(world.terminal) if has_arrows else [cell for kind in world.objects.values() for cell in kind]
-    _draw_minuses(axes, values, limit, held)
-
-
-def _draw_minuses(axes: Axes, reward: Matrix, limit: float, held: Sequence[int]) -> None:
-    """Draw a minus in each cell of negative reward, lower in the cells that hold another mark."""
-    values, size = reward.ravel(), len(reward)
     cells = np.flatnonzero(values < -SMALLEST_SHARE * limit)
-    bars = centres(cells, size)
+    bars = marks.centres(cells, world.size)
     bars[:, 1] += np.where(np.isin(cells, held), 0.37, 0.0)
-    arm = np.array([0.2, 0.0])
-    colours = np.where(values[cells] < -0.6 * limit, "white", "0.25").tolist()
-    width = 1.2 * line_width(size)
-    add_segments(
-        axes, np.stack([bars - arm, bars + arm], axis=1), colors=colours, linewidths=width, zorder=2, label="minus"
-    )
+    lines = bars[:, None] + np.array([[-0.2, 0.0], [0.2, 0.0]])
+    colours = np.where(values.ravel()[cells] < -0.6 * limit, "white", "0.25").tolist()
+    width = 1.2 * marks.line_width(world.size)
+    marks.add_segments(axes, lines, colors=colours, linewidths=width, zorder=2, label="minus")
 
 
 def _draw_avoided(axes: Axes, mask: Flags, *, is_filled: bool) -> None:
     if is_filled:
-        cells = placed(SQUARE, np.flatnonzero(mask), len(mask))
-        add_polygons(axes, cells, facecolors=AVOIDED_GREY, linewidths=0, zorder=1, label="avoided")
-    add_segments(axes, outline(mask), colors="0.3", linewidths=line_width(len(mask)), zorder=2)
+        cells = marks.placed(marks.SQUARE, np.flatnonzero(mask), len(mask))
+        marks.add_polygons(axes, cells, facecolors=AVOIDED_GREY, linewidths=0, zorder=1, label="avoided")
+    marks.add_segments(axes, marks.outline(mask), colors="0.3", linewidths=marks.line_width(len(mask)), zorder=2)
 
 
 def _draw_distractors(axes: Axes, world: ObjectWorld, *, is_filled: bool) -> None:
     """Draw distractors smaller than their cells, so that the grey of an avoided cell is visible around them."""
-    width = line_width(world.size)
+    width = marks.line_width(world.size)
     for colour, cells in world.distractors.items():
-        squares = placed((0.7 if is_filled else 0.9) * SQUARE, cells, world.size)
+        squares = marks.placed((0.7 if is_filled else 0.9) * marks.SQUARE, cells, world.size)
         if is_filled:
             style = {"facecolors": FILLS[colour], "edgecolors": "black", "linewidths": 0.4 * width}
-            stripes = placed(STRIPES[colour].reshape(-1, 2), cells, world.size).reshape(-1, 2, 2)
-            add_segments(axes, stripes, colors="black", linewidths=0.7 * width, zorder=3.5)
+            stripes = marks.placed(STRIPES[colour].reshape(-1, 2), cells, world.size).reshape(-1, 2, 2)
+            marks.add_segments(axes, stripes, colors="black", linewidths=0.7 * width, zorder=3.5)
         else:
-            add_polygons(axes, squares, facecolors="none", edgecolors="white", linewidths=3.0 * width, zorder=3)
+            marks.add_polygons(axes, squares, facecolors="none", edgecolors="white", linewidths=3.0 * width, zorder=3)
             style = {"facecolors": "none", "linewidths": 1.6 * width, **FRAMES[colour]}
-        add_polygons(axes, squares, zorder=3, label=colour, **style)
+        marks.add_polygons(axes, squares, zorder=3, label=colour, **style)
 
 
 def _draw_objects(axes: Axes, world: ObjectWorld, *, scale: float, fill: str) -> None:
     edge = "white" if fill == "black" else "black"
-    style = {"facecolors": fill, "edgecolors": edge, "linewidths": 0.7 * line_width(world.size), "zorder": 4}
+    style = {"facecolors": fill, "edgecolors": edge, "linewidths": 0.7 * marks.line_width(world.size), "zorder": 4}
     for kind, cells in world.objects.items():
-        add_polygons(axes, placed(scale * SHAPES[kind], cells, world.size), label=kind, **style)
+        marks.add_polygons(axes, marks.placed(scale * SHAPES[kind], cells, world.size), label=kind, **style)
 
 
 def _draw_start(axes: Axes, world: ObjectWorld) -> None:
-    ring = placed(0.43 * CIRCLE, [world.start], world.size)
+    ring = marks.placed(0.43 * marks.CIRCLE, [world.start], world.size)
     style = {"facecolors": "none", "zorder": 4.5, "label": "start"}
     for colour, width in (("white", 2.2), ("black", 1.2)):
-        add_polygons(axes, ring, edgecolors=colour, linewidths=width * max(line_width(world.size), 0.7), **style)
+        marks.add_polygons(
+            axes, ring, edgecolors=colour, linewidths=width * max(marks.line_width(world.size), 0.7), **style
+        )

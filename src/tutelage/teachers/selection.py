@@ -13,7 +13,6 @@ selection of n has n times the pool size as neighbours in a space of few dimensi
 lesson. The search starts from the greedy selection and from random ones, and the best local optimum is returned.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,9 +36,8 @@ POOL_PER_DEMONSTRATION = 5
 TRUNCATION_BIAS = 1e-3
 # The number of random selections whose mean distance is reported for comparison.
 N_DRAWS = 400
-# The largest number of searches from random selections; there are fewer where n is large.
-MOST_RESTARTS = 16
-RESTARTED_DEMONSTRATIONS = 1_000
+# The largest number of searches from random selections, and of demonstrations in all of them after the first.
+MOST_RESTARTS, RESTARTED_DEMONSTRATIONS = 16, 1_000
 # The least relative reduction of the norm by an exchange; smaller reductions may be rounding errors.
 LEAST_GAIN = 1e-6
 # The rounding error of a sum of counts, relative to the largest count.
@@ -80,7 +78,9 @@ def select_demonstrations(
     counts = reward_counts(domain, pool)
     offsets = counts - lesson.expectation
     drawn = [source.choice(pool.n, size=n, replace=False) for _ in range(N_DRAWS)]
-    chosen = _best_choice(offsets, [_greedy(offsets, n), *drawn[: _n_restarts(n)]])
+    starts = [_greedy(offsets, n), *drawn[: min(MOST_RESTARTS, 1 + RESTARTED_DEMONSTRATIONS // n)]]
+    optima = [np.sort(_exchange(offsets, start)) for start in starts]
+    chosen = min(optima, key=lambda optimum: _distance(offsets, optimum))
     return SelectedDemonstrations(
         demonstrations=pool.take(chosen),
         expectation=freeze(counts[chosen].mean(axis=0)),
@@ -94,7 +94,9 @@ def _pool(domain: Domain, lesson: Lesson, n: int, rng: np.random.Generator) -> D
     """The trajectories to select from."""
     if lesson.recorded is not None:
         if lesson.recorded.n < n:
-            raise InvalidInput(f"the lesson has only {lesson.recorded.n} demonstrations, {n} cannot be selected")
+            raise InvalidInput(
+                f"the lesson has only {lesson.recorded.n} demonstrations, so n must not be {n}; give a smaller n"
+            )
         return lesson.recorded
     policy = lesson.policy
     if policy is None:
@@ -102,17 +104,6 @@ def _pool(domain: Domain, lesson: Lesson, n: int, rng: np.random.Generator) -> D
     usual = min(POOL_SIZE, POOL_VISITS // horizon(domain.mdp.discount, TRUNCATION_BIAS))
     size = max(usual, POOL_PER_DEMONSTRATION * n)
     return sample_demonstrations(domain.mdp, policy, size, rng=rng, truncation_bias=TRUNCATION_BIAS)
-
-
-def _n_restarts(n: int) -> int:
-    """The number of random selections of n to search from."""
-    return min(MOST_RESTARTS, 1 + RESTARTED_DEMONSTRATIONS // n)
-
-
-def _best_choice(offsets: Matrix, starts: Sequence[Indices]) -> Indices:
-    """(n,), sorted, the best of the local optima that exchanges reach from the starts."""
-    ends = [np.sort(_exchange(offsets, start)) for start in starts]
-    return min(ends, key=lambda end: _distance(offsets, end))
 
 
 def _greedy(offsets: Matrix, n: int) -> Indices:
