@@ -15,15 +15,13 @@ from urllib.parse import urlsplit
 import httpx
 import psutil
 import pytest
-from playground_problems import learner_fields, teaching
+from playground_support import PATIENCE, learner_fields, teaching
 from typer.testing import CliRunner
 
 import tutelage as tl
 from tutelage.cli import main, make_app
 
 PROGRAM = "import sys; from tutelage.cli import main; sys.argv[0] = 'tutelage'; main()"
-# Seconds after which an answer counts as never coming; for a machine that does other work too.
-PATIENCE = 240.0
 pytestmark = pytest.mark.timeout(600)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from playground_problems import CHOSEN, SMALL, beyond, learner_fields, performed, taught, teaching, world_fields
+from playground_support import CHOSEN, SMALL, beyond, learner_fields, performed, taught, teaching, world_fields
 from strategies import hand_worlds
 
 import tutelage as tl

@@ -14,11 +14,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
-import playground_jobs
+import playground_support
 import pytest
-from browsers import CHROMIUM, NO_BROWSER
 from PIL import Image
-from playground_server import running
+from playground_support import CHROMIUM, NO_BROWSER, running
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
 
 import tutelage as tl
@@ -284,7 +283,7 @@ def fills(picture: Locator) -> list[str]:
 
 def test_a_bilevel_lesson_is_shown_before_its_bound_is_known(browser: Browser):
     """The search for the bound never ends here: the card shows the lesson all the same, and Cancel stops the search."""
-    with opened(browser, playground_jobs.without_bounds) as page:
+    with opened(browser, playground_support.without_bounds) as page:
         open_tab(page, "Teach")
         page.get_by_role("combobox", name="beside").select_option("")
         page.get_by_role("button", name="Teach", exact=True).click()
@@ -336,7 +335,7 @@ def test_rounds_come_one_by_one_and_can_be_stepped_through(page: Page, teacher: 
 
 def test_rounds_are_shown_as_they_come_and_can_be_cancelled(browser: Browser):
     """The third round never comes here: two are shown and kept, and after Cancel the next request finds a worker."""
-    with opened(browser, playground_jobs.two_rounds) as page:
+    with opened(browser, playground_support.two_rounds) as page:
         choose_hard(page, "2.5")
         open_tab(page, "Rounds")
         page.get_by_role("combobox", name="Teacher", exact=True).select_option("line_search")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from playground_problems import beyond
+from playground_support import beyond
 from scipy.optimize import linprog
 from strategies import SEEDS
 

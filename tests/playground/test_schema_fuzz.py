@@ -4,7 +4,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from playground_server import running
+from playground_support import PATIENCE, running
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.config import SchemathesisConfig
@@ -30,10 +30,6 @@ DESCRIBED = schemathesis.openapi.from_dict(
 )
 pytestmark = pytest.mark.timeout(600)
 COMPUTED = ("teach", "transcript", "answer", "adapt", "reach")
-
-
-# Seconds after which an answer counts as never coming; for a machine that does other work too.
-PATIENCE = 240.0
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,10 @@ from importlib import resources
 from urllib.parse import urlsplit
 
 import httpx
-import playground_jobs
+import playground_support
 import psutil
 import pytest
-from playground_problems import SMALL, learner_fields, performed, taught, teaching, world_fields
-from playground_server import running
+from playground_support import PATIENCE, SMALL, learner_fields, performed, running, taught, teaching, world_fields
 
 import tutelage as tl
 from tutelage.playground import schema
@@ -30,8 +29,6 @@ POLICY = (
 SOFT = learner_fields("soft", "L2")
 CHEAP = teaching("agnostic", SOFT)
 BILEVEL = teaching("bilevel", learner_fields("soft", "L2", mismatch_penalty=20.0, violation_penalty=1.0))
-# Seconds after which an answer counts as never coming; for a machine that does other work too.
-PATIENCE = 240.0
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -48,7 +45,7 @@ def page():
 @pytest.fixture
 def stubborn():
     """A client of a server with one process, whose jobs hang, crash or fail."""
-    settings = Settings(n_workers=1, time_limit=600.0, run_job=playground_jobs.stubborn)
+    settings = Settings(n_workers=1, time_limit=600.0, run_job=playground_support.stubborn)
     with running(settings) as address, httpx.Client(base_url=address, timeout=PATIENCE) as client:
         yield client
 
@@ -335,7 +332,7 @@ def test_a_crash_is_a_sentence_and_the_server_goes_on(stubborn):
 
 def test_what_takes_too_long_is_stopped_and_said_so():
     """Before the first word as a status, after it as an event: neither is left to wonder."""
-    with running(Settings(n_workers=1, time_limit=2.0, run_job=playground_jobs.stubborn)) as address:
+    with running(Settings(n_workers=1, time_limit=2.0, run_job=playground_support.stubborn)) as address:
         answer = httpx.post(f"{address}/api/reach", json={"world": CHEAP["world"], "learner": SOFT}, timeout=PATIENCE)
         assert answer.status_code == 422 and "longer than 2 s" in answer.json()["detail"]
         with httpx.stream("POST", f"{address}/api/teach", json=CHEAP, timeout=PATIENCE) as answer:
@@ -368,7 +365,7 @@ def test_twenty_at_once_are_all_answered(page):
 def test_a_lesson_is_sent_before_its_bound_is_known():
     """The search for the bound never ends here: the round with the lesson arrives all the same."""
     with (
-        running(Settings(n_workers=1, time_limit=600.0, run_job=playground_jobs.without_bounds)) as address,
+        running(Settings(n_workers=1, time_limit=600.0, run_job=playground_support.without_bounds)) as address,
         httpx.stream("POST", f"{address}/api/teach", json=BILEVEL, timeout=PATIENCE) as answer,
     ):
         name, sent = next(heard(answer))
@@ -383,7 +380,7 @@ def test_all_lessons_come_before_all_bounds():
         return [int(event.data) async for event in teaching_events(pool, asked) if event.name == "round"]
 
     async def scenario() -> list[list[int]]:
-        pool = WorkerPool(playground_jobs.numbered, count=1, time_limit=600.0)
+        pool = WorkerPool(playground_support.numbered, count=1, time_limit=600.0)
         async with pool.running():
             async with aclosing(pool.events("reach", "")) as hanging:
                 await anext(hanging)

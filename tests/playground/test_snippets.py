@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from playground_problems import CHOSEN, SMALL, learner_fields, performed, taught, teaching, world_fields
+from playground_support import CHOSEN, SMALL, learner_fields, performed, taught, teaching, world_fields
 
 import tutelage as tl
 from tutelage.playground import schema, snippets

@@ -5,7 +5,7 @@ import json
 import sys
 from contextlib import aclosing
 
-import playground_jobs
+import playground_support
 import psutil
 import pytest
 
@@ -16,7 +16,7 @@ def run(scenario, *, count=1, time_limit=600.0, **options):
     """The result of a scenario with a new pool."""
 
     async def main():
-        workers = WorkerPool(playground_jobs.run_job, count=count, time_limit=time_limit, **options)
+        workers = WorkerPool(playground_support.echo_job, count=count, time_limit=time_limit, **options)
         async with workers.running():
             return await scenario(workers)
 
@@ -254,4 +254,4 @@ def test_processes_are_spawned_where_the_system_cannot_fork():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("multiprocessing.get_all_start_methods", lambda: ["spawn"])
         assert run(scenario) == "said"
-    assert "playground_jobs" in sys.modules
+    assert "playground_support" in sys.modules

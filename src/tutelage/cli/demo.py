@@ -62,13 +62,7 @@ def _show_rounds(allowance: float, rounds: dict[str, dict[str, Any]]) -> None:
             return
         rewards = result["learner_rewards"]
         body.append(
-            (
-                column_label(name),
-                f"{rewards[0]:.3f}",
-                f"{rewards[:3][-1]:.3f}",
-                f"{rewards[-1]:.3f}",
-                str(len(rewards)),
-            )
+            (column_label(name), f"{rewards[0]:.3f}", f"{rewards[:3][-1]:.3f}", f"{rewards[-1]:.3f}", str(len(rewards)))
         )
     header = ("teacher", "first round", "third", "last", "rounds")
     title = f"L2 with hard limits of {allowance:g} discounted visits to each kind of cell"

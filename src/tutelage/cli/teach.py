@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from tutelage.mdp.model import Domain
     from tutelage.transcripts import Transcript
 
-
 WORLD_HELP = "An object world: generator:seed:size, such as published:0:10, or a JSON file."
 LEARNER_HELP = "L1 .. L5: the learner has the first 0, 2, 4, 5 or 6 preference features. Default: all of them."
 OPTION_HELP = "An option of the teacher, such as stop_tolerance=0.001; may be repeated."
+ALLOWANCE_HELP = "delta_c: discounted count allowed of each preference feature. Default: 0."
+PICTURE_HELP = "Draw the world and what was learned; adds .png and .svg."
 
 
 def teach(
@@ -33,14 +34,10 @@ def teach(
     weights: Annotated[str, typer.Option(help="The true weights, such as 1,0.9,0.2. A world has its own.")] = "",
     mismatch_penalty: Annotated[float | None, typer.Option(help="C_r. Default: 5 for soft, 20 for footnote.")] = None,
     violation_penalty: Annotated[float | None, typer.Option(help="C_c of the soft learner. Default: 10.")] = None,
-    allowance: Annotated[
-        float | None, typer.Option(help="delta_c: discounted count allowed of each preference feature. Default: 0.")
-    ] = None,
+    allowance: Annotated[float | None, typer.Option(help=ALLOWANCE_HELP)] = None,
     max_rounds: Annotated[int, typer.Option(help="The most rounds of an adaptive teacher.")] = 100,
     save: Annotated[Path | None, typer.Option(help="Write the rounds to this .npz file after every round.")] = None,
-    picture: Annotated[
-        Path | None, typer.Option(help="Draw the world and what was learned; adds .png and .svg.")
-    ] = None,
+    picture: Annotated[Path | None, typer.Option(help=PICTURE_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Teach a learner. Prints its response, what it gives up, and a bound on what any lesson could achieve.
@@ -56,12 +53,8 @@ def teach(
     model, teacher = model.replace("-", "_"), teacher.replace("-", "_")
     made, whole, true_weights = _subject(world, domain, weights)
     known = _first_preferences(whole, learner) if learner else whole
-    given = {
-        "mismatch_penalty": mismatch_penalty,
-        "violation_penalty": violation_penalty,
-        "violation_allowance": allowance,
-    }
-    pupil = make_learner(model, known, **_applicable(model, given))
+    penalties = {"mismatch_penalty": mismatch_penalty, "violation_penalty": violation_penalty}
+    pupil = make_learner(model, known, **_applicable(model, penalties | {"violation_allowance": allowance}))
     options, every = _options(option or []), whole.preference_features
     with progress("teaching", None) as done:
         tutor = make_teacher(teacher, known, true_weights, pupil, every_preference=every, **options)
@@ -75,10 +68,8 @@ def teach(
         chosen = {"learner": learner or None, "model": model, "teacher": teacher}
         show_json(chosen | _data(known, transcript) | {"files": [str(path) for path in files]})
         return
-    say(str(transcript))
-    say(transcript.final.response.explain())
-    for path in files:
-        say(f"Picture: {path}")
+    pictures = [f"Picture: {path}" for path in files]
+    say("\n".join([str(transcript), transcript.final.response.explain(), *pictures]))
 
 
 def teach_help() -> str:
@@ -108,7 +99,7 @@ def _options(texts: list[str]) -> dict[str, str]:
 
 
 def _first_preferences(domain: "Domain", learner: str) -> "Domain":
-    """The domain with only the preference features that a learner of L1 .. L5 has: the first few."""
+    """The domain with the preference features of one of the learners L1 .. L5, the first of all."""
     from tutelage.environments.preferences import preference_names
     from tutelage.mdp.model import Domain
 
@@ -156,26 +147,15 @@ def _data(domain: "Domain", transcript: "Transcript") -> dict[str, Any]:
     """The rounds and the final response, as data."""
     from tutelage.arrays import finite_or_none
 
-    final = transcript.final
-    answer, proof = final.response, final.response.certificate
+    final, answer, proof = transcript.final, transcript.final.response, transcript.final.response.certificate
+    rewards, preferences = answer.expectation.reward.tolist(), answer.expectation.preference.tolist()
     return {
         "reward": final.response_reward,
         "bound": finite_or_none(final.bound),
-        "rounds": [
-            {
-                "lesson": taught.lesson.expectation.tolist(),
-                "lesson_reward": taught.lesson_reward,
-                "reward": taught.response_reward,
-                "bound": finite_or_none(taught.bound),
-                "reason": taught.reason,
-            }
-            for taught in transcript.rounds
-        ],
+        "rounds": [taught.as_data() for taught in transcript.rounds],
         "ended": transcript.ended,
-        "reward_expectation": dict(zip(domain.reward_names, answer.expectation.reward.tolist(), strict=True)),
-        "preference_expectation": dict(
-            zip(domain.preference_names, answer.expectation.preference.tolist(), strict=True)
-        ),
+        "reward_expectation": dict(zip(domain.reward_names, rewards, strict=True)),
+        "preference_expectation": dict(zip(domain.preference_names, preferences, strict=True)),
         "learned_weights": answer.learned_weights.tolist(),
         "certificate": {"gap": finite_or_none(proof.gap), "residual": proof.residual, "ended": proof.ended.name},
     }

@@ -1,4 +1,4 @@
-"""The requests of the page, with the range of every field; anything else is refused before it is computed.
+"""The requests of the page, with the range of every field. The server refuses all others before it computes.
 
 The server keeps no state: a request contains all that its answer depends on.
 """
@@ -18,20 +18,17 @@ from tutelage.roles import Learner
 
 SMALLEST_SIZE, LARGEST_SIZE = 2, 30
 N_CELLS = LARGEST_SIZE * LARGEST_SIZE
-LONGEST_PATH = 1000
-MOST_PATHS = 50
-MOST_ROUNDS = 60
+LONGEST_PATH, MOST_PATHS, MOST_ROUNDS = 1000, 50, 60
 LONGEST_PLACE = 100
 
 Cell = Annotated[int, Field(ge=0, lt=N_CELLS)]
 CellList = Annotated[list[Cell], Field(max_length=N_CELLS)]
 Path = Annotated[list[Cell], Field(min_length=1, max_length=LONGEST_PATH)]
-Weight = Annotated[float, Field(ge=-100, le=100)]
 
 
 @dataclass(frozen=True)
 class OneOf:
-    """A string among names that are looked up at each request; the OpenAPI schema lists the names of the moment."""
+    """One of the names that the registry has at the time of the request. The OpenAPI schema lists them."""
 
     names: Callable[[], Iterable[str]]
 
@@ -86,7 +83,9 @@ class World(Asked):
     distractors: Distractors
     discount: Annotated[float, Field(ge=0.01, le=0.999)] = 0.99
     end_probability: Annotated[float, Field(ge=0, le=1)] = 0.1
-    weights: Annotated[list[Weight], Field(min_length=3, max_length=3)] = list(DEFAULT_WEIGHTS)
+    weights: Annotated[list[Annotated[float, Field(ge=-100, le=100)]], Field(min_length=3, max_length=3)] = list(
+        DEFAULT_WEIGHTS
+    )
     generator: Literal["published", "text", "hand"] = "hand"
     seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
 
@@ -143,11 +142,16 @@ def aware_teacher(model: str) -> str:
     return "bilevel" if "mismatch_penalty" in LEARNER_MODELS[model].options else "aware_cmdp"
 
 
-class Teaching(Asked):
-    """One teacher and one learner in a world."""
+class Reaching(Asked):
+    """A learner in a world; of itself, a request for the reachable set."""
 
     world: World
     learner: LearnerAsked
+
+
+class Teaching(Reaching):
+    """One teacher and one learner in a world."""
+
     teacher: TeacherName
     max_rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS)] = 20
 
@@ -155,19 +159,17 @@ class Teaching(Asked):
 class Bounding(Asked):
     """A bi-level plan whose bound is to be tightened: sent by the job `teach`, never by the page.
 
-    optima: the fields of each `LocalOptimum`.
+    optima: of each `LocalOptimum` the weights, the expectation, the policy, the reward, the gap and how it ended.
     """
 
     teaching: Teaching
-    optima: list[tuple[list[float], list[float], float, list[float], float | None, str]]
+    optima: list[tuple[list[float], list[float], list[float], float, float | None, str]]
     bound: float
 
 
-class Demonstrating(Asked):
+class Demonstrating(Reaching):
     """Paths that a person shows to a learner."""
 
-    world: World
-    learner: LearnerAsked
     paths: Annotated[list[Path], Field(min_length=1, max_length=MOST_PATHS)]
 
 
@@ -177,13 +179,6 @@ class Walking(Asked):
     world: World
     teacher: AdaptiveName
     walks: Annotated[list[Path], Field(max_length=MOST_ROUNDS)]
-
-
-class Reaching(Asked):
-    """The world and the learner of a reachable set."""
-
-    world: World
-    learner: LearnerAsked
 
 
 class Refusal(BaseModel):
@@ -196,8 +191,8 @@ def sentence(errors: Sequence[Any]) -> str:
     """The first of pydantic's errors, as a sentence."""
     first = errors[0]
     place = ".".join(str(part) for part in first["loc"] if part != "body")
-    # The name of an unknown field can have any length.
-    place = place if len(place) <= LONGEST_PLACE else f"{place[:LONGEST_PLACE]}..."
-    problem = str(first["msg"])
+    if len(place) > LONGEST_PLACE:  # the name of an unknown field can have any length
+        place = f"{place[:LONGEST_PLACE]}..."
+    problem = first["msg"]
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     return f"{place or 'the request'}: {problem[:1].lower()}{problem[1:]}{more}"

@@ -16,7 +16,6 @@ def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Call
     """Serve until interrupted. on_start: called with a sentence that has the address, once the server answers."""
     listening = _listen(settings.host, port)
     address = _address(settings.host, listening.getsockname()[1])
-
     app = make_app(settings)
 
     class Announcing(uvicorn.Server):
@@ -34,9 +33,8 @@ def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Call
             app.state.workers.stop()
             await super().shutdown(sockets)
 
-    # Responses under way have two seconds to finish.
-    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)
-    Announcing(config).run(sockets=[listening])
+    # Responses that have begun get two seconds to finish.
+    Announcing(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)).run(sockets=[listening])
 
 
 def _listen(host: str, port: int) -> socket.socket:

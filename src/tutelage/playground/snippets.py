@@ -1,7 +1,7 @@
 """Python programs that repeat the results of the page."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from tutelage.environments.object_world import ObjectWorld, object_world
@@ -30,8 +30,7 @@ tl.save_picture(figure, "taught")
 def teaching(asked: schema.Teaching) -> str:
     """The rounds of a teacher."""
     return _answered(
-        asked.world,
-        asked.learner,
+        asked,
         f"teacher = {_teacher(asked.teacher)}",
         f"transcript = tl.teach(teacher, learner, max_rounds={asked.max_rounds})",
         "response = transcript.final.response",
@@ -44,8 +43,7 @@ def teaching(asked: schema.Teaching) -> str:
 def demonstrating(asked: schema.Demonstrating) -> str:
     """Paths that a person drew, and the learner's response."""
     return _answered(
-        asked.world,
-        asked.learner,
+        asked,
         f"paths = {asked.paths}",
         "visits = sum(world.path_visits(path) for path in paths) / len(paths)",
         "lesson = tl.Lesson.from_expectation(visits @ domain.reward_features)",
@@ -55,22 +53,12 @@ def demonstrating(asked: schema.Demonstrating) -> str:
     )
 
 
-def _answered(world: schema.World, learner: schema.LearnerAsked, *lines: str) -> str:
+def _answered(asked: schema.Reaching, *lines: str) -> str:
     """A program: the world and the learner, the lines that define `response`, its explanation and a picture."""
-    return "\n".join(
-        [
-            "from matplotlib.figure import Figure",
-            "",
-            "import tutelage as tl",
-            "",
-            f"world = {_world(world.make())}",
-            f"domain = world.domain({_preferences(learner.names)})",
-            f"learner = {_learner(learner)}",
-            *lines,
-            "print(response.explain())",
-            PICTURE,
-        ]
-    )
+    world, names, learner = _world(asked.world.make()), _preferences(asked.learner.names), _learner(asked.learner)
+    head = ("from matplotlib.figure import Figure", "", "import tutelage as tl", "")
+    players = (f"world = {world}", f"domain = world.domain({names})", f"learner = {learner}")
+    return "\n".join([*head, *players, *lines, "print(response.explain())", PICTURE])
 
 
 def walking(asked: schema.Walking) -> str:
@@ -98,17 +86,9 @@ def _world(world: ObjectWorld) -> str:
         generator: Any = world.generator
         if world == object_world(world.size, world.seed, generator):
             return f"tl.object_world(size={world.size}, seed={world.seed}, generator={world.generator!r})"
-    plain = replace(world, generator="hand", seed=None)
-    fields = {
-        "size": plain.size,
-        "start": plain.start,
-        "objects": {kind: list(cells) for kind, cells in plain.objects.items()},
-        "distractors": {colour: list(cells) for colour, cells in plain.distractors.items()},
-        "discount": plain.discount,
-        "end_probability": plain.end_probability,
-        "weights": plain.weights,
-    }
-    lines = (f"    {name}={value!r},\n" for name, value in fields.items())
+    fields = json.loads(world.to_json())
+    written = {name: value for name, value in fields.items() if name not in ("generator", "seed")}
+    lines = (f"    {name}={value!r},\n" for name, value in written.items())
     return f"tl.ObjectWorld(\n{''.join(lines)})"
 
 
@@ -142,12 +122,8 @@ def _call(maker: str, given: str, options: Mapping[str, Any]) -> str:
 
 def _compared(learner: schema.LearnerAsked, taught_by: str = "") -> list[str]:
     """Lines that print the reward of the aware lesson, which is not planned again if `transcript` has it."""
-    aware = schema.aware_teacher(learner.model)
-    if taught_by == aware:
-        plan, reward = "transcript.final", "response_reward"
-    else:
-        plan, reward = f"{_teacher(aware)}.plan()", "achieved"
-    return [
-        f"aware = {plan}",
-        f'print("the aware lesson earns", aware.{reward}, "and no lesson more than", aware.bound)',
-    ]
+    name = schema.aware_teacher(learner.model)
+    is_taught = taught_by == name
+    plan, reward = ("transcript.final", "response_reward") if is_taught else (f"{_teacher(name)}.plan()", "achieved")
+    printed = f'print("the aware lesson earns", aware.{reward}, "and no lesson more than", aware.bound)'
+    return [f"aware = {plan}", printed]
