@@ -8,6 +8,7 @@ disk before the next one begins.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,12 +48,15 @@ def teach(
     transcript, advice = _advised(teacher, _begun(teacher, so_far, max_rounds), path)
     is_stopped = False
     while advice.lesson is not None and len(transcript.rounds) < max_rounds and not is_stopped:
-        response = _response(teacher, learner, advice.lesson, transcript, path)
+        place = f"the learner gave no valid response in round {len(transcript.rounds) + 1}"
+        with _failing(place, transcript, path):
+            response = check_response(teacher.domain, learner.respond(advice.lesson))
         played = transcript.followed_by(Round(advice.lesson, response, advice.reason, advice.bound))
         transcript, advice = _advised(teacher, played, path)
         _keep(transcript, path)
         is_stopped = on_round is not None and bool(on_round(transcript))
-    return _keep(transcript.ending(_how_it_ended(advice, is_stopped, max_rounds)), path)
+    ended = "stopped on request" if is_stopped else f"the limit of {max_rounds} rounds was reached"
+    return _keep(transcript.ending(advice.reason if advice.lesson is None else ended), path)
 
 
 def replay(teacher: Teacher, transcript: Transcript, *, on_round: OnRound | None = None) -> Transcript:
@@ -96,39 +100,24 @@ def _advised(teacher: Teacher, transcript: Transcript, path: AnyPath | None) -> 
     An error of the opening lesson is raised as it is, because there are no rounds to keep.
     """
     rounds = transcript.rounds
-    try:
+    place = f"the teacher has no valid advice after {len(rounds)} rounds"
+    with _failing(place, transcript, path) if rounds else nullcontext():
         advice = teacher.adapt(rounds) if rounds else teacher.open()
         if not isinstance(advice, Advice):
             raise InvalidModel(f"open and adapt must return an Advice, got {type(advice).__name__}")
         if advice.lesson is not None:
             check_lesson(teacher.domain, advice.lesson)
-    except Exception as error:
-        if not rounds:
-            raise
-        raise _failed(transcript, f"the teacher has no valid advice after {len(rounds)} rounds", error, path) from error
     return transcript.certified(advice.bound), advice
 
 
-def _response(
-    teacher: Teacher, learner: Learner, lesson: Lesson, transcript: Transcript, path: AnyPath | None
-) -> Response:
-    """The learner's response, checked."""
+@contextmanager
+def _failing(place: str, transcript: Transcript, path: AnyPath | None) -> Iterator[None]:
+    """Raise `InteractionFailed` with the rounds in place of any error, after they are kept."""
     try:
-        return check_response(teacher.domain, learner.respond(lesson))
+        yield
     except Exception as error:
-        place = f"the learner gave no valid response in round {len(transcript.rounds) + 1}"
-        raise _failed(transcript, place, error, path) from error
-
-
-def _how_it_ended(advice: Advice, is_stopped: bool, max_rounds: int) -> str:
-    if advice.lesson is None:
-        return advice.reason
-    return "stopped on request" if is_stopped else f"the limit of {max_rounds} rounds was reached"
-
-
-def _failed(transcript: Transcript, place: str, error: Exception, path: AnyPath | None) -> InteractionFailed:
-    sentence = f"{place}: {type(error).__name__}: {error}"
-    return InteractionFailed(sentence, _keep(transcript.ending(sentence), path))
+        sentence = f"{place}: {type(error).__name__}: {error}"
+        raise InteractionFailed(sentence, _keep(transcript.ending(sentence), path)) from error
 
 
 def _keep(transcript: Transcript, path: AnyPath | None) -> Transcript:

@@ -174,9 +174,7 @@ LEARNER_MODELS: dict[str, LearnerEntry] = {
         _FOOTNOTE | {"max_steps": replace(_STEPS, default=1000)},
     ),
     "standard": LearnerEntry(
-        "No preferences",
-        "standard maximum-causal-entropy IRL: matches the lesson exactly (App. D)",
-        "tutelage:StandardLearner",
+        "No preferences", "matches the lesson exactly: maximum-causal-entropy IRL (App. D)", "tutelage:StandardLearner"
     ),
 }
 

@@ -115,7 +115,9 @@ class Response:
 
     def explain(self) -> str:
         """A text: which features match the lesson, which preferences bind, and what each costs."""
-        return "\n".join([*self._matching(), *self._preferences(), self._ending()])
+        proof = self.certificate
+        ending = f"Certificate: gap {proof.gap:.2g}, residual {proof.residual:.2g}; {proof.ended.value}."
+        return "\n".join([*self._matching(), *self._preferences(), ending])
 
     def _matching(self) -> list[str]:
         lines = ["What was shown, and what the learner does:"]
@@ -139,10 +141,6 @@ class Response:
             else:
                 lines.append(f"  {name}: does not matter here")
         return lines
-
-    def _ending(self) -> str:
-        proof = self.certificate
-        return f"Certificate: gap {proof.gap:.2g}, residual {proof.residual:.2g}; {proof.ended.value}."
 
 
 class Learner(Protocol):

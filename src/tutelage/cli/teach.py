@@ -74,13 +74,12 @@ def teach(
 
 def teach_help() -> str:
     """The help of the command, with every learner model and every teacher of the registry."""
-    tables: dict[str, Mapping[str, LearnerEntry | TeacherEntry]]
-    tables = {"Learner models": LEARNER_MODELS, "Teachers": TEACHERS}
-    lists = (
-        f"{title}:\n\n" + "\n".join(f"- {name.replace('_', '-')}: {entry.about}" for name, entry in table.items())
-        for title, table in tables.items()
-    )
-    return "\n\n".join([inspect.cleandoc(teach.__doc__ or ""), *lists])
+
+    def listed(table: Mapping[str, LearnerEntry] | Mapping[str, TeacherEntry]) -> str:
+        return "\n".join(f"- {name.replace('_', '-')}: {entry.about}" for name, entry in table.items())
+
+    head, models, teachers = inspect.cleandoc(teach.__doc__ or ""), listed(LEARNER_MODELS), listed(TEACHERS)
+    return f"{head}\n\nLearner models:\n\n{models}\n\nTeachers:\n\n{teachers}"
 
 
 def _applicable(model: str, given: Mapping[str, float | None]) -> dict[str, float]:
@@ -114,33 +113,23 @@ def _subject(world: str, path: Path | None, weights: str) -> "tuple[ObjectWorld 
     """The world, if there is one; the domain with every preference feature; the true weights."""
     import numpy as np
 
+    from tutelage.environments.object_world import ObjectWorld
+    from tutelage.experiments.worlds import WorldName
     from tutelage.mdp.files import load
 
     if bool(world) == (path is not None):
         raise InvalidInput("give either --world or --domain")
-    given = _numbers(weights)
+    try:
+        given = [float(part) for part in weights.split(",")] if weights else []
+    except ValueError as error:
+        raise InvalidInput(f"weights must be numbers with commas between them, got {weights!r}") from error
     if path is not None:
         if not given:
             raise InvalidInput("--domain needs the true weights of its reward features: --weights 1,0.9")
         return None, load(path), np.array(given)
-    made = _world(world)
+    is_file = world.endswith(".json")
+    made = ObjectWorld.from_json(Path(world).read_text("utf-8")) if is_file else WorldName.parse(world).make()
     return made, made.domain("L5"), np.array(given) if given else made.true_weights
-
-
-def _world(text: str) -> "ObjectWorld":
-    from tutelage.environments.object_world import ObjectWorld
-    from tutelage.experiments.worlds import WorldName
-
-    if not text.endswith(".json"):
-        return WorldName.parse(text).make()
-    return ObjectWorld.from_json(Path(text).read_text(encoding="utf-8"))
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")] if text else []
-    except ValueError as error:
-        raise InvalidInput(f"weights must be numbers with commas between them, got {text!r}") from error
 
 
 def _data(domain: "Domain", transcript: "Transcript") -> dict[str, Any]:

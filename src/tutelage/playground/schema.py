@@ -1,19 +1,19 @@
-"""The requests of the page, with the range of every field. The server refuses all others before it computes.
+"""The requests of the page, with the range of every field, and the names that a request can have.
 
-The server keeps no state: a request contains all that its answer depends on.
+The server refuses all other requests before it computes. It keeps no state: an answer depends on its request alone.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from tutelage.environments.object_world import DEFAULT_WEIGHTS, ObjectWorld
-from tutelage.environments.preferences import COLUMNS, NAMED
+from tutelage.environments.preferences import COLOURS, COLUMNS, NAMED, PREFERENCES, preference_names
 from tutelage.mdp.model import Domain
-from tutelage.registry import LEARNER_MODELS, TEACHERS, make_learner
+from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, LearnerEntry, TeacherEntry, make_learner
 from tutelage.roles import Learner
 
 SMALLEST_SIZE, LARGEST_SIZE = 2, 30
@@ -196,3 +196,29 @@ def sentence(errors: Sequence[Any]) -> str:
     problem = first["msg"]
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     return f"{place or 'the request'}: {problem[:1].lower()}{problem[1:]}{more}"
+
+
+def known_players() -> dict[str, Any]:
+    """The names that a request can have: teachers and learner models, preferences in their order, and L1 .. L5."""
+    teachers, models, presets = {}, {}, {}
+    for name, entry in TEACHERS.items():
+        needs_penalties = entry.knows is Knows.LEARNER
+        knows = {"knows": entry.knows.value, "needs_penalties": needs_penalties, "is_adaptive": entry.is_adaptive}
+        teachers[name] = _described(entry) | knows
+    for name, model in LEARNER_MODELS.items():
+        models[name] = _described(model) | {"aware_teacher": aware_teacher(name)}
+    for name in PREFERENCES:
+        presets[name] = {"about": _about(preference_names(name)), "preferences": preference_names(name)}
+    preferences = [{"name": name, "colour": colour, "distance": distance} for name, (colour, distance) in NAMED.items()]
+    return {"teachers": teachers, "learner_models": models, "preferences": preferences, "presets": presets}
+
+
+def _described(entry: TeacherEntry | LearnerEntry) -> dict[str, Any]:
+    options = {name: asdict(option) for name, option in entry.options.items()}
+    return {"label": entry.label, "about": entry.about, "options": options}
+
+
+def _about(names: tuple[str, ...]) -> str:
+    """A sentence about preferences; a larger distance includes the smaller ones of its colour."""
+    widest = {NAMED[name][0]: name for name in sorted(names, key=lambda name: NAMED[name][1])}
+    return "avoids " + (" and ".join(widest[colour] for colour in COLOURS if colour in widest) or "nothing")

@@ -25,7 +25,6 @@ import tutelage
 from tutelage.environments.object_world import object_world
 from tutelage.outcomes import InvalidInput
 from tutelage.playground import jobs, schema
-from tutelage.playground.players import known_players
 from tutelage.playground.workers import Crashed, Event, JobRefused, RunJob, TooBusy, TooSlow, WorkerPool
 
 # The largest request of the page has a world of 900 cells and 60 walks of 1000 cells each.
@@ -115,7 +114,7 @@ def _add_worlds(app: FastAPI) -> None:
     @app.get("/api/players")
     async def players() -> dict[str, Any]:
         """The teachers, the learner models and the preferences that a request can name."""
-        return known_players()
+        return schema.known_players()
 
     @app.get("/api/world/{generator}/{seed}/{size}", responses=REFUSED)
     async def generated_world(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tutelage.environments.object_world import ObjectWorld, object_world
@@ -9,13 +10,8 @@ from tutelage.environments.preferences import PREFERENCES, preference_names
 from tutelage.playground import schema
 from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows
 
-# What a teacher is given beside the domain and the true weights.
-GIVEN = {
-    Knows.NOTHING: "",
-    Knows.EVERY_PREFERENCE: ', world.domain("L5").preference_features',
-    Knows.PREFERENCES: ", learner",
-    Knows.LEARNER: ", learner",
-}
+# What a teacher is given in addition to the domain and the true weights, if it is not the learner.
+GIVEN = {Knows.NOTHING: "", Knows.EVERY_PREFERENCE: ', world.domain("L5").preference_features'}
 
 PICTURE = """
 figure = Figure(figsize=(10, 5))
@@ -86,18 +82,15 @@ def _world(world: ObjectWorld) -> str:
         generator: Any = world.generator
         if world == object_world(world.size, world.seed, generator):
             return f"tl.object_world(size={world.size}, seed={world.seed}, generator={world.generator!r})"
-    fields = json.loads(world.to_json())
-    written = {name: value for name, value in fields.items() if name not in ("generator", "seed")}
-    lines = (f"    {name}={value!r},\n" for name, value in written.items())
+    fields = json.loads(replace(world, generator="hand", seed=None).to_json())
+    lines = (f"    {name}={value!r},\n" for name, value in fields.items())
     return f"tl.ObjectWorld(\n{''.join(lines)})"
 
 
 def _preferences(names: list[str]) -> str:
     """The name of a learner of the paper, otherwise the names of the preferences."""
-    for learner in PREFERENCES:
-        if tuple(names) == preference_names(learner):
-            return repr(learner)
-    return repr(names)
+    known = [learner for learner in PREFERENCES if preference_names(learner) == tuple(names)]
+    return repr(known[0] if known else names)
 
 
 def _learner(asked: schema.LearnerAsked) -> str:
@@ -110,7 +103,7 @@ def _learner(asked: schema.LearnerAsked) -> str:
 
 def _teacher(name: str) -> str:
     entry = TEACHERS[name]
-    return _call(entry.maker, f"domain, world.true_weights{GIVEN[entry.knows]}", entry.fixed)
+    return _call(entry.maker, f"domain, world.true_weights{GIVEN.get(entry.knows, ', learner')}", entry.fixed)
 
 
 def _call(maker: str, given: str, options: Mapping[str, Any]) -> str:
@@ -121,9 +114,10 @@ def _call(maker: str, given: str, options: Mapping[str, Any]) -> str:
 
 
 def _compared(learner: schema.LearnerAsked, taught_by: str = "") -> list[str]:
-    """Lines that print the reward of the aware lesson, which is not planned again if `transcript` has it."""
+    """Lines that print the reward of the aware lesson. A lesson that `transcript` has is not planned again."""
     name = schema.aware_teacher(learner.model)
-    is_taught = taught_by == name
-    plan, reward = ("transcript.final", "response_reward") if is_taught else (f"{_teacher(name)}.plan()", "achieved")
+    plan, reward = f"{_teacher(name)}.plan()", "achieved"
+    if taught_by == name:
+        plan, reward = "transcript.final", "response_reward"
     printed = f'print("the aware lesson earns", aware.{reward}, "and no lesson more than", aware.bound)'
     return [f"aware = {plan}", printed]

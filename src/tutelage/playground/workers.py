@@ -138,9 +138,8 @@ class WorkerPool:
         try:
             return await given
         except asyncio.CancelledError:
-            if given.cancelled():
-                self._waiting = [place for place in self._waiting if place[1] is not given]
-            elif given.exception() is None:
+            self._waiting = [place for place in self._waiting if place[1] is not given]
+            if not given.cancelled() and given.exception() is None:
                 # The worker was assigned just before the cancellation.
                 self._release(given.result(), is_reusable=True)
             raise
