@@ -55,10 +55,8 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class TeacherEntry:
-    """A teacher.
-
-    label: as in the paper's tables. about: one sentence. maker: "module:Class", called with the domain, the true
-    weights and what the teacher knows. options: what a user may set. fixed: arguments that make this variant.
+    """A teacher. label: as in the paper's tables. about: one sentence. maker: "module:Class", called with the domain,
+    the true weights and what the teacher knows. options: what a user may set. fixed: arguments of this variant.
     """
 
     label: str

@@ -72,7 +72,7 @@ class Transcript:
         return max((self.final, *self.rounds), key=lambda taught: taught.response_reward)
 
     def followed_by(self, taught: Round) -> "Transcript":
-        """One more round."""
+        """The rounds with one more."""
         shown, done = taught.lesson.expectation, taught.response.expectation.reward
         rewards = float(self.true_weights @ shown), float(self.true_weights @ done)
         recorded = TaughtRound(taught.lesson, taught.response, taught.reason, taught.bound, *rewards)

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -90,23 +91,21 @@ def _applicable(model: str, given: Mapping[str, float | None]) -> dict[str, floa
 
 def _options(texts: list[str]) -> dict[str, str]:
     """name=value pairs."""
-    pairs = [text.partition("=") for text in texts]
-    for name, equals, value in pairs:
-        if not (name and equals and value):
-            raise InvalidInput(f"--option must be name=value, got {name + equals + value!r}")
-    return {name: value for name, _, value in pairs}
+    pairs = {name: value for name, _, value in (text.partition("=") for text in texts)}
+    if not all(name and value for name, value in pairs.items()):
+        raise InvalidInput(f"--option must be name=value, got {', '.join(texts)}")
+    return pairs
 
 
 def _first_preferences(domain: "Domain", learner: str) -> "Domain":
     """The domain with the preference features of one of the learners L1 .. L5, the first of all."""
     from tutelage.environments.preferences import preference_names
-    from tutelage.mdp.model import Domain
 
     n = len(preference_names(learner))
     if n > domain.n_preference:
         raise InvalidInput(f"{learner} has {n} preference features, but the domain has only {domain.n_preference}")
-    features = domain.preference_features[:, :n]
-    return Domain(domain.mdp, domain.reward_features, features, domain.reward_names, domain.preference_names[:n])
+    features, names = domain.preference_features[:, :n], domain.preference_names[:n]
+    return replace(domain, preference_features=features, preference_names=names)
 
 
 def _subject(world: str, path: Path | None, weights: str) -> "tuple[ObjectWorld | None, Domain, Vector]":

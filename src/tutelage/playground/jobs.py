@@ -43,7 +43,7 @@ SMALLEST = 1e-6
 
 
 def run_job(name: str, request: str, send: Send) -> None:
-    """Run the job of a name. request: a JSON text of the job's form in `schema`."""
+    """Run the job of a name. request: a JSON text in the job's form of `schema`."""
     form, job = JOBS[name]
     job(form.model_validate_json(request), send)
 
@@ -239,7 +239,7 @@ def _path_visits(world: ObjectWorld, paths: Sequence[Sequence[int]]) -> list[Vec
 
 def _shown(world: ObjectWorld, lesson: Lesson, seed: int) -> dict[str, Any]:
     """A lesson for a person: demonstrations, the expectation and its reward."""
-    demonstrations = lesson.demonstrations(SHOWN, rng=np.random.default_rng(seed))
+    demonstrations = lesson.demonstrations(SHOWN, rng=seed)
     walks = np.split(demonstrations.states, demonstrations.offsets[1:-1])
     return {
         "expectation": lesson.expectation.tolist(),

@@ -117,12 +117,10 @@ class LearnerAsked(Asked):
 
     @property
     def names(self) -> list[str]:
-        """The names of the preferences."""
         return [preference.name for preference in self.preferences]
 
     @property
     def allowances(self) -> list[float]:
-        """The allowance of each preference."""
         return [preference.allowance for preference in self.preferences]
 
     @property

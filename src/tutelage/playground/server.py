@@ -30,8 +30,6 @@ from tutelage.playground.workers import Crashed, Event, JobRefused, RunJob, TooB
 # The largest request of the page has a world of 900 cells and 60 walks of 1000 cells each.
 LARGEST_BODY = 512 * 1024
 MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-CLIENT_CLOSED = 499  # a non-standard status
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -84,7 +82,7 @@ def make_app(settings: Settings) -> FastAPI:
     _add_jobs(app, workers)
     if is_loopback(settings.host):
         # DNS rebinding: a foreign page whose host name resolves to this machine must not read from it.
-        names = [*LOOPBACK, settings.host.lower()]
+        names = ["127.0.0.1", "localhost", "[::1]", settings.host.lower()]
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
     app.add_middleware(_Bounded)
     return app
@@ -191,7 +189,7 @@ async def _unless_closed(request: Request, work: Coroutine[Any, Any, Found]) -> 
     try:
         await asyncio.wait((job, closing), return_when=asyncio.FIRST_COMPLETED)
         if not job.done():
-            raise HTTPException(CLIENT_CLOSED, "the client closed the connection")
+            raise HTTPException(499, "the client closed the connection")  # a non-standard status
         return job.result()
     finally:
         job.cancel()

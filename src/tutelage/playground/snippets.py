@@ -69,11 +69,8 @@ def walking(asked: schema.Walking) -> str:
         "answers = (world.path_visits(walk) @ domain.reward_features for walk in walks)",
         "learner = tl.CallbackLearner(domain, lambda lesson: next(answers))",
     ]
-    if asked.walks:
-        lines += ["transcript = tl.teach(teacher, learner, max_rounds=len(walks))", "print(transcript)"]
-    else:
-        lines += ["print(teacher.open().lesson.expectation)"]
-    return "\n".join(lines) + "\n"
+    taught = "transcript = tl.teach(teacher, learner, max_rounds=len(walks))\nprint(transcript)\n"
+    return "\n".join([*lines, taught if asked.walks else "print(teacher.open().lesson.expectation)\n"])
 
 
 def _world(world: ObjectWorld) -> str:
@@ -94,8 +91,7 @@ def _preferences(names: list[str]) -> str:
 
 
 def _learner(asked: schema.LearnerAsked) -> str:
-    options = asked.options
-    allowances = set(asked.allowances)
+    options, allowances = asked.options, set(asked.allowances)
     if "violation_allowance" in options and len(allowances) < 2:
         options["violation_allowance"] = allowances.pop() if allowances else 0.0
     return _call(LEARNER_MODELS[asked.model].maker, "domain", options)

@@ -25,11 +25,9 @@ from tutelage.outcomes import TutelageError
 
 RunJob = Callable[[str, str, Callable[[str, Any], None]], None]
 
-CHUNK_BYTES = 2**18
-
 
 class JobRefused(TutelageError):
-    """The job raised a `TutelageError`; the message is that error's."""
+    """The job raised a `TutelageError` with this message."""
 
 
 class TooSlow(TutelageError):
@@ -91,15 +89,15 @@ class WorkerPool:
     async def events(self, name: str, request: str, *, is_urgent: bool = True) -> AsyncGenerator[Event, None]:
         """Run a job and yield its events as they arrive; an urgent job overtakes others. Closing this stops the job."""
         worker = await self._acquire(is_urgent)
-        is_reusable, deadline = False, None
+        loop, is_reusable, deadline = asyncio.get_running_loop(), False, None
         try:
-            await worker.send(json.dumps([name, request]))
+            await loop.sock_sendall(worker.socket, f"{json.dumps([name, request])}\n".encode())
             while True:
                 async with asyncio.timeout_at(deadline):
                     kind, _, rest = (await worker.receive()).partition(" ")
                 is_reusable = kind in ("done", "refused")
                 if kind == "started":
-                    deadline = asyncio.get_running_loop().time() + self.time_limit
+                    deadline = loop.time() + self.time_limit
                 elif kind == "done":
                     return
                 elif kind == "event":
@@ -117,8 +115,8 @@ class WorkerPool:
     async def answer(self, name: str, request: str) -> str:
         """Run a job that sends one event; return the data of that event."""
         async with aclosing(self.events(name, request)) as events:
-            found = [event async for event in events]
-        return found[0].data
+            (answer,) = [event.data async for event in events]
+        return answer
 
     def _crashed(self) -> Crashed:
         sentence = "the process that computed this has crashed; the others go on"
@@ -185,13 +183,10 @@ class _Worker:
     socket: socket.socket
     unread: bytes = b""
 
-    async def send(self, line: str) -> None:
-        await asyncio.get_running_loop().sock_sendall(self.socket, f"{line}\n".encode())
-
     async def receive(self) -> str:
         """The next line; `EOFError` if the process has ended."""
         while b"\n" not in self.unread:
-            chunk = await asyncio.get_running_loop().sock_recv(self.socket, CHUNK_BYTES)
+            chunk = await asyncio.get_running_loop().sock_recv(self.socket, 2**18)
             if not chunk:
                 raise EOFError
             self.unread += chunk
@@ -212,7 +207,7 @@ def _context(run_job: RunJob) -> Any:
 
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([run_job.__module__])
-    # A terminal sends Ctrl-C to all processes; the fork server and its children inherit that it is ignored.
+    # A terminal sends Ctrl-C to all processes. The fork server and its children inherit that they ignore it.
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
     try:
