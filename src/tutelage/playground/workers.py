@@ -147,7 +147,7 @@ class WorkerPool:
         if not self._is_open:
             worker.socket.close()
             return
-        if not is_reusable:
+        if not is_reusable or not worker.process.is_alive():
             worker = self._replacement(worker)
         while self._waiting:
             _, place = self._waiting.pop(0)
