@@ -6,8 +6,7 @@ from time import perf_counter
 from typing import Any
 
 import httpx
-from playground_problems import learner_fields, teaching  # type: ignore[import-not-found]
-from playground_server import running  # type: ignore[import-not-found]
+from playground_support import learner_fields, running, teaching  # type: ignore[import-not-found]
 
 import tutelage as tl
 

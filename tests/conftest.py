@@ -3,8 +3,8 @@
 import signal
 
 import pytest
-from browsers import CHROMIUM, NO_BROWSER
 from hypothesis import settings
+from playground_support import CHROMIUM, NO_BROWSER
 from strategies import some_of
 
 (EXAMPLES,) = some_of([100], [40])

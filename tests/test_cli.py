@@ -1,4 +1,4 @@
-"""The command line: what it prints is consistent, machines get one JSON object, and what it refuses is a sentence."""
+"""The command line: its tables are consistent, `--json` prints one object, and every refusal is a sentence."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def printed(*arguments: str) -> str:
 
 
 def shown(*arguments: str) -> dict:
-    """The one JSON object that `--json` prints, and nothing besides."""
+    """The JSON object that `--json` prints. Nothing else may be printed."""
     text = printed(*arguments, "--json")
     found, end = json.JSONDecoder().raw_decode(text)
     assert text[end:] == "\n"
@@ -35,7 +35,7 @@ def shown(*arguments: str) -> dict:
 
 
 def kept(work, done: dict):
-    """The same work, each of whose results stays in `done`."""
+    """The same function; every result is also stored in `done`."""
 
     def keeping(asked):
         done[asked] = work(asked)
@@ -46,17 +46,17 @@ def kept(work, done: dict):
 
 @pytest.fixture(scope="module")
 def performed():
-    """The rows of all that the demo teaches, by their task, once it has run."""
+    """The rows of the demo by their task, filled when the demo runs."""
     return {}
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory, performed):
-    """What the demo says to machines, and the folder of its picture."""
+    """The JSON object of the demo, and the folder of its picture."""
     folder = tmp_path_factory.mktemp("demo")
 
     with pytest.MonkeyPatch.context() as patch:
-        # What is called is kept, for whoever wants to see the same rows again.
+        # A later test prints the same rows without computing them again.
         patch.setattr("tutelage.experiments.run.compute_row", kept(run.compute_row, performed))
         return shown("demo", "--picture", str(folder / "shown")), folder
 
@@ -75,7 +75,7 @@ def test_in_the_demo_aware_teaching_is_never_worse_and_never_beats_its_bound(dem
     assert all(row["aware"] > 100 * row["agnostic"] for row in rows[1:])
 
 
-def test_in_the_demo_both_adaptive_teachers_find_the_learner_out(demo):
+def test_in_the_demo_both_adaptive_teachers_identify_the_learner(demo):
     rounds = demo[0]["rounds"]
     best = rounds["aware_cmdp"]["reward"]
     assert rounds["agnostic"]["reward"] < 0.5 * best and rounds["conservative"]["reward"] < 0.5 * best
@@ -85,7 +85,7 @@ def test_in_the_demo_both_adaptive_teachers_find_the_learner_out(demo):
 
 
 def test_the_demo_prints_a_row_for_each_learner_and_each_teacher(demo, performed, tmp_path, monkeypatch):
-    """For a person, of the same rows."""
+    """The tables have the rows of the JSON object."""
     monkeypatch.setattr("tutelage.experiments.run.compute_row", performed.__getitem__)
     text = printed("demo", "--picture", str(tmp_path / "again"))
     assert f"{demo[0]['rows'][2]['aware']:.3f}" in text
@@ -119,8 +119,8 @@ def test_rounds_are_kept_in_a_file_and_the_picture_is_drawn(tmp_path):
     assert found["files"] == [f"{drawn}.png", f"{drawn}.svg"] and drawn.with_suffix(".png").exists()
 
 
-def test_a_domain_of_one_s_own_is_taught(tmp_path):
-    """Saved by Python, taught at the terminal; L1 is who minds nothing, and no name means that all is minded."""
+def test_a_domain_from_a_file_is_taught(tmp_path):
+    """L1 has no preference; without a name the learner has every preference of the domain."""
     domain = tl.object_world(size=8, seed=0).domain("L3")
     tl.save(domain, tmp_path / "own.npz")
     common = ("teach", "--domain", str(tmp_path / "own.npz"), "--weights", "1,0.9,0.2", "--model", "hard")
@@ -132,7 +132,7 @@ def test_a_domain_of_one_s_own_is_taught(tmp_path):
     assert list(careful["preference_expectation"]) == list(domain.preference_names)
 
 
-def test_a_person_is_told_the_rounds_and_what_was_given_up():
+def test_the_text_has_the_rounds_the_preferences_and_the_certificate():
     text = printed(*TEACH, "--model", "hard", "--allowance", "2.5", "--teacher", "aware-cmdp")
     for part in ("the best policy that keeps the learner's preferences", "Its preferences:", "Certificate:"):
         assert part in text
@@ -140,7 +140,7 @@ def test_a_person_is_told_the_rounds_and_what_was_given_up():
 
 @pytest.mark.parametrize("what", ["table1", "figure4", "all"])
 def test_reproducing_one_world_writes_what_it_says(what, tmp_path, monkeypatch):
-    """With the rows made up, for this is about what is made of them: every file is there and nothing is computed."""
+    """The rows are invented, so nothing is computed: every file that is named is written."""
     from experiments.test_tables import made_up
 
     from tutelage.environments.preferences import PREFERENCES
@@ -177,7 +177,7 @@ def test_reproducing_one_world_writes_what_it_says(what, tmp_path, monkeypatch):
 
 
 def test_a_run_interrupted_at_the_terminal_says_what_is_kept(tmp_path):
-    """Control-C after two rows: exit code 130, and in a pipe one sentence and no progress bar."""
+    """Ctrl-C after two rows: exit code 130, and in a pipe one sentence and no progress bar."""
     interrupted = """if True:
         import os, signal
         from tutelage.experiments.store import Store
@@ -247,7 +247,7 @@ def test_what_cannot_be_done_is_a_sentence_and_an_exit_code(arguments, code, sen
     assert "Traceback" not in said.err and said.out == ""
 
 
-def test_it_says_which_version_it_is():
+def test_the_version_is_shown():
     assert printed("--version") == f"tutelage {tl.__version__}\n"
 
 

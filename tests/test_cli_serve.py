@@ -15,15 +15,13 @@ from urllib.parse import urlsplit
 import httpx
 import psutil
 import pytest
-from playground_problems import learner_fields, teaching
+from playground_support import PATIENCE, learner_fields, teaching
 from typer.testing import CliRunner
 
 import tutelage as tl
 from tutelage.cli import main, make_app
 
 PROGRAM = "import sys; from tutelage.cli import main; sys.argv[0] = 'tutelage'; main()"
-# Seconds after which an answer counts as never coming; for a machine that does other work too.
-PATIENCE = 240.0
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -47,7 +45,7 @@ def serving() -> Iterator[tuple[subprocess.Popen, str]]:
 
 
 def ended(server: subprocess.Popen) -> tuple[str, list[psutil.Process]]:
-    """What it still says after Ctrl-C, which goes to its whole group, and which of its processes are left."""
+    """What it prints after Ctrl-C to its process group, and the processes that are left."""
     started = psutil.Process(server.pid).children(recursive=True)
     assert len(started) > 2
     os.killpg(server.pid, signal.SIGINT)
@@ -56,15 +54,14 @@ def ended(server: subprocess.Popen) -> tuple[str, list[psutil.Process]]:
 
 
 def test_it_answers_until_it_is_interrupted_and_leaves_nothing_behind():
-    """In the middle of a long computation too: exit code 130, as of every interrupted command, no traceback, and no
-    process that goes on computing."""
+    """During a long computation too: exit code 130, no traceback, and no process is left."""
     request = teaching("bilevel", learner_fields("soft", "L5"), tl.object_world(30, 0))
     with serving() as (server, address):
         world = httpx.get(f"{address}/api/world/published/0/10", timeout=PATIENCE).json()
         assert tl.ObjectWorld.from_json(json.dumps(world)) == tl.object_world(10, 0)
         client = http.client.HTTPConnection(urlsplit(address).netloc, timeout=PATIENCE)
         client.request("POST", "/api/teach", json.dumps(request), {"Content-Type": "application/json"})
-        # Both come to one queue: where this is answered, the other was taken.
+        # The server reads requests in order: it has read the first once it answers the second.
         assert httpx.get(address, timeout=PATIENCE).status_code == 200
         complaints, left = ended(server)
         client.close()
@@ -72,7 +69,7 @@ def test_it_answers_until_it_is_interrupted_and_leaves_nothing_behind():
 
 
 def test_a_killed_server_leaves_no_process_behind():
-    """The server cannot tell its workers to end: each ends by itself, in the middle of a long computation too."""
+    """A killed server cannot stop its workers: each ends by itself, during a long computation too."""
     request = teaching("bilevel", learner_fields("soft", "L5"), tl.object_world(30, 0))
     with serving() as (server, address):
         client = http.client.HTTPConnection(urlsplit(address).netloc, timeout=PATIENCE)
@@ -86,7 +83,7 @@ def test_a_killed_server_leaves_no_process_behind():
 
 
 def test_a_port_in_use_is_a_sentence(monkeypatch, capsys):
-    """Another program listens there: exit code 2, and which port."""
+    """Another program listens there: exit code 2, and the sentence names the port."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         monkeypatch.setattr("sys.argv", ["tutelage", "serve", "--no-browser", "--port", str(port)])
@@ -102,13 +99,13 @@ def test_a_port_in_use_is_a_sentence(monkeypatch, capsys):
 
 @pytest.mark.parametrize("options", [["--port", "65536"], ["--port", "-1"], ["--port", "http"], ["--time-limit", "0"]])
 def test_options_out_of_bounds_are_refused(options):
-    """A port is a number below 65536, and no computation is done in no time."""
+    """A port is a number below 65536, and the time limit is positive."""
     refused = CliRunner().invoke(make_app(), ["serve", "--no-browser", *options])
     assert refused.exit_code == 2 and options[0] in refused.output
 
 
 def test_an_address_of_another_machine_is_refused():
-    """A host that does not exist, or is another machine's, cannot be listened at."""
+    """The server cannot listen at an address of another machine."""
     refused = CliRunner().invoke(make_app(), ["serve", "--no-browser", "--port", "0", "--host", "192.0.2.1"])
     assert isinstance(refused.exception, tl.Unavailable)
     assert "cannot listen at 192.0.2.1, port 0" in str(refused.exception)

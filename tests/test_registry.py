@@ -1,4 +1,4 @@
-"""One table of players: every front end reads it, and a teacher that is added there is everywhere."""
+"""The registry: every front end reads it, so a teacher that is added there is available everywhere."""
 
 import json
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class ToyTeacher(tl.OneLessonTeacher):
 
 @pytest.fixture
 def toy(monkeypatch):
-    """A toy teacher in the registry. Its class is reached as a user's would be, by module and name."""
+    """A toy teacher in the registry. Its class is found by module and name, as a user's class is."""
     module = SimpleNamespace(ToyTeacher=ToyTeacher)
     monkeypatch.setitem(__import__("sys").modules, "toy_teachers", module)
     entry = TeacherEntry("Toy", "shows the uniform policy", "toy_teachers:ToyTeacher", Knows.NOTHING)

@@ -3,11 +3,13 @@
     round 1: the teacher opens with a lesson
     each round: the learner responds to the lesson; the teacher sees the response and advises the next lesson, or none
 
-No completed round is lost: an interaction that fails raises an error that carries the rounds, and where a path is given
-every round is on disk before the next one begins.
+No completed round is lost. The error of a failed interaction carries the rounds. If a path is given, every round is on
+disk before the next one begins.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -38,7 +40,7 @@ def teach(
     on_round: OnRound | None = None,
     path: AnyPath | None = None,
 ) -> Transcript:
-    """Algorithm 1: lesson, response, next lesson, until the teacher has no more or after `max_rounds` rounds.
+    """Algorithm 1: lesson, response, next lesson, until the teacher has no more lessons or `max_rounds` is reached.
 
     so_far: earlier rounds to continue. on_round: called with the transcript after every round; a true return value
     ends the interaction. path: an `.npz` file that is written after every round.
@@ -46,12 +48,15 @@ def teach(
     transcript, advice = _advised(teacher, _begun(teacher, so_far, max_rounds), path)
     is_stopped = False
     while advice.lesson is not None and len(transcript.rounds) < max_rounds and not is_stopped:
-        response = _response(teacher, learner, advice.lesson, transcript, path)
+        place = f"the learner gave no valid response in round {len(transcript.rounds) + 1}"
+        with _failing(place, transcript, path):
+            response = check_response(teacher.domain, learner.respond(advice.lesson))
         played = transcript.followed_by(Round(advice.lesson, response, advice.reason, advice.bound))
         transcript, advice = _advised(teacher, played, path)
         _keep(transcript, path)
         is_stopped = on_round is not None and bool(on_round(transcript))
-    return _keep(transcript.ending(_how_it_ended(advice, is_stopped, max_rounds)), path)
+    ended = "stopped on request" if is_stopped else f"the limit of {max_rounds} rounds was reached"
+    return _keep(transcript.ending(advice.reason if advice.lesson is None else ended), path)
 
 
 def replay(teacher: Teacher, transcript: Transcript, *, on_round: OnRound | None = None) -> Transcript:
@@ -64,73 +69,55 @@ def replay(teacher: Teacher, transcript: Transcript, *, on_round: OnRound | None
     return again if len(again.rounds) < len(transcript.rounds) else again.ending(transcript.ended)
 
 
+@dataclass
 class _RecordedLearner:
     """Returns the recorded response to each lesson, and refuses a lesson that was not recorded."""
 
-    def __init__(self, rounds: Iterator[Round]) -> None:
-        self.rounds = rounds
+    rounds: Iterator[Round]
 
     def respond(self, lesson: Lesson) -> Response:
         recorded = next(self.rounds)
-        if not np.allclose(recorded.lesson.expectation, lesson.expectation, rtol=1e-9, atol=1e-9):
-            raise InvalidInput(
-                f"the recorded lesson is {recorded.lesson.expectation}, but this teacher gives {lesson.expectation}"
-            )
+        before, now = recorded.lesson.expectation, lesson.expectation
+        if not np.allclose(before, now, rtol=1e-9, atol=1e-9):
+            raise InvalidInput(f"the recorded lesson is {before}, but this teacher gives {now}")
         return recorded.response
 
 
 def _begun(teacher: Teacher, so_far: Transcript | None, max_rounds: int) -> Transcript:
-    """The transcript to continue, refused if it is for other weights."""
+    """The transcript to continue; refused if its weights are not the teacher's."""
     if max_rounds < 1:
         raise InvalidInput(f"max_rounds must be at least one, got {max_rounds}")
     if so_far is None:
         return Transcript(teacher.true_weights)
     if not np.array_equal(so_far.true_weights, teacher.true_weights):
-        raise InvalidInput(
-            f"so_far is for the weights {so_far.true_weights}, but the teacher has {teacher.true_weights}"
-        )
+        raise InvalidInput(f"so_far is for the weights {so_far.true_weights}, the teacher has {teacher.true_weights}")
     return so_far
 
 
 def _advised(teacher: Teacher, transcript: Transcript, path: AnyPath | None) -> tuple[Transcript, Advice]:
     """The teacher's advice after the rounds so far, and those rounds with the bound that the advice certifies.
 
-    An error of the opening lesson is raised as it is: there are no rounds that could be lost.
+    An error of the opening lesson is raised as it is, because there are no rounds to keep.
     """
     rounds = transcript.rounds
-    try:
+    place = f"the teacher has no valid advice after {len(rounds)} rounds"
+    with _failing(place, transcript, path) if rounds else nullcontext():
         advice = teacher.adapt(rounds) if rounds else teacher.open()
         if not isinstance(advice, Advice):
             raise InvalidModel(f"open and adapt must return an Advice, got {type(advice).__name__}")
         if advice.lesson is not None:
             check_lesson(teacher.domain, advice.lesson)
-    except Exception as error:
-        if not rounds:
-            raise
-        raise _failed(transcript, f"the teacher has no valid advice after {len(rounds)} rounds", error, path) from error
     return transcript.certified(advice.bound), advice
 
 
-def _response(
-    teacher: Teacher, learner: Learner, lesson: Lesson, transcript: Transcript, path: AnyPath | None
-) -> Response:
-    """The learner's response, checked."""
+@contextmanager
+def _failing(place: str, transcript: Transcript, path: AnyPath | None) -> Iterator[None]:
+    """Raise `InteractionFailed` with the rounds in place of any error, after they are kept."""
     try:
-        return check_response(teacher.domain, learner.respond(lesson))
+        yield
     except Exception as error:
-        place = f"the learner gave no valid response in round {len(transcript.rounds) + 1}"
-        raise _failed(transcript, place, error, path) from error
-
-
-def _how_it_ended(advice: Advice, is_stopped: bool, max_rounds: int) -> str:
-    if advice.lesson is None:
-        return advice.reason
-    return "stopped on request" if is_stopped else f"the limit of {max_rounds} rounds was reached"
-
-
-def _failed(transcript: Transcript, place: str, error: Exception, path: AnyPath | None) -> InteractionFailed:
-    sentence = f"{place}: {type(error).__name__}: {error}"
-    return InteractionFailed(sentence, _keep(transcript.ending(sentence), path))
+        sentence = f"{place}: {type(error).__name__}: {error}"
+        raise InteractionFailed(sentence, _keep(transcript.ending(sentence), path)) from error
 
 
 def _keep(transcript: Transcript, path: AnyPath | None) -> Transcript:

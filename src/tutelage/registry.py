@@ -1,11 +1,11 @@
 """Every teacher and every learner model by name: the one table that all front ends read.
 
-The command line, the playground, the experiments and the reports look players up here. To add a teacher, write one file
-in `teachers/` and one entry in `TEACHERS`. Nothing heavy is imported before a player is made.
+The command line, the playground, the experiments and the reports read it. To add a teacher, write one file in
+`teachers/` and one entry in `TEACHERS`. Solvers are imported only when a player is made.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import Enum
 from pkgutil import resolve_name
@@ -55,10 +55,8 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class TeacherEntry:
-    """A teacher.
-
-    label: as in the paper's tables. about: one sentence. maker: "module:Class", called with the domain, the true
-    weights and what the teacher knows. options: what a user may set. fixed: arguments that make this variant.
+    """A teacher. label: as in the paper's tables. about: one sentence. maker: "module:Class", called with the domain,
+    the true weights and what the teacher knows. options: what a user may set. fixed: arguments of this variant.
     """
 
     label: str
@@ -81,34 +79,43 @@ class LearnerEntry:
 
 
 _CELLS = Option("the most cells to search for the certified bound", 64, 0, 100_000)
-_RANDOM = Option("random starts beside the paper's", 4, 0, 1000)
+_ALLOWANCE = Option("delta_c: the discounted count allowed of each preference feature", 0.0, 0, 1e9)
+_MISMATCH = Option("C_r: the penalty for missing the lesson", 5.0, 1e-6, 1e9)
+_VIOLATION = Option("C_c: the penalty for violating a preference", 10.0, 1e-6, 1e9)
+_STEPS = Option("the step limit of the published schedule", 300, 1, 10**6)
+_SOFT = {"mismatch_penalty": _MISMATCH, "violation_penalty": _VIOLATION, "violation_allowance": _ALLOWANCE}
+_FOOTNOTE = {"mismatch_penalty": replace(_MISMATCH, default=20.0), "violation_allowance": _ALLOWANCE}
+_VOLUME_SEARCH = {
+    "cut_tightness": Option("eta; 1 cuts at the response, near 0 at the lesson", 0.9, 1e-3, 1),
+    "stop_tolerance": Option("end when the response is this close to the lesson", 0.01, 1e-9, 1e3),
+}
+_LINE_SEARCH = {
+    "shortest_push": Option("alpha_min, in units of the true weights", 0.1, 1e-9, 1e9),
+    "longest_push": Option("alpha_max, in units of the true weights", 5.0, 1e-9, 1e9),
+    "method": Option("the largest push, exactly or as in Algorithm 2", "exact", choices=("exact", "bisection")),
+    "stop_tolerance": Option("end when no lesson can gain this much reward", 1e-3, 1e-9, 1e3),
+}
 
 TEACHERS: dict[str, TeacherEntry] = {
     "agnostic": TeacherEntry(
-        "Agnostic",
-        "shows an optimal policy and ignores the learner's preferences",
-        "tutelage:AgnosticTeacher",
-        Knows.NOTHING,
+        "Agnostic", "shows an optimal policy and ignores all preferences", "tutelage:AgnosticTeacher", Knows.NOTHING
     ),
     "conservative": TeacherEntry(
         "Conservative",
         "assumes that the learner has every preference there is",
         "tutelage:ConservativeTeacher",
         Knows.EVERY_PREFERENCE,
-        options={"allowance": Option("the discounted count allowed of each preference feature", 0.0, 0, 1e9)},
+        options={"allowance": _ALLOWANCE},
     ),
     "aware_cmdp": TeacherEntry(
-        "Aware-CMDP",
-        "shows the best policy that keeps the learner's preferences",
-        "tutelage:AwareCmdpTeacher",
-        Knows.PREFERENCES,
+        "Aware-CMDP", "shows the best policy that keeps the preferences", "tutelage:AwareCmdpTeacher", Knows.PREFERENCES
     ),
     "bilevel": TeacherEntry(
         "Aware-BiL",
         "plans the lesson with a model of the learner's inference",
         "tutelage:BilevelTeacher",
         Knows.LEARNER,
-        options={"max_cells": _CELLS, "n_random": _RANDOM},
+        options={"max_cells": _CELLS, "n_random": Option("random starts beside the paper's", 4, 0, 1000)},
     ),
     "bilevel_frank_wolfe": TeacherEntry(
         "Aware-BiL, Frank-Wolfe",
@@ -124,10 +131,7 @@ TEACHERS: dict[str, TeacherEntry] = {
         "tutelage:VolumeSearchTeacher",
         Knows.NOTHING,
         is_adaptive=True,
-        options={
-            "cut_tightness": Option("eta; 1 cuts at the response, near 0 at the lesson", 0.9, 1e-3, 1),
-            "stop_tolerance": Option("end when the response is this close to the lesson", 0.01, 1e-9, 1e3),
-        },
+        options=_VOLUME_SEARCH,
     ),
     "line_search": TeacherEntry(
         "AdAware-Lin",
@@ -135,33 +139,13 @@ TEACHERS: dict[str, TeacherEntry] = {
         "tutelage:LineSearchTeacher",
         Knows.NOTHING,
         is_adaptive=True,
-        options={
-            "shortest_push": Option("alpha_min, in units of the true weights", 0.1, 1e-9, 1e9),
-            "longest_push": Option("alpha_max, in units of the true weights", 5.0, 1e-9, 1e9),
-            "method": Option("the largest push, exactly or as in Algorithm 2", "exact", choices=("exact", "bisection")),
-            "stop_tolerance": Option("end when no lesson can gain this much reward", 1e-3, 1e-9, 1e3),
-        },
+        options=_LINE_SEARCH,
     ),
 }
 
-_ALLOWANCE = Option("delta_c: the discounted count allowed of each preference feature", 0.0, 0, 1e9)
-_VIOLATION = Option("C_c: the penalty for violating a preference", 10.0, 1e-6, 1e9)
-
-
-def _mismatch(default: float) -> Option:
-    return Option("C_r: the penalty for missing the lesson", default, 1e-6, 1e9)
-
-
-def _steps(default: int) -> Option:
-    return Option("the step limit of the published schedule", default, 1, 10**6)
-
-
 LEARNER_MODELS: dict[str, LearnerEntry] = {
     "soft": LearnerEntry(
-        "Soft preferences",
-        "weighs its preferences against the lesson (Sec. 3.2)",
-        "tutelage:SoftLearner",
-        {"mismatch_penalty": _mismatch(5.0), "violation_penalty": _VIOLATION, "violation_allowance": _ALLOWANCE},
+        "Soft preferences", "weighs its preferences against the lesson (Sec. 3.2)", "tutelage:SoftLearner", _SOFT
     ),
     "hard": LearnerEntry(
         "Hard preferences",
@@ -173,35 +157,28 @@ LEARNER_MODELS: dict[str, LearnerEntry] = {
         "Footnote 1's learner",
         "keeps its preferences and pays a squared penalty for missing the lesson (footnote 1)",
         "tutelage:ApproximateHardLearner",
-        {"mismatch_penalty": _mismatch(20.0), "violation_allowance": _ALLOWANCE},
+        _FOOTNOTE,
     ),
     "published": LearnerEntry(
         "Soft preferences, published schedule",
         "the soft learner by the published step schedule (App. E)",
         "tutelage:PublishedLearner",
-        {
-            "mismatch_penalty": _mismatch(5.0),
-            "violation_penalty": _VIOLATION,
-            "violation_allowance": _ALLOWANCE,
-            "max_steps": _steps(300),
-        },
+        _SOFT | {"max_steps": _STEPS},
     ),
     "footnote_published": LearnerEntry(
         "Footnote 1's learner, published schedule",
         "footnote 1's learner by the published step schedule",
         "tutelage:PublishedHardLearner",
-        {"mismatch_penalty": _mismatch(20.0), "violation_allowance": _ALLOWANCE, "max_steps": _steps(1000)},
+        _FOOTNOTE | {"max_steps": replace(_STEPS, default=1000)},
     ),
     "standard": LearnerEntry(
-        "No preferences",
-        "standard maximum-causal-entropy IRL: matches the lesson exactly (App. D)",
-        "tutelage:StandardLearner",
+        "No preferences", "matches the lesson exactly: maximum-causal-entropy IRL (App. D)", "tutelage:StandardLearner"
     ),
 }
 
 
 def look_up(table: Mapping[str, EntryT], name: str, what: str) -> EntryT:
-    """The entry of a name; an unknown name is refused with the nearest known ones."""
+    """The entry of a name. The error for an unknown name lists the nearest known ones."""
     if name in table:
         return table[name]
     near = get_close_matches(name, table) or list(table)
@@ -217,21 +194,16 @@ def make_teacher(
     every_preference: "Matrix | None" = None,
     **options: Any,
 ) -> "Teacher":
-    """The teacher of a name. every_preference: (S, k) or (C, k), what a conservative teacher is told."""
+    """The teacher of a name. every_preference: (S, k) or (C, k), given to a conservative teacher."""
     entry = look_up(TEACHERS, name, "teacher")
-    told = {
-        Knows.NOTHING: (),
-        Knows.EVERY_PREFERENCE: (every_preference,),
-        Knows.PREFERENCES: (learner,),
-        Knows.LEARNER: (learner,),
-    }[entry.knows]
+    told = {Knows.NOTHING: (), Knows.EVERY_PREFERENCE: (every_preference,)}.get(entry.knows, (learner,))
     given = _checked(name, entry.options, options)
     made: Teacher = resolve_name(entry.maker)(domain, true_weights, *told, **entry.fixed, **given)
     return made
 
 
 def make_learner(model: str, domain: "Domain", **options: Any) -> "Learner":
-    """The learner of a model, with the model's own defaults for what is left out."""
+    """The learner of a model. An option that is not given has the model's default."""
     entry = look_up(LEARNER_MODELS, model, "learner model")
     defaults = {name: option.default for name, option in entry.options.items()}
     made: Learner = resolve_name(entry.maker)(domain, **(defaults | _checked(model, entry.options, options)))
@@ -239,7 +211,7 @@ def make_learner(model: str, domain: "Domain", **options: Any) -> "Learner":
 
 
 def _checked(player: str, known: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, each in its own type; one value per preference feature may be given where one number stands."""
+    """The options, each in its own type. An option may be one value, or a sequence with one value per preference."""
     checked = {}
     for name, value in given.items():
         option = look_up(known, name, f"option of {player!r}")

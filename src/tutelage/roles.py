@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, Self
 
 import numpy as np
@@ -19,11 +19,10 @@ from tutelage.outcomes import Ended, InvalidModel
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lesson:
-    """What a teacher shows: a reward expectation, with the policy or the demonstrations it comes from, if any.
+    """What a teacher shows: a reward expectation, with its policy or its demonstrations, if there are any.
 
-    expectation: (d_r,), mu_hat_r. It may be any finite vector, also one that no policy has.
-    uncertainty: (d_r,), one standard error plus the truncation bias; zero where the expectation is exact.
-    policy: (C,), the demonstrated policy, in `mdp`. recorded: demonstrations that exist already.
+    expectation: (d_r,), mu_hat_r, any finite vector. uncertainty: (d_r,), one standard error plus the truncation bias;
+    zero where the expectation is exact. policy: (C,), in `mdp`. recorded: demonstrations that exist already.
     """
 
     expectation: Vector
@@ -52,11 +51,9 @@ class Lesson:
         return cls(seen.reward, freeze(seen.reward_standard_error + seen.reward_bias), recorded=demonstrations)
 
     def demonstrations(self, n: int, *, rng: int | np.random.Generator) -> Demonstrations:
-        """n trajectories of the demonstrated policy; refused where the lesson has no policy."""
+        """n trajectories of the policy; refused if the lesson has none."""
         if self.policy is None or self.mdp is None:
-            raise InvalidModel(
-                "this lesson is an expectation without a policy, so it cannot be sampled; use select_demonstrations"
-            )
+            raise InvalidModel("this lesson has no policy, so it cannot be sampled; use select_demonstrations")
         return sample_demonstrations(self.mdp, self.policy, n, rng=generator(rng))
 
 
@@ -65,7 +62,7 @@ class Certificate:
     """How good a response is, and how the solver ended.
 
     primal: the objective of the response. dual: a bound that no response exceeds. residual: the largest violation
-    of the optimality conditions. For entropy learners its unit is the largest feature of the same kind, rounded to a
+    of the optimality conditions; for entropy learners in units of the largest feature of the same kind, rounded to a
     power of two. uncertainty: (d_r,), that of the lesson.
     """
 
@@ -78,7 +75,7 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """How much better any other response could be at most."""
+        """The most by which another response could be better."""
         return abs(self.dual - self.primal)
 
     @property
@@ -114,17 +111,18 @@ class Response:
     violation_excess: Vector
     certificate: Certificate
     reward_names: tuple[str, ...]
-    constraint_names: tuple[str, ...] = field(default=())
+    constraint_names: tuple[str, ...] = ()
 
     def explain(self) -> str:
         """A text: which features match the lesson, which preferences bind, and what each costs."""
-        return "\n".join([*self._matching(), *self._preferences(), self._ending()])
+        proof = self.certificate
+        ending = f"Certificate: gap {proof.gap:.2g}, residual {proof.residual:.2g}; {proof.ended.value}."
+        return "\n".join([*self._matching(), *self._preferences(), ending])
 
     def _matching(self) -> list[str]:
         lines = ["What was shown, and what the learner does:"]
         for i, name in enumerate(self.reward_names):
-            shown, done = self.lesson.expectation[i], self.expectation.reward[i]
-            doubt = self.lesson.uncertainty[i]
+            shown, done, doubt = self.lesson.expectation[i], self.expectation.reward[i], self.lesson.uncertainty[i]
             margin = f" (known to {doubt:.3g})" if doubt > 0 else ""
             given_up = f"gives up {shown - done:.4g}" if shown > done else f"does {done - shown:.4g} more"
             verdict = "matched" if abs(shown - done) <= 1e-6 * (1 + abs(shown)) else given_up
@@ -134,21 +132,15 @@ class Response:
     def _preferences(self) -> list[str]:
         if not self.constraint_names:
             return ["The learner has no preferences."]
-        lines = ["Its preferences:"]
-        for name, cost, excess in zip(
-            self.constraint_names, self.multipliers.preference, self.violation_excess, strict=True
-        ):
+        lines, costs = ["Its preferences:"], self.multipliers.preference
+        for name, cost, excess in zip(self.constraint_names, costs, self.violation_excess, strict=True):
             if excess > 1e-6:
                 lines.append(f"  {name}: exceeded by {excess:.4g}, at {cost:.4g} for each unit")
             elif cost > 1e-6:
-                lines.append(f"  {name}: binds; granting one unit more would be worth {cost:.4g}")
+                lines.append(f"  {name}: binds; one more unit of allowance would gain {cost:.4g}")
             else:
                 lines.append(f"  {name}: does not matter here")
         return lines
-
-    def _ending(self) -> str:
-        proof = self.certificate
-        return f"Certificate: gap {proof.gap:.2g}, residual {proof.residual:.2g}; {proof.ended.value}."
 
 
 class Learner(Protocol):
@@ -162,7 +154,7 @@ class Round:
     """One lesson and the learner's response to it.
 
     reason: why the teacher chose this lesson. bound: certified by the teacher; no lesson gets more reward from this
-    learner. Infinite where nothing is known.
+    learner. Infinite where no bound is known.
     """
 
     lesson: Lesson
@@ -175,8 +167,7 @@ class Round:
 class Advice:
     """What a teacher concludes from the rounds so far.
 
-    lesson: the next one, or None at the end. reason: why this lesson, or why none.
-    bound: certified; no lesson gets more reward from this learner. Infinite where nothing is known.
+    lesson: the next one, or None at the end. reason: why this lesson, or why none. bound: as of `Round`.
     """
 
     lesson: Lesson | None
@@ -206,7 +197,7 @@ class Teacher(Protocol):
 
 
 def check_lesson(domain: Domain, lesson: Lesson) -> Lesson:
-    """The lesson, refused unless it has one entry for each reward feature of the domain."""
+    """The lesson; refused unless it has one entry for each reward feature of the domain."""
     check_length(lesson.expectation, domain.n_reward, "the lesson's expectation", "reward features")
     return lesson
 

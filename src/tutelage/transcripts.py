@@ -1,7 +1,7 @@
 """The rounds between a teacher and a learner, and the file that keeps them.
 
-A teacher keeps no memory: the same rounds yield the same advice. So the file of a transcript, one `.npz` without
-pickle, is enough to continue the rounds, to replay them, or to check the teacher. It is written whole or not at all.
+A teacher keeps no memory: the same rounds yield the same advice. So the file, one `.npz` without pickle, is enough to
+continue the rounds, to replay them, or to check the teacher. It is written completely or not at all.
 """
 
 import math
@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import Vector, floats, freeze
+from tutelage.arrays import Vector, finite_or_none, floats, freeze
 from tutelage.mdp.files import AnyPath, Archive, read_archive, write_archive
 from tutelage.mdp.model import MDP, Domain
 from tutelage.mdp.policy import check_policy
@@ -23,16 +23,13 @@ from tutelage.roles import Response, Round, check_lesson
 
 TRANSCRIPT_FORMAT = "tutelage transcript"
 TRANSCRIPT_VERSION = 1
-# An expectation may exceed the largest count of any trajectory by this share; more is not rounding.
+# An expectation may exceed the largest count of any trajectory by this fraction, for rounding.
 ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaughtRound(Round):
-    """A round with its rewards.
-
-    bound: as certified after the response. lesson_reward, response_reward: true_weights @ mu_r of each.
-    """
+    """A round with the rewards true_weights @ mu_r of both. bound: as certified after the response."""
 
     lesson_reward: float = math.nan
     response_reward: float = math.nan
@@ -41,6 +38,17 @@ class TaughtRound(Round):
     def distance(self) -> float:
         """norm_2(mu_r of the response - mu_r of the lesson)."""
         return float(np.linalg.norm(self.response.expectation.reward - self.lesson.expectation))
+
+    def as_data(self) -> dict[str, Any]:
+        """The expectations, the rewards, the bound and the reason, for JSON."""
+        return {
+            "lesson": self.lesson.expectation.tolist(),
+            "lesson_reward": self.lesson_reward,
+            "response": self.response.expectation.reward.tolist(),
+            "reward": self.response_reward,
+            "bound": finite_or_none(self.bound),
+            "reason": self.reason,
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +72,7 @@ class Transcript:
         return max((self.final, *self.rounds), key=lambda taught: taught.response_reward)
 
     def followed_by(self, taught: Round) -> "Transcript":
-        """One more round."""
+        """The rounds with one more."""
         shown, done = taught.lesson.expectation, taught.response.expectation.reward
         rewards = float(self.true_weights @ shown), float(self.true_weights @ done)
         recorded = TaughtRound(taught.lesson, taught.response, taught.reason, taught.bound, *rewards)
@@ -72,8 +80,8 @@ class Transcript:
 
     def certified(self, bound: float) -> "Transcript":
         """The same rounds, with a new bound for the last one."""
-        rounds = (*self.rounds[:-1], *(replace(taught, bound=bound) for taught in self.rounds[-1:]))
-        return replace(self, rounds=rounds)
+        last = [replace(taught, bound=bound) for taught in self.rounds[-1:]]
+        return replace(self, rounds=(*self.rounds[:-1], *last))
 
     def ending(self, sentence: str) -> "Transcript":
         """The same rounds, with the sentence that says how they ended."""
@@ -90,7 +98,7 @@ class Transcript:
 
 
 def check_response(domain: Domain, response: Response) -> Response:
-    """The response, refused unless its policy and its expectations are possible in the domain."""
+    """The response; refused unless its policy and its expectations are possible in the domain."""
     if not isinstance(response, Response):
         raise InvalidModel(f"respond must return a Response, got {type(response).__name__}")
     check_policy(domain.mdp, response.policy)
@@ -120,11 +128,8 @@ def save_transcript(transcript: Transcript, path: AnyPath) -> None:
     """Write a transcript to an `.npz` file that `load_transcript` reads."""
     if Path(path).suffix != ".npz":
         raise InvalidInput(f"{path} must end in .npz, the format of a transcript")
-    arrays: dict[str, Any] = {
-        "true_weights": transcript.true_weights,
-        "ended": np.array(transcript.ended),
-        "n_rounds": np.array(len(transcript.rounds)),
-    }
+    arrays: dict[str, Any] = {"true_weights": transcript.true_weights, "ended": np.array(transcript.ended)}
+    arrays["n_rounds"] = np.array(len(transcript.rounds))
     for number, taught in enumerate(transcript.rounds):
         arrays |= dict(_packed(str(number), taught))
     write_archive(path, arrays, kind=TRANSCRIPT_FORMAT, version=TRANSCRIPT_VERSION)
@@ -135,9 +140,8 @@ def load_transcript(path: AnyPath, domain: Domain) -> Transcript:
     needed = ("true_weights", "ended", "n_rounds")
     archive = read_archive(path, needed, kind=TRANSCRIPT_FORMAT, version=TRANSCRIPT_VERSION)
     try:
-        rounds = tuple(
-            _unpacked(TaughtRound, str(number), archive, domain.mdp) for number in range(int(archive["n_rounds"]))
-        )
+        numbers = range(int(archive["n_rounds"]))
+        rounds = tuple(_unpacked(TaughtRound, str(number), archive, domain.mdp) for number in numbers)
         for taught in rounds:
             check_lesson(domain, taught.lesson)
             check_response(domain, taught.response)

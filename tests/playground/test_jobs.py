@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from playground_problems import CHOSEN, SMALL, beyond, learner_fields, performed, taught, teaching, world_fields
+from playground_support import CHOSEN, SMALL, beyond, learner_fields, performed, taught, teaching, world_fields
 from strategies import hand_worlds
 
 import tutelage as tl
@@ -78,7 +78,7 @@ def check_round(sent: dict, taught: tl.TaughtRound, domain: tl.Domain, number: i
 
 
 def check_preferences(sent: dict, model: str, allowances) -> None:
-    """Complementary slackness (App. E): paid in full where exceeded, and priced only where nothing is left."""
+    """Complementary slackness (App. E): the full penalty where exceeded, a price only where no allowance is left."""
     for row, allowance in zip(sent["preferences"], np.broadcast_to(allowances, len(sent["preferences"])), strict=True):
         left = allowance - row["visits"]
         assert row["allowance"] == allowance
@@ -127,7 +127,7 @@ def test_the_rounds_of_a_teacher_are_those_of_the_library(name, scene):
 
 
 def test_no_lesson_is_planned_twice(monkeypatch):
-    """The bound is searched for the plan that was sent: the lesson and its bound come of one planning."""
+    """The search for the bound starts from the plan that was sent: one planning yields the lesson and its bound."""
     planned = []
     plan = tl.BilevelTeacher.lesson_plan
     monkeypatch.setattr(tl.BilevelTeacher, "lesson_plan", lambda teacher: planned.append(teacher) or plan(teacher))
@@ -136,13 +136,13 @@ def test_no_lesson_is_planned_twice(monkeypatch):
 
 
 def test_a_bilevel_teacher_of_a_hard_learner_is_refused_before_anything_is_sent():
-    """It moves a learner by its mismatch penalty, and this one has none: a sentence, not a wrong lesson."""
+    """Aware-BiL needs a mismatch penalty, which a hard learner does not have: an error, not a wrong lesson."""
     with pytest.raises(tl.InvalidModel, match="use AwareCmdpTeacher"):
         performed("teach", request("bilevel", "hard"))
 
 
 def test_what_a_projecting_learner_accepts_is_never_cut_off():
-    """Every cut holds all of Omega_r^L (Proposition 1): accepted, and the answers to come, stay in what remains."""
+    """Every cut contains Omega_r^L (Proposition 1): the accepted set and all later responses stay within the cuts."""
     reach = {"world": world_fields(SMALL), "learner": request("agnostic", "hard")["learner"]}
     ((_, found),) = performed("reach", reach)
     for name in ("volume_search", "line_search"):
@@ -165,8 +165,8 @@ def area(polygon) -> float:
 
 
 @pytest.mark.parametrize("scene", ["soft", "hard"])
-def test_whatever_is_shown_or_done_can_be_reached(scene):
-    """Lessons and answers are expectations of policies, so each lies within the reachable set's three shadows."""
+def test_lessons_and_responses_are_reachable(scene):
+    """Lessons and responses are expectations of policies, so each lies in the projections of the reachable set."""
     world, model, preferences, allowances = SCENES[scene]
     asked = {"world": world_fields(world), "learner": learner_fields(model, preferences, allowances)}
     ((event, found),) = performed("reach", asked)
@@ -182,7 +182,7 @@ def test_whatever_is_shown_or_done_can_be_reached(scene):
 
 @pytest.mark.parametrize("scene", SCENES)
 def test_a_drawn_path_is_answered_as_the_learner_answers_its_expectation(scene):
-    """Several paths are the mean of what each collects, and the learner answers that, as any other lesson."""
+    """The lesson is the mean expectation of the paths; the learner responds as to any other lesson."""
     world, model, preferences, allowances = SCENES[scene]
     paths = [[6, 5, 4, 0], [6, 7, 11], [6]] if world is SMALL else [[54, 55, 56, 57], [54]]
     learner = learner_fields(model, preferences, allowances, **PENALTIES)
@@ -199,7 +199,7 @@ def test_a_drawn_path_is_answered_as_the_learner_answers_its_expectation(scene):
 
 
 def test_a_path_that_cannot_be_walked_is_refused_by_its_number():
-    """Of several paths the sentence says which, so that it can be drawn again."""
+    """The error has the number of the path."""
     asked = {"world": world_fields(SMALL), "learner": learner_fields("soft", "L1"), "paths": [[6], [6, 4]]}
     with pytest.raises(tl.InvalidModel, match="path 2: no single move leads from cell 6 to cell 4"):
         performed("answer", asked)
@@ -227,7 +227,7 @@ def test_a_person_who_walks_is_taught_like_a_learner_that_is_asked(name):
 
 
 def test_the_demonstrations_shown_are_walks_from_the_start():
-    """What a person is shown can be walked: cells of the grid, each a neighbour of the last, and no terminal state."""
+    """Each demonstration is a valid path: cells of the grid, each a neighbour of the last, no terminal state."""
     ((_, sent),) = performed("adapt", {"world": world_fields(PUBLISHED), "teacher": "volume_search", "walks": []})
     assert len(sent["lesson"]["paths"]) == jobs.SHOWN
     for path in sent["lesson"]["paths"]:
@@ -237,7 +237,7 @@ def test_the_demonstrations_shown_are_walks_from_the_start():
 
 
 def test_the_lessons_end_when_the_walk_matches():
-    """The rounds end with a reason once the walk is the lesson, and a walk after that belongs to no lesson."""
+    """The rounds end with a reason when the walk equals the lesson; a later walk is refused."""
     world = tl.ObjectWorld(3, 0, {"star": [2]}, {}, discount=0.9)
     asked = {"world": world_fields(world), "teacher": "volume_search", "walks": [[0, 1, 2]]}
     ((_, sent),) = performed("adapt", asked)
@@ -262,7 +262,7 @@ def test_the_transcript_is_the_file_that_the_library_reads(name, scene, tmp_path
         assert one.bound == other.bound
 
 
-def test_a_learner_whom_no_policy_satisfies_is_a_sentence():
+def test_a_learner_that_no_policy_satisfies_is_refused_by_name():
     """A hard learner that starts on an avoided cell accepts nothing: the error names the preference."""
     world = replace(SMALL, distractors={"green": [6]})
     asked = teaching("agnostic", learner_fields("hard", "L2"), world)
@@ -279,7 +279,7 @@ def test_a_learner_whom_no_policy_satisfies_is_a_sentence():
     st.sampled_from(["soft", "hard"]),
     st.sampled_from(["L1", "L2", "L5", CHOSEN]),
 )
-def test_any_world_is_taught_in_or_refused_in_a_sentence(world, name, model, preferences):
+def test_any_world_has_rounds_or_is_refused_in_a_sentence(world, name, model, preferences):
     """Worlds without objects, with zero weights or full of objects: a round with all its maps, or a `TutelageError`."""
     try:
         events = performed("teach", teaching(name, learner_fields(model, preferences, 1.0), world, 3))

@@ -14,11 +14,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
-import playground_jobs
+import playground_support
 import pytest
-from browsers import CHROMIUM, NO_BROWSER
 from PIL import Image
-from playground_server import running
+from playground_support import CHROMIUM, NO_BROWSER, running
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
 
 import tutelage as tl
@@ -52,7 +51,7 @@ def browser():
 
 @pytest.fixture(params=VIEWPORTS)
 def page(request: pytest.FixtureRequest, browser: Browser, address: str):
-    """The page, just opened; what the browser complains of, or asks of others, fails the test."""
+    """The page, just opened. An error in the browser's log or a request to another host fails the test."""
     context = browser.new_context(viewport=VIEWPORTS[request.param], reduced_motion="reduce")
     context.set_default_timeout(PATIENCE)
     opened, complaints, elsewhere = context.new_page(), [], []
@@ -121,7 +120,7 @@ def downloaded(page: Page, button: str) -> bytes:
 
 
 def world_of(page: Page) -> tl.ObjectWorld:
-    """The world on the page, by way of its link."""
+    """The world on the page, read from its link."""
     hash_ = page.get_by_label("Link").input_value().partition("#world=")[2]
     text = page.evaluate("async (hash) => (await import('/world.js')).fromLink('#world=' + hash)", hash_)
     return tl.ObjectWorld.from_json(text)
@@ -135,7 +134,7 @@ def choose_hard(page: Page, allowance: str) -> None:
 
 
 def test_a_world_is_painted_taken_back_loaded_and_shared(page: Page, address: str, browser: Browser):
-    """The first flow: what is painted is what the link holds, and nothing that is loaded is lost by mistake."""
+    """The first flow: the link holds the painted world, and a loaded world is not overwritten by mistake."""
     assert world_of(page) == tl.object_world(10, 0)
     page.get_by_role("radio", name="dot").check()
     # A fast stroke: the pointer is not seen in the cell between.
@@ -193,7 +192,7 @@ def test_numbers_are_stepped_within_reason_and_refused_beyond_their_bounds(page:
 
 @pytest.mark.parametrize("size", [2, 30])
 def test_the_smallest_and_the_largest_world_can_be_painted_and_taught(page: Page, size: int):
-    """From 2x2 to 30x30: every cell is there and can be painted, and a lesson comes of it; the page remembers it."""
+    """From 2x2 to 30x30: every cell can be painted and a lesson is planned; the page remembers the world."""
     page.get_by_label("Cells along a side").fill(str(size))
     page.get_by_role("button", name="Resize").click()
     page.get_by_role("button", name="Empty the world").click()
@@ -208,7 +207,7 @@ def test_the_smallest_and_the_largest_world_can_be_painted_and_taught(page: Page
 
 
 def test_any_learner_can_be_chosen(page: Page):
-    """The second flow: what is chosen on the page is what is taught: names, allowances, penalties, soft or hard."""
+    """The second flow: the request has the learner that was chosen: names, allowances, penalties, soft or hard."""
     open_tab(page, "Learner")
     page.get_by_role("radio", name="L5").check()
     expect(page.get_by_role("checkbox", name="yellow within 2 cells")).to_be_checked()
@@ -240,7 +239,7 @@ def test_any_learner_can_be_chosen(page: Page):
 
 
 def request_of_teaching(page: Page) -> dict:
-    """What the page asks for when one presses Teach."""
+    """The request of the page after a click on Teach."""
     open_tab(page, "Teach")
     with page.expect_request("**/api/teach") as waiting:
         page.get_by_role("button", name="Teach", exact=True).click()
@@ -283,8 +282,8 @@ def fills(picture: Locator) -> list[str]:
 
 
 def test_a_bilevel_lesson_is_shown_before_its_bound_is_known(browser: Browser):
-    """The search for the bound never ends here: the card shows the lesson all the same, and Cancel stops the search."""
-    with opened(browser, playground_jobs.without_bounds) as page:
+    """The search for the bound never ends here: the card shows the lesson, and Cancel stops the search."""
+    with opened(browser, playground_support.without_bounds) as page:
         open_tab(page, "Teach")
         page.get_by_role("combobox", name="beside").select_option("")
         page.get_by_role("button", name="Teach", exact=True).click()
@@ -336,7 +335,7 @@ def test_rounds_come_one_by_one_and_can_be_stepped_through(page: Page, teacher: 
 
 def test_rounds_are_shown_as_they_come_and_can_be_cancelled(browser: Browser):
     """The third round never comes here: two are shown and kept, and after Cancel the next request finds a worker."""
-    with opened(browser, playground_jobs.two_rounds) as page:
+    with opened(browser, playground_support.two_rounds) as page:
         choose_hard(page, "2.5")
         open_tab(page, "Rounds")
         page.get_by_role("combobox", name="Teacher", exact=True).select_option("line_search")
@@ -380,7 +379,7 @@ def test_a_person_is_the_teacher(page: Page):
 
 
 def test_a_person_is_the_learner(page: Page):
-    """The sixth flow: one walks, by hand or by keys, and the teacher goes on from there as the library's does."""
+    """The sixth flow: after a walk by mouse or by keys, the next lesson is the library's."""
     open_tab(page, "Be the learner")
     page.get_by_role("checkbox", name="green within 1 cell").check()
     page.get_by_role("button", name="Show me the first lesson").click()
@@ -407,7 +406,7 @@ def test_a_person_is_the_learner(page: Page):
 
 
 def test_everything_can_be_taken_away(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The last flow: files that the library reads, pictures that stand by themselves, and Python that does it again."""
+    """The last flow: files that the library reads, complete pictures, and Python that repeats the result."""
     choose_hard(page, "2.5")
     open_tab(page, "Teach")
     page.get_by_role("button", name="Teach", exact=True).click()
@@ -459,7 +458,7 @@ def test_a_world_is_painted_without_a_mouse(page: Page):
 
 
 def test_every_control_has_a_name_and_every_picture_a_text(page: Page):
-    """What a screen reader has to go by: no nameless button, field or picture on any tab."""
+    """For screen readers: every button, field and picture on every tab has a name."""
     choose_hard(page, "2.5")
     open_tab(page, "Teach")
     page.get_by_role("button", name="Teach", exact=True).click()
@@ -504,6 +503,6 @@ def test_marks_can_be_told_apart_in_grey(page: Page):
 
 
 def in_grey(page: Page, number: int) -> np.ndarray:
-    """(24, 24), a cell as one sees it who sees no colours."""
+    """(24, 24), a cell in grey."""
     picture = Image.open(io.BytesIO(page.screenshot(clip=cell(page, number).bounding_box())))
     return np.asarray(picture.convert("L").resize((24, 24)), dtype=float)

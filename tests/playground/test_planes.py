@@ -1,4 +1,4 @@
-"""Convex sets cut by half-spaces, against linear programs that know nothing of corners."""
+"""Convex sets cut by half-spaces, compared with linear programs over the points."""
 
 from itertools import combinations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from playground_problems import beyond
+from playground_support import beyond
 from scipy.optimize import linprog
 from strategies import SEEDS
 
@@ -19,7 +19,7 @@ DIRECTIONS = np.random.default_rng(0).normal(size=(6, 3))
 
 @st.composite
 def flat_sets(draw: st.DrawFn) -> np.ndarray:
-    """(n, 3), points of a set of no dimension, of one, two or three, some of them more than once."""
+    """(n, 3), points of a set of dimension 0 to 3; some are repeated."""
     rng = np.random.default_rng(draw(SEEDS))
     rank, n = draw(st.integers(0, 3)), draw(st.integers(1, 9))
     inner = rng.integers(-2, 3, size=(n, rank)).astype(float)
@@ -28,7 +28,7 @@ def flat_sets(draw: st.DrawFn) -> np.ndarray:
 
 @st.composite
 def cut_sets(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Such a set and up to three half-spaces, some of which touch it, miss it or leave nothing."""
+    """Such a set and up to three half-spaces; some touch it, contain it or exclude it."""
     points = draw(flat_sets())
     rng = np.random.default_rng(draw(SEEDS))
     normals = rng.integers(-2, 3, size=(draw(st.integers(0, 3)), 3)).astype(float)
@@ -37,7 +37,7 @@ def cut_sets(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def furthest(points, normals, offsets, direction) -> float | None:
-    """The most in a direction within the cuts, over convex weights of the points; nothing where there is no place."""
+    """The maximum in a direction within the cuts, over convex weights of the points; None if the cuts exclude all."""
     found = linprog(
         -points @ direction,
         A_ub=normals @ points.T if len(normals) else None,
@@ -65,7 +65,7 @@ def test_corners_are_the_fewest_points_with_the_same_hull(points):
 @settings(max_examples=40)
 @given(cut_sets())
 def test_what_cuts_leave_reaches_as_far_as_linear_programs_say(problem):
-    """Two convex sets are the same where they reach equally far in every direction; here in six, and along the cuts."""
+    """Convex sets with the same support function are equal; tested in six directions and along the cuts."""
     points, normals, offsets = problem
     left = clipped(points, normals, offsets)
     for direction in [*DIRECTIONS, *normals]:
@@ -122,6 +122,6 @@ def test_shadows_are_polygons_around_the_projected_points(points):
 
 
 def turns_in_all(edges: np.ndarray) -> float:
-    """By how much a walk around a polygon turns; two walks around would be twice as much."""
+    """The total turning angle along a polygon; 2 pi for a simple one."""
     angles = np.arctan2(edges[:, 1], edges[:, 0])
     return float(((np.diff(angles, append=angles[0]) + np.pi) % (2 * np.pi) - np.pi).sum())

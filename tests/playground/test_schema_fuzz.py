@@ -1,10 +1,10 @@
-"""The server against its own description: whatever fits it or breaks it, the answer is never the server's mistake."""
+"""The server and its OpenAPI schema: valid and invalid requests never cause an error of the server."""
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from playground_server import running
+from playground_support import PATIENCE, running
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.config import SchemathesisConfig
@@ -32,13 +32,9 @@ pytestmark = pytest.mark.timeout(600)
 COMPUTED = ("teach", "transcript", "answer", "adapt", "reach")
 
 
-# Seconds after which an answer counts as never coming; for a machine that does other work too.
-PATIENCE = 240.0
-
-
 @pytest.fixture(scope="module")
 def hasty():
-    """A server that soon stops large requests; such a refusal is as described, too."""
+    """A server with a short time limit; a refusal for time is in the schema too."""
     with running(Settings(n_workers=2, time_limit=3.0)) as address:
         yield {"base_url": address, "timeout": PATIENCE}
 
@@ -59,7 +55,7 @@ def test_no_request_is_the_server_s_mistake(case, hasty):
 
 @pytest.mark.parametrize("name", COMPUTED)
 def test_whatever_fits_the_description_is_computed_or_refused(name, server):
-    """Random requests, mended where a description cannot say what fits, so that they come as far as the computation."""
+    """Random requests, repaired where the schema cannot express a condition, so that they are computed."""
     statuses: list[int] = []
 
     @settings(max_examples=8, suppress_health_check=list(HealthCheck))
@@ -73,7 +69,7 @@ def test_whatever_fits_the_description_is_computed_or_refused(name, server):
 
 
 def mended(body: dict, size: int) -> dict:
-    """The request in a small, valid world; no preference comes twice, and paths stay at the start."""
+    """The request in a small, valid world, with distinct preferences and paths that stay at the start."""
     kept = whole(body)
     kept["world"] = mended_world(kept["world"], size)
     if "learner" in kept:
@@ -85,7 +81,7 @@ def mended(body: dict, size: int) -> dict:
 
 
 def mended_world(world: dict, size: int) -> dict:
-    """Made by hand, with every cell on the grid and taken once."""
+    """A hand-made world; every cell is on the grid and used once."""
     kept = {name: value for name, value in world.items() if name not in ("generator", "seed")}
     for things in ("objects", "distractors"):
         taken: set[int] = set()
@@ -97,7 +93,7 @@ def mended_world(world: dict, size: int) -> dict:
 
 
 def whole(value):
-    """The same with 2.0 written as 2: to a description both are integers, to the server only what looks like one."""
+    """The same with 2.0 written as 2: both are integers in the schema, but the server accepts only 2."""
     if isinstance(value, dict):
         return {name: whole(part) for name, part in value.items()}
     if isinstance(value, list):

@@ -10,11 +10,10 @@ from importlib import resources
 from urllib.parse import urlsplit
 
 import httpx
-import playground_jobs
+import playground_support
 import psutil
 import pytest
-from playground_problems import SMALL, learner_fields, performed, taught, teaching, world_fields
-from playground_server import running
+from playground_support import PATIENCE, SMALL, learner_fields, performed, running, taught, teaching, world_fields
 
 import tutelage as tl
 from tutelage.playground import schema
@@ -30,8 +29,6 @@ POLICY = (
 SOFT = learner_fields("soft", "L2")
 CHEAP = teaching("agnostic", SOFT)
 BILEVEL = teaching("bilevel", learner_fields("soft", "L2", mismatch_penalty=20.0, violation_penalty=1.0))
-# Seconds after which an answer counts as never coming; for a machine that does other work too.
-PATIENCE = 240.0
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -48,7 +45,7 @@ def page():
 @pytest.fixture
 def stubborn():
     """A client of a server with one process, whose jobs hang, crash or fail."""
-    settings = Settings(n_workers=1, time_limit=600.0, run_job=playground_jobs.stubborn)
+    settings = Settings(n_workers=1, time_limit=600.0, run_job=playground_support.stubborn)
     with running(settings) as address, httpx.Client(base_url=address, timeout=PATIENCE) as client:
         yield client
 
@@ -88,7 +85,7 @@ ANSWERS = {
 
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_every_answer_carries_the_headers(page, kind):
-    """Whatever is answered, a browser loads nothing from elsewhere, guesses no type and lends other sites nothing."""
+    """A browser then loads nothing from other hosts, guesses no type and shares nothing with other sites."""
     method, path, given, status = ANSWERS[kind]
     answer = page.request(method, path, **given)
     assert answer.status_code == status
@@ -102,24 +99,24 @@ def test_every_answer_carries_the_headers(page, kind):
     "host", ["elsewhere.example", "127.0.0.1.elsewhere.example:80", "localhost.elsewhere.example", "169.254.0.1", ""]
 )
 def test_another_host_s_name_is_refused(page, host):
-    """A site whose name is made to point at this machine must not read from it with its visitor's browser."""
+    """DNS rebinding: a site whose name resolves to this machine must not read from it."""
     assert page.get("/api/world/text/0/8", headers={"Host": host}).status_code == 400
 
 
 @pytest.mark.parametrize("host", ["localhost:80", "127.0.0.1", "LOCALHOST", "[::1]:8000", "[::1]"])
 def test_this_machine_by_any_of_its_names_is_answered(page, host):
-    """A browser writes the name that was typed, of either family and in any letters, with the port or without."""
+    """IPv4, IPv6 and localhost, in capitals too, with the port or without."""
     assert page.get("/api/world/text/0/8", headers={"Host": host}).status_code == 200
 
 
-def test_beyond_loopback_any_name_is_its_own():
+def test_beyond_loopback_any_host_name_is_answered():
     """Beyond loopback, the names of this machine in the network are not known."""
     with running(Settings(host="0.0.0.0", n_workers=1)) as address:
         assert httpx.get(f"{address}/", headers={"Host": "lab.example"}, timeout=PATIENCE).status_code == 200
 
 
-def test_the_page_is_handed_out_with_its_types(page):
-    """Each file of the page, byte for byte, as what it is; the page itself at the root."""
+def test_the_page_is_sent_with_its_types(page):
+    """Each file of the page, byte for byte, with its media type; the page itself at the root."""
     types = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
     for entry in resources.files("tutelage.playground").joinpath("page").iterdir():
         answer = page.get("/" if entry.name == "index.html" else f"/{entry.name}")
@@ -128,7 +125,7 @@ def test_the_page_is_handed_out_with_its_types(page):
 
 
 def test_nothing_refers_to_another_host():
-    """All runs on this machine: no file of the page nor of the server names another, but for the namespace of SVG."""
+    """No file of the page or of the server names another host, except for the namespace of SVG."""
     folder = resources.files("tutelage.playground")
     files = [*folder.joinpath("page").iterdir(), *(entry for entry in folder.iterdir() if entry.name.endswith(".py"))]
     assert len(files) > 5
@@ -193,8 +190,8 @@ BAD = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_what_cannot_be_asked_is_refused_in_a_sentence(page, kind):
-    """Bad input is the client's mistake, never ours: a status of 400 to 422, and a sentence of a readable length."""
+def test_a_bad_request_is_refused_in_a_sentence(page, kind):
+    """Bad input is an error of the client: a status of 400 to 422, and a sentence of a readable length."""
     body = BAD[kind] if isinstance(BAD[kind], bytes) else json.dumps(BAD[kind]).encode()
     answer = page.post("/api/teach", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code in (400, 422)
@@ -203,21 +200,21 @@ def test_what_cannot_be_asked_is_refused_in_a_sentence(page, kind):
 
 
 def test_a_form_of_another_site_is_not_read(page):
-    """What a browser lets any site send without asking, plain text or a body of no type, is not taken for JSON."""
+    """A browser lets any site send plain text or a body without a type; neither is read as JSON."""
     for headers in ({"Content-Type": "text/plain"}, {}):
         assert page.post("/api/teach", content=json.dumps(CHEAP), headers=headers).status_code == 422
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "localhost", "LOCALHOST", "::1", "0:0:0:0:0:0:0:1"])
-def test_loopback_is_known_however_it_is_spelt(host):
-    """Only there are names of elsewhere refused; to spell it otherwise must not open the door."""
+def test_loopback_is_recognised_in_any_notation(host):
+    """Other host names are refused only on loopback, so every notation of loopback must be recognised."""
     assert is_loopback(host)
     assert not is_loopback("0.0.0.0") and not is_loopback("192.0.2.1") and not is_loopback("localhost.example")
 
 
 @pytest.mark.parametrize("path", [[], [5], [6, 4], [6, 16], [6] * 1001], ids=["empty", "start", "jump", "off", "long"])
 def test_impossible_paths_are_refused(page, path):
-    """What is drawn is checked as what is written: no jump, no cell beyond the grid, nothing endless."""
+    """A path has no jump, no cell outside the grid, and at most 1000 cells."""
     asked = {"world": world_fields(SMALL), "learner": SOFT, "paths": [path]}
     for where, request in (
         ("answer", asked),
@@ -229,7 +226,7 @@ def test_impossible_paths_are_refused(page, path):
 
 @pytest.mark.parametrize("is_chunked", [False, True])
 def test_a_body_that_is_too_large_is_refused(page, is_chunked):
-    """One byte more than the limit, whether its length is announced or not, and one byte less is read."""
+    """One byte above the limit is refused, with a length or chunked; a body at the limit is read."""
 
     def sent(n_bytes: int) -> httpx.Response:
         body = b" " * n_bytes
@@ -251,7 +248,7 @@ def test_generated_worlds_are_the_library_s(page):
 
 
 def test_answers_are_those_of_the_jobs(page):
-    """Through checks, pipes and processes the numbers stay what the job computes."""
+    """The server sends the numbers of the job unchanged."""
     world = world_fields(SMALL)
     asked = {
         "answer": {"world": world, "learner": SOFT, "paths": [[6, 7, 11]]},
@@ -267,7 +264,7 @@ def test_answers_are_those_of_the_jobs(page):
 
 
 def test_the_transcript_is_a_file(page, tmp_path):
-    """What is downloaded is read by `load_transcript`, and holds the rounds that were streamed."""
+    """`load_transcript` reads the download, which has the rounds that were streamed."""
     answer = page.post("/api/transcript", json=teaching("volume_search", SOFT, max_rounds=2))
     assert answer.headers["Content-Type"] == "application/octet-stream"
     (tmp_path / "transcript.npz").write_bytes(answer.content)
@@ -284,13 +281,13 @@ def test_rounds_arrive_one_by_one(page):
 
 
 def test_a_round_is_shown_though_the_next_never_comes(stubborn):
-    """The first round reaches the browser at once, not with the end: here there is none."""
+    """The first round arrives before the end: this job never ends."""
     with stubborn.stream("POST", "/api/teach", json=CHEAP) as answer:
         assert next(heard(answer))[0] == "round"
 
 
 def test_the_page_is_served_while_every_process_hangs(stubborn):
-    """Computing never holds up the page: with no process free it is handed out at once, and worlds are checked."""
+    """Jobs do not block the page: without a free process, the page is sent and worlds are checked."""
     with stubborn.stream("POST", "/api/teach", json=CHEAP) as answer:
         next(heard(answer))
         assert stubborn.get("/").status_code == 200
@@ -333,9 +330,9 @@ def test_a_crash_is_a_sentence_and_the_server_goes_on(stubborn):
     assert answered.status_code == 200
 
 
-def test_what_takes_too_long_is_stopped_and_said_so():
-    """Before the first word as a status, after it as an event: neither is left to wonder."""
-    with running(Settings(n_workers=1, time_limit=2.0, run_job=playground_jobs.stubborn)) as address:
+def test_a_job_beyond_the_time_limit_is_stopped_with_a_sentence():
+    """Before the first event the refusal is a status, after it an event."""
+    with running(Settings(n_workers=1, time_limit=2.0, run_job=playground_support.stubborn)) as address:
         answer = httpx.post(f"{address}/api/reach", json={"world": CHEAP["world"], "learner": SOFT}, timeout=PATIENCE)
         assert answer.status_code == 422 and "longer than 2 s" in answer.json()["detail"]
         with httpx.stream("POST", f"{address}/api/teach", json=CHEAP, timeout=PATIENCE) as answer:
@@ -366,9 +363,9 @@ def test_twenty_at_once_are_all_answered(page):
 
 
 def test_a_lesson_is_sent_before_its_bound_is_known():
-    """The search for the bound never ends here: the round with the lesson arrives all the same."""
+    """The search for the bound never ends here, but the round with the lesson arrives."""
     with (
-        running(Settings(n_workers=1, time_limit=600.0, run_job=playground_jobs.without_bounds)) as address,
+        running(Settings(n_workers=1, time_limit=600.0, run_job=playground_support.without_bounds)) as address,
         httpx.stream("POST", f"{address}/api/teach", json=BILEVEL, timeout=PATIENCE) as answer,
     ):
         name, sent = next(heard(answer))
@@ -383,7 +380,7 @@ def test_all_lessons_come_before_all_bounds():
         return [int(event.data) async for event in teaching_events(pool, asked) if event.name == "round"]
 
     async def scenario() -> list[list[int]]:
-        pool = WorkerPool(playground_jobs.numbered, count=1, time_limit=600.0)
+        pool = WorkerPool(playground_support.numbered, count=1, time_limit=600.0)
         async with pool.running():
             async with aclosing(pool.events("reach", "")) as hanging:
                 await anext(hanging)
@@ -419,12 +416,12 @@ def test_a_new_teacher_of_the_registry_is_offered_described_and_run(toy):
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones(page):
-    """Names are looked up in the registry at each request; what is not there is refused before anything is computed."""
+    """Names are looked up in the registry at each request; an unknown name is refused before anything is computed."""
     answer = page.post("/api/teach", json=CHEAP | {"teacher": "toy"})
     assert answer.status_code == 422 and answer.json()["detail"] == f"teacher: must be one of {', '.join(TEACHERS)}"
 
 
-def test_the_page_is_told_of_every_player(page):
+def test_the_page_gets_every_player(page):
     """All teachers, learner models, preferences and presets, with labels, sentences, defaults and ranges."""
     players = page.get("/api/players").json()
     assert list(players["teachers"]) == list(TEACHERS) and list(players["learner_models"]) == list(LEARNER_MODELS)
@@ -438,7 +435,7 @@ def test_the_page_is_told_of_every_player(page):
 
 @pytest.mark.parametrize("model", LEARNER_MODELS)
 def test_every_learner_model_can_be_asked_for(page, model):
-    """Each with its own options and defaults, with preferences and without."""
+    """Each model with its own options and defaults, with preferences and without."""
     for preferences in ("L1", "L2"):
         asked = {"world": world_fields(SMALL), "learner": learner_fields(model, preferences), "paths": [[6, 7, 11]]}
         answer = page.post("/api/answer", json=asked)

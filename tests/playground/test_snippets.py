@@ -1,4 +1,4 @@
-"""The snippets of the page are run unchanged, and find what the page showed."""
+"""The snippets of the page run unchanged and repeat the results of the page."""
 
 import json
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from playground_problems import CHOSEN, SMALL, learner_fields, performed, taught, teaching, world_fields
+from playground_support import CHOSEN, SMALL, learner_fields, performed, taught, teaching, world_fields
 
 import tutelage as tl
 from tutelage.playground import schema, snippets
@@ -21,7 +21,7 @@ PENALTIES = {"mismatch_penalty": 4.0, "violation_penalty": 0.1}
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
-    """What a snippet saves lands here."""
+    """Snippets run and save in a temporary folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -95,7 +95,7 @@ def test_walks_are_taught_again(teacher, walks, capsys):
 
 
 def made(world: tl.ObjectWorld) -> tuple[str, tl.ObjectWorld]:
-    """How a snippet writes a world, and what comes of it."""
+    """The text of a world in a snippet, and the world that it makes."""
     asked = schema.Walking.model_validate_json(
         json.dumps({"world": world_fields(world), "teacher": "line_search", "walks": []})
     )
@@ -113,7 +113,7 @@ def test_a_generated_world_is_written_by_its_seed(world):
 
 @pytest.mark.parametrize("world", [EDITED, REPAINTED, SMALL], ids=["other weights", "repainted", "hand-made"])
 def test_any_other_world_is_written_in_full(world):
-    """A generated world with other weights is not what its seed makes, so nothing but all of it will do."""
+    """A generated world with other weights is not what its seed makes, so it is written in full."""
     text, found = made(world)
     assert "tl.object_world(" not in text and "tl.ObjectWorld(" in text
     assert found == replace(world, generator="hand", seed=None)

@@ -1,11 +1,11 @@
-"""The worker pool: every way for a job to end has its own error, and costs at most the job's own process."""
+"""The worker pool: every way for a job to end has its own error, and affects no process but its own."""
 
 import asyncio
 import json
 import sys
 from contextlib import aclosing
 
-import playground_jobs
+import playground_support
 import psutil
 import pytest
 
@@ -16,7 +16,7 @@ def run(scenario, *, count=1, time_limit=600.0, **options):
     """The result of a scenario with a new pool."""
 
     async def main():
-        workers = WorkerPool(playground_jobs.run_job, count=count, time_limit=time_limit, **options)
+        workers = WorkerPool(playground_support.echo_job, count=count, time_limit=time_limit, **options)
         async with workers.running():
             return await scenario(workers)
 
@@ -29,7 +29,7 @@ async def process_of(workers: WorkerPool) -> int:
 
 
 def test_an_answer_is_the_job_s_own_text():
-    """What is sent comes back whole, whatever letters, lines and size it has."""
+    """Any letters, line breaks and sizes arrive unchanged."""
     said = {"text": "two\nlines \u2028 and \u00e9 \U0001f31f", "numbers": [0.1, -0.0, 1e300], "long": "x" * 300_000}
 
     async def scenario(workers):
@@ -39,7 +39,7 @@ def test_an_answer_is_the_job_s_own_text():
 
 
 def test_events_come_in_order_and_one_by_one():
-    """Each event has its name and its data on one line; nothing is lost, and nothing repeated."""
+    """Each event has its name and its data on one line; none is lost or repeated."""
 
     async def scenario(workers):
         return [event async for event in workers.events("events", "500")]
@@ -83,7 +83,7 @@ def test_as_many_jobs_run_at_once_as_there_are_processes():
         ("hang", TooSlow, "longer than 2 s and was stopped", False),
     ],
 )
-def test_every_way_of_ending_is_told_and_the_pool_goes_on(name, error, sentence, is_kept):
+def test_every_way_of_ending_has_an_error_and_the_pool_goes_on(name, error, sentence, is_kept):
     """Each ending has its own class and sentence; a process that may be broken is replaced."""
 
     async def scenario(workers):
@@ -99,7 +99,7 @@ def test_every_way_of_ending_is_told_and_the_pool_goes_on(name, error, sentence,
 
 
 def test_time_waiting_for_a_process_does_not_count():
-    """The limit is for the computation: a job that waited longer than that behind others is still done in full."""
+    """The limit is for the computation: a job that waited longer than the limit still runs to its end."""
 
     async def scenario(workers):
         async def hanging():
@@ -115,7 +115,7 @@ def test_time_waiting_for_a_process_does_not_count():
 
 
 def test_closing_the_events_stops_the_job():
-    """Closing the events kills the process at once, long before its time is up, and the next job finds another."""
+    """Closing the events kills the process before its time limit, and the next job gets another process."""
 
     async def scenario(workers):
         async with aclosing(workers.events("hang", "")) as events:
@@ -148,7 +148,7 @@ def test_cancelling_a_task_stops_its_job():
 
 
 def test_cancelling_a_waiting_task_takes_no_process():
-    """A place in the queue is given up without losing a process to it."""
+    """A job that leaves the queue takes no process with it."""
 
     async def scenario(workers):
         async with aclosing(workers.events("hang", "")) as hanging:
@@ -163,7 +163,7 @@ def test_cancelling_a_waiting_task_takes_no_process():
     run(scenario, most_waiting=3)
 
 
-def test_too_many_jobs_are_told_at_once():
+def test_a_job_beyond_the_queue_is_refused_at_once():
     """When the queue is full, the next job is refused at once; when a job is done, there is room again."""
 
     async def scenario(workers):
@@ -179,8 +179,8 @@ def test_too_many_jobs_are_told_at_once():
     run(scenario, most_waiting=2)
 
 
-def test_what_is_urgent_goes_first():
-    """Of those that wait, the urgent ones are done first, and each kind in the order in which it came."""
+def test_urgent_jobs_go_first():
+    """Of the waiting jobs the urgent ones run first, each kind in order of arrival."""
 
     async def scenario(workers):
         done = []
@@ -229,8 +229,8 @@ def test_closing_leaves_no_process_behind():
     assert not any(psutil.pid_exists(process) for process in processes)
 
 
-def test_stopping_tells_everyone_who_runs_or_waits():
-    """Once the playground ends, no job is left hanging: each hears that it has, those in the queue too."""
+def test_stopping_ends_every_job_that_runs_or_waits():
+    """When the pool stops, every job raises `Crashed`, also those in the queue."""
 
     async def scenario(workers):
         hanging = workers.events("hang", "")
@@ -246,7 +246,7 @@ def test_stopping_tells_everyone_who_runs_or_waits():
 
 
 def test_processes_are_spawned_where_the_system_cannot_fork():
-    """Windows has no fork server: the same jobs in processes that start from nothing."""
+    """Windows has no fork server: the same jobs run in spawned processes."""
 
     async def scenario(workers):
         return json.loads(await workers.answer("echo", '"said"'))["said"]
@@ -254,4 +254,4 @@ def test_processes_are_spawned_where_the_system_cannot_fork():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("multiprocessing.get_all_start_methods", lambda: ["spawn"])
         assert run(scenario) == "said"
-    assert "playground_jobs" in sys.modules
+    assert "playground_support" in sys.modules

@@ -11,9 +11,7 @@ from tutelage.cli.printing import progress, say, show_json, show_table
 def demo(
     seed: Annotated[int, typer.Option(help="The seed of the published object world.")] = 0,
     size: Annotated[int, typer.Option(help="Cells along one side of the grid.")] = 10,
-    allowance: Annotated[
-        float, typer.Option(help="Discounted visits that L2 allows to each kind of cell it avoids.")
-    ] = 2.5,
+    allowance: Annotated[float, typer.Option(help="Discounted visits of L2 to each kind of cell it avoids.")] = 2.5,
     picture: Annotated[Path, typer.Option(help="Path of the picture; .png and .svg are added.")] = Path("demo"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
@@ -48,8 +46,7 @@ def _show_known(world: str, rows: list[dict[str, Any]]) -> None:
     header = ("learner", "optimal policy", "agnostic lesson", "aware lesson", "bound on any lesson")
     keys = ("optimal", "agnostic", "aware", "bound")
     body = [(row["learner"], *(f"{row[key]:.3f}" for key in keys)) for row in rows]
-    caption = "Expected discounted reward of a soft learner (C_r = 5, C_c = 10)."
-    show_table(f"World {world}", header, body, caption)
+    show_table(f"World {world}", header, body, "Expected discounted reward of a soft learner (C_r = 5, C_c = 10).")
 
 
 def _show_rounds(allowance: float, rounds: dict[str, dict[str, Any]]) -> None:
@@ -61,15 +58,8 @@ def _show_rounds(allowance: float, rounds: dict[str, dict[str, Any]]) -> None:
             say(f"L2: {result['refused']}")
             return
         rewards = result["learner_rewards"]
-        body.append(
-            (
-                column_label(name),
-                f"{rewards[0]:.3f}",
-                f"{rewards[:3][-1]:.3f}",
-                f"{rewards[-1]:.3f}",
-                str(len(rewards)),
-            )
-        )
+        shown = (f"{reward:.3f}" for reward in (rewards[0], rewards[:3][-1], rewards[-1]))
+        body.append((column_label(name), *shown, str(len(rewards))))
     header = ("teacher", "first round", "third", "last", "rounds")
     title = f"L2 with hard limits of {allowance:g} discounted visits to each kind of cell"
     show_table(title, header, body, "Reward of the learner. The last two teachers know only its responses.")

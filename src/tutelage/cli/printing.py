@@ -45,15 +45,9 @@ def complain(sentence: str) -> None:
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Callable[[str], None]]:
     """A progress bar on standard error, if it is a terminal. Call the yielded function with a text after each step."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[last]}", style="dim"),
-    )
+    amount = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    times = (TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
+    columns = (*amount, *times, TextColumn("{task.fields[last]}", style="dim"))
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=total, last="")

@@ -9,17 +9,7 @@ import typer
 
 from tutelage.cli.printing import complain, progress, say, show_json, show_table
 
-
-class What(StrEnum):
-    """What can be reproduced."""
-
-    table1 = "table1"
-    table2 = "table2"
-    figure1 = "figure1"
-    figure3 = "figure3"
-    figure4 = "figure4"
-    line_search = "line_search"
-    all = "all"
+What = StrEnum("What", ["table1", "table2", "figure1", "figure3", "figure4", "line_search", "all"])
 
 
 def reproduce(
@@ -34,7 +24,7 @@ def reproduce(
 ) -> None:
     """Reproduce the paper's tables and figures, each number beside the printed one.
 
-    Every row is stored in results.sqlite as soon as it is computed. A run that was stopped continues where it stopped.
+    Every row is stored in results.sqlite as soon as it is computed. The same command continues a run that was stopped.
 
     [bold]tutelage reproduce table1 --jobs 2[/bold]
 

@@ -10,9 +10,7 @@ from tutelage.outcomes import MissingExtra
 
 def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen at; 0 for any free port.")] = 8000,
-    host: Annotated[str, typer.Option(help="The address to listen at. Only this machine can reach 127.0.0.1.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[str, typer.Option(help="The address; only this machine can reach 127.0.0.1.")] = "127.0.0.1",
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
     time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds after which a computation is stopped.")] = 60.0,
 ) -> None:
@@ -30,4 +28,4 @@ def serve(
     except ImportError as error:
         raise MissingExtra("the playground", "playground") from error
 
-    serve_page(Settings(host=host, time_limit=time_limit), port, is_opened=browser, on_start=lambda url: say(url))
+    serve_page(Settings(host=host, time_limit=time_limit), port, is_opened=browser, on_start=say)

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
     from tutelage.mdp.model import Domain
     from tutelage.transcripts import Transcript
 
-
 WORLD_HELP = "An object world: generator:seed:size, such as published:0:10, or a JSON file."
 LEARNER_HELP = "L1 .. L5: the learner has the first 0, 2, 4, 5 or 6 preference features. Default: all of them."
 OPTION_HELP = "An option of the teacher, such as stop_tolerance=0.001; may be repeated."
+ALLOWANCE_HELP = "delta_c: discounted count allowed of each preference feature. Default: 0."
+PICTURE_HELP = "Draw the world and what was learned; adds .png and .svg."
 
 
 def teach(
@@ -33,14 +35,10 @@ def teach(
     weights: Annotated[str, typer.Option(help="The true weights, such as 1,0.9,0.2. A world has its own.")] = "",
     mismatch_penalty: Annotated[float | None, typer.Option(help="C_r. Default: 5 for soft, 20 for footnote.")] = None,
     violation_penalty: Annotated[float | None, typer.Option(help="C_c of the soft learner. Default: 10.")] = None,
-    allowance: Annotated[
-        float | None, typer.Option(help="delta_c: discounted count allowed of each preference feature. Default: 0.")
-    ] = None,
+    allowance: Annotated[float | None, typer.Option(help=ALLOWANCE_HELP)] = None,
     max_rounds: Annotated[int, typer.Option(help="The most rounds of an adaptive teacher.")] = 100,
     save: Annotated[Path | None, typer.Option(help="Write the rounds to this .npz file after every round.")] = None,
-    picture: Annotated[
-        Path | None, typer.Option(help="Draw the world and what was learned; adds .png and .svg.")
-    ] = None,
+    picture: Annotated[Path | None, typer.Option(help=PICTURE_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Teach a learner. Prints its response, what it gives up, and a bound on what any lesson could achieve.
@@ -56,12 +54,8 @@ def teach(
     model, teacher = model.replace("-", "_"), teacher.replace("-", "_")
     made, whole, true_weights = _subject(world, domain, weights)
     known = _first_preferences(whole, learner) if learner else whole
-    given = {
-        "mismatch_penalty": mismatch_penalty,
-        "violation_penalty": violation_penalty,
-        "violation_allowance": allowance,
-    }
-    pupil = make_learner(model, known, **_applicable(model, given))
+    penalties = {"mismatch_penalty": mismatch_penalty, "violation_penalty": violation_penalty}
+    pupil = make_learner(model, known, **_applicable(model, penalties | {"violation_allowance": allowance}))
     options, every = _options(option or []), whole.preference_features
     with progress("teaching", None) as done:
         tutor = make_teacher(teacher, known, true_weights, pupil, every_preference=every, **options)
@@ -75,21 +69,18 @@ def teach(
         chosen = {"learner": learner or None, "model": model, "teacher": teacher}
         show_json(chosen | _data(known, transcript) | {"files": [str(path) for path in files]})
         return
-    say(str(transcript))
-    say(transcript.final.response.explain())
-    for path in files:
-        say(f"Picture: {path}")
+    pictures = [f"Picture: {path}" for path in files]
+    say("\n".join([str(transcript), transcript.final.response.explain(), *pictures]))
 
 
 def teach_help() -> str:
     """The help of the command, with every learner model and every teacher of the registry."""
-    tables: dict[str, Mapping[str, LearnerEntry | TeacherEntry]]
-    tables = {"Learner models": LEARNER_MODELS, "Teachers": TEACHERS}
-    lists = (
-        f"{title}:\n\n" + "\n".join(f"- {name.replace('_', '-')}: {entry.about}" for name, entry in table.items())
-        for title, table in tables.items()
-    )
-    return "\n\n".join([inspect.cleandoc(teach.__doc__ or ""), *lists])
+
+    def listed(table: Mapping[str, LearnerEntry] | Mapping[str, TeacherEntry]) -> str:
+        return "\n".join(f"- {name.replace('_', '-')}: {entry.about}" for name, entry in table.items())
+
+    head, models, teachers = inspect.cleandoc(teach.__doc__ or ""), listed(LEARNER_MODELS), listed(TEACHERS)
+    return f"{head}\n\nLearner models:\n\n{models}\n\nTeachers:\n\n{teachers}"
 
 
 def _applicable(model: str, given: Mapping[str, float | None]) -> dict[str, float]:
@@ -100,82 +91,59 @@ def _applicable(model: str, given: Mapping[str, float | None]) -> dict[str, floa
 
 def _options(texts: list[str]) -> dict[str, str]:
     """name=value pairs."""
-    pairs = [text.partition("=") for text in texts]
-    for name, equals, value in pairs:
-        if not (name and equals and value):
-            raise InvalidInput(f"--option must be name=value, got {name + equals + value!r}")
-    return {name: value for name, _, value in pairs}
+    pairs = {name: value for name, _, value in (text.partition("=") for text in texts)}
+    if not all(name and value for name, value in pairs.items()):
+        raise InvalidInput(f"--option must be name=value, got {', '.join(texts)}")
+    return pairs
 
 
 def _first_preferences(domain: "Domain", learner: str) -> "Domain":
-    """The domain with only the preference features that a learner of L1 .. L5 has: the first few."""
+    """The domain with the preference features of one of the learners L1 .. L5, the first of all."""
     from tutelage.environments.preferences import preference_names
-    from tutelage.mdp.model import Domain
 
     n = len(preference_names(learner))
     if n > domain.n_preference:
         raise InvalidInput(f"{learner} has {n} preference features, but the domain has only {domain.n_preference}")
-    features = domain.preference_features[:, :n]
-    return Domain(domain.mdp, domain.reward_features, features, domain.reward_names, domain.preference_names[:n])
+    features, names = domain.preference_features[:, :n], domain.preference_names[:n]
+    return replace(domain, preference_features=features, preference_names=names)
 
 
 def _subject(world: str, path: Path | None, weights: str) -> "tuple[ObjectWorld | None, Domain, Vector]":
     """The world, if there is one; the domain with every preference feature; the true weights."""
     import numpy as np
 
+    from tutelage.environments.object_world import ObjectWorld
+    from tutelage.experiments.worlds import WorldName
     from tutelage.mdp.files import load
 
     if bool(world) == (path is not None):
         raise InvalidInput("give either --world or --domain")
-    given = _numbers(weights)
+    try:
+        given = [float(part) for part in weights.split(",")] if weights else []
+    except ValueError as error:
+        raise InvalidInput(f"weights must be numbers with commas between them, got {weights!r}") from error
     if path is not None:
         if not given:
             raise InvalidInput("--domain needs the true weights of its reward features: --weights 1,0.9")
         return None, load(path), np.array(given)
-    made = _world(world)
+    is_file = world.endswith(".json")
+    made = ObjectWorld.from_json(Path(world).read_text("utf-8")) if is_file else WorldName.parse(world).make()
     return made, made.domain("L5"), np.array(given) if given else made.true_weights
-
-
-def _world(text: str) -> "ObjectWorld":
-    from tutelage.environments.object_world import ObjectWorld
-    from tutelage.experiments.worlds import WorldName
-
-    if not text.endswith(".json"):
-        return WorldName.parse(text).make()
-    return ObjectWorld.from_json(Path(text).read_text(encoding="utf-8"))
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")] if text else []
-    except ValueError as error:
-        raise InvalidInput(f"weights must be numbers with commas between them, got {text!r}") from error
 
 
 def _data(domain: "Domain", transcript: "Transcript") -> dict[str, Any]:
     """The rounds and the final response, as data."""
     from tutelage.arrays import finite_or_none
 
-    final = transcript.final
-    answer, proof = final.response, final.response.certificate
+    final, answer, proof = transcript.final, transcript.final.response, transcript.final.response.certificate
+    rewards, preferences = answer.expectation.reward.tolist(), answer.expectation.preference.tolist()
     return {
         "reward": final.response_reward,
         "bound": finite_or_none(final.bound),
-        "rounds": [
-            {
-                "lesson": taught.lesson.expectation.tolist(),
-                "lesson_reward": taught.lesson_reward,
-                "reward": taught.response_reward,
-                "bound": finite_or_none(taught.bound),
-                "reason": taught.reason,
-            }
-            for taught in transcript.rounds
-        ],
+        "rounds": [taught.as_data() for taught in transcript.rounds],
         "ended": transcript.ended,
-        "reward_expectation": dict(zip(domain.reward_names, answer.expectation.reward.tolist(), strict=True)),
-        "preference_expectation": dict(
-            zip(domain.preference_names, answer.expectation.preference.tolist(), strict=True)
-        ),
+        "reward_expectation": dict(zip(domain.reward_names, rewards, strict=True)),
+        "preference_expectation": dict(zip(domain.preference_names, preferences, strict=True)),
         "learned_weights": answer.learned_weights.tolist(),
         "certificate": {"gap": finite_or_none(proof.gap), "residual": proof.residual, "ended": proof.ended.name},
     }

@@ -1,37 +1,34 @@
-"""The requests of the page, with the range of every field; anything else is refused before it is computed.
+"""The requests of the page, with the range of every field, and the names that a request can have.
 
-The server keeps no state: a request contains all that its answer depends on.
+The server refuses all other requests before it computes. It keeps no state: an answer depends on its request alone.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from tutelage.environments.object_world import DEFAULT_WEIGHTS, ObjectWorld
-from tutelage.environments.preferences import COLUMNS, NAMED
+from tutelage.environments.preferences import COLOURS, COLUMNS, NAMED, PREFERENCES, preference_names
 from tutelage.mdp.model import Domain
-from tutelage.registry import LEARNER_MODELS, TEACHERS, make_learner
+from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, LearnerEntry, TeacherEntry, make_learner
 from tutelage.roles import Learner
 
 SMALLEST_SIZE, LARGEST_SIZE = 2, 30
 N_CELLS = LARGEST_SIZE * LARGEST_SIZE
-LONGEST_PATH = 1000
-MOST_PATHS = 50
-MOST_ROUNDS = 60
+LONGEST_PATH, MOST_PATHS, MOST_ROUNDS = 1000, 50, 60
 LONGEST_PLACE = 100
 
 Cell = Annotated[int, Field(ge=0, lt=N_CELLS)]
 CellList = Annotated[list[Cell], Field(max_length=N_CELLS)]
 Path = Annotated[list[Cell], Field(min_length=1, max_length=LONGEST_PATH)]
-Weight = Annotated[float, Field(ge=-100, le=100)]
 
 
 @dataclass(frozen=True)
 class OneOf:
-    """A string among names that are looked up at each request; the OpenAPI schema lists the names of the moment."""
+    """One of the names that the registry has at the time of the request. The OpenAPI schema lists them."""
 
     names: Callable[[], Iterable[str]]
 
@@ -86,7 +83,9 @@ class World(Asked):
     distractors: Distractors
     discount: Annotated[float, Field(ge=0.01, le=0.999)] = 0.99
     end_probability: Annotated[float, Field(ge=0, le=1)] = 0.1
-    weights: Annotated[list[Weight], Field(min_length=3, max_length=3)] = list(DEFAULT_WEIGHTS)
+    weights: Annotated[list[Annotated[float, Field(ge=-100, le=100)]], Field(min_length=3, max_length=3)] = list(
+        DEFAULT_WEIGHTS
+    )
     generator: Literal["published", "text", "hand"] = "hand"
     seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
 
@@ -118,12 +117,10 @@ class LearnerAsked(Asked):
 
     @property
     def names(self) -> list[str]:
-        """The names of the preferences."""
         return [preference.name for preference in self.preferences]
 
     @property
     def allowances(self) -> list[float]:
-        """The allowance of each preference."""
         return [preference.allowance for preference in self.preferences]
 
     @property
@@ -143,11 +140,16 @@ def aware_teacher(model: str) -> str:
     return "bilevel" if "mismatch_penalty" in LEARNER_MODELS[model].options else "aware_cmdp"
 
 
-class Teaching(Asked):
-    """One teacher and one learner in a world."""
+class Reaching(Asked):
+    """A learner in a world; of itself, a request for the reachable set."""
 
     world: World
     learner: LearnerAsked
+
+
+class Teaching(Reaching):
+    """One teacher and one learner in a world."""
+
     teacher: TeacherName
     max_rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS)] = 20
 
@@ -155,19 +157,17 @@ class Teaching(Asked):
 class Bounding(Asked):
     """A bi-level plan whose bound is to be tightened: sent by the job `teach`, never by the page.
 
-    optima: the fields of each `LocalOptimum`.
+    optima: of each `LocalOptimum` the weights, the expectation, the policy, the reward, the gap and how it ended.
     """
 
     teaching: Teaching
-    optima: list[tuple[list[float], list[float], float, list[float], float | None, str]]
+    optima: list[tuple[list[float], list[float], list[float], float, float | None, str]]
     bound: float
 
 
-class Demonstrating(Asked):
+class Demonstrating(Reaching):
     """Paths that a person shows to a learner."""
 
-    world: World
-    learner: LearnerAsked
     paths: Annotated[list[Path], Field(min_length=1, max_length=MOST_PATHS)]
 
 
@@ -177,13 +177,6 @@ class Walking(Asked):
     world: World
     teacher: AdaptiveName
     walks: Annotated[list[Path], Field(max_length=MOST_ROUNDS)]
-
-
-class Reaching(Asked):
-    """The world and the learner of a reachable set."""
-
-    world: World
-    learner: LearnerAsked
 
 
 class Refusal(BaseModel):
@@ -196,8 +189,34 @@ def sentence(errors: Sequence[Any]) -> str:
     """The first of pydantic's errors, as a sentence."""
     first = errors[0]
     place = ".".join(str(part) for part in first["loc"] if part != "body")
-    # The name of an unknown field can have any length.
-    place = place if len(place) <= LONGEST_PLACE else f"{place[:LONGEST_PLACE]}..."
-    problem = str(first["msg"])
+    if len(place) > LONGEST_PLACE:  # the name of an unknown field can have any length
+        place = f"{place[:LONGEST_PLACE]}..."
+    problem = first["msg"]
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     return f"{place or 'the request'}: {problem[:1].lower()}{problem[1:]}{more}"
+
+
+def known_players() -> dict[str, Any]:
+    """The names that a request can have: teachers and learner models, preferences in their order, and L1 .. L5."""
+    teachers, models, presets = {}, {}, {}
+    for name, entry in TEACHERS.items():
+        needs_penalties = entry.knows is Knows.LEARNER
+        knows = {"knows": entry.knows.value, "needs_penalties": needs_penalties, "is_adaptive": entry.is_adaptive}
+        teachers[name] = _described(entry) | knows
+    for name, model in LEARNER_MODELS.items():
+        models[name] = _described(model) | {"aware_teacher": aware_teacher(name)}
+    for name in PREFERENCES:
+        presets[name] = {"about": _about(preference_names(name)), "preferences": preference_names(name)}
+    preferences = [{"name": name, "colour": colour, "distance": distance} for name, (colour, distance) in NAMED.items()]
+    return {"teachers": teachers, "learner_models": models, "preferences": preferences, "presets": presets}
+
+
+def _described(entry: TeacherEntry | LearnerEntry) -> dict[str, Any]:
+    options = {name: asdict(option) for name, option in entry.options.items()}
+    return {"label": entry.label, "about": entry.about, "options": options}
+
+
+def _about(names: tuple[str, ...]) -> str:
+    """A sentence about preferences; a larger distance includes the smaller ones of its colour."""
+    widest = {NAMED[name][0]: name for name in sorted(names, key=lambda name: NAMED[name][1])}
+    return "avoids " + (" and ".join(widest[colour] for colour in COLOURS if colour in widest) or "nothing")

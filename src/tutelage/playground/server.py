@@ -25,16 +25,11 @@ import tutelage
 from tutelage.environments.object_world import object_world
 from tutelage.outcomes import InvalidInput
 from tutelage.playground import jobs, schema
-from tutelage.playground.players import known_players
 from tutelage.playground.workers import Crashed, Event, JobRefused, RunJob, TooBusy, TooSlow, WorkerPool
 
 # The largest request of the page has a world of 900 cells and 60 walks of 1000 cells each.
 LARGEST_BODY = 512 * 1024
 MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-# Non-standard status 499: the client closed the connection.
-CLIENT_CLOSED = 499
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -48,19 +43,12 @@ HEADERS = {
 # The status code of each error; its message is the sentence.
 REFUSALS: dict[type[Exception], int] = {InvalidInput: 422, JobRefused: 422, TooSlow: 422, TooBusy: 503, Crashed: 500}
 
-REFUSED: dict[int | str, dict[str, Any]] = {
-    400: {"model": schema.Refusal, "description": "Not JSON"},
-    413: {"model": schema.Refusal, "description": "Too large"},
-    422: {"model": schema.Refusal, "description": "Refused, with the reason"},
-    503: {"model": schema.Refusal, "description": "Too many requests are waiting"},
-}
-STREAM: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Events: the rounds as they come, then the end", "content": {"text/event-stream": {}}}
-}
-BYTES: dict[int | str, dict[str, Any]] = {
-    200: {"description": "An .npz file", "content": {"application/octet-stream": {}}}
-}
-
+# The responses in the OpenAPI schema, by status code.
+REASONS = {400: "Not JSON", 413: "Too large", 422: "Refused, with the reason", 503: "Too many requests are waiting"}
+Responses = dict[int | str, dict[str, Any]]
+REFUSED: Responses = {code: {"model": schema.Refusal, "description": reason} for code, reason in REASONS.items()}
+STREAM: Responses = {200: {"description": "Events: the rounds, then the end", "content": {"text/event-stream": {}}}}
+BYTES: Responses = {200: {"description": "An .npz file", "content": {"application/octet-stream": {}}}}
 
 Found = TypeVar("Found")
 
@@ -76,7 +64,7 @@ class Settings:
 
 
 def make_app(settings: Settings) -> FastAPI:
-    """The application; its worker processes run as long as it does."""
+    """The application. Its worker processes start and end with it."""
     workers = WorkerPool(settings.run_job, count=settings.n_workers, time_limit=settings.time_limit)
 
     @asynccontextmanager
@@ -84,21 +72,17 @@ def make_app(settings: Settings) -> FastAPI:
         async with workers.running():
             yield
 
-    app = FastAPI(
-        title="Tutelage playground",
-        version=tutelage.__version__,
-        lifespan=lifespan,
-        docs_url=None,
-        redoc_url=None,
-        openapi_url="/api/openapi.json",
-    )
+    # FastAPI's own documentation pages load scripts from another host.
+    urls: dict[str, Any] = {"docs_url": None, "redoc_url": None, "openapi_url": "/api/openapi.json"}
+    app = FastAPI(title="Tutelage playground", version=tutelage.__version__, lifespan=lifespan, **urls)
     app.state.workers = workers
     _add_refusals(app)
     _add_page(app)
-    _add_answers(app, workers)
+    _add_worlds(app)
+    _add_jobs(app, workers)
     if is_loopback(settings.host):
         # DNS rebinding: a foreign page whose host name resolves to this machine must not read from it.
-        names = [*LOOPBACK, settings.host.lower()]
+        names = ["127.0.0.1", "localhost", "[::1]", settings.host.lower()]
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
     app.add_middleware(_Bounded)
     return app
@@ -114,25 +98,21 @@ def is_loopback(host: str) -> bool:
 
 def _add_page(app: FastAPI) -> None:
     """One route per file of the page. The files are read once; no request names a path."""
-    files = {
-        entry.name: (entry.read_bytes(), MEDIA_TYPES[entry.name.rpartition(".")[2]])
-        for entry in resources.files("tutelage.playground").joinpath("page").iterdir()
-    }
 
-    def sender(name: str) -> Callable[[], Response]:
-        content, media_type = files[name]
+    def sender(content: bytes, media_type: str) -> Callable[[], Response]:
         return lambda: Response(content, media_type=media_type)
 
-    for name in files:
-        route = "/" if name == "index.html" else f"/{name}"
-        app.get(route, include_in_schema=False)(sender(name))
+    for file in resources.files("tutelage.playground").joinpath("page").iterdir():
+        route = "/" if file.name == "index.html" else f"/{file.name}"
+        media_type = MEDIA_TYPES[file.name.rpartition(".")[2]]
+        app.get(route, include_in_schema=False)(sender(file.read_bytes(), media_type))
 
 
-def _add_answers(app: FastAPI, workers: WorkerPool) -> None:
+def _add_worlds(app: FastAPI) -> None:
     @app.get("/api/players")
     async def players() -> dict[str, Any]:
         """The teachers, the learner models and the preferences that a request can name."""
-        return known_players()
+        return schema.known_players()
 
     @app.get("/api/world/{generator}/{seed}/{size}", responses=REFUSED)
     async def generated_world(
@@ -141,12 +121,17 @@ def _add_answers(app: FastAPI, workers: WorkerPool) -> None:
         size: Annotated[int, Path(ge=schema.SMALLEST_SIZE, le=schema.LARGEST_SIZE)],
     ) -> dict[str, Any]:
         """A generated world of the paper, by its seed."""
-        return _plain(object_world(size, seed, generator).to_json())
+        return _data(object_world(size, seed, generator).to_json())
 
     @app.post("/api/world", responses=REFUSED)
     async def checked_world(asked: schema.World) -> dict[str, Any]:
         """The same world, if it is valid."""
-        return _plain(asked.make().to_json())
+        return _data(asked.make().to_json())
+
+
+def _add_jobs(app: FastAPI, workers: WorkerPool) -> None:
+    async def computed(job: str, asked: schema.Asked, request: Request) -> dict[str, Any]:
+        return _data(await _unless_closed(request, workers.answer(job, asked.model_dump_json())))
 
     @app.post("/api/teach", responses=REFUSED | STREAM)
     async def teach(asked: schema.Teaching, request: Request) -> Response:
@@ -159,23 +144,23 @@ def _add_answers(app: FastAPI, workers: WorkerPool) -> None:
     @app.post("/api/transcript", responses=REFUSED | BYTES)
     async def transcript(asked: schema.Teaching, request: Request) -> Response:
         """The rounds as a file that `tutelage.load_transcript` reads."""
-        found = json.loads(await _unless_closed(request, workers.answer("transcript", asked.model_dump_json())))
+        found = await computed("transcript", asked, request)
         return Response(base64.b64decode(found["base64"]), media_type="application/octet-stream")
 
     @app.post("/api/answer", responses=REFUSED)
     async def answer(asked: schema.Demonstrating, request: Request) -> dict[str, Any]:
         """The learner's response to paths that a person drew."""
-        return _plain(await _unless_closed(request, workers.answer("answer", asked.model_dump_json())))
+        return await computed("answer", asked, request)
 
     @app.post("/api/adapt", responses=REFUSED)
     async def adapt(asked: schema.Walking, request: Request) -> dict[str, Any]:
         """The next lesson for a person who responded to the earlier ones with walks."""
-        return _plain(await _unless_closed(request, workers.answer("adapt", asked.model_dump_json())))
+        return await computed("adapt", asked, request)
 
     @app.post("/api/reach", responses=REFUSED)
     async def reach(asked: schema.Reaching, request: Request) -> dict[str, Any]:
         """The reachable reward expectations, projected onto each pair of object types."""
-        return _plain(await _unless_closed(request, workers.answer("reach", asked.model_dump_json())))
+        return await computed("reach", asked, request)
 
 
 async def teaching_events(workers: WorkerPool, asked: schema.Teaching) -> AsyncGenerator[Event, None]:
@@ -195,45 +180,41 @@ async def teaching_events(workers: WorkerPool, asked: schema.Teaching) -> AsyncG
 
 async def _unless_closed(request: Request, work: Coroutine[Any, Any, Found]) -> Found:
     """The result of the work, which is cancelled if the client closes the connection first."""
-    job, closing = asyncio.create_task(work), asyncio.create_task(_closed(request))
+
+    async def closed() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    job, closing = asyncio.create_task(work), asyncio.create_task(closed())
     try:
         await asyncio.wait((job, closing), return_when=asyncio.FIRST_COMPLETED)
         if not job.done():
-            raise HTTPException(CLIENT_CLOSED, "the client closed the connection")
+            raise HTTPException(499, "the client closed the connection")  # a non-standard status
         return job.result()
     finally:
         job.cancel()
         closing.cancel()
 
 
-async def _closed(request: Request) -> None:
-    """Return when the client has closed the connection; the body was read before."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-def _plain(text: str) -> dict[str, Any]:
+def _data(text: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(text)
     return found
 
 
 async def _stream(first: Event, events: AsyncGenerator[Event, None]) -> AsyncIterator[str]:
     """The events as text; an error after the first event is an event too."""
+    form = "event: {}\ndata: {}\n\n"
     try:
         async with aclosing(events):
-            yield _lines(first)
+            yield form.format(*first)
             async for event in events:
-                yield _lines(event)
+                yield form.format(*event)
     except tuple(REFUSALS) as error:
-        yield _lines(Event("refused", json.dumps({"detail": str(error)})))
-
-
-def _lines(event: Event) -> str:
-    return f"event: {event.name}\ndata: {event.data}\n\n"
+        yield form.format("refused", json.dumps({"detail": str(error)}))
 
 
 def _add_refusals(app: FastAPI) -> None:
-    """Every refusal is a status code and a sentence that does not repeat the request."""
+    """Every refusal is a status code and a sentence. The sentence does not repeat the request."""
 
     async def malformed(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
@@ -274,26 +255,18 @@ class _Bounded:
                 message["headers"] = [*message["headers"], *added]
             await send(message)
 
-        body = await _body(receive)
-        if body is None:
+        body, more = bytearray(), True
+        while more and len(body) <= LARGEST_BODY:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        if len(body) > LARGEST_BODY:
             refusal = _refusal(413, f"the request is too large; the limit is {LARGEST_BODY // 1024} KiB")
             await refusal(scope, receive, with_headers)
             return
-        whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        whole: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
         async def replayed() -> Message:
             return whole.pop() if whole else await receive()
 
         await self.app(scope, replayed, with_headers)
-
-
-async def _body(receive: Receive) -> bytes | None:
-    """The whole body; None if it is too large."""
-    body = bytearray()
-    while True:
-        message = await receive()
-        body += message.get("body", b"")
-        if len(body) > LARGEST_BODY:
-            return None
-        if not message.get("more_body", False):
-            return bytes(body)

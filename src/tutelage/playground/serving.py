@@ -1,6 +1,5 @@
 """Runs the server on a socket and opens the page in a browser."""
 
-import os
 import socket
 import threading
 import webbrowser
@@ -16,7 +15,6 @@ def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Call
     """Serve until interrupted. on_start: called with a sentence that has the address, once the server answers."""
     listening = _listen(settings.host, port)
     address = _address(settings.host, listening.getsockname()[1])
-
     app = make_app(settings)
 
     class Announcing(uvicorn.Server):
@@ -34,28 +32,19 @@ def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Call
             app.state.workers.stop()
             await super().shutdown(sockets)
 
-    # Responses under way have two seconds to finish.
-    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)
-    Announcing(config).run(sockets=[listening])
+    # Responses that have begun get two seconds to finish.
+    Announcing(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)).run(sockets=[listening])
 
 
 def _listen(host: str, port: int) -> socket.socket:
     try:
-        family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family, kind, protocol)
-        try:
-            if os.name == "posix":
-                # On Windows this option would take the port from another program.
-                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind(place)
-        except OSError:
-            listening.close()
-            raise
+        family, *_, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        is_dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        return socket.create_server(place, family=family, dualstack_ipv6=is_dual)
     except OSError as error:
-        raise Unavailable(
-            f"cannot listen at {host}, port {port}: {error.strerror or error}; --port 0 chooses a free port"
-        ) from error
-    return listening
+        # `create_server` adds the address to the reason.
+        reason = (error.strerror or str(error)).partition(" (while ")[0]
+        raise Unavailable(f"cannot listen at {host}, port {port}: {reason}; --port 0 chooses a free port") from error
 
 
 def _address(host: str, port: int) -> str:

@@ -1,5 +1,6 @@
 """Python programs that repeat the results of the page."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -9,13 +10,8 @@ from tutelage.environments.preferences import PREFERENCES, preference_names
 from tutelage.playground import schema
 from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows
 
-# What a teacher is given beside the domain and the true weights.
-GIVEN = {
-    Knows.NOTHING: "",
-    Knows.EVERY_PREFERENCE: ', world.domain("L5").preference_features',
-    Knows.PREFERENCES: ", learner",
-    Knows.LEARNER: ", learner",
-}
+# What a teacher is given in addition to the domain and the true weights, if it is not the learner.
+GIVEN = {Knows.NOTHING: "", Knows.EVERY_PREFERENCE: ', world.domain("L5").preference_features'}
 
 PICTURE = """
 figure = Figure(figsize=(10, 5))
@@ -30,8 +26,7 @@ tl.save_picture(figure, "taught")
 def teaching(asked: schema.Teaching) -> str:
     """The rounds of a teacher."""
     return _answered(
-        asked.world,
-        asked.learner,
+        asked,
         f"teacher = {_teacher(asked.teacher)}",
         f"transcript = tl.teach(teacher, learner, max_rounds={asked.max_rounds})",
         "response = transcript.final.response",
@@ -44,8 +39,7 @@ def teaching(asked: schema.Teaching) -> str:
 def demonstrating(asked: schema.Demonstrating) -> str:
     """Paths that a person drew, and the learner's response."""
     return _answered(
-        asked.world,
-        asked.learner,
+        asked,
         f"paths = {asked.paths}",
         "visits = sum(world.path_visits(path) for path in paths) / len(paths)",
         "lesson = tl.Lesson.from_expectation(visits @ domain.reward_features)",
@@ -55,22 +49,12 @@ def demonstrating(asked: schema.Demonstrating) -> str:
     )
 
 
-def _answered(world: schema.World, learner: schema.LearnerAsked, *lines: str) -> str:
+def _answered(asked: schema.Reaching, *lines: str) -> str:
     """A program: the world and the learner, the lines that define `response`, its explanation and a picture."""
-    return "\n".join(
-        [
-            "from matplotlib.figure import Figure",
-            "",
-            "import tutelage as tl",
-            "",
-            f"world = {_world(world.make())}",
-            f"domain = world.domain({_preferences(learner.names)})",
-            f"learner = {_learner(learner)}",
-            *lines,
-            "print(response.explain())",
-            PICTURE,
-        ]
-    )
+    world, names, learner = _world(asked.world.make()), _preferences(asked.learner.names), _learner(asked.learner)
+    head = ("from matplotlib.figure import Figure", "", "import tutelage as tl", "")
+    players = (f"world = {world}", f"domain = world.domain({names})", f"learner = {learner}")
+    return "\n".join([*head, *players, *lines, "print(response.explain())", PICTURE])
 
 
 def walking(asked: schema.Walking) -> str:
@@ -85,11 +69,8 @@ def walking(asked: schema.Walking) -> str:
         "answers = (world.path_visits(walk) @ domain.reward_features for walk in walks)",
         "learner = tl.CallbackLearner(domain, lambda lesson: next(answers))",
     ]
-    if asked.walks:
-        lines += ["transcript = tl.teach(teacher, learner, max_rounds=len(walks))", "print(transcript)"]
-    else:
-        lines += ["print(teacher.open().lesson.expectation)"]
-    return "\n".join(lines) + "\n"
+    taught = "transcript = tl.teach(teacher, learner, max_rounds=len(walks))\nprint(transcript)\n"
+    return "\n".join([*lines, taught if asked.walks else "print(teacher.open().lesson.expectation)\n"])
 
 
 def _world(world: ObjectWorld) -> str:
@@ -98,31 +79,19 @@ def _world(world: ObjectWorld) -> str:
         generator: Any = world.generator
         if world == object_world(world.size, world.seed, generator):
             return f"tl.object_world(size={world.size}, seed={world.seed}, generator={world.generator!r})"
-    plain = replace(world, generator="hand", seed=None)
-    fields = {
-        "size": plain.size,
-        "start": plain.start,
-        "objects": {kind: list(cells) for kind, cells in plain.objects.items()},
-        "distractors": {colour: list(cells) for colour, cells in plain.distractors.items()},
-        "discount": plain.discount,
-        "end_probability": plain.end_probability,
-        "weights": plain.weights,
-    }
+    fields = json.loads(replace(world, generator="hand", seed=None).to_json())
     lines = (f"    {name}={value!r},\n" for name, value in fields.items())
     return f"tl.ObjectWorld(\n{''.join(lines)})"
 
 
 def _preferences(names: list[str]) -> str:
     """The name of a learner of the paper, otherwise the names of the preferences."""
-    for learner in PREFERENCES:
-        if tuple(names) == preference_names(learner):
-            return repr(learner)
-    return repr(names)
+    known = [learner for learner in PREFERENCES if preference_names(learner) == tuple(names)]
+    return repr(known[0] if known else names)
 
 
 def _learner(asked: schema.LearnerAsked) -> str:
-    options = asked.options
-    allowances = set(asked.allowances)
+    options, allowances = asked.options, set(asked.allowances)
     if "violation_allowance" in options and len(allowances) < 2:
         options["violation_allowance"] = allowances.pop() if allowances else 0.0
     return _call(LEARNER_MODELS[asked.model].maker, "domain", options)
@@ -130,7 +99,7 @@ def _learner(asked: schema.LearnerAsked) -> str:
 
 def _teacher(name: str) -> str:
     entry = TEACHERS[name]
-    return _call(entry.maker, f"domain, world.true_weights{GIVEN[entry.knows]}", entry.fixed)
+    return _call(entry.maker, f"domain, world.true_weights{GIVEN.get(entry.knows, ', learner')}", entry.fixed)
 
 
 def _call(maker: str, given: str, options: Mapping[str, Any]) -> str:
@@ -141,13 +110,10 @@ def _call(maker: str, given: str, options: Mapping[str, Any]) -> str:
 
 
 def _compared(learner: schema.LearnerAsked, taught_by: str = "") -> list[str]:
-    """Lines that print the reward of the aware lesson, which is not planned again if `transcript` has it."""
-    aware = schema.aware_teacher(learner.model)
-    if taught_by == aware:
+    """Lines that print the reward of the aware lesson. A lesson that `transcript` has is not planned again."""
+    name = schema.aware_teacher(learner.model)
+    plan, reward = f"{_teacher(name)}.plan()", "achieved"
+    if taught_by == name:
         plan, reward = "transcript.final", "response_reward"
-    else:
-        plan, reward = f"{_teacher(aware)}.plan()", "achieved"
-    return [
-        f"aware = {plan}",
-        f'print("the aware lesson earns", aware.{reward}, "and no lesson more than", aware.bound)',
-    ]
+    printed = f'print("the aware lesson earns", aware.{reward}, "and no lesson more than", aware.bound)'
+    return [f"aware = {plan}", printed]

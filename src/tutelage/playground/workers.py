@@ -1,7 +1,7 @@
 """Worker processes: each runs one job at a time, so that a job can neither block the page nor crash the server.
 
-Jobs and events cross a socket pair as lines of text, never as pickled objects. A process that exceeds the time limit,
-that crashes, or whose client has disconnected is killed and replaced.
+Jobs and events cross a socket pair as lines of text, never as pickled objects. A process is killed and replaced when it
+exceeds the time limit, when its job fails, or when the client of its job disconnects.
 """
 
 import asyncio
@@ -16,21 +16,18 @@ from bisect import insort
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
-from itertools import count as count_from
-from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
+from operator import itemgetter
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 from tutelage.outcomes import TutelageError
 
 RunJob = Callable[[str, str, Callable[[str, Any], None]], None]
 
-CHUNK_BYTES = 2**18
-
 
 class JobRefused(TutelageError):
-    """The job raised a `TutelageError`; the message is that error's."""
+    """The job raised a `TutelageError` with this message."""
 
 
 class TooSlow(TutelageError):
@@ -45,8 +42,7 @@ class TooBusy(TutelageError):
     """The maximum number of jobs is waiting already."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """A message of a job: a name, and a JSON text on one line."""
 
     name: str
@@ -56,26 +52,25 @@ class Event:
 class WorkerPool:
     """A fixed number of processes, and a queue of jobs that wait for one.
 
-    run_job: runs a job, given its name, a JSON text and a function that sends events; a function of a module, not of a
-    script. time_limit: seconds for one job once it has started. most_waiting: the maximum length of the queue.
+    run_job: a function of a module; its arguments are a job's name, a JSON text and a function that sends events.
+    time_limit: seconds for one job once it has started. most_waiting: the maximum length of the queue.
     """
 
     def __init__(self, run_job: RunJob, *, count: int, time_limit: float, most_waiting: int = 100) -> None:
         self.run_job, self.count, self.time_limit, self.most_waiting = run_job, count, time_limit, most_waiting
         self._workers: set[_Worker] = set()
         self._idle: list[_Worker] = []
-        # Sorted: urgent jobs first, then by arrival.
-        self._waiting: list[tuple[bool, int, asyncio.Future[_Worker]]] = []
-        self._numbers = count_from()
+        # Whether the job is not urgent, and its future worker; urgent jobs first, then by arrival.
+        self._waiting: list[tuple[bool, asyncio.Future[_Worker]]] = []
         self._is_open = False
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator["WorkerPool"]:
+    async def running(self) -> AsyncIterator[None]:
         """Start the processes; stop them at the end of the block."""
         self._is_open = True
         self._idle = [self._started() for _ in range(self.count)]
         try:
-            yield self
+            yield
         finally:
             self.stop()
 
@@ -86,58 +81,49 @@ class WorkerPool:
             worker.kill()
         for worker in self._idle:
             worker.socket.close()
-        for *_, place in self._waiting:
+        for _, place in self._waiting:
             if not place.done():
                 place.set_exception(self._crashed())
         self._idle, self._waiting = [], []
 
     async def events(self, name: str, request: str, *, is_urgent: bool = True) -> AsyncGenerator[Event, None]:
-        """Run a job and yield its events as they arrive. Closing this generator stops the job.
-
-        is_urgent: whether the job overtakes the waiting jobs that are not urgent.
-        """
+        """Run a job and yield its events as they arrive; an urgent job overtakes others. Closing this stops the job."""
         worker = await self._acquire(is_urgent)
-        is_reusable, deadline = False, None
+        loop, is_reusable, deadline = asyncio.get_running_loop(), False, None
         try:
-            await self._guarded(worker.send(json.dumps([name, request])), None)
+            await loop.sock_sendall(worker.socket, f"{json.dumps([name, request])}\n".encode())
             while True:
-                kind, _, rest = (await self._guarded(worker.receive(), deadline)).partition(" ")
+                async with asyncio.timeout_at(deadline):
+                    kind, _, rest = (await worker.receive()).partition(" ")
                 is_reusable = kind in ("done", "refused")
                 if kind == "started":
-                    deadline = asyncio.get_running_loop().time() + self.time_limit
+                    deadline = loop.time() + self.time_limit
                 elif kind == "done":
                     return
                 elif kind == "event":
-                    event, _, data = rest.partition(" ")
-                    yield Event(event, data)
+                    yield Event(*rest.split(" ", 1))
                 else:
                     raise (JobRefused if kind == "refused" else Crashed)(json.loads(rest))
+        except TimeoutError as error:
+            message = f"this took longer than {self.time_limit:g} s and was stopped; try a smaller world"
+            raise TooSlow(message) from error
+        except (EOFError, OSError) as error:
+            raise self._crashed() from error
         finally:
             self._release(worker, is_reusable=is_reusable)
 
     async def answer(self, name: str, request: str) -> str:
         """Run a job that sends one event; return the data of that event."""
         async with aclosing(self.events(name, request)) as events:
-            found = [event async for event in events]
-        return found[0].data
-
-    async def _guarded(self, communication: Any, deadline: float | None) -> Any:
-        """The result of reading from or writing to a worker, with its failures as errors of this module."""
-        try:
-            async with asyncio.timeout_at(deadline):
-                return await communication
-        except TimeoutError as error:
-            raise TooSlow(
-                f"this took longer than {self.time_limit:g} s and was stopped; try a smaller world"
-            ) from error
-        except (EOFError, OSError) as error:
-            raise self._crashed() from error
+            (answer,) = [event.data async for event in events]
+        return answer
 
     def _crashed(self) -> Crashed:
         sentence = "the process that computed this has crashed; the others go on"
         return Crashed(sentence if self._is_open else "the playground has ended")
 
     async def _acquire(self, is_urgent: bool) -> "_Worker":
+        """An idle worker, at once or after the jobs that come first."""
         if not self._is_open:
             raise self._crashed()
         if self._idle:
@@ -146,14 +132,12 @@ class WorkerPool:
         if len(self._waiting) >= self.most_waiting:
             raise TooBusy(f"{len(self._waiting)} requests are waiting already; try again in a moment")
         given: asyncio.Future[_Worker] = asyncio.get_running_loop().create_future()
-        place = (not is_urgent, next(self._numbers), given)
-        insort(self._waiting, place)
+        insort(self._waiting, (not is_urgent, given), key=itemgetter(0))
         try:
             return await given
         except asyncio.CancelledError:
-            if place in self._waiting:
-                self._waiting.remove(place)
-            elif not given.cancelled() and given.exception() is None:
+            self._waiting = [place for place in self._waiting if place[1] is not given]
+            if not given.cancelled() and given.exception() is None:
                 # The worker was assigned just before the cancellation.
                 self._release(given.result(), is_reusable=True)
             raise
@@ -166,7 +150,7 @@ class WorkerPool:
         if not is_reusable or not worker.process.is_alive():
             worker = self._replacement(worker)
         while self._waiting:
-            *_, place = self._waiting.pop(0)
+            _, place = self._waiting.pop(0)
             if not place.done():
                 place.set_result(worker)
                 return
@@ -181,7 +165,7 @@ class WorkerPool:
     def _started(self) -> "_Worker":
         ours, theirs = socket.socketpair()
         with theirs:
-            process = _context(self.run_job).Process(  # type: ignore[attr-defined]
+            process: BaseProcess = _context(self.run_job).Process(
                 target=_serve, args=(theirs, self.run_job), daemon=True
             )
             process.start()
@@ -199,13 +183,10 @@ class _Worker:
     socket: socket.socket
     unread: bytes = b""
 
-    async def send(self, line: str) -> None:
-        await asyncio.get_running_loop().sock_sendall(self.socket, f"{line}\n".encode())
-
     async def receive(self) -> str:
         """The next line; `EOFError` if the process has ended."""
         while b"\n" not in self.unread:
-            chunk = await asyncio.get_running_loop().sock_recv(self.socket, CHUNK_BYTES)
+            chunk = await asyncio.get_running_loop().sock_recv(self.socket, 2**18)
             if not chunk:
                 raise EOFError
             self.unread += chunk
@@ -218,7 +199,7 @@ class _Worker:
         self.process.join()
 
 
-def _context(run_job: RunJob) -> BaseContext:
+def _context(run_job: RunJob) -> Any:
     """Where the system can fork: fork from a process that has only imported the job's module. Elsewhere: spawn."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
@@ -226,7 +207,7 @@ def _context(run_job: RunJob) -> BaseContext:
 
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([run_job.__module__])
-    # A terminal sends Ctrl-C to all processes; the fork server and its children inherit that it is ignored.
+    # A terminal sends Ctrl-C to all processes. The fork server and its children inherit that they ignore it.
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
     try:
