@@ -56,5 +56,5 @@ def test_the_printed_method_s_own_ending_is_reported():
     learner = tl.SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
     found = tl.BilevelTeacher(domain, world.true_weights, learner, max_cells=0, method="frank-wolfe").plan()
     inferred = learner.respond(tl.AgnosticTeacher(domain, world.true_weights).open().lesson).learned_weights[:3]
-    printed = printed_bilevel(domain, world.true_weights, 5, 10, 0.0, inferred)
+    printed = printed_bilevel(learner, world.true_weights, inferred)
     assert (found.optima[0].ended, found.optima[0].gap) == (printed.ended, printed.gap)

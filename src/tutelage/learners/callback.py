@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import check_length, floats
+from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.responses import build_response, signed_multipliers
 from tutelage.mdp.demonstrations import Demonstrations
 from tutelage.mdp.expectations import Expectation, empirical_expectation
@@ -53,15 +54,8 @@ class CallbackLearner:
                 "answer with the expectation of a policy, or raise match_tolerance"
             )
         preference = given.preference if isinstance(given, Expectation) else found.expectation.preference
-        return build_response(
-            domain,
-            lesson,
-            Certificate(-found.value, -found.bound, found.gap, found.n_rounds, found.ended, lesson.uncertainty),
-            policy=found.policy,
-            expectation=Expectation(reward, preference),
-            weights=np.zeros(len(domain.names)),
-            multipliers=signed_multipliers(np.zeros(domain.n_reward), np.zeros(0)),
-            mismatch_excess=np.abs(reward - lesson.expectation),
-            violation_excess=np.zeros(0),
-            constraint_names=(),
-        )
+        answered, weights = Expectation(reward, preference), np.zeros(len(domain.names))
+        proof = Certificate(-found.value, -found.bound, found.gap, found.n_rounds, found.ended, lesson.uncertainty)
+        multipliers = signed_multipliers(weights[: domain.n_reward], np.zeros(0))
+        constraints = Preference.none(domain).on(domain)
+        return build_response(lesson, proof, found.policy, answered, weights, multipliers, Mismatch(), constraints)

@@ -31,8 +31,7 @@ CUT_TOLERANCE = 1e-8
 class Tangents:
     """normals @ mu_c <= offsets, (K, d_c) and (K,).
 
-    constraint: (K,), ascending; row k is a tangent of constraint number constraint[k]. n_cuts: how often tangents were
-    added.
+    constraint: (K,), ascending; row k is a tangent of constraint number constraint[k]. n_cuts: the additions so far.
     """
 
     constraints: Constraints
@@ -78,20 +77,16 @@ class Tangents:
 
     def _cut(self, point: Vector, which: Indices) -> Self:
         """These tangents, and one at the point for each of the convex constraints `which`."""
-        n_rows, allowance = len(self.constraints.rows), self.constraints.allowance
-        normals, offsets = [self.normals], [self.offsets]
+        normals, offsets = [*self.normals], [*self.offsets]
         for j in which:
-            function = self.constraints.preference.functions[j - n_rows]
+            function = self.constraints.preference.functions[j - len(self.constraints.rows)]
             slope = function.slope(point)
-            normals.append(slope[None])
-            offsets.append(np.array([allowance[j] + slope @ point - function.value(point)]))
+            normals.append(slope)
+            offsets.append(self.constraints.allowance[j] + slope @ point - function.value(point))
         order = self._order(which)
+        constraint = np.concatenate([self.constraint, which])[order]
         return type(self)(
-            self.constraints,
-            np.vstack(normals)[order],
-            np.concatenate(offsets)[order],
-            np.concatenate([self.constraint, which])[order],
-            self.n_cuts + 1,
+            self.constraints, np.array(normals)[order], np.array(offsets)[order], constraint, self.n_cuts + 1
         )
 
     def _order(self, which: Indices) -> Indices:

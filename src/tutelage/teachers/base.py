@@ -1,19 +1,16 @@
 """What teachers share: the domain and true weights, a single lesson or many, plans, and what is known of a learner."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from tutelage.arrays import Vector, check_length, floats
+from tutelage.arrays import Vector
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Advice, Lesson, Response, Round
 from tutelage.solvers.bellman import solve_hard
+from tutelage.solvers.occupancy_polytope import reward_vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +21,7 @@ class BaseTeacher:
     true_weights: Vector
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "true_weights", check_weights(self.domain, self.true_weights))
+        object.__setattr__(self, "true_weights", reward_vector(self.domain, self.true_weights, "true_weights"))
 
 
 class OneLessonTeacher(BaseTeacher):
@@ -68,17 +65,10 @@ class KnownLearner(Protocol):
 
 
 class KnownEntropyLearner(KnownLearner, Protocol):
-    """A learner of Eq. 1 whose mismatch penalty is known too."""
+    """A learner of Eq. 1 whose mismatch penalty is known."""
 
     @property
     def mismatch(self) -> Mismatch: ...
-
-
-def check_weights(domain: Domain, true_weights: ArrayLike) -> Vector:
-    """(d_r,), one weight for each reward feature."""
-    weights = floats(true_weights, "true_weights", ndim=1)
-    check_length(weights, domain.n_reward, "true_weights", "reward features")
-    return weights
 
 
 def check_learner(domain: Domain, learner: KnownLearner) -> None:
@@ -91,14 +81,6 @@ def check_learner(domain: Domain, learner: KnownLearner) -> None:
     theirs = learner.domain
     if theirs.mdp.n_choices != domain.mdp.n_choices or theirs.n_reward != domain.n_reward:
         raise InvalidModel(f"the learner's domain is {theirs}, but the teacher's is {domain}; they must agree")
-
-
-def is_soft(learner: KnownEntropyLearner) -> bool:
-    """Whether this is the learner of Sec. 3.2: finite 1-norm penalties on each feature."""
-    mismatch, preference = learner.mismatch, learner.preference
-    is_plain = not np.any(mismatch.allowance) and preference.rows is None and not preference.functions
-    are_finite = math.isfinite(mismatch.penalty) and math.isfinite(preference.penalty)
-    return is_plain and are_finite and mismatch.norm == preference.norm == 1
 
 
 def optimal_lesson(domain: Domain, true_weights: Vector) -> Lesson:

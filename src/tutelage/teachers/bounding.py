@@ -14,14 +14,14 @@ faces*, which are boxes of one dimension less. Cells inside a ball and cells out
 """
 
 import heapq
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
 
 from tutelage.arrays import Vector
-from tutelage.learners.reduction import Settled
+from tutelage.learners.reduction import Reduction, Settled
 from tutelage.solvers.blocks import Block
 
 # Relative accuracy of phi.
@@ -50,9 +50,8 @@ class Cell:
     def halves(self) -> tuple["Cell", "Cell"]:
         """The cell cut across its longest side."""
         longest = np.arange(len(self.low)) == (self.high - self.low).argmax()
-        return Cell(self.low, np.where(longest, self.centre, self.high)), Cell(
-            np.where(longest, self.centre, self.low), self.high
-        )
+        upper_end, lower_end = np.where(longest, self.centre, self.high), np.where(longest, self.centre, self.low)
+        return Cell(self.low, upper_end), Cell(lower_end, self.high)
 
     def meets_border(self, block: Block) -> bool:
         """Whether the cell may contain border points of the block's ball; always true for the faces of a box."""
@@ -77,15 +76,15 @@ def opening_cells(block: Block, weights: Vector) -> tuple[Cell, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ceiling:
-    """A bound on R over the set, and the cells' centres with a larger reward than was achieved, best last."""
+    """A bound on R over the set. better: the cells' centre with the most reward, where that exceeds `achieved`."""
 
     bound: float
     n_cells: int
-    better: tuple[Vector, ...]
+    better: Vector | None
 
 
 def search(
-    settle: Callable[[Vector, Settled | None], Settled],
+    reduction: Reduction,
     block: Block,
     weights: Vector,
     *,
@@ -96,18 +95,16 @@ def search(
 ) -> Ceiling:
     """Split cells until every bound is within `tolerance * (1 + |achieved|)` of `achieved`, or up to `max_cells`.
 
-    settle: the learner at given weights (d_r,), from nearby ones. block: the set. weights: w. ceiling: a known bound.
+    reduction: the learner. block: the set of its reward weights. weights: w. ceiling: a known bound.
     """
-    convex = _Tangents(settle)
-    better: list[Vector] = []
+    convex, better = _Tangents(reduction), None
     queue: list[tuple[float, int, Cell]] = []
     fresh, parent, n_cells = opening_cells(block, weights), ceiling, 0
     while fresh:
         for cell in (cell for cell in fresh if cell.meets_border(block)):
             reward = float(weights @ convex.at(cell.centre).slope)
             if reward > achieved and block.size(cell.centre) <= block.radius:
-                achieved = reward
-                better.append(cell.centre)
+                achieved, better = reward, cell.centre
             heapq.heappush(queue, (-min(parent, _bound(convex, cell, weights, achieved)), n_cells, cell))
             n_cells += 1
         if not queue or -queue[0][0] <= achieved + tolerance * (1 + abs(achieved)) or n_cells >= max_cells:
@@ -115,7 +112,7 @@ def search(
         negative, _, cell = heapq.heappop(queue)
         fresh, parent = cell.halves(), -negative
     bound = max(achieved, -queue[0][0]) if queue else achieved
-    return Ceiling(bound, n_cells, tuple(better))
+    return Ceiling(bound, n_cells, better)
 
 
 def _bound(convex: "_Tangents", cell: Cell, weights: Vector, achieved: float) -> float:
@@ -154,17 +151,17 @@ class _Tangent:
         return self.value + float(self.slope @ (point - self.point))
 
 
+@dataclass(slots=True, eq=False)
 class _Tangents:
     """Evaluated tangents of phi, which neighbouring cells share. Only the last learner is kept, as a warm start."""
 
-    def __init__(self, settle: Callable[[Vector, Settled | None], Settled]) -> None:
-        self._settle = settle
-        self._last: Settled | None = None
-        self._known: dict[bytes, _Tangent] = {}
+    reduction: Reduction
+    last: Settled | None = None
+    known: dict[bytes, _Tangent] = field(default_factory=dict)
 
     def at(self, point: Vector) -> _Tangent:
         key = point.tobytes()
-        if key not in self._known:
-            self._last = self._settle(point, self._last)
-            self._known[key] = _Tangent(point, self._last.value, self._last.expectation.reward)
-        return self._known[key]
+        if key not in self.known:
+            self.last = self.reduction.settle(point, near=self.last)
+            self.known[key] = _Tangent(point, self.last.value, self.last.expectation.reward)
+        return self.known[key]

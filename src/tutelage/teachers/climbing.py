@@ -79,9 +79,8 @@ class ReducedProblem:
         tolerance = NO_GAIN * (1 + abs(opening.value))
         top = ascend(self.slope, self.block, start, tolerance=tolerance, opening=opening)
         here = top.slope.source
-        return LocalOptimum(
-            top.x, here.expectation.reward, top.slope.value, here.soft.solved.policy, top.gap, top.ended
-        )
+        reached, policy = here.expectation.reward, here.soft.solved.policy
+        return LocalOptimum(top.x, reached, top.slope.value, policy, top.gap, top.ended)
 
 
 def sign_patterns(n: int, rng: np.random.Generator) -> list[Vector]:

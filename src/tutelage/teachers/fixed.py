@@ -14,16 +14,8 @@ from tutelage.learners.tangents import optimum_within
 from tutelage.mdp.model import Domain
 from tutelage.roles import Advice, Lesson
 from tutelage.solvers.half_spaces import HalfSpaces, no_limits, preference_limits
-from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, best_policy, strictest_policy
-from tutelage.teachers.base import (
-    KnownLearner,
-    OneLessonTeacher,
-    Plan,
-    check_learner,
-    check_weights,
-    optimal_lesson,
-    reward_of,
-)
+from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, best_policy, reward_vector, strictest_policy
+from tutelage.teachers.base import KnownLearner, OneLessonTeacher, Plan, check_learner, optimal_lesson, reward_of
 
 
 class AgnosticTeacher(OneLessonTeacher):
@@ -53,10 +45,9 @@ class ConservativeTeacher(OneLessonTeacher):
     @property
     def _assumed(self) -> Domain:
         """The domain with the preference features that are assumed."""
-        known = self.domain
-        if self.preference_features is None:
+        known, given = self.domain, self.preference_features
+        if given is None:
             return known
-        given = self.preference_features
         # Names say that a matrix (S, k) holds k features of states, also where every state has k choices.
         n_names = given.shape[1] if isinstance(given, np.ndarray) and given.ndim == 2 else 0
         names = tuple(f"preference {j}" for j in range(n_names))
@@ -136,7 +127,7 @@ def teaching_value(domain: Domain, true_weights: ArrayLike, learner: KnownLearne
 
     max over mu_r in Omega_r^L of w* @ mu_r   -   w* @ Proj(mu_r(pi*))   >=   0
     """
-    weights = check_weights(domain, true_weights)
+    weights = reward_vector(domain, true_weights, "true_weights")
     aware = AwareCmdpTeacher(domain, weights, learner).plan()
     agnostic = learner.respond(optimal_lesson(domain, weights))
     return TeachingValue(aware.achieved, reward_of(weights, agnostic))

@@ -48,7 +48,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Indices, Matrix, Vector, freeze
-from tutelage.learners.penalties import Preference
 from tutelage.mdp.expectations import Expectation, expectation
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
@@ -58,6 +57,7 @@ from tutelage.solvers.bellman import Optimum, solve_soft
 from tutelage.solvers.frank_wolfe import Evaluation, Program
 from tutelage.solvers.occupancy_polytope import reward_vector
 from tutelage.solvers.soft_expectations import combined_features
+from tutelage.teachers.base import KnownEntropyLearner
 
 # Accuracy of the soft value; finite differences magnify its error.
 VALUE_ACCURACY = 1e-10
@@ -65,6 +65,8 @@ VALUE_ACCURACY = 1e-10
 FEASIBILITY_TOLERANCE = 1e-6
 # The gain in reward at which the ascent stops; ten times the error of the finite differences.
 STOP_TOLERANCE = 1e-6
+# The soft optimum at some multipliers, and the expectation of its policy.
+Reached = tuple[Optimum, Expectation]
 
 
 class Branch(Enum):
@@ -99,20 +101,27 @@ class BranchOptimum:
         return self.violation <= FEASIBILITY_TOLERANCE
 
 
+def check_soft(learner: KnownEntropyLearner) -> None:
+    """Refuse every learner but that of Sec. 3.2."""
+    mismatch, preference = learner.mismatch, learner.preference
+    is_plain = not np.any(mismatch.allowance) and preference.rows is None and not preference.functions
+    are_finite = math.isfinite(mismatch.penalty) and math.isfinite(preference.penalty)
+    if not (is_plain and are_finite and mismatch.norm == preference.norm == 1):
+        raise InvalidModel(
+            "Appendix G is for the learner of Sec. 3.2: finite 1-norm penalties on each preference feature; "
+            "use method='exact'"
+        )
+
+
 def printed_bilevel(
-    domain: Domain,
-    true_weights: ArrayLike,
-    mismatch_penalty: float,
-    violation_penalty: float,
-    allowance: ArrayLike,
-    agnostic_weights: ArrayLike,
+    learner: KnownEntropyLearner, true_weights: ArrayLike, agnostic_weights: ArrayLike
 ) -> BranchOptimum:
     """Step iii: the best point of either branch from either start, with the evaluations of all four.
 
-    allowance: delta, (d_c,) or a scalar for all. agnostic_weights: (d_r,), the reward weights that the learner infers
-    from the agnostic lesson. Raises `NotConverged` where no start leads to a feasible point.
+    agnostic_weights: (d_r,), the reward weights that the learner infers from the agnostic lesson.
+    Raises `NotConverged` where no start leads to a feasible point.
     """
-    tried = branch_optima(domain, true_weights, mismatch_penalty, violation_penalty, allowance, agnostic_weights)
+    tried = branch_optima(learner, true_weights, agnostic_weights)
     feasible = [point for point in tried if point.is_feasible]
     n_evaluations = sum(point.n_evaluations for point in tried)
     if not feasible:
@@ -127,34 +136,18 @@ def printed_bilevel(
 
 
 def branch_optima(
-    domain: Domain,
-    true_weights: ArrayLike,
-    mismatch_penalty: float,
-    violation_penalty: float,
-    allowance: ArrayLike,
-    agnostic_weights: ArrayLike,
+    learner: KnownEntropyLearner, true_weights: ArrayLike, agnostic_weights: ArrayLike
 ) -> tuple[BranchOptimum, ...]:
     """Steps i and ii from both starts; without preferences the two branches are equal, and only one is solved."""
-    for name, penalty in (("mismatch_penalty", mismatch_penalty), ("violation_penalty", violation_penalty)):
-        if not 0 < penalty < math.inf:
-            raise InvalidModel(f"{name} must be positive and finite for Appendix G, got {penalty}")
-    weights, inferred = (
-        reward_vector(domain, values, name)
-        for values, name in ((true_weights, "true_weights"), (agnostic_weights, "agnostic_weights"))
-    )
-    limits = Preference(penalty=violation_penalty, allowance=allowance).on(domain).allowance
-    problem = _Problem(domain, weights, mismatch_penalty, violation_penalty, limits)
+    check_soft(learner)
+    domain, preference = learner.domain, learner.preference
+    weights = reward_vector(domain, true_weights, "true_weights")
+    inferred = reward_vector(domain, agnostic_weights, "agnostic_weights")
+    allowance = preference.on(domain).allowance
+    problem = _Problem(domain, weights, learner.mismatch.penalty, preference.penalty, allowance)
     starts = np.zeros(2 * domain.n_reward), np.concatenate([np.maximum(inferred, 0.0), np.maximum(-inferred, 0.0)])
     branches = tuple(Branch) if domain.n_preference else (Branch.KEPT,)
     return tuple(_branch_optimum(problem, branch, start) for branch in branches for start in starts)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Reached:
-    """The soft optimum at some multipliers, and the expectation of its policy."""
-
-    solved: Optimum
-    expectation: Expectation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,16 +164,16 @@ class _Problem:
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", combined_features(self.domain))
 
-    def program(self, branch: Branch) -> Program[_Reached]:
+    def program(self, branch: Branch) -> Program[Reached]:
         """Step i or ii."""
         n_alpha, d_c = 2 * self.domain.n_reward, self.domain.n_preference
         sign = 1.0 if branch is Branch.KEPT else -1.0
         limited = self._limited(sign)
 
-        def evaluate(x: Vector, near: _Reached | None) -> Evaluation[_Reached]:
-            here = self._reached(x, near)
-            excess = sign * (here.expectation.preference - self.allowance)[limited]
-            return Evaluation(float(self.true_weights @ here.expectation.reward), excess, here)
+        def evaluate(x: Vector, near: Reached | None) -> Evaluation[Reached]:
+            solved, reached = self._reached(x, near)
+            excess = sign * (reached.preference - self.allowance)[limited]
+            return Evaluation(float(self.true_weights @ reached.reward), excess, (solved, reached))
 
         upper = np.repeat([self.mismatch_penalty, self.violation_penalty], [n_alpha, d_c])
         lower = np.repeat([0.0, 0.0 if branch is Branch.KEPT else self.violation_penalty], [n_alpha, d_c])
@@ -191,12 +184,12 @@ class _Problem:
         most = (sign * self.domain.preference_features).max(axis=0, initial=-math.inf) / (1 - self.domain.mdp.discount)
         return np.flatnonzero(most > sign * self.allowance)
 
-    def _reached(self, x: Vector, near: _Reached | None) -> _Reached:
+    def _reached(self, x: Vector, near: Reached | None) -> Reached:
         low, up, beta = self.split(x)
         reward = self.features @ np.concatenate([low - up, -beta])
-        start = None if near is None else near.solved.value
+        start = None if near is None else near[0].value
         solved = solve_soft(self.domain.mdp, reward, accuracy=VALUE_ACCURACY, start=start)
-        return _Reached(solved, expectation(self.domain, solved.policy))
+        return solved, expectation(self.domain, solved.policy)
 
     def split(self, x: Vector) -> Sequence[Vector]:
         """alpha^low, alpha^up and beta."""
@@ -217,12 +210,12 @@ def _branch_optimum(problem: _Problem, branch: Branch, alpha: Vector) -> BranchO
             program, found.x, feasibility_tolerance=FEASIBILITY_TOLERANCE, stop_tolerance=STOP_TOLERANCE
         )
         n_evaluations += found.n_evaluations
-    here = found.here
+    here, (solved, reached) = found.here, found.here.source
     return BranchOptimum(
         branch=branch,
         multipliers=Multipliers(*(freeze(part.copy()) for part in problem.split(found.x))),
-        policy=here.source.solved.policy,
-        expectation=here.source.expectation,
+        policy=solved.policy,
+        expectation=reached,
         reward=here.value,
         violation=here.violation,
         gap=found.gap,

@@ -21,7 +21,6 @@ import numpy as np
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.learners.dual import Dual, lift
-from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import Ended, TutelageError
 from tutelage.solvers.ascent import Slope, ascend
@@ -67,19 +66,17 @@ class Cuts:
         constraints = Constraints(np.full(len(x), -np.inf), within=self.normals, bound=room)
         return minimise_quadratic(hessian, gradient, constraints).x
 
-    def add(self, normal: Vector, offset: float) -> "Cuts":
-        """These cuts and one more."""
-        return Cuts(np.vstack([self.normals, normal]), np.append(self.offsets, offset))
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LessonSearch:
     """The search for the best lesson that a policy can show."""
 
-    domain: Domain
-    mismatch: Mismatch
-    preference: Preference
+    dual: Dual
     true_weights: Vector
+
+    @property
+    def domain(self) -> Domain:
+        return self.dual.domain
 
     def climb(self, starts: list[Vector]) -> list[LocalOptimum]:
         """A local maximum from each realisable start (d_r,); starts that the learner cannot answer are left out."""
@@ -101,13 +98,12 @@ class LessonSearch:
 
     def answer(self, shown: Vector, near: Answer | None) -> Answer:
         """The learner's response to a lesson (d_r,), and its derivative in the lesson."""
-        domain, d_r = self.domain, self.domain.n_reward
-        dual = Dual(domain, self.mismatch.on(domain), self.preference.on(domain))
+        d_r = self.domain.n_reward
         start = np.zeros(d_r) if near is None else near.weights
-        found, tangents = dual.optimise(shown, start, None if near is None else near.multipliers)
+        found, tangents = self.dual.optimise(shown, start, None if near is None else near.multipliers)
         soft, lifted = found.expansion.source, lift(tangents)
         slope = lifted.T @ soft.expectation - np.concatenate([shown, np.zeros(len(tangents.offsets))])
-        free, hessian = free_directions(dual.blocks(tangents), found.x, slope)
+        free, hessian = free_directions(self.dual.blocks(tangents), found.x, slope)
         curvature = free.T @ (lifted.T @ soft.jacobian @ lifted + hessian) @ free
         moved = free @ np.linalg.pinv(curvature, hermitian=True) @ free[:d_r].T
         weights, multipliers = np.split(found.x, [d_r])
@@ -135,7 +131,7 @@ class LessonSearch:
                 ended = top.ended
                 break
             normal, point = (top.x - shown.expectation.reward) / shown.value, shown.expectation.reward
-            cuts = cuts.add(normal, float(normal @ point))
+            cuts = Cuts(np.vstack([cuts.normals, normal]), np.append(cuts.offsets, normal @ point))
             if opening.value < first.value:
                 point, opening, shown = start, first, nearest_policy(self.domain, start, no_limits(self.domain))
         here = opening.source
