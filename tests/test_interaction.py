@@ -11,7 +11,7 @@ from teaching_problems import random_problem
 from tutelage.arrays import Vector
 from tutelage.interaction import InteractionFailed, replay, teach
 from tutelage.learners.entropy import SoftLearner
-from tutelage.learners.sampled import SampledLearner
+from tutelage.learners.observed import SampledLearner
 from tutelage.mdp.expectations import Expectation
 from tutelage.mdp.model import MDP, Domain
 from tutelage.outcomes import InvalidInput, InvalidModel, TutelageError

@@ -13,7 +13,7 @@ import tutelage as tl
 from tutelage.experiments.printed import printed_known
 from tutelage.experiments.settings import LEARNERS, PENALTIES
 from tutelage.learners.reduction import Reduction
-from tutelage.teachers.realisable import LessonSearch
+from tutelage.teachers.climbing import LessonSearch
 
 
 def plan(world, name, mismatch_penalty, violation_penalty, allowance=0.0, **options):

@@ -14,15 +14,15 @@ from tutelage.learners.reduction import Reduction
 from tutelage.solvers.half_spaces import no_limits
 from tutelage.solvers.occupancy_polytope import best_policy
 from tutelage.teachers.bounding import Cell, opening_cells, search
+from tutelage.teachers.climbing import ReducedProblem
 
 NORMS = (1, 2, math.inf)
 
 
 def bounded(reduction, block, weights, *, achieved=-math.inf, max_cells=20, tolerance=1e-3):
     ceiling = best_policy(reduction.domain, weights, no_limits(reduction.domain)).bound
-    return search(
-        reduction, block, weights, achieved=achieved, ceiling=ceiling, max_cells=max_cells, tolerance=tolerance
-    )
+    problem = ReducedProblem(reduction, block, weights)
+    return search(problem, achieved=achieved, ceiling=ceiling, max_cells=max_cells, tolerance=tolerance)
 
 
 def random_reduction(seed):

@@ -12,7 +12,7 @@ from teaching_problems import published_problem, random_problem, soft_learner
 
 from tutelage.environments.object_world import object_world
 from tutelage.interaction import teach
-from tutelage.learners.callback import CallbackLearner
+from tutelage.learners.observed import CallbackLearner
 from tutelage.mdp.expectations import expectation
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel

@@ -161,13 +161,16 @@ class SoftProgram:
         def expand(z: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
             weights = self.base + lift @ z
             soft = soft_expansion(self.domain.mdp, features, weights, near=near if last is None else last)
-            reached = lift.T @ soft.expectation
-            hessian = lift.T @ soft.jacobian @ lift
-            value, ulps = soft.soft_return - float(offset @ z), _ulps(soft)
+            reached, hessian = lift.T @ soft.expectation, lift.T @ soft.jacobian @ lift
+            # The rounding error of the soft value V, and so the relative error of the policy exp(Q - V).
+            ulps = 16 * EPSILON * float(np.abs(soft.solved.value).max())
+            value = soft.soft_return - float(offset @ z)
             noise = ulps * (1 + float(np.abs(reached).max(initial=0.0)))
             return Expansion(value, reached - offset, hessian, noise, ulps + EPSILON * abs(float(offset @ z)), soft)
 
-        found = proximal_newton(expand, scaled, contained(scaled, start / unit), tolerance=_tolerance(scaled))
+        # One unit of residual may cost as much as the largest penalty.
+        tolerance = RESIDUAL_TOLERANCE / max([1.0, *(block.radius for block in scaled if math.isfinite(block.radius))])
+        found = proximal_newton(expand, scaled, contained(scaled, start / unit), tolerance=tolerance)
         return replace(found, x=unit * found.x)
 
     def _units(self, features: Matrix) -> list[float]:
@@ -175,13 +178,3 @@ class SoftProgram:
         sizes = np.abs(features @ self.lift).max(axis=0)
         largest = [float(sizes[part].max(initial=0.0)) for part in slices(self.blocks)]
         return [2.0 ** -round(math.log2(size)) if size > 0 else 1.0 for size in largest]
-
-
-def _tolerance(blocks: list[Block]) -> float:
-    """The residual to reach: one unit of residual may cost as much as the largest penalty."""
-    return RESIDUAL_TOLERANCE / max([1.0, *(block.radius for block in blocks if math.isfinite(block.radius))])
-
-
-def _ulps(soft: SoftExpansion) -> float:
-    """The rounding error of the soft value V, and so the relative error of the policy exp(Q - V)."""
-    return 16 * EPSILON * float(np.abs(soft.solved.value).max())

@@ -68,7 +68,7 @@ class StandardLearner(GenericLearner):
     """Standard MCE-IRL (App. D): an exact match, no preferences."""
 
     def __init__(self, domain: Domain) -> None:
-        super().__init__(domain, Mismatch(), Preference.none(domain))
+        super().__init__(domain, Mismatch(), Preference(rows=np.zeros((0, domain.n_preference))))
 
 
 @dataclass(frozen=True, eq=False, init=False)

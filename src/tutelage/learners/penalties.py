@@ -146,11 +146,6 @@ class Preference:
         if self.rows is not None:
             object.__setattr__(self, "rows", floats(self.rows, "preference rows", ndim=2))
 
-    @classmethod
-    def none(cls, domain: Domain) -> Self:
-        """No constraint on the domain's preference features."""
-        return cls(rows=np.zeros((0, domain.n_preference)))
-
     @property
     def is_hard(self) -> bool:
         return math.isinf(self.penalty)

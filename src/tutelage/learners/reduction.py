@@ -46,10 +46,6 @@ class Settled:
     tangents: Tangents
     soft: SoftExpansion
 
-    def predict(self, weights: Vector) -> Vector:
-        """(K,), the multipliers at other weights, to first order."""
-        return self.multipliers + self.multiplier_jacobian @ (weights - self.weights)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduction:
@@ -65,9 +61,12 @@ class Reduction:
         """The learner at reward weights (d_r,). near: the learner at nearby weights, to start from."""
         domain, d_r = self.domain, self.domain.n_reward
         base = np.concatenate([weights, np.zeros(domain.n_preference)])
-        tangents = Tangents.opening(self.constraints) if near is None else near.tangents
-        y = np.zeros(len(tangents.offsets)) if near is None else near.predict(weights)
-        soft = None if near is None else near.soft
+        if near is None:
+            tangents, soft = Tangents.opening(self.constraints), None
+            y = np.zeros(len(tangents.offsets))
+        else:
+            tangents, soft = near.tangents, near.soft
+            y = near.multipliers + near.multiplier_jacobian @ (weights - near.weights)
         while True:
             program = SoftProgram(domain, base, lift(tangents)[:, d_r:], np.zeros(len(y)), tangents.blocks())
             found = program.minimise(y, soft)

@@ -118,9 +118,7 @@ class Tangents:
 
     def by_constraint(self, multipliers: Vector) -> Vector:
         """(m,), beta: the multipliers (K,) of each constraint's tangents summed."""
-        total = np.zeros(len(self.constraints.names))
-        np.add.at(total, self.constraint, multipliers)
-        return total
+        return np.bincount(self.constraint, multipliers, len(self.constraints.names)).astype(np.float64)
 
 
 def optimum_within(

@@ -8,7 +8,7 @@ box or ball of d_r dimensions (`climbing`). Every local maximum found is kept, t
 response, and `bounding` certifies how much more any lesson could achieve.
 
 Where M* is not flat (an allowance, a squared penalty), the lessons that lead the learner to a are mu_r(a) +
-d M*(-a) / d a, and a policy must be able to show one of them; `realisable` searches those lessons.
+d M*(-a) / d a, and a policy must be able to show one of them; `LessonSearch` searches those lessons.
 """
 
 import math
@@ -31,13 +31,10 @@ from tutelage.solvers.half_spaces import no_limits
 from tutelage.solvers.occupancy_polytope import best_policy, require_feasible
 from tutelage.teachers.base import KnownEntropyLearner, OneLessonTeacher, Plan, check_learner, optimal_lesson, reward_of
 from tutelage.teachers.bounding import search
-from tutelage.teachers.climbing import LocalOptimum, ReducedProblem, distinct, sign_patterns
+from tutelage.teachers.climbing import LessonSearch, LocalOptimum, ReducedProblem, distinct, sign_patterns
 from tutelage.teachers.fixed import AwareCmdpTeacher
 from tutelage.teachers.printed_bilevel import check_soft, printed_bilevel
-from tutelage.teachers.realisable import LessonSearch
 
-# The search for a tighter bound ends at this relative gap.
-GAP_TOLERANCE = 0.01
 # The largest number of reward features for which cells, of 2^(d_r - 1) corners each, are searched.
 MAX_SEARCHED = 6
 
@@ -119,15 +116,7 @@ class BilevelTeacher(OneLessonTeacher):
         if self.max_cells == 0 or not is_searched or not self.true_weights.any():
             return plan
         problem = self._problem
-        ceiling = search(
-            problem.reduction,
-            problem.block,
-            self.true_weights,
-            achieved=plan.achieved,
-            ceiling=plan.bound,
-            max_cells=self.max_cells,
-            tolerance=GAP_TOLERANCE,
-        )
+        ceiling = search(problem, achieved=plan.achieved, ceiling=plan.bound, max_cells=self.max_cells)
         if self.method == "exact" and self._is_flat and ceiling.better is not None:
             # Branch and bound evaluated a point that is better than the best local optimum: climb from there.
             plan = self._verified([*plan.optima, *problem.climb([ceiling.better], [])], plan.bound)

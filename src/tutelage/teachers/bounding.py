@@ -7,7 +7,7 @@ A learner with reward weights a earns R(a) = w @ grad phi(a), with phi convex (`
 
 and the last is convex in a: over a box its maximum is at a corner. A few values of phi thus bound R over a *cell*. The
 bound is tighter for smaller cells, and exact where phi is linear. Cells are split, the one with the largest bound
-first, until no bound is much above the reward achieved or the number of cells is reached.
+first, until no bound is much above the reward achieved or the limit on cells is reached.
 
 R never decreases along w, so only the border points where w leads out of the set are searched: for a box, the *forward
 faces*, which are boxes of one dimension less. Cells inside a ball and cells outside it are skipped.
@@ -23,9 +23,12 @@ import numpy as np
 from tutelage.arrays import Vector
 from tutelage.learners.reduction import Reduction, Settled
 from tutelage.solvers.blocks import Block
+from tutelage.teachers.climbing import ReducedProblem
 
 # Relative accuracy of phi.
 ACCURACY = 1e-9
+# The search for a tighter bound ends at this relative gap.
+GAP_TOLERANCE = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,20 +87,14 @@ class Ceiling:
 
 
 def search(
-    reduction: Reduction,
-    block: Block,
-    weights: Vector,
-    *,
-    achieved: float,
-    ceiling: float,
-    max_cells: int,
-    tolerance: float,
+    problem: ReducedProblem, *, achieved: float, ceiling: float, max_cells: int, tolerance: float = GAP_TOLERANCE
 ) -> Ceiling:
     """Split cells until every bound is within `tolerance * (1 + |achieved|)` of `achieved`, or up to `max_cells`.
 
-    reduction: the learner. block: the set of its reward weights. weights: w. ceiling: a known bound.
+    achieved: the reward of a known lesson. ceiling: a known bound.
     """
-    convex, better = _Tangents(reduction), None
+    block, weights, better = problem.block, problem.true_weights, None
+    convex = _Tangents(problem.reduction)
     queue: list[tuple[float, int, Cell]] = []
     fresh, parent, n_cells = opening_cells(block, weights), ceiling, 0
     while fresh:
@@ -121,7 +118,7 @@ def _bound(convex: "_Tangents", cell: Cell, weights: Vector, achieved: float) ->
         return float(weights @ convex.at(cell.centre).slope)
     corners = list(cell.corners())
     tangents = [convex.at(point) for point in (cell.centre, *corners)]
-    lower = np.array([[tangent.height(corner) for corner in corners] for tangent in tangents])
+    lower = np.array([[t.value + float(t.slope @ (corner - t.point)) for corner in corners] for t in tangents])
 
     def reaching(t: float) -> float:
         ahead = np.array([convex.at(corner + t * weights).value for corner in corners])
@@ -146,9 +143,6 @@ class _Tangent:
     point: Vector
     value: float
     slope: Vector
-
-    def height(self, point: Vector) -> float:
-        return self.value + float(self.slope @ (point - self.point))
 
 
 @dataclass(slots=True, eq=False)
