@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from teaching_problems import random_problem
+from problems import random_problem
 
 from tutelage.arrays import Vector
 from tutelage.interaction import InteractionFailed, replay, teach

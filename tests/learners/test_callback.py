@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from teaching_problems import published_problem, random_problem
+from problems import published_problem, random_problem
 
 from tutelage.interaction import InteractionFailed, teach
 from tutelage.learners.observed import CallbackLearner

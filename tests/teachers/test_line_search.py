@@ -6,9 +6,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from problems import published_problem, random_problem, soft_learner
 from scipy.spatial.distance import pdist
 from strategies import some_of
-from teaching_problems import published_problem, random_problem, soft_learner
 
 from tutelage.environments.object_world import object_world
 from tutelage.interaction import teach

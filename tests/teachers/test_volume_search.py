@@ -6,9 +6,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from oracles import lattice
+from problems import published_problem, random_problem, soft_learner
 from scipy.spatial import ConvexHull, QhullError
 from strategies import some_of
-from teaching_problems import published_problem, random_problem, soft_learner
 
 from tutelage.environments.object_world import object_world
 from tutelage.interaction import teach
