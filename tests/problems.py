@@ -82,15 +82,15 @@ class TeachingProblem:
 
     @property
     def most_lost(self) -> float:
-        """What a distance of one costs at most: norm_2(w*)."""
+        """The largest reward lost by a distance of one: norm_2(w*)."""
         return float(np.linalg.norm(self.true_weights))
 
     def reward_of(self, response: Response) -> float:
-        """What the learner's own policy earns, whatever was seen of it."""
+        """The reward of the learner's own policy, also where only samples of it were seen."""
         return float(self.true_weights @ expectation(self.domain, response.policy).reward)
 
     def taught(self, lesson: Lesson, learner: Learner) -> float:
-        """What a learner earns after one lesson."""
+        """The reward of a learner after one lesson."""
         return self.reward_of(learner.respond(lesson))
 
 
@@ -101,9 +101,9 @@ def teaching_problem(domain, true_weights, allowance):
 
 
 def random_problem(seed):
-    """A random domain, weights of either sign, and an allowance that a policy of least reward just keeps: so most bind.
+    """A random domain, weights of either sign, and an allowance just above that of a policy of least reward; most bind.
 
-    Two reward features, or with odd seeds three, and then few choices: in space a polytope soon has many corners.
+    Even seeds have two reward features; odd seeds have three, and few choices, because the polytope has more corners.
     """
     rng = np.random.default_rng(seed)
     n_reward, max_choices = (3, 2) if seed % 2 else (2, 3)

@@ -11,7 +11,7 @@ phi is convex, as a maximum of functions linear in a, and
     d mu_r / d a = hess phi(a) = J_rr - J_ry Z (Z' (J_yy + B) Z)^-1 Z' J_yr
 
 where J is the Hessian of P0 @ V in (a, y). The columns of Z span the directions in which y can move (the implicit
-function theorem on its free coordinates), and B is the curvature of the boundary of N*'s set. As phi is convex, mu_r is
+function theorem on its free coordinates). B is the curvature of the boundary of N*'s set. As phi is convex, mu_r is
 monotone: u @ mu_r(a + t u) never decreases in t.
 """
 

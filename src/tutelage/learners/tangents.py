@@ -95,8 +95,8 @@ class Tangents:
     def blocks(self, ease: float = 1.0) -> list[Block]:
         """N*(y) as terms of the dual, with the penalty multiplied by `ease`.
 
-        The tangents of one constraint share its excess, so their y's are summed. A box on the sums (p = 1) is a box on
-        the y of the linear constraints and, as y >= 0, a 1-norm ball for the y's of each convex constraint.
+        The tangents of one constraint share its excess, so their y's are summed. For p = 1 the set is a box on the
+        sums: a box for the linear constraints and, as y >= 0, a 1-norm ball for each convex constraint.
         """
         preference = self.constraints.preference
         radius, norm = ease * preference.penalty, DUAL_NORM[preference.norm]

@@ -7,8 +7,8 @@ of that response is a lesson that leads the learner to a. So the teacher maximis
 box or ball of d_r dimensions (`climbing`). Every local maximum found is kept, the best is verified by the learner's own
 response, and `bounding` certifies how much more any lesson could achieve.
 
-Where M* is not flat (an allowance, a squared penalty), the lessons that lead the learner to a are mu_r(a) +
-d M*(-a) / d a, and a policy must be able to show one of them; `LessonSearch` searches those lessons.
+M* is not flat with an allowance or a squared penalty. The lessons that lead the learner to a are then mu_r(a) +
+d M*(-a) / d a. A policy must be able to show one of them; `LessonSearch` searches those lessons.
 """
 
 import math
