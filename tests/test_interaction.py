@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from teaching_problems import random_problem
+from problems import random_problem
 
 from tutelage.arrays import Vector
 from tutelage.interaction import InteractionFailed, replay, teach
 from tutelage.learners.entropy import SoftLearner
-from tutelage.learners.sampled import SampledLearner
+from tutelage.learners.observed import SampledLearner
 from tutelage.mdp.expectations import Expectation
 from tutelage.mdp.model import MDP, Domain
 from tutelage.outcomes import InvalidInput, InvalidModel, TutelageError

@@ -10,11 +10,12 @@ from .environments.object_world import object_world as object_world
 from .interaction import InteractionFailed as InteractionFailed
 from .interaction import replay as replay
 from .interaction import teach as teach
-from .learners.callback import CallbackLearner as CallbackLearner
 from .learners.entropy import ApproximateHardLearner as ApproximateHardLearner
 from .learners.entropy import GenericLearner as GenericLearner
 from .learners.entropy import SoftLearner as SoftLearner
 from .learners.entropy import StandardLearner as StandardLearner
+from .learners.observed import CallbackLearner as CallbackLearner
+from .learners.observed import SampledLearner as SampledLearner
 from .learners.penalties import ConvexConstraint as ConvexConstraint
 from .learners.penalties import Mismatch as Mismatch
 from .learners.penalties import Preference as Preference
@@ -23,7 +24,6 @@ from .learners.penalties import quadratic_constraint as quadratic_constraint
 from .learners.projection import HardLearner as HardLearner
 from .learners.published import PublishedHardLearner as PublishedHardLearner
 from .learners.published import PublishedLearner as PublishedLearner
-from .learners.sampled import SampledLearner as SampledLearner
 from .mdp.demonstrations import Demonstrations as Demonstrations
 from .mdp.demonstrations import Trajectory as Trajectory
 from .mdp.expectations import EmpiricalExpectation as EmpiricalExpectation

@@ -9,8 +9,8 @@ import warnings
 import cvxpy as cp
 import numpy as np
 import pytest
-from cones import cone_optimum
-from learning_problems import random_domain_of, random_learning_problem
+from oracles import cone_optimum
+from problems import random_domain_of, random_learning_problem
 from strategies import random_policy
 
 from tutelage.learners.entropy import GenericLearner

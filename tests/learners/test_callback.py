@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from teaching_problems import published_problem, random_problem
+from problems import published_problem, random_problem
 
 from tutelage.interaction import InteractionFailed, teach
-from tutelage.learners.callback import CallbackLearner
+from tutelage.learners.observed import CallbackLearner
 from tutelage.mdp.expectations import Expectation, empirical_expectation, expectation
 from tutelage.mdp.files import load_demonstrations, save_demonstrations
 from tutelage.mdp.sampling import sample_demonstrations

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from functools import cache
 
 import numpy as np
@@ -250,3 +251,28 @@ def test_random_policies_are_taught_exactly_by_an_exact_match_with_preferences()
     response = learner.respond(Lesson.from_policy(domain, policy))
     assert_allclose(response.expectation.reward, expectation(domain, policy).reward, atol=1e-7)
     assert (response.expectation.preference <= kept + 1e-7).all()
+
+
+def test_a_soft_response_is_a_short_path_of_unique_names():
+    """From `respond` to the innermost call of the soft solve: at most ten functions, no two of one name."""
+    domain = object_world(size=6, seed=0).domain("L3")
+    learner = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
+    lesson = Lesson.from_policy(domain, uniform_policy(domain.mdp))
+    paths = set()
+
+    def record(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.endswith(("bellman.py", "operators.py")):
+            names = []
+            while frame.f_code is not learner.respond.__func__.__code__:
+                names.append(frame.f_code.co_name)
+                frame = frame.f_back
+            paths.add((*names, "respond"))
+
+    sys.setprofile(record)
+    try:
+        learner.respond(lesson)
+    finally:
+        sys.setprofile(None)
+    assert any("solve_soft" in path for path in paths)
+    for path in paths:
+        assert len(path) <= 10 and len(set(path)) == len(path), path

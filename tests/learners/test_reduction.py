@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from learning_problems import NORMS, random_domain_of
 from numpy.testing import assert_allclose
 from oracles import central_difference
+from problems import NORMS, random_domain_of
 from strategies import random_policy
 
 import tutelage as tl

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from tutelage.environments.object_world import object_world
-from tutelage.learners.callback import CallbackLearner
 from tutelage.learners.entropy import ApproximateHardLearner, GenericLearner, SoftLearner, StandardLearner
+from tutelage.learners.observed import CallbackLearner
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.projection import HardLearner
 from tutelage.learners.published import PublishedHardLearner, PublishedLearner

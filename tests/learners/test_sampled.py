@@ -5,10 +5,10 @@ from functools import partial
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from teaching_problems import published_problem, random_problem
+from problems import published_problem, random_problem
 
 from tutelage.interaction import teach
-from tutelage.learners.sampled import SampledLearner
+from tutelage.learners.observed import SampledLearner
 from tutelage.mdp.expectations import expectation
 from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.roles import Lesson

@@ -13,7 +13,7 @@ import tutelage as tl
 from tutelage.experiments.printed import printed_known
 from tutelage.experiments.settings import LEARNERS, PENALTIES
 from tutelage.learners.reduction import Reduction
-from tutelage.teachers.realisable import LessonSearch
+from tutelage.teachers.climbing import LessonSearch
 
 
 def plan(world, name, mismatch_penalty, violation_penalty, allowance=0.0, **options):
@@ -154,8 +154,8 @@ def test_the_response_moves_with_the_lesson_as_predicted(kind):
     """d mu_r / d mu_hat by the implicit function theorem, against the learner's responses to nearby lessons."""
     world = tl.object_world(size=6, seed=1)
     domain = world.domain("L3")
-    search = LessonSearch(domain, *KINDS[kind], world.true_weights)
     learner = tl.GenericLearner(domain, *KINDS[kind])
+    search = LessonSearch(learner.dual, world.true_weights)
     shown = tl.AwareCmdpTeacher(domain, world.true_weights, learner).open().lesson.expectation
     answer = search.answer(shown, None)
 

@@ -14,21 +14,15 @@ from tutelage.learners.reduction import Reduction
 from tutelage.solvers.half_spaces import no_limits
 from tutelage.solvers.occupancy_polytope import best_policy
 from tutelage.teachers.bounding import Cell, opening_cells, search
+from tutelage.teachers.climbing import ReducedProblem
 
 NORMS = (1, 2, math.inf)
 
 
 def bounded(reduction, block, weights, *, achieved=-math.inf, max_cells=20, tolerance=1e-3):
     ceiling = best_policy(reduction.domain, weights, no_limits(reduction.domain)).bound
-    return search(
-        lambda a, near: reduction.settle(a, near=near),
-        block,
-        weights,
-        achieved=achieved,
-        ceiling=ceiling,
-        max_cells=max_cells,
-        tolerance=tolerance,
-    )
+    problem = ReducedProblem(reduction, block, weights)
+    return search(problem, achieved=achieved, ceiling=ceiling, max_cells=max_cells, tolerance=tolerance)
 
 
 def random_reduction(seed):
@@ -77,7 +71,7 @@ def test_the_search_finds_what_it_was_not_told():
         .achieved
     )
     found = bounded(reduction, block, world.true_weights, max_cells=200, tolerance=0.01)
-    earned = world.true_weights @ reduction.settle(found.better[-1]).expectation.reward
+    earned = world.true_weights @ reduction.settle(found.better).expectation.reward
     assert best <= found.bound + 1e-9
     assert earned >= found.bound - 0.02 * (1 + best)
 

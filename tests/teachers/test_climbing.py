@@ -7,14 +7,14 @@ from strategies import random_domain
 import tutelage as tl
 from tutelage.outcomes import Ended
 from tutelage.solvers import ascent
-from tutelage.teachers import climbing, realisable
+from tutelage.teachers import climbing
 from tutelage.teachers.printed_bilevel import printed_bilevel
 
 LEARNERS = {
     "flat": (tl.Mismatch(norm=1, penalty=5), tl.Preference(norm=1, penalty=10)),
     "squared": (tl.Mismatch(norm=2, penalty=20, squared=True), tl.Preference(norm=1, penalty=10, allowance=2.5)),
 }
-TOLERANCES = {"flat": climbing.NO_GAIN, "squared": realisable.NO_GAIN}
+TOLERANCES = {"flat": climbing.NO_GAIN, "squared": climbing.NO_LESSON_GAIN}
 
 # On this random domain some ascents take more than one step, and some leave what policies can show.
 SEED = 3
@@ -46,7 +46,7 @@ def test_an_ascent_that_runs_out_of_steps_says_so(kind, monkeypatch):
 
 def test_a_search_that_runs_out_of_cuts_says_so(monkeypatch):
     """With one cut some ascents end outside of what policies can show; their projections are lessons, not optima."""
-    monkeypatch.setattr(realisable, "MAX_CUTS", 1)
+    monkeypatch.setattr(climbing, "MAX_CUTS", 1)
     assert Ended.STEP_LIMIT in {optimum.ended for optimum in plan("squared").optima}
 
 
@@ -56,5 +56,5 @@ def test_the_printed_method_s_own_ending_is_reported():
     learner = tl.SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
     found = tl.BilevelTeacher(domain, world.true_weights, learner, max_cells=0, method="frank-wolfe").plan()
     inferred = learner.respond(tl.AgnosticTeacher(domain, world.true_weights).open().lesson).learned_weights[:3]
-    printed = printed_bilevel(domain, world.true_weights, 5, 10, 0.0, inferred)
+    printed = printed_bilevel(learner, world.true_weights, inferred)
     assert (found.optima[0].ended, found.optima[0].gap) == (printed.ended, printed.gap)

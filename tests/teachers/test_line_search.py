@@ -6,13 +6,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from problems import published_problem, random_problem, soft_learner
 from scipy.spatial.distance import pdist
 from strategies import some_of
-from teaching_problems import published_problem, random_problem, soft_learner
 
 from tutelage.environments.object_world import object_world
 from tutelage.interaction import teach
-from tutelage.learners.callback import CallbackLearner
+from tutelage.learners.observed import CallbackLearner
 from tutelage.mdp.expectations import expectation
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel
 from tutelage.solvers.half_spaces import no_limits

@@ -34,14 +34,7 @@ def agnostic_weights(learner, true_weights):
 
 
 def taught(learner, true_weights, call=printed_bilevel):
-    return call(
-        learner.domain,
-        true_weights,
-        learner.mismatch_penalty,
-        learner.violation_penalty,
-        learner.violation_allowance,
-        agnostic_weights(learner, true_weights),
-    )
+    return call(learner, true_weights, agnostic_weights(learner, true_weights))
 
 
 def earned(learner, true_weights, found):
@@ -181,16 +174,16 @@ def test_without_preferences_there_is_one_branch_and_nothing_to_restore():
 
 def test_the_starts_are_the_printed_ones():
     """From agnostic weights of zero both starts are all zero, and so the same; the answer does not depend on chance."""
-    domain, w = world(3).domain("L5"), world(3).true_weights
-    first, second = (branch_optima(domain, w, 5, 10, 0.0, np.zeros(3))[k] for k in (2, 3))
+    learner = SoftLearner(world(3).domain("L5"), mismatch_penalty=5, violation_penalty=10)
+    first, second = (branch_optima(learner, world(3).true_weights, np.zeros(3))[k] for k in (2, 3))
     assert first.branch is second.branch is Branch.PAID
     assert_array_equal(first.policy, second.policy)
 
 
 BAD = {
-    "mismatch": ((math.inf, 10, 0.0, np.zeros(3)), "mismatch_penalty must be positive and finite"),
-    "violation": ((5, math.inf, 0.0, np.zeros(3)), "violation_penalty must be positive and finite"),
-    "no penalty": ((0, 10, 0.0, np.zeros(3)), "mismatch_penalty must be positive and finite"),
+    "mismatch": ((math.inf, 10, 0.0, np.zeros(3)), "finite 1-norm penalties"),
+    "violation": ((5, math.inf, 0.0, np.zeros(3)), "finite 1-norm penalties"),
+    "no penalty": ((0, 10, 0.0, np.zeros(3)), "mismatch penalty must be positive"),
     "allowance": ((5, 10, [1.0], np.zeros(3)), "violation_allowance has 1 entries"),
     "weights": ((5, 10, 0.0, np.zeros(2)), "agnostic_weights has 2 entries, but there are 3 reward features"),
 }
@@ -198,5 +191,12 @@ BAD = {
 
 @pytest.mark.parametrize(("rest", "complaint"), BAD.values(), ids=BAD.keys())
 def test_what_appendix_g_cannot_mean_is_refused(rest, complaint):
+    mismatch_penalty, violation_penalty, allowance, inferred = rest
     with pytest.raises(InvalidModel, match=complaint):
-        printed_bilevel(world(0).domain("L2"), world(0).true_weights, *rest)
+        learner = SoftLearner(
+            world(0).domain("L2"),
+            mismatch_penalty=mismatch_penalty,
+            violation_penalty=violation_penalty,
+            violation_allowance=allowance,
+        )
+        printed_bilevel(learner, world(0).true_weights, inferred)

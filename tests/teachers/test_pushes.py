@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from problems import random_problem
 from scipy.spatial.distance import pdist
 from strategies import random_policy
-from teaching_problems import random_problem
 
 from tutelage.roles import Lesson
 from tutelage.solvers.half_spaces import no_limits

@@ -6,13 +6,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from oracles import lattice
+from problems import published_problem, random_problem, soft_learner
 from scipy.spatial import ConvexHull, QhullError
 from strategies import some_of
-from teaching_problems import published_problem, random_problem, soft_learner
 
 from tutelage.environments.object_world import object_world
 from tutelage.interaction import teach
-from tutelage.learners.callback import CallbackLearner
+from tutelage.learners.observed import CallbackLearner
 from tutelage.mdp.expectations import expectation
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel

@@ -28,6 +28,7 @@ from tutelage.solvers.newton import Expansion, Minimum, proximal_newton
 from tutelage.solvers.occupancy_polytope import nearest_policy, require_feasible
 from tutelage.solvers.soft_expectations import SoftExpansion, combined_features, soft_expansion
 
+SoftMinimum = Minimum[SoftExpansion]
 EPSILON = float(np.finfo(np.float64).eps)
 RESIDUAL_TOLERANCE = 2e-9
 # The path of penalties starts at 2^-16 of the learner's, where Newton's method converges from zero.
@@ -44,20 +45,19 @@ class Dual:
     mismatch: Mismatch
     constraints: Constraints
 
-    def optimise(
-        self, shown: Vector, weights: Vector, multipliers: Vector | None
-    ) -> tuple[Minimum[SoftExpansion], Tangents]:
+    def optimise(self, shown: Vector, weights: Vector, multipliers: Vector | None) -> tuple[SoftMinimum, Tangents]:
         """The minimum (a, y) for the expectation shown (d_r,), and the tangents at which it solves the true program.
 
         weights: a guess of a. multipliers: a guess of y, ignored unless it has one entry per opening tangent.
         Raises an error that names the constraints or features at fault where no minimum exists.
         """
-        a, tangents = weights, Tangents.opening(self.constraints)
+        a, tangents, no_weights = weights, Tangents.opening(self.constraints), np.zeros(len(self.domain.names))
         y = np.zeros(len(tangents.offsets))
         if multipliers is not None and len(multipliers) == len(y):
             y = multipliers
         while True:
-            program = self._program(shown, tangents)
+            offset = np.concatenate([shown, np.zeros(len(tangents.offsets))])
+            program = SoftProgram(self.domain, no_weights, lift(tangents), offset, self.blocks(tangents))
             try:
                 found = program.minimise(np.concatenate([a, y]))
             except NotConverged as failure:
@@ -74,16 +74,11 @@ class Dual:
                 return found, tangents
             tangents = tighter
 
-    def _program(self, shown: Vector, tangents: Tangents) -> "SoftProgram":
-        offset = np.concatenate([shown, np.zeros(len(tangents.offsets))])
-        return SoftProgram(self.domain, np.zeros(len(self.domain.names)), lift(tangents), offset, self.blocks(tangents))
-
-    def _follow(self, program: "SoftProgram", tangents: Tangents, failure: NotConverged) -> Minimum[SoftExpansion]:
+    def _follow(self, program: "SoftProgram", tangents: Tangents, failure: NotConverged) -> SoftMinimum:
         """The minimum by continuation: from small penalties, doubled one by one.
 
         With large penalties the dual is nearly piecewise linear, and Newton's steps from afar oscillate across its
-        edges. From small penalties to large, the minimising weights double with the penalties. Twice the minimum for
-        one penalty is therefore a good start for the next.
+        edges. While penalties are small, the minimum doubles with them: twice the last minimum is a good start.
         """
         x = np.zeros(len(program.offset))
         for ease in 2.0 ** -np.arange(DOUBLINGS, -1, -1):
@@ -109,43 +104,31 @@ class Dual:
         if math.isinf(self.mismatch.penalty):
             nearest = nearest_policy(self.domain, shown, limits, norm=math.inf)
             missing = self.mismatch.excess(nearest.expectation.reward - shown)
-            if missing.max() > 1e-7 * (1 + np.abs(shown).max()):
-                within = " within the preferences" if len(limits) else ""
-                reason = f"no policy{within} has the expectation shown: the nearest misses "
-                reason += named(self.domain.reward_names, missing)
-            else:
-                reason = (
-                    "its weights diverge, because the expectation shown lies on the boundary of the reachable set: "
-                )
-                reason += named(self.domain.reward_names, shown)
+            within = " within the preferences" if len(limits) else ""
+            reason, values = f"no policy{within} has the expectation shown: the nearest misses", missing
+            if missing.max() <= 1e-7 * (1 + np.abs(shown).max()):
+                reason = "its weights diverge, because the expectation shown lies on the boundary of the reachable set:"
+                values = shown
             raise NotConverged(
-                f"the match must be exact, but {reason}; show another expectation, or use a finite mismatch penalty",
+                f"the match must be exact, but {reason} {named(self.domain.reward_names, values)}; "
+                "show another expectation, or use a finite mismatch penalty",
                 residual=failure.residual,
                 n_steps=failure.n_steps,
             ) from failure
 
-    def response(self, lesson: Lesson, found: Minimum[SoftExpansion], tangents: Tangents) -> Response:
+    def response(self, lesson: Lesson, found: SoftMinimum, tangents: Tangents) -> Response:
         """The policy at the minimum with its certificate."""
-        domain, soft = self.domain, found.expansion.source
-        a, y = np.split(found.x, [domain.n_reward])
-        reached = Expectation(*np.split(soft.expectation, [domain.n_reward]))
-        deviation, excess = reached.reward - lesson.expectation, self.constraints.excess(reached.preference)
+        mismatch, constraints, soft = self.mismatch, self.constraints, found.expansion.source
+        a, y = np.split(found.x, [self.domain.n_reward])
+        reached = Expectation(*np.split(soft.expectation, [self.domain.n_reward]))
         weights = lift(tangents) @ found.x
         entropy = soft.soft_return - float(weights @ soft.expectation)
-        primal = entropy - self.mismatch.cost(deviation) - self.constraints.preference.cost(excess)
+        violation = constraints.preference.cost(constraints.excess(reached.preference))
+        primal = entropy - mismatch.cost(reached.reward - lesson.expectation) - violation
         bound = found.expansion.value + terms(self.blocks(tangents), found.x)
-        return build_response(
-            domain,
-            lesson,
-            Certificate(primal, bound, found.residual, found.n_steps, found.ended, lesson.uncertainty),
-            policy=soft.solved.policy,
-            expectation=reached,
-            weights=weights,
-            multipliers=signed_multipliers(a, tangents.by_constraint(y)),
-            mismatch_excess=self.mismatch.excess(deviation),
-            violation_excess=excess,
-            constraint_names=self.constraints.names,
-        )
+        proof = Certificate(primal, bound, found.residual, found.n_steps, found.ended, lesson.uncertainty)
+        multipliers = signed_multipliers(a, tangents.by_constraint(y))
+        return build_response(lesson, proof, soft.solved.policy, reached, weights, multipliers, mismatch, constraints)
 
 
 def lift(tangents: Tangents) -> Matrix:
@@ -167,7 +150,7 @@ class SoftProgram:
     offset: Vector
     blocks: list[Block]
 
-    def minimise(self, start: Vector, near: SoftExpansion | None = None) -> Minimum[SoftExpansion]:
+    def minimise(self, start: Vector, near: SoftExpansion | None = None) -> SoftMinimum:
         """Newton's method from a start (n,), each block scaled by a unit. near: an expansion at nearby weights."""
         features = combined_features(self.domain)
         units = self._units(features)
@@ -178,30 +161,20 @@ class SoftProgram:
         def expand(z: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
             weights = self.base + lift @ z
             soft = soft_expansion(self.domain.mdp, features, weights, near=near if last is None else last)
-            reached = lift.T @ soft.expectation
-            hessian = lift.T @ soft.jacobian @ lift
-            value, ulps = soft.soft_return - float(offset @ z), _ulps(soft)
+            reached, hessian = lift.T @ soft.expectation, lift.T @ soft.jacobian @ lift
+            # The rounding error of the soft value V, and so the relative error of the policy exp(Q - V).
+            ulps = 16 * EPSILON * float(np.abs(soft.solved.value).max())
+            value = soft.soft_return - float(offset @ z)
             noise = ulps * (1 + float(np.abs(reached).max(initial=0.0)))
             return Expansion(value, reached - offset, hessian, noise, ulps + EPSILON * abs(float(offset @ z)), soft)
 
-        found = proximal_newton(expand, scaled, contained(scaled, start / unit), tolerance=_tolerance(scaled))
+        # One unit of residual may cost as much as the largest penalty.
+        tolerance = RESIDUAL_TOLERANCE / max([1.0, *(block.radius for block in scaled if math.isfinite(block.radius))])
+        found = proximal_newton(expand, scaled, contained(scaled, start / unit), tolerance=tolerance)
         return replace(found, x=unit * found.x)
 
     def _units(self, features: Matrix) -> list[float]:
-        """For each block the weight that scales its features to a size of about one.
-
-        Powers of two, so that scaling is free of rounding.
-        """
+        """For each block the power of two, free of rounding, that scales its features to a size of about one."""
         sizes = np.abs(features @ self.lift).max(axis=0)
         largest = [float(sizes[part].max(initial=0.0)) for part in slices(self.blocks)]
         return [2.0 ** -round(math.log2(size)) if size > 0 else 1.0 for size in largest]
-
-
-def _tolerance(blocks: list[Block]) -> float:
-    """The residual to reach: one unit of residual may cost as much as the largest penalty."""
-    return RESIDUAL_TOLERANCE / max([1.0, *(block.radius for block in blocks if math.isfinite(block.radius))])
-
-
-def _ulps(soft: SoftExpansion) -> float:
-    """The rounding error of the soft value V, and so the relative error of the policy exp(Q - V)."""
-    return 16 * EPSILON * float(np.abs(soft.solved.value).max())

@@ -47,17 +47,14 @@ class Mismatch:
     squared: bool = False
 
     def __post_init__(self) -> None:
-        check_norm(self.norm, "mismatch")
-        _check_penalty(self.penalty, "mismatch")
+        object.__setattr__(self, "allowance", _checked_allowance(self, "mismatch"))
         if self.squared and (self.norm != 2 or math.isinf(self.penalty)):
             raise InvalidModel("a squared mismatch needs norm 2 and a finite penalty")
-        object.__setattr__(self, "allowance", _allowance(self.allowance, "mismatch"))
 
     def on(self, domain: Domain) -> Self:
         """This mismatch with one allowance for each reward feature of the domain."""
-        return replace(
-            self, allowance=_spread(self.allowance, domain.n_reward, "mismatch_allowance", "reward features")
-        )
+        allowance = _spread(self.allowance, domain.n_reward, "mismatch_allowance", "reward features")
+        return replace(self, allowance=allowance)
 
     def excess(self, deviation: Vector) -> Vector:
         """(d_r,), delta_r^soft: the part of |mu_r - mu_hat| above the allowance."""
@@ -144,9 +141,7 @@ class Preference:
     functions: tuple[ConvexConstraint, ...] = ()
 
     def __post_init__(self) -> None:
-        check_norm(self.norm, "preference")
-        _check_penalty(self.penalty, "preference")
-        object.__setattr__(self, "allowance", _allowance(self.allowance, "preference"))
+        object.__setattr__(self, "allowance", _checked_allowance(self, "preference"))
         object.__setattr__(self, "functions", tuple(self.functions))
         if self.rows is not None:
             object.__setattr__(self, "rows", floats(self.rows, "preference rows", ndim=2))
@@ -200,13 +195,12 @@ def check_norm(norm: float, kind: str) -> None:
         raise InvalidModel(f"the {kind} norm must be 1, 2 or infinity, got {norm}")
 
 
-def _check_penalty(penalty: float, kind: str) -> None:
-    if not penalty > 0:
-        raise InvalidModel(f"the {kind} penalty must be positive (infinite for hard), got {penalty}")
-
-
-def _allowance(values: ArrayLike, kind: str) -> Vector:
-    given = np.asarray(values)
+def _checked_allowance(given_by: Mismatch | Preference, kind: str) -> Vector:
+    """The allowance as an array; a bad norm, penalty or allowance is refused."""
+    check_norm(given_by.norm, kind)
+    if not given_by.penalty > 0:
+        raise InvalidModel(f"the {kind} penalty must be positive (infinite for hard), got {given_by.penalty}")
+    given = np.asarray(given_by.allowance)
     allowance = floats(given, f"the {kind} allowance", ndim=given.ndim)
     if given.ndim > 1 or (given.size and allowance.min() < 0):
         raise InvalidModel(f"the {kind} allowance must be a number or one per feature, none negative; got {given}")

@@ -3,11 +3,10 @@
     minimise over pi   norm_p(mu_r(pi) - mu_hat)   subject to   g_j(mu_c(pi)) <= delta_c[j]
 
 (i) *Learner can match*: where a policy within the preferences has the expectation shown, the distance is zero. (ii)
-*Learner cannot match*: otherwise mu_r is the projection onto Omega_r^L. Many policies may have that expectation. The
-policy returned is deterministic in the input: the stationary policy of the last mixture of the decomposition or, for
-few choices and many features, of the whole program. With `entropic_within`, the learner instead takes the most entropic
-policy within the preferences whose mu_r is within that distance, per feature, of the projection. A distance of zero
-would need infinite weights, because the projection lies on the boundary of the reachable set.
+*Learner cannot match*: otherwise mu_r is the projection onto Omega_r^L. Many policies may have that expectation; the
+same input always yields the same one. With `entropic_within`, the learner instead takes the most entropic policy within
+the preferences whose mu_r is within that distance, per feature, of the projection. A distance of zero would need
+infinite weights, because the projection lies on the boundary of the reachable set.
 """
 
 from dataclasses import dataclass, field, replace
@@ -67,21 +66,11 @@ class HardLearner:
         return self._entropic(lesson, found, self.entropic_within)
 
     def _projected(self, lesson: Lesson, found: ConstrainedOptimum, tangents: Tangents) -> Response:
-        reached, excess = found.expectation, self.constraints.excess(found.expectation.preference)
-        beta = tangents.by_constraint(found.multipliers)
-        residual = max(found.gap, float(excess.max(initial=0.0)))
-        return build_response(
-            self.domain,
-            lesson,
-            Certificate(-found.value, -found.bound, residual, found.n_rounds, found.ended, lesson.uncertainty),
-            policy=found.policy,
-            expectation=reached,
-            weights=found.price,
-            multipliers=signed_multipliers(found.price[: self.domain.n_reward], beta),
-            mismatch_excess=np.abs(reached.reward - lesson.expectation),
-            violation_excess=excess,
-            constraint_names=self.constraints.names,
-        )
+        constraints, reached, price = self.constraints, found.expectation, found.price
+        residual = max(found.gap, float(constraints.excess(reached.preference).max(initial=0.0)))
+        proof = Certificate(-found.value, -found.bound, residual, found.n_rounds, found.ended, lesson.uncertainty)
+        multipliers = signed_multipliers(price[: self.domain.n_reward], tangents.by_constraint(found.multipliers))
+        return build_response(lesson, proof, found.policy, reached, price, multipliers, Mismatch(), constraints)
 
     def _entropic(self, lesson: Lesson, found: ConstrainedOptimum, within: float) -> Response:
         """The most entropic policy within that distance of the projection."""

@@ -63,25 +63,17 @@ class _ScheduledLearner(EntropyLearner, ABC):
             require_feasible(domain, tangents.half_spaces())
         multipliers, n_steps, ended = self._ascend(shown, dual.constraints.allowance)
         solved, reached = self._soft_optimum(multipliers, None)
-        deviation, excess = reached.reward - shown, dual.constraints.excess(reached.preference)
+        constraints, mismatch, deviation = dual.constraints, dual.mismatch, reached.reward - shown
+        excess = constraints.excess(reached.preference)
         paid = math.inf if self.preference.is_hard and excess.any() else self.preference.cost(excess)
         blocks, a = dual.blocks(tangents), multipliers.lower - multipliers.upper
         gradient, x = np.concatenate([deviation, -reached.preference]), np.concatenate([a, multipliers.preference])
-        primal = causal_entropy(domain.mdp, solved.policy) - self.mismatch.cost(deviation) - paid
+        primal = causal_entropy(domain.mdp, solved.policy) - mismatch.cost(deviation) - paid
         bound = float(domain.mdp.initial @ solved.value - a @ shown) + terms(blocks, x)
         residual = float(np.abs(x - natural_step(gradient, blocks, x)).max())
-        return build_response(
-            domain,
-            lesson,
-            Certificate(primal, bound, residual, n_steps, ended, lesson.uncertainty),
-            policy=solved.policy,
-            expectation=reached,
-            weights=_weights(multipliers),
-            multipliers=multipliers,
-            mismatch_excess=self.mismatch.excess(deviation),
-            violation_excess=excess,
-            constraint_names=dual.constraints.names,
-        )
+        proof = Certificate(primal, bound, residual, n_steps, ended, lesson.uncertainty)
+        weights = _weights(multipliers)
+        return build_response(lesson, proof, solved.policy, reached, weights, multipliers, mismatch, constraints)
 
     def _ascend(self, shown: Vector, allowance: Vector) -> tuple[Multipliers, int, Ended]:
         zero = np.zeros(self.domain.n_reward)

@@ -11,7 +11,7 @@ phi is convex, as a maximum of functions linear in a, and
     d mu_r / d a = hess phi(a) = J_rr - J_ry Z (Z' (J_yy + B) Z)^-1 Z' J_yr
 
 where J is the Hessian of P0 @ V in (a, y). The columns of Z span the directions in which y can move (the implicit
-function theorem on its free coordinates), and B is the curvature of the boundary of N*'s set. As phi is convex, mu_r is
+function theorem on its free coordinates). B is the curvature of the boundary of N*'s set. As phi is convex, mu_r is
 monotone: u @ mu_r(a + t u) never decreases in t.
 """
 
@@ -20,13 +20,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector, freeze
-from tutelage.learners.dual import SoftProgram
+from tutelage.learners.dual import SoftMinimum, SoftProgram, lift
 from tutelage.learners.penalties import Constraints
 from tutelage.learners.tangents import Tangents
 from tutelage.mdp.expectations import Expectation
 from tutelage.mdp.model import Domain
 from tutelage.solvers.blocks import free_directions, terms
-from tutelage.solvers.newton import Minimum
 from tutelage.solvers.soft_expectations import SoftExpansion
 
 
@@ -47,10 +46,6 @@ class Settled:
     tangents: Tangents
     soft: SoftExpansion
 
-    def predict(self, weights: Vector) -> Vector:
-        """(K,), the multipliers at other weights, to first order."""
-        return self.multipliers + self.multiplier_jacobian @ (weights - self.weights)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduction:
@@ -64,32 +59,28 @@ class Reduction:
 
     def settle(self, weights: Vector, *, near: Settled | None = None) -> Settled:
         """The learner at reward weights (d_r,). near: the learner at nearby weights, to start from."""
-        tangents = Tangents.opening(self.constraints) if near is None else near.tangents
-        y = np.zeros(len(tangents.offsets)) if near is None else near.predict(weights)
-        soft = None if near is None else near.soft
+        domain, d_r = self.domain, self.domain.n_reward
+        base = np.concatenate([weights, np.zeros(domain.n_preference)])
+        if near is None:
+            tangents, soft = Tangents.opening(self.constraints), None
+            y = np.zeros(len(tangents.offsets))
+        else:
+            tangents, soft = near.tangents, near.soft
+            y = near.multipliers + near.multiplier_jacobian @ (weights - near.weights)
         while True:
-            program = self._program(weights, tangents)
+            program = SoftProgram(domain, base, lift(tangents)[:, d_r:], np.zeros(len(y)), tangents.blocks())
             found = program.minimise(y, soft)
-            point = found.expansion.source.expectation[self.domain.n_reward :]
+            point = found.expansion.source.expectation[d_r:]
             tighter, y = tangents.tightened(point, found.x)
             if tighter is tangents:
                 return self._at_minimum(weights, program, found, tangents)
             tangents = tighter
 
-    def _program(self, weights: Vector, tangents: Tangents) -> SoftProgram:
-        """The problem of phi(a): y enters the weights as (0, -G'y)."""
-        n_rows, domain = len(tangents.offsets), self.domain
-        base = np.concatenate([weights, np.zeros(domain.n_preference)])
-        lift = np.vstack([np.zeros((domain.n_reward, n_rows)), -tangents.normals.T])
-        return SoftProgram(domain, base, lift, np.zeros(n_rows), tangents.blocks())
-
-    def _at_minimum(
-        self, weights: Vector, program: SoftProgram, found: Minimum[SoftExpansion], tangents: Tangents
-    ) -> Settled:
-        soft, y, d_r, lift = found.expansion.source, found.x, self.domain.n_reward, program.lift
-        free, curvature = free_directions(program.blocks, y, lift.T @ soft.expectation)
-        lifted = free.T @ lift.T @ soft.jacobian
-        hessian = lifted @ lift @ free + free.T @ curvature @ free
+    def _at_minimum(self, weights: Vector, program: SoftProgram, found: SoftMinimum, tangents: Tangents) -> Settled:
+        soft, y, d_r, to_weights = found.expansion.source, found.x, self.domain.n_reward, program.lift
+        free, curvature = free_directions(program.blocks, y, to_weights.T @ soft.expectation)
+        lifted = free.T @ to_weights.T @ soft.jacobian
+        hessian = lifted @ to_weights @ free + free.T @ curvature @ free
         mixed = lifted[:, :d_r]
         moved = -np.linalg.pinv(hessian, hermitian=True) @ mixed
         jacobian = soft.jacobian[:d_r, :d_r] + mixed.T @ moved

@@ -3,8 +3,8 @@
 import numpy as np
 
 from tutelage.arrays import Vector, freeze
+from tutelage.learners.penalties import Constraints, Mismatch
 from tutelage.mdp.expectations import Expectation
-from tutelage.mdp.model import Domain
 from tutelage.roles import Certificate, Lesson, Multipliers, Response
 
 
@@ -14,28 +14,25 @@ def signed_multipliers(weights: Vector, beta: Vector) -> Multipliers:
 
 
 def build_response(
-    domain: Domain,
     lesson: Lesson,
     certificate: Certificate,
-    *,
     policy: Vector,
-    expectation: Expectation,
+    reached: Expectation,
     weights: Vector,
     multipliers: Multipliers,
-    mismatch_excess: Vector,
-    violation_excess: Vector,
-    constraint_names: tuple[str, ...],
+    mismatch: Mismatch,
+    constraints: Constraints,
 ) -> Response:
-    """The response with read-only arrays and the names of the reward features."""
+    """The response with read-only arrays; the expectation reached determines both excesses."""
     return Response(
         lesson=lesson,
         policy=policy,
-        expectation=expectation,
+        expectation=reached,
         learned_weights=freeze(weights),
         multipliers=multipliers,
-        mismatch_excess=freeze(mismatch_excess),
-        violation_excess=freeze(violation_excess),
+        mismatch_excess=freeze(mismatch.excess(reached.reward - lesson.expectation)),
+        violation_excess=freeze(constraints.excess(reached.preference)),
         certificate=certificate,
-        reward_names=domain.reward_names,
-        constraint_names=constraint_names,
+        reward_names=constraints.domain.reward_names,
+        constraint_names=constraints.names,
     )

@@ -31,8 +31,7 @@ CUT_TOLERANCE = 1e-8
 class Tangents:
     """normals @ mu_c <= offsets, (K, d_c) and (K,).
 
-    constraint: (K,), ascending; row k is a tangent of constraint number constraint[k]. n_cuts: how often tangents were
-    added.
+    constraint: (K,), ascending; row k is a tangent of constraint number constraint[k]. n_cuts: the additions so far.
     """
 
     constraints: Constraints
@@ -78,20 +77,16 @@ class Tangents:
 
     def _cut(self, point: Vector, which: Indices) -> Self:
         """These tangents, and one at the point for each of the convex constraints `which`."""
-        n_rows, allowance = len(self.constraints.rows), self.constraints.allowance
-        normals, offsets = [self.normals], [self.offsets]
+        normals, offsets = [*self.normals], [*self.offsets]
         for j in which:
-            function = self.constraints.preference.functions[j - n_rows]
+            function = self.constraints.preference.functions[j - len(self.constraints.rows)]
             slope = function.slope(point)
-            normals.append(slope[None])
-            offsets.append(np.array([allowance[j] + slope @ point - function.value(point)]))
+            normals.append(slope)
+            offsets.append(self.constraints.allowance[j] + slope @ point - function.value(point))
         order = self._order(which)
+        constraint = np.concatenate([self.constraint, which])[order]
         return type(self)(
-            self.constraints,
-            np.vstack(normals)[order],
-            np.concatenate(offsets)[order],
-            np.concatenate([self.constraint, which])[order],
-            self.n_cuts + 1,
+            self.constraints, np.array(normals)[order], np.array(offsets)[order], constraint, self.n_cuts + 1
         )
 
     def _order(self, which: Indices) -> Indices:
@@ -100,8 +95,8 @@ class Tangents:
     def blocks(self, ease: float = 1.0) -> list[Block]:
         """N*(y) as terms of the dual, with the penalty multiplied by `ease`.
 
-        The tangents of one constraint share its excess, so their y's are summed. A box on the sums (p = 1) is a box on
-        the y of the linear constraints and, as y >= 0, a 1-norm ball for the y's of each convex constraint.
+        The tangents of one constraint share its excess, so their y's are summed. For p = 1 the set is a box on the
+        sums: a box for the linear constraints and, as y >= 0, a 1-norm ball for each convex constraint.
         """
         preference = self.constraints.preference
         radius, norm = ease * preference.penalty, DUAL_NORM[preference.norm]
@@ -123,9 +118,7 @@ class Tangents:
 
     def by_constraint(self, multipliers: Vector) -> Vector:
         """(m,), beta: the multipliers (K,) of each constraint's tangents summed."""
-        total = np.zeros(len(self.constraints.names))
-        np.add.at(total, self.constraint, multipliers)
-        return total
+        return np.bincount(self.constraint, multipliers, len(self.constraints.names)).astype(np.float64)
 
 
 def optimum_within(

@@ -16,7 +16,7 @@ import numpy as np
 from tutelage.arrays import Matrix, Vector, finite_or_none
 from tutelage.environments.object_world import ACTIONS, ObjectWorld
 from tutelage.interaction import teach
-from tutelage.learners.callback import CallbackLearner
+from tutelage.learners.observed import CallbackLearner
 from tutelage.mdp.expectations import state_occupancy
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import Ended, InvalidModel

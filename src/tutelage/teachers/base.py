@@ -1,11 +1,8 @@
 """What teachers share: the domain and true weights, a single lesson or many, plans, and what is known of a learner."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
-
-import numpy as np
 
 from tutelage.arrays import Vector
 from tutelage.learners.penalties import Mismatch, Preference
@@ -68,7 +65,7 @@ class KnownLearner(Protocol):
 
 
 class KnownEntropyLearner(KnownLearner, Protocol):
-    """A learner of Eq. 1 whose mismatch penalty is known too."""
+    """A learner of Eq. 1 whose mismatch penalty is known."""
 
     @property
     def mismatch(self) -> Mismatch: ...
@@ -84,14 +81,6 @@ def check_learner(domain: Domain, learner: KnownLearner) -> None:
     theirs = learner.domain
     if theirs.mdp.n_choices != domain.mdp.n_choices or theirs.n_reward != domain.n_reward:
         raise InvalidModel(f"the learner's domain is {theirs}, but the teacher's is {domain}; they must agree")
-
-
-def is_soft(learner: KnownEntropyLearner) -> bool:
-    """Whether this is the learner of Sec. 3.2: finite 1-norm penalties on each feature."""
-    mismatch, preference = learner.mismatch, learner.preference
-    is_plain = not np.any(mismatch.allowance) and preference.rows is None and not preference.functions
-    are_finite = math.isfinite(mismatch.penalty) and math.isfinite(preference.penalty)
-    return is_plain and are_finite and mismatch.norm == preference.norm == 1
 
 
 def optimal_lesson(domain: Domain, true_weights: Vector) -> Lesson:

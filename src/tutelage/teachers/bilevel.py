@@ -7,8 +7,8 @@ of that response is a lesson that leads the learner to a. So the teacher maximis
 box or ball of d_r dimensions (`climbing`). Every local maximum found is kept, the best is verified by the learner's own
 response, and `bounding` certifies how much more any lesson could achieve.
 
-Where M* is not flat (an allowance, a squared penalty), the lessons that lead the learner to a are mu_r(a) +
-d M*(-a) / d a, and a policy must be able to show one of them; `realisable` searches those lessons.
+M* is not flat with an allowance or a squared penalty. The lessons that lead the learner to a are then mu_r(a) +
+d M*(-a) / d a. A policy must be able to show one of them; `LessonSearch` searches those lessons.
 """
 
 import math
@@ -19,6 +19,7 @@ from typing import Literal
 import numpy as np
 
 from tutelage.arrays import Vector, generator
+from tutelage.learners.dual import Dual
 from tutelage.learners.reduction import Reduction
 from tutelage.learners.tangents import Tangents
 from tutelage.mdp.expectations import expectation
@@ -28,23 +29,12 @@ from tutelage.roles import Advice, Lesson
 from tutelage.solvers.blocks import Block
 from tutelage.solvers.half_spaces import no_limits
 from tutelage.solvers.occupancy_polytope import best_policy, require_feasible
-from tutelage.teachers.base import (
-    KnownEntropyLearner,
-    OneLessonTeacher,
-    Plan,
-    check_learner,
-    is_soft,
-    optimal_lesson,
-    reward_of,
-)
+from tutelage.teachers.base import KnownEntropyLearner, OneLessonTeacher, Plan, check_learner, optimal_lesson, reward_of
 from tutelage.teachers.bounding import search
-from tutelage.teachers.climbing import LocalOptimum, ReducedProblem, distinct, sign_patterns
+from tutelage.teachers.climbing import LessonSearch, LocalOptimum, ReducedProblem, distinct, sign_patterns
 from tutelage.teachers.fixed import AwareCmdpTeacher
-from tutelage.teachers.printed_bilevel import printed_bilevel
-from tutelage.teachers.realisable import LessonSearch
+from tutelage.teachers.printed_bilevel import check_soft, printed_bilevel
 
-# The search for a tighter bound ends at this relative gap.
-GAP_TOLERANCE = 0.01
 # The largest number of reward features for which cells, of 2^(d_r - 1) corners each, are searched.
 MAX_SEARCHED = 6
 
@@ -83,11 +73,8 @@ class BilevelTeacher(OneLessonTeacher):
             raise InvalidModel(f"method must be 'exact' or 'frank-wolfe', got {self.method!r}")
         if self.n_random < 0 or self.max_cells < 0 or not 0 < self.largest_weight < math.inf:
             raise InvalidModel("n_random and max_cells must not be negative, and largest_weight must be positive")
-        if self.method == "frank-wolfe" and not is_soft(self.learner):
-            raise InvalidModel(
-                "Appendix G is for the learner of Sec. 3.2: finite 1-norm penalties on each preference feature; "
-                "use method='exact'"
-            )
+        if self.method == "frank-wolfe":
+            check_soft(self.learner)
         generator(self.rng)
 
     def open(self) -> Advice:
@@ -129,18 +116,10 @@ class BilevelTeacher(OneLessonTeacher):
         if self.max_cells == 0 or not is_searched or not self.true_weights.any():
             return plan
         problem = self._problem
-        ceiling = search(
-            lambda weights, near: problem.reduction.settle(weights, near=near),
-            problem.block,
-            self.true_weights,
-            achieved=plan.achieved,
-            ceiling=plan.bound,
-            max_cells=self.max_cells,
-            tolerance=GAP_TOLERANCE,
-        )
-        if self.method == "exact" and self._is_flat and ceiling.better:
+        ceiling = search(problem, achieved=plan.achieved, ceiling=plan.bound, max_cells=self.max_cells)
+        if self.method == "exact" and self._is_flat and ceiling.better is not None:
             # Branch and bound evaluated a point that is better than the best local optimum: climb from there.
-            plan = self._verified([*plan.optima, *problem.climb([ceiling.better[-1]], [])], plan.bound)
+            plan = self._verified([*plan.optima, *problem.climb([ceiling.better], [])], plan.bound)
         return replace(plan, bound=max(ceiling.bound, plan.achieved), n_cells=ceiling.n_cells)
 
     def _verified(self, found: list[LocalOptimum], bound: float) -> BilevelPlan:
@@ -171,16 +150,8 @@ class BilevelTeacher(OneLessonTeacher):
 
     def _printed(self) -> LocalOptimum:
         """Appendix G as printed."""
-        learner, d_r = self.learner, self.domain.n_reward
-        agnostic = learner.respond(optimal_lesson(self.domain, self.true_weights)).learned_weights[:d_r]
-        found = printed_bilevel(
-            learner.domain,
-            self.true_weights,
-            learner.mismatch.penalty,
-            learner.preference.penalty,
-            learner.preference.on(learner.domain).allowance,
-            agnostic,
-        )
+        agnostic = self.learner.respond(optimal_lesson(self.domain, self.true_weights)).learned_weights
+        found = printed_bilevel(self.learner, self.true_weights, agnostic[: self.domain.n_reward])
         weights = found.multipliers.lower - found.multipliers.upper
         return LocalOptimum(weights, found.expectation.reward, found.reward, found.policy, found.gap, found.ended)
 
@@ -211,6 +182,7 @@ class BilevelTeacher(OneLessonTeacher):
             for direction in sign_patterns(domain.n_reward, rng)
             if direction.all()
         ]
-        lessons = [lesson.expectation for lesson in shown]
-        starts = [*lessons, *extremes, expectation(domain, uniform_policy(domain.mdp)).reward]
-        return LessonSearch(domain, learner.mismatch, learner.preference, self.true_weights).climb(starts)
+        uniform = expectation(domain, uniform_policy(domain.mdp)).reward
+        starts = [*(lesson.expectation for lesson in shown), *extremes, uniform]
+        dual = Dual(domain, learner.mismatch.on(domain), learner.preference.on(domain))
+        return LessonSearch(dual, self.true_weights).climb(starts)

@@ -7,25 +7,28 @@ A learner with reward weights a earns R(a) = w @ grad phi(a), with phi convex (`
 
 and the last is convex in a: over a box its maximum is at a corner. A few values of phi thus bound R over a *cell*. The
 bound is tighter for smaller cells, and exact where phi is linear. Cells are split, the one with the largest bound
-first, until no bound is much above the reward achieved or the number of cells is reached.
+first, until no bound is much above the reward achieved or the limit on cells is reached.
 
 R never decreases along w, so only the border points where w leads out of the set are searched: for a box, the *forward
 faces*, which are boxes of one dimension less. Cells inside a ball and cells outside it are skipped.
 """
 
 import heapq
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
 
 from tutelage.arrays import Vector
-from tutelage.learners.reduction import Settled
+from tutelage.learners.reduction import Reduction, Settled
 from tutelage.solvers.blocks import Block
+from tutelage.teachers.climbing import ReducedProblem
 
 # Relative accuracy of phi.
 ACCURACY = 1e-9
+# The search for a tighter bound ends at this relative gap.
+GAP_TOLERANCE = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,9 +53,8 @@ class Cell:
     def halves(self) -> tuple["Cell", "Cell"]:
         """The cell cut across its longest side."""
         longest = np.arange(len(self.low)) == (self.high - self.low).argmax()
-        return Cell(self.low, np.where(longest, self.centre, self.high)), Cell(
-            np.where(longest, self.centre, self.low), self.high
-        )
+        upper_end, lower_end = np.where(longest, self.centre, self.high), np.where(longest, self.centre, self.low)
+        return Cell(self.low, upper_end), Cell(lower_end, self.high)
 
     def meets_border(self, block: Block) -> bool:
         """Whether the cell may contain border points of the block's ball; always true for the faces of a box."""
@@ -77,37 +79,29 @@ def opening_cells(block: Block, weights: Vector) -> tuple[Cell, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ceiling:
-    """A bound on R over the set, and the cells' centres with a larger reward than was achieved, best last."""
+    """A bound on R over the set. better: the cells' centre with the most reward, where that exceeds `achieved`."""
 
     bound: float
     n_cells: int
-    better: tuple[Vector, ...]
+    better: Vector | None
 
 
 def search(
-    settle: Callable[[Vector, Settled | None], Settled],
-    block: Block,
-    weights: Vector,
-    *,
-    achieved: float,
-    ceiling: float,
-    max_cells: int,
-    tolerance: float,
+    problem: ReducedProblem, *, achieved: float, ceiling: float, max_cells: int, tolerance: float = GAP_TOLERANCE
 ) -> Ceiling:
     """Split cells until every bound is within `tolerance * (1 + |achieved|)` of `achieved`, or up to `max_cells`.
 
-    settle: the learner at given weights (d_r,), from nearby ones. block: the set. weights: w. ceiling: a known bound.
+    achieved: the reward of a known lesson. ceiling: a known bound.
     """
-    convex = _Tangents(settle)
-    better: list[Vector] = []
+    block, weights, better = problem.block, problem.true_weights, None
+    convex = _Tangents(problem.reduction)
     queue: list[tuple[float, int, Cell]] = []
     fresh, parent, n_cells = opening_cells(block, weights), ceiling, 0
     while fresh:
         for cell in (cell for cell in fresh if cell.meets_border(block)):
             reward = float(weights @ convex.at(cell.centre).slope)
             if reward > achieved and block.size(cell.centre) <= block.radius:
-                achieved = reward
-                better.append(cell.centre)
+                achieved, better = reward, cell.centre
             heapq.heappush(queue, (-min(parent, _bound(convex, cell, weights, achieved)), n_cells, cell))
             n_cells += 1
         if not queue or -queue[0][0] <= achieved + tolerance * (1 + abs(achieved)) or n_cells >= max_cells:
@@ -115,7 +109,7 @@ def search(
         negative, _, cell = heapq.heappop(queue)
         fresh, parent = cell.halves(), -negative
     bound = max(achieved, -queue[0][0]) if queue else achieved
-    return Ceiling(bound, n_cells, tuple(better))
+    return Ceiling(bound, n_cells, better)
 
 
 def _bound(convex: "_Tangents", cell: Cell, weights: Vector, achieved: float) -> float:
@@ -124,7 +118,7 @@ def _bound(convex: "_Tangents", cell: Cell, weights: Vector, achieved: float) ->
         return float(weights @ convex.at(cell.centre).slope)
     corners = list(cell.corners())
     tangents = [convex.at(point) for point in (cell.centre, *corners)]
-    lower = np.array([[tangent.height(corner) for corner in corners] for tangent in tangents])
+    lower = np.array([[t.value + float(t.slope @ (corner - t.point)) for corner in corners] for t in tangents])
 
     def reaching(t: float) -> float:
         ahead = np.array([convex.at(corner + t * weights).value for corner in corners])
@@ -150,21 +144,18 @@ class _Tangent:
     value: float
     slope: Vector
 
-    def height(self, point: Vector) -> float:
-        return self.value + float(self.slope @ (point - self.point))
 
-
+@dataclass(slots=True, eq=False)
 class _Tangents:
     """Evaluated tangents of phi, which neighbouring cells share. Only the last learner is kept, as a warm start."""
 
-    def __init__(self, settle: Callable[[Vector, Settled | None], Settled]) -> None:
-        self._settle = settle
-        self._last: Settled | None = None
-        self._known: dict[bytes, _Tangent] = {}
+    reduction: Reduction
+    last: Settled | None = None
+    known: dict[bytes, _Tangent] = field(default_factory=dict)
 
     def at(self, point: Vector) -> _Tangent:
         key = point.tobytes()
-        if key not in self._known:
-            self._last = self._settle(point, self._last)
-            self._known[key] = _Tangent(point, self._last.value, self._last.expectation.reward)
-        return self._known[key]
+        if key not in self.known:
+            self.last = self.reduction.settle(point, near=self.last)
+            self.known[key] = _Tangent(point, self.last.value, self.last.expectation.reward)
+        return self.known[key]

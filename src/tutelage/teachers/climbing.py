@@ -1,27 +1,51 @@
-"""The reduced bi-level problem: the learner's reward as a function of its reward weights, maximised by local ascent.
+"""Local maxima of the learner's reward: over its reward weights, or over the lessons that a policy can show.
+
+`ReducedProblem` is for a learner that matches its lesson where it can. The weights determine the lesson:
 
     maximise over a in the mismatch set   R(a) = w* @ mu_r(a)               gradient: d mu_r / d a @ w*
 
 mu_r(a) and its derivative are those of `learners.reduction`. R is not concave, so the ascent runs from many starts.
+
+`LessonSearch` is for a learner with a mismatch allowance or a squared penalty, whose response differs from the lesson.
+The teacher then chooses mu_hat in the set Omega_r of what policies can show,
+
+    maximise over mu_hat in Omega_r   R(mu_hat) = w* @ mu_r(learner's response to mu_hat).
+
+With x = (a, y) the learner's multipliers, L the map from x to the weights of the features and Z a basis of the
+directions in which x can move, the implicit function theorem gives
+
+    d mu_r / d mu_hat = J_r L Z (Z' (L' J L + B) Z)^-1 Z' E         E: mu_hat enters the gradient in a alone.
+
+Omega_r is a polytope known only by its support function, so half-spaces that contain it (cuts) stand for it. An ascent
+that ends outside Omega_r is projected onto it; the face of that projection becomes a cut, and the ascent continues.
 """
 
+import math
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
-from tutelage.arrays import Vector
+from tutelage.arrays import Matrix, Vector
+from tutelage.learners.dual import Dual, lift
 from tutelage.learners.reduction import Reduction, Settled
-from tutelage.outcomes import Ended
+from tutelage.mdp.model import Domain
+from tutelage.outcomes import Ended, TutelageError
 from tutelage.solvers.ascent import Slope, ascend
-from tutelage.solvers.blocks import Block
+from tutelage.solvers.blocks import Block, free_directions
+from tutelage.solvers.half_spaces import no_limits
+from tutelage.solvers.occupancy_polytope import best_policy, nearest_policy
+from tutelage.solvers.programs import Constraints, minimise_quadratic
 
-# A predicted gain this small, relative to 1 + |reward|, ends an ascent.
-NO_GAIN = 1e-7
+# A predicted gain this small, relative to 1 + |reward|, ends an ascent over weights, or over lessons.
+NO_GAIN, NO_LESSON_GAIN = 1e-7, 1e-9
 # Local maxima whose expectations are this close, relative to 1 + the largest entry, count as one.
 SAME = 1e-3
 # The largest number of sign patterns evaluated, and of the best of them from which to climb.
 MAX_PATTERNS, MOST_PROMISING = 81, 10
+MAX_CUTS = 30
+# The largest distance from Omega_r, relative to 1 + the size of mu_hat, of a point that counts as realisable.
+OUTSIDE = 1e-7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,9 +103,8 @@ class ReducedProblem:
         tolerance = NO_GAIN * (1 + abs(opening.value))
         top = ascend(self.slope, self.block, start, tolerance=tolerance, opening=opening)
         here = top.slope.source
-        return LocalOptimum(
-            top.x, here.expectation.reward, top.slope.value, here.soft.solved.policy, top.gap, top.ended
-        )
+        reached, policy = here.expectation.reward, here.soft.solved.policy
+        return LocalOptimum(top.x, reached, top.slope.value, policy, top.gap, top.ended)
 
 
 def sign_patterns(n: int, rng: np.random.Generator) -> list[Vector]:
@@ -99,3 +122,104 @@ def distinct(optima: list[LocalOptimum]) -> list[LocalOptimum]:
         if all(np.abs(optimum.expectation - other.expectation).max() > size for other in kept):
             kept.append(optimum)
     return kept
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """The learner's response to mu_hat: weights a, multipliers y, mu_r, and d mu_r / d mu_hat (d_r, d_r)."""
+
+    weights: Vector
+    multipliers: Vector
+    expectation: Vector
+    jacobian: Matrix
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cuts:
+    """normals @ mu_hat <= offsets, (k, d_r) and (k,): half-spaces that contain Omega_r, the first 2 d_r a box."""
+
+    normals: Matrix
+    offsets: Vector
+
+    @property
+    def radius(self) -> float:
+        """Half the longest side of the box."""
+        upper, negative_lower = self.offsets[: 2 * self.normals.shape[1]].reshape(2, -1)
+        return 0.5 * float((upper + negative_lower).max())
+
+    def model_step(self, gradient: Vector, hessian: Matrix, x: Vector) -> Vector:
+        """argmin over steps s within the cuts of gradient @ s + 1/2 s @ hessian @ s."""
+        room = np.maximum(self.offsets - self.normals @ x, 0.0)
+        constraints = Constraints(np.full(len(x), -np.inf), within=self.normals, bound=room)
+        return minimise_quadratic(hessian, gradient, constraints).x
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LessonSearch:
+    """The search for the best lesson that a policy can show."""
+
+    dual: Dual
+    true_weights: Vector
+
+    @property
+    def domain(self) -> Domain:
+        return self.dual.domain
+
+    def climb(self, starts: list[Vector]) -> list[LocalOptimum]:
+        """A local maximum from each realisable start (d_r,); starts that the learner cannot answer are left out."""
+        found, cuts = [], self._box()
+        for start in starts:
+            try:
+                optimum, cuts = self._climb(start, cuts)
+            except TutelageError:
+                continue
+            if math.isfinite(optimum.reward):
+                found.append(optimum)
+        return found
+
+    def _box(self) -> Cuts:
+        """The range of each reward feature over all policies."""
+        normals = np.vstack([np.eye(self.domain.n_reward), -np.eye(self.domain.n_reward)])
+        offsets = [best_policy(self.domain, normal, no_limits(self.domain)).bound for normal in normals]
+        return Cuts(normals, np.array(offsets))
+
+    def answer(self, shown: Vector, near: Answer | None) -> Answer:
+        """The learner's response to a lesson (d_r,), and its derivative in the lesson."""
+        d_r = self.domain.n_reward
+        start = np.zeros(d_r) if near is None else near.weights
+        found, tangents = self.dual.optimise(shown, start, None if near is None else near.multipliers)
+        soft, lifted = found.expansion.source, lift(tangents)
+        slope = lifted.T @ soft.expectation - np.concatenate([shown, np.zeros(len(tangents.offsets))])
+        free, hessian = free_directions(self.dual.blocks(tangents), found.x, slope)
+        curvature = free.T @ (lifted.T @ soft.jacobian @ lifted + hessian) @ free
+        moved = free @ np.linalg.pinv(curvature, hermitian=True) @ free[:d_r].T
+        weights, multipliers = np.split(found.x, [d_r])
+        return Answer(weights, multipliers, soft.expectation[:d_r], soft.jacobian[:d_r] @ lifted @ moved)
+
+    def _slope(self, shown: Vector, near: Answer | None) -> Slope[Answer]:
+        """R and its gradient at a lesson (d_r,); R is -inf where the learner cannot answer a lesson near another."""
+        try:
+            answer = self.answer(shown, near)
+        except TutelageError:
+            if near is None:
+                raise
+            return Slope(-math.inf, np.zeros(len(shown)), near)
+        return Slope(float(self.true_weights @ answer.expectation), answer.jacobian.T @ self.true_weights, answer)
+
+    def _climb(self, start: Vector, cuts: Cuts) -> tuple[LocalOptimum, Cuts]:
+        """One ascent, and the cuts with those that it added; STEP_LIMIT where MAX_CUTS cuts were not enough."""
+        point, first = start, self._slope(start, None)
+        opening, ended = first, Ended.STEP_LIMIT
+        for _ in range(MAX_CUTS):
+            top = ascend(self._slope, cuts, point, tolerance=NO_LESSON_GAIN * (1 + abs(opening.value)), opening=opening)
+            shown = nearest_policy(self.domain, top.x, no_limits(self.domain))
+            opening = self._slope(shown.expectation.reward, top.slope.source)
+            if shown.value <= OUTSIDE * (1 + float(np.abs(top.x).max())):
+                ended = top.ended
+                break
+            normal, point = (top.x - shown.expectation.reward) / shown.value, shown.expectation.reward
+            cuts = Cuts(np.vstack([cuts.normals, normal]), np.append(cuts.offsets, normal @ point))
+            if opening.value < first.value:
+                point, opening, shown = start, first, nearest_policy(self.domain, start, no_limits(self.domain))
+        here = opening.source
+        return LocalOptimum(here.weights, here.expectation, opening.value, shown.policy, top.gap, ended), cuts

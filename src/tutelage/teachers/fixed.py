@@ -45,10 +45,9 @@ class ConservativeTeacher(OneLessonTeacher):
     @property
     def _assumed(self) -> Domain:
         """The domain with the preference features that are assumed."""
-        known = self.domain
-        if self.preference_features is None:
+        known, given = self.domain, self.preference_features
+        if given is None:
             return known
-        given = self.preference_features
         # Names say that a matrix (S, k) holds k features of states, also where every state has k choices.
         n_names = given.shape[1] if isinstance(given, np.ndarray) and given.ndim == 2 else 0
         names = tuple(f"preference {j}" for j in range(n_names))

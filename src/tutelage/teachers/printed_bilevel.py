@@ -8,10 +8,9 @@ With lambda = (alpha^low, alpha^up, beta) and pi_lambda the soft policy of the w
 
 each by `solvers.frank_wolfe` from two starts: all zero, and the alpha that the learner infers from the agnostic lesson,
 with beta zero. The appendix requires a feasible start but does not say how to find one. Here, if the start of step i
-violates a limit, beta is first set to C_c. A start that is still infeasible, in either step, goes to
-`frank_wolfe.restore`. Points that remain infeasible are discarded. Constraints hold to 1e-6: with delta = 0 and
-non-negative features no soft policy satisfies step i exactly, since it visits every state. Step ii then has only its
-box as constraint. The rewards in the paper, all for delta = 0, need step ii alone.
+violates a limit, beta is first set to C_c. A start that is still infeasible goes to `frank_wolfe.restore`; points that
+remain infeasible are discarded. Constraints hold to 1e-6: with delta = 0 and non-negative features no soft policy
+satisfies step i exactly, since it visits every state. The rewards in the paper, all for delta = 0, need only step ii.
 
 The branches are not the learner's optimality (KKT) conditions. For each preference j these are one of
 
@@ -22,33 +21,29 @@ The branches are not the learner's optimality (KKT) conditions. For each prefere
 and unless delta = 0 the branches differ from them in two ways.
 
 *Step i omits complementarity.* It admits beta_j > 0 with mu_c[j] < delta_j, where the learner's beta_j is zero. No
-response of the learner has such a lambda, and its reward is not achieved. In the published 10x10 world of seed 0, for
-L3 with C_r = 5, C_c = 10 and an allowance of 2.5, the predicted reward is 7.42; shown that policy, the learner earns
-7.26.
+response of the learner has such a lambda, and its reward is not achieved. Example: in the published 10x10 world of seed
+0, L3 with C_r = 5, C_c = 10 and an allowance of 2.5 is predicted to earn 7.42, and earns 7.26.
 
-*The two steps omit every mixed response*: all preferences must be kept, or all paid for. In the published 6x6 world of
-seed 1, the start lies within two cells of green, which alone contributes 1. For L3 with the same penalties and an
-allowance of 0.5, no policy satisfies step i. At beta = C_c the learner avoids the green and yellow cells for every
-alpha, so that none satisfies step ii: there is no lambda, and `printed_bilevel` raises `NotConverged`. The learner
-still responds to lessons. Shown the soft policy of weights (-5, 5, -5) it earns 7.51, with beta = (0, 0, 10, 0.75) and
-mu_c = (0.00, 0.00, 1.00, 0.50): one preference is paid for, one binds and two do not matter. Where a step has feasible
-points, all of them may be poor. With C_r = 10, C_c = 1 and an allowance of 2.5, L5 earns 2.22 on average over the ten
-published worlds when taught by this method, and 8.50 when shown the optimal policy, to which all ten responses are
-mixed.
+*The two steps omit every mixed response*: all preferences must be kept, or all paid for. Example: in the published 6x6
+world of seed 1, L3 with the same penalties and an allowance of 0.5. The start is near green, which alone contributes 1,
+so no policy satisfies step i. At beta = C_c the learner avoids green and yellow cells for every alpha, so none
+satisfies step ii, and `printed_bilevel` raises `NotConverged`. Yet the learner responds: shown the soft policy of
+weights (-5, 5, -5) it earns 7.51, with beta = (0, 0, 10, 0.75) and mu_c = (0.00, 0.00, 1.00, 0.50). Feasible points may
+also be poor. With C_r = 10, C_c = 1 and an allowance of 2.5, this method teaches L5 to earn 2.22 on average over the
+ten published worlds. Shown the optimal policy, L5 earns 8.50, and all ten responses are mixed.
 
 The exact method of `BilevelTeacher` avoids both errors, because its beta is the learner's own.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import Indices, Matrix, Vector, freeze
-from tutelage.learners.penalties import Preference
+from tutelage.arrays import Indices, Vector, freeze
 from tutelage.mdp.expectations import Expectation, expectation
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
@@ -58,6 +53,7 @@ from tutelage.solvers.bellman import Optimum, solve_soft
 from tutelage.solvers.frank_wolfe import Evaluation, Program
 from tutelage.solvers.occupancy_polytope import reward_vector
 from tutelage.solvers.soft_expectations import combined_features
+from tutelage.teachers.base import KnownEntropyLearner
 
 # Accuracy of the soft value; finite differences magnify its error.
 VALUE_ACCURACY = 1e-10
@@ -65,6 +61,8 @@ VALUE_ACCURACY = 1e-10
 FEASIBILITY_TOLERANCE = 1e-6
 # The gain in reward at which the ascent stops; ten times the error of the finite differences.
 STOP_TOLERANCE = 1e-6
+# The soft optimum at some multipliers, and the expectation of its policy.
+Reached = tuple[Optimum, Expectation]
 
 
 class Branch(Enum):
@@ -99,20 +97,27 @@ class BranchOptimum:
         return self.violation <= FEASIBILITY_TOLERANCE
 
 
+def check_soft(learner: KnownEntropyLearner) -> None:
+    """Refuse every learner but that of Sec. 3.2."""
+    mismatch, preference = learner.mismatch, learner.preference
+    is_plain = not np.any(mismatch.allowance) and preference.rows is None and not preference.functions
+    are_finite = math.isfinite(mismatch.penalty) and math.isfinite(preference.penalty)
+    if not (is_plain and are_finite and mismatch.norm == preference.norm == 1):
+        raise InvalidModel(
+            "Appendix G is for the learner of Sec. 3.2: finite 1-norm penalties on each preference feature; "
+            "use method='exact'"
+        )
+
+
 def printed_bilevel(
-    domain: Domain,
-    true_weights: ArrayLike,
-    mismatch_penalty: float,
-    violation_penalty: float,
-    allowance: ArrayLike,
-    agnostic_weights: ArrayLike,
+    learner: KnownEntropyLearner, true_weights: ArrayLike, agnostic_weights: ArrayLike
 ) -> BranchOptimum:
     """Step iii: the best point of either branch from either start, with the evaluations of all four.
 
-    allowance: delta, (d_c,) or a scalar for all. agnostic_weights: (d_r,), the reward weights that the learner infers
-    from the agnostic lesson. Raises `NotConverged` where no start leads to a feasible point.
+    agnostic_weights: (d_r,), the reward weights that the learner infers from the agnostic lesson.
+    Raises `NotConverged` where no start leads to a feasible point.
     """
-    tried = branch_optima(domain, true_weights, mismatch_penalty, violation_penalty, allowance, agnostic_weights)
+    tried = branch_optima(learner, true_weights, agnostic_weights)
     feasible = [point for point in tried if point.is_feasible]
     n_evaluations = sum(point.n_evaluations for point in tried)
     if not feasible:
@@ -127,34 +132,18 @@ def printed_bilevel(
 
 
 def branch_optima(
-    domain: Domain,
-    true_weights: ArrayLike,
-    mismatch_penalty: float,
-    violation_penalty: float,
-    allowance: ArrayLike,
-    agnostic_weights: ArrayLike,
+    learner: KnownEntropyLearner, true_weights: ArrayLike, agnostic_weights: ArrayLike
 ) -> tuple[BranchOptimum, ...]:
     """Steps i and ii from both starts; without preferences the two branches are equal, and only one is solved."""
-    for name, penalty in (("mismatch_penalty", mismatch_penalty), ("violation_penalty", violation_penalty)):
-        if not 0 < penalty < math.inf:
-            raise InvalidModel(f"{name} must be positive and finite for Appendix G, got {penalty}")
-    weights, inferred = (
-        reward_vector(domain, values, name)
-        for values, name in ((true_weights, "true_weights"), (agnostic_weights, "agnostic_weights"))
-    )
-    limits = Preference(penalty=violation_penalty, allowance=allowance).on(domain).allowance
-    problem = _Problem(domain, weights, mismatch_penalty, violation_penalty, limits)
+    check_soft(learner)
+    domain, preference = learner.domain, learner.preference
+    weights = reward_vector(domain, true_weights, "true_weights")
+    inferred = reward_vector(domain, agnostic_weights, "agnostic_weights")
+    allowance = preference.on(domain).allowance
+    problem = _Problem(domain, weights, learner.mismatch.penalty, preference.penalty, allowance)
     starts = np.zeros(2 * domain.n_reward), np.concatenate([np.maximum(inferred, 0.0), np.maximum(-inferred, 0.0)])
     branches = tuple(Branch) if domain.n_preference else (Branch.KEPT,)
     return tuple(_branch_optimum(problem, branch, start) for branch in branches for start in starts)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Reached:
-    """The soft optimum at some multipliers, and the expectation of its policy."""
-
-    solved: Optimum
-    expectation: Expectation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,21 +155,21 @@ class _Problem:
     mismatch_penalty: float
     violation_penalty: float
     allowance: Vector
-    features: Matrix = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "features", combined_features(self.domain))
-
-    def program(self, branch: Branch) -> Program[_Reached]:
+    def program(self, branch: Branch) -> Program[Reached]:
         """Step i or ii."""
         n_alpha, d_c = 2 * self.domain.n_reward, self.domain.n_preference
         sign = 1.0 if branch is Branch.KEPT else -1.0
-        limited = self._limited(sign)
+        limited, features = self._limited(sign), combined_features(self.domain)
 
-        def evaluate(x: Vector, near: _Reached | None) -> Evaluation[_Reached]:
-            here = self._reached(x, near)
-            excess = sign * (here.expectation.preference - self.allowance)[limited]
-            return Evaluation(float(self.true_weights @ here.expectation.reward), excess, here)
+        def evaluate(x: Vector, near: Reached | None) -> Evaluation[Reached]:
+            low, up, beta = self.split(x)
+            reward = features @ np.concatenate([low - up, -beta])
+            start = None if near is None else near[0].value
+            solved = solve_soft(self.domain.mdp, reward, accuracy=VALUE_ACCURACY, start=start)
+            reached = expectation(self.domain, solved.policy)
+            excess = sign * (reached.preference - self.allowance)[limited]
+            return Evaluation(float(self.true_weights @ reached.reward), excess, (solved, reached))
 
         upper = np.repeat([self.mismatch_penalty, self.violation_penalty], [n_alpha, d_c])
         lower = np.repeat([0.0, 0.0 if branch is Branch.KEPT else self.violation_penalty], [n_alpha, d_c])
@@ -190,13 +179,6 @@ class _Problem:
         """The preferences j for which some policy may violate sign * (mu_c[j] - delta_j) <= 0."""
         most = (sign * self.domain.preference_features).max(axis=0, initial=-math.inf) / (1 - self.domain.mdp.discount)
         return np.flatnonzero(most > sign * self.allowance)
-
-    def _reached(self, x: Vector, near: _Reached | None) -> _Reached:
-        low, up, beta = self.split(x)
-        reward = self.features @ np.concatenate([low - up, -beta])
-        start = None if near is None else near.solved.value
-        solved = solve_soft(self.domain.mdp, reward, accuracy=VALUE_ACCURACY, start=start)
-        return _Reached(solved, expectation(self.domain, solved.policy))
 
     def split(self, x: Vector) -> Sequence[Vector]:
         """alpha^low, alpha^up and beta."""
@@ -217,12 +199,12 @@ def _branch_optimum(problem: _Problem, branch: Branch, alpha: Vector) -> BranchO
             program, found.x, feasibility_tolerance=FEASIBILITY_TOLERANCE, stop_tolerance=STOP_TOLERANCE
         )
         n_evaluations += found.n_evaluations
-    here = found.here
+    here, (solved, reached) = found.here, found.here.source
     return BranchOptimum(
         branch=branch,
         multipliers=Multipliers(*(freeze(part.copy()) for part in problem.split(found.x))),
-        policy=here.source.solved.policy,
-        expectation=here.source.expectation,
+        policy=solved.policy,
+        expectation=reached,
         reward=here.value,
         violation=here.violation,
         gap=found.gap,

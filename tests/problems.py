@@ -1,0 +1,123 @@
+"""Random problems for learners and teachers, and the published worlds with an allowance of 2.5 (Sec. 6.2).
+
+The learning problems cover every model: norms, penalties, allowances, features on states and on choices.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from strategies import add_features, random_domain, random_mdp, random_policy
+
+from tutelage.arrays import Vector
+from tutelage.environments.object_world import object_world
+from tutelage.learners.entropy import ApproximateHardLearner
+from tutelage.learners.penalties import Mismatch, Preference
+from tutelage.learners.projection import HardLearner
+from tutelage.mdp.expectations import expectation
+from tutelage.mdp.model import MDP, Domain
+from tutelage.roles import Learner, Lesson, Response
+from tutelage.solvers.bellman import solve_hard
+from tutelage.solvers.half_spaces import HalfSpaces, preference_limits
+from tutelage.solvers.occupancy_polytope import best_policy
+
+ALLOWANCE = 2.5
+NORMS = (1, 2, math.inf)
+KINDS = ("generic", "squared, hard preferences", "no allowance", "soft", "exact match")
+
+
+def random_domain_of(rng, seed, *, max_states=12):
+    """d_r from 1 to 5 and d_c from 0 to 6; each kind of feature on states or on choices."""
+    mdp = random_mdp(rng, max_states=max_states, max_choices=4)
+    # Above 0.97 the cone solver is not accurate enough.
+    mdp = MDP.from_choices(mdp.transition, mdp.first_choice, mdp.initial, min(mdp.discount, 0.97))
+    return add_features(
+        rng,
+        mdp,
+        n_reward=int(rng.integers(1, 6)),
+        n_preference=int(rng.integers(0, 7)),
+        reward_on_choices=bool(seed % 2),
+        preference_on_choices=bool(seed // 2 % 2),
+    )
+
+
+def random_learning_problem(seed):
+    """A domain, a mismatch, a preference and a reward expectation, reachable by a policy or not."""
+    rng = np.random.default_rng(seed)
+    kind = KINDS[seed % 5]
+    domain = random_domain_of(rng, seed)
+    policy = expectation(domain, random_policy(rng, domain.mdp))
+    size = np.abs(policy.reward).max()
+    is_reachable = kind == "exact match" or rng.random() < 0.5
+    shown = policy.reward + (0.0 if is_reachable else 0.3 * size * rng.normal(size=domain.n_reward))
+    is_hard = kind == "squared, hard preferences" or (kind == "exact match" and rng.random() < 0.5)
+    mismatch = random_mismatch(rng, kind, seed, 0.1 * rng.integers(2) * np.abs(policy.reward))
+    allowance = policy.preference * (1.02 if is_hard else rng.choice([0.0, 0.5, 1.05]))
+    penalty = math.inf if is_hard else 10 ** rng.uniform(-1, 1)
+    return domain, mismatch, Preference(norm=NORMS[seed // 3 % 3], penalty=penalty, allowance=allowance), shown
+
+
+def random_mismatch(rng, kind, seed, allowance):
+    penalty = 10 ** rng.uniform(-1, 1)
+    if kind == "generic":
+        return Mismatch(norm=NORMS[seed % 3], penalty=penalty, allowance=allowance)
+    if kind == "squared, hard preferences":
+        return Mismatch(norm=2, penalty=penalty, allowance=allowance, squared=True)
+    if kind == "no allowance":
+        return Mismatch(norm=NORMS[seed % 3], penalty=penalty)
+    if kind == "soft":
+        return Mismatch(norm=1, penalty=penalty)
+    return Mismatch(allowance=allowance)
+
+
+@dataclass(frozen=True)
+class TeachingProblem:
+    """A learner that projects onto the policies within `limits`, and the most reward that it can be taught."""
+
+    domain: Domain
+    true_weights: Vector
+    limits: HalfSpaces
+    learner: HardLearner
+    aware: float
+
+    @property
+    def most_lost(self) -> float:
+        """The largest reward lost by a distance of one: norm_2(w*)."""
+        return float(np.linalg.norm(self.true_weights))
+
+    def reward_of(self, response: Response) -> float:
+        """The reward of the learner's own policy, also where only samples of it were seen."""
+        return float(self.true_weights @ expectation(self.domain, response.policy).reward)
+
+    def taught(self, lesson: Lesson, learner: Learner) -> float:
+        """The reward of a learner after one lesson."""
+        return self.reward_of(learner.respond(lesson))
+
+
+def teaching_problem(domain, true_weights, allowance):
+    limits = preference_limits(domain, allowance)
+    aware = best_policy(domain, true_weights, limits).value
+    return TeachingProblem(domain, np.asarray(true_weights), limits, HardLearner(domain, allowance), aware)
+
+
+def random_problem(seed):
+    """A random domain, weights of either sign, and an allowance just above that of a policy of least reward; most bind.
+
+    Even seeds have two reward features; odd seeds have three, and few choices, because the polytope has more corners.
+    """
+    rng = np.random.default_rng(seed)
+    n_reward, max_choices = (3, 2) if seed % 2 else (2, 3)
+    domain = random_domain(rng, max_states=6, max_choices=max_choices, n_reward=n_reward, n_preference=2)
+    weights = rng.normal(size=n_reward)
+    worst = solve_hard(domain.mdp, domain.reward_features @ -weights).policy
+    return teaching_problem(domain, weights, 1.02 * expectation(domain, worst).preference)
+
+
+def published_problem(name, seed):
+    world = object_world(size=10, seed=seed)
+    return teaching_problem(world.domain(name), world.true_weights, ALLOWANCE)
+
+
+def soft_learner(problem):
+    """Footnote 1: hard preferences, and C_r = 20 times the squared mismatch instead of the projection."""
+    return ApproximateHardLearner(problem.domain, violation_allowance=ALLOWANCE)
