@@ -53,10 +53,7 @@ class MDP:
 
     @classmethod
     def from_arrays(cls, transition: ArrayLike | Sequence[Any], initial: ArrayLike, discount: float) -> Self:
-        """An MDP in which every state offers the same A actions.
-
-        transition: a dense (S, A, S) array, or a sequence of A sparse matrices (S, S).
-        """
+        """An MDP with A actions in every state, from a dense (S, A, S) array or A sparse matrices (S, S)."""
         if isinstance(transition, Sequence) and any(sparse.issparse(matrix) for matrix in transition):
             rows, n_actions = _interleave(transition)
         else:

@@ -103,5 +103,4 @@ def _arrows(places: Matrix, steps: Matrix, probability: Vector) -> Matrix:
     sideways = steps[:, ::-1] * [1.0, -1.0]
     along = FREE + LENGTH * probability[:, None] * ARROW[:, 0]
     across = LENGTH * np.sqrt(probability)[:, None] * ARROW[:, 1]
-    corners: Matrix = places[:, None] + along[:, :, None] * steps[:, None] + across[:, :, None] * sideways[:, None]
-    return corners
+    return np.asarray(places[:, None] + along[:, :, None] * steps[:, None] + across[:, :, None] * sideways[:, None])
