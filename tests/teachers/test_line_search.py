@@ -20,7 +20,7 @@ from tutelage.solvers.occupancy_polytope import nearest_policy
 from tutelage.solvers.reachable_set import vertices
 from tutelage.teachers.fixed import AgnosticTeacher, AwareCmdpTeacher, ConservativeTeacher
 from tutelage.teachers.line_search import LineSearchTeacher
-from tutelage.teachers.pushes import across, bisect_push, largest_push
+from tutelage.teachers.pushes import bisect_push, complement, largest_push
 
 SHORTEST, LONGEST = 0.1, 5.0
 # Random problems in which the first push is longer than the shortest; in some it is the longest.
@@ -169,13 +169,13 @@ def test_taught_by_bisection_the_learner_does_not_lose_either():
 def test_off_the_line_there_is_no_push_and_the_nearest_policy_is_shown():
     problem = random_problem(2)
     domain, weights = problem.domain, problem.true_weights
-    beyond = AgnosticTeacher(domain, weights).open().lesson.expectation + 1.0 * across(weights)[0]
+    beyond = AgnosticTeacher(domain, weights).open().lesson.expectation + 1.0 * complement(weights)[0]
     teacher = LineSearchTeacher(domain, weights)
     shown = teacher.push(beyond)
     assert shown.size == SHORTEST and not shown.is_realised
     nearest = nearest_policy(domain, beyond + SHORTEST * weights, no_limits(domain))
     assert_allclose(expectation(domain, shown.policy).reward, nearest.expectation.reward, atol=1e-6)
-    far = beyond + 1e3 * across(weights)[0]
+    far = beyond + 1e3 * complement(weights)[0]
     with pytest.raises(InfeasibleConstraints, match="of the line"):
         largest_push(domain, far, weights, longest=LONGEST, match_tolerance=1e-6)
 
