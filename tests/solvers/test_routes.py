@@ -18,7 +18,9 @@ from tutelage.solvers.occupancy_polytope import FEW_CHOICES, MANY_ROWS, best_pol
 def one_hot_domain(n_features, n_states=40, n_choices=3):
     rng = np.random.default_rng(2)
     mdp = build_mdp(rng, np.full(n_states, n_choices), 0.95)
-    return Domain(mdp, np.eye(n_states)[:, :n_features], np.eye(n_states)[:, ::2])
+    # Without names, as many features as choices would be ambiguous.
+    names = [f"state {i}" for i in range(n_features)]
+    return Domain(mdp, np.eye(n_states)[:, :n_features], np.eye(n_states)[:, ::2], names)
 
 
 @pytest.mark.parametrize(
