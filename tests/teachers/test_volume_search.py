@@ -148,7 +148,7 @@ def test_a_corner_may_be_met_twice_and_with_loose_cuts_more_often():
         assert list(met.values()) == [times] and list(codimension.values()) == [2]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", some_of(range(3, 24), [4, 7, 10]))
 @pytest.mark.parametrize("tightness", [0.5, 0.9, 1.0])
 def test_lessons_are_apart_so_that_the_rounds_end(seed, tightness):
     """For any convex Omega_r^L: later lessons lie at least eta norm_2(mu_T - mu_L) from mu_T, since the cut does.
