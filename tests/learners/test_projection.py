@@ -179,7 +179,7 @@ def test_infeasible_preferences_and_bad_arguments_are_refused():
     if expectation(domain, policy).preference.min() > 0:
         with pytest.raises(InfeasibleConstraints, match="preference"):
             HardLearner(domain, impossible).respond(lesson)
-    with pytest.raises(InvalidModel, match="norm must be 1, 2 or infinity"):
+    with pytest.raises(InvalidModel, match="norm must be 1, 2 or infinity, got 4; no solver here takes another norm"):
         HardLearner(domain, allowance, norm=4)
     with pytest.raises(InvalidModel, match="entropic_within must be positive"):
         HardLearner(domain, allowance, entropic_within=0.0)
