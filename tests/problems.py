@@ -113,6 +113,21 @@ def random_problem(seed):
     return teaching_problem(domain, weights, 1.02 * expectation(domain, worst).preference)
 
 
+def polytope_problem(corners, normals, offsets, weights):
+    """Omega_r is the hull of the corners (n, d_r), and Omega_r^L its part with normals @ mu_r <= offsets.
+
+    One state with a choice for each corner: mu_r = sum over choices of z(c) phi_r(c), with z >= 0 and sum z = 2.
+    """
+    corners, normals = np.asarray(corners, dtype=float), np.asarray(normals, dtype=float)
+    mdp = MDP.from_arrays(np.ones((1, len(corners), 1)), [1.0], 0.5)
+    # An allowance is not negative: mu_c = normals @ mu_r - offsets + 1 is allowed up to 1.
+    above = corners @ normals.T - np.asarray(offsets) + 1.0
+    names = (
+        [f"{kind} {i}" for i in range(n)] for kind, n in zip(("reward", "limit"), normals.shape[::-1], strict=True)
+    )
+    return teaching_problem(Domain(mdp, corners / 2, above / 2, *names), weights, np.ones(len(normals)))
+
+
 def published_problem(name, seed):
     world = object_world(size=10, seed=seed)
     return teaching_problem(world.domain(name), world.true_weights, ALLOWANCE)

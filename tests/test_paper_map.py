@@ -15,7 +15,7 @@ TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 # The paper numbers 35 equations, 3 theorems, 1 proposition, 2 algorithms, 2 tables, 7 figures and 1 footnote.
 NUMBERED = {"Eq.": 35, "Theorem": 3, "Proposition": 1, "Algorithm": 2, "Table": 2, "Figure": 7, "Footnote": 1}
 UNNUMBERED = {"Sec. 2", "Sec. 3", "Sec. 3.1", "Sec. 3.2", "Sec. 4.1", "Sec. 4.2", "Sec. 5.1", "Sec. 5.2", "Sec. 6"}
-UNNUMBERED |= {"Sec. 6.1", "Sec. 6.2", "App. B.1", "App. B.2", "App. C.1", "App. C.2", "App. C.2.1", "App. F"}
+UNNUMBERED |= {"Sec. 6.1", "Sec. 6.2", "Sec. 7", "App. B.1", "App. B.2", "App. C.1", "App. C.2", "App. C.2.1", "App. F"}
 UNNUMBERED |= {f"App. D.{part}" for part in range(1, 6)} | {f"App. E.{part}" for part in range(1, 7)}
 UNNUMBERED |= {"App. G.1", "App. G.1.1", "App. G.2"}
 

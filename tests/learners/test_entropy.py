@@ -51,6 +51,50 @@ def test_every_published_world_is_solved_to_the_promised_residual_and_gap(seed, 
         assert proof.ended is Ended.CONVERGED
 
 
+def section_2(seed, n_reward):
+    """A random domain without preferences, weights of 1-norm 1, an optimal lesson, and the generator."""
+    rng = np.random.default_rng(seed)
+    domain = random_domain(rng, max_states=12, n_reward=n_reward, n_preference=0)
+    weights = rng.normal(size=n_reward)
+    weights /= np.abs(weights).sum()
+    best = solve_hard(domain.mdp, domain.reward_features @ weights)
+    return domain, weights, Lesson.from_policy(domain, best.policy), rng
+
+
+@pytest.mark.parametrize("n_reward", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_matching_within_eps_costs_at_most_2_eps(seed, n_reward):
+    """Sec. 2: R(pi_L) >= R(pi*) - 2 eps if norm_1(w*) <= 1, norm_2(mu_L - mu_hat) <= eps >= norm_2(mu_hat - mu*).
+
+    R(pi*) - R(pi_L) = <w*, mu* - mu_L> <= norm_2(w*) (eps + eps), by Cauchy and Schwarz and the triangle inequality;
+    and norm_2(w*) <= norm_1(w*) <= 1. Demonstrations eps from mu* and a learner that matches them within eps, per
+    feature eps / sqrt(d_r), in favour of entropy: for one feature both move the same way, and the loss is 2 eps.
+    """
+    domain, weights, best, rng = section_2(seed, n_reward)
+    other = expectation(domain, random_policy(rng, domain.mdp)).reward
+    shown = 0.95 * best.expectation + 0.05 * other
+    eps = float(np.linalg.norm(shown - best.expectation))
+    learner = GenericLearner(domain, Mismatch(allowance=eps / math.sqrt(n_reward)), Preference())
+    response = learner.respond(Lesson.from_expectation(shown))
+    assert np.linalg.norm(response.expectation.reward - shown) <= eps * (1 + 1e-6)
+    loss = float(weights @ (best.expectation - response.expectation.reward))
+    assert eps * np.linalg.norm(weights) < loss <= 2 * eps * np.linalg.norm(weights) * (1 + 1e-6)
+    assert n_reward > 1 or loss == pytest.approx(2 * eps, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_matching_demonstrations_costs_at_most_2_eps(seed):
+    """The same with 30 sampled demonstrations of an optimal policy; eps is the distance of mu_hat from mu*."""
+    domain, weights, best, rng = section_2(seed, 3)
+    lesson = Lesson.from_demonstrations(domain, sample_demonstrations(domain.mdp, best.policy, 30, rng=rng))
+    apart = lesson.expectation - best.expectation
+    response = GenericLearner(domain, Mismatch(allowance=np.abs(apart)), Preference()).respond(lesson)
+    eps = float(np.linalg.norm(apart))
+    assert np.linalg.norm(response.expectation.reward - lesson.expectation) <= eps * (1 + 1e-6)
+    loss = float(weights @ (best.expectation - response.expectation.reward))
+    assert 0 < loss <= 2 * eps * np.linalg.norm(weights)
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_the_standard_learner_recovers_a_soft_policy(seed):
     """Shown the soft policy of some weights, MCE-IRL returns it: no other policy has its expectation and entropy."""

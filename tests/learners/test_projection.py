@@ -6,6 +6,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from problems import polytope_problem
+from scipy.optimize import linprog
 from strategies import random_domain, random_policy, some_of
 
 from tutelage.environments.object_world import object_world
@@ -54,6 +56,58 @@ def test_learner_cannot_match(seed):
         assert direction @ point <= (corners @ direction).max() + 1e-5 * np.sqrt(scale)
     again = expectation(domain, response.policy)
     assert_allclose(again.both, response.expectation.both, rtol=1e-6, atol=1e-6)
+
+
+def least_distance(corners, shown, norm):
+    """The least norm_p(x - shown) over the hull of the corners, p = 1 or inf, as a linear program in x and slacks."""
+    n, d = corners.shape
+    slacks = np.eye(d) if norm == 1 else np.ones((d, 1))
+    found = linprog(
+        np.concatenate([np.zeros(n), np.ones(slacks.shape[1])]),
+        A_ub=np.block([[corners.T, -slacks], [-corners.T, -slacks]]),
+        b_ub=np.concatenate([shown, -shown]),
+        A_eq=np.concatenate([np.ones(n), np.zeros(slacks.shape[1])])[None],
+        b_eq=[1.0],
+    )
+    return found.fun
+
+
+@pytest.mark.parametrize("norm", [1, math.inf])
+@pytest.mark.parametrize("seed", some_of(range(12), range(4)))
+def test_learner_cannot_match_for_p_1_and_inf(seed, norm):
+    """Sec. 3.1 (ii): no point of Omega_r^L, the hull of its vertices, is nearer than the response."""
+    domain, allowance, _, rng = problem(seed)
+    shown = 2 * rng.normal(size=2) / (1 - domain.mdp.discount)
+    response = HardLearner(domain, allowance, norm=norm).respond(Lesson.from_expectation(shown))
+    corners = vertices(domain, preference_limits(domain, allowance))
+    size = 1 + np.abs(shown).max()
+    least = least_distance(corners, shown, norm)
+    assert least > 0.1
+    assert np.linalg.norm(response.expectation.reward - shown, norm) == pytest.approx(least, abs=1e-5 * size)
+    assert least_distance(corners, response.expectation.reward, norm) <= 1e-5 * size
+    assert (expectation(domain, response.policy).preference <= allowance + 1e-6 * size).all()
+
+
+@pytest.mark.parametrize(
+    ("norm", "normal", "shown", "ends"),
+    [
+        (1, [1.0, 1.0], [1.0, 1.0], ([1.0, 0.0], [0.0, 1.0])),
+        (math.inf, [1.0, 0.0], [2.0, 0.5], ([1.0, 0.0], [1.0, 1.0])),
+    ],
+)
+def test_the_nearest_expectation_is_determined_for_p_2_only(norm, normal, shown, ends):
+    """Omega_r = [0, 2]^2 and normal @ mu_r <= 1: for p = 1 or inf both ends of a side are equally near to the lesson.
+
+    For p = 2 the projection onto a convex set is unique, since the midpoint of two nearest points would be nearer.
+    """
+    domain = polytope_problem([[0, 0], [2, 0], [2, 2], [0, 2]], [normal], [1.0], [1.0, 0.0]).domain
+    lesson, ends = Lesson.from_expectation(shown), np.array(ends)
+    for p in (norm, 2):
+        found = HardLearner(domain, 1.0, norm=p).respond(lesson).expectation.reward
+        distances = np.linalg.norm(ends - lesson.expectation, p, axis=1)
+        nearest = np.linalg.norm(found - lesson.expectation, p)
+        assert_allclose(distances, distances[0])
+        assert nearest == pytest.approx(distances[0]) if p == norm else nearest < distances[0] - 0.1
 
 
 @pytest.mark.parametrize("squared", [False, True])
@@ -125,7 +179,7 @@ def test_infeasible_preferences_and_bad_arguments_are_refused():
     if expectation(domain, policy).preference.min() > 0:
         with pytest.raises(InfeasibleConstraints, match="preference"):
             HardLearner(domain, impossible).respond(lesson)
-    with pytest.raises(InvalidModel, match="norm must be 1, 2 or infinity"):
+    with pytest.raises(InvalidModel, match="norm must be 1, 2 or infinity, got 4; no solver here takes another norm"):
         HardLearner(domain, allowance, norm=4)
     with pytest.raises(InvalidModel, match="entropic_within must be positive"):
         HardLearner(domain, allowance, entropic_within=0.0)

@@ -31,13 +31,17 @@ def rounding(domain):
     return 1e-7 / (1 - domain.mdp.discount)
 
 
-@pytest.mark.parametrize("chunk", some_of(range(4), [0]))
-def test_theorem_1_on_random_domains(chunk):
-    """Taught within its preferences a projecting learner never earns less than when taught the optimum."""
-    n_strict = 0
-    for seed in range(50 * chunk, 50 * (chunk + 1)):
+@pytest.mark.parametrize(("norm", "chunk"), [*((2, n) for n in some_of(range(4), [0])), (1, 0), (np.inf, 0)])
+def test_theorem_1_on_random_domains(norm, chunk):
+    """Taught within its preferences a projecting learner never earns less than when taught the optimum.
+
+    For every p: a nearest point, unique or not, lies in Omega_r^L, and Aware-CMDP's lesson is the best point there. The
+    learner matches that lesson exactly, and at a distance of zero the nearest point is unique for every p.
+    """
+    n_strict, n_seeds = 0, 50 if norm == 2 else 20
+    for seed in range(n_seeds * chunk, n_seeds * (chunk + 1)):
         domain, weights, allowance = teaching_problem(seed)
-        learner = tl.HardLearner(domain, allowance)
+        learner = tl.HardLearner(domain, allowance, norm=norm)
         found = tl.teaching_value(domain, weights, learner)
         best = occupancy_program(domain, weights, *_rows(domain, allowance))
         assert found.value >= -rounding(domain)
@@ -49,7 +53,7 @@ def test_theorem_1_on_random_domains(chunk):
         if is_infeasible and weights @ answer < best - 10 * rounding(domain):
             assert found.value > 0
             n_strict += 1
-    assert n_strict >= 10
+    assert n_strict >= n_seeds // 5
 
 
 def _rows(domain, allowance):

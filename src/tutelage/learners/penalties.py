@@ -192,7 +192,7 @@ class Constraints:
 def check_norm(norm: float, kind: str) -> None:
     """Refuse a norm whose dual the solvers do not know."""
     if norm not in DUAL_NORM:
-        raise InvalidModel(f"the {kind} norm must be 1, 2 or infinity, got {norm}")
+        raise InvalidModel(f"the {kind} norm must be 1, 2 or infinity, got {norm}; no solver here takes another norm")
 
 
 def _checked_allowance(given_by: Mismatch | Preference, kind: str) -> Vector:

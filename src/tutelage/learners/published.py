@@ -124,6 +124,8 @@ class PublishedLearner(_ScheduledLearner):
 class PublishedHardLearner(_ScheduledLearner):
     """Footnote 1's learner by the same schedule: hard preferences, C_r norm_2(mu_r - mu_hat)^2 for a mismatch.
 
+    At most max_steps + 1 gradient steps, as for `PublishedLearner`.
+
     A response that has not converged may violate its preferences, in Sec. 6.2 by up to 1.5 above the allowance of 2.5.
     Such a policy is infeasible for hard preferences: its certificate has a primal of -inf, and so an infinite gap.
     `violation_excess` says by how much; the residual is at least that, and the dual is still a bound.

@@ -99,7 +99,7 @@ def nearest_policy(
         value, bound = (float(np.sqrt(2 * max(half, 0.0))) for half in (found.value, found.bound))
         return replace(found, value=value, bound=bound)
     if norm not in (1, np.inf):
-        raise InvalidModel(f"norm must be 1, 2 or infinity, got {norm}")
+        raise InvalidModel(f"norm must be 1, 2 or infinity, got {norm}; no solver here takes another norm")
     found = _solve(domain, objectives.Nearest(wanted, norm), limits, accuracy, route, -np.inf)
     return replace(found, bound=max(found.bound, 0.0))
 
