@@ -114,6 +114,32 @@ def test_a_replay_is_the_same_rounds_without_the_learner(teacher):
         replay(LineSearchTeacher(DOMAIN, WEIGHTS, longest_push=0.2), teach(ADAPTIVE[0], LEARNER))
 
 
+@dataclass(frozen=True)
+class BareTeacher:
+    """Shows one expectation."""
+
+    domain: Domain
+    true_weights: Vector
+    shown: tuple[float, ...]
+
+    def open(self) -> Advice:
+        return Advice(Lesson.from_expectation(self.shown), "a bare expectation")
+
+    def adapt(self, rounds: tuple[Round, ...]) -> Advice:
+        return Advice(None, "no more")
+
+
+@pytest.mark.parametrize(("off", "is_refused"), [(0.0, False), (1e-12, False), (1e-7, True), (1e-3, True)])
+def test_a_replay_allows_rounding_and_no_more(off, is_refused):
+    transcript = teach(BareTeacher(DOMAIN, WEIGHTS, (1.0, 2.0)), LEARNER)
+    again = BareTeacher(DOMAIN, WEIGHTS, (1.0, 2.0 + off))
+    if is_refused:
+        with pytest.raises(InteractionFailed, match="the recorded lesson is"):
+            replay(again, transcript)
+        return
+    assert len(replay(again, transcript).rounds) == 1
+
+
 def test_rounds_are_streamed_as_they_happen(tmp_path):
     path, seen = tmp_path / "taught.npz", []
 

@@ -18,7 +18,9 @@ from tutelage.solvers.occupancy_polytope import FEW_CHOICES, MANY_ROWS, best_pol
 def one_hot_domain(n_features, n_states=40, n_choices=3):
     rng = np.random.default_rng(2)
     mdp = build_mdp(rng, np.full(n_states, n_choices), 0.95)
-    return Domain(mdp, np.eye(n_states)[:, :n_features], np.eye(n_states)[:, ::2])
+    # Names say that these are features of states, also where there are as many as choices.
+    names = tuple(f"cell {i}" for i in range(n_features))
+    return Domain(mdp, np.eye(n_states)[:, :n_features], np.eye(n_states)[:, ::2], names)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +59,7 @@ def test_few_features_are_left_to_decomposition():
     assert_array_equal(found[0].policy, found[1].policy)
 
 
-def test_a_direct_answer_that_is_not_tight_is_not_taken(monkeypatch):
+def test_a_direct_program_that_fails_is_left_to_decomposition(monkeypatch):
     domain, target = one_hot_domain(30), np.linspace(0, 2, 30)
     right = nearest_policy(domain, target, no_limits(domain), route="decomposition")
 

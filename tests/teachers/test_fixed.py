@@ -164,6 +164,19 @@ def test_the_conservative_teacher_fears_all_six_preferences():
     assert_allclose(np.mean(rewards), 1.70, atol=0.01)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_conservative_teacher_uses_its_allowance(seed):
+    """What it grants is used: the lesson is the best policy within the allowance, better than without one."""
+    domain, weights, allowance = teaching_problem(seed)
+    lesson = tl.ConservativeTeacher(domain, weights, allowance=allowance).open().lesson
+    best = best_policy(domain, weights, preference_limits(domain, allowance))
+    assert_allclose(weights @ lesson.expectation, best.value, atol=rounding(domain))
+    strict = tl.ConservativeTeacher(domain, weights).open().lesson
+    assert weights @ strict.expectation < weights @ lesson.expectation - 1e-3
+    by_name = tl.ConservativeTeacher(domain, weights, domain.preference_features, allowance).open().lesson
+    assert_allclose(by_name.expectation, lesson.expectation, atol=1e-9)
+
+
 def test_what_no_policy_can_keep_is_said_before_teaching():
     """The only state is minded: an aware teacher names the preference and how much of it is unavoidable."""
     mdp = tl.MDP.from_arrays(np.ones((1, 2, 1)), [1.0], 0.9)
