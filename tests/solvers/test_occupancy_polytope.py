@@ -233,7 +233,7 @@ def test_decomposition_starts_from_every_state_at_once():
         (lambda d: preference_limits(d, "much"), "the allowance must be an array of numbers"),
         (lambda d: reward_limits(d, np.ones((1, 2)), [0.0], ["x"]), "normals have 2 columns"),
         (lambda d: HalfSpaces(np.ones((2, 5)), [1.0], ("x", "y")), "offsets has 1 entries"),
-        (lambda d: HalfSpaces(np.ones((2, 5)), [1.0, 2.0], ("x",)), "as many names"),
+        (lambda d: HalfSpaces(np.ones((2, 5)), [1.0, 2.0], ("x",)), "names has 1 entries, but there are 2 half-spaces"),
     ],
 )
 def test_bad_questions_are_refused_with_a_sentence(call, message):
