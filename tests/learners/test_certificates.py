@@ -12,9 +12,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import random_domain, random_policy
 
-from tutelage.learners import callback, dual, projection
-from tutelage.learners.callback import CallbackLearner
+from tutelage.learners import dual, observed, projection
 from tutelage.learners.entropy import ApproximateHardLearner, GenericLearner, SoftLearner
+from tutelage.learners.observed import CallbackLearner
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.projection import HardLearner
 from tutelage.learners.published import PublishedLearner
@@ -149,7 +149,7 @@ def test_the_distance_of_an_answer_from_every_policy_is_certified(monkeypatch):
     answer = expectation(domain, random_policy(np.random.default_rng(0), domain.mdp)).reward
     learner = CallbackLearner(domain, lambda lesson: answer, match_tolerance=10.0)
     assert learner.respond(Lesson.from_expectation(shown)).certificate.gap <= 1e-6
-    monkeypatch.setattr(callback, "nearest_policy", partial(nearest_policy, accuracy=0.5))
+    monkeypatch.setattr(observed, "nearest_policy", partial(nearest_policy, accuracy=0.5))
     rough = learner.respond(Lesson.from_expectation(shown))
     distance = np.linalg.norm(expectation(domain, rough.policy).reward - answer)
     assert distance > 1e-3

@@ -10,14 +10,15 @@ from strategies import build_mdp, random_domain, random_mdp, random_policy
 
 from tutelage.mdp.expectations import expectation
 from tutelage.mdp.model import Domain
-from tutelage.outcomes import NotConverged
-from tutelage.solvers import decomposition
-from tutelage.solvers.bellman import solve_hard, solve_soft
+from tutelage.outcomes import Ended, NotConverged
+from tutelage.solvers import decomposition, programs
+from tutelage.solvers.bellman import _verdict, plan_hard, solve_hard, solve_soft
 from tutelage.solvers.decomposition import price_out
 from tutelage.solvers.half_spaces import no_limits, preference_limits
 from tutelage.solvers.objectives import MostReward, NearestSquared
 from tutelage.solvers.occupancy_polytope import best_policy, least_violation, nearest_policy, strictest_policy
-from tutelage.solvers.programs import Constraints, maximise_linear, minimise_quadratic
+from tutelage.solvers.operators import Operators
+from tutelage.solvers.programs import Constraints, minimise_linear, minimise_quadratic
 
 LOOSE = 0.5
 TARGET = np.array([3.0, -2.0, 1.0])
@@ -163,10 +164,25 @@ def test_the_error_bound_of_a_rough_value_covers_its_error(solve):
 
 def test_a_residual_counts_for_the_whole_horizon():
     """One state, reward one, discount 0.99: the value zero has a residual of one and an error of a hundred."""
-    from tutelage.solvers.bellman import _verdict
-
     bound, ended = _verdict(1.0, np.zeros(1), 0.99, 1e-8)
     assert bound == pytest.approx(100.0) and ended is None
+
+
+class Careless(Operators):
+    """Evaluates every policy with an error of up to 0.01."""
+
+    def evaluate(self, choice, value, tolerance):
+        return Operators.evaluate(self, choice, value, tolerance) + np.linspace(0, 0.01, self.mdp.n_states)
+
+
+def test_policy_iteration_that_cannot_evaluate_says_how_far_off_it_is():
+    """The policy repeats, but the residual remains: that is no convergence, and the bound covers the error."""
+    mdp = random_mdp(np.random.default_rng(5), max_states=20)
+    reward = np.random.default_rng(6).normal(size=mdp.n_choices)
+    plan = plan_hard(Careless(mdp, reward), mdp, accuracy=1e-8)
+    error = np.abs(plan.value - solve_hard(mdp, reward).value).max()
+    assert plan.ended is Ended.ROUNDING
+    assert plan.error_bound >= error > 1e-3
 
 
 def test_a_warm_start_that_is_wrong_is_corrected():
@@ -179,42 +195,50 @@ def test_a_warm_start_that_is_wrong_is_corrected():
     assert astray.error_bound <= 1e-8
 
 
-def test_a_linear_program_measures_its_own_errors(monkeypatch):
-    """max x1 + 2 x2 over the unit triangle is 2 at (0, 1). A library that errs is not believed."""
-    from tutelage.solvers import programs
-
+def test_a_linear_program_measures_its_own_errors():
+    """min -x1 - 2 x2 over the unit triangle is -2 at (0, 1), with the multiplier 2."""
     constraints = Constraints(np.zeros(2), within=np.ones((1, 2)), bound=np.ones(1))
-    objective = np.array([1.0, 2.0])
-    right = maximise_linear(objective, constraints)
-    assert (right.primal, right.dual, right.error) == (2.0, 2.0, 0.0)
+    slope = np.array([-1.0, -2.0])
+    right = minimise_linear(slope, constraints)
+    assert (right.primal, right.dual, right.error) == (-2.0, -2.0, 0.0)
 
     def answer(x, y):
-        return programs._linear_solution(objective, constraints, np.array(x), np.zeros(0), np.array(y))
+        return programs._solution(np.zeros(2), slope, constraints, np.array(x), np.zeros(0), np.array([y]))
 
-    assert answer([0.5, 0.5], [2.0]).gap == pytest.approx(0.5)
-    assert answer([0.5, 0.5], [2.0]).primal_residual == 0.0
-    assert answer([0.0, 1.5], [2.0]).primal_residual == pytest.approx(0.5)
-    assert answer([-0.25, 1.0], [2.0]).primal_residual == pytest.approx(0.25)
+    assert answer([0.5, 0.5], 2.0).gap == pytest.approx(0.5)
+    assert answer([0.5, 0.5], 2.0).primal_residual == 0.0
+    assert answer([0.0, 1.5], 2.0).primal_residual == pytest.approx(0.5)
+    assert answer([-0.25, 1.0], 2.0).primal_residual == pytest.approx(0.25)
     # The multiplier 1.5 is too small for x2: 2 - 1.5.
-    assert answer([0.0, 1.0], [1.5]).dual_residual == pytest.approx(0.5)
-    assert answer([0.0, 1.0], [3.0]).gap == pytest.approx(1.0)
+    assert answer([0.0, 1.0], 1.5).dual_residual == pytest.approx(0.5)
+    assert answer([0.0, 1.0], 3.0).gap == pytest.approx(1.0)
+    assert answer([0.0, 1.0], 3.0).error == pytest.approx(1.0)
 
 
 def test_a_quadratic_program_measures_its_own_errors():
-    """min 1/2 |x|^2 - 2 x1 with x1 + x2 = 1 and x >= 0.25: optimal at (0.75, 0.25)."""
-    from tutelage.solvers import programs
-
-    curvature, slope = np.eye(2), np.array([-2.0, 0.0])
+    """min 1/2 |x|^2 - 2 x1 with x1 + x2 = 1 and x >= 0.25: optimal at (0.75, 0.25), with the multiplier 1.25."""
+    slope = np.array([-2.0, 0.0])
     constraints = Constraints(np.full(2, 0.25), np.ones((1, 2)), np.ones(1))
-    right = minimise_quadratic(curvature, slope, constraints)
+    right = minimise_quadratic(np.eye(2), slope, constraints)
     assert_allclose(right.x, [0.75, 0.25], atol=1e-12)
     assert right.error <= 1e-12 and right.primal == pytest.approx(-1.1875)
 
     def answer(x, nu):
-        return programs._quadratic_solution(curvature, slope, constraints, np.array(x), np.array([nu]), np.zeros(0))
+        return programs._solution(np.array(x), slope, constraints, np.array(x), np.array([nu]), np.zeros(0))
 
-    # At (0.5, 0.5) with the right multiplier, 1.25: stationarity of x1 is off by 0.25.
+    # At (0.5, 0.5) the derivative of the Lagrangian in x1 is 0.5 - 2 + 1.25.
     assert answer([0.5, 0.5], 1.25).dual_residual == pytest.approx(0.25)
-    assert answer([0.5, 0.5], 1.5).gap == pytest.approx(abs(0.5 * 0.5 - 1.0 - (-0.25 - 1.5 + 2.0 * 0.25)))
     assert answer([0.75, 0.75], 1.25).primal_residual == pytest.approx(0.5)
     assert answer([1.0, 0.0], 1.25).primal_residual == pytest.approx(0.25)
+    # Primal -0.75; dual -1/4 - 3/2 + 1/4 (x2's multiplier, 2, at its bound 1/4, is 1/2).
+    assert answer([0.5, 0.5], 1.5).primal == pytest.approx(-0.75)
+    assert answer([0.5, 0.5], 1.5).dual == pytest.approx(-0.25 - 1.5 + 0.5)
+
+
+def test_a_quadratic_program_that_the_library_gets_wrong_is_an_error(monkeypatch):
+    constraints = Constraints(np.full(2, 0.25), np.ones((1, 2)), np.ones(1))
+    wrong = programs._solution(np.ones(2), np.zeros(2), constraints, np.ones(2), np.zeros(1), np.zeros(0))
+    for name in ("_interior_point", "_polished"):
+        monkeypatch.setattr(programs, name, lambda *_: wrong)
+    with pytest.raises(NotConverged, match="the quadratic program was solved to"):
+        minimise_quadratic(np.eye(2), np.zeros(2), constraints)
