@@ -11,6 +11,7 @@ import tutelage as tl
 from tutelage.mdp.model import per_choice
 from tutelage.solvers.half_spaces import preference_limits
 from tutelage.solvers.occupancy_polytope import best_policy, strictest_policy
+from tutelage.teachers.fixed import TeachingValue
 
 LEARNERS = ("L1", "L2", "L3", "L4", "L5")
 
@@ -162,6 +163,10 @@ def test_the_conservative_teacher_fears_all_six_preferences():
         response = tl.ApproximateHardLearner(world.domain("L2"), violation_allowance=2.5).respond(lesson)
         rewards.append(world.true_weights @ response.expectation.reward)
     assert_allclose(np.mean(rewards), 1.70, atol=0.01)
+
+
+def test_the_value_of_aware_teaching_is_what_it_gains():
+    assert TeachingValue(aware=3.0, agnostic=1.0).value == 2.0
 
 
 @pytest.mark.parametrize("seed", range(4))
