@@ -20,7 +20,7 @@ from tutelage.teachers.base import OneLessonTeacher
 from tutelage.teachers.fixed import AgnosticTeacher
 from tutelage.teachers.line_search import LineSearchTeacher
 from tutelage.teachers.volume_search import VolumeSearchTeacher
-from tutelage.transcripts import Transcript, load_transcript, save_transcript
+from tutelage.transcripts import Transcript, check_response, load_transcript, save_transcript
 
 PROBLEM = random_problem(4)
 DOMAIN, WEIGHTS, LEARNER = PROBLEM.domain, PROBLEM.true_weights, PROBLEM.learner
@@ -112,6 +112,68 @@ def test_a_replay_is_the_same_rounds_without_the_learner(teacher):
     assert seen == list(range(1, len(transcript.rounds) + 1))
     with pytest.raises(InteractionFailed, match=r"round 2.*the recorded lesson is .* but this teacher gives"):
         replay(LineSearchTeacher(DOMAIN, WEIGHTS, longest_push=0.2), teach(ADAPTIVE[0], LEARNER))
+
+
+@dataclass(frozen=True)
+class BareTeacher:
+    """Shows one expectation."""
+
+    domain: Domain
+    true_weights: Vector
+    shown: tuple[float, ...]
+
+    def open(self) -> Advice:
+        return Advice(Lesson.from_expectation(self.shown), "a bare expectation")
+
+    def adapt(self, rounds: tuple[Round, ...]) -> Advice:
+        return Advice(None, "no more")
+
+
+@pytest.mark.parametrize(("off", "is_refused"), [(0.0, False), (1e-12, False), (1e-7, True), (1e-3, True)])
+def test_a_replay_allows_rounding_and_no_more(off, is_refused):
+    transcript = teach(BareTeacher(DOMAIN, WEIGHTS, (1.0, 2.0)), LEARNER)
+    again = BareTeacher(DOMAIN, WEIGHTS, (1.0, 2.0 + off))
+    if is_refused:
+        with pytest.raises(InteractionFailed, match="the recorded lesson is"):
+            replay(again, transcript)
+        return
+    assert len(replay(again, transcript).rounds) == 1
+
+
+def test_of_equal_rounds_the_final_one_is_the_best():
+    lesson = AgnosticTeacher(DOMAIN, WEIGHTS).open().lesson
+    taught = Round(lesson, LEARNER.respond(lesson))
+    transcript = Transcript(WEIGHTS).followed_by(taught).followed_by(taught)
+    assert transcript.best is transcript.final is transcript.rounds[1]
+    poor = replace(taught, response=replace(taught.response, expectation=Expectation([0.0, 0.0], [0.0, 0.0])))
+    after = transcript.followed_by(poor)
+    expected = max(transcript.final.response_reward, 0.0)
+    assert after.best.response_reward == expected and after.final.response_reward == 0.0
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        (Expectation([-0.1, 0.0], [0.0, 0.0]), "of 'reward 0' is -0.1; no trajectory counts less than 0"),
+        (Expectation([0.0, 1e6], [0.0, 0.0]), "of 'reward 1' is 1e"),
+        (Expectation([0.0, 0.0], [-0.1, 0.0]), "of 'preference 0' is -0.1"),
+        (Expectation([0.0, 0.0], [0.0, 1e6]), "of 'preference 1' is 1e"),
+    ],
+)
+def test_counts_that_no_trajectory_has_are_refused(counts, message):
+    response = LEARNER.respond(AgnosticTeacher(DOMAIN, WEIGHTS).open().lesson)
+    assert check_response(DOMAIN, response) is response
+    with pytest.raises(InvalidModel, match=message):
+        check_response(DOMAIN, replace(response, expectation=counts))
+
+
+def test_a_file_with_a_lesson_of_another_domain_is_refused(tmp_path):
+    lesson = AgnosticTeacher(DOMAIN, WEIGHTS).open().lesson
+    taught = Transcript(WEIGHTS).followed_by(Round(lesson, LEARNER.respond(lesson)))
+    wrong = replace(taught.final, lesson=Lesson.from_expectation([1.0, 2.0, 3.0]))
+    save_transcript(replace(taught, rounds=(wrong,)), tmp_path / "taught.npz")
+    with pytest.raises(InvalidModel, match="the lesson's expectation has 3 entries"):
+        load_transcript(tmp_path / "taught.npz", DOMAIN)
 
 
 def test_rounds_are_streamed_as_they_happen(tmp_path):

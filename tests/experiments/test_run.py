@@ -12,7 +12,7 @@ import pytest
 from experiments.tasks import small_tasks
 
 import tutelage
-from tutelage.experiments.run import Backend, compute_row, missing, run
+from tutelage.experiments.run import Backend, compute_row, missing, run, summary
 from tutelage.experiments.settings import BILEVEL, EXACT, LearnerSetting, Task, TeacherSetting, soft_setting
 from tutelage.experiments.store import Store
 from tutelage.experiments.worlds import WorldName
@@ -116,6 +116,26 @@ def test_the_bound_of_a_plan_is_kept_and_no_reward_exceeds_it():
     found = compute_row(task).found
     assert found["reward"] <= found["bound"] + 1e-9 <= found["reward"] + 1.0
     assert len(found["weights"]) == 3 + 2
+
+
+def test_a_row_has_the_final_reward_also_where_an_earlier_round_was_better():
+    world = WorldName("published", 0, 6).make()
+    domain = world.domain("L1")
+    learner = tutelage.SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
+    good = tutelage.AgnosticTeacher(domain, world.true_weights).open().lesson
+    poor = tutelage.AgnosticTeacher(domain, -world.true_weights).open().lesson
+    transcript = tutelage.Transcript(world.true_weights)
+    for lesson, bound in ((good, 99.0), (poor, 42.0)):
+        transcript = transcript.followed_by(tutelage.Round(lesson, learner.respond(lesson), "", bound))
+    first, final = transcript.rounds
+    assert first.response_reward > final.response_reward + 1
+    row = summary(transcript.ending("by hand"))
+    assert row["reward"] == final.response_reward and row["bound"] == 42.0 and row["ended"] == "by hand"
+    assert row["learner_rewards"] == [first.response_reward, final.response_reward]
+    assert row["lesson_rewards"] == [first.lesson_reward, final.lesson_reward]
+    assert row["weights"] == final.response.learned_weights.tolist()
+    proof = final.response.certificate
+    assert (row["gap"], row["residual"], row["answer"]) == (proof.gap, proof.residual, proof.ended.name)
 
 
 def test_a_world_that_no_policy_can_please_is_a_row_that_says_so():

@@ -7,8 +7,10 @@ from problems import published_problem, random_problem
 
 from tutelage.interaction import InteractionFailed, teach
 from tutelage.learners.observed import CallbackLearner
+from tutelage.mdp.demonstrations import Demonstrations
 from tutelage.mdp.expectations import Expectation, empirical_expectation, expectation
 from tutelage.mdp.files import load_demonstrations, save_demonstrations
+from tutelage.mdp.model import MDP, Domain
 from tutelage.mdp.sampling import sample_demonstrations
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Lesson
@@ -80,3 +82,15 @@ def test_an_impossible_preference_expectation_is_refused():
     learner = CallbackLearner(DOMAIN, lambda lesson: Expectation(done.reward, done.preference + 1e6))
     with pytest.raises(InteractionFailed, match="no trajectory counts less"):
         teach(AgnosticTeacher(DOMAIN, PROBLEM.true_weights), learner)
+
+
+def test_trajectories_that_no_policy_has_on_average_are_accepted_and_their_distance_certified():
+    """One choice leads left or right by chance: one walk to the left is no policy's expectation, but it was seen."""
+    mdp = MDP.from_choices([[0.0, 0.5, 0.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [0, 1, 2, 3], [1.0, 0.0, 0.0], 0.5)
+    domain = Domain(mdp, np.eye(3)[:, 1:], reward_names=("left", "right"))
+    walk = Demonstrations.from_sequences(mdp, [[0, 1]])
+    response = CallbackLearner(domain, lambda lesson: walk).respond(Lesson.from_expectation([1.0, 0.0]))
+    assert_allclose(response.expectation.reward, [1.0, 0.0])
+    assert response.certificate.primal == pytest.approx(-np.sqrt(0.5))
+    with pytest.raises(InvalidModel, match="no policy has the expectation answered"):
+        CallbackLearner(domain, lambda lesson: [1.0, 0.0]).respond(Lesson.from_expectation([1.0, 0.0]))

@@ -9,7 +9,8 @@ from problems import published_problem, random_problem
 
 from tutelage.interaction import teach
 from tutelage.learners.observed import SampledLearner
-from tutelage.mdp.expectations import expectation
+from tutelage.mdp.expectations import empirical_expectation, expectation
+from tutelage.mdp.sampling import sample_demonstrations
 from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.roles import Lesson
 from tutelage.teachers.fixed import AgnosticTeacher
@@ -28,6 +29,19 @@ def test_the_lesson_and_the_response_are_samples():
     assert (np.abs(response.lesson.expectation - LESSON.expectation) <= 5 * response.lesson.uncertainty).all()
     own = expectation(PROBLEM.domain, response.policy)
     assert 0 < np.abs(response.expectation.reward - own.reward).max() <= 5 * response.lesson.uncertainty.max()
+
+
+def test_the_learner_is_shown_n_shown_and_seen_in_n_seen():
+    """The same draws by hand: three demonstrations of the lesson, then seven trajectories of the learner's policy."""
+    response = SampledLearner(PROBLEM.domain, PROBLEM.learner, 3, 7, rng=5).respond(LESSON)
+    rng = np.random.default_rng(5)
+    shown = Lesson.from_demonstrations(PROBLEM.domain, LESSON.demonstrations(3, rng=rng))
+    policy = PROBLEM.learner.respond(shown).policy
+    seen = empirical_expectation(PROBLEM.domain, sample_demonstrations(PROBLEM.domain.mdp, policy, 7, rng=rng))
+    assert response.lesson.recorded.n == 3
+    assert_array_equal(response.lesson.expectation, shown.expectation)
+    assert_array_equal(response.expectation.reward, seen.reward)
+    assert_array_equal(response.expectation.preference, seen.preference)
 
 
 def test_recorded_demonstrations_lead_to_the_same_policy_again():

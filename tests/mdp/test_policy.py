@@ -1,6 +1,7 @@
 """Policies: sums over the choices of a state, uniform and greedy policies, and policies from occupancies."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import SEEDS, mdps, mdps_with_policy
@@ -15,6 +16,7 @@ from tutelage.mdp.policy import (
     sum_by_state,
     uniform_policy,
 )
+from tutelage.outcomes import InvalidModel
 
 TWO_STATES = MDP.from_choices([[0, 1], [1, 0], [1, 0], [0, 1], [0.5, 0.5]], [0, 2, 5], [1, 0], 0.9)
 
@@ -77,3 +79,14 @@ def test_a_checked_policy_is_a_read_only_copy_that_is_settled(mdp_and_policy):
     assert policy.flags.writeable
     assert_array_equal(check_policy(mdp, checked), checked)
     assert_allclose(sum_by_state(mdp, checked), 1.0, atol=1e-15 * mdp.choices_per_state.max())
+
+
+def test_a_policy_is_refused_or_renormalised_at_the_door():
+    """No probability is negative, a sum is one in each state, and single precision is made exact."""
+    with pytest.raises(InvalidModel, match=r"policy\[1\] is -0\.5; a probability cannot be negative"):
+        check_policy(TWO_STATES, [1.5, -0.5, 1.0, 0.0, 0.0])
+    with pytest.raises(InvalidModel, match=r"the policy sums to 0\.9 in state 1"):
+        check_policy(TWO_STATES, [1.0, 0.0, 0.5, 0.4, 0.0])
+    rough = np.array([0.1, 0.9, 0.3, 0.3, 0.4], dtype=np.float32)
+    assert abs(float(rough[:2].sum(dtype=np.float64)) - 1) > 1e-9
+    assert_allclose(sum_by_state(TWO_STATES, check_policy(TWO_STATES, rough)), 1.0, rtol=1e-15)

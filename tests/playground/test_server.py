@@ -18,7 +18,7 @@ from playground_support import PATIENCE, SMALL, learner_fields, performed, runni
 import tutelage as tl
 from tutelage.playground import schema
 from tutelage.playground.server import LARGEST_BODY, Settings, is_loopback, teaching_events
-from tutelage.playground.workers import WorkerPool
+from tutelage.playground.workers import Event, WorkerPool
 from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, TeacherEntry
 
 PUBLISHED = tl.object_world(10, 0)
@@ -92,6 +92,9 @@ def test_every_answer_carries_the_headers(page, kind):
     assert answer.headers.get_list("Content-Security-Policy") == [POLICY]
     assert answer.headers.get_list("X-Content-Type-Options") == ["nosniff"]
     assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers.get_list("Referrer-Policy") == ["no-referrer"]
+    assert answer.headers.get_list("Cross-Origin-Opener-Policy") == ["same-origin"]
+    assert answer.headers.get_list("Cross-Origin-Resource-Policy") == ["same-origin"]
     assert not [name for name in answer.headers if name.startswith("access-control-")]
 
 
@@ -389,6 +392,25 @@ def test_all_lessons_come_before_all_bounds():
             return await asyncio.gather(*clients)
 
     assert asyncio.run(scenario()) == [[1, 4], [2, 5], [3, 6]]
+
+
+def test_a_bound_is_asked_for_without_urgency():
+    """A lesson that arrives while a bound waits is computed first: the bound has the lower priority."""
+    asked = []
+
+    class Pool:
+        async def events(self, name, request, *, is_urgent=True):
+            asked.append((name, request, is_urgent))
+            yield Event("round", "{}") if name == "teach" else Event("end", "{}")
+            if name == "teach":
+                yield Event("later", "what is left")
+
+    async def scenario() -> list[str]:
+        return [event.name async for event in teaching_events(Pool(), schema.Teaching.model_validate(BILEVEL))]
+
+    assert asyncio.run(scenario()) == ["round", "end"]
+    assert [(name, is_urgent) for name, _, is_urgent in asked] == [("teach", True), ("bound", False)]
+    assert asked[1][1] == "what is left"
 
 
 @pytest.fixture

@@ -120,6 +120,15 @@ def test_ties_are_split_evenly():
     assert_allclose(solve_hard(mdp, [1.0, 0.0, 1.0]).policy, [0.5, 0.0, 0.5])
 
 
+def test_rounding_breaks_no_tie():
+    """1.1 + 2.2 exceeds 3.3 by one unit in the last place: they tie, and 3.3 + 1e-6 does not."""
+    mdp = MDP.from_arrays(np.ones((1, 3, 1)), [1.0], 0.5)
+    solved = solve_hard(mdp, [1.1 + 2.2, 0.0, 3.3])
+    assert solved.choice_value[0] > solved.choice_value[2]
+    assert_allclose(solved.policy, [0.5, 0.0, 0.5])
+    assert_allclose(solve_hard(mdp, [3.3, 3.3 + 1e-6, 0.0]).policy, [0.0, 1.0, 0.0])
+
+
 @given(mdps(), SEEDS)
 def test_hard_policy_earns_the_hard_value(mdp, seed):
     reward = np.random.default_rng(seed).normal(size=mdp.n_choices)

@@ -59,7 +59,7 @@ def test_few_features_are_left_to_decomposition():
     assert_array_equal(found[0].policy, found[1].policy)
 
 
-def test_a_direct_answer_that_is_not_tight_is_not_taken(monkeypatch):
+def test_a_direct_program_that_fails_is_left_to_decomposition(monkeypatch):
     domain, target = one_hot_domain(30), np.linspace(0, 2, 30)
     right = nearest_policy(domain, target, no_limits(domain), route="decomposition")
 

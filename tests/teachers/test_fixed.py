@@ -11,6 +11,7 @@ import tutelage as tl
 from tutelage.mdp.model import per_choice
 from tutelage.solvers.half_spaces import preference_limits
 from tutelage.solvers.occupancy_polytope import best_policy, strictest_policy
+from tutelage.teachers.fixed import TeachingValue
 
 LEARNERS = ("L1", "L2", "L3", "L4", "L5")
 
@@ -166,6 +167,23 @@ def test_the_conservative_teacher_fears_all_six_preferences():
         response = tl.ApproximateHardLearner(world.domain("L2"), violation_allowance=2.5).respond(lesson)
         rewards.append(world.true_weights @ response.expectation.reward)
     assert_allclose(np.mean(rewards), 1.70, atol=0.01)
+
+
+def test_the_value_of_aware_teaching_is_what_it_gains():
+    assert TeachingValue(aware=3.0, agnostic=1.0).value == 2.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_conservative_teacher_uses_its_allowance(seed):
+    """What it grants is used: the lesson is the best policy within the allowance, better than without one."""
+    domain, weights, allowance = teaching_problem(seed)
+    lesson = tl.ConservativeTeacher(domain, weights, allowance=allowance).open().lesson
+    best = best_policy(domain, weights, preference_limits(domain, allowance))
+    assert_allclose(weights @ lesson.expectation, best.value, atol=rounding(domain))
+    strict = tl.ConservativeTeacher(domain, weights).open().lesson
+    assert weights @ strict.expectation < weights @ lesson.expectation - 1e-3
+    by_name = tl.ConservativeTeacher(domain, weights, domain.preference_features, allowance).open().lesson
+    assert_allclose(by_name.expectation, lesson.expectation, atol=1e-9)
 
 
 def test_what_no_policy_can_keep_is_said_before_teaching():

@@ -172,12 +172,41 @@ def test_without_preferences_there_is_one_branch_and_nothing_to_restore():
     assert [point.violation for point in tried] == [0.0, 0.0]
 
 
-def test_the_starts_are_the_printed_ones():
-    """From agnostic weights of zero both starts are all zero, and so the same; the answer does not depend on chance."""
-    learner = SoftLearner(world(3).domain("L5"), mismatch_penalty=5, violation_penalty=10)
-    first, second = (branch_optima(learner, world(3).true_weights, np.zeros(3))[k] for k in (2, 3))
-    assert first.branch is second.branch is Branch.PAID
-    assert_array_equal(first.policy, second.policy)
+@pytest.fixture
+def starts(monkeypatch):
+    """The points from which the four ascents start; no ascent is run."""
+    seen = []
+
+    def restore(program, x, *, feasibility_tolerance):
+        seen.append(x.copy())
+        here = program.evaluate(x, None)
+        return frank_wolfe.Climb(x, here, here.violation, 0, 1, Ended.SETTLED)
+
+    monkeypatch.setattr(frank_wolfe, "restore", restore)
+    return seen
+
+
+def test_the_starts_are_the_printed_ones(starts):
+    """All zero, and alpha^low = a+ with alpha^up = a-; beta is zero where that is feasible, and C_c in step ii."""
+    domain, w = world(3, size=6).domain("L2"), world(3, size=6).true_weights
+    learner = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10, violation_allowance=1e3)
+    tried = branch_optima(learner, w, np.array([3.0, -2.0, 0.5]))
+    agnostic = [3.0, 0.0, 0.5, 0.0, 2.0, 0.0]
+    zero = [0.0] * 6
+    kept, paid = [0.0, 0.0], [10.0, 10.0]
+    assert_array_equal(starts, [zero + kept, agnostic + kept, zero + paid, agnostic + paid])
+    assert [point.branch for point in tried] == [Branch.KEPT] * 2 + [Branch.PAID] * 2
+    # The policy at the second start is the soft policy of (a, -beta).
+    for point, beta in ((tried[1], 0.0), (tried[3], 10.0)):
+        weights = np.array([3.0, -2.0, 0.5, -beta, -beta])
+        assert_allclose(point.policy, solve_soft(domain.mdp, combined_features(domain) @ weights).policy, atol=1e-8)
+
+
+def test_a_start_of_step_i_that_violates_a_limit_has_the_largest_beta(starts):
+    """Without an allowance no soft policy keeps its preferences; weights beyond C_r are clipped to it."""
+    learner = SoftLearner(world(3, size=6).domain("L2"), mismatch_penalty=5, violation_penalty=10)
+    branch_optima(learner, world(3, size=6).true_weights, np.array([7.0, -8.0, 0.5]))
+    assert_array_equal(starts[:2], [[0.0] * 6 + [10.0, 10.0], [5.0, 0.0, 0.5, 0.0, 5.0, 0.0, 10.0, 10.0]])
 
 
 BAD = {

@@ -1,0 +1,80 @@
+"""Bounds of plans on poor plans: a bound must cover what better lessons achieve, and a gap what was missed."""
+
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from strategies import random_domain
+
+from tutelage.learners.entropy import ApproximateHardLearner, SoftLearner
+from tutelage.mdp.expectations import expectation
+from tutelage.mdp.policy import uniform_policy
+from tutelage.roles import Lesson, Round
+from tutelage.solvers.half_spaces import no_limits, preference_limits
+from tutelage.solvers.occupancy_polytope import best_policy, least_violation
+from tutelage.teachers.base import Plan
+from tutelage.teachers.bilevel import BilevelTeacher
+from tutelage.teachers.fixed import AgnosticTeacher
+
+WEIGHTS = np.array([1.0, -0.7])
+DOMAIN = random_domain(np.random.default_rng(7), max_states=6, max_choices=3, n_reward=2, n_preference=1)
+SOFT = SoftLearner(DOMAIN, mismatch_penalty=2.0, violation_penalty=3.0)
+
+
+def test_the_gap_of_a_plan_is_what_its_bound_leaves_open():
+    plan = Plan(None, None, predicted=3.5, achieved=3.0, bound=5.0)
+    assert plan.gap == 2.0 and replace(plan, bound=2.9).gap == 0.0
+
+
+def test_the_bound_of_the_only_lesson_stands_after_its_round():
+    advice = AgnosticTeacher(DOMAIN, WEIGHTS).adapt([Round(None, None, bound=9.0), Round(None, None, bound=4.0)])
+    assert advice.lesson is None and advice.bound == 4.0
+
+
+def test_a_bound_from_one_cell_covers_the_best_lesson_and_is_not_the_reward_itself():
+    plan = BilevelTeacher(DOMAIN, WEIGHTS, SOFT, max_cells=200).plan()
+    rough = BilevelTeacher(DOMAIN, WEIGHTS, SOFT, max_cells=1, n_random=0).plan()
+    assert rough.bound >= plan.bound >= plan.achieved
+    assert rough.gap > 1e-3 and rough.n_cells < plan.n_cells
+
+
+def test_the_bound_of_a_poor_plan_is_no_lower_than_what_a_better_lesson_achieves():
+    """The search is told that much less was achieved: it finds the better lesson, or at least bounds it."""
+    teacher = BilevelTeacher(DOMAIN, WEIGHTS, SOFT, max_cells=60)
+    good = teacher.lesson_plan()
+    lesson = Lesson.from_policy(DOMAIN, uniform_policy(DOMAIN.mdp))
+    response = SOFT.respond(lesson)
+    reward = float(WEIGHTS @ response.expectation.reward)
+    assert reward < good.achieved - 0.01
+    poor = replace(good, lesson=lesson, response=response, predicted=reward, achieved=reward, optima=good.optima[-1:])
+    again = teacher.bounded(poor)
+    assert again.bound >= good.achieved - 1e-9
+    assert again.achieved > reward
+
+
+def test_what_is_achieved_is_what_the_learner_does_and_not_what_was_predicted():
+    """A learner that always does the same: the plan says so, and its gap is what it misses."""
+    stubborn = SOFT.respond(Lesson.from_policy(DOMAIN, uniform_policy(DOMAIN.mdp)))
+    learner = SimpleNamespace(
+        domain=DOMAIN, mismatch=SOFT.mismatch, preference=SOFT.preference, respond=lambda lesson: stubborn
+    )
+    plan = BilevelTeacher(DOMAIN, WEIGHTS, learner, max_cells=0).plan()
+    assert plan.achieved == pytest.approx(WEIGHTS @ stubborn.expectation.reward)
+    assert plan.predicted > plan.achieved + 0.01
+    assert plan.gap == pytest.approx(plan.bound - plan.achieved) and plan.bound >= plan.predicted - 1e-6
+
+
+def test_before_the_search_a_soft_learner_is_bounded_by_the_best_policy_and_a_hard_one_by_its_preferences():
+    free = best_policy(DOMAIN, WEIGHTS, no_limits(DOMAIN))
+    least = least_violation(DOMAIN, preference_limits(DOMAIN, 0.0)).expectation.preference
+    allowance = 0.5 * (least + free.expectation.preference)
+    within = best_policy(DOMAIN, WEIGHTS, preference_limits(DOMAIN, allowance))
+    assert within.value < free.value - 1e-3
+    soft = SoftLearner(DOMAIN, mismatch_penalty=2.0, violation_penalty=3.0, violation_allowance=allowance)
+    hard = ApproximateHardLearner(DOMAIN, violation_allowance=allowance)
+    for learner, bound in ((soft, free.bound), (hard, within.bound)):
+        plan = BilevelTeacher(DOMAIN, WEIGHTS, learner, max_cells=0, n_random=0).plan()
+        assert plan.bound == pytest.approx(bound) and math.isfinite(plan.gap)
+        assert plan.achieved == pytest.approx(WEIGHTS @ expectation(DOMAIN, plan.response.policy).reward)
