@@ -110,6 +110,7 @@ def running(settings: Any = None) -> Iterator[str]:
     import uvicorn
 
     from tutelage.playground.server import Settings, make_app
+    from tutelage.playground.serving import configured
 
     is_ready = threading.Event()
 
@@ -121,8 +122,8 @@ def running(settings: Any = None) -> Iterator[str]:
             is_ready.set()
 
     listening = socket.create_server(("127.0.0.1", 0))
-    app = make_app(settings or Settings(time_limit=600.0))
-    server = Announced(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=2))
+    settings = settings or Settings(time_limit=600.0)
+    server = Announced(configured(make_app(settings), settings, log_level="critical"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
@@ -185,6 +186,15 @@ def stubborn(name: str, request: str, send: Any) -> None:
         send("answer", {"process": os.getpid()})
         return
     ENDINGS["kill" if name == "adapt" else "fail" if name == "transcript" else "hang"](request)
+
+
+def floods(name: str, request: str, send: Any) -> None:
+    """`teach` sends 40 MB, more than all buffers of a connection hold; the other jobs are those of `stubborn`."""
+    if name != "teach":
+        stubborn(name, request, send)
+        return
+    for _ in range(400):
+        send("round", "x" * 100_000)
 
 
 def without_bounds(name: str, request: str, send: Any) -> None:

@@ -134,6 +134,21 @@ def test_sparse_indices_beyond_the_matrix_are_refused_before_scipy_follows_them(
         MDP(_beyond(), np.array([0, 1, 2]), np.array([1.0, 0.0]), 0.9)
 
 
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr"])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_sparse_indices_that_their_type_cannot_hold_are_refused(kind, dtype):
+    """The 300 entries wrap around: SciPy itself ends in another error, or in a segmentation fault."""
+    matrix = sparse.eye_array(300, format=kind)
+    if kind == "coo":
+        matrix.coords = tuple(indices.astype(dtype) for indices in matrix.coords)
+    else:
+        matrix.indices, matrix.indptr = matrix.indices.astype(dtype), matrix.indptr.astype(dtype)
+    with pytest.raises(InvalidModel):
+        MDP.from_choices(matrix, np.arange(301), np.full(300, 1 / 300), 0.9)
+    with pytest.raises(InvalidModel):
+        MDP.from_arrays([matrix, matrix], np.full(300, 1 / 300), 0.9)
+
+
 DOMAINS = {
     "no model": ({"mdp": "grid"}, r"the first argument of a Domain must be an MDP, got str"),
     "no reward feature": ({"reward_features": np.zeros((2, 0))}, r"at least one reward feature"),

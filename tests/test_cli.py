@@ -221,6 +221,8 @@ def test_a_terminal_shows_progress(tmp_path):
         (("teach", "--world", "mine:0:10"), 2, "names no world"),
         (("teach", "--world", "nowhere.json"), 2, "nowhere.json"),
         (("teach", "--domain", "nowhere.npz", "--weights", "1"), 2, "nowhere.npz"),
+        (("teach", "--world", "endless.json"), 2, "endless.json is not a regular file"),
+        (("teach", "--domain", "endless.npz", "--weights", "1"), 2, "endless.npz is not a regular file"),
         (("teach", "--world", "published:0:8", "--learner", "L9"), 2, "there is no learner 'L9'"),
         (("teach", "--world", "published:0:8", "--teacher", "strict"), 2, "there is no teacher 'strict'"),
         (("teach", "--world", "published:0:8", "--weights", "1,x"), 2, "weights must be numbers"),
@@ -238,6 +240,8 @@ def test_a_terminal_shows_progress(tmp_path):
 )
 def test_what_cannot_be_done_is_a_sentence_and_an_exit_code(arguments, code, sentence, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    for name in ("endless.json", "endless.npz"):
+        Path(name).symlink_to("/dev/zero")
     monkeypatch.setattr("sys.argv", ["tutelage", *arguments])
     with pytest.raises(SystemExit) as ended:
         main()

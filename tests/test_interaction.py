@@ -288,3 +288,53 @@ def test_what_cannot_be_meant_is_refused(tmp_path):
     (tmp_path / "cut.npz").write_bytes((tmp_path / "taught.npz").read_bytes()[:-50])
     with pytest.raises(InvalidModel, match=r"cut\.npz cannot be read as a tutelage transcript"):
         load_transcript(tmp_path / "cut.npz", DOMAIN)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "complaint"),
+    [
+        ("n_rounds", -4, "n_rounds must be a whole number of at least 0, got -4"),
+        ("n_rounds", 1.5, "n_rounds must be one value"),
+        ("n_rounds", 10**9, "it lacks '2.lesson.expectation'"),
+        ("true_weights", [np.nan, 1.0], r"true_weights\[0\] is nan"),
+        ("true_weights", [1.0], "true_weights has 1 entries"),
+        ("true_weights", ["a", "b"], "true_weights must be an array of numbers"),
+        ("ended", 3, "ended must be one value"),
+        ("0.bound", np.nan, "0.bound must be one value"),
+        ("0.bound", "high", "0.bound must be one value"),
+        ("0.reason", [["a"]], "0.reason must be one value"),
+        ("0.lesson.expectation", [np.inf, 0.0], r"0.lesson.expectation\[0\] is inf"),
+        ("0.lesson.uncertainty", [0.0], "the lesson's uncertainty has 1 entries"),
+        ("0.lesson.policy", [0.5], "policy"),
+        ("0.response.lesson.policy", ["0.5"], "policy must be an array of numbers"),
+        ("0.response.learned_weights", [1.0], "arrays of a response do not fit"),
+        ("0.response.multipliers.lower", [1.0], "arrays of a response do not fit"),
+        ("0.response.violation_excess", np.zeros(9), "arrays of a response do not fit"),
+        ("0.response.reward_names", [1, 2], "must be a list of texts"),
+        ("0.response.reward_names", ["a"], "arrays of a response do not fit"),
+        ("0.response.certificate.primal", np.nan, "primal must be one value"),
+        ("0.response.certificate.n_steps", "many", "n_steps must be one value"),
+        ("0.response.certificate.ended", "SOMEHOW", "ended must be one of CONVERGED"),
+        ("0.response.expectation.reward", np.full(50_000, "x"), "must be an array of numbers"),
+        ("0.reason", np.full((9, 9), "x" * 900), "0.reason must be one value"),
+    ],
+)
+def test_a_transcript_with_a_wrong_field_is_refused_in_one_short_sentence(tmp_path, field, value, complaint):
+    path = tmp_path / "wrong.npz"
+    transcript = teach(ADAPTIVE[0], LEARNER, max_rounds=2)
+    save_transcript(transcript, path)
+    with np.load(path) as archive:
+        np.savez(path, **dict(archive) | {field: np.asarray(value)})
+    with pytest.raises(InvalidModel, match=complaint) as caught:
+        load_transcript(path, DOMAIN)
+    assert "wrong.npz holds no valid transcript" in str(caught.value)
+    assert len(str(caught.value)) <= 300 and "\n" not in str(caught.value)
+
+
+def test_the_rewards_of_a_loaded_transcript_are_those_of_its_rounds(tmp_path):
+    """The recorded sums are not believed: they follow from the weights and the expectations."""
+    path, transcript = tmp_path / "edited.npz", teach(ADAPTIVE[0], LEARNER)
+    save_transcript(transcript, path)
+    with np.load(path) as archive:
+        np.savez(path, **dict(archive) | {"0.response_reward": np.array(99.0)})
+    assert_same(load_transcript(path, DOMAIN), transcript)

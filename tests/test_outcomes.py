@@ -54,3 +54,10 @@ def test_equal_seeds_give_equal_generators_and_a_generator_is_itself():
     assert generator(7).random() == generator(np.int64(7)).random()
     rng = np.random.default_rng(0)
     assert generator(rng) is rng
+
+
+def test_a_message_is_one_line_of_at_most_300_characters():
+    error = tl.InvalidModel(f"the weights must be numbers,\ngot {list(range(1000))!r}; give one for each feature")
+    assert len(str(error)) <= 300 and "\n" not in str(error)
+    assert str(error).startswith("the weights must be numbers, got [0, 1") and str(error).endswith("for each feature")
+    assert str(tl.InvalidModel("x" * 300)) == "x" * 300

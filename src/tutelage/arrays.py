@@ -74,6 +74,7 @@ def integers(values: ArrayLike, name: str) -> Indices:
     if array.size and array.dtype.kind not in "iuf":
         raise InvalidModel(f"{name} must hold whole numbers, got {array.dtype}")
     if array.dtype.kind == "f":
+        array = array.astype(np.float64)
         # Doubles beyond 2**53 skip whole numbers; no model has that many states.
         wrong = np.flatnonzero(~(np.abs(array) < 2**53) | (array != np.floor(array)))
         if len(wrong):
@@ -158,7 +159,13 @@ def sparse_rows(values: Any, name: str) -> SparseRows:
     if values.ndim != 2 or values.dtype.kind not in "biuf":
         raise InvalidModel(f"{name} must be a matrix of numbers, got {values.dtype} of shape {values.shape}")
     try:
-        rows = sparse.csr_array(values, dtype=np.float64, copy=True)
+        rows = values.copy() if sparse.issparse(values) else values
+        if sparse.issparse(rows) and rows.format in ("csr", "csc", "bsr"):
+            rows.check_format(full_check=True)
+        elif sparse.issparse(rows) and rows.format == "coo":
+            # `ravel_multi_index` refuses an index outside the matrix.
+            np.ravel_multi_index(tuple(map(np.int64, rows.coords)), rows.shape)
+        rows = sparse.csr_array(rows, dtype=np.float64)
         rows.check_format(full_check=True)
     except ValueError as error:
         raise InvalidModel(f"{name} is not a well-formed sparse matrix: {error}") from error

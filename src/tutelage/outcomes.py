@@ -19,6 +19,8 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+LONGEST_MESSAGE = 300
+
 
 class Ended(Enum):
     """Why an iteration stopped, as a sentence for a person."""
@@ -30,9 +32,16 @@ class Ended(Enum):
 
 
 class TutelageError(Exception):
-    """Base class of every error that this package raises on purpose. exit_code: that of the command line."""
+    """Base class of every error that this package raises on purpose. exit_code: that of the command line.
+
+    The message is one line of at most LONGEST_MESSAGE characters: the middle of a longer one is left out.
+    """
 
     exit_code = 2
+
+    def __init__(self, message: str) -> None:
+        line, half = " ".join(message.split()), LONGEST_MESSAGE // 2 - 3
+        super().__init__(line if len(line) <= LONGEST_MESSAGE else f"{line[:half]} ... {line[-half:]}")
 
 
 class InvalidInput(TutelageError, ValueError):

@@ -14,8 +14,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import Vector, finite_or_none, floats, freeze
-from tutelage.mdp.files import AnyPath, Archive, read_archive, write_archive
+from tutelage.arrays import Indices, Vector, check_length, finite_or_none, floats, integers, whole_number
+from tutelage.mdp.files import LARGEST_BYTES, AnyPath, Archive, read_archive, write_archive
 from tutelage.mdp.model import MDP, Domain
 from tutelage.mdp.policy import check_policy
 from tutelage.outcomes import InvalidInput, InvalidModel
@@ -23,6 +23,8 @@ from tutelage.roles import Response, Round, check_lesson
 
 TRANSCRIPT_FORMAT = "tutelage transcript"
 TRANSCRIPT_VERSION = 1
+# The kinds of arrays that may hold a value of each type.
+SCALARS = {float: "fiu", int: "iu", str: "U"}
 # An expectation may exceed the largest count of any trajectory by this fraction, for rounding.
 ROUNDING = 1e-6
 
@@ -135,19 +137,43 @@ def save_transcript(transcript: Transcript, path: AnyPath) -> None:
     write_archive(path, arrays, kind=TRANSCRIPT_FORMAT, version=TRANSCRIPT_VERSION)
 
 
-def load_transcript(path: AnyPath, domain: Domain) -> Transcript:
-    """Read a file that `save_transcript` wrote; refused unless its rounds are possible in this domain."""
-    needed = ("true_weights", "ended", "n_rounds")
-    archive = read_archive(path, needed, kind=TRANSCRIPT_FORMAT, version=TRANSCRIPT_VERSION)
+def load_transcript(path: AnyPath, domain: Domain, *, max_bytes: int = LARGEST_BYTES) -> Transcript:
+    """Read a file that `save_transcript` wrote; refused unless its rounds are possible in this domain.
+
+    max_bytes: the largest size of the file, and of its arrays.
+    """
+    needed, form = ("true_weights", "ended", "n_rounds"), {"kind": TRANSCRIPT_FORMAT, "version": TRANSCRIPT_VERSION}
+    archive = read_archive(path, needed, others=r"\d+\..+", max_bytes=max_bytes, **form)  # type: ignore[arg-type]
     try:
-        numbers = range(int(archive["n_rounds"]))
-        rounds = tuple(_unpacked(TaughtRound, str(number), archive, domain.mdp) for number in numbers)
-        for taught in rounds:
-            check_lesson(domain, taught.lesson)
-            check_response(domain, taught.response)
-        return Transcript(floats(archive["true_weights"], "true_weights", ndim=1), rounds, str(archive["ended"]))
-    except (KeyError, TypeError, ValueError) as error:
+        transcript = Transcript(_unpacked(Vector, "true_weights", archive, domain.mdp))
+        check_length(transcript.true_weights, domain.n_reward, "true_weights", "reward features")
+        n_rounds = whole_number(_unpacked(int, "n_rounds", archive, domain.mdp), "n_rounds", least=0)
+        for number in range(n_rounds):
+            taught = _unpacked(Round, str(number), archive, domain.mdp)
+            _check_round(domain, taught)
+            transcript = transcript.followed_by(taught)
+        return transcript.ending(_unpacked(str, "ended", archive, domain.mdp))
+    except InvalidInput as error:
         raise InvalidModel(f"{path} holds no valid transcript: {error}") from error
+
+
+def _check_round(domain: Domain, taught: Round) -> None:
+    """Refuse a round that is not possible in the domain, or whose arrays do not fit together."""
+    response = check_response(domain, taught.response)
+    for lesson in (taught.lesson, response.lesson):
+        check_lesson(domain, lesson)
+        check_length(lesson.uncertainty, domain.n_reward, "the lesson's uncertainty", "reward features")
+        if lesson.policy is not None:
+            check_policy(domain.mdp, lesson.policy)
+        if lesson.recorded is not None:
+            lesson.recorded.checked_against(domain.mdp)
+    multipliers, uncertainty = response.multipliers, response.certificate.uncertainty
+    of_rewards = (multipliers.lower, multipliers.upper, response.mismatch_excess, response.reward_names, uncertainty)
+    of_constraints = (multipliers.preference, response.violation_excess)
+    wanted = [domain.n_reward] * len(of_rewards) + [len(response.constraint_names)] * len(of_constraints)
+    lengths = [len(part) for part in (*of_rewards, *of_constraints, response.learned_weights)]
+    if lengths != [*wanted, len(domain.names)]:
+        raise InvalidModel("the arrays of a response do not fit the features and the constraints")
 
 
 def _packed(at: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -174,9 +200,17 @@ def _unpacked(kind: Any, at: str, archive: Archive, mdp: MDP) -> Any:
     if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
         return kind(*(_unpacked(hints[part.name], f"{at}.{part.name}", archive, mdp) for part in fields(kind)))
+    if at not in archive:
+        raise InvalidModel(f"it lacks {at!r}")
     array = archive[at]
-    if kind in (float, int, str):
-        return kind(array[()])
-    if get_args(kind)[:1] == (str,):
-        return tuple(array.tolist())
-    return freeze(array) if get_origin(kind) is np.ndarray else kind[str(array)]
+    if kind == Vector:
+        return floats(array, at, ndim=1)
+    if kind == Indices:
+        return integers(array, at)
+    is_list = get_origin(kind) is tuple
+    is_named = not is_list and kind not in SCALARS
+    if array.ndim != is_list or array.dtype.kind not in SCALARS.get(kind, "U") or (kind is float and np.isnan(array)):
+        raise InvalidModel(f"{at} must be {'a list of texts' if is_list else 'one value of its type'}, got {array!r}")
+    if is_named and str(array) not in kind.__members__:
+        raise InvalidModel(f"{at} must be one of {', '.join(kind.__members__)}, got {array}")
+    return tuple(array.tolist()) if is_list else kind[str(array)] if is_named else kind(array[()])

@@ -108,3 +108,13 @@ def test_damaged_json_is_refused(text, message):
     """Every invalid text raises the same error, with a message."""
     with pytest.raises(InvalidModel, match=message):
         ObjectWorld.from_json(text)
+
+
+@pytest.mark.parametrize("generator", [[True], {"text": 1}, 3, None, "x" * 5000])
+def test_a_generator_that_is_no_name_is_refused_in_one_short_sentence(generator):
+    fields = json.loads(object_world(5, 0).to_json()) | {"generator": generator}
+    with pytest.raises(InvalidModel, match="there is no generator") as caught:
+        ObjectWorld.from_json(json.dumps(fields))
+    assert len(str(caught.value)) <= 300
+    with pytest.raises(InvalidModel, match="there is no generator"):
+        object_world(5, 0, generator)

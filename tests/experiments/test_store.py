@@ -77,3 +77,50 @@ def test_a_later_layout_is_refused(tmp_path):
         connection.execute("pragma user_version = 9")
     with pytest.raises(Unavailable, match="layout 9"):
         Store(store.path)
+
+
+def spoil(path, command: str, *values) -> None:
+    with sqlite3.connect(path) as connection:
+        assert connection.execute(command, values).rowcount == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "result = '{\"reward\": 0.2}'",
+        "result = '{\"rewa'",
+        "result = x'ff00'",
+        "result = cast(x'7bff7d' as text)",
+        "detail = '{ }'",
+        "version = '1.1'",
+        "checksum = ''",
+        "world = 'published:1:10'",
+    ],
+)
+def test_a_damaged_row_is_named_and_computed_again_and_the_others_stay(tmp_path, change, caplog):
+    store = Store(tmp_path / "results.sqlite")
+    add_many(store.path, range(3))
+    spoil(store.path, f"update results set {change} where settings = ?", f"{1:016}")
+    assert list(Store(store.path).rows().values()) == [row(0), row(2)]
+    (said,) = caplog.messages
+    assert "results.sqlite: the row published:" in said and "10 L2 agnostic is damaged" in said
+    store.add(row(1))
+    assert list(store.rows().values()) == [row(0), row(1), row(2)] and len(caplog.messages) == 1
+
+
+def test_a_store_of_the_first_layout_is_read(tmp_path):
+    """Layout 1 had no checksums: its rows get one, except those that are no JSON."""
+    path = tmp_path / "results.sqlite"
+    columns = "settings, world, learner, teacher, detail, result, version, revision"
+    with sqlite3.connect(path) as connection:
+        typed = ", ".join(f"{name} text not null" for name in columns.split(", "))
+        connection.execute(f"create table results ({typed}, primary key (settings, world, learner, teacher))")
+        connection.execute("pragma application_id = 0x54757465")
+        connection.execute("pragma user_version = 1")
+        for old in (row(0), row(1, result='{"rewa')):
+            key = (old.key.settings, old.key.world, old.key.learner, old.key.teacher)
+            values = (*key, old.detail, old.result, old.version, old.revision)
+            connection.execute("insert into results values (?, ?, ?, ?, ?, ?, ?, ?)", values)
+    assert list(Store(path).rows().values()) == [row(0)]
+    add_many(path, [1])
+    assert list(Store(path).rows().values()) == [row(0), row(1)]

@@ -1,9 +1,12 @@
 """Domains in files: the same bits are read as were written, and no damaged file is read as another domain."""
 
 import io
+import os
 import stat
 import sys
+import tracemalloc
 import zipfile
+import zlib
 
 import numpy as np
 import pytest
@@ -11,9 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import domains, random_domain
 
-from tutelage.mdp.files import DOMAIN_FIELDS, DOMAIN_VERSION, load, read_archive, save, write_archive, write_whole
+from tutelage.mdp.files import (
+    DOMAIN_FIELDS,
+    DOMAIN_VERSION,
+    load,
+    load_demonstrations,
+    read_archive,
+    save,
+    write_archive,
+    write_whole,
+)
 from tutelage.mdp.model import MDP, Domain
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidModel, Unavailable
 
 SMALL = Domain(
     MDP.from_choices([[0.1, 0.9], [0.3, 0.7], [1.0, 0.0]], [0, 2, 3], [0.25, 0.75], 0.9),
@@ -238,3 +250,98 @@ def test_an_archive_returns_what_was_written(tmp_path):
     found = read_archive(tmp_path / "a.npz", ["x"], kind="thing", version=3)
     assert found["x"].tolist() == [0, 1, 2]
     assert np.load(io.BytesIO((tmp_path / "a.npz").read_bytes()))["version"] == 2
+
+
+def add_bomb(path, name: str, n_bytes: int) -> None:
+    """Add an array of zeros to an archive, compressed a thousandfold without compressing all of it."""
+    header, block = io.BytesIO(), bytes(2**20)
+    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (n_bytes,)})
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    first = packer.compress(header.getvalue()) + packer.flush(zlib.Z_FULL_FLUSH)
+    packed = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(name, first + packed * (n_bytes // len(block)) + packer.flush())
+        # Only the directory at the end of an archive counts.
+        member = archive.getinfo(name)
+        member.compress_type, member.file_size = zipfile.ZIP_DEFLATED, len(header.getvalue()) + n_bytes
+
+
+def peak_of(read, *arguments) -> int:
+    """The most bytes that Python and NumPy held while a file was read or refused."""
+    tracemalloc.start()
+    try:
+        read(*arguments)
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return peak
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
+    """3 GB in a file of 3 MB: refused for the size that it declares, in less than 10 MB."""
+    path = tmp_path / "bomb.npz"
+    save(SMALL, path)
+    rewrite(path, reward_features=None)
+    add_bomb(path, "reward_features.npy", 3 * 2**30)
+    assert path.stat().st_size < 2**22
+
+    def refused():
+        with pytest.raises(InvalidModel, match=r"bomb\.npz holds 3221.* bytes, but the limit is 1073741824; raise it"):
+            load(path)
+
+    assert peak_of(refused) < 1e7
+
+
+def test_members_that_no_field_names_are_not_unpacked(tmp_path):
+    path = tmp_path / "small.npz"
+    save(SMALL, path)
+    add_bomb(path, "extra.npy", 2**29)
+    assert peak_of(load, path) < 1e7
+    assert identical(load(path), SMALL)
+
+
+def test_an_array_that_is_not_as_large_as_its_header_says_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "lying.npz"
+    save(SMALL, path)
+    rewrite(path, initial=None)
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (2**28,)})
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("initial.npy", header.getvalue() + bytes(16))
+
+    def refused():
+        with pytest.raises(InvalidModel, match=r"lying\.npz cannot be read"):
+            load(path)
+
+    assert peak_of(refused) < 1e7
+
+
+def test_the_largest_size_can_be_raised_and_lowered(tmp_path):
+    path, n = tmp_path / "plain.npz", 200
+    plain = Domain(MDP.from_choices(np.eye(n), np.arange(n + 1), np.full(n, 1 / n), 0.9), np.ones((n, 1)))
+    save(plain, path)
+    with np.load(path) as archive:
+        n_bytes = sum(member.file_size for member in archive.zip.infolist())
+    assert n_bytes > path.stat().st_size
+    assert identical(load(path, max_bytes=n_bytes), plain)
+    with pytest.raises(InvalidModel, match=rf"holds {n_bytes} bytes, but the limit is {n_bytes - 1}"):
+        load(path, max_bytes=n_bytes - 1)
+    lines = tmp_path / "shown.jsonl"
+    lines.write_text('{"states": [0, 1]}\n')
+    assert len(load_demonstrations(lines, SMALL.mdp, max_bytes=19)) == 1
+    with pytest.raises(InvalidModel, match="holds 19 bytes, but the limit is 18"):
+        load_demonstrations(lines, SMALL.mdp, max_bytes=18)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("suffix", [".npz", ".jsonl"])
+def test_a_pipe_a_device_and_a_folder_are_refused_at_once(tmp_path, suffix):
+    os.mkfifo(tmp_path / f"pipe{suffix}")
+    (tmp_path / f"endless{suffix}").symlink_to("/dev/zero")
+    (tmp_path / f"folder{suffix}").mkdir()
+    for name in ("pipe", "endless", "folder"):
+        with pytest.raises(Unavailable, match=rf"{name}\{suffix} is not a regular file"):
+            load_demonstrations(tmp_path / f"{name}{suffix}", SMALL.mdp)
+    if suffix == ".npz":
+        with pytest.raises(Unavailable, match="not a regular file"):
+            load(tmp_path / "pipe.npz")

@@ -4,6 +4,8 @@ import asyncio
 import http.client
 import json
 import re
+import socket
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from importlib import resources
@@ -16,7 +18,7 @@ import pytest
 from playground_support import PATIENCE, SMALL, learner_fields, performed, running, taught, teaching, world_fields
 
 import tutelage as tl
-from tutelage.playground import schema
+from tutelage.playground import schema, serving
 from tutelage.playground.server import LARGEST_BODY, Settings, is_loopback, teaching_events
 from tutelage.playground.workers import Event, WorkerPool
 from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, TeacherEntry
@@ -28,6 +30,7 @@ POLICY = (
 )
 SOFT = learner_fields("soft", "L2")
 CHEAP = teaching("agnostic", SOFT)
+DRAWN = {"world": CHEAP["world"], "learner": SOFT, "paths": [[6]]}
 BILEVEL = teaching("bilevel", learner_fields("soft", "L2", mismatch_penalty=20.0, violation_penalty=1.0))
 pytestmark = pytest.mark.timeout(600)
 
@@ -466,3 +469,71 @@ def test_every_learner_model_can_be_asked_for(page, model):
 
 def type_name(model: str) -> str:
     return LEARNER_MODELS[model].maker.partition(":")[2]
+
+
+def connected(address: str) -> socket.socket:
+    """A bare connection with a small buffer, to send part of a request or never to read."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.settimeout(PATIENCE)
+    client.connect((urlsplit(address).hostname, urlsplit(address).port))
+    return client
+
+
+def closed(client: socket.socket) -> bool:
+    """Whether the server ends the connection."""
+    try:
+        while client.recv(2**16):
+            pass
+    except ConnectionError:
+        return True
+    return True
+
+
+def head(n_bytes: int) -> bytes:
+    """The first lines of a request whose body has this size."""
+    lines = ["POST /api/teach HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json"]
+    return "\r\n".join([*lines, f"Content-Length: {n_bytes}", "", ""]).encode()
+
+
+def test_a_client_that_stops_reading_keeps_no_process_and_is_disconnected(monkeypatch):
+    lost, before = threading.Event(), serving.Connection.connection_lost
+
+    def connection_lost(self, exc):
+        before(self, exc)
+        lost.set()
+
+    monkeypatch.setattr(serving.Connection, "connection_lost", connection_lost)
+    settings = Settings(n_workers=1, time_limit=600.0, client_seconds=1, run_job=playground_support.floods)
+    body = json.dumps(CHEAP).encode()
+    with running(settings) as address, connected(address) as stalled:
+        stalled.sendall(head(len(body)) + body)
+        assert stalled.recv(15) == b"HTTP/1.1 200 OK"
+        assert lost.wait(PATIENCE)
+        assert httpx.post(f"{address}/api/answer", json=DRAWN, timeout=PATIENCE).status_code == 200
+
+
+def test_a_process_does_not_wait_for_a_client_that_has_stopped_reading():
+    """Before the client is disconnected too: the events wait in memory."""
+    settings = Settings(n_workers=1, time_limit=600.0, client_seconds=600, run_job=playground_support.floods)
+    body = json.dumps(CHEAP).encode()
+    with running(settings) as address, connected(address) as stalled:
+        stalled.sendall(head(len(body)) + body)
+        assert stalled.recv(15) == b"HTTP/1.1 200 OK"
+        assert httpx.post(f"{address}/api/answer", json=DRAWN, timeout=PATIENCE).status_code == 200
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /api/te", head(1000), head(1000) + b'{"world": '])
+def test_a_client_that_does_not_finish_its_request_is_disconnected(sent):
+    settings = Settings(n_workers=1, client_seconds=1, run_job=playground_support.stubborn)
+    with running(settings) as address, connected(address) as client:
+        client.sendall(sent)
+        assert closed(client)
+
+
+def test_the_number_of_connections_has_a_limit(monkeypatch):
+    monkeypatch.setattr(serving, "MOST_CONNECTIONS", 2)
+    with running(Settings(n_workers=1, run_job=playground_support.stubborn)) as address:
+        with connected(address), connected(address), connected(address) as third:
+            assert closed(third)
+        assert httpx.get(address, timeout=PATIENCE).status_code == 200

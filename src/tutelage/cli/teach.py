@@ -114,7 +114,7 @@ def _subject(world: str, path: Path | None, weights: str) -> "tuple[ObjectWorld 
 
     from tutelage.environments.object_world import ObjectWorld
     from tutelage.experiments.worlds import WorldName
-    from tutelage.mdp.files import load
+    from tutelage.mdp.files import load, open_regular
 
     if bool(world) == (path is not None):
         raise InvalidInput("give either --world or --domain")
@@ -126,8 +126,11 @@ def _subject(world: str, path: Path | None, weights: str) -> "tuple[ObjectWorld 
         if not given:
             raise InvalidInput("--domain needs the true weights of its reward features: --weights 1,0.9")
         return None, load(path), np.array(given)
-    is_file = world.endswith(".json")
-    made = ObjectWorld.from_json(Path(world).read_text("utf-8")) if is_file else WorldName.parse(world).make()
+    if world.endswith(".json"):
+        with open_regular(world) as file:
+            made = ObjectWorld.from_json(file.read())
+    else:
+        made = WorldName.parse(world).make()
     return made, made.domain("L5"), np.array(given) if given else made.true_weights
 
 

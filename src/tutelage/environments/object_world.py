@@ -146,7 +146,7 @@ class ObjectWorld:
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
+    def from_json(cls, text: str | bytes) -> Self:
         """A world from a JSON text."""
         world = cls(**_json_fields(text))
         placed = (world.start, world.objects, world.distractors)
@@ -164,12 +164,12 @@ def object_world(size: int, seed: int, generator: Literal["published", "text"] =
 
 
 def _placement(size: Any, seed: Any, generator: str) -> Placement:
-    if generator not in GENERATORS:
+    if not isinstance(generator, str) or generator not in GENERATORS:
         raise InvalidModel(f"there is no generator {generator!r}; the generators are {', '.join(GENERATORS)}")
     return GENERATORS[generator](_size(size), _whole_number(seed, "seed", 0, 2**32 - 1))
 
 
-def _json_fields(text: str) -> dict[str, Any]:
+def _json_fields(text: str | bytes) -> dict[str, Any]:
     """The fields of a world by name, not yet checked; unknown, missing and repeated names are refused."""
     try:
         fields = json.loads(text, object_pairs_hook=_without_repeats)
@@ -273,7 +273,7 @@ def _seed(value: Any, generator: str) -> int | None:
         if value is not None:
             raise InvalidModel(f"a world made by hand has no seed, got {value!r}; remove it")
         return None
-    if generator not in GENERATORS:
+    if not isinstance(generator, str) or generator not in GENERATORS:
         raise InvalidModel(f"there is no generator {generator!r}; it must be {', '.join(GENERATORS)} or hand")
     return _whole_number(value, "seed", 0, 2**32 - 1)
 

@@ -2,14 +2,18 @@
 
 Every row is committed when it is computed, so a run that is killed loses only its unfinished tasks. Several runs may
 share a store. The first row of a task stays; a second one is the same, because equal tasks have equal rows.
+
+Each row has a checksum. A row that was changed since it was stored is named, deleted, and computed again.
 """
 
 import json
+import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from subprocess import DEVNULL, SubprocessError, check_output
 from typing import Any
@@ -20,7 +24,7 @@ from tutelage.outcomes import Unavailable
 
 # Marks a database as ours, and the version of its layout.
 APPLICATION_ID = 0x54757465
-LAYOUT = 1
+LAYOUT = 2
 # Seconds to wait for another run that is writing.
 PATIENCE = 60.0
 
@@ -28,7 +32,7 @@ SCHEMA = """
 create table if not exists results (
     settings text not null, world text not null, learner text not null, teacher text not null,
     detail text not null, result text not null, version text not null, revision text not null,
-    primary key (settings, world, learner, teacher)
+    checksum text not null default '', primary key (settings, world, learner, teacher)
 ) without rowid
 """
 
@@ -61,29 +65,40 @@ class Store:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         with self._open() as connection:
+            # No other run may change the layout meanwhile.
+            connection.execute("begin immediate")
             (identity,) = connection.execute("pragma application_id").fetchone()
             (layout,) = connection.execute("pragma user_version").fetchone()
             is_new = not connection.execute("select count(*) from sqlite_schema").fetchone()[0]
             if not is_new and identity != APPLICATION_ID:
                 raise Unavailable(f"{path} is a database of another program; choose another folder with --out")
-            if not is_new and layout != LAYOUT:
-                raise Unavailable(f"{path} has layout {layout} of a store, but this version reads {LAYOUT}")
+            if not is_new and layout not in (1, LAYOUT):
+                raise Unavailable(f"{path} has layout {layout} of a store, but this version reads up to {LAYOUT}")
             connection.execute(f"pragma application_id = {APPLICATION_ID}")
             connection.execute(f"pragma user_version = {LAYOUT}")
             connection.execute(SCHEMA)
+            if layout == 1:
+                _add_checksums(connection)
 
     def add(self, row: Row) -> None:
         """Store a row, unless its task has one already."""
         values = (*_columns(row.key), row.detail, row.result, row.version, row.revision)
         with self._open() as connection:
-            connection.execute("insert or ignore into results values (?, ?, ?, ?, ?, ?, ?, ?)", values)
+            marks = ", ".join("?" * (len(values) + 1))
+            connection.execute(f"insert or ignore into results values ({marks})", (*values, _checksum(*values)))
 
     def rows(self) -> dict[RowKey, Row]:
-        """All rows, in the order of their keys."""
+        """All rows, in the order of their keys. A row whose checksum is wrong is named in the log and deleted."""
         with self._open() as connection:
             found = connection.execute("select * from results order by settings, world, learner, teacher").fetchall()
-        rows = (Row(RowKey(*columns[:4]), *columns[4:]) for columns in found)
-        return {row.key: row for row in rows}
+        rows = [(Row(RowKey(*values[:4]), *values[4:]), _checksum(*values) == given) for *values, given in found]
+        damaged = [row.key for row, is_whole in rows if not is_whole]
+        for key in damaged:
+            name = " ".join(map(str, _columns(key)[1:]))
+            logging.getLogger(__name__).warning("%s: the row %s is damaged; it is computed again", self.path, name)
+        if damaged:
+            self.drop(iter(damaged))
+        return {row.key: row for row, is_whole in rows if is_whole}
 
     def drop(self, keys: Iterator[RowKey]) -> None:
         """Delete these rows, so that they are computed again."""
@@ -98,6 +113,8 @@ class Store:
         """A connection whose changes are committed together or not at all."""
         try:
             with closing(sqlite3.connect(self.path, timeout=PATIENCE)) as connection, connection:
+                # A damaged text must not hide the others.
+                connection.text_factory = lambda text: text.decode(errors="replace")
                 yield connection
         except sqlite3.DatabaseError as error:
             raise Unavailable(f"{self.path} cannot be used as a store of results: {error}") from error
@@ -105,6 +122,19 @@ class Store:
 
 def _columns(key: RowKey) -> tuple[str, str, str, str]:
     return key.settings, key.world, key.learner, key.teacher
+
+
+def _checksum(*values: Any) -> str:
+    """The checksum of all other columns of a row."""
+    return sha256(repr(values).encode()).hexdigest()
+
+
+def _add_checksums(connection: sqlite3.Connection) -> None:
+    """Change layout 1, which had no checksums, to layout 2."""
+    connection.execute("alter table results add column checksum text not null default ''")
+    connection.create_function("checksum_of", 8, _checksum)
+    names = "settings, world, learner, teacher, detail, result, version, revision"
+    connection.execute(f"update results set checksum = checksum_of({names}) where json_valid(result)")
 
 
 @cache

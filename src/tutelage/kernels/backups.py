@@ -9,10 +9,9 @@ import math
 from typing import TypeAlias
 
 import numpy as np
-from numba import njit
 
 from tutelage.arrays import Indices, SparseRows, Vector
-from tutelage.kernels import FASTMATH, IN_ORDER
+from tutelage.kernels import FASTMATH, IN_ORDER, compiled
 from tutelage.kernels.parallel import unsigned
 
 # row, column, probability, first, reward, discount: see `tutelage.kernels`.
@@ -33,7 +32,7 @@ def problem(transition: SparseRows, first_choice: Indices, reward: Vector, disco
     return row, column, transition.data, unsigned(first_choice.astype(transition.indptr.dtype)), reward, discount
 
 
-@njit(cache=True, nogil=True, fastmath=IN_ORDER)
+@compiled(fastmath=IN_ORDER)
 def _exp(x: float) -> float:
     """exp(x) for x <= 0, with an error of at most one unit in the last place; zero below 1e-307."""
     shifted = x * LOG2_E + SHIFT
@@ -48,7 +47,7 @@ def _exp(x: float) -> float:
     return np.int64(bits).view(np.float64) if x > LEAST else 0.0
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH)
+@compiled(fastmath=FASTMATH)
 def _choice_values(problem: Problem, value: Vector, choice_value: Vector, begin: int, end: int) -> None:
     """Q(c) for the choices begin .. end, into `choice_value`."""
     row, column, probability, _, reward, discount = problem
@@ -69,7 +68,7 @@ def _choice_values(problem: Problem, value: Vector, choice_value: Vector, begin:
         choice_value[c] = reward[c] + discount * ahead
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH)
+@compiled(fastmath=FASTMATH)
 def soft_backup_range(problem: Problem, value: Vector, policy: Vector, backed: Vector, low: int, high: int) -> None:
     """For the states low .. high, V(s) = log sum over choices of exp Q(c) into `backed`, exp(Q - V) into `policy`."""
     first = problem[3]
@@ -96,7 +95,7 @@ def soft_backup_range(problem: Problem, value: Vector, policy: Vector, backed: V
             backed[s] += math.log(total)
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH)
+@compiled(fastmath=FASTMATH)
 def hard_backup_range(
     problem: Problem, value: Vector, choice: Indices, slack: float, backed: Vector, low: int, high: int
 ) -> None:
@@ -124,7 +123,7 @@ def hard_backup_range(
         backed[s] = best
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH)
+@compiled(fastmath=FASTMATH)
 def _hard_sweep(problem: Problem, value: Vector, forwards: bool) -> float:
     """V(s) = max over c of (r(c) + discount * sum over s' != s of T(s') V(s')) / (1 - discount * T(s)), in place."""
     row, column, probability, first, reward, discount = problem
@@ -146,7 +145,7 @@ def _hard_sweep(problem: Problem, value: Vector, forwards: bool) -> float:
     return change
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH)
+@compiled(fastmath=FASTMATH)
 def hard_sweeps(problem: Problem, start: Vector, tolerance: float) -> Vector:
     """Pairs of in-place sweeps, forward and backward, until the change is within `tolerance` or shrinks slowly.
 
@@ -165,7 +164,7 @@ def hard_sweeps(problem: Problem, start: Vector, tolerance: float) -> Vector:
     return value
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def reachable(row: Indices, column: Indices, initial: Vector) -> Indices:
     """The states that a chain (S, S) can reach from the support of `initial`, ascending."""
     is_seen = initial > 0

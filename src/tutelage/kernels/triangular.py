@@ -7,10 +7,9 @@ later states of the block, and E those to states outside the block.
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import njit
 
 from tutelage.arrays import Indices, Vector
-from tutelage.kernels import FASTMATH
+from tutelage.kernels import FASTMATH, compiled
 
 # Row starts, columns and entries of a sparse matrix.
 Rows: TypeAlias = tuple[Indices, Indices, Vector]
@@ -19,7 +18,7 @@ PerPart: TypeAlias = tuple[Any, Any, Any]
 Shares: TypeAlias = tuple[float, float, float]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def count_parts(row: Indices, column: Indices, first: Indices, counts: PerPart, low: int, high: int) -> None:
     """For each state s of the block low .. high, the number of its entries in each part, into [s + 1] of `counts`."""
     lower, upper, outside = counts
@@ -38,7 +37,7 @@ def count_parts(row: Indices, column: Indices, first: Indices, counts: PerPart, 
         outside[s + 1] = n_outside
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def fill_columns(
     row: Indices, column: Indices, first: Indices, starts: PerPart, columns: PerPart, low: int, high: int
 ) -> None:
@@ -59,7 +58,7 @@ def fill_columns(
                 b += 1
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH)
+@compiled(fastmath=FASTMATH)
 def fill_weights(
     rows: Rows, first: Indices, share: Vector, starts: PerPart, weights: PerPart, scale: Vector, low: int, high: int
 ) -> None:
@@ -99,7 +98,7 @@ def fill_weights(
             outside_weight[k] *= inverse
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH)
+@compiled(fastmath=FASTMATH)
 def backward(
     upper: Rows, right: Vector, one: Vector, other: Vector, shares: Shares, out: Vector, low: int, high: int
 ) -> None:
@@ -115,7 +114,7 @@ def backward(
         out[s] = total
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH)
+@compiled(fastmath=FASTMATH)
 def forward(
     lower: Rows,
     outside: Rows,
@@ -149,7 +148,7 @@ def forward(
     return with_shadow, with_itself
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH)
+@compiled(fastmath=FASTMATH)
 def finish(
     answer: Vector, p: Vector, alpha: float, r: Vector, omega: float, t: Vector, shadow: Vector, low: int, high: int
 ) -> tuple[float, float]:
@@ -165,7 +164,7 @@ def finish(
     return with_itself, with_shadow
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH)
+@compiled(fastmath=FASTMATH)
 def relax(lower: Rows, upper: Rows, outside: Rows, right: Vector, value: Vector, n_pairs: int) -> None:
     """Pairs of in-place sweeps, forward and backward: each state in turn solves x = right + (L + U + E) x."""
     lower_start, lower_column, lower_weight = lower

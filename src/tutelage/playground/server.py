@@ -55,10 +55,14 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """host: the address to listen at; beyond loopback, any host name is answered. time_limit: seconds for one job."""
+    """host: the address to listen at; beyond loopback, any host name is answered. time_limit: seconds for one job.
+
+    client_seconds: a client that neither sends a whole request nor reads its answer for this long is disconnected.
+    """
 
     host: str = "127.0.0.1"
     time_limit: float = 60.0
+    client_seconds: int = 20
     n_workers: int = max(2, os.cpu_count() or 1)
     run_job: RunJob = jobs.run_job
 

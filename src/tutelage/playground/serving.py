@@ -1,14 +1,20 @@
 """Runs the server on a socket and opens the page in a browser."""
 
+import asyncio
 import socket
 import threading
 import webbrowser
 from collections.abc import Callable
+from typing import Any
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tutelage.outcomes import Unavailable
 from tutelage.playground.server import Settings, is_loopback, make_app
+
+MOST_CONNECTIONS = 256
 
 
 def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Callable[[str], object]) -> None:
@@ -32,8 +38,34 @@ def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Call
             app.state.workers.stop()
             await super().shutdown(sockets)
 
-    # Responses that have begun get two seconds to finish.
-    Announcing(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)).run(sockets=[listening])
+    Announcing(configured(app, settings)).run(sockets=[listening])
+
+
+def configured(app: Any, settings: Settings, log_level: str = "warning") -> uvicorn.Config:
+    """The settings of uvicorn. Responses that have begun get two seconds to finish when the server ends."""
+    limits: dict[str, Any] = {"timeout_keep_alive": settings.client_seconds, "timeout_graceful_shutdown": 2}
+    return uvicorn.Config(app, log_level=log_level, http=Connection, ws="none", **limits)
+
+
+class Connection(H11Protocol):
+    """A connection that is closed when it only waits for its client. uvicorn itself waits without a limit."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.abort()
+        self.loop.call_later(self.timeout_keep_alive, self._watch, object())
+
+    def _watch(self, last: object) -> None:
+        """Close the connection if it waits for its client in the same request as at the last look."""
+        is_answered = self.cycle is None or self.cycle.response_complete
+        is_half_sent = self.conn.their_state is h11.SEND_BODY
+        is_waiting = is_answered or is_half_sent or self.flow.write_paused or self.transport.is_closing()
+        if is_waiting and self.cycle is last:
+            self.transport.abort()
+        else:
+            seen = self.cycle if is_waiting else object()
+            self.loop.call_later(self.timeout_keep_alive, self._watch, seen)
 
 
 def _listen(host: str, port: int) -> socket.socket:

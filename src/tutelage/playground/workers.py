@@ -87,21 +87,42 @@ class WorkerPool:
         self._idle, self._waiting = [], []
 
     async def events(self, name: str, request: str, *, is_urgent: bool = True) -> AsyncGenerator[Event, None]:
-        """Run a job and yield its events as they arrive; an urgent job overtakes others. Closing this stops the job."""
+        """Run a job and yield its events as they arrive; an urgent job overtakes others. Closing this stops the job.
+
+        Events wait in memory for a slow receiver. The worker does not: it is released when its job ends.
+        """
         worker = await self._acquire(is_urgent)
-        loop, is_reusable, deadline = asyncio.get_running_loop(), False, None
+        arrived: asyncio.Queue[Event | None] = asyncio.Queue()
+        job = asyncio.create_task(self._run(worker, name, request, arrived))
+
+        def ended(job: asyncio.Task[None]) -> None:
+            is_reusable = not job.cancelled() and (job.exception() is None or isinstance(job.exception(), JobRefused))
+            self._release(worker, is_reusable=is_reusable)
+            arrived.put_nowait(None)
+
+        job.add_done_callback(ended)
+        try:
+            while event := await arrived.get():
+                yield event
+            job.result()
+        finally:
+            job.cancel()
+            await asyncio.wait((job,))
+
+    async def _run(self, worker: "_Worker", name: str, request: str, arrived: "asyncio.Queue[Event | None]") -> None:
+        """Run a job and put its events into the queue; raises how the job ended."""
+        loop, deadline = asyncio.get_running_loop(), None
         try:
             await loop.sock_sendall(worker.socket, f"{json.dumps([name, request])}\n".encode())
             while True:
                 async with asyncio.timeout_at(deadline):
                     kind, _, rest = (await worker.receive()).partition(" ")
-                is_reusable = kind in ("done", "refused")
                 if kind == "started":
                     deadline = loop.time() + self.time_limit
                 elif kind == "done":
                     return
                 elif kind == "event":
-                    yield Event(*rest.split(" ", 1))
+                    arrived.put_nowait(Event(*rest.split(" ", 1)))
                 else:
                     raise (JobRefused if kind == "refused" else Crashed)(json.loads(rest))
         except TimeoutError as error:
@@ -109,8 +130,6 @@ class WorkerPool:
             raise TooSlow(message) from error
         except (EOFError, OSError) as error:
             raise self._crashed() from error
-        finally:
-            self._release(worker, is_reusable=is_reusable)
 
     async def answer(self, name: str, request: str) -> str:
         """Run a job that sends one event; return the data of that event."""
