@@ -85,14 +85,13 @@ _VIOLATION = Option("C_c: the penalty for violating a preference", 10.0, 1e-6, 1
 _STEPS = Option("the step limit of the published schedule", 300, 1, 10**6)
 _SOFT = {"mismatch_penalty": _MISMATCH, "violation_penalty": _VIOLATION, "violation_allowance": _ALLOWANCE}
 _FOOTNOTE = {"mismatch_penalty": replace(_MISMATCH, default=20.0), "violation_allowance": _ALLOWANCE}
-_VOLUME_SEARCH = {
+_CUTS = {
     "cut_tightness": Option("eta; 1 cuts at the response, near 0 at the lesson", 0.9, 1e-3, 1),
     "stop_tolerance": Option("end when the response is this close to the lesson", 0.01, 1e-9, 1e3),
 }
-_LINE_SEARCH = {
+_PUSHES = {
     "shortest_push": Option("alpha_min, in units of the true weights", 0.1, 1e-9, 1e9),
     "longest_push": Option("alpha_max, in units of the true weights", 5.0, 1e-9, 1e9),
-    "method": Option("the largest push, exactly or as in Algorithm 2", "exact", choices=("exact", "bisection")),
     "stop_tolerance": Option("end when no lesson can gain this much reward", 1e-3, 1e-9, 1e3),
 }
 
@@ -131,7 +130,16 @@ TEACHERS: dict[str, TeacherEntry] = {
         "tutelage:VolumeSearchTeacher",
         Knows.NOTHING,
         is_adaptive=True,
-        options=_VOLUME_SEARCH,
+        options=_CUTS,
+    ),
+    "volume_search_printed": TeacherEntry(
+        "AdAware-Vol, as printed",
+        "cuts as AdAware-Vol does, by Appendix C.1 as printed",
+        "tutelage:VolumeSearchTeacher",
+        Knows.NOTHING,
+        is_adaptive=True,
+        options=_CUTS,
+        fixed={"method": "printed"},
     ),
     "line_search": TeacherEntry(
         "AdAware-Lin",
@@ -139,7 +147,19 @@ TEACHERS: dict[str, TeacherEntry] = {
         "tutelage:LineSearchTeacher",
         Knows.NOTHING,
         is_adaptive=True,
-        options=_LINE_SEARCH,
+        options={
+            **_PUSHES,
+            "method": Option("the largest push, exactly or as in Algorithm 2", "exact", choices=("exact", "bisection")),
+        },
+    ),
+    "line_search_printed": TeacherEntry(
+        "AdAware-Lin, as printed",
+        "pushes as AdAware-Lin does, by Algorithm 2 as printed",
+        "tutelage:LineSearchTeacher",
+        Knows.NOTHING,
+        is_adaptive=True,
+        options=_PUSHES,
+        fixed={"method": "bisection"},
     ),
 }
 

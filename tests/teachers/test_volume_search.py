@@ -246,9 +246,50 @@ def test_a_learner_that_does_what_it_is_shown_needs_one_round():
     assert len(transcript.rounds) == 1 and transcript.ended == "the learner matches the lesson within 0.01"
 
 
+@pytest.mark.parametrize("seed", some_of(range(10), [0, 8]))
+def test_as_printed_it_agrees_with_the_default_until_the_default_stops(seed):
+    """Footnote 1's learner never comes within eps: as printed there is no other end, and no lesson twice."""
+    problem = published_problem("L2", seed)
+    domain, weights, learner = problem.domain, problem.true_weights, soft_learner(problem)
+    ours = teach(VolumeSearchTeacher(domain, weights), learner)
+    printed = teach(VolumeSearchTeacher(domain, weights, method="printed"), learner, max_rounds=12)
+    assert printed.ended == "the limit of 12 rounds was reached"
+    assert "has earned" in ours.ended and "the best lesson again" in ours.final.reason
+    shared = [taught for taught in ours.rounds if "again" not in taught.reason]
+    assert 1 < len(shared) < 12
+    for one, other in zip(shared, printed.rounds, strict=False):
+        np.testing.assert_array_equal(one.lesson.expectation, other.lesson.expectation)
+    lessons = {taught.lesson.expectation.tobytes() for taught in printed.rounds}
+    assert len(lessons) == 12 and not any("again" in taught.reason for taught in printed.rounds)
+    # Sec. 6.2: "the performance decreases slightly when teaching for more rounds". Ours ends with its best.
+    rewards = [taught.response_reward for taught in printed.rounds]
+    assert max(rewards) - rewards[-1] > 0.3 and ours.final.response_reward == pytest.approx(max(rewards), abs=0.05)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_as_printed_it_ends_where_the_learner_matches_the_lesson(seed):
+    """A learner that projects exactly: the only end is the printed one, and Theorem 2 holds there."""
+    problem = random_problem(seed)
+    teacher = VolumeSearchTeacher(problem.domain, problem.true_weights, stop_tolerance=EPS, method="printed")
+    transcript = teach(teacher, problem.learner)
+    assert transcript.ended == "the learner matches the lesson within 0.01"
+    size = 1 + np.abs(transcript.final.lesson.expectation).max()
+    assert transcript.final.response_reward >= problem.aware - EPS * problem.most_lost - 1e-6 * size
+
+
+def test_as_printed_it_ends_without_another_lesson_where_no_policy_is_left():
+    domain = Domain(lattice(3, discount=0.9), np.eye(9)[:, [0]])
+    teacher = VolumeSearchTeacher(domain, [1.0], method="printed")
+    top = teacher.open().lesson.expectation
+    moody = CallbackLearner(domain, lambda lesson: top / 2 if lesson.expectation > 0.9 * top else top)
+    transcript = teach(teacher, moody)
+    assert len(transcript.rounds) == 2 and transcript.ended.startswith("no policy is within the cuts")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"method": "exactly"}, "method must be 'exact' or 'printed', got 'exactly'"),
         ({"cut_tightness": 0.0}, r"cut_tightness must lie in \(0, 1\], got 0"),
         ({"cut_tightness": 1.5}, r"cut_tightness must lie in \(0, 1\], got 1.5"),
         ({"stop_tolerance": 0.0}, "stop_tolerance must be positive, got 0"),

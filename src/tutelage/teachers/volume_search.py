@@ -12,6 +12,7 @@ norm_2(mu_T - mu_L) <= eps, the learner's reward is at least that bound less eps
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -29,14 +30,18 @@ class VolumeSearchTeacher(BaseTeacher):
 
     cut_tightness: in (0, 1], the paper's eta; 1 cuts at the learner's response, near 0 at the lesson.
     stop_tolerance: eps; the rounds end when the response is this close to the lesson.
+    method: "exact" also ends when no policy within the cuts can gain more than eps * norm_2(w*), and repeats its best
+    lesson before it ends. "printed" is App. C.1: it does neither.
 
     The bound is certified for a learner that projects exactly, in the 2-norm, onto a convex set. If a response lies
     outside the cuts, nothing is certified any more and the teacher says so. When the cuts then leave less reward than
-    the learner has earned, or no policy at all, the teacher repeats its best lesson and ends.
+    the learner has earned, or no policy at all, "exact" repeats its best lesson and ends. "printed" continues while a
+    policy is within the cuts.
     """
 
     cut_tightness: float = 0.9
     stop_tolerance: float = 0.01
+    method: Literal["exact", "printed"] = "exact"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -44,6 +49,8 @@ class VolumeSearchTeacher(BaseTeacher):
             raise InvalidModel(f"cut_tightness must lie in (0, 1], got {self.cut_tightness}")
         if not self.stop_tolerance > 0:
             raise InvalidModel(f"stop_tolerance must be positive, got {self.stop_tolerance}")
+        if self.method not in ("exact", "printed"):
+            raise InvalidModel(f"method must be 'exact' or 'printed', got {self.method!r}")
 
     def open(self) -> Advice:
         """An optimal policy of the unconstrained MDP."""
@@ -60,13 +67,13 @@ class VolumeSearchTeacher(BaseTeacher):
         try:
             found = best_policy(self.domain, self.true_weights, estimate)
         except InfeasibleConstraints:
-            return close(rounds, self.true_weights, "no policy is within the cuts", math.inf)
+            return self._end(rounds, "no policy is within the cuts", math.inf)
         most = float(mean_rewards(rounds, self.true_weights).max())
         is_contradicted = are_contradicted(self.domain, estimate, rounds)
         bound = math.inf if is_contradicted else certified(found.bound, most)
         reason = self._reason_to_end(rounds, found.bound - most)
         if reason:
-            return close(rounds, self.true_weights, reason, bound)
+            return self._end(rounds, reason, bound)
         reason = f"the best policy within {len(estimate)} cut{'' if len(estimate) == 1 else 's'}{doubt(bound)}"
         return Advice(Lesson.from_policy(self.domain, found.policy), reason, bound)
 
@@ -75,6 +82,12 @@ class VolumeSearchTeacher(BaseTeacher):
         if distance(rounds[-1]) <= self.stop_tolerance:
             return f"the learner matches the lesson within {self.stop_tolerance:g}"
         least_gain = self.stop_tolerance * float(np.linalg.norm(self.true_weights))
-        if possible_gain <= least_gain:
+        if possible_gain <= least_gain and self.method == "exact":
             return f"no policy within the cuts has {least_gain:.3g} more reward than the learner has earned"
         return ""
+
+    def _end(self, rounds: Sequence[Round], reason: str, bound: float) -> Advice:
+        """No further lesson, or the best one again."""
+        if self.method == "printed":
+            return Advice(None, reason + doubt(bound), bound)
+        return close(rounds, self.true_weights, reason, bound)

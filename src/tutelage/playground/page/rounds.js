@@ -88,13 +88,13 @@ function draw() {
       reach,
       remaining: round.remaining,
       rounds: rounds.slice(0, number),
-      isPushing: request.teacher === "line_search",
+      isPushing: request.teacher.startsWith("line_search"),
     });
     byId("planes-hint").textContent =
       "Grey: reachable by policies." +
       (reach.accepted ? " Striped: accepted by the learner." : "") +
       " Blue: not yet excluded by the teacher. Squares: lessons; rings: responses" +
-      (request.teacher === "line_search" ? "; arrows: pushes." : ".");
+      (request.teacher.startsWith("line_search") ? "; arrows: pushes." : ".");
   }
   fillRounds(byId("rounds-table"), rounds);
   markStale(byId("rounds"), isStale(request));

@@ -128,7 +128,7 @@ function draw() {
     reach,
     remaining: found.remaining,
     rounds,
-    isPushing: teacher === "line_search",
+    isPushing: teacher.startsWith("line_search"),
   });
   fillRounds(byId("walk-table"), rounds);
 }
