@@ -138,7 +138,7 @@ def test_the_text_has_the_rounds_the_preferences_and_the_certificate():
         assert part in text
 
 
-@pytest.mark.parametrize("what", ["table1", "figure4", "all"])
+@pytest.mark.parametrize("what", ["table1", "figure5", "all"])
 def test_reproducing_one_world_writes_what_it_says(what, tmp_path, monkeypatch):
     """The rows are invented, so nothing is computed: every file that is named is written."""
     from experiments.test_tables import made_up
@@ -167,10 +167,11 @@ def test_reproducing_one_world_writes_what_it_says(what, tmp_path, monkeypatch):
         cells = [cell for cell in found["cells"] if cell["teacher"] == "bilevel"]
         assert {(cell["C_r"], cell["C_c"]) for cell in cells} == {(5, 10), (10, 10), (10, 5), (5, 5), (10, 1), (1, 10)}
         assert cells[2]["learner"] == "L3" and cells[2]["printed"] == 4.86
-    if what == "figure4":
-        assert names == {f"figure4_{learner}.{kind}" for learner in ("L1", "L2", "L3") for kind in ("png", "svg")}
+        assert {cell["worlds"] for cell in cells} == {"seeds", "text"}
+    if what == "figure5":
+        assert names == {"figure5.png", "figure5.svg"}
     if what == "all":
-        assert {"report.html", "report.md", "table2.json", "figure1.png", "figure3.svg", "line_search.png"} <= names
+        assert {"report.html", "report.md", "figure3-table.json", "figure1.png", "figure2.svg", "figure6.png"} <= names
         page = (tmp_path / "report.html").read_text()
         assert page.count("data:image/png;base64,") == 6 and "http" not in page
     assert len(Store(tmp_path / "results.sqlite").rows()) > 0
@@ -188,7 +189,7 @@ def test_a_run_interrupted_at_the_terminal_says_what_is_kept(tmp_path):
                 os.kill(os.getpid(), signal.SIGINT)
         Store.add = then_interrupt
     """
-    command = [sys.executable, "-c", interrupted + "\n" + PROGRAM, "reproduce", "figure3", "--jobs", "1"]
+    command = [sys.executable, "-c", interrupted + "\n" + PROGRAM, "reproduce", "figure2", "--jobs", "1"]
     ended = subprocess.run([*command, "--out", str(tmp_path)], capture_output=True, text=True, check=False)
     assert ended.returncode == 130 and ended.stdout == ""
     assert "2 of 10 rows are stored; run the same command again to continue" in ended.stderr
@@ -232,7 +233,9 @@ def test_a_terminal_shows_progress(tmp_path):
             1,
             "no policy satisfies",
         ),
-        (("reproduce", "table9"), 2, "table9"),
+        (("reproduce", "table9"), 2, "there is no table or figure 'table9'; did you mean table1"),
+        (("reproduce", "table2"), 2, "the table inside Figure 3 is `figure3-table`"),
+        (("reproduce", "line_search"), 2, "has the paper's number, `figure6`"),
         (("reproduce", "figure1", "--backend", "dask"), 2, "needed for the backend 'dask'"),
         (("reproduce", "figure1", "--worlds", "0"), 2, "worlds"),
         (("fly",), 2, "fly"),

@@ -13,10 +13,10 @@ from tutelage.experiments.figures import (
     colour_limit,
     demo_picture,
     figure1,
-    figure3,
-    figure4,
+    figure2,
     inferred_reward,
     line_search_figure,
+    rounds_figure,
     taught_picture,
 )
 from tutelage.mdp.policy import uniform_policy
@@ -51,9 +51,9 @@ def taught(learner) -> Figure:
 
 FIGURES = {
     "figure1": lambda: figure1(WORLD, FIGURE_1 | {"avoided": [False] * 100 + [False]}),
-    "figure3": lambda: figure3(WORLD, some_weights(), ("avoided", "Agnostic", "Aware")),
-    "figure4": lambda: figure4([PANEL, PANEL]),
-    "one panel": lambda: figure4([PANEL]),
+    "figure2": lambda: figure2(WORLD, some_weights(), ("avoided", "Agnostic", "Aware")),
+    "rounds": lambda: rounds_figure([PANEL, PANEL]),
+    "one panel": lambda: rounds_figure([PANEL]),
     "line search": lambda: line_search_figure(PUSHES),
     "demo": lambda: demo_picture(WORLD, some_weights(("L3",)), PANEL),
     "taught": lambda: taught("L3"),
@@ -88,9 +88,9 @@ def test_figure_1_needs_no_avoided_cells():
     assert "avoided" not in {held.get_label() for held in grid.collections}
 
 
-def test_figure_3_shows_the_reward_that_each_learner_infers_in_one_scale():
+def test_figure_2_shows_the_reward_that_each_learner_infers_in_one_scale():
     weights = some_weights()
-    grid = np.array(figure3(WORLD, weights, ("avoided", "Agnostic", "Aware")).axes[:15]).reshape(3, 5)
+    grid = np.array(figure2(WORLD, weights, ("avoided", "Agnostic", "Aware")).axes[:15]).reshape(3, 5)
     assert [axes.get_title() for axes in grid[0]] == list(LEARNERS)
     assert [axes.get_ylabel() for axes in grid[:, 0]] == ["avoided", "Agnostic", "Aware"]
     limits = set()
@@ -117,8 +117,8 @@ def test_the_colour_limit_leaves_gains_visible_beside_large_penalties():
     assert colour_limit([np.zeros(4)]) > 0
 
 
-def test_figure_4_shares_its_rewards_axis_and_names_every_line_once():
-    figure = figure4([PANEL, PANEL])
+def test_a_figure_of_rounds_shares_its_rewards_axis_and_names_every_line_once():
+    figure = rounds_figure([PANEL, PANEL])
     left, right = figure.axes
     assert left.get_ylim() == right.get_ylim()
     (legend,) = figure.findobj(Legend)

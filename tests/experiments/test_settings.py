@@ -14,22 +14,32 @@ TASK = Task(WorldName("published", 0, 10), "L2", EXACT, TeacherSetting("volume_s
 
 
 def test_table_1_has_every_penalty_learner_teacher_and_world():
-    """Six pairs, five learners, ten worlds; two learner models taught agnostically, two bi-level methods."""
+    """Six pairs, and one on the text's worlds; five learners, ten worlds; two models taught agnostically, two not."""
     tasks = list(settings.table_1())
-    assert len(tasks) == len({task.key for task in tasks}) == 6 * 5 * 10 * 4
+    assert len(tasks) == len({task.key for task in tasks}) == (6 + 1) * 5 * 10 * 4
 
 
-def test_table_2_has_every_learner_size_model_teacher_and_set_of_worlds():
-    """Three learners, three sizes, five teachers, two models, ten worlds of each set; and the published schedule."""
-    tasks = list(settings.table_2())
-    assert len(tasks) == 2 * 10 * (3 * 3 * 5 * 2 + 3 * 3)
+def test_unknown_constraints_have_every_learner_size_model_teacher_and_set_of_worlds():
+    """Three learners, six teachers, two models, ten worlds, three sizes twice and one once; the published schedule.
+
+    And Algorithm 2 as printed, at three sizes.
+    """
+    tasks = list(settings.unknown())
+    assert len(tasks) == 10 * 3 * (7 * 6 * 2 + 3 * 3 + 3)
     # A world in both sets is one row.
     assert len({task.key for task in tasks}) < len(tasks)
 
 
+def test_the_slow_rows_are_others_than_the_quick_ones():
+    """Two teachers of the published learner at the first size, one at each of the others."""
+    slow, quick = ({task.key for task in some} for some in (settings.unknown_slow(), settings.unknown()))
+    assert len(slow) == 10 * 3 * (2 + 1 + 1) and not slow & quick
+
+
 def test_the_figures_are_drawn_from_rows_of_the_tables():
-    tables = {task.key for task in (*settings.table_1(), *settings.table_2())}
-    assert {task.key for task in (*settings.figure_3(), *settings.figure_4())} <= tables
+    tables = {task.key for task in (*settings.table_1(), *settings.unknown())}
+    rounds = [task for learner in settings.ROUNDS_FIGURES.values() for task in settings.rounds_of(learner)]
+    assert {task.key for task in (*settings.figure_2(), *rounds)} <= tables
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ def made_up(tasks):
             [1.0, 2.0, 3.0, 4.0 + task.world.seed / 100] if task.teacher.max_rounds > 1 else [task.world.seed / 10]
         )
         result = {"reward": rewards[-1], "learner_rewards": rewards, "lesson_rewards": rewards, "weights": [0.0] * 3}
+        result["distances"] = [6.0, 0.3, 0.15, 0.12][: len(rewards)]
         rows[task.key] = Row(task.key, task.settings, json.dumps(result), "1.0", "abc")
     return rows
 
@@ -55,29 +57,80 @@ def test_what_the_paper_does_not_print_has_no_verdict_and_no_number():
 
 def test_table_1_averages_its_own_rows():
     found = list(tables.table_1(made_up(settings.table_1()), 10))
-    assert len(found) == 6 * 4 * 5
+    assert len(found) == (6 + 1) * 4 * 5
     assert {cell.mean for cell in found} == {np.mean(np.arange(10) / 10)}
-    assert sum(cell.printed is not None for cell in found) == 6 * 3 * 5
-    first = found[0].as_data()
+    assert sum(cell.printed is not None for cell in found) == (6 + 1) * 3 * 5
+    first, text = found[0].as_data(), found[-1]
     assert {"C_r": 5, "C_c": 10, "learner": "L1", "teacher": "agnostic", "printed": 7.99}.items() <= first.items()
+    # Other worlds: two errors, where the printed deviation is std / 10 and not std / sqrt(10).
+    assert found[0].tolerance == tables.SAME_WORLDS and text.where["worlds"] == "text"
+    assert text.tolerance == pytest.approx(2 * math.hypot(text.standard_error, 0.07 * math.sqrt(10)))
 
 
-def test_table_2_looks_after_the_third_round_and_at_the_end():
-    found = list(tables.table_2(made_up(settings.table_2()), 10))
-    assert len(found) == 2 * (3 * 2 * 7 * 3 + 3 * 3)
-    by_column = {(cell.teacher, cell.where["worlds"], cell.where["size"]): cell for cell in found}
-    assert by_column["volume_search_round_3", "seeds", 10].mean == 3.0
-    assert by_column["line_search_end", "seeds", 10].mean == pytest.approx(4.045)
-    assert by_column["agnostic", "seeds", 20].mean == pytest.approx(0.45)
+def test_adaptive_columns_show_the_third_lesson_the_fourth_and_the_end():
+    """As printed, the end is at the limit of rounds, or where the distance is at most 0.1 (never here), 0.15 or 0.2."""
+    found = list(tables.unknown(made_up(settings.unknown()), 10))
+    assert len(found) == 3 * (7 * 2 * (3 + 3 + 4 + 6) + 3 * 3 + 3 * 3)
+    by_column = {(cell.teacher, cell.where["worlds"], cell.where["size"], cell.where["model"]): cell for cell in found}
+    shown = {
+        column: by_column[f"volume_search_printed{column}", "seeds", 10, "footnote"].mean
+        for column in ("_round_3", "_round_4", "_end", "_end_0.1", "_end_0.15", "_end_0.2")
+    }
+    assert shown == pytest.approx(
+        {"_round_3": 3.0, "_round_4": 4.045, "_end": 4.045, "_end_0.1": 4.045, "_end_0.15": 3.0, "_end_0.2": 3.0}
+    )
+    assert by_column["line_search_end", "seeds", 10, "hard"].mean == pytest.approx(4.045)
+    assert by_column["agnostic", "seeds", 20, "footnote"].mean == pytest.approx(0.45)
+
+
+def test_slow_columns_are_shown_where_the_rows_have_all_their_worlds():
+    quick, slow = made_up(settings.unknown(2)), made_up(settings.unknown_slow(2))
+    columns = {(cell.teacher, cell.where["model"]) for cell in tables.unknown(quick | slow, 2)}
+    slow.popitem()
+    fewer = list(tables.unknown(quick | slow, 2))
+    assert ("line_search_printed_round_4", "footnote_published") in columns
+    assert ("line_search_printed_round_4", "footnote_published") not in {
+        (cell.teacher, cell.where["model"]) for cell in tables.unknown(quick, 2)
+    }
+    assert len(fewer) == len(list(tables.unknown(quick | made_up(settings.unknown_slow(2)), 2))) - 1
+
+
+def test_every_printed_number_has_its_readings():
+    entries = tables.by_entry(tables.unknown(made_up(settings.unknown()), 10))
+    assert len(entries) == 63
+    assert {cell.printed for cell in entries["L2", "volume_search_round_3", 10]} == {Printed(7.5, 0.14)}
+    assert {cell.teacher for cell in entries["L2", "volume_search_end", 15]} == {
+        "volume_search_end",
+        "volume_search_printed_end",
+        "volume_search_printed_end_0.1",
+        "volume_search_printed_end_0.15",
+        "volume_search_printed_end_0.2",
+    }
+
+
+def test_a_higher_mean_is_better_only_where_the_print_has_the_same_learner_and_round():
+    """Every reward is made up, so that few agree; the print's learner is footnote 1's."""
+    verdicts = {(cell.is_same, cell.verdict) for cell in tables.unknown(made_up(settings.unknown()), 10)}
+    assert {verdict for is_same, verdict in verdicts if not is_same} <= {"agrees", "other"}
+    assert {verdict for is_same, verdict in verdicts if is_same} <= {"agrees", "better", "differs"}
+    other = ("_round_3", "_rising", "_printed_end", "_end_0.1", "_end_0.2")
+    for cell in tables.unknown(made_up(settings.unknown()), 10):
+        assert cell.is_same == (cell.where["model"] != "hard" and not cell.teacher.endswith(other))
+
+
+def test_a_reading_that_ends_before_a_loss():
+    rounds = {"learner_rewards": [5.0, 6.0, 6.0, 5.5, 7.0]}
+    assert [replace(tables.RISING, at=at).reward(rounds) for at in (1, 2, 4, 0)] == [5.0, 6.0, 6.0, 6.0]
+    assert tables.RISING.reward({"learner_rewards": [1.0, 2.0, 3.0, 4.0, 5.0]}) == 4.0
 
 
 def test_rounds_that_end_before_the_third_count_with_their_last():
-    tasks = list(settings.table_2(1))
+    tasks = list(settings.unknown(1))
     rows = made_up(tasks)
     for task in tasks:
-        short = {"reward": 7.0, "learner_rewards": [7.0], "lesson_rewards": [7.0], "weights": []}
+        short = {"reward": 7.0, "learner_rewards": [7.0], "lesson_rewards": [7.0], "distances": [1.0], "weights": []}
         rows[task.key] = Row(task.key, "", json.dumps(short), "", "")
-    assert {cell.mean for cell in tables.table_2(rows, 1)} == {7.0}
+    assert {cell.mean for cell in tables.unknown(rows, 1)} == {7.0}
 
 
 def test_refused_worlds_are_counted_and_not_averaged():

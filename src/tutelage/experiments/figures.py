@@ -52,8 +52,8 @@ def figure1(world: ObjectWorld, result: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def figure3(world: ObjectWorld, weights: Weights, titles: Sequence[str]) -> Figure:
-    """Figure 3: the cells that each learner avoids, and the reward that it infers from each teacher, in one scale.
+def figure2(world: ObjectWorld, weights: Weights, titles: Sequence[str]) -> Figure:
+    """Figure 2: the cells that each learner avoids, and the reward that it infers from each teacher, in one scale.
 
     weights: one entry per teacher; the learners are those of the first entry.
     titles: one per row; the first row shows the worlds.
@@ -76,8 +76,8 @@ def figure3(world: ObjectWorld, weights: Weights, titles: Sequence[str]) -> Figu
     return figure
 
 
-def figure4(panels: Sequence[Panel]) -> Figure:
-    """Figure 4: rewards over rounds, one panel for each learner model, with one legend."""
+def rounds_figure(panels: Sequence[Panel]) -> Figure:
+    """Figures 3 to 5, part (a): rewards over rounds, one panel for each learner model, with one legend."""
     figure = Figure(figsize=(1.0 + 5.0 * len(panels), 4.8), layout="constrained")
     row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, panel in zip(row, panels, strict=True):
@@ -89,7 +89,7 @@ def figure4(panels: Sequence[Panel]) -> Figure:
 
 
 def line_search_figure(result: Mapping[str, Any]) -> Figure:
-    """The line search in the plane (App. C.2).
+    """Figure 6: the line search in the plane (App. C.2).
 
     result: "reachable", corners (n, 2); "weights", (2,); and "cases" with "start", "aim", "lesson" and "is_realised".
     """

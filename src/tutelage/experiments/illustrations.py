@@ -1,4 +1,4 @@
-"""The data of two drawings in the plane of stars and pluses: Figure 1, and the line search of App. C.2."""
+"""The data of two drawings in the plane of stars and pluses: Figure 1, and Figure 6 (App. C.2)."""
 
 from typing import Any
 

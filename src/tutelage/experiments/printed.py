@@ -1,4 +1,4 @@
-"""The paper's printed numbers: means and deviations over ten worlds, of Table 1, Figure 4 and Appendix B."""
+"""The paper's printed numbers: means and deviations over ten worlds, of Tables 1 and 2 and Figures 3, 4 and 5."""
 
 import json
 from functools import cache
@@ -24,7 +24,7 @@ def _printed() -> dict[str, Any]:
 
 
 def printed_known(mismatch_penalty: float, violation_penalty: float, teacher: str, learner: str) -> Printed:
-    """An entry of Table 1 or Appendix B.1; teacher: "agnostic" or "bilevel"."""
+    """An entry of Table 1 or Table 2 (App. B.1); teacher: "agnostic" or "bilevel"."""
     for block in _printed()["known"]:
         if (block["C_r"], block["C_c"]) == (mismatch_penalty, violation_penalty):
             return Printed(*block[teacher][learner])
@@ -32,5 +32,5 @@ def printed_known(mismatch_penalty: float, violation_penalty: float, teacher: st
 
 
 def printed_unknown(learner: str, teacher: str, size: int) -> Printed:
-    """An entry of Figure 4's table or of Appendix B.2; teacher: such as "aware_cmdp" or "line_search_end"."""
+    """An entry of the table inside Figure 3, 4 or 5; teacher: such as "aware_cmdp" or "line_search_end"."""
     return Printed(*_printed()["unknown"][learner][teacher][str(size)])

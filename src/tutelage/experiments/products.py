@@ -32,7 +32,8 @@ class Products:
     @property
     def origin(self) -> str:
         """The version and the revisions of the package that computed the rows."""
-        used = [self.rows[task.key] for task in tasks_of(self.names, self.n_worlds)]
+        tasks = tasks_of(self.names, self.n_worlds, is_slow=True)
+        used = [self.rows[task.key] for task in tasks if task.key in self.rows]
         version = ", ".join(sorted({row.version for row in used}))
         revision = ", ".join(sorted({row.revision for row in used} - {""})) or "unknown"
         return f"{len(used)} rows of {self.n_worlds} worlds, computed by Tutelage {version}, revision {revision}."
@@ -55,7 +56,7 @@ class Products:
 
     def _table(self, name: str, cells: list[Cell]) -> list[Path]:
         data = {"table": name, "origin": self.origin, "cells": [cell.as_data() for cell in cells]}
-        text = "\n".join([report.LEGEND, "", *(grid.markdown() for grid in report.overview(cells))])
+        text = "\n".join([report.LEGEND, "", *(grid.markdown() for grid in report.summaries(cells))])
         return [self._text(f"{name}.json", json.dumps(data, indent=1) + "\n"), self._text(f"{name}.md", text)]
 
     def _picture(self, stem: str, figure: Figure) -> list[Path]:

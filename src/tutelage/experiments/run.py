@@ -21,6 +21,7 @@ from tutelage.experiments.store import Row, Store, revision
 from tutelage.interaction import teach
 from tutelage.outcomes import InfeasibleConstraints, InvalidInput, MissingExtra, Unavailable
 from tutelage.registry import make_teacher
+from tutelage.teachers.adaptive import distance
 from tutelage.transcripts import Transcript
 
 # The learner that has every preference of the paper: a conservative teacher assumes all of them.
@@ -110,7 +111,7 @@ def taught(task: Task) -> dict[str, Any]:
 
 
 def summary(transcript: Transcript) -> dict[str, Any]:
-    """What a row keeps of the rounds: rewards, bound, certificate, and the weights that the learner inferred last."""
+    """What a row keeps of the rounds: rewards, distances, bound, certificate, and the weights inferred last."""
     final = transcript.final
     certificate = final.response.certificate
     return {
@@ -118,6 +119,7 @@ def summary(transcript: Transcript) -> dict[str, Any]:
         "bound": finite_or_none(final.bound),
         "learner_rewards": [taught.response_reward for taught in transcript.rounds],
         "lesson_rewards": [taught.lesson_reward for taught in transcript.rounds],
+        "distances": [distance(taught) for taught in transcript.rounds],
         "weights": final.response.learned_weights.tolist(),
         "gap": finite_or_none(certificate.gap),
         "residual": certificate.residual,

@@ -6,7 +6,7 @@ and a hash of all other settings and the version of the package.
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import product
@@ -83,7 +83,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Illustration:
-    """The data of a drawing, for a learner that avoids one kind of cell: Figure 1, or the figure of App. C.2.
+    """The data of a drawing, for a learner that avoids one kind of cell: Figure 1, or Figure 6 (App. C.2).
 
     limit: the largest share of discounted time that the learner spends near a green cell. pushes: the shortest and the
     longest push of the line search, large enough to be visible.
@@ -165,11 +165,16 @@ def soft_setting(model: str, mismatch_penalty: float, violation_penalty: float) 
 PUBLISHED_STEPS = 300
 
 
+# The sets of worlds of Table 1, each with its penalties. On the text's worlds, only those of Sec. 6.1.
+KNOWN_WORLDS = (("seeds", PENALTIES), ("text", PENALTIES[:1]))
+
+
 def table_1(n_worlds: int = N_WORLDS) -> Iterator[Task]:
-    """Six pairs of penalties, five learners, seeds 0 to 9, every column."""
-    worlds = WORLD_SETS["seeds"](10, n_worlds)
-    for (c_r, c_c), learner, column, world in product(PENALTIES, LEARNERS, TABLE_1_COLUMNS, worlds):
-        yield Task(world, learner, soft_setting(column.model, c_r, c_c), column.teacher)
+    """Table 1 and Table 2 (App. B.1): every pair of penalties, five learners, every column."""
+    for world_set, penalties in KNOWN_WORLDS:
+        worlds = WORLD_SETS[world_set](SIZES[0], n_worlds)
+        for (c_r, c_c), learner, column, world in product(penalties, LEARNERS, TABLE_1_COLUMNS, worlds):
+            yield Task(world, learner, soft_setting(column.model, c_r, c_c), column.teacher)
 
 
 # Sec. 6.2 and App. B.2 -------------------------------------------------------------------------------------------
@@ -182,45 +187,71 @@ FOOTNOTE = LearnerSetting("footnote", mismatch_penalty=20.0, allowance=ALLOWANCE
 FOOTNOTE_PUBLISHED = replace(FOOTNOTE, model="footnote_published", max_steps=1000)
 
 KNOWING = (TeacherSetting("aware_cmdp"), AGNOSTIC, TeacherSetting("conservative"))
-ADAPTIVE = (TeacherSetting("volume_search", max_rounds=100), TeacherSetting("line_search", max_rounds=100))
+ADAPTIVE = VOLUME, LINE = (
+    TeacherSetting("volume_search", max_rounds=100),
+    TeacherSetting("line_search", max_rounds=100),
+)
+# As printed, volume search ends only at its limit: footnote 1's learner stays about 0.1 or more from every lesson.
+VOLUME_PRINTED = TeacherSetting("volume_search_printed", max_rounds=20)
+# Enough for "i = 3rd round". Algorithm 2 needs 13 projections for a lesson, and about 40 lessons to its end.
+FEW_ROUNDS = 4
+LINE_PRINTED = TeacherSetting("line_search_printed", max_rounds=FEW_ROUNDS)
+EVERY_TEACHER = (*KNOWING, VOLUME_PRINTED, VOLUME, LINE)
+
+# The sets of worlds of Sec. 6.2, each with its sizes. The text's worlds are taken at the first size alone.
+UNKNOWN_WORLDS = (("reachable", SIZES), ("text", SIZES[:1]), ("seeds", SIZES))
+Taught = tuple[LearnerSetting, tuple[TeacherSetting, ...]]
 
 
-def table_2(n_worlds: int = N_WORLDS) -> Iterator[Task]:
-    """Three learners, three sizes, two sets of worlds, every teacher; footnote 1's learner exactly and as published.
-
-    The published learner is taught only on 10x10, and only by the three teachers that do not adapt.
-    """
-    for world_set, size, learner in product(WORLD_SETS, SIZES, UNKNOWN_LEARNERS):
-        for model, teachers in models_of(size):
-            for teacher, world in product(teachers, WORLD_SETS[world_set](size, n_worlds)):
-                yield Task(world, learner, model, teacher)
-
-
-def models_of(size: int) -> tuple[tuple[LearnerSetting, tuple[TeacherSetting, ...]], ...]:
-    """The learner models of Table 2 on grids of this size, each with its teachers."""
-    every = KNOWING + ADAPTIVE
-    exact = ((EXACT, every), (FOOTNOTE, every))
+def quick_models(world_set: str, size: int) -> tuple[Taught, ...]:
+    """The learner models of Sec. 6.2, each with its teachers; the published learner only on the smallest grids."""
+    of_footnote = (*EVERY_TEACHER, LINE_PRINTED) if world_set == "reachable" else EVERY_TEACHER
+    exact = (EXACT, EVERY_TEACHER), (FOOTNOTE, of_footnote)
     return (*exact, (FOOTNOTE_PUBLISHED, KNOWING)) if size == SIZES[0] else exact
+
+
+def slow_models(world_set: str, size: int) -> tuple[Taught, ...]:
+    """What takes longer: the published learner in rounds, and on larger grids."""
+    few = (replace(VOLUME_PRINTED, max_rounds=FEW_ROUNDS), LINE_PRINTED)
+    return ((FOOTNOTE_PUBLISHED, few if size == SIZES[0] else (AGNOSTIC,)),) if world_set == "reachable" else ()
+
+
+def unknown(
+    n_worlds: int = N_WORLDS, models: Callable[[str, int], tuple[Taught, ...]] = quick_models
+) -> Iterator[Task]:
+    """Sec. 6.2 and Appendix B.2: three learners, three sizes, three sets of worlds, every teacher of every model."""
+    for world_set, sizes in UNKNOWN_WORLDS:
+        for size, learner in product(sizes, UNKNOWN_LEARNERS):
+            for model, teachers in models(world_set, size):
+                for teacher, world in product(teachers, WORLD_SETS[world_set](size, n_worlds)):
+                    yield Task(world, learner, model, teacher)
+
+
+def unknown_slow(n_worlds: int = N_WORLDS) -> Iterator[Task]:
+    """The rows of Sec. 6.2 that are computed on request."""
+    return unknown(n_worlds, slow_models)
 
 
 # Figures ---------------------------------------------------------------------------------------------------------
 
 # The paper does not say which worlds its figures show; these are our choice.
-FIGURE_3_WORLD = WorldName("published", 0, 10)
-FIGURE_3_PENALTIES = PENALTIES[0]
-FIGURE_4_WORLDS = "reachable"
+FIGURE_2_WORLD = WorldName("published", 0, 10)
+FIGURE_2_PENALTIES = PENALTIES[0]
+ROUNDS_WORLDS = "reachable"
+# Rewards over rounds: the number of the paper's figure, and its learner.
+ROUNDS_FIGURES = {"figure3": "L2", "figure4": "L1", "figure5": "L3"}
 
 
-def figure_3() -> Iterator[Task]:
+def figure_2() -> Iterator[Task]:
     """The rows of Table 1 that are drawn: one world, agnostic and exact bi-level teaching of the exact learner."""
     for learner, teacher in product(LEARNERS, (AGNOSTIC, BILEVEL)):
-        yield Task(FIGURE_3_WORLD, learner, soft_setting("soft", *FIGURE_3_PENALTIES), teacher)
+        yield Task(FIGURE_2_WORLD, learner, soft_setting("soft", *FIGURE_2_PENALTIES), teacher)
 
 
-def figure_4(n_worlds: int = N_WORLDS) -> Iterator[Task]:
-    """The rows of Table 2 that are drawn: 10x10, every learner, with the exact projection and with footnote 1's."""
-    worlds = WORLD_SETS[FIGURE_4_WORLDS](SIZES[0], n_worlds)
-    for learner, model, teacher, world in product(UNKNOWN_LEARNERS, (EXACT, FOOTNOTE), KNOWING + ADAPTIVE, worlds):
+def rounds_of(learner: str, n_worlds: int = N_WORLDS) -> Iterator[Task]:
+    """The rows of Sec. 6.2 that are drawn: 10x10, one learner, with the exact projection and with footnote 1's."""
+    worlds = WORLD_SETS[ROUNDS_WORLDS](SIZES[0], n_worlds)
+    for model, teacher, world in product((EXACT, FOOTNOTE), EVERY_TEACHER, worlds):
         yield Task(world, learner, model, teacher)
 
 
@@ -237,6 +268,6 @@ def _figure_1_world() -> ObjectWorld:
 
 
 def illustrations() -> Iterator[Illustration]:
-    """Figure 1 and the line search's figure, in one world."""
-    for name in ("figure1", "line_search"):
+    """Figure 1 and Figure 6, in one world."""
+    for name in ("figure1", "figure6"):
         yield Illustration(name, _figure_1_world(), limit=0.1)

@@ -15,7 +15,14 @@ from tutelage.pictures.rounds import Curve, Panel
 from tutelage.registry import TEACHERS
 
 # The columns of tables that are a teacher under certain conditions.
-VARIANTS = {"_exact_learner": ", exact learner", "_round_3": " (3rd)", "_end": " (end)"}
+VARIANTS = {
+    "_exact_learner": ", exact learner",
+    "_round_3": " (3rd lesson)",
+    "_round_4": " (i = 3)",
+    "_rising": " (i = 3, before a loss)",
+    "_end": " (end)",
+    **{f"_end_{eps}": f" (end, eps = {eps})" for eps in tables.EPS},
+}
 MODEL_NAMES = {
     "footnote": "footnote 1's learner, exactly",
     "footnote_published": "footnote 1's learner, published schedule",
@@ -36,11 +43,12 @@ class Target:
     """A table or a figure.
 
     tasks: those that it needs, for a number of worlds. cells: the cells of a table, from the rows of those tasks.
-    figures: its figures by file name, from the same rows.
+    figures: its figures by file name, from the same rows. slow: tasks that are computed on request and add columns.
     """
 
     title: str
     tasks: Callable[[int], Iterator[AnyTask]]
+    slow: Callable[[int], Iterator[AnyTask]] = lambda _: iter(())
     cells: Callable[[Rows, int], Iterator[Cell]] | None = None
     figures: Callable[[Rows, int], Mapping[str, Figure]] | None = None
 
@@ -51,36 +59,38 @@ def figure_1(rows: Rows, n_worlds: int) -> dict[str, Figure]:
     return {"figure1": figures.figure1(task.world, rows[task.key].found)}
 
 
-def line_search(rows: Rows, n_worlds: int) -> dict[str, Figure]:
-    """The two cases of a push (App. C.2)."""
-    _, task = settings.illustrations()
-    return {"line_search": figures.line_search_figure(rows[task.key].found)}
-
-
-def figure_3(rows: Rows, _: int) -> dict[str, Figure]:
+def figure_2(rows: Rows, _: int) -> dict[str, Figure]:
     """Worlds and inferred rewards, L1 .. L5."""
-    tasks = list(settings.figure_3())
+    tasks = list(settings.figure_2())
     weights: dict[str, dict[str, list[float]]] = {}
     for task in tasks:
         weights.setdefault(column_label(task.teacher.name), {})[task.learner] = rows[task.key].found["weights"]
     titles = ("world", *weights)
-    return {"figure3": figures.figure3(tasks[0].world.make(), weights, titles)}
+    return {"figure2": figures.figure2(tasks[0].world.make(), weights, titles)}
 
 
-def figure_4(rows: Rows, n_worlds: int) -> dict[str, Figure]:
-    """Rewards over rounds: L2 in the paper's text, L1 and L3 in its appendix."""
-    models = (settings.EXACT, settings.FOOTNOTE)
-    return {
-        f"figure4_{learner}": figures.figure4([panel(rows, learner, model, n_worlds) for model in models])
-        for learner in ("L2", "L1", "L3")
-    }
+def figure_6(rows: Rows, n_worlds: int) -> dict[str, Figure]:
+    """The two cases of a push (App. C.2)."""
+    _, task = settings.illustrations()
+    return {"figure6": figures.line_search_figure(rows[task.key].found)}
+
+
+def rounds_target(name: str, learner: str) -> Target:
+    """Rewards over rounds of one learner: Figure 3 (a), or the same part of Figure 4 or 5."""
+
+    def draw(rows: Rows, n_worlds: int) -> dict[str, Figure]:
+        models = (settings.EXACT, settings.FOOTNOTE)
+        return {name: figures.rounds_figure([panel(rows, learner, model, n_worlds) for model in models])}
+
+    title = f"Rewards over teaching rounds, {learner}"
+    return Target(title, lambda n_worlds: settings.rounds_of(learner, n_worlds), figures=draw)
 
 
 def panel(rows: Rows, learner: str, model: LearnerSetting, n_worlds: int) -> Panel:
     """The curves of the adaptive teachers and the levels of the others, each a mean over the worlds."""
 
     def found(teacher: TeacherSetting, what: str) -> list[list[float]]:
-        worlds = WORLD_SETS[settings.FIGURE_4_WORLDS](settings.SIZES[0], n_worlds)
+        worlds = WORLD_SETS[settings.ROUNDS_WORLDS](settings.SIZES[0], n_worlds)
         return [rows[Task(world, learner, model, teacher).key].found[what] for world in worlds]
 
     levels = {
@@ -88,7 +98,8 @@ def panel(rows: Rows, learner: str, model: LearnerSetting, n_worlds: int) -> Pan
     }
     curves = [
         mean_curve(column_label(teacher.name), found(teacher, "learner_rewards"), found(teacher, "lesson_rewards"))
-        for teacher in settings.ADAPTIVE
+        for teacher in settings.EVERY_TEACHER
+        if teacher.max_rounds > 1
     ]
     return Panel(f"{learner}, {MODEL_NAMES[model.model]}", curves, levels)
 
@@ -105,16 +116,30 @@ def mean_curve(label: str, learner: Sequence[Sequence[float]], teacher: Sequence
 
 
 TARGETS: Mapping[str, Target] = {
-    "table1": Target("Teaching under known constraints (Table 1, App. B.1)", settings.table_1, cells=tables.table_1),
-    "table2": Target("Teaching under unknown constraints (Fig. 4, App. B.2)", settings.table_2, cells=tables.table_2),
+    "table1": Target(
+        "Teaching under known constraints (Table 1, and Table 2 of App. B.1)", settings.table_1, cells=tables.table_1
+    ),
+    "figure3-table": Target(
+        "Teaching under unknown constraints (the tables inside Figures 3, 4 and 5)",
+        settings.unknown,
+        settings.unknown_slow,
+        cells=tables.unknown,
+    ),
     "figure1": Target("Why teaching must know the learner", lambda _: settings.illustrations(), figures=figure_1),
-    "figure3": Target("Inferred rewards", lambda _: settings.figure_3(), figures=figure_3),
-    "figure4": Target("Rewards over teaching rounds", settings.figure_4, figures=figure_4),
-    "line_search": Target("The line search's two cases", lambda _: settings.illustrations(), figures=line_search),
+    "figure2": Target("Inferred rewards", lambda _: settings.figure_2(), figures=figure_2),
+    **{name: rounds_target(name, learner) for name, learner in settings.ROUNDS_FIGURES.items()},
+    "figure6": Target("The line search's two cases", lambda _: settings.illustrations(), figures=figure_6),
+}
+# Names of earlier versions that are free now, and what to say.
+RENAMED = {
+    "table2": "the table inside Figure 3 is `figure3-table`; the paper's Table 2 (App. B.1) is part of `table1`",
+    "line_search": "the line search's figure has the paper's number, `figure6`",
 }
 
 
-def tasks_of(names: Sequence[str], n_worlds: int) -> list[AnyTask]:
-    """Every task that these targets need, without duplicates."""
-    every = chain.from_iterable(TARGETS[name].tasks(n_worlds) for name in names)
-    return list({task.key: task for task in every}.values())
+def tasks_of(names: Sequence[str], n_worlds: int, *, is_slow: bool = False) -> list[AnyTask]:
+    """Every task that these targets need, without duplicates. is_slow: with the tasks that take longer, last."""
+    every = [TARGETS[name].tasks(n_worlds) for name in names]
+    if is_slow:
+        every += [TARGETS[name].slow(n_worlds) for name in names]
+    return list({task.key: task for task in chain.from_iterable(every)}.values())

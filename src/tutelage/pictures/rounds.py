@@ -1,4 +1,4 @@
-"""Rewards over rounds (Figure 4): solid for the learner, dotted for the teacher, horizontal for fixed teachers."""
+"""Rewards over rounds (Figures 3 to 5): solid for the learner, dotted for the teacher, flat for fixed teachers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
