@@ -34,7 +34,7 @@ RULES: tuple[tuple[str, Callable[[Cell], bool]], ...] = (
     (UNCONVERGED, lambda cell: cell.teacher == "agnostic" and cell.where.get("model") in ("hard", "footnote")),
     (OUT_OF_REACH, lambda cell: cell.learner == "L3" and cell.where.get("worlds") == "seeds"),
     (OUT_OF_REACH, lambda cell: cell.teacher == "conservative" and cell.where.get("worlds") == "seeds"),
-    (THIRD_ROUND, lambda cell: cell.teacher == "line_search_round_3"),
+    (THIRD_ROUND, lambda cell: cell.entry == "line_search_round_3"),
 )
 
 
