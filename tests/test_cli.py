@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 import tutelage as tl
-from tutelage.cli import main, make_app
+from tutelage.cli import main
+from tutelage.cli.app import make_app
 from tutelage.experiments import run
 from tutelage.experiments.store import Store
 
@@ -262,3 +264,50 @@ def test_the_version_is_shown():
 def test_help_has_an_example(command):
     assert command in printed("--help")
     assert f"tutelage {command}" in printed(command, "--help")
+
+
+def test_an_interrupt_during_the_imports_shows_no_traceback():
+    """A real signal, sent when the program imports its first large module."""
+    interrupt = (
+        "import os, signal, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'typer': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", interrupt + PROGRAM, "--version"], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--version",), ("teach", "--world", "published:0:5", "--learner", "L1", "--json")]
+)
+def test_a_reader_that_stops_is_a_sentence_and_the_code_of_sigpipe(arguments):
+    """As with `| head`: the reader has closed the pipe before the program writes."""
+    ours, theirs = os.pipe()
+    os.close(ours)
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments, *(("--teacher", "agnostic") if len(arguments) > 1 else ())],
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(theirs)
+    assert ran.returncode == 141
+    assert ran.stderr == "tutelage: the output was closed before all of it was written\n"
+
+
+def test_a_disk_that_is_full_is_a_sentence_that_names_the_file(tmp_path):
+    """The system refuses to write more than 100 bytes to any file."""
+    arguments = ("teach", "--world", "published:0:5", "--learner", "L1", "--teacher", "agnostic", "--save", "kept.npz")
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
+    )
+    assert ran.returncode == 2 and "Traceback" not in ran.stderr
+    assert "kept.npz cannot be written: File too large" in ran.stderr
+    assert not list(tmp_path.iterdir())

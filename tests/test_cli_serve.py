@@ -19,7 +19,8 @@ from playground_support import PATIENCE, learner_fields, teaching
 from typer.testing import CliRunner
 
 import tutelage as tl
-from tutelage.cli import main, make_app
+from tutelage.cli import main
+from tutelage.cli.app import make_app
 
 PROGRAM = "import sys; from tutelage.cli import main; sys.argv[0] = 'tutelage'; main()"
 pytestmark = pytest.mark.timeout(600)

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tutelage as tl
-from tutelage.cli import make_app
+from tutelage.cli.app import make_app
 from tutelage.experiments.run import compute_row
 from tutelage.experiments.settings import LearnerSetting, Task, TeacherSetting
 from tutelage.experiments.worlds import WorldName

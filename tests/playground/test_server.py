@@ -115,10 +115,14 @@ def test_this_machine_by_any_of_its_names_is_answered(page, host):
     assert page.get("/api/world/text/0/8", headers={"Host": host}).status_code == 200
 
 
-def test_beyond_loopback_any_host_name_is_answered():
-    """Beyond loopback, the names of this machine in the network are not known."""
-    with running(Settings(host="0.0.0.0", n_workers=1)) as address:
-        assert httpx.get(f"{address}/", headers={"Host": "lab.example"}, timeout=PATIENCE).status_code == 200
+@pytest.mark.parametrize("host", ["0.0.0.0", "box.example"])
+def test_beyond_loopback_addresses_and_own_names_are_answered_and_no_others(host):
+    """A page that rebinds its name to this machine sends that name; a numeric address cannot be rebound."""
+    with running(Settings(host=host, n_workers=1, run_job=playground_support.stubborn)) as address:
+        for name in ("192.0.2.7:8000", "[2001:db8::1]", "localhost", f"{host}:8000", socket.gethostname()):
+            assert httpx.get(address, headers={"Host": name}, timeout=PATIENCE).status_code == 200, name
+        for name in ("elsewhere.example", "box.example.elsewhere.example", "192.0.2.7.elsewhere.example", ""):
+            assert httpx.get(address, headers={"Host": name}, timeout=PATIENCE).status_code == 400, name
 
 
 def test_the_page_is_sent_with_its_types(page):

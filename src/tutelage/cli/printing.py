@@ -1,20 +1,43 @@
 """Output to the terminal: tables and JSON to standard output, progress and errors to standard error."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+# As of a program that the signal SIGPIPE ends.
+OUTPUT_CLOSED = 141
+
+
+class _Output(Console):
+    """Standard output. rich itself ends the program with code 1 and no message when the reader has gone."""
+
+    def on_broken_pipe(self) -> None:
+        _end_of_output()
+
+
+def _end_of_output() -> NoReturn:
+    """End the program, because standard output was closed by its reader, such as `head`."""
+    # Python would write the rest at exit, and fail again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    complain("the output was closed before all of it was written")
+    sys.exit(OUTPUT_CLOSED)
+
 
 def show_json(found: dict[str, Any]) -> None:
     """One JSON object and nothing else."""
-    json.dump(found, sys.stdout, allow_nan=False)
-    sys.stdout.write("\n")
+    try:
+        json.dump(found, sys.stdout, allow_nan=False)
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _end_of_output()
 
 
 def show_table(
@@ -26,15 +49,15 @@ def show_table(
         table.add_column(heading, justify="left" if column == 0 else "right")
     for row in body:
         table.add_row(*row)
-    console = Console()
+    console: Console = _Output()
     if not console.is_terminal and console.width < least_width:
-        console = Console(width=least_width)
+        console = _Output(width=least_width)
     console.print(table, markup=False, highlight=False)
 
 
 def say(what: Any) -> None:
     """Print to standard output, without markup."""
-    Console().print(what, markup=False, highlight=False, soft_wrap=isinstance(what, str))
+    _Output().print(what, markup=False, highlight=False, soft_wrap=isinstance(what, str))
 
 
 def complain(sentence: str) -> None:

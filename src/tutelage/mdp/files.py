@@ -170,6 +170,11 @@ def write_whole(path: AnyPath, content: bytes | memoryview) -> None:
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(target)
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        # A full disk names no file.
+        raise Unavailable(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
         unfinished.unlink(missing_ok=True)
 

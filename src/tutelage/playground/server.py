@@ -7,18 +7,19 @@ import asyncio
 import base64
 import json
 import os
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from importlib import resources
 from ipaddress import ip_address
 from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Path, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import tutelage
@@ -55,7 +56,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """host: the address to listen at; beyond loopback, any host name is answered. time_limit: seconds for one job.
+    """host: the address to listen at, and a name that is answered (`is_known`). time_limit: seconds for one job.
 
     client_seconds: a client that neither sends a whole request nor reads its answer for this long is disconnected.
     """
@@ -84,11 +85,7 @@ def make_app(settings: Settings) -> FastAPI:
     _add_page(app)
     _add_worlds(app)
     _add_jobs(app, workers)
-    if is_loopback(settings.host):
-        # DNS rebinding: a foreign page whose host name resolves to this machine must not read from it.
-        names = ["127.0.0.1", "localhost", "[::1]", settings.host.lower()]
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
-    app.add_middleware(_Bounded)
+    app.add_middleware(_Bounded, host=settings.host)
     return app
 
 
@@ -98,6 +95,26 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def is_known(header: str, host: str) -> bool:
+    """Whether a request with this Host header is answered by a server that listens at `host`.
+
+    DNS rebinding: a foreign page whose host name resolves to this machine must not read from it. Such a page has a
+    name. Beyond loopback, every numeric address is therefore answered, but only two names: `host` and this machine's.
+    """
+    try:
+        name = urlsplit(f"//{header}").hostname or ""
+    except ValueError:
+        return False
+    if name in ("localhost", "127.0.0.1", "::1", host.lower()):
+        return True
+    if is_loopback(host):
+        return False
+    try:
+        return bool(ip_address(name))
+    except ValueError:
+        return name == socket.gethostname().lower()
 
 
 def _add_page(app: FastAPI) -> None:
@@ -243,10 +260,10 @@ def _refusal(status: int, sentence: str) -> JSONResponse:
 
 
 class _Bounded:
-    """Middleware: refuses bodies that are too large and adds the headers to every response."""
+    """Middleware: refuses other hosts and bodies that are too large, and adds the headers to every response."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, host: str) -> None:
+        self.app, self.host = app, host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -259,6 +276,9 @@ class _Bounded:
                 message["headers"] = [*message["headers"], *added]
             await send(message)
 
+        if not is_known(dict(scope["headers"]).get(b"host", b"").decode("latin-1"), self.host):
+            await _refusal(400, "this server does not answer to that host name")(scope, receive, with_headers)
+            return
         body, more = bytearray(), True
         while more and len(body) <= LARGEST_BODY:
             message = await receive()
