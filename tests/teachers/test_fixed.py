@@ -208,7 +208,7 @@ def test_garbage_is_refused_with_a_sentence():
         tl.AgnosticTeacher(domain, [1.0, 2.0])
     with pytest.raises(tl.InvalidModel, match="true_weights"):
         tl.BilevelTeacher(domain, [1.0, np.nan, 0.0], learner)
-    with pytest.raises(tl.InvalidModel, match=r"the learner's domain is .* but the teacher's is"):
+    with pytest.raises(tl.InvalidModel, match=r"the learner's domain has .* but the teacher's has"):
         tl.AwareCmdpTeacher(tl.object_world(size=6, seed=0).domain("L2"), world.true_weights, learner)
     with pytest.raises(tl.InvalidModel, match="AwareCmdpTeacher"):
         tl.BilevelTeacher(domain, world.true_weights, tl.HardLearner(domain, 2.5))

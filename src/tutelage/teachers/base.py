@@ -80,7 +80,10 @@ def check_learner(domain: Domain, learner: KnownLearner) -> None:
         )
     theirs = learner.domain
     if theirs.mdp.n_choices != domain.mdp.n_choices or theirs.n_reward != domain.n_reward:
-        raise InvalidModel(f"the learner's domain is {theirs}, but the teacher's is {domain}; they must agree")
+        raise InvalidModel(
+            f"the learner's domain has {theirs.mdp.n_choices} choices and {theirs.n_reward} reward features, but the "
+            f"teacher's has {domain.mdp.n_choices} and {domain.n_reward}; they must be the same"
+        )
 
 
 def optimal_lesson(domain: Domain, true_weights: Vector) -> Lesson:
