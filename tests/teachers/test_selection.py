@@ -182,5 +182,5 @@ def test_a_lesson_samples_its_own_demonstrations():
 
 
 def test_a_lesson_without_a_policy_has_nothing_to_sample():
-    with pytest.raises(InvalidModel, match="without a policy, so it cannot be sampled"):
+    with pytest.raises(InvalidModel, match="has no policy, so it cannot be sampled"):
         Lesson.from_expectation([1.0]).demonstrations(3, rng=np.random.default_rng(0))
