@@ -16,7 +16,14 @@ from tutelage.roles import Lesson
 from tutelage.solvers import frank_wolfe
 from tutelage.solvers.bellman import solve_hard, solve_soft
 from tutelage.solvers.soft_expectations import combined_features, soft_expansion
-from tutelage.teachers.printed_bilevel import FEASIBILITY_TOLERANCE, Branch, _Problem, branch_optima, printed_bilevel
+from tutelage.teachers.printed_bilevel import (
+    FEASIBILITY_TOLERANCE,
+    Branch,
+    BranchOptimum,
+    _Problem,
+    branch_optima,
+    printed_bilevel,
+)
 
 CORNERS = list(product([-1, 1], repeat=3))
 
@@ -207,6 +214,19 @@ def test_a_start_of_step_i_that_violates_a_limit_has_the_largest_beta(starts):
     learner = SoftLearner(world(3, size=6).domain("L2"), mismatch_penalty=5, violation_penalty=10)
     branch_optima(learner, world(3, size=6).true_weights, np.array([7.0, -8.0, 0.5]))
     assert_array_equal(starts[:2], [[0.0] * 6 + [10.0, 10.0], [5.0, 0.0, 0.5, 0.0, 5.0, 0.0, 10.0, 10.0]])
+
+
+def test_step_iii_takes_the_best_feasible_point(monkeypatch):
+    """A point with more reward that violates its condition is discarded; the evaluations of all are counted."""
+
+    def point(reward, violation):
+        return BranchOptimum(Branch.KEPT, None, None, None, reward, violation, 0.0, 10, Ended.CONVERGED)
+
+    tried = point(3.0, 0.0), point(5.0, FEASIBILITY_TOLERANCE), point(9.0, 0.1)
+    monkeypatch.setattr("tutelage.teachers.printed_bilevel.branch_optima", lambda *_: tried)
+    learner = SoftLearner(world(3, size=6).domain("L2"), mismatch_penalty=5, violation_penalty=10)
+    found = printed_bilevel(learner, world(3, size=6).true_weights, np.zeros(3))
+    assert found.reward == 5.0 and found.n_evaluations == 30
 
 
 BAD = {
