@@ -5,8 +5,8 @@
 The changes are in `mutants.toml`: for each module the tests to run, and pairs of an exact text, which occurs once in
 the module, and the wrong text in its place. Each change is made in a temporary copy of the tree; the tests stop at the
 first failure. A change is *noticed* if a test fails, *not noticed* if all pass, *stale* if its text is no longer found
-once, and *broken* if the tests cannot even be collected. The unchanged tests must pass first. The exit code is 0 if at
-least 90 % are noticed and none is stale or broken.
+once, and *broken* if it is no valid Python or no test is selected. The unchanged tests must pass first. The exit code
+is 0 if at least 90 % are noticed and none is stale or broken.
 """
 
 import argparse
@@ -99,8 +99,14 @@ def verdict(mutant: Mutant) -> str:
         if occurrences(mutant) != 1:
             return "stale"
         path = copy_tree(folder) / "src" / "tutelage" / mutant.module
-        path.write_text(path.read_text().replace(mutant.old, mutant.new))
-        return {0: "not noticed", 1: "noticed"}.get(exit_code(Path(folder), mutant.tests), "broken")
+        text = path.read_text().replace(mutant.old, mutant.new)
+        try:
+            compile(text, str(path), "exec")
+        except SyntaxError:
+            return "broken"
+        path.write_text(text)
+        # 1: a test failed. 2: a module of tests could not build its data. 5: no tests were selected.
+        return {0: "not noticed", 1: "noticed", 2: "noticed"}.get(exit_code(Path(folder), mutant.tests), "broken")
 
 
 def main() -> int:

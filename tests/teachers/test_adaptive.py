@@ -11,6 +11,7 @@ from oracles import lattice
 from tutelage.mdp.model import Domain
 from tutelage.roles import Lesson, Round
 from tutelage.teachers.adaptive import are_contradicted, certified, close, cuts, distance, mean_rewards
+from tutelage.teachers.volume_search import VolumeSearchTeacher
 
 DOMAIN = Domain(lattice(2, discount=0.9), np.eye(4)[:, :2], np.eye(4)[:, 2:])
 WEIGHTS = np.array([1.0, 2.0])
@@ -38,6 +39,15 @@ def test_a_response_beyond_a_cut_contradicts_it():
     assert not are_contradicted(DOMAIN, limits, [first, played([0.0, 3.0], [0.5, 3.0])])
     assert not are_contradicted(DOMAIN, limits, [first, played([0.0, 3.0], [1.0 + 1e-7, 3.0])])
     assert are_contradicted(DOMAIN, limits, [first, played([0.0, 3.0], [1.1, 3.0])])
+
+
+def test_volume_search_certifies_nothing_once_a_response_lies_beyond_a_cut():
+    """The first round says x0 <= 2.2; in the second the learner does x0 = 3, though more reward seems possible."""
+    teacher = VolumeSearchTeacher(DOMAIN, WEIGHTS)
+    first = played([4.0, 0.0], [2.0, 0.0])
+    alone, after = teacher.adapt([first]), teacher.adapt([first, played([3.0, -5.0], [3.0, 0.0])])
+    assert alone.bound > 3.0 and math.isfinite(alone.bound)
+    assert after.bound == math.inf and "nothing is certified" in after.reason
 
 
 def test_a_bound_below_what_was_earned_certifies_nothing():
