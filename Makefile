@@ -1,10 +1,10 @@
-# Every target except `peers` and `clean` builds .venv first, and again when the pins change.
+# Every target except `lowest`, `peers` and `clean` builds .venv first, and again when the pins change.
 PYTHON ?= python3
 BIN := .venv/bin
 # There is one test process for each core, so more BLAS threads would only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: setup demo test test-all check format bench mutants peers clean
+.PHONY: setup demo test test-all check format bench mutants lowest peers clean
 
 setup: .venv/ready
 
@@ -45,6 +45,22 @@ bench: setup
 mutants: setup
 	$(BIN)/python tools/mutants.py
 
+# A separate environment with the lowest versions that pyproject.toml declares: do they suffice?
+lowest: .venv-lowest/ready
+	.venv-lowest/bin/python -c 'import tutelage, tutelage.playground.serving'
+	.venv-lowest/bin/tutelage demo --picture out/lowest
+	.venv-lowest/bin/tutelage teach --world published:0:10 --learner L3 --teacher bilevel
+	.venv-lowest/bin/tutelage reproduce figure1 --out out/lowest
+	.venv-lowest/bin/python -m pytest tests/solvers
+
+.venv-lowest/ready: pyproject.toml tools/lowest.py
+	rm -rf .venv-lowest
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python tools/lowest.py > .venv-lowest/pins.txt
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-lowest/pins.txt \
+		--editable '.[cluster,gymnasium,graph,playground]' cvxpy hypothesis pytest pytest-timeout
+	touch $@
+
 # A separate environment: the dependencies of `imitation` conflict with those of Tutelage.
 peers: .venv-peers/ready
 
@@ -55,4 +71,4 @@ peers: .venv-peers/ready
 	touch $@
 
 clean:
-	rm -rf .venv .venv-peers
+	rm -rf .venv .venv-lowest .venv-peers
