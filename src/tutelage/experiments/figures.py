@@ -116,9 +116,9 @@ def demo_picture(world: ObjectWorld, weights: Weights, panel: Panel) -> Figure:
     for axes, reward in zip(row[1:], rewards, strict=True):
         draw_world(axes, world, avoided="L3", reward=reward, vmax=limit)
     captions = (
-        "The learner L3 is to collect objects,\nbut avoids the grey cells",
-        "What it takes the reward to be when taught\nby a teacher that ignores what it avoids",
-        "... and when taught by one that knows it\nand demonstrates what it will do",
+        "Learner L3 collects objects\nand avoids the grey cells",
+        "The reward that it infers from a teacher\nthat ignores its preferences",
+        "The reward that it infers from a teacher\nthat knows its preferences",
     )
     for axes, caption in zip(row, captions, strict=True):
         axes.set_title(caption, fontsize="medium")
