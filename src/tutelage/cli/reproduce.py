@@ -54,7 +54,12 @@ def reproduce(
     left = missing(tasks, store)
     try:
         with progress(what, len(left)) as done:
-            run(left, store, chosen, on_row=lambda row: done(f"{row.key.world} {row.key.learner} {row.key.teacher}"))
+            run(
+                left,
+                store,
+                chosen,
+                on_row=lambda row: done.step(f"{row.key.world} {row.key.learner} {row.key.teacher}"),
+            )
     except KeyboardInterrupt:
         n_stored = len(tasks) - len(missing(tasks, store))
         complain(f"{n_stored} of {len(tasks)} rows are stored; run the same command again to continue")
