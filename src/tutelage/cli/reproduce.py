@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tutelage.cli.printing import complain, progress, say, show_json, show_table
-from tutelage.outcomes import InvalidInput
+from tutelage.outcomes import InvalidInput, Unavailable
 from tutelage.registry import look_up
 
 ALL = "all"
@@ -60,7 +60,7 @@ def reproduce(
                 chosen,
                 on_row=lambda row: done.step(f"{row.key.world} {row.key.learner} {row.key.teacher}"),
             )
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Unavailable):
         n_stored = len(tasks) - len(missing(tasks, store))
         complain(f"{n_stored} of {len(tasks)} rows are stored; run the same command again to continue")
         raise
