@@ -137,7 +137,7 @@ def test_tables_that_mean_nothing_are_refused(table, message):
         ({"initial": [0.5, 0.5]}, "initial has 2 entries, but there are 1 states in the environment"),
         ({"initial": [0.5]}, "initial sums to 0.5"),
         ({"initial": [1.0], "preference_features": [[1.0], [0.0]]}, "preference_features has 2 entries"),
-        ({"initial": [1.0], "preference_features": [1.0]}, "must have 2 axes"),
+        ({"initial": [1.0], "preference_features": [[[[1.0]]]]}, "must have 2 axes"),
         ({"initial": [1.0], "preference_features": [[1.0]], "preference_names": ["a", "b"]}, "different names"),
         ({"initial": [1.0], "discount": 1.0}, "discount"),
     ],

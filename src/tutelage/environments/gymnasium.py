@@ -112,7 +112,8 @@ def _features(
         array, columns = feature_matrix(values, names, kind, place)
     else:
         array = _feature_array(given, outcomes, kind)
-        is_of_states = len(array) == n_states and n_taken != n_states
+        # Where every state has one action, only a third axis tells features of actions.
+        is_of_states = len(array) == n_states and np.ndim(given) < 3
     if is_of_states:
         entries = (outcomes.probability, (outcomes.choice, outcomes.next_state))
         arrivals = sparse.csr_array(entries, shape=(outcomes.n_choices, n_states))
