@@ -78,7 +78,7 @@ class Search:
 
     def begin(self, start: Any) -> dict[int, float]:
         """Add the first states; the probability of each."""
-        given = start if isinstance(start, Mapping) else {_hashable(start, "the start"): 1.0}
+        given = start if isinstance(start, Mapping) else {check_hashable(start, "the start"): 1.0}
         if not given:
             raise InvalidModel("start is an empty mapping; give at least one state with its probability")
         return {self.add(state): probability for state, probability in given.items()}
@@ -102,18 +102,7 @@ class Search:
                 self.columns.append(n_explored)
                 self.probabilities.append(1.0)
                 self.ends.append(len(self.columns))
-            self.report(n_explored + 1)
-
-    def report(self, n_explored: int) -> None:
-        """Refuse too many states; report progress."""
-        n_waiting = len(self.states) - n_explored
-        if len(self.states) > self.limit:
-            raise InvalidModel(
-                f"the model has more than {self.limit} states: {n_explored} are explored and {n_waiting} wait; "
-                "raise max_states, or bound the states"
-            )
-        if self.progress is not None and (n_explored % REPORT_EVERY == 0 or not n_waiting):
-            self.progress(len(self.states), n_waiting)
+            report(self.progress, self.limit, n_explored + 1, len(self.states))
 
     def _add_row(self, state: Any, action: Hashable, listed: Any) -> None:
         total, n_before = 0.0, len(self.columns)
@@ -126,7 +115,7 @@ class Search:
             place = _place(state, action)
             for pair in listed if isinstance(listed, Sequence) else ():
                 if isinstance(pair, Sequence) and len(pair) == 2:
-                    _hashable(pair[1], f"{place}: the next state")
+                    check_hashable(pair[1], f"{place}: the next state")
             form = "(probability, next state)"
             raise InvalidModel(f"{place}: outcomes must be a list of {form}, got {listed!r}") from error
         if not abs(total - 1) <= sum_tolerance(len(self.columns) - n_before):
@@ -180,6 +169,18 @@ class Search:
         return np.asarray(discount**durations)
 
 
+def report(progress: Progress | None, limit: int, n_explored: int, n_found: int) -> None:
+    """Refuse too many states; report progress at every thousandth, and at the last."""
+    n_waiting = n_found - n_explored
+    if n_found > limit:
+        raise InvalidModel(
+            f"the model has more than {limit} states: {n_explored} are explored and {n_waiting} wait; "
+            "raise max_states, or bound the states"
+        )
+    if progress is not None and (n_explored % REPORT_EVERY == 0 or not n_waiting):
+        progress(n_found, n_waiting)
+
+
 def _place(state: Any, action: Hashable) -> str:
     return f"state {state!r}, action {action!r}"
 
@@ -190,7 +191,8 @@ def _listed_actions(given: Any, state: Any) -> tuple[Hashable, ...]:
     return tuple(given)
 
 
-def _hashable(state: Any, what: str) -> Any:
+def check_hashable(state: Any, what: str) -> Any:
+    """The state; refused if it cannot be a key of a dict."""
     try:
         hash(state)
     except TypeError as error:
