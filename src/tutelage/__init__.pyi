@@ -51,6 +51,7 @@ from .outcomes import InvalidInput as InvalidInput
 from .outcomes import InvalidModel as InvalidModel
 from .outcomes import MissingExtra as MissingExtra
 from .outcomes import NotConverged as NotConverged
+from .outcomes import OutOfTime as OutOfTime
 from .outcomes import TutelageError as TutelageError
 from .outcomes import Unavailable as Unavailable
 from .pictures.files import save_picture as save_picture
@@ -99,5 +100,6 @@ from .transcripts import TaughtRound as TaughtRound
 from .transcripts import Transcript as Transcript
 from .transcripts import load_transcript as load_transcript
 from .transcripts import save_transcript as save_transcript
+from .watch import Progress as Progress
 
 __version__: str

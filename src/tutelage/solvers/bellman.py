@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tutelage import watch
 from tutelage.arrays import Indices, Vector, check_length, floats, freeze
 from tutelage.mdp.model import MDP, choice_reward
 from tutelage.mdp.policy import greedy_policy
@@ -109,6 +110,7 @@ def plan_hard(operators: Operators, mdp: MDP, *, accuracy: float, start: Plan | 
             ended = Ended.ROUNDING
         if ended is not None:
             return Plan(value, moved, residual, bound, n_steps, ended)
+        watch.report("policy iterations", n_steps, bound)
         before, choice = choice, moved
         value = operators.evaluate(choice, value, tolerance)
     message = f"after {MAX_STEPS} policy iterations the error bound is still {bound:.3g}; ask for a larger accuracy"
@@ -131,6 +133,7 @@ def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value
         if ahead * (high - low) <= accuracy:
             value = backed + ahead * (low + high) / 2
             continue
+        watch.report("soft policy iterations", n_steps, bound)
         if residual > 2 * best:
             inner_tolerance = max(0.3 * inner_tolerance, 1e-8)
         best = min(best, residual)

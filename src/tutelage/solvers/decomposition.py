@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tutelage import watch
 from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.mdp.model import Domain, per_choice
 from tutelage.outcomes import Ended, NotConverged
@@ -119,6 +120,7 @@ def decompose(
                 message = f"decomposition found no better policy, but the gap is still {gap:.3g}"
                 raise NotConverged(message, residual=gap, n_steps=n_rounds)
             return Mixture(columns, plan, point, bound, n_rounds, Ended.ROUNDING)
+        watch.report("rounds of decomposition", n_rounds, gap)
         columns = (*columns, priced.column)
     message = f"after {MAX_ROUNDS} rounds of decomposition the gap is still {gap:.3g}"
     raise NotConverged(message, residual=gap, n_steps=MAX_ROUNDS)

@@ -29,6 +29,7 @@ from tutelage.solvers.decomposition import ACCEPTABLE, Column, Mixture, decompos
 from tutelage.solvers.half_spaces import HalfSpaces
 from tutelage.solvers.objectives import Hull, Objective, Point
 from tutelage.solvers.programs import InfeasibleProgram
+from tutelage.watch import OnProgress, watched
 
 Route = Literal["auto", "decomposition", "direct"]
 # Where the routes cross. With 24 features 256 choices take 0.4 s by decomposition and 0.01 s directly, 1,024 choices
@@ -66,15 +67,24 @@ class ConstrainedOptimum:
 
 
 def best_policy(
-    domain: Domain, weights: ArrayLike, limits: HalfSpaces, *, accuracy: float = 1e-8, route: Route = "auto"
+    domain: Domain,
+    weights: ArrayLike,
+    limits: HalfSpaces,
+    *,
+    accuracy: float = 1e-8,
+    route: Route = "auto",
+    time_limit: float | None = None,
+    progress: OnProgress | None = None,
 ) -> ConstrainedOptimum:
     """The policy with the largest `weights @ mu_r` within the limits: a constrained MDP (Sec. 4.1, App. F).
 
     Raises `InfeasibleConstraints` if no policy is within the limits. accuracy: of the value, relative to 1 + |value|;
-    the direct route has its library's accuracy, and raises `NotConverged` where that is worse than 1e-7.
+    the direct route has its library's accuracy, and raises `NotConverged` where that is worse than 1e-7. time_limit:
+    in seconds; `OutOfTime` is raised after it. progress: called with a `Progress` after each step.
     """
     objective = objectives.MostReward(reward_vector(domain, weights, "weights"))
-    return _as_maximum(_solve(domain, objective, limits, accuracy, route, -np.inf))
+    with watched(time_limit, progress):
+        return _as_maximum(_solve(domain, objective, limits, accuracy, route, -np.inf))
 
 
 def nearest_policy(
@@ -85,13 +95,22 @@ def nearest_policy(
     norm: float = 2,
     accuracy: float = 1e-8,
     route: Route = "auto",
+    time_limit: float | None = None,
+    progress: OnProgress | None = None,
 ) -> ConstrainedOptimum:
     """The policy within the limits whose mu_r is nearest to the target in the L^p norm, p = 1, 2 or inf (Sec. 3.1).
 
     Raises `InfeasibleConstraints` where no policy is within the limits. accuracy: of the distance for p = 1 and inf;
     for p = 2 of the point itself, as far as double precision allows; relative to 1 + distance.
+    time_limit, progress: as for `best_policy`.
     """
-    wanted = reward_vector(domain, target, "target")
+    with watched(time_limit, progress):
+        return _nearest(domain, reward_vector(domain, target, "target"), limits, norm, accuracy, route)
+
+
+def _nearest(
+    domain: Domain, wanted: Vector, limits: HalfSpaces, norm: float, accuracy: float, route: Route
+) -> ConstrainedOptimum:
     if norm == 2:
         # f is strongly convex: 1/2 |x - x*|^2 <= f(x) - f(x*).
         reached = 0.5 * (accuracy * (1 + float(np.abs(wanted).max()))) ** 2
