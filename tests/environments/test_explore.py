@@ -133,9 +133,14 @@ def test_progress_counts_the_states_found_and_those_that_wait():
         lambda state, action: [(1.0, min(state + 1, 2499))],
         discount=0.9,
         reward=lambda state, action: 1,
-        progress=lambda n_found, n_waiting: seen.append((n_found, n_waiting)),
+        progress=lambda step: seen.append((step.done, step.gap)),
     )
-    assert seen == [(1001, 1), (2001, 1), (2500, 0)]
+    assert seen == [(1000, 1), (2000, 1), (2500, 0)]
+
+
+def test_a_time_limit_ends_an_endless_model():
+    with pytest.raises(tl.OutOfTime, match="states explored"):
+        tl.explore(**(MODEL | {"outcomes": lambda s, a: [(1.0, s + 1)]}), time_limit=0.2)
 
 
 MODEL = {

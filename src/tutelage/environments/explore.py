@@ -11,13 +11,12 @@ from tutelage.arrays import Indices, Matrix, SparseRows, Vector, sum_tolerance, 
 from tutelage.mdp.features import feature_matrix
 from tutelage.mdp.model import MDP, Domain
 from tutelage.outcomes import InvalidModel
+from tutelage.watch import OnProgress, report, watched
 
 STAY = "stay"
 # The number of states after which progress is reported.
 REPORT_EVERY = 1_000
 MOST_STATES = 1_000_000
-
-Progress = Callable[[int, int], object]
 
 
 def explore(
@@ -32,7 +31,8 @@ def explore(
     reward_names: Sequence[str] = (),
     preference_names: Sequence[str] = (),
     max_states: int = MOST_STATES,
-    progress: Progress | None = None,
+    time_limit: float | None = None,
+    progress: OnProgress | None = None,
 ) -> Domain:
     """A domain with the states that can be reached from the start, in the order in which they are found.
 
@@ -43,13 +43,15 @@ def explore(
     reward(state, action), preference(state, action): features, a number, a sequence of numbers, or a dict by name.
     duration(state, action): the time that an action takes; its discount is discount ** duration.
     max_states: a model with more states is refused.
-    progress: called with the number of states found and the number of these that wait, at every thousandth state.
+    time_limit: seconds, after which `OutOfTime` is raised.
+    progress: called at every thousandth state with the number of explored states, and the number that waits as the gap.
 
     The states and the actions become the names of the domain.
     """
-    search = Search(whole_number(max_states, "max_states", least=1), progress)
+    search = Search(whole_number(max_states, "max_states", least=1))
     initial = search.begin(start)
-    search.run(actions, outcomes)
+    with watched(time_limit, progress):
+        search.run(actions, outcomes)
     mdp = search.mdp(initial, discount if duration is None else search.discounts(discount, duration))
     rewards, reward_columns = search.features(reward, reward_names, "reward")
     preferences: Matrix = np.zeros((0, 0))
@@ -68,7 +70,6 @@ class Search:
     """
 
     limit: int
-    progress: Progress | None = None
     states: list[Any] = field(default_factory=list)
     number: dict[Any, int] = field(default_factory=dict)
     actions: list[tuple[Hashable, ...]] = field(default_factory=list)
@@ -102,7 +103,7 @@ class Search:
                 self.columns.append(n_explored)
                 self.probabilities.append(1.0)
                 self.ends.append(len(self.columns))
-            report(self.progress, self.limit, n_explored + 1, len(self.states))
+            report_states(self.limit, n_explored + 1, len(self.states))
 
     def _add_row(self, state: Any, action: Hashable, listed: Any) -> None:
         total, n_before = 0.0, len(self.columns)
@@ -169,7 +170,7 @@ class Search:
         return np.asarray(discount**durations)
 
 
-def report(progress: Progress | None, limit: int, n_explored: int, n_found: int) -> None:
+def report_states(limit: int, n_explored: int, n_found: int) -> None:
     """Refuse too many states; report progress at every thousandth, and at the last."""
     n_waiting = n_found - n_explored
     if n_found > limit:
@@ -177,8 +178,8 @@ def report(progress: Progress | None, limit: int, n_explored: int, n_found: int)
             f"the model has more than {limit} states: {n_explored} are explored and {n_waiting} wait; "
             "raise max_states, or bound the states"
         )
-    if progress is not None and (n_explored % REPORT_EVERY == 0 or not n_waiting):
-        progress(n_found, n_waiting)
+    if n_explored % REPORT_EVERY == 0 or not n_waiting:
+        report("states explored", n_explored, n_waiting)
 
 
 def _place(state: Any, action: Hashable) -> str:

@@ -16,11 +16,12 @@ import numpy as np
 from scipy import sparse
 
 from tutelage.arrays import Matrix, whole_number
-from tutelage.environments.explore import MOST_STATES, Progress, check_hashable, report
+from tutelage.environments.explore import MOST_STATES, check_hashable, report_states
 from tutelage.environments.gymnasium_names import with_end
 from tutelage.mdp.features import feature_matrix
 from tutelage.mdp.model import MDP, Domain
 from tutelage.outcomes import InvalidInput, InvalidModel
+from tutelage.watch import OnProgress, watched
 
 MOST_CHECKS = 500
 N_WALKS, WALK_STEPS = 10, 50
@@ -43,7 +44,8 @@ def explore_gymnasium(
     preference_features: StepFeatures | None = None,
     preference_names: Sequence[str] = (),
     max_states: int = MOST_STATES,
-    progress: Progress | None = None,
+    time_limit: float | None = None,
+    progress: OnProgress | None = None,
 ) -> Domain:
     """A deterministic environment as a domain with the states that can be reached after `env.reset(seed=seed)`.
 
@@ -53,13 +55,14 @@ def explore_gymnasium(
         step, that return a number, a sequence or a dict by name. Without them the one reward feature is the reward.
 
     Steps that terminate lead to one more state, the last, which is absorbing with zero features. A limit on the number
-    of steps is ignored. max_states, progress: as of `explore`.
+    of steps is ignored. max_states, time_limit, progress: as of `explore`.
     """
     numbers = _actions(env, actions)
     measures = {"reward": reward_features, "preference": preference_features}
-    walk = _Walk(key, numbers, measures, whole_number(max_states, "max_states", least=1), progress)
+    walk = _Walk(key, numbers, measures, whole_number(max_states, "max_states", least=1))
     env.reset(seed=seed)
-    walk.run(copy.deepcopy(env.unwrapped))
+    with watched(time_limit, progress):
+        walk.run(copy.deepcopy(env.unwrapped))
     rewards, reward_columns = walk.features("reward", reward_names or (() if reward_features else ("reward",)))
     preferences: Matrix = np.zeros((0, 0))
     preference_columns: tuple[str, ...] = ()
@@ -91,7 +94,6 @@ class _Walk:
     actions: Sequence[int]
     measures: dict[str, StepFeatures | None]
     limit: int
-    progress: Progress | None
     states: list[Any] = field(default_factory=list)
     number: dict[Any, int] = field(default_factory=dict)
     outcomes: list[list[_Outcome]] = field(default_factory=list)
@@ -117,7 +119,7 @@ class _Walk:
                     place = len(self.checks) % len(self.actions)
                     again = self._step(after, self.actions[place])[0]
                     self.checks.append((self.number[outcome.next_key], place, again))
-            report(self.progress, self.limit, number + 1, len(self.states))
+            report_states(self.limit, number + 1, len(self.states))
         for number, place, again in self.checks:
             self._check(number, place, again)
         for _ in range(N_WALKS):
