@@ -1,5 +1,7 @@
 """The public names, one per line; `tutelage/__init__.py` reads this file and imports each name on first use."""
 
+from .environments.explore import explore as explore
+from .environments.explore_env import explore_gymnasium as explore_gymnasium
 from .environments.graph import from_graph as from_graph
 from .environments.graph import graph_choices as graph_choices
 from .environments.gymnasium import from_gymnasium as from_gymnasium
