@@ -67,6 +67,11 @@ class MDP:
         return cls(transition, integers(first_choice, "first_choice"), distribution(initial, "initial"), discount)
 
     @property
+    def horizon(self) -> float:
+        """1 / (1 - discount), the largest sum of an occupancy."""
+        return 1 / (1 - self.discount)
+
+    @property
     def n_states(self) -> int:
         return len(self.initial)
 
