@@ -15,6 +15,7 @@ A solver that stops for a good reason returns a result whose `ended` is an `Ende
 
 from collections.abc import Sequence
 from enum import Enum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,14 +69,17 @@ class NotConverged(TutelageError, RuntimeError):
 
     residual: the last measured error, in the units named by the message.
     n_steps: the number of steps taken.
+    answer: the best answer so far, of the type that the call returns, with its own certificate; None where there is
+        none yet.
     """
 
     exit_code = 1
 
-    def __init__(self, message: str, *, residual: float, n_steps: int) -> None:
+    def __init__(self, message: str, *, residual: float, n_steps: int, answer: Any = None) -> None:
         super().__init__(message)
         self.residual = residual
         self.n_steps = n_steps
+        self.answer = answer
 
 
 class InfeasibleConstraints(TutelageError, ValueError):

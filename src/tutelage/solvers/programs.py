@@ -27,6 +27,14 @@ ROUNDING = 1e-14
 HEAVY, SMALL = 1e5, 1e-6
 
 
+# Options of HiGHS, in order: with tolerances that it cannot reach it may end without a status.
+LINEAR_ATTEMPTS: tuple[dict[str, Any], ...] = (
+    {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
+    {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9, "presolve": False},
+    {},
+)
+
+
 class InfeasibleProgram(TutelageError):
     """No x satisfies the constraints of a linear or quadratic program."""
 
@@ -89,16 +97,19 @@ def minimise_linear(slope: Vector, constraints: Constraints) -> ProgramSolution:
 
     Raises `InfeasibleProgram` where no x satisfies the constraints, and `NotConverged` where the library fails.
     """
-    result = optimize.linprog(
-        slope,
-        A_ub=constraints.within,
-        b_ub=constraints.bound,
-        A_eq=constraints.equal,
-        b_eq=constraints.right,
-        bounds=np.column_stack([constraints.lower, np.full(len(slope), np.inf)]),
-        method="highs",
-        options={"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
-    )
+    for attempt in LINEAR_ATTEMPTS:
+        result = optimize.linprog(
+            slope,
+            A_ub=constraints.within,
+            b_ub=constraints.bound,
+            A_eq=constraints.equal,
+            b_eq=constraints.right,
+            bounds=np.column_stack([constraints.lower, np.full(len(slope), np.inf)]),
+            method="highs",
+            options=attempt,
+        )
+        if result.status in (0, 2):
+            break
     if result.status == 2:
         raise InfeasibleProgram("no point satisfies the constraints of this linear program")
     if result.status != 0:
