@@ -163,7 +163,9 @@ def test_rows_are_read_back_by_others(folder, found, suffix):
     text = path.read_text()
     if suffix == ".csv":
         read = list(csv.DictReader(text.splitlines()))
-        assert [float(row["reward"]) if row["reward"] else None for row in read] == [row["reward"] for row in found.rows]
+        assert [float(row["reward"]) if row["reward"] else None for row in read] == [
+            row["reward"] for row in found.rows
+        ]
         return
     read = json.loads(text) if suffix == ".json" else [json.loads(line) for line in text.splitlines()]
     assert [row["reward"] for row in read] == [row["reward"] for row in found.rows]

@@ -107,6 +107,11 @@ class MDP:
         return self.labels or Labels(self.first_choice)
 
     @property
+    def horizon(self) -> float:
+        """1 / (1 - discount), the largest sum of an occupancy."""
+        return 1 / (1 - self.discount)
+
+    @property
     def n_states(self) -> int:
         return len(self.initial)
 
