@@ -101,10 +101,9 @@ def _mdp(archive: Archive) -> MDP:
     indices, indptr = (integers(archive[field], field) for field in TRANSITION_FIELDS[1:])
     try:
         rows = sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, len(initial)))
-        discount = float(archive["discount"])
     except (TypeError, ValueError) as error:
         raise InvalidModel(str(error)) from error
-    return MDP.from_choices(rows, archive["first_choice"], initial, discount)
+    return MDP.from_choices(rows, archive["first_choice"], initial, archive["discount"])
 
 
 def _names(archive: Archive, name: str) -> tuple[str, ...]:
