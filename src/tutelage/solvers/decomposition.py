@@ -13,7 +13,7 @@ import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import Indices, Matrix, Vector
-from tutelage.mdp.model import Domain, per_choice
+from tutelage.mdp.model import Domain, endless, per_choice
 from tutelage.outcomes import Ended, NotConverged
 from tutelage.solvers.bellman import Plan, plan_hard
 from tutelage.solvers.half_spaces import HalfSpaces
@@ -131,8 +131,7 @@ def decompose(
 def _is_known(domain: Domain, column: Column, columns: tuple[Column, ...]) -> bool:
     """Whether the master problem already has this expectation, up to rounding."""
     both = (domain.reward_features, domain.preference_features)
-    size = np.concatenate([np.abs(features).max(axis=0, initial=0.0) for features in both])
-    largest = size / (1 - domain.mdp.discount)
+    largest = np.concatenate([np.abs(endless(domain.mdp, features)).max(axis=0, initial=0.0) for features in both])
     apart = np.abs(_matrix(columns) - column.counts)
     return bool((apart <= SAME * largest).all(axis=1).any())
 
