@@ -50,7 +50,7 @@ def test_a_map_has_a_line_for_each_transition_that_is_used():
     np.testing.assert_array_equal(done.get_segments(), [[[0, 0], [2, 0]]])
     colours = [matplotlib.colors.to_hex(lines.get_colors()[0]) for lines in (shown, done)]
     assert colours == [SHOWN, DONE]
-    assert {label for label in axes.get_legend_handles_labels()[1]} == {"start", "goal"}
+    assert set(axes.get_legend_handles_labels()[1]) == {"start", "goal"}
 
 
 @pytest.mark.parametrize("has_map", [False, True])
