@@ -7,6 +7,7 @@ from .environments.graph import graph_choices as graph_choices
 from .environments.gymnasium import from_gymnasium as from_gymnasium
 from .environments.gymnasium import record_demonstrations as record_demonstrations
 from .environments.gymnasium import to_gymnasium as to_gymnasium
+from .environments.minari_data import from_minari as from_minari
 from .environments.object_world import ObjectWorld as ObjectWorld
 from .environments.object_world import object_world as object_world
 from .experiments.sweeps import Sweep as Sweep
