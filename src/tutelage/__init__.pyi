@@ -19,6 +19,9 @@ from .learners.entropy import ApproximateHardLearner as ApproximateHardLearner
 from .learners.entropy import GenericLearner as GenericLearner
 from .learners.entropy import SoftLearner as SoftLearner
 from .learners.entropy import StandardLearner as StandardLearner
+from .learners.inference import Interval as Interval
+from .learners.inference import LearnerEstimate as LearnerEstimate
+from .learners.inference import infer_learner as infer_learner
 from .learners.observed import CallbackLearner as CallbackLearner
 from .learners.observed import SampledLearner as SampledLearner
 from .learners.penalties import ConvexConstraint as ConvexConstraint
