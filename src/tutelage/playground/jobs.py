@@ -15,6 +15,7 @@ import numpy as np
 
 from tutelage.arrays import Matrix, Vector, finite_or_none
 from tutelage.environments.object_world import ACTIONS, ObjectWorld
+from tutelage.environments.preferences import NAMED
 from tutelage.interaction import teach
 from tutelage.learners.observed import CallbackLearner
 from tutelage.mdp.expectations import state_occupancy
@@ -302,6 +303,7 @@ def _conclusions(
 
     The counts are discounted visits to the cells of the preference, in all lessons and in all walks. A person who was
     shown such cells and went to fewer than a tenth of them avoids them; one who went to half of them or more does not.
+    Who avoids a distance avoids the smaller ones of the colour, and who accepts one accepts the larger ones.
     """
     domain = world.domain("L5")
     visits = [state_occupancy(domain.mdp, taught.lesson.policy) for taught in rounds if taught.lesson.policy is not None]
@@ -312,6 +314,12 @@ def _conclusions(
         share = gone / given if given > SMALLEST else math.inf if gone > SMALLEST else math.nan
         verdict = "avoids" if share < LEFT_OUT else "accepts" if share >= FOLLOWED else "unknown"
         found.append({"name": name, "shown": given, "done": gone, "verdict": verdict})
+    for near, far in zip(found, found[1:], strict=False):
+        if near["verdict"] == "accepts" and NAMED[near["name"]][0] == NAMED[far["name"]][0]:
+            far["verdict"] = "accepts"
+    for far, near in zip(found[::-1], found[-2::-1], strict=False):
+        if far["verdict"] == "avoids" and NAMED[near["name"]][0] == NAMED[far["name"]][0]:
+            near["verdict"] = "avoids"
     return found
 
 

@@ -8,7 +8,8 @@ const MOST_ANSWERS = 80;
 // Key of a request -> its answer, or the list of its events; the newest last.
 const answers = new Map(Object.entries(RECORDING?.answers ?? {}));
 
-const keyOf = (path, body) => `${path} ${body === undefined ? "" : typeof body === "string" ? body : JSON.stringify(body)}`;
+const keyOf = (path, body) =>
+  `${path} ${body === undefined ? "" : typeof body === "string" ? body : JSON.stringify(body)}`;
 
 function remember(key, answer) {
   answers.delete(key);

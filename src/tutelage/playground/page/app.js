@@ -43,7 +43,7 @@ function open(next) {
     if (isOpen) tab.scrollIntoView({ block: "nearest", inline: "center" });
   }
   byId("bench").hidden = known === "story";
-  byId("strip").hidden = known !== "compare";
+  byId("strip").hidden = known !== "compare" && known !== "teach";
   document.body.dataset.place = known;
   if (PLACES[known].mode) setMode(PLACES[known].mode);
   PLACES[known].open(known === "story" ? Number(step ?? 0) || 0 : worked);

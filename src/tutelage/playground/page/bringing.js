@@ -87,15 +87,27 @@ export async function bring(name, blob) {
 // Above the controls: what is open, and how to open something else.
 function draw() {
   const { brought } = getScene();
-  const input = h("input", { type: "file", id: "file", accept: ".json,.npz,application/json", "aria-label": "Open a file" });
+  const input = h("input", {
+    type: "file",
+    id: "file",
+    accept: ".json,.npz,application/json",
+    "aria-label": "Open a file",
+  });
   input.addEventListener("change", () => {
     const [file] = input.files;
     if (file) bring(file.name, file);
   });
-  const opener = h("label", { class: "file", title: "Drop a file anywhere: a domain (.npz), a world, rounds or a story (.json)" }, "Open a file", input);
+  const opener = h(
+    "label",
+    { class: "file", title: "Drop a file anywhere: a domain (.npz), a world, rounds or a story (.json)" },
+    "Open a file",
+    input,
+  );
   if (!brought) {
     const { world } = getScene();
-    const name = world.generator ? `World ${world.generator}:${world.seed}:${world.size}` : `Your world, ${world.size} × ${world.size}`;
+    const name = world.generator
+      ? `World ${world.generator}:${world.seed}:${world.size}`
+      : `Your world, ${world.size} × ${world.size}`;
     refill(byId("ground"), h("div", { class: "ground-head" }, h("h2", { id: "world-name" }, name), opener));
     return;
   }
@@ -105,7 +117,11 @@ function draw() {
   refill(
     byId("ground"),
     h("div", { class: "ground-head" }, h("h2", { id: "world-name" }, name), opener),
-    h("p", { class: "hint" }, `${about.n_states} states, ${about.n_choices} choices. ${picture ? "" : "It has no coordinates, so bars stand for maps."}`),
+    h(
+      "p",
+      { class: "hint" },
+      `${about.n_states} states, ${about.n_choices} choices. ${picture ? "" : "It has no coordinates, so bars stand for maps."}`,
+    ),
     picture,
     h("button", { type: "button", onclick: () => setBrought(null) }, "Return to the painted world"),
   );

@@ -18,7 +18,10 @@ async function collect(name, read, found) {
 function asFunction(name, text) {
   const names = [...text.matchAll(NAMES)].map(([, exported]) => exported);
   const body = text
-    .replaceAll(IMPORT, (_, wanted, other) => `const {${wanted.replaceAll(/(\w+) as (\w+)/g, "$1: $2")}} = modules["${other}"];\n`)
+    .replaceAll(
+      IMPORT,
+      (_, wanted, other) => `const {${wanted.replaceAll(/(\w+) as (\w+)/g, "$1: $2")}} = modules["${other}"];\n`,
+    )
     .replaceAll(/^export /gm, "");
   return `modules["${name}"] = await (async () => {\n${body}\nreturn { ${names.join(", ")} };\n})();\n`;
 }

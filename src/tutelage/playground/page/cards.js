@@ -92,7 +92,13 @@ export class Card {
 function counts({ view, round }) {
   const names = view.about?.reward_names ?? OBJECTS;
   const row = (name, k) =>
-    h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, shown(round.lesson[k])), h("td", {}, shown(round.response[k])));
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, name),
+      h("td", {}, shown(round.lesson[k])),
+      h("td", {}, shown(round.response[k])),
+    );
   return table(["Expected count", "shown", "done"], names.map(row));
 }
 

@@ -1,12 +1,12 @@
 // Teachers side by side, live: every change of the world or of the learner is taught again at once.
 
 import { Card } from "./cards.js";
-import { byId, h, percent, refill, shown } from "./dom.js";
+import { byId, h, refill, shown } from "./dom.js";
 import { showLarge } from "./large.js";
 import { Latest, awareRequest, isCertified, lessonOf, possible, taught } from "./lessons.js";
 import { onLook } from "./look.js";
 import { TEACHER_NAMES, awareTeacher, canTeach, paperName, plainAbout, plainName } from "./players.js";
-import { scalesOf } from "./panels.js";
+import { drawStrip, scalesOf } from "./panels.js";
 import { keepResult } from "./results.js";
 import { asked, getScene, onChange, setPart, viewOf } from "./scene.js";
 
@@ -35,7 +35,16 @@ function draw() {
   const most = possible(best);
   for (const one of ready) {
     const { request, rounds, card, note } = one;
-    card.show({ view: viewOf(request), round: rounds.at(-1), rounds: rounds.length, scales, layer, most, isCertified: isCertified(best), note });
+    card.show({
+      view: viewOf(request),
+      round: rounds.at(-1),
+      rounds: rounds.length,
+      scales,
+      layer,
+      most,
+      isCertified: isCertified(best),
+      note,
+    });
   }
   drawVerdict(most);
 }
@@ -66,14 +75,7 @@ function drawVerdict(most) {
         ".",
       ];
   refill(view.verdict, ...parts);
-  refill(
-    byId("strip"),
-    ranked.map((one) => {
-      const bar = h("i");
-      bar.style.width = `${Math.max(0, Math.min(100, 100 * (one[1].card.share ?? 0)))}%`;
-      return h("div", {}, h("span", {}, plainName(one[0])), h("b", {}, bar), h("span", {}, percent(one[1].card.share)));
-    }),
-  );
+  if (isOpen) drawStrip(ranked.map((one) => [plainName(one[0]), one[1].card.share]));
 }
 
 async function teachOne(one, signal, release) {
@@ -169,6 +171,7 @@ function arrange() {
 export function openCompare() {
   isOpen = true;
   if (isDirty) refresh();
+  else draw();
 }
 
 export function closeCompare() {

@@ -48,13 +48,26 @@ function avoidance() {
         checked: all[k].isAvoided,
         "aria-label": name,
         onchange: (event) =>
-          setPreferences({ isAvoided: replaced(all.map((one) => one.isAvoided), k, event.target.checked) }),
+          setPreferences({
+            isAvoided: replaced(
+              all.map((one) => one.isAvoided),
+              k,
+              event.target.checked,
+            ),
+          }),
       }),
       h("span", {}, text),
     );
   if (brought) {
-    if (!all.length) return [h("p", { class: "hint" }, "This domain has no preference features: its learner avoids nothing.")];
-    return [h("div", { class: "chips" }, all.map((one, k) => box(k, one.name, one.name)))];
+    if (!all.length)
+      return [h("p", { class: "hint" }, "This domain has no preference features: its learner avoids nothing.")];
+    return [
+      h(
+        "div",
+        { class: "chips" },
+        all.map((one, k) => box(k, one.name, one.name)),
+      ),
+    ];
   }
   return [
     ...COLOURS.map((colour) =>
@@ -217,7 +230,13 @@ function more() {
       h("button", { type: "button", onclick: () => setWorld(GARDEN) }, "The story's garden"),
     ),
     h("p", { class: "hint" }, "A random world of the paper:"),
-    h("div", { class: "fields" }, h("label", { class: "field" }, "By", generator), h("label", { class: "field" }, "Seed", seed), h("label", { class: "field" }, "Size", size)),
+    h(
+      "div",
+      { class: "fields" },
+      h("label", { class: "field" }, "By", generator),
+      h("label", { class: "field" }, "Seed", seed),
+      h("label", { class: "field" }, "Size", size),
+    ),
     h("button", { type: "button", onclick: load }, "Load this world"),
     h("p", { class: "hint" }, "Allowance of each preference, in visits:"),
     h(
@@ -225,8 +244,17 @@ function more() {
       { class: "fields" },
       preferences().map(({ name, isAvoided, allowance }, k) =>
         isAvoided
-          ? field(name, { min: 0, max: 10000, step: 0.5, value: allowance, "aria-label": `Allowance for ${name}` }, (n) =>
-              setPreferences({ allowances: replaced(preferences().map((one) => one.allowance), k, n) }),
+          ? field(
+              name,
+              { min: 0, max: 10000, step: 0.5, value: allowance, "aria-label": `Allowance for ${name}` },
+              (n) =>
+                setPreferences({
+                  allowances: replaced(
+                    preferences().map((one) => one.allowance),
+                    k,
+                    n,
+                  ),
+                }),
             )
           : null,
       ),
@@ -257,9 +285,13 @@ function draw() {
 export function startControls() {
   // While a slider is moved, only its own text changes.
   let isSliding = false;
-  byId("controls").addEventListener("input", (event) => {
-    isSliding = event.target.type === "range";
-  }, true);
+  byId("controls").addEventListener(
+    "input",
+    (event) => {
+      isSliding = event.target.type === "range";
+    },
+    true,
+  );
   byId("controls").addEventListener("change", () => {
     isSliding = false;
   });

@@ -248,7 +248,11 @@ function routeLines({ paths, colour }, size) {
     return s("polyline", { points: points(moves.map((cell) => middle(cell, size))) });
   };
   const style = { fill: "none", stroke: colour, "stroke-width": 0.13, "stroke-opacity": opacity };
-  return s("g", { class: "routes", ...style, "stroke-linejoin": "round", "stroke-linecap": "round" }, ...paths.map(line));
+  return s(
+    "g",
+    { class: "routes", ...style, "stroke-linejoin": "round", "stroke-linecap": "round" },
+    ...paths.map(line),
+  );
 }
 
 // A line through the cells, with a square where it ends.
@@ -257,7 +261,13 @@ function pathMark(path, number, size) {
   const places = path.map((cell) => middle(cell, size).map((x) => x + shift));
   const [x, y] = places.at(-1);
   const line = (style) =>
-    s("polyline", { points: points(places), fill: "none", "stroke-linejoin": "round", "stroke-linecap": "round", ...style });
+    s("polyline", {
+      points: points(places),
+      fill: "none",
+      "stroke-linejoin": "round",
+      "stroke-linecap": "round",
+      ...style,
+    });
   const { halo, shown } = look();
   return s(
     "g",

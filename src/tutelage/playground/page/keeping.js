@@ -64,7 +64,8 @@ function drawChosen() {
   parts.why.textContent = reason;
   parts.copySnippet.disabled = parts.saveSnippet.disabled = !result?.snippet;
   parts.snippet.textContent =
-    result?.snippet ?? (result ? `There is no program for rounds that ended early: ${result.ended}` : "Teach something first.");
+    result?.snippet ??
+    (result ? `There is no program for rounds that ended early: ${result.ended}` : "Teach something first.");
 }
 
 async function drawLink() {
@@ -98,19 +99,47 @@ export function startKeeping() {
   parts.npz.setAttribute("aria-describedby", "npz-why");
   parts.snippet = h("pre", { id: "snippet", tabindex: 0, "aria-label": "Python program" });
   parts.copySnippet = button("Copy", () => copy(parts.snippet.textContent, parts.snippet));
-  parts.saveSnippet = button("Save as lesson.py", () => download("lesson.py", new Blob([chosen().snippet], { type: "text/x-python" })));
-  const picture = () => saveable((svg) => drawGrid(svg, { world: getWorld(), avoided: viewOf(asked()).avoided }), "The world", () => "Hatched: what the learner avoids. Ring: the start.");
+  parts.saveSnippet = button("Save as lesson.py", () =>
+    download("lesson.py", new Blob([chosen().snippet], { type: "text/x-python" })),
+  );
+  const picture = () =>
+    saveable(
+      (svg) => drawGrid(svg, { world: getWorld(), avoided: viewOf(asked()).avoided }),
+      "The world",
+      () => "Hatched: what the learner avoids. Ring: the start.",
+    );
   refill(
     byId("panel-keep"),
     parts.alert,
     h("h2", {}, "A link"),
-    h("p", { class: "hint" }, "It contains the whole scene: the world, the learner, the teachers, your paths and the open page. Your secret is not in it."),
-    h("div", { class: "row" }, parts.link, button("Copy the link", () => copy(parts.link.value, parts.link), { class: "main" })),
+    h(
+      "p",
+      { class: "hint" },
+      "It contains the whole scene: the world, the learner, the teachers, your paths and the open page. Your secret is not in it.",
+    ),
+    h(
+      "div",
+      { class: "row" },
+      parts.link,
+      button("Copy the link", () => copy(parts.link.value, parts.link), { class: "main" }),
+    ),
     h("h2", {}, "One HTML file"),
-    h("p", { class: "hint" }, "The page with all that it has computed. It plays from disk or from any website, without a server."),
-    button("Export as one HTML file", (event) => attempt(event.currentTarget, savePage), { class: "main", id: "export-html", disabled: isRecording }),
+    h(
+      "p",
+      { class: "hint" },
+      "The page with all that it has computed. It plays from disk or from any website, without a server.",
+    ),
+    button("Export as one HTML file", (event) => attempt(event.currentTarget, savePage), {
+      class: "main",
+      id: "export-html",
+      disabled: isRecording,
+    }),
     h("h2", {}, "Pictures"),
-    h("p", { class: "hint" }, "Every picture can be enlarged and then saved as SVG or PNG, with its title, legend and scale. The world:"),
+    h(
+      "p",
+      { class: "hint" },
+      "Every picture can be enlarged and then saved as SVG or PNG, with its title, legend and scale. The world:",
+    ),
     h(
       "div",
       { class: "row" },

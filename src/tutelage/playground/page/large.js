@@ -14,7 +14,11 @@ export function showLarge(kind, card) {
   const name = title.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
   refill(
     byId("large-tools"),
-    h("button", { type: "button", onclick: () => download(`${name}.svg`, saveable(draw, title, legend)) }, "Save as SVG"),
+    h(
+      "button",
+      { type: "button", onclick: () => download(`${name}.svg`, saveable(draw, title, legend)) },
+      "Save as SVG",
+    ),
     h(
       "button",
       { type: "button", onclick: async () => download(`${name}.png`, await toPng(saveable(draw, title, legend))) },

@@ -5,7 +5,7 @@ import { ask } from "./api.js";
 import { byId, h, plural, refill, s, shown } from "./dom.js";
 import { middle } from "./grid.js";
 import { Latest } from "./lessons.js";
-import { isStill, look, onLook } from "./look.js";
+import { look, onLook } from "./look.js";
 import { Paths } from "./paths.js";
 import { ADAPTIVE, plainName } from "./players.js";
 import { drawRounds } from "./plots.js";
@@ -90,7 +90,10 @@ function sentence() {
 
 // What the teacher concludes, and, after the reveal, whether it is right.
 function conclusions() {
-  const { secrets: truth } = getScene();
+  // To avoid cells within a distance is to avoid the nearer ones too.
+  const truth = PREFERENCES.map(({ colour, distance }) =>
+    secrets().some((secret) => secret.colour === colour && secret.distance >= distance),
+  );
   const verdicts = { avoids: "you avoid it", accepts: "you accept it", unknown: "I cannot tell" };
   const right = (one, k) => (one.verdict === "unknown" ? null : (one.verdict === "avoids") === truth[k]);
   const rows = found.conclusions.map((one, k) =>
@@ -102,7 +105,12 @@ function conclusions() {
       h("td", {}, shown(one.done, 1)),
       h("td", {}, verdicts[one.verdict]),
       isRevealed
-        ? h("td", { class: right(one, k) === false ? "wrong" : "right" }, truth[k] ? "you do avoid it" : "you do not mind", right(one, k) === null ? "" : right(one, k) ? " ✓" : " ✗")
+        ? h(
+            "td",
+            { class: right(one, k) === false ? "wrong" : "right" },
+            truth[k] ? "you do avoid it" : "you do not mind",
+            right(one, k) === null ? "" : right(one, k) ? " ✓" : " ✗",
+          )
         : null,
     ),
   );
@@ -114,10 +122,27 @@ function conclusions() {
     h(
       "div",
       { class: "scroll", tabindex: 0, role: "region", "aria-label": "Conclusions" },
-      h("table", {}, h("thead", {}, h("tr", {}, head.map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, rows)),
+      h(
+        "table",
+        {},
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            head.map((text) => h("th", { scope: "col" }, text)),
+          ),
+        ),
+        h("tbody", {}, rows),
+      ),
     ),
     isRevealed
-      ? h("p", { class: "verdict", id: "self-score" }, `I was right about ${hits} of the ${judged.length} that I dared to judge.`)
+      ? h(
+          "p",
+          { class: "verdict", id: "self-score" },
+          `I was right about ${hits} of the ${judged.length} that I dared to judge.`,
+        )
       : h(
           "button",
           {
@@ -147,9 +172,8 @@ function draw() {
   const { rounds } = found;
   const isTeaching = rounds.length > 0;
   refill(parts.conclusions, isTeaching ? conclusions() : null);
-  parts.results.hidden = !isTeaching;
-  if (!isTeaching) return;
-  drawRounds(parts.chart, rounds, rounds.length);
+  parts.earned.hidden = !isTeaching;
+  if (isTeaching) drawRounds(parts.chart, rounds, rounds.length);
   drawPlanes(parts.planes, {
     names: OBJECTS,
     reach,
@@ -187,7 +211,8 @@ function drawSecrets() {
           type: "checkbox",
           id: `secret-${k}`,
           checked: getScene().secrets[k],
-          onchange: (event) => setPart({ secrets: getScene().secrets.map((old, j) => (j === k ? event.target.checked : old)) }),
+          onchange: (event) =>
+            setPart({ secrets: getScene().secrets.map((old, j) => (j === k ? event.target.checked : old)) }),
         }),
         h("span", {}, name),
       ),
@@ -207,18 +232,30 @@ export function startLearning() {
   parts.setup = h(
     "div",
     { class: "setup" },
-    h("p", { class: "verdict" }, "Choose in secret what you avoid. I teach you, and try to find out. Your secret does not leave this page."),
+    h(
+      "p",
+      { class: "verdict" },
+      "Choose in secret what you avoid. I teach you, and try to find out. Your secret does not leave this page.",
+    ),
     parts.secrets,
     h(
       "div",
       { class: "row" },
-      h("button", { type: "button", class: "main", id: "begin-walk", onclick: () => begin([]) }, "Show me the first lesson"),
+      h(
+        "button",
+        { type: "button", class: "main", id: "begin-walk", onclick: () => begin([]) },
+        "Show me the first lesson",
+      ),
       h("button", { type: "button", onclick: deal }, "Deal me a secret"),
       parts.teacher,
     ),
   );
   parts.lesson = h("p", { class: "verdict", id: "walk-lesson", role: "status" });
-  parts.done = h("button", { type: "button", class: "main", id: "walk-done", onclick: () => begin([...getScene().walks, drawn[0]]) }, "This is my walk");
+  parts.done = h(
+    "button",
+    { type: "button", class: "main", id: "walk-done", onclick: () => begin([...getScene().walks, drawn[0]]) },
+    "This is my walk",
+  );
   parts.undo = h("button", { type: "button", onclick: () => walk.undoStep() }, "Undo step");
   parts.again = h("button", { type: "button", onclick: () => walk.clear() }, "Watch again");
   const over = () => {
@@ -229,25 +266,56 @@ export function startLearning() {
   parts.conclusions = h("div", { id: "conclusions" });
   parts.chart = s("svg", { id: "walk-chart", role: "img", class: "picture" });
   parts.planes = h("div", { class: "planes", id: "walk-planes" });
-  parts.table = h("details", {}, h("summary", {}, "All rounds as a table"), h("div", { class: "inside", id: "walk-table" }));
+  parts.table = h(
+    "details",
+    {},
+    h("summary", {}, "All rounds as a table"),
+    h("div", { class: "inside", id: "walk-table" }),
+  );
+  parts.earned = h(
+    "div",
+    {},
+    h(
+      "div",
+      { class: "pictures" },
+      h("figure", { class: "panel chart" }, h("figcaption", {}, "What your walks earn"), parts.chart),
+    ),
+    parts.table,
+  );
   parts.results = h(
     "div",
     {},
-    h("div", { class: "pictures" }, h("figure", { class: "panel chart" }, h("figcaption", {}, "What your walks earn"), parts.chart)),
+    h("h2", {}, "What I know so far"),
     parts.planes,
-    parts.table,
+    h(
+      "p",
+      { class: "hint" },
+      "Grey: all that can be collected. Blue: what you may accept, as far as I know. Squares: my lessons; rings: your walks.",
+    ),
+    parts.earned,
   );
   parts.play = h(
     "div",
     {},
     parts.lesson,
-    h("div", { class: "row" }, parts.done, parts.undo, parts.again, h("button", { type: "button", class: "quiet", onclick: over }, "Start over")),
+    h(
+      "div",
+      { class: "row" },
+      parts.done,
+      parts.undo,
+      parts.again,
+      h("button", { type: "button", class: "quiet", onclick: over }, "Start over"),
+    ),
     parts.conclusions,
     parts.results,
   );
   refill(
     byId("panel-learn"),
-    h("p", { class: "verdict only-brought" }, "Walks are made in worlds of cells. Return to the painted world to play."),
+    h(
+      "p",
+      { class: "verdict only-brought" },
+      "Walks are made in worlds of cells. Return to the painted world to play.",
+    ),
     parts.setup,
     parts.alert,
     parts.play,

@@ -5,7 +5,11 @@ import { awareTeacher, isAdaptive } from "./players.js";
 import { pathTo } from "./scene.js";
 
 // The request for a teacher's lesson; an adaptive teacher may take many rounds.
-export const lessonOf = (asked, teacher, max_rounds = isAdaptive(teacher) ? 60 : 1) => ({ ...asked, teacher, max_rounds });
+export const lessonOf = (asked, teacher, max_rounds = isAdaptive(teacher) ? 60 : 1) => ({
+  ...asked,
+  teacher,
+  max_rounds,
+});
 
 // All rounds of a teacher, each passed to onRound as it comes. A round may come again with a tighter bound; `note` says
 // why it does not.

@@ -30,11 +30,10 @@ export function drawMap(svg, { about, avoided, belief, visits, routes }) {
   const places = placesOf(about);
   const { cell, line, hatch, ink, halo } = look();
   const radius = dotOf(about);
-  const path = (states) =>
-    states
-      .map((state) => `M${places[state].map((x) => x.toFixed(2)).join(" ")}h0`)
-      .join("");
-  const roads = about.map.roads.map(([a, b]) => `M${places[a].map((x) => x.toFixed(1))}L${places[b].map((x) => x.toFixed(1))}`);
+  const path = (states) => states.map((state) => `M${places[state].map((x) => x.toFixed(2)).join(" ")}h0`).join("");
+  const roads = about.map.roads.map(
+    ([a, b]) => `M${places[a].map((x) => x.toFixed(1))}L${places[b].map((x) => x.toFixed(1))}`,
+  );
   const dots = (states, style) =>
     s("path", { d: path(states), fill: "none", "stroke-linecap": "round", "stroke-width": 2 * radius, ...style });
   const layers = [s("path", { d: roads.join(""), fill: "none", stroke: line, "stroke-width": radius / 2 })];
@@ -59,7 +58,13 @@ export function drawMap(svg, { about, avoided, belief, visits, routes }) {
     for (const walk of routes.paths) {
       const corners = walk.map((state) => places[state].map((x) => x.toFixed(1)).join(",")).join(" ");
       layers.push(
-        s("polyline", { points: corners, fill: "none", stroke: routes.colour, "stroke-width": 0.9, "stroke-opacity": opacity }),
+        s("polyline", {
+          points: corners,
+          fill: "none",
+          stroke: routes.colour,
+          "stroke-width": 0.9,
+          "stroke-opacity": opacity,
+        }),
       );
     }
   }
@@ -69,7 +74,16 @@ export function drawMap(svg, { about, avoided, belief, visits, routes }) {
       layers.push(
         s(
           "text",
-          { x, y: y + 1.6, "font-size": 5, "text-anchor": "middle", fill: ink, stroke: halo, "stroke-width": 0.5, "paint-order": "stroke" },
+          {
+            x,
+            y: y + 1.6,
+            "font-size": 5,
+            "text-anchor": "middle",
+            fill: ink,
+            stroke: halo,
+            "stroke-width": 0.5,
+            "paint-order": "stroke",
+          },
           "★✚●▲■◆"[k % 6],
         ),
       );
@@ -77,7 +91,9 @@ export function drawMap(svg, { about, avoided, belief, visits, routes }) {
   });
   for (const state of about.starts.slice(0, 20)) {
     const [cx, cy] = places[state];
-    layers.push(s("circle", { cx, cy, r: Math.max(2.2, radius * 1.6), fill: "none", stroke: ink, "stroke-width": 0.6 }));
+    layers.push(
+      s("circle", { cx, cy, r: Math.max(2.2, radius * 1.6), fill: "none", stroke: ink, "stroke-width": 0.6 }),
+    );
   }
   svg.setAttribute("viewBox", "0 0 100 100");
   svg.replaceChildren(...layers);
@@ -102,11 +118,22 @@ export function drawBars(svg, rows, { colour, most, digits = 2 }) {
         "g",
         {},
         s("text", { x: 4, y: y + 8, "font-size": 9, fill: soft }, row.name.slice(0, 40)),
-        s("rect", { x: from, y: y + 11, width: Math.max(0.5, to - from), height: 7, rx: 2, fill: row.value < 0 ? bad : colour }),
+        s("rect", {
+          x: from,
+          y: y + 11,
+          width: Math.max(0.5, to - from),
+          height: 7,
+          rx: 2,
+          fill: row.value < 0 ? bad : colour,
+        }),
         row.mark === undefined
           ? null
           : s("line", { x1: x(row.mark), x2: x(row.mark), y1: y + 8, y2: y + 21, stroke: ink, "stroke-width": 1.6 }),
-        s("text", { x: width - 4, y: y + 18, "font-size": 9.5, "text-anchor": "end", fill: ink }, shown(row.value, digits)),
+        s(
+          "text",
+          { x: width - 4, y: y + 18, "font-size": 9.5, "text-anchor": "end", fill: ink },
+          shown(row.value, digits),
+        ),
       );
     }),
   );

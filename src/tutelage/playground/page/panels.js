@@ -1,6 +1,6 @@
 // The three pictures of a lesson: what is shown, what the learner thinks is good, what it does; and its reward as a bar.
 
-import { h, percent, refill, s, shown } from "./dom.js";
+import { byId, h, percent, refill, s, shown } from "./dom.js";
 import { drawGrid, middle } from "./grid.js";
 import { beliefColour, look, visitColour } from "./look.js";
 import { dotOf, drawBars, drawMap, placesOf } from "./map.js";
@@ -98,7 +98,10 @@ export function legendOf(kind, { view, scales, layer = "crowd" }) {
   }
   if (kind === "shown") return h("p", { class: "legend" }, swatch("shown"), "its route", hatched(), "avoided");
   if (kind === "believed") {
-    const bad = shares.slice(1).reverse().map((x) => beliefColour(-x, 1));
+    const bad = shares
+      .slice(1)
+      .reverse()
+      .map((x) => beliefColour(-x, 1));
     const good = shares.map((x) => beliefColour(x, 1));
     const most = shown(scales.belief, 1);
     return h("p", { class: "legend" }, `−${most}`, ramp([...bad, ...good]), `+${most}`);
@@ -114,7 +117,11 @@ export function legendOf(kind, { view, scales, layer = "crowd" }) {
 }
 
 const swatch = (kind) =>
-  s("svg", { class: "swatch", viewBox: "0 0 10 10", "aria-hidden": "true" }, s("circle", { cx: 5, cy: 5, r: 4, fill: look()[kind] }));
+  s(
+    "svg",
+    { class: "swatch", viewBox: "0 0 10 10", "aria-hidden": "true" },
+    s("circle", { cx: 5, cy: 5, r: 4, fill: look()[kind] }),
+  );
 const hatched = () =>
   s(
     "svg",
@@ -154,8 +161,29 @@ export function drawMeter(element, { reward, most, isCertified = true, label }) 
           "span",
           { class: "numbers" },
           h("strong", { class: "reward" }, shown(reward)),
-          most === null ? "" : most <= 1e-6 ? ": no lesson earns anything here" : ` of ${shown(most)} ${isCertified ? "possible" : "found so far"}`,
+          most === null
+            ? ""
+            : most <= 1e-6
+              ? ": no lesson earns anything here"
+              : ` of ${shown(most)} ${isCertified ? "possible" : "found so far"}`,
         );
-  refill(element, h("span", { class: "percent" }, reward === null || most === null ? "" : percent(share)), bar, numbers);
+  refill(
+    element,
+    h("span", { class: "percent" }, reward === null || most === null ? "" : percent(share)),
+    bar,
+    numbers,
+  );
   return share;
+}
+
+// The bars in short, which a phone keeps in view at the bottom: rows of a name and a share.
+export function drawStrip(rows) {
+  refill(
+    byId("strip"),
+    rows.map(([name, share]) => {
+      const bar = h("i");
+      bar.style.width = `${Math.max(0, Math.min(100, 100 * (share ?? 0)))}%`;
+      return h("div", {}, h("span", {}, name), h("b", {}, bar), h("span", {}, share === null ? "…" : percent(share)));
+    }),
+  );
 }

@@ -17,13 +17,14 @@ function ticksOf(low, high) {
   return Array.from({ length: last - first + 1 }, (_, k) => (first + k) * step);
 }
 
-const label = (x, y, text, attributes = {}) => s("text", { x, y, "font-size": 11, fill: look().ink, ...attributes }, text);
+const label = (x, y, text, attributes = {}) =>
+  s("text", { x, y, "font-size": 13, fill: look().ink, ...attributes }, text);
 const pathOf = (places) => places.map(([x, y], k) => `${k ? "L" : "M"}${x.toFixed(2)} ${y.toFixed(2)}`).join("");
 
 // rounds: each with reward, lesson_reward and bound (or null); selected: the number of the marked round.
 export function drawRounds(svg, rounds, selected) {
   const width = 420,
-    height = 260,
+    height = 400,
     left = 42,
     right = 12,
     top = 30,
@@ -67,7 +68,14 @@ export function drawRounds(svg, rounds, selected) {
       k % every ? null : label(x(k + 1), height - bottom + 16, String(k + 1), { "text-anchor": "middle" }),
     ),
     label((left + width - right) / 2, height - 4, "round", { "text-anchor": "middle" }),
-    s("line", { x1: x(selected), x2: x(selected), y1: top, y2: height - bottom, stroke: look().soft, "stroke-width": 2 }),
+    s("line", {
+      x1: x(selected),
+      x2: x(selected),
+      y1: top,
+      y2: height - bottom,
+      stroke: look().soft,
+      "stroke-width": 2,
+    }),
     line("bound", { stroke: look().soft, "stroke-dasharray": "7 4", "stroke-width": 1.5 }),
     line("lesson_reward", { stroke: lesson(), "stroke-dasharray": "2 3" }),
     line("reward", { stroke: learner() }),
@@ -104,7 +112,7 @@ function key(entries, left, y) {
       s("line", { x1: x, x2: x + 22, y1: y, y2: y, stroke, "stroke-width": 2, "stroke-dasharray": dashes }),
       label(x + 27, y + 4, text),
     );
-    x += 40 + 6.3 * text.length;
+    x += 40 + 7.2 * text.length;
     return group;
   });
 }

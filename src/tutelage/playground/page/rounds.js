@@ -63,8 +63,8 @@ export const roundsTable = (played) =>
       h(
         "tr",
         {},
-        [String(k + 1), shown(round.lesson_reward, 3), shown(round.reward, 3), shown(round.bound, 3), round.reason].map((text) =>
-          h("td", {}, text),
+        [String(k + 1), shown(round.lesson_reward, 3), shown(round.reward, 3), shown(round.bound, 3), round.reason].map(
+          (text) => h("td", {}, text),
         ),
       ),
     ),
@@ -88,9 +88,10 @@ function draw() {
   parts.slider.max = rounds.length;
   parts.slider.value = number;
   parts.count.textContent = `${number} of ${rounds.length}`;
-  const ending = ended && number === rounds.length ? ` Ended after ${plural(number, "round")}: ${ended}.` : "";
-  parts.reason.textContent =
-    `Round ${number}: ${round.reason}. The learner earns ${shown(round.reward)}${boundSentence(round.bound)}${ending}`;
+  const isSame = ended && round.reason.startsWith(ended.split(";")[0]);
+  const why = isSame ? "" : `: ${ended}`;
+  const ending = ended && number === rounds.length ? ` Ended after ${plural(number, "round")}${why}.` : "";
+  parts.reason.textContent = `Round ${number}: ${round.reason}. The learner earns ${shown(round.reward)}${boundSentence(round.bound)}${ending}`;
   const scales = scalesOf(rounds);
   refill(
     parts.pictures,
@@ -99,7 +100,8 @@ function draw() {
   );
   drawRounds(parts.chart, rounds, number);
   const names = view.about?.reward_names ?? OBJECTS;
-  if (reach) drawPlanes(parts.planes, { names, reach, remaining: round.remaining, rounds: rounds.slice(0, number), isPushing });
+  if (reach)
+    drawPlanes(parts.planes, { names, reach, remaining: round.remaining, rounds: rounds.slice(0, number), isPushing });
   const hatched = reach?.accepted ? " Hatched: what it really accepts, which the teacher does not know." : "";
   parts.hint.textContent = reach?.reachable.length
     ? `Grey: all that can be collected. Blue: what the learner may accept, as far as the teacher knows.${hatched}` +
@@ -172,7 +174,8 @@ async function run(request, signal, release) {
   } catch (error) {
     if (error.name === "AbortError" && !next.isStopped) return;
     next.ended = error.name === "AbortError" ? "stopped by you" : error.message;
-    if (next.rounds.length) keepResult(name, { kind: "rounds", request, rounds: next.rounds, ended: next.ended, snippet: null });
+    if (next.rounds.length)
+      keepResult(name, { kind: "rounds", request, rounds: next.rounds, ended: next.ended, snippet: null });
     if (film === next || isMine()) parts.alert.textContent = next.rounds.length ? "" : next.ended;
     parts.panel.classList.remove("waiting");
     if (!next.rounds.length) film = next;
@@ -200,7 +203,10 @@ export function showFilm(request, rounds, ended) {
   film = { request, view: viewOf(request), rounds, reach: null, ended };
   isDirty = false;
   shownRound = 1;
-  ask(pathTo("reach", request), { ...(request.world ? { world: request.world } : { domain: request.domain }), learner: request.learner }).then(
+  ask(pathTo("reach", request), {
+    ...(request.world ? { world: request.world } : { domain: request.domain }),
+    learner: request.learner,
+  }).then(
     (found) => {
       film.reach = found;
       draw();
@@ -226,7 +232,9 @@ export function startRounds() {
   parts.choice = h(
     "select",
     { id: "adaptive", "aria-label": "Teacher", onchange: () => setPart({ adaptive: parts.choice.value }) },
-    ADAPTIVE.map((name) => h("option", { value: name, selected: name === getScene().adaptive }, `${plainName(name)} (${paperName(name)})`)),
+    ADAPTIVE.map((name) =>
+      h("option", { value: name, selected: name === getScene().adaptive }, `${plainName(name)} (${paperName(name)})`),
+    ),
   );
   parts.alert = h("p", { class: "alert", role: "alert" });
   parts.working = h("p", { class: "hint", role: "status" }, "The first lesson is on its way…");
@@ -242,7 +250,12 @@ export function startRounds() {
   parts.chart = s("svg", { id: "rounds-chart", role: "img", class: "picture" });
   parts.planes = h("div", { class: "planes", id: "planes" });
   parts.hint = h("p", { class: "hint" });
-  parts.table = h("details", {}, h("summary", {}, "All rounds as a table"), h("div", { class: "inside", id: "rounds-table" }));
+  parts.table = h(
+    "details",
+    {},
+    h("summary", {}, "All rounds as a table"),
+    h("div", { class: "inside", id: "rounds-table" }),
+  );
   parts.table.addEventListener("toggle", () => draw());
   parts.film = h(
     "div",
@@ -259,7 +272,11 @@ export function startRounds() {
     h(
       "div",
       { class: "bar" },
-      h("p", { class: "verdict" }, "A teacher who knows nothing about the learner finds out what it accepts, lesson by lesson."),
+      h(
+        "p",
+        { class: "verdict" },
+        "A teacher who knows nothing about the learner finds out what it accepts, lesson by lesson.",
+      ),
       parts.choice,
     ),
     parts.alert,

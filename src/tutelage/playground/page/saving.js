@@ -20,8 +20,10 @@ export function saveable(draw, title, legend) {
   const inside = WIDTH - 2 * MARGIN;
   const tall = Math.round((inside * height) / width);
   const total = HEAD + tall + FOOT;
-  for (const name of ["role", "aria-label", "tabindex", "aria-activedescendant", "id", "class"]) inner.removeAttribute(name);
-  for (const [name, value] of Object.entries({ x: MARGIN, y: HEAD, width: inside, height: tall })) inner.setAttribute(name, value);
+  for (const name of ["role", "aria-label", "tabindex", "aria-activedescendant", "id", "class"])
+    inner.removeAttribute(name);
+  for (const [name, value] of Object.entries({ x: MARGIN, y: HEAD, width: inside, height: tall }))
+    inner.setAttribute(name, value);
   const words = (y, size, content) => s("text", { x: MARGIN, y, "font-size": size, fill: "#23262d" }, content);
   const whole = s(
     "svg",

@@ -151,9 +151,7 @@ export function asked() {
     })
     .filter(Boolean);
   const who = { model, preferences: chosen, mismatch_penalty, violation_penalty };
-  return brought
-    ? { domain: { file: brought.file, weights: brought.weights }, learner: who }
-    : { world, learner: who };
+  return brought ? { domain: { file: brought.file, weights: brought.weights }, learner: who } : { world, learner: who };
 }
 
 export const pathTo = (name, request) => (request.domain ? `/api/domain/${name}` : `/api/${name}`);

@@ -34,7 +34,8 @@ export const STORY = {
       number: { of: "avoided", text: "cells are out of the question for it, the star's among them" },
     },
     {
-      sentence: "Shown the best way all the same, it only learns that nothing else counts. It wanders about and earns nothing.",
+      sentence:
+        "Shown the best way all the same, it only learns that nothing else counts. It wanders about and earns nothing.",
       pictures: ["shown", "done"],
       teacher: "agnostic",
       showsAvoided: true,

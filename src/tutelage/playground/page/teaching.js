@@ -6,7 +6,7 @@ import { byId, h, percent, plural, refill, shown } from "./dom.js";
 import { showLarge } from "./large.js";
 import { Latest, awareRequest, isCertified, possible, shareOf, taught } from "./lessons.js";
 import { onLook } from "./look.js";
-import { scalesOf } from "./panels.js";
+import { drawStrip, scalesOf } from "./panels.js";
 import { Paths } from "./paths.js";
 import { plainName } from "./players.js";
 import { keepResult } from "./results.js";
@@ -17,8 +17,16 @@ const steps = (paths) => paths.reduce((sum, path) => sum + path.length - 1, 0);
 const CHALLENGES = [
   { id: "half", text: "Get more than 50 % with one path", isWon: (share, paths) => share > 0.5 && paths.length === 1 },
   { id: "one", text: "Get more than 90 % with one path", isWon: (share, paths) => share > 0.9 && paths.length === 1 },
-  { id: "short", text: "Get more than 80 % in at most 8 steps", isWon: (share, paths) => share > 0.8 && steps(paths) <= 8 },
-  { id: "two", text: "Get more than 70 % with two different ends", isWon: (share, paths) => share > 0.7 && new Set(paths.map((path) => path.at(-1))).size > 1 },
+  {
+    id: "short",
+    text: "Get more than 80 % in at most 8 steps",
+    isWon: (share, paths) => share > 0.8 && steps(paths) <= 8,
+  },
+  {
+    id: "two",
+    text: "Get more than 70 % with two different ends",
+    isWon: (share, paths) => share > 0.7 && new Set(paths.map((path) => path.at(-1))).size > 1,
+  },
 ];
 
 const queue = new Latest({ pause: 120 });
@@ -59,7 +67,11 @@ function draw() {
         "li",
         {},
         `${plural(path.length - 1, "step")}, then stays`,
-        h("button", { type: "button", class: "quiet", "aria-label": `Remove path ${k + 1}`, onclick: () => paths.remove(k) }, "×"),
+        h(
+          "button",
+          { type: "button", class: "quiet", "aria-label": `Remove path ${k + 1}`, onclick: () => paths.remove(k) },
+          "×",
+        ),
       ),
     ),
   );
@@ -68,11 +80,16 @@ function draw() {
   parts.card.element.hidden = !isTaught || (!isReady && !parts.card.round);
   if (!isTaught) {
     answer = null;
-    refill(parts.score, h("strong", { class: "big-score" }, "–"), h("span", {}, "Draw a path from the ring. The learner watches, and answers at once."));
+    refill(
+      parts.score,
+      h("strong", { class: "big-score" }, "–"),
+      h("span", {}, "Draw a path from the ring. The learner watches, and answers at once."),
+    );
   } else if (!isReady) {
     refill(parts.score, h("strong", { class: "big-score" }, "…"), h("span", {}, "The learner is thinking."));
     parts.card.wait();
   } else drawAnswer(drawn);
+  if (isOpen) drawStrip([["Your lesson", isReady ? parts.card.share : null]]);
   drawChallenges();
 }
 
@@ -103,7 +120,13 @@ function drawChallenges() {
   refill(
     parts.challenges,
     CHALLENGES.map(({ id, text }) =>
-      h("li", { class: won.includes(id) ? "won" : "" }, h("span", { "aria-hidden": "true" }, won.includes(id) ? "★" : "☆"), text, h("span", { class: "sr" }, won.includes(id) ? " (done)" : "")),
+      h(
+        "li",
+        { class: won.includes(id) ? "won" : "" },
+        h("span", { "aria-hidden": "true" }, won.includes(id) ? "★" : "☆"),
+        text,
+        h("span", { class: "sr" }, won.includes(id) ? " (done)" : ""),
+      ),
     ),
   );
   parts.reveal.textContent = isRevealed ? "Hide the best lesson" : "Show me the best lesson";
@@ -180,16 +203,37 @@ export function startTeaching() {
       draw();
     },
   });
-  parts.card = new Card({ id: "you", title: "Your lesson", note: "what you drew, and what the learner makes of it", onLarge: showLarge });
-  parts.best = new Card({ id: "best", title: "The best lesson", note: `“${plainName("bilevel")}” or “${plainName("aware_cmdp")}”`, onLarge: showLarge });
+  parts.card = new Card({
+    id: "you",
+    title: "Your lesson",
+    note: "what you drew, and what the learner makes of it",
+    onLarge: showLarge,
+  });
+  parts.best = new Card({
+    id: "best",
+    title: "The best lesson",
+    note: `“${plainName("bilevel")}” or “${plainName("aware_cmdp")}”`,
+    onLarge: showLarge,
+  });
   parts.best.element.hidden = true;
   refill(
     byId("panel-teach"),
-    h("p", { class: "verdict only-brought" }, "Paths are drawn in worlds of cells. Return to the painted world to play."),
+    h(
+      "p",
+      { class: "verdict only-brought" },
+      "Paths are drawn in worlds of cells. Return to the painted world to play.",
+    ),
     h(
       "div",
       { class: "game" },
-      h("div", { class: "game-score" }, h("h2", {}, "Your score"), parts.score, h("div", { class: "row" }, parts.another, parts.undo, parts.clear), parts.list),
+      h(
+        "div",
+        { class: "game-score" },
+        h("h2", {}, "Your score"),
+        parts.score,
+        h("div", { class: "row" }, parts.another, parts.undo, parts.clear),
+        parts.list,
+      ),
       h("div", { class: "game-challenges" }, h("h2", {}, "Challenges"), parts.challenges, parts.reveal),
     ),
     h("div", { class: "cards" }, parts.card.element, parts.best.element),

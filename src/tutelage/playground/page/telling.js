@@ -18,7 +18,13 @@ export const lastStep = () => story.steps.length - 1;
 // A story from a file; refused unless it has the form of one.
 export function setStory(other) {
   const isStep = (step) => typeof step.sentence === "string" && Array.isArray(step.pictures ?? []);
-  if (!Array.isArray(other.steps) || !other.steps.length || !other.steps.every(isStep) || !other.world || !other.learner) {
+  if (
+    !Array.isArray(other.steps) ||
+    !other.steps.length ||
+    !other.steps.every(isStep) ||
+    !other.world ||
+    !other.learner
+  ) {
     throw new Error("A story needs a world, a learner and steps, each with a sentence and pictures.");
   }
   story = other;
@@ -75,7 +81,11 @@ async function draw() {
   const pictures = panel.querySelector(".story-pictures") ?? h("div", { class: "story-pictures" });
   pictures.classList.add("waiting");
   const back = h("button", { type: "button", id: "story-back", onclick: () => go(`story-${mine - 1}`) }, "Back");
-  const next = h("button", { type: "button", id: "story-next", class: "main", onclick: () => go(`story-${mine + 1}`) }, "Next");
+  const next = h(
+    "button",
+    { type: "button", id: "story-next", class: "main", onclick: () => go(`story-${mine + 1}`) },
+    "Next",
+  );
   back.disabled = mine === 0;
   const choices = (step.choices ?? []).map(({ place, text: label }, k) =>
     h("button", { type: "button", class: k ? "" : "main", onclick: () => go(place) }, label),
@@ -103,12 +113,15 @@ async function draw() {
         figure,
         choices.length ? h("div", { class: "choices" }, choices) : null,
         h("div", { class: "story-steps" }, back, h("div", { class: "dots" }, dots), choices.length ? null : next),
-        choices.length ? null : h("button", { type: "button", class: "quiet leave", onclick: () => go("compare") }, "Skip the story"),
+        choices.length
+          ? null
+          : h("button", { type: "button", class: "quiet leave", onclick: () => go("compare") }, "Skip the story"),
       ),
       pictures,
     ),
   );
-  if (focused === "story-next" || focused === "story-back") (byId(focused)?.disabled ? next : (byId(focused) ?? choices[0]))?.focus();
+  if (focused === "story-next" || focused === "story-back")
+    (byId(focused)?.disabled ? next : (byId(focused) ?? choices[0]))?.focus();
   try {
     let drawn = null;
     await follow(step, (found) => {
@@ -138,7 +151,14 @@ export function closeStory() {
 export function startStory(onGo) {
   go = onGo;
   document.addEventListener("keydown", (event) => {
-    if (!isOpen || event.target.closest("[role=tab], dialog, input, select") || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (
+      !isOpen ||
+      event.target.closest("[role=tab], dialog, input, select") ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey
+    )
+      return;
     if (event.key === "ArrowRight" && number < lastStep()) go(`story-${number + 1}`);
     else if (event.key === "ArrowLeft" && number > 0) go(`story-${number - 1}`);
     else return;
