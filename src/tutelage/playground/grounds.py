@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.mdp.files import load
+from tutelage.mdp.files import load, open_regular
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.transcripts import Transcript, load_transcript
@@ -56,6 +56,15 @@ def brought_domain(text: str) -> Domain:
         if size > most:
             raise InvalidInput(f"the domain has {size} {what}; the playground takes at most {most}")
     return domain
+
+
+def opened_file(path: Path) -> bytes:
+    """The content of a file that the page opens first; refused if the page would not take it."""
+    with open_regular(path, LARGEST_FILE) as file:
+        content = file.read()
+    if path.suffix == ".npz":
+        brought_domain(base64.b64encode(content).decode())
+    return content
 
 
 def brought_transcript(text: str, domain: Domain) -> Transcript:
@@ -102,8 +111,24 @@ def described(domain: Domain) -> dict[str, Any]:
         "starts": np.flatnonzero(mdp.initial).tolist(),
         "rewarding": _holders(domain, domain.reward_features),
         "avoidable": _holders(domain, domain.preference_features),
-        "map": None,
+        "state_names": None if domain.state_names is None else [str(name)[:40] for name in domain.state_names],
+        "map": _map(domain),
     }
+
+
+def _map(domain: Domain) -> dict[str, Any] | None:
+    """The places of the states, null where a state has none, and the pairs of states that a choice connects."""
+    if domain.positions is None:
+        return None
+    is_placed = np.isfinite(domain.positions).all(axis=1)
+    if not is_placed.any():
+        return None
+    rows = domain.mdp.transition.tocoo()
+    ends = np.sort(np.column_stack([domain.mdp.state_of_choice[rows.row], rows.col]), axis=1)
+    ends = ends[(ends[:, 0] != ends[:, 1]) & is_placed[ends].all(axis=1)]
+    roads = np.unique(ends, axis=0)[:MOST_ROADS]
+    pairs = zip(np.round(domain.positions, 6).tolist(), is_placed, strict=True)
+    return {"places": [place if known else None for place, known in pairs], "roads": roads.tolist()}
 
 
 def _holders(domain: Domain, features: Matrix) -> list[list[int]]:

@@ -63,6 +63,7 @@ class Settings:
     """host: the address to listen at, and a name that is answered (`is_known`). time_limit: seconds for one job.
 
     client_seconds: a client that neither sends a whole request nor reads its answer for this long is disconnected.
+    opened: the name and the content of a file that the page opens first.
     """
 
     host: str = "127.0.0.1"
@@ -70,6 +71,7 @@ class Settings:
     client_seconds: int = 20
     n_workers: int = max(2, os.cpu_count() or 1)
     run_job: RunJob = jobs.run_job
+    opened: tuple[str, bytes] | None = None
 
 
 def make_app(settings: Settings) -> FastAPI:
@@ -88,6 +90,7 @@ def make_app(settings: Settings) -> FastAPI:
     _add_refusals(app)
     _add_page(app)
     _add_worlds(app)
+    _add_opened(app, settings)
     _add_jobs(app, workers)
     app.add_middleware(_Bounded, host=settings.host)
     return app
@@ -154,6 +157,16 @@ def _add_worlds(app: FastAPI) -> None:
         return _data(asked.make().to_json())
 
 
+def _add_opened(app: FastAPI, settings: Settings) -> None:
+    name, content = settings.opened or (None, b"")
+    found = {"name": name, "file": base64.b64encode(content).decode()}
+
+    @app.get("/api/opened")
+    async def opened() -> dict[str, Any]:
+        """The file that the server was started with, in base 64; a name of null if there is none."""
+        return found
+
+
 def _add_jobs(app: FastAPI, workers: WorkerPool) -> None:
     async def computed(job: str, asked: schema.Asked, request: Request) -> dict[str, Any]:
         return _data(await _unless_closed(request, workers.answer(job, asked.model_dump_json())))
@@ -190,7 +203,7 @@ def _add_jobs(app: FastAPI, workers: WorkerPool) -> None:
         return await computed("read", asked, request)
 
     @app.post("/api/domain", responses=REFUSED)
-    async def opened(asked: schema.Opening, request: Request) -> dict[str, Any]:
+    async def domain(asked: schema.Opening, request: Request) -> dict[str, Any]:
         """The sizes and names of a domain from a file."""
         return await computed("open", asked, request)
 

@@ -1,7 +1,7 @@
 // The page: its places, their addresses and the first scene. The back button goes back to the last place.
 
 import { ask, isRecording } from "./api.js";
-import { startBringing } from "./bringing.js";
+import { bringFirst, startBringing } from "./bringing.js";
 import { closeCompare, openCompare, startCompare } from "./compare.js";
 import { startControls } from "./controls.js";
 import { byId, complain, tell } from "./dom.js";
@@ -115,7 +115,9 @@ async function start() {
   byId("about-open").addEventListener("click", () => byId("about").showModal());
   document.body.classList.toggle("recording", isRecording);
   onChange(() => document.body.classList.toggle("brought", Boolean(getScene().brought)));
+  const isFresh = !before && !location.hash;
   await arrive();
+  if (isFresh && !isRecording) await bringFirst();
   addEventListener("popstate", arrive);
 }
 

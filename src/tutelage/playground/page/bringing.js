@@ -1,20 +1,23 @@
 // A domain, a world, a scene, a story or rounds from a file: dropped on the page, chosen, or given to `tutelage serve`.
 
 import { ask } from "./api.js";
-import { byId, complain, h, refill, s, tell, toBase64 } from "./dom.js";
+import { byId, complain, fromBase64, h, refill, s, tell, toBase64 } from "./dom.js";
 import { onLook } from "./look.js";
 import { drawMap, placesOf } from "./map.js";
 import { showFilm } from "./rounds.js";
-import { asked, getScene, onChange, setBrought, setPart, setWorld, viewOf } from "./scene.js";
+import { asked, getScene, onChange, setBrought, setLearner, setWorld, viewOf } from "./scene.js";
 import { setStory } from "./telling.js";
 
 const LARGEST = 2 * 1024 * 1024;
+const LARGEST_QUICK = 400;
 let go = null,
   adopt = null;
 
 async function bringDomain(name, file) {
   const about = await ask("/api/domain", { file });
   const avoided = about.preference_names.map(() => true);
+  // The lesson for a learner that never breaks its rules is planned faster.
+  if (about.n_states > LARGEST_QUICK) setLearner({ model: "hard" });
   setBrought({
     name,
     file,
@@ -84,6 +87,13 @@ export async function bring(name, blob) {
   }
 }
 
+// The file that the server was started with.
+export async function bringFirst() {
+  const { name, file } = await ask("/api/opened");
+  if (name) await bring(name, new Blob([fromBase64(file)]));
+  return name !== null;
+}
+
 // Above the controls: what is open, and how to open something else.
 function draw() {
   const { brought } = getScene();
@@ -112,6 +122,12 @@ function draw() {
     return;
   }
   const { about, name } = brought;
+  const starts = about.state_names
+    ? `, from ${about.starts
+        .slice(0, 3)
+        .map((state) => about.state_names[state])
+        .join(", ")}`
+    : "";
   const picture = placesOf(about) ? s("svg", { class: "picture", role: "img", "aria-label": `Map of ${name}` }) : null;
   if (picture) drawMap(picture, { about, avoided: viewOf(asked()).avoided });
   refill(
@@ -120,7 +136,7 @@ function draw() {
     h(
       "p",
       { class: "hint" },
-      `${about.n_states} states, ${about.n_choices} choices. ${picture ? "" : "It has no coordinates, so bars stand for maps."}`,
+      `${about.n_states} states, ${about.n_choices} choices${starts}. ${picture ? "" : "It has no coordinates, so bars stand for maps."}`,
     ),
     picture,
     h("button", { type: "button", onclick: () => setBrought(null) }, "Return to the painted world"),

@@ -85,7 +85,13 @@ export class Card {
 
   drawDetails() {
     if (!this.details.open || !this.round) return;
-    refill(this.details.lastChild, counts(this.options), preferenceTable(this.round), proof(this.round));
+    refill(
+      this.details.lastChild,
+      counts(this.options),
+      preferenceTable(this.round),
+      haunts(this.options),
+      proof(this.round),
+    );
   }
 }
 
@@ -114,6 +120,15 @@ function preferenceTable(round) {
       h("td", { class: state }, STATES[state] + (price > 0.005 ? `, price ${shown(price)}` : "")),
     );
   return table(["It avoids", "allowed", "visits", "outcome"], round.preferences.map(row), "binding");
+}
+
+// Where the learner is most, by the names of the states.
+function haunts({ view, round }) {
+  if (!view.about) return null;
+  const named = (state) => view.about.state_names?.[state] ?? `state ${state}`;
+  const states = [...round.visits.keys()].sort((a, b) => round.visits[b] - round.visits[a]).slice(0, 5);
+  const texts = states.map((state) => `${named(state)} (${shown(round.visits[state])})`);
+  return h("p", { class: "hint" }, `Most visits: ${texts.join(", ")}`);
 }
 
 const proof = (round) => h("pre", { tabindex: 0, "aria-label": "Explanation" }, round.explanation);

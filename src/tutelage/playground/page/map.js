@@ -1,23 +1,25 @@
 // Pictures of a domain from a file: a map where its states have places, bars by name otherwise.
 
 import { s, shown } from "./dom.js";
-import { beliefColour, look, visitColour } from "./look.js";
+import { beliefColour, look, mix, visitColour } from "./look.js";
 
 const BUCKETS = 16;
+const MOST_MARKS = 60;
 
-// Places of the states within a square of 100, north at the top; null without a map.
+// Places of the states within a square of 100, north at the top, null for a state without one; null without a map.
 const placed = new WeakMap();
 export function placesOf(about) {
   if (!about.map) return null;
   if (!placed.has(about)) {
-    const xs = about.map.places.map(([x]) => x),
-      ys = about.map.places.map(([, y]) => y);
+    const known = about.map.places.filter(Boolean);
+    const xs = known.map(([x]) => x),
+      ys = known.map(([, y]) => y);
     const [left, right, bottom, top] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
     const scale = 96 / (Math.max(right - left, top - bottom) || 1);
     const [dx, dy] = [(100 - scale * (right - left)) / 2, (100 - scale * (top - bottom)) / 2];
     placed.set(
       about,
-      about.map.places.map(([x, y]) => [dx + scale * (x - left), dy + scale * (top - y)]),
+      about.map.places.map((place) => place && [dx + scale * (place[0] - left), dy + scale * (top - place[1])]),
     );
   }
   return placed.get(about);
@@ -28,15 +30,21 @@ export const dotOf = (about) => Math.max(0.5, Math.min(3, 40 / Math.sqrt(about.n
 // values: {of, most, colour}: what colours the states; routes: {paths, colour}.
 export function drawMap(svg, { about, avoided, belief, visits, routes }) {
   const places = placesOf(about);
-  const { cell, line, hatch, ink, halo } = look();
+  const { line, hatch, ink, halo } = look();
   const radius = dotOf(about);
-  const path = (states) => states.map((state) => `M${places[state].map((x) => x.toFixed(2)).join(" ")}h0`).join("");
+  const path = (states) =>
+    states
+      .filter((state) => places[state])
+      .map((state) => `M${places[state].map((x) => x.toFixed(2)).join(" ")}h0`)
+      .join("");
   const roads = about.map.roads.map(
     ([a, b]) => `M${places[a].map((x) => x.toFixed(1))}L${places[b].map((x) => x.toFixed(1))}`,
   );
   const dots = (states, style) =>
     s("path", { d: path(states), fill: "none", "stroke-linecap": "round", "stroke-width": 2 * radius, ...style });
-  const layers = [s("path", { d: roads.join(""), fill: "none", stroke: line, "stroke-width": radius / 2 })];
+  const layers = [
+    s("path", { d: roads.join(""), fill: "none", stroke: mix(line, ink, 0.25), "stroke-width": radius / 2 }),
+  ];
   const flagged = avoided.flatMap((flag, state) => (flag ? [state] : []));
   layers.push(dots(flagged, { stroke: hatch, "stroke-width": 3.4 * radius, "stroke-opacity": 0.45 }));
   const given = belief ?? visits;
@@ -49,14 +57,17 @@ export function drawMap(svg, { about, avoided, belief, visits, routes }) {
     byColour.get(share).push(state);
   }
   for (const [share, states] of [...byColour].sort(([a], [b]) => Math.abs(a) - Math.abs(b))) {
-    const fill = share === 0 ? cell : colour(Math.sign(share) * share ** 2, BUCKETS ** 2);
-    if (share === 0) layers.push(dots(states, { stroke: line, "stroke-width": 2.3 * radius }));
-    layers.push(dots(states, { stroke: fill }));
+    const fill = colour(Math.sign(share) * share ** 2, BUCKETS ** 2);
+    if (share === 0) layers.push(dots(states, { stroke: mix(line, ink, 0.25), "stroke-width": radius }));
+    else layers.push(dots(states, { stroke: fill }));
   }
   if (routes) {
     const opacity = Math.max(0.15, Math.min(0.6, 2.4 / routes.paths.length));
     for (const walk of routes.paths) {
-      const corners = walk.map((state) => places[state].map((x) => x.toFixed(1)).join(",")).join(" ");
+      const corners = walk
+        .filter((state) => places[state])
+        .map((state) => places[state].map((x) => x.toFixed(1)).join(","))
+        .join(" ");
       layers.push(
         s("polyline", {
           points: corners,
@@ -68,8 +79,10 @@ export function drawMap(svg, { about, avoided, belief, visits, routes }) {
       );
     }
   }
+  // A feature of nearly all states, such as a length, marks none.
   about.rewarding.forEach((states, k) => {
-    for (const state of states.slice(0, 60)) {
+    for (const state of states.length > MOST_MARKS ? [] : states) {
+      if (!places[state]) continue;
       const [x, y] = places[state];
       layers.push(
         s(
@@ -89,7 +102,8 @@ export function drawMap(svg, { about, avoided, belief, visits, routes }) {
       );
     }
   });
-  for (const state of about.starts.slice(0, 20)) {
+  for (const state of about.starts.slice(0, MOST_MARKS)) {
+    if (!places[state]) continue;
     const [cx, cy] = places[state];
     layers.push(
       s("circle", { cx, cy, r: Math.max(2.2, radius * 1.6), fill: "none", stroke: ink, "stroke-width": 0.6 }),

@@ -60,7 +60,8 @@ function mapPanel(svg, kind, { view, round, scales }) {
     done: { visits: { values: round.visits, most: scales.visits } },
   };
   drawMap(svg, { about, avoided, ...layers[kind] });
-  const paths = { shown: round.shown ?? [], believed: [], done: round.done }[kind];
+  const walks = { shown: round.shown ?? [], believed: [], done: round.done }[kind];
+  const paths = walks.map((walk) => walk.filter((state) => places[state]));
   setCrowd(svg, { paths, place, colour: look()[kind === "shown" ? "shown" : "done"], unit: 3 * dotOf(about) });
 }
 
