@@ -146,7 +146,9 @@ class Response:
 class Learner(Protocol):
     """Turns a lesson into a response."""
 
-    def respond(self, lesson: Lesson) -> Response: ...
+    def respond(self, lesson: Lesson) -> Response:
+        """The response to one lesson; it does not depend on earlier lessons."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
