@@ -1,5 +1,7 @@
 """The public names, one per line; `tutelage/__init__.py` reads this file and imports each name on first use."""
 
+from .environments.explore import explore as explore
+from .environments.explore_env import explore_gymnasium as explore_gymnasium
 from .environments.graph import from_graph as from_graph
 from .environments.graph import graph_choices as graph_choices
 from .environments.gymnasium import from_gymnasium as from_gymnasium
@@ -7,6 +9,8 @@ from .environments.gymnasium import record_demonstrations as record_demonstratio
 from .environments.gymnasium import to_gymnasium as to_gymnasium
 from .environments.object_world import ObjectWorld as ObjectWorld
 from .environments.object_world import object_world as object_world
+from .experiments.sweeps import Sweep as Sweep
+from .experiments.sweeps import sweep as sweep
 from .interaction import InteractionFailed as InteractionFailed
 from .interaction import replay as replay
 from .interaction import teach as teach
@@ -49,6 +53,7 @@ from .outcomes import InvalidInput as InvalidInput
 from .outcomes import InvalidModel as InvalidModel
 from .outcomes import MissingExtra as MissingExtra
 from .outcomes import NotConverged as NotConverged
+from .outcomes import OutOfTime as OutOfTime
 from .outcomes import TutelageError as TutelageError
 from .outcomes import Unavailable as Unavailable
 from .pictures.files import save_picture as save_picture
@@ -97,5 +102,6 @@ from .transcripts import TaughtRound as TaughtRound
 from .transcripts import Transcript as Transcript
 from .transcripts import load_transcript as load_transcript
 from .transcripts import save_transcript as save_transcript
+from .watch import Progress as Progress
 
 __version__: str

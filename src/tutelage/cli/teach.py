@@ -22,6 +22,7 @@ WORLD_HELP = "An object world: generator:seed:size, such as published:0:10, or a
 LEARNER_HELP = "L1 .. L5: the learner has the first 0, 2, 4, 5 or 6 preference features. Default: all of them."
 OPTION_HELP = "An option of the teacher, such as stop_tolerance=0.001; may be repeated."
 ALLOWANCE_HELP = "delta_c: discounted count allowed of each preference feature. Default: 0."
+TIME_HELP = "Seconds after which to stop with the rounds, the lesson and the bound found so far."
 PICTURE_HELP = "Draw the world and what was learned; adds .png and .svg."
 
 
@@ -37,6 +38,7 @@ def teach(
     violation_penalty: Annotated[float | None, typer.Option(help="C_c of the soft learner. Default: 10.")] = None,
     allowance: Annotated[float | None, typer.Option(help=ALLOWANCE_HELP)] = None,
     max_rounds: Annotated[int, typer.Option(help="The most rounds of an adaptive teacher.")] = 100,
+    time_limit: Annotated[float | None, typer.Option(help=TIME_HELP)] = None,
     save: Annotated[Path | None, typer.Option(help="Write the rounds to this .npz file after every round.")] = None,
     picture: Annotated[Path | None, typer.Option(help=PICTURE_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
@@ -61,9 +63,17 @@ def teach(
         tutor = make_teacher(teacher, known, true_weights, pupil, every_preference=every, **options)
 
         def on_round(rounds: "Transcript") -> None:
-            done(f"the learner earns {rounds.final.response_reward:.3f}")
+            done.step(f"the learner earns {rounds.final.response_reward:.3f}")
 
-        transcript = interaction.teach(tutor, pupil, max_rounds=max_rounds, path=save, on_round=on_round)
+        transcript = interaction.teach(
+            tutor,
+            pupil,
+            max_rounds=max_rounds,
+            path=save,
+            on_round=on_round,
+            time_limit=time_limit,
+            progress=lambda step: done.note(f"{step.done} {step.stage}"),
+        )
     files = _drawn(made, learner, transcript, picture)
     if as_json:
         chosen = {"learner": learner or None, "model": model, "teacher": teacher}

@@ -20,7 +20,7 @@ from tutelage.learners.responses import build_response, signed_multipliers
 from tutelage.learners.tangents import Tangents
 from tutelage.mdp.expectations import Expectation
 from tutelage.mdp.model import Domain
-from tutelage.outcomes import NotConverged
+from tutelage.outcomes import NotConverged, OutOfTime
 from tutelage.roles import Certificate, Lesson, Response, named
 from tutelage.solvers.blocks import Block, contained, slices, terms
 from tutelage.solvers.half_spaces import no_limits
@@ -60,6 +60,8 @@ class Dual:
             program = SoftProgram(self.domain, no_weights, lift(tangents), offset, self.blocks(tangents))
             try:
                 found = program.minimise(np.concatenate([a, y]))
+            except OutOfTime:
+                raise
             except NotConverged as failure:
                 self._diagnose(shown, tangents, failure)
                 found = self._follow(program, tangents, failure)
@@ -84,6 +86,8 @@ class Dual:
         for ease in 2.0 ** -np.arange(DOUBLINGS, -1, -1):
             try:
                 found = replace(program, blocks=self.blocks(tangents, ease)).minimise(2 * x)
+            except OutOfTime:
+                raise
             except NotConverged:
                 raise failure from None
             x = found.x

@@ -9,6 +9,7 @@ from tutelage.learners.dual import Dual
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.mdp.model import Domain
 from tutelage.roles import Lesson, Response, check_lesson
+from tutelage.watch import OnProgress, watched
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +42,23 @@ class EntropyLearner:
 class GenericLearner(EntropyLearner):
     """Eq. 1 with any mismatch penalty and any preference penalty."""
 
-    def respond(self, lesson: Lesson, *, start: Response | None = None) -> Response:
+    def respond(
+        self,
+        lesson: Lesson,
+        *,
+        start: Response | None = None,
+        time_limit: float | None = None,
+        progress: OnProgress | None = None,
+    ) -> Response:
         """The response, to a KKT residual below 1e-8 or as close as rounding allows.
 
-        start: an earlier response of a similar learner, to start from.
+        start: an earlier response of a similar learner, to start from. time_limit: in seconds; `OutOfTime` is raised
+        after it. progress: called with a `Progress` after each step.
         """
+        with watched(time_limit, progress):
+            return self._respond(lesson, start)
+
+    def _respond(self, lesson: Lesson, start: Response | None) -> Response:
         shown, d_r = check_lesson(self.domain, lesson).expectation, self.domain.n_reward
         weights = np.zeros(d_r) if start is None else start.learned_weights[:d_r]
         found, tangents = self.dual.optimise(shown, weights, None if start is None else start.multipliers.preference)

@@ -213,7 +213,8 @@ def _check_offered(
     wrong = np.flatnonzero(is_given & ((action < 0) | (action >= count)))
     if len(wrong):
         at, low = wrong[0], 0 if name == "actions" else first[wrong[0]]
-        offered = f"state {states[at]} offers {name} {low} .. {low + count[at] - 1}"
+        place = mdp.names.describe_state(int(states[at]))
+        offered = f"{place} offers {name} {low} .. {low + count[at] - 1}"
         raise InvalidModel(f"{_place(offsets, at)}: {offered}, not {low + action[at]}")
 
 
@@ -231,9 +232,13 @@ def _check_moves(mdp: MDP, demonstrations: Demonstrations) -> None:
     wrong = step[likelihood == 0]
     if len(wrong):
         at = wrong[0]
-        by, leads = ("no choice", "leads") if choices is None else (f"choice {choices[at]}", "never leads")
-        place = _place(demonstrations.offsets, at)
-        raise InvalidModel(f"{place}: {by} of state {states[at]} {leads} to state {states[at + 1]}")
+        names = mdp.names
+        before, after = (names.describe_state(int(state)) for state in states[at : at + 2])
+        by = f"no choice of {before} leads"
+        if choices is not None:
+            name = "" if names.choices is None else f" ({names.choice_name(int(choices[at]))!r})"
+            by = f"choice {choices[at]}{name} of {before} never leads"
+        raise InvalidModel(f"{_place(demonstrations.offsets, at)}: {by} to {after}")
 
 
 def _place(offsets: Indices, position: int) -> str:

@@ -31,6 +31,7 @@ from scipy import sparse
 from tutelage.arrays import integers
 from tutelage.mdp.demonstrations import UNKNOWN, Demonstrations
 from tutelage.mdp.model import MDP, Domain
+from tutelage.mdp.names import Labels, from_json, to_json
 from tutelage.outcomes import InvalidModel, Unavailable
 
 # The default of `max_bytes`: a domain of several million states fits.
@@ -40,6 +41,8 @@ DEMONSTRATIONS_FORMAT, DEMONSTRATIONS_VERSION = "tutelage demonstrations", 1
 TRANSITION_FIELDS = ("transition_data", "transition_indices", "transition_indptr")
 FEATURE_FIELDS = ("reward_features", "preference_features")
 NAME_FIELDS = ("reward_names", "preference_names")
+LABEL_FIELDS = ("state_names", "choice_names")
+OPTIONAL_FIELDS = (*LABEL_FIELDS, "final_states", "positions")
 DOMAIN_FIELDS = (*TRANSITION_FIELDS, "first_choice", "initial", "discount", *FEATURE_FIELDS, *NAME_FIELDS)
 
 Archive = Mapping[str, NDArray[Any]]
@@ -54,15 +57,20 @@ def save(domain: Domain, path: AnyPath) -> None:
     fields |= {"first_choice": mdp.first_choice, "initial": mdp.initial, "discount": mdp.discount}
     fields |= {name: getattr(domain, name) for name in FEATURE_FIELDS}
     fields |= {name: np.array(getattr(domain, name), dtype=np.str_) for name in NAME_FIELDS}
+    fields |= {name: to_json(getattr(domain, name)) for name in LABEL_FIELDS if getattr(domain, name) is not None}
+    fields |= {"final_states": mdp.names.finals} if len(mdp.names.finals) else {}
+    fields |= {} if domain.positions is None else {"positions": domain.positions}
     write_archive(path, fields, kind=DOMAIN_FORMAT, version=DOMAIN_VERSION)
 
 
 def load(path: AnyPath, *, max_bytes: int = LARGEST_BYTES) -> Domain:
     """The domain in a file that `save` wrote. max_bytes: the largest size of the file, and of its arrays."""
-    archive = read_archive(path, DOMAIN_FIELDS, kind=DOMAIN_FORMAT, version=DOMAIN_VERSION, max_bytes=max_bytes)
+    form: dict[str, Any] = {"kind": DOMAIN_FORMAT, "version": DOMAIN_VERSION, "max_bytes": max_bytes}
+    archive = read_archive(path, DOMAIN_FIELDS, others="|".join(OPTIONAL_FIELDS), **form)
     try:
-        names = (_names(archive, field) for field in NAME_FIELDS)
-        return Domain(_mdp(archive), archive["reward_features"], archive["preference_features"], *names)
+        fields: dict[str, Any] = {field: archive[field] for field in FEATURE_FIELDS}
+        fields |= {field: _names(archive, field) for field in NAME_FIELDS}
+        return Domain(_mdp(archive), **fields, positions=archive.get("positions"))
     except InvalidModel as error:
         raise InvalidModel(f"{path} holds no valid domain: {error}") from error
 
@@ -101,10 +109,13 @@ def _mdp(archive: Archive) -> MDP:
     indices, indptr = (integers(archive[field], field) for field in TRANSITION_FIELDS[1:])
     try:
         rows = sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, len(initial)))
-        discount = float(archive["discount"])
     except (TypeError, ValueError) as error:
         raise InvalidModel(str(error)) from error
-    return MDP.from_choices(rows, archive["first_choice"], initial, discount)
+    mdp = MDP.from_choices(rows, archive["first_choice"], initial, archive["discount"])
+    states, choices = (from_json(archive[field], field) if field in archive else None for field in LABEL_FIELDS)
+    if states is None and choices is None and "final_states" not in archive:
+        return mdp
+    return mdp.labelled(Labels.of(mdp.first_choice, states, choices, archive.get("final_states", ())))
 
 
 def _names(archive: Archive, name: str) -> tuple[str, ...]:

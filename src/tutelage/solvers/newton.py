@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from tutelage import watch
 from tutelage.arrays import Matrix, Vector
 from tutelage.outcomes import Ended, NotConverged
 from tutelage.solvers.blocks import Block, contained, model_minimum, natural_step, terms
@@ -63,7 +64,7 @@ def proximal_newton(
     """Minimise to a natural residual of `tolerance`, or of the gradient's noise where that is larger.
 
     smooth: f, given the source of the last expansion as a warm start. start: a point of the set. Raises `NotConverged`
-    where x diverges or the step limit is reached.
+    where x diverges or the step limit is reached, and `OutOfTime` at the time limit.
     """
     x, here = start, smooth(start, None)
     value = here.value + terms(blocks, x)
@@ -73,6 +74,7 @@ def proximal_newton(
         if residual <= max(tolerance, here.noise):
             ended = Ended.CONVERGED if residual <= tolerance else Ended.ROUNDING
             return Minimum(x, here, residual, n_steps, ended)
+        watch.report("Newton steps", n_steps, residual)
         # Flat directions need some curvature, and damping below 1e-14 of the Hessian's diagonal is lost to rounding.
         flat = 1e-5 * residual / (1 + float(np.abs(x).max(initial=0.0)))
         damping = max(damping, flat, 1e-14 * float(np.diag(here.hessian).max(initial=0.0)))
