@@ -92,6 +92,9 @@ from .teachers.base import Plan as Plan
 from .teachers.bilevel import BilevelPlan as BilevelPlan
 from .teachers.bilevel import BilevelTeacher as BilevelTeacher
 from .teachers.climbing import LocalOptimum as LocalOptimum
+from .teachers.costs import Costs as Costs
+from .teachers.costs import PreferenceCost as PreferenceCost
+from .teachers.costs import preference_costs as preference_costs
 from .teachers.fixed import AgnosticTeacher as AgnosticTeacher
 from .teachers.fixed import AwareCmdpTeacher as AwareCmdpTeacher
 from .teachers.fixed import CmdpPlan as CmdpPlan

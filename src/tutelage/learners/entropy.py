@@ -71,7 +71,9 @@ class GenericLearner(EntropyLearner):
         response = self.dual.response(lesson, found, tangents)
         gap = response.certificate.relative_gap
         if not gap <= LOOSEST:
-            message = f"the response was computed to a relative gap of {gap:.3g} only; the error carries it as its answer"
+            message = (
+                f"the response was computed to a relative gap of {gap:.3g} only; the error carries it as its answer"
+            )
             raise NotConverged(message, residual=gap, n_steps=found.n_steps, answer=response)
         return response
 
