@@ -40,6 +40,7 @@ DEMONSTRATIONS_FORMAT, DEMONSTRATIONS_VERSION = "tutelage demonstrations", 1
 TRANSITION_FIELDS = ("transition_data", "transition_indices", "transition_indptr")
 FEATURE_FIELDS = ("reward_features", "preference_features")
 NAME_FIELDS = ("reward_names", "preference_names")
+OPTIONAL_FIELDS = ("duration", "goals")
 DOMAIN_FIELDS = (*TRANSITION_FIELDS, "first_choice", "initial", "discount", *FEATURE_FIELDS, *NAME_FIELDS)
 
 Archive = Mapping[str, NDArray[Any]]
@@ -52,6 +53,8 @@ def save(domain: Domain, path: AnyPath) -> None:
     mdp, rows = domain.mdp, domain.mdp.transition
     fields: dict[str, ArrayLike] = dict(zip(TRANSITION_FIELDS, (rows.data, rows.indices, rows.indptr), strict=True))
     fields |= {"first_choice": mdp.first_choice, "initial": mdp.initial, "discount": mdp.discount}
+    fields |= {} if mdp.duration is None else {"duration": mdp.duration}
+    fields |= {"goals": mdp.goals} if len(mdp.goals) else {}
     fields |= {name: getattr(domain, name) for name in FEATURE_FIELDS}
     fields |= {name: np.array(getattr(domain, name), dtype=np.str_) for name in NAME_FIELDS}
     write_archive(path, fields, kind=DOMAIN_FORMAT, version=DOMAIN_VERSION)
@@ -59,7 +62,8 @@ def save(domain: Domain, path: AnyPath) -> None:
 
 def load(path: AnyPath, *, max_bytes: int = LARGEST_BYTES) -> Domain:
     """The domain in a file that `save` wrote. max_bytes: the largest size of the file, and of its arrays."""
-    archive = read_archive(path, DOMAIN_FIELDS, kind=DOMAIN_FORMAT, version=DOMAIN_VERSION, max_bytes=max_bytes)
+    form: dict[str, Any] = {"kind": DOMAIN_FORMAT, "version": DOMAIN_VERSION, "max_bytes": max_bytes}
+    archive = read_archive(path, DOMAIN_FIELDS, others="|".join(OPTIONAL_FIELDS), **form)
     try:
         names = (_names(archive, field) for field in NAME_FIELDS)
         return Domain(_mdp(archive), archive["reward_features"], archive["preference_features"], *names)
@@ -103,7 +107,10 @@ def _mdp(archive: Archive) -> MDP:
         rows = sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, len(initial)))
     except (TypeError, ValueError) as error:
         raise InvalidModel(str(error)) from error
-    return MDP.from_choices(rows, archive["first_choice"], initial, archive["discount"])
+    # Not `from_choices`: these discounts are those of the choices, also where there are durations.
+    discount: Any = archive["discount"]
+    optional = {name: archive[name] for name in OPTIONAL_FIELDS if name in archive}
+    return MDP(rows, archive["first_choice"], initial, discount, **optional)
 
 
 def _names(archive: Archive, name: str) -> tuple[str, ...]:
