@@ -1,12 +1,17 @@
 """The public names, one per line; `tutelage/__init__.py` reads this file and imports each name on first use."""
 
+from .environments.explore import explore as explore
+from .environments.explore_env import explore_gymnasium as explore_gymnasium
 from .environments.graph import from_graph as from_graph
 from .environments.graph import graph_choices as graph_choices
 from .environments.gymnasium import from_gymnasium as from_gymnasium
 from .environments.gymnasium import record_demonstrations as record_demonstrations
 from .environments.gymnasium import to_gymnasium as to_gymnasium
+from .environments.minari_data import from_minari as from_minari
 from .environments.object_world import ObjectWorld as ObjectWorld
 from .environments.object_world import object_world as object_world
+from .experiments.sweeps import Sweep as Sweep
+from .experiments.sweeps import sweep as sweep
 from .interaction import InteractionFailed as InteractionFailed
 from .interaction import replay as replay
 from .interaction import teach as teach
@@ -14,6 +19,9 @@ from .learners.entropy import ApproximateHardLearner as ApproximateHardLearner
 from .learners.entropy import GenericLearner as GenericLearner
 from .learners.entropy import SoftLearner as SoftLearner
 from .learners.entropy import StandardLearner as StandardLearner
+from .learners.inference import Interval as Interval
+from .learners.inference import LearnerEstimate as LearnerEstimate
+from .learners.inference import infer_learner as infer_learner
 from .learners.observed import CallbackLearner as CallbackLearner
 from .learners.observed import SampledLearner as SampledLearner
 from .learners.penalties import ConvexConstraint as ConvexConstraint
@@ -53,6 +61,7 @@ from .outcomes import InvalidInput as InvalidInput
 from .outcomes import InvalidModel as InvalidModel
 from .outcomes import MissingExtra as MissingExtra
 from .outcomes import NotConverged as NotConverged
+from .outcomes import OutOfTime as OutOfTime
 from .outcomes import TutelageError as TutelageError
 from .outcomes import Unavailable as Unavailable
 from .pictures.files import save_picture as save_picture
@@ -101,5 +110,6 @@ from .transcripts import TaughtRound as TaughtRound
 from .transcripts import Transcript as Transcript
 from .transcripts import load_transcript as load_transcript
 from .transcripts import save_transcript as save_transcript
+from .watch import Progress as Progress
 
 __version__: str

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tutelage.arrays import Vector
     from tutelage.environments.object_world import ObjectWorld
     from tutelage.mdp.model import Domain
+    from tutelage.roles import Learner
     from tutelage.transcripts import Transcript
 
 WORLD_HELP = "An object world: generator:seed:size, such as published:0:10, or a JSON file."
@@ -25,7 +26,8 @@ ALLOWANCE_HELP = (
     "delta_c, the discounted count allowed of each preference feature: 2.5, a share of the discounted time such as 5%, "
     "or by name, such as service_km=0.1,main_km=5%. Default: 0."
 )
-PICTURE_HELP = "Draw the world and what was learned; adds .png and .svg."
+TIME_HELP = "Seconds after which to stop with the rounds, the lesson and the bound found so far."
+PICTURE_HELP = "Draw the world, or the features and the map of a domain, and what was learned; adds .png and .svg."
 
 
 def teach(
@@ -40,6 +42,7 @@ def teach(
     violation_penalty: Annotated[float | None, typer.Option(help="C_c of the soft learner. Default: 10.")] = None,
     allowance: Annotated[str, typer.Option(help=ALLOWANCE_HELP)] = "",
     max_rounds: Annotated[int, typer.Option(help="The most rounds of an adaptive teacher.")] = 100,
+    time_limit: Annotated[float | None, typer.Option(help=TIME_HELP)] = None,
     save: Annotated[Path | None, typer.Option(help="Write the rounds to this .npz file after every round.")] = None,
     picture: Annotated[Path | None, typer.Option(help=PICTURE_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
@@ -65,10 +68,18 @@ def teach(
         tutor = make_teacher(teacher, known, true_weights, pupil, every_preference=every, **options)
 
         def on_round(rounds: "Transcript") -> None:
-            done(f"the learner earns {rounds.final.response_reward:.3f}")
+            done.step(f"the learner earns {rounds.final.response_reward:.3f}")
 
-        transcript = interaction.teach(tutor, pupil, max_rounds=max_rounds, path=save, on_round=on_round)
-    files = _drawn(made, learner, transcript, picture)
+        transcript = interaction.teach(
+            tutor,
+            pupil,
+            max_rounds=max_rounds,
+            path=save,
+            on_round=on_round,
+            time_limit=time_limit,
+            progress=lambda step: done.note(f"{step.done} {step.stage}"),
+        )
+    files = _drawn(made, known, pupil, learner, transcript, picture)
     if as_json:
         chosen = {"learner": learner or None, "model": model, "teacher": teacher}
         show_json(chosen | _data(known, transcript) | {"files": [str(path) for path in files]})
@@ -164,13 +175,23 @@ def _data(domain: "Domain", transcript: "Transcript") -> dict[str, Any]:
     }
 
 
-def _drawn(world: "ObjectWorld | None", learner: str, transcript: "Transcript", picture: Path | None) -> list[Path]:
+def _drawn(
+    world: "ObjectWorld | None",
+    domain: "Domain",
+    pupil: "Learner",
+    learner: str,
+    transcript: "Transcript",
+    picture: Path | None,
+) -> list[Path]:
     """The files of the picture, if one was requested."""
     if picture is None:
         return []
-    if world is None:
-        raise InvalidInput("--picture needs an object world; a domain from a file cannot be drawn")
-    from tutelage.experiments.figures import taught_picture
+    from tutelage.experiments.figures import domain_picture, taught_picture
+    from tutelage.learners.penalties import Preference
     from tutelage.pictures.files import save_picture
 
-    return save_picture(taught_picture(world, learner or "L5", transcript.final.response), picture)
+    if world is not None:
+        return save_picture(taught_picture(world, learner or "L5", transcript.final.response), picture)
+    preference = getattr(pupil, "preference", None)
+    allowed = preference.on(domain).allowance if isinstance(preference, Preference) else None
+    return save_picture(domain_picture(domain, transcript, allowed), picture)

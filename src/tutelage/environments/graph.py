@@ -6,6 +6,7 @@ import networkx.
 """
 
 import math
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from tutelage.arrays import Matrix, Vector
 from tutelage.mdp.model import MDP, Domain
 from tutelage.outcomes import InvalidModel
 
-AT_GOAL = "at goal"
+AT_GOAL, STAY = "at goal", "stay"
 
 
 class _Choice(NamedTuple):
@@ -49,7 +50,8 @@ def from_graph(
     goals: absorbing nodes. Their edges are dropped, and their one choice is to stay. With goals there is one more
         reward feature, "at goal", which is 1 for this choice, so that an earlier arrival has a higher value.
 
-    A node without edges that is not a goal can only stay, with all features zero.
+    A node without edges that is not a goal can only stay, with all features zero. The names of the states are the
+    nodes. The name of a choice is the next node, (next node, key) where edges are parallel, or "stay".
     """
     choices = list(_choices(graph, goals))
     ends = frozenset(goals)
@@ -62,7 +64,9 @@ def from_graph(
     if len(goals):
         rewards = np.column_stack([rewards, [choice.node in ends for choice in choices]])
         reward_names = (*reward_names, AT_GOAL)
-    return Domain(mdp, rewards, _features(choices, preference_names), reward_names, preference_names)
+    preferences = _features(choices, preference_names)
+    labels = list(graph.nodes), _choice_names(choices)
+    return Domain(mdp, rewards, preferences, reward_names, preference_names, *labels)
 
 
 def graph_choices(graph: Any, goals: Collection[Hashable] = ()) -> list[tuple[Hashable, Hashable, Hashable | None]]:
@@ -87,6 +91,19 @@ def _choices(graph: Any, goals: Collection[Hashable]) -> Iterator[_Choice]:
     for node in graph.nodes:
         edges = () if node in ends else tuple(_edges(graph, node))
         yield from edges or (_Choice(node, node, None, None),)
+
+
+def _choice_names(choices: Sequence[_Choice]) -> list[Hashable]:
+    """The next node of each choice; with the key of the edge where another edge leads to the same node."""
+    n_parallel = Counter((choice.node, choice.next_node) for choice in choices)
+    return [
+        STAY
+        if choice.attributes is None
+        else choice.next_node
+        if n_parallel[choice.node, choice.next_node] == 1
+        else (choice.next_node, choice.key)
+        for choice in choices
+    ]
 
 
 def _edges(graph: Any, node: Hashable) -> Iterator[_Choice]:

@@ -8,7 +8,12 @@ from tutelage.learners.dual import Dual
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.mdp.allowances import Allowance
 from tutelage.mdp.model import Domain
+from tutelage.outcomes import NotConverged
 from tutelage.roles import Lesson, Response, check_lesson
+from tutelage.watch import OnProgress, watched
+
+# The largest relative gap of a response that counts as solved.
+LOOSEST = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,15 +46,35 @@ class EntropyLearner:
 class GenericLearner(EntropyLearner):
     """Eq. 1 with any mismatch penalty and any preference penalty."""
 
-    def respond(self, lesson: Lesson, *, start: Response | None = None) -> Response:
-        """The response, to a KKT residual below 1e-8 or as close as rounding allows.
+    def respond(
+        self,
+        lesson: Lesson,
+        *,
+        start: Response | None = None,
+        time_limit: float | None = None,
+        progress: OnProgress | None = None,
+    ) -> Response:
+        """The response, as close to the optimum as rounding allows; its certificate says how close.
 
-        start: an earlier response of a similar learner, to start from.
+        start: an earlier response of a similar learner, to start from. Raises `NotConverged`, with the best response as
+        its answer, where the relative gap is above 1e-6. time_limit: in seconds; `OutOfTime` is raised after it.
+        progress: called with a `Progress` after each step.
         """
+        with watched(time_limit, progress):
+            return self._respond(lesson, start)
+
+    def _respond(self, lesson: Lesson, start: Response | None) -> Response:
         shown, d_r = check_lesson(self.domain, lesson).expectation, self.domain.n_reward
         weights = np.zeros(d_r) if start is None else start.learned_weights[:d_r]
         found, tangents = self.dual.optimise(shown, weights, None if start is None else start.multipliers.preference)
-        return self.dual.response(lesson, found, tangents)
+        response = self.dual.response(lesson, found, tangents)
+        gap = response.certificate.relative_gap
+        if not gap <= LOOSEST:
+            message = (
+                f"the response was computed to a relative gap of {gap:.3g} only; the error carries it as its answer"
+            )
+            raise NotConverged(message, residual=gap, n_steps=found.n_steps, answer=response)
+        return response
 
 
 @dataclass(frozen=True, eq=False, init=False)

@@ -30,6 +30,7 @@ from tutelage.mdp.allowances import Allowance, allowance_vector, checked_allowan
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.solvers.blocks import Block
+from tutelage.solvers.units import or_one, sizes
 
 DUAL_NORM = {1.0: math.inf, 2.0: 2.0, math.inf: 1.0}
 
@@ -187,6 +188,12 @@ class Constraints:
     def values(self, point: Vector) -> Vector:
         """(m,), g(mu_c) at mu_c = point (d_c,)."""
         return np.concatenate([self.rows @ point, [function.value(point) for function in self.preference.functions]])
+
+    def sizes(self, point: Vector) -> Vector:
+        """(m,), the size of each constraint: the largest that policies can make it, from its slope at a point."""
+        largest = sizes(self.domain)[self.domain.n_reward :]
+        slopes = [*self.rows, *(function.slope(point) for function in self.preference.functions)]
+        return or_one(np.maximum(np.array([np.abs(slope) @ largest for slope in slopes]), self.allowance))
 
     def excess(self, point: Vector) -> Vector:
         """(m,), delta_c^soft: the part of g(mu_c) above the allowance."""

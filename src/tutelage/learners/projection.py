@@ -23,6 +23,7 @@ from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Certificate, Lesson, Response, check_lesson
 from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, Route, nearest_policy
+from tutelage.watch import OnProgress, watched
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,8 +56,17 @@ class HardLearner:
     def preference(self) -> Preference:
         return self.constraints.preference
 
-    def respond(self, lesson: Lesson) -> Response:
-        """The projection, or the most entropic policy near it; raises `InfeasibleConstraints` where there is none."""
+    def respond(
+        self, lesson: Lesson, *, time_limit: float | None = None, progress: OnProgress | None = None
+    ) -> Response:
+        """The projection, or the most entropic policy near it; raises `InfeasibleConstraints` where there is none.
+
+        time_limit: in seconds; `OutOfTime` is raised after it. progress: called with a `Progress` after each step.
+        """
+        with watched(time_limit, progress):
+            return self._respond(lesson)
+
+    def _respond(self, lesson: Lesson) -> Response:
         shown = check_lesson(self.domain, lesson).expectation
         found, tangents = optimum_within(
             self.constraints,

@@ -15,8 +15,9 @@ The sum of the second over all states gives sum over c of (1 - discount(c)) z(c)
 distribution of choices, and each feature expectation is a mean of features / (1 - discount).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import copy
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +27,8 @@ from scipy import sparse
 from tutelage import arrays
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector, distribution, floats, freeze, integers, set_fields
 from tutelage.mdp.discounts import checked_discount, checked_duration, timed_discounts
+from tutelage.mdp.features import Feature, changed_features
+from tutelage.mdp.names import Labels
 from tutelage.outcomes import InvalidModel
 
 
@@ -38,6 +41,7 @@ class MDP:
     initial: (S,), the distribution of the first state.
     discount: the weight of the next step, in (0, 1): one number, or one per choice (C,). A vector of equal numbers is
         stored as the one number.
+    labels: the names of states and choices, if they have any; for messages, files and demonstrations.
     duration: (C,), the time that each choice takes; None where each takes one unit.
     goals: the states where a journey ends, ascending; for `arrival` and for reports. Solvers do not use them.
     """
@@ -46,12 +50,17 @@ class MDP:
     first_choice: Indices
     initial: Vector
     discount: float | Vector
+    labels: Labels | None = None
     duration: Vector | None = field(default=None, kw_only=True)
     goals: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64), kw_only=True)
 
     def __post_init__(self) -> None:
         first_choice = _first_choice(self.first_choice)
-        transition = arrays.stochastic_rows(self.transition, "transition")
+        if self.labels is not None:
+            known = self.labels
+            set_fields(self, labels=Labels.of(first_choice, known.states, known.choices, known.finals))
+        labels = self.labels or Labels(first_choice)
+        transition = arrays.stochastic_rows(self.transition, "transition", lambda row: _row_place(labels, row))
         n_choices, n_states = transition.shape
         if first_choice[-1] != n_choices:
             raise InvalidModel(
@@ -77,6 +86,8 @@ class MDP:
         *,
         duration: ArrayLike | None = None,
         goals: ArrayLike = (),
+        state_names: Sequence[Hashable] | None = None,
+        action_names: Sequence[Hashable] | None = None,
     ) -> Self:
         """An MDP with A actions in every state, from a dense (S, A, S) array or A sparse matrices (S, S).
 
@@ -90,7 +101,8 @@ class MDP:
         table = (len(first_choice) - 1, n_actions)
         by_choice = _by_choice(discount, table, "discount")
         times = None if duration is None else _by_choice(duration, table, "duration")
-        return cls.from_choices(rows, first_choice, initial, by_choice, duration=times, goals=goals)
+        names: dict[str, Any] = {"state_names": state_names, "choice_names": action_names}
+        return cls.from_choices(rows, first_choice, initial, by_choice, duration=times, goals=goals, **names)
 
     @classmethod
     def from_choices(
@@ -102,6 +114,8 @@ class MDP:
         *,
         duration: ArrayLike | None = None,
         goals: ArrayLike = (),
+        state_names: Sequence[Hashable] | None = None,
+        choice_names: Sequence[Hashable] | None = None,
     ) -> Self:
         """An MDP from one row per choice, dense or sparse (C, S); states may offer different numbers of choices.
 
@@ -109,12 +123,24 @@ class MDP:
         then that of one unit of time, and a choice is discounted by discount**duration. goals: as of the class.
         """
         given: Any = arrays.any_array(discount, "discount")
-        first, start = integers(first_choice, "first_choice"), distribution(initial, "initial")
+        first, start = _first_choice(first_choice), distribution(initial, "initial")
+        labels = _labels(first, state_names, choice_names)
         ends = np.zeros(0, dtype=np.int64) if np.size(goals) == 0 else integers(goals, "goals")
         if duration is None:
-            return cls(transition, first, start, given, goals=ends)
-        times = checked_duration(duration, int(first[-1]) if len(first) else 0)
-        return cls(transition, first, start, timed_discounts(given, times), duration=times, goals=ends)
+            return cls(transition, first, start, given, labels, goals=ends)
+        times = checked_duration(duration, int(first[-1]))
+        return cls(transition, first, start, timed_discounts(given, times), labels, duration=times, goals=ends)
+
+    def labelled(self, labels: Labels | None) -> Self:
+        """The same MDP with other names; its arrays are shared."""
+        renamed = copy.copy(self)
+        set_fields(renamed, labels=labels)
+        return renamed
+
+    @property
+    def names(self) -> Labels:
+        """The names of states and choices, which are their numbers where they have no names."""
+        return self.labels or Labels(self.first_choice)
 
     @property
     def n_states(self) -> int:
@@ -159,6 +185,10 @@ class Domain:
     preference_features: (S, d_c) or (C, d_c); d_c may be zero.
     reward_names, preference_names: one name per feature, for messages, tables and plots.
 
+    state_names: (S,), any hashable objects, all different. choice_names: (C,), different within a state; where every
+        state offers A choices, A names are enough. Without them, those of the MDP.
+    positions: (S, 2), the coordinates of the states, for drawing; NaN where a state has none.
+
     A vector is one feature. Where every state offers A choices, features on choices may also have shape (S, A, d). A
     matrix (S, A) without names is refused, because it may mean A features of states or one feature of choices.
     """
@@ -168,6 +198,9 @@ class Domain:
     preference_features: Matrix = field(default_factory=lambda: np.zeros((0, 0)))
     reward_names: tuple[str, ...] = ()
     preference_names: tuple[str, ...] = ()
+    state_names: Sequence[Hashable] | None = None
+    choice_names: Sequence[Hashable] | None = None
+    positions: Matrix | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.mdp, MDP):
@@ -179,6 +212,49 @@ class Domain:
             set_fields(self, **{f"{kind}_features": matrix, f"{kind}_names": names})
         if self.n_reward == 0:
             raise InvalidModel("reward_features has no columns; a domain needs at least one reward feature")
+        self._set_names()
+        if self.positions is not None:
+            set_fields(self, positions=_positions(self.mdp, self.positions))
+
+    def _set_names(self) -> None:
+        """The names that were given, also in the MDP; those of the MDP where none were given."""
+        known = self.mdp.names
+        states = known.states if self.state_names is None else self.state_names
+        choices = known.choices if self.choice_names is None else self.choice_names
+        if states is not known.states or choices is not known.choices:
+            known = Labels.of(self.mdp.first_choice, states, choices, known.finals)
+            set_fields(self, mdp=self.mdp.labelled(known))
+        set_fields(self, state_names=known.states, choice_names=known.choices)
+
+    def state(self, name: Hashable) -> int:
+        """The number of the state of this name; where states have no names, the name is the number."""
+        return self.mdp.names.state(name)
+
+    def choice(self, state: Hashable, name: Hashable) -> int:
+        """The number of the choice of this name, in the state of that name."""
+        return self.mdp.names.choice(state, name)
+
+    def state_name(self, state: int) -> Hashable:
+        """The name of the state with this number."""
+        return self.mdp.names.state_name(state)
+
+    def choice_name(self, choice: int) -> Hashable:
+        """The name of the choice with this number; where choices have no names, its number within the state."""
+        return self.mdp.names.choice_name(choice)
+
+    def with_features(
+        self,
+        *,
+        reward: Mapping[str, Feature] | None = None,
+        preference: Mapping[str, Feature] | None = None,
+    ) -> Self:
+        """The domain with features added, replaced or removed, by name.
+
+        A feature is a vector on states (S,) or on choices (C,), a function of the name of a state, or of the names of a
+        state and an action; None removes the feature of this name.
+        """
+        rewards = changed_features(self, "reward", reward or {})
+        return replace(self, **rewards, **changed_features(self, "preference", preference or {}))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -250,6 +326,23 @@ def _goals(values: ArrayLike, n_states: int) -> Indices:
         wrong = goals[0] if goals[0] < 0 else goals[-1]
         raise InvalidModel(f"goals has state {wrong}, but the states are 0 to {n_states - 1}")
     return freeze(goals)
+
+
+def _labels(first_choice: Indices, states: Any, choices: Any) -> Labels | None:
+    return None if states is None and choices is None else Labels.of(first_choice, states, choices)
+
+
+def _row_place(labels: Labels, row: int) -> str:
+    """What a row of the transition matrix means, as the start of a message."""
+    return "" if row >= labels.first_choice[-1] else f"{labels.describe_choice(row)}: "
+
+
+def _positions(mdp: MDP, values: ArrayLike) -> Matrix:
+    given = arrays.any_array(values, "positions")
+    if given.shape != (mdp.n_states, 2) or given.dtype.kind not in "iuf" or np.isinf(given).any():
+        found = f"{given.dtype} of shape {given.shape}"
+        raise InvalidModel(f"positions must be two numbers for each of the {mdp.n_states} states, got {found}")
+    return freeze(given.astype(np.float64))
 
 
 def _first_choice(values: ArrayLike) -> Indices:

@@ -17,6 +17,7 @@ from tutelage.roles import Advice, Lesson
 from tutelage.solvers.half_spaces import HalfSpaces, no_limits, preference_limits
 from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, best_policy, reward_vector, strictest_policy
 from tutelage.teachers.base import KnownLearner, OneLessonTeacher, Plan, check_learner, optimal_lesson, reward_of
+from tutelage.watch import OnProgress, watched
 
 
 class AgnosticTeacher(OneLessonTeacher):
@@ -89,13 +90,14 @@ class AwareCmdpTeacher(OneLessonTeacher):
         lesson = Lesson.from_policy(self.domain, found.policy)
         return Advice(lesson, "the best policy that keeps the learner's preferences", self._bound(found))
 
-    def plan(self) -> CmdpPlan:
-        """The same lesson, with the learner's response to it."""
-        found = self.optimum()
-        lesson = Lesson.from_policy(self.domain, found.policy)
-        response = self.learner.respond(lesson)
-        achieved = reward_of(self.true_weights, response)
-        return CmdpPlan(lesson, response, found.value, achieved, self._bound(found), found)
+    def plan(self, *, time_limit: float | None = None, progress: OnProgress | None = None) -> CmdpPlan:
+        """The same lesson, with the learner's response to it; raises `OutOfTime` at the time limit, in seconds."""
+        with watched(time_limit, progress):
+            found = self.optimum()
+            lesson = Lesson.from_policy(self.domain, found.policy)
+            response = self.learner.respond(lesson)
+            achieved = reward_of(self.true_weights, response)
+            return CmdpPlan(lesson, response, found.value, achieved, self._bound(found), found)
 
     def optimum(self) -> ConstrainedOptimum:
         """The solution of the constrained MDP with its certified bound; convex preferences by tangents."""
