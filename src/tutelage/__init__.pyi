@@ -32,6 +32,10 @@ from .learners.penalties import quadratic_constraint as quadratic_constraint
 from .learners.projection import HardLearner as HardLearner
 from .learners.published import PublishedHardLearner as PublishedHardLearner
 from .learners.published import PublishedLearner as PublishedLearner
+from .mdp.allowances import count as count
+from .mdp.allowances import share as share
+from .mdp.arrival import Arrival as Arrival
+from .mdp.arrival import arrival as arrival
 from .mdp.demonstrations import Demonstrations as Demonstrations
 from .mdp.demonstrations import Trajectory as Trajectory
 from .mdp.expectations import EmpiricalExpectation as EmpiricalExpectation

@@ -128,10 +128,10 @@ def _begun(teacher: Teacher, learner: Learner, so_far: Transcript | None, max_ro
     if max_rounds < 1:
         raise InvalidInput(f"max_rounds must be at least one, got {max_rounds}")
     if so_far is None:
-        return Transcript(teacher.true_weights, learner=_known(learner))
+        return Transcript(teacher.true_weights, learner=_known(learner), mdp=teacher.domain.mdp)
     if not np.array_equal(so_far.true_weights, teacher.true_weights):
         raise InvalidInput(f"so_far is for the weights {so_far.true_weights}, the teacher has {teacher.true_weights}")
-    return replace(so_far, learner=_known(learner))
+    return replace(so_far, learner=_known(learner), mdp=teacher.domain.mdp)
 
 
 def _advised(teacher: Teacher, transcript: Transcript, path: AnyPath | None) -> tuple[Transcript, Advice]:

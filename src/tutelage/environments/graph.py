@@ -38,10 +38,14 @@ def from_graph(
     reward_attributes: Sequence[str],
     preference_attributes: Sequence[str] = (),
     goals: Collection[Hashable] = (),
+    duration: str | None = None,
 ) -> Domain:
     """A graph as a domain: states in the order of the nodes, choices in the order of the edges.
 
     start: a node, or a mapping from nodes to probabilities.
+    discount: of each choice; with a duration, of one unit of time.
+    duration: the edge attribute, a positive number such as "km", that is the time an edge takes. To stay takes one unit
+        of time. Without it a policy that never arrives may be the best, because each edge is discounted alike.
     reward_attributes, preference_attributes: the edge attributes, numbers or truth values, that are the features.
     goals: absorbing nodes. Their edges are dropped, and their one choice is to stay. With goals there is one more
         reward feature, "at goal", which is 1 for this choice, so that an earlier arrival has a higher value.
@@ -50,14 +54,14 @@ def from_graph(
     nodes. The name of a choice is the next node, (next node, key) where edges are parallel, or "stay".
     """
     choices = list(_choices(graph, goals))
-    mdp = _mdp(graph, choices, start, discount)
+    ends = frozenset(goals)
+    mdp = _mdp(graph, choices, start, discount, _durations(choices, duration), ends)
     for argument, names in (("reward_attributes", reward_attributes), ("preference_attributes", preference_attributes)):
         if isinstance(names, str):
             raise InvalidModel(f"{argument} must be a list of names, got the one string {names!r}")
     reward_names, preference_names = tuple(reward_attributes), tuple(preference_attributes)
     rewards = _features(choices, reward_names)
     if len(goals):
-        ends = frozenset(goals)
         rewards = np.column_stack([rewards, [choice.node in ends for choice in choices]])
         reward_names = (*reward_names, AT_GOAL)
     preferences = _features(choices, preference_names)
@@ -111,14 +115,35 @@ def _edges(graph: Any, node: Hashable) -> Iterator[_Choice]:
             yield _Choice(node, next_node, None, between)
 
 
-def _mdp(graph: Any, choices: Sequence[_Choice], start: Any, discount: float) -> MDP:
+def _mdp(
+    graph: Any,
+    choices: Sequence[_Choice],
+    start: Any,
+    discount: float,
+    durations: Vector | None,
+    goals: Collection[Hashable],
+) -> MDP:
     """The MDP in which each choice leads to its next node with probability one."""
     number = {node: state for state, node in enumerate(graph.nodes)}
     next_states = [number[choice.next_node] for choice in choices]
     n_choices = np.bincount([number[choice.node] for choice in choices])
     entries = (np.ones(len(choices)), next_states, np.arange(len(choices) + 1))
     transition = sparse.csr_array(entries, shape=(len(choices), len(number)))
-    return MDP.from_choices(transition, np.cumsum([0, *n_choices]), _initial(number, start), discount)
+    first_choice, initial, ends = np.cumsum([0, *n_choices]), _initial(number, start), [number[goal] for goal in goals]
+    return MDP.from_choices(transition, first_choice, initial, discount, duration=durations, goals=ends)
+
+
+def _durations(choices: Sequence[_Choice], name: str | None) -> Vector | None:
+    """(C,), the duration of each choice; a stay takes one unit of time."""
+    if name is None:
+        return None
+    durations = np.ones(len(choices))
+    for row, choice in enumerate(choices):
+        if choice.attributes is not None:
+            durations[row] = _attribute(choice, name)
+            if not durations[row] > 0:
+                raise InvalidModel(f"{name!r} of {_edge(choice)} is {durations[row]}; a duration must be positive")
+    return durations
 
 
 def _initial(number: Mapping[Hashable, int], start: Any) -> Vector:
@@ -140,11 +165,15 @@ def _features(choices: Sequence[_Choice], names: tuple[str, ...]) -> Matrix:
 
 
 def _attribute(choice: _Choice, name: str) -> float:
-    edge = f"edge {choice.node!r} -> {choice.next_node!r}" + ("" if choice.key is None else f" (key {choice.key!r})")
+    edge = _edge(choice)
     assert choice.attributes is not None
     if name not in choice.attributes:
         raise InvalidModel(f"{edge} has no attribute {name!r}; add it to the edge, or leave {name!r} out")
     return _number(choice.attributes[name], f"{name!r} of {edge}")
+
+
+def _edge(choice: _Choice) -> str:
+    return f"edge {choice.node!r} -> {choice.next_node!r}" + ("" if choice.key is None else f" (key {choice.key!r})")
 
 
 def _number(value: Any, name: str) -> float:

@@ -3,15 +3,14 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tutelage.learners.dual import Dual
 from tutelage.learners.penalties import Mismatch, Preference
+from tutelage.mdp.allowances import Allowance
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import NotConverged
 from tutelage.roles import Lesson, Response, check_lesson
 from tutelage.watch import OnProgress, watched
-
 
 # The largest relative gap of a response that counts as solved.
 LOOSEST = 1e-6
@@ -39,7 +38,7 @@ class EntropyLearner:
         return self.preference.penalty
 
     @property
-    def violation_allowance(self) -> ArrayLike:
+    def violation_allowance(self) -> Allowance:
         return self.preference.allowance
 
 
@@ -83,7 +82,7 @@ class SoftLearner(GenericLearner):
     """Sec. 3.2: 1-norm penalties on mismatch and on violation, g_j(mu_c) = mu_c[j]."""
 
     def __init__(
-        self, domain: Domain, *, mismatch_penalty: float, violation_penalty: float, violation_allowance: ArrayLike = 0.0
+        self, domain: Domain, *, mismatch_penalty: float, violation_penalty: float, violation_allowance: Allowance = 0.0
     ) -> None:
         mismatch = Mismatch(norm=1, penalty=mismatch_penalty)
         super().__init__(domain, mismatch, Preference(penalty=violation_penalty, allowance=violation_allowance))
@@ -109,7 +108,7 @@ class ApproximateHardLearner(GenericLearner):
         domain: Domain,
         *,
         mismatch_penalty: float = 20.0,
-        violation_allowance: ArrayLike = 0.0,
+        violation_allowance: Allowance = 0.0,
         squared: bool = True,
     ) -> None:
         mismatch = Mismatch(norm=2, penalty=mismatch_penalty, squared=squared)
