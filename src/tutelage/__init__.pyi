@@ -11,6 +11,8 @@ from .environments.gymnasium import to_gymnasium as to_gymnasium
 from .environments.minari_data import from_minari as from_minari
 from .environments.object_world import ObjectWorld as ObjectWorld
 from .environments.object_world import object_world as object_world
+from .experiments.sweeps import Sweep as Sweep
+from .experiments.sweeps import sweep as sweep
 from .interaction import InteractionFailed as InteractionFailed
 from .interaction import replay as replay
 from .interaction import teach as teach

@@ -14,9 +14,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import Indices, Vector, check_length, finite_or_none, floats, integers, whole_number
+from tutelage.arrays import Indices, Matrix, Vector, check_length, finite_or_none, floats, integers, whole_number
 from tutelage.mdp.files import LARGEST_BYTES, AnyPath, Archive, read_archive, write_archive
-from tutelage.mdp.model import MDP, Domain
+from tutelage.mdp.model import MDP, Domain, endless
 from tutelage.mdp.policy import check_policy
 from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.roles import Response, Round, check_lesson
@@ -109,14 +109,13 @@ def check_response(domain: Domain, response: Response) -> Response:
     return response
 
 
-def _check_counts(domain: Domain, features: ArrayLike, counts: ArrayLike, names: tuple[str, ...]) -> None:
-    """Refuse an expectation outside [min phi, max phi] / (1 - discount); an unseen tail of a trajectory counts zero."""
+def _check_counts(domain: Domain, features: Matrix, counts: ArrayLike, names: tuple[str, ...]) -> None:
+    """Refuse an expectation outside the range of phi / (1 - discount); an unseen tail of a trajectory counts zero."""
     given = floats(counts, "the learner's expectation", ndim=1)
     if len(given) != len(names):
         raise InvalidModel(f"the learner's expectation has {len(given)} entries, but there are {len(names)} features")
-    horizon = (1 + ROUNDING) / (1 - domain.mdp.discount)
-    low = horizon * np.min(features, axis=0, initial=0.0)
-    high = horizon * np.max(features, axis=0, initial=0.0)
+    possible = (1 + ROUNDING) * endless(domain.mdp, features)
+    low, high = np.min(possible, axis=0, initial=0.0), np.max(possible, axis=0, initial=0.0)
     wrong = np.flatnonzero((given < low) | (given > high))
     if len(wrong):
         j = wrong[0]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tutelage.arrays import Vector
     from tutelage.environments.object_world import ObjectWorld
     from tutelage.mdp.model import Domain
+    from tutelage.roles import Learner
     from tutelage.transcripts import Transcript
 
 WORLD_HELP = "An object world: generator:seed:size, such as published:0:10, or a JSON file."
@@ -23,7 +24,7 @@ LEARNER_HELP = "L1 .. L5: the learner has the first 0, 2, 4, 5 or 6 preference f
 OPTION_HELP = "An option of the teacher, such as stop_tolerance=0.001; may be repeated."
 ALLOWANCE_HELP = "delta_c: discounted count allowed of each preference feature. Default: 0."
 TIME_HELP = "Seconds after which to stop with the rounds, the lesson and the bound found so far."
-PICTURE_HELP = "Draw the world and what was learned; adds .png and .svg."
+PICTURE_HELP = "Draw the world, or the features and the map of a domain, and what was learned; adds .png and .svg."
 
 
 def teach(
@@ -74,7 +75,7 @@ def teach(
             time_limit=time_limit,
             progress=lambda step: done.note(f"{step.done} {step.stage}"),
         )
-    files = _drawn(made, learner, transcript, picture)
+    files = _drawn(made, known, pupil, learner, transcript, picture)
     if as_json:
         chosen = {"learner": learner or None, "model": model, "teacher": teacher}
         show_json(chosen | _data(known, transcript) | {"files": [str(path) for path in files]})
@@ -162,13 +163,23 @@ def _data(domain: "Domain", transcript: "Transcript") -> dict[str, Any]:
     }
 
 
-def _drawn(world: "ObjectWorld | None", learner: str, transcript: "Transcript", picture: Path | None) -> list[Path]:
+def _drawn(
+    world: "ObjectWorld | None",
+    domain: "Domain",
+    pupil: "Learner",
+    learner: str,
+    transcript: "Transcript",
+    picture: Path | None,
+) -> list[Path]:
     """The files of the picture, if one was requested."""
     if picture is None:
         return []
-    if world is None:
-        raise InvalidInput("--picture needs an object world; a domain from a file cannot be drawn")
-    from tutelage.experiments.figures import taught_picture
+    from tutelage.experiments.figures import domain_picture, taught_picture
+    from tutelage.learners.penalties import Preference
     from tutelage.pictures.files import save_picture
 
-    return save_picture(taught_picture(world, learner or "L5", transcript.final.response), picture)
+    if world is not None:
+        return save_picture(taught_picture(world, learner or "L5", transcript.final.response), picture)
+    preference = getattr(pupil, "preference", None)
+    allowed = preference.on(domain).allowance if isinstance(preference, Preference) else None
+    return save_picture(domain_picture(domain, transcript, allowed), picture)

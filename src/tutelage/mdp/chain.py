@@ -1,6 +1,7 @@
 """The Markov chain of an MDP under a policy, and its two linear systems.
 
-With P the (S, S) transition matrix under the policy and A = I - discount * P:
+With P the (S, S) transition matrix under the policy and A = I - discount * P (where discounts differ between choices,
+P has the rows diag(discount) @ transition, and `discount` below is the largest one):
 
     A x = b       expected discounted sums of b from each state (values)
     A' d = p      expected discounted visits from the distribution p (occupancies)
@@ -36,15 +37,28 @@ RELATIVE_ACCURACY, ROUGH_ACCURACY = 1e-11, 1e-5
 EPSILON = float(np.finfo(np.float64).eps)
 
 
-def chain(mdp: MDP, policy: Vector) -> SparseRows:
-    """(S, S), the probability of each next state under the policy."""
+def chain(mdp: MDP, weights: Vector) -> SparseRows:
+    """(S, S), the sum of each state's rows times their weights (C,).
+
+    With a policy as weights: the probability of each next state. With discount * policy: the discounted moves.
+    """
     rows = mdp.transition
-    weight = np.repeat(policy, np.diff(rows.indptr)) * rows.data
+    weight = np.repeat(weights, np.diff(rows.indptr)) * rows.data
     step = sparse.csr_array(
         (weight, rows.indices, rows.indptr[mdp.first_choice]), (mdp.n_states, mdp.n_states), copy=True
     )
     step.sum_duplicates()
     return step
+
+
+def discounted_rows(mdp: MDP, choice: Indices) -> SparseRows:
+    """discount(c) T(c) for the given choices (n,), a new matrix (n, S)."""
+    rows = mdp.transition[choice]
+    discount = (
+        mdp.discount if isinstance(mdp.discount, float) else np.repeat(mdp.discount[choice], np.diff(rows.indptr))
+    )
+    rows.data *= discount
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +83,10 @@ class Resolvent:
 def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
     """The resolvent of the chain of an MDP under a policy."""
     if mdp.n_states > DIRECT_LIMIT:
-        return resolvent(chain(mdp, policy), mdp.discount)
+        return resolvent(chain(mdp, mdp.discount * policy), mdp.largest_discount)
     place, column, row = _pattern(mdp)
     rows = mdp.transition
-    moves = -mdp.discount * np.repeat(policy, np.diff(rows.indptr)) * rows.data
+    moves = np.repeat(-mdp.discount * policy, np.diff(rows.indptr)) * rows.data
     weight = np.bincount(place, weights=np.concatenate([moves, np.ones(mdp.n_states)]), minlength=len(column))
     return _factorised(sparse.csr_array((weight, column, row), (mdp.n_states, mdp.n_states)))
 
@@ -80,23 +94,27 @@ def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
 def choice_resolvent(mdp: MDP, choice: Indices) -> Resolvent:
     """The resolvent of the chain of an MDP under one choice per state, (S,)."""
     if mdp.n_states > DIRECT_LIMIT:
-        return resolvent(mdp.transition[choice], mdp.discount)
+        return resolvent(discounted_rows(mdp, choice), mdp.largest_discount)
     # The same as `resolvent`, but in one pass over the rows, because policy iteration calls this thousands of times.
     rows = mdp.transition
     counts = rows.indptr[choice + 1] - rows.indptr[choice]
     start = np.concatenate([[0], np.cumsum(counts + 1)])
     place = np.arange(start[-1]) - np.repeat(start[:-1] - rows.indptr[choice], counts + 1)
     place[start[1:] - 1] = 0
-    weight, column = -mdp.discount * rows.data[place], rows.indices[place]
+    discount = mdp.discount if isinstance(mdp.discount, float) else np.repeat(mdp.discount[choice], counts + 1)
+    weight, column = -discount * rows.data[place], rows.indices[place]
     weight[start[1:] - 1], column[start[1:] - 1] = 1.0, np.arange(mdp.n_states)
     return _factorised(sparse.csr_array((weight, column, start), (mdp.n_states, mdp.n_states)))
 
 
-def resolvent(step: SparseRows, discount: float) -> Resolvent:
-    """The resolvent of a chain (S, S), with at most one factorisation for all its systems."""
-    if step.shape[0] <= DIRECT_LIMIT:
-        return _factorised(sparse.eye_array(step.shape[0], format="csr") - discount * step)
-    method = _ChosenMethod(step, discount, is_large=step.shape[0] > FACTOR_LIMIT)
+def resolvent(moves: SparseRows, discount: float) -> Resolvent:
+    """The resolvent of a discounted chain (S, S), with at most one factorisation for all its systems.
+
+    moves: discount * P. discount: the largest sum of a row.
+    """
+    if moves.shape[0] <= DIRECT_LIMIT:
+        return _factorised(sparse.eye_array(moves.shape[0], format="csr") - moves)
+    method = _ChosenMethod(moves, discount, is_large=moves.shape[0] > FACTOR_LIMIT)
     return Resolvent(method.values, method.visits, lambda sums: method.values(sums, ROUGH_ACCURACY))
 
 
@@ -170,18 +188,18 @@ class _ChosenMethod:
     Chains above FACTOR_LIMIT are never factorised.
     """
 
-    step: SparseRows
+    moves: SparseRows
     discount: float
     is_large: bool
     factors: list[Resolvent] = field(default_factory=list)
 
     @cached_property
     def forward(self) -> _System:
-        return _System(self.discount * self.step, self.discount, np.inf)
+        return _System(self.moves, self.discount, np.inf)
 
     @cached_property
     def backward(self) -> _System:
-        return _System((self.discount * self.step).T.tocsr(), self.discount, 1)
+        return _System(self.moves.T.tocsr(), self.discount, 1)
 
     def values(self, sums: Vector, accuracy: float = RELATIVE_ACCURACY) -> Vector:
         """A x = sums for (S,) or (S, k)."""
@@ -208,7 +226,7 @@ class _ChosenMethod:
             answer = system.try_krylov(right)
             if answer is not None:
                 return answer
-            self.factors.append(_factorised(sparse.eye_array(self.step.shape[0], format="csr") - self.forward.moves))
+            self.factors.append(_factorised(sparse.eye_array(self.moves.shape[0], format="csr") - self.moves))
         return direct(self.factors[0])
 
 

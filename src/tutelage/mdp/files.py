@@ -117,10 +117,9 @@ def _mdp(archive: Archive) -> MDP:
     indices, indptr = (integers(archive[field], field) for field in TRANSITION_FIELDS[1:])
     try:
         rows = sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, len(initial)))
-        discount = float(archive["discount"])
     except (TypeError, ValueError) as error:
         raise InvalidModel(str(error)) from error
-    mdp = MDP.from_choices(rows, archive["first_choice"], initial, discount)
+    mdp = MDP.from_choices(rows, archive["first_choice"], initial, archive["discount"])
     states, choices = (from_json(archive[field], field) if field in archive else None for field in LABEL_FIELDS)
     if states is None and choices is None and "final_states" not in archive:
         return mdp

@@ -4,6 +4,15 @@ A state offers one or more *choices*; a choice is one row of a sparse matrix. Th
 `first_choice[s] .. first_choice[s + 1]`, so states may offer different numbers of choices (as road junctions do). Where
 every state offers A actions, action a of state s is choice `s * A + a`. Rewards and features are on states (as in the
 paper) or on choices.
+
+The discount is one number, or one per choice: a choice that takes d units of time is discounted by discount**d (a
+semi-Markov process). Every equation then has diag(discount) @ transition in place of discount * transition:
+
+    V(s) = max over choices c of s of  reward(c) + discount(c) T(c) @ V
+    sum of z over the choices of s' = initial(s') + sum over c of discount(c) T(s' | c) z(c)
+
+The sum of the second over all states gives sum over c of (1 - discount(c)) z(c) = 1: the weights (1 - discount) z are a
+distribution of choices, and each feature expectation is a mean of features / (1 - discount).
 """
 
 import copy
@@ -29,18 +38,18 @@ class MDP:
     transition: sparse (C, S), the probability of each next state after each choice.
     first_choice: (S+1,), the choices of state s are first_choice[s] .. first_choice[s+1].
     initial: (S,), the distribution of the first state.
-    discount: the weight of the next step, in (0, 1).
+    discount: the weight of the next step, in (0, 1): one number, or one per choice (C,). A vector of equal numbers is
+        stored as the one number.
     labels: the names of states and choices, if they have any; for messages, files and demonstrations.
     """
 
     transition: SparseRows
     first_choice: Indices
     initial: Vector
-    discount: float
+    discount: float | Vector
     labels: Labels | None = None
 
     def __post_init__(self) -> None:
-        discount = _discount(self.discount)
         first_choice = _first_choice(self.first_choice)
         if self.labels is not None:
             known = self.labels
@@ -58,6 +67,7 @@ class MDP:
             )
         initial = distribution(self.initial, "initial")
         arrays.check_length(initial, n_states, "initial", "states")
+        discount = _discount(self.discount, n_choices)
         set_fields(self, transition=transition, first_choice=first_choice, initial=initial, discount=discount)
 
     @classmethod
@@ -65,19 +75,24 @@ class MDP:
         cls,
         transition: ArrayLike | Sequence[Any],
         initial: ArrayLike,
-        discount: float,
+        discount: ArrayLike,
         *,
         state_names: Sequence[Hashable] | None = None,
         action_names: Sequence[Hashable] | None = None,
     ) -> Self:
-        """An MDP with A actions in every state, from a dense (S, A, S) array or A sparse matrices (S, S)."""
+        """An MDP with A actions in every state, from a dense (S, A, S) array or A sparse matrices (S, S).
+
+        discount: one number, one per choice (S * A,), or (S, A).
+        """
         if isinstance(transition, Sequence) and any(sparse.issparse(matrix) for matrix in transition):
             rows, n_actions = _interleave(transition)
         else:
             rows, n_actions = _flatten(transition)
         first_choice = np.arange(0, rows.shape[0] + 1, n_actions)
         labels = _labels(first_choice, state_names, action_names)
-        return cls(rows, first_choice, distribution(initial, "initial"), discount, labels)
+        given = arrays.any_array(discount, "discount")
+        by_choice = given.ravel() if given.shape == (len(first_choice) - 1, n_actions) else given
+        return cls(rows, first_choice, distribution(initial, "initial"), by_choice, labels)
 
     @classmethod
     def from_choices(
@@ -85,15 +100,19 @@ class MDP:
         transition: Any,
         first_choice: ArrayLike,
         initial: ArrayLike,
-        discount: float,
+        discount: ArrayLike,
         *,
         state_names: Sequence[Hashable] | None = None,
         choice_names: Sequence[Hashable] | None = None,
     ) -> Self:
-        """An MDP from one row per choice, dense or sparse (C, S); states may offer different numbers of choices."""
+        """An MDP from one row per choice, dense or sparse (C, S); states may offer different numbers of choices.
+
+        discount: one number, or one per choice (C,).
+        """
         first = _first_choice(first_choice)
         labels = _labels(first, state_names, choice_names)
-        return cls(transition, first, distribution(initial, "initial"), discount, labels)
+        given = arrays.any_array(discount, "discount")
+        return cls(transition, first, distribution(initial, "initial"), given, labels)
 
     def labelled(self, labels: Labels | None) -> Self:
         """The same MDP with other names; its arrays are shared."""
@@ -124,8 +143,21 @@ class MDP:
         """(C,), the state that offers each choice."""
         return np.repeat(np.arange(self.n_states), self.choices_per_state)
 
+    @property
+    def largest_discount(self) -> float:
+        """The discount, or the largest one: the Bellman operators are contractions by this factor."""
+        return self.discount if isinstance(self.discount, float) else float(self.discount.max())
+
+    @property
+    def horizon(self) -> float:
+        """1 / (1 - discount), the total of all visits; with several discounts, the largest that a policy can have."""
+        return 1 / (1 - self.largest_discount)
+
     def __repr__(self) -> str:
-        return f"MDP({self.n_states} states, {self.n_choices} choices, discount {self.discount})"
+        discount = (
+            self.discount if isinstance(self.discount, float) else f"{self.discount.min()} to {self.discount.max()}"
+        )
+        return f"MDP({self.n_states} states, {self.n_choices} choices, discount {discount})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,6 +265,25 @@ def per_choice(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.repeat(values, mdp.choices_per_state, axis=0)
 
 
+def discounted(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values on choices (C, ...), each row multiplied by the discount of its choice."""
+    if isinstance(mdp.discount, float) or values.ndim == 1:
+        return np.asarray(mdp.discount * values)
+    return mdp.discount[:, None] * values
+
+
+def endless(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """values(c) / (1 - discount(c)), the discounted sum of taking a choice for ever.
+
+    Values are on states or choices, (S, ...) or (C, ...); with one discount the result has the same rows. Every
+    expectation is a mean of these rows, so it is between the least and the largest.
+    """
+    if isinstance(mdp.discount, float):
+        return values / (1 - mdp.discount)
+    on_choices = per_choice(mdp, values)
+    return on_choices / (1 - mdp.discount).reshape(-1, *[1] * (values.ndim - 1))
+
+
 def choice_reward(mdp: MDP, reward: ArrayLike) -> Vector:
     """(C,), a checked reward on choices, from a reward on states (S,) or choices (C,)."""
     values = floats(reward, "reward", ndim=1)
@@ -263,14 +314,24 @@ def _positions(mdp: MDP, values: ArrayLike) -> Matrix:
     return freeze(given.astype(np.float64))
 
 
-def _discount(value: float) -> float:
-    try:
-        discount = float(value)
-    except (TypeError, ValueError) as error:
-        raise InvalidModel(f"discount must be a number, got {value!r}") from error
-    if not 0 < discount < 1:
-        raise InvalidModel(f"discount must lie strictly between 0 and 1, got {discount}")
-    return discount
+def _discount(value: ArrayLike, n_choices: int) -> float | Vector:
+    """The one discount, or a read-only vector of at least two different ones."""
+    given = arrays.any_array(value, "discount")
+    if given.ndim == 0:
+        try:
+            discount = float(given)
+        except (TypeError, ValueError) as error:
+            raise InvalidModel(f"discount must be a number, got {value!r}") from error
+        if not 0 < discount < 1:
+            raise InvalidModel(f"discount must lie strictly between 0 and 1, got {discount}")
+        return discount
+    discounts = floats(given, "discount", ndim=1)
+    arrays.check_length(discounts, n_choices, "discount", "choices")
+    wrong = np.flatnonzero((discounts <= 0) | (discounts >= 1))
+    if len(wrong):
+        found = discounts[wrong[0]]
+        raise InvalidModel(f"discount[{wrong[0]}] must lie strictly between 0 and 1, got {found}")
+    return float(discounts[0]) if (discounts == discounts[0]).all() else discounts
 
 
 def _first_choice(values: ArrayLike) -> Indices:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import Indices, Matrix, Vector
-from tutelage.mdp.model import Domain, per_choice
+from tutelage.mdp.model import Domain, endless, per_choice
 from tutelage.outcomes import Ended, NotConverged
 from tutelage.solvers.bellman import Plan, plan_hard
 from tutelage.solvers.half_spaces import HalfSpaces
@@ -117,20 +117,21 @@ def decompose(
             return Mixture(columns, plan, point, bound, n_rounds, Ended.CONVERGED)
         if _is_known(domain, priced.column, columns):
             if gap > max(ACCEPTABLE * (1 + abs(point.value)), CANCELLED * abs(point.offset)):
-                message = f"decomposition found no better policy, but the gap is still {gap:.3g}"
-                raise NotConverged(message, residual=gap, n_steps=n_rounds)
+                message = f"decomposition found no better policy, but the relative gap is still {gap:.3g}"
+                best = Mixture(columns, plan, point, bound, n_rounds, Ended.SETTLED)
+                raise NotConverged(message, residual=gap, n_steps=n_rounds, answer=best)
             return Mixture(columns, plan, point, bound, n_rounds, Ended.ROUNDING)
         watch.report("rounds of decomposition", n_rounds, gap)
         columns = (*columns, priced.column)
-    message = f"after {MAX_ROUNDS} rounds of decomposition the gap is still {gap:.3g}"
-    raise NotConverged(message, residual=gap, n_steps=MAX_ROUNDS)
+    message = f"after {MAX_ROUNDS} rounds of decomposition the relative gap is still {gap:.3g}"
+    best = Mixture(columns[:-1], plan, point, bound, MAX_ROUNDS, Ended.STEP_LIMIT)
+    raise NotConverged(message, residual=gap, n_steps=MAX_ROUNDS, answer=best)
 
 
 def _is_known(domain: Domain, column: Column, columns: tuple[Column, ...]) -> bool:
     """Whether the master problem already has this expectation, up to rounding."""
     both = (domain.reward_features, domain.preference_features)
-    size = np.concatenate([np.abs(features).max(axis=0, initial=0.0) for features in both])
-    largest = size / (1 - domain.mdp.discount)
+    largest = np.concatenate([np.abs(endless(domain.mdp, features)).max(axis=0, initial=0.0) for features in both])
     apart = np.abs(_matrix(columns) - column.counts)
     return bool((apart <= SAME * largest).all(axis=1).any())
 

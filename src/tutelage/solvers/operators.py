@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tutelage.arrays import Indices, Vector
-from tutelage.mdp.chain import choice_resolvent, policy_resolvent, resolvent
-from tutelage.mdp.model import MDP, per_choice
+from tutelage.mdp.chain import choice_resolvent, discounted_rows, policy_resolvent, resolvent
+from tutelage.mdp.model import MDP, endless, per_choice
 from tutelage.mdp.policy import max_by_state, sum_by_state, uniform_policy
 from tutelage.mdp.splitting import Pattern, split_chain
 
@@ -101,7 +101,7 @@ class Compiled(Operators):
     def guess(self) -> Vector:
         # A lower bound: from an upper bound, states that lead to each other would keep each other's value too high for
         # 1 / (1 - discount) sweeps.
-        return np.full(self.mdp.n_states, self.reward.min() / (1 - self.mdp.discount))
+        return np.full(self.mdp.n_states, endless(self.mdp, self.reward).min())
 
     def sweep(self, value: Vector, tolerance: float) -> Vector:
         from tutelage import kernels
@@ -111,13 +111,12 @@ class Compiled(Operators):
     def evaluate(self, choice: Indices, value: Vector, tolerance: float) -> Vector:
         from tutelage import kernels
 
-        discount, reward = self.mdp.discount, self.reward[choice]
-        step = self.mdp.transition[choice]
+        moves, reward = discounted_rows(self.mdp, choice), self.reward[choice]
         one_each = np.arange(self.mdp.n_states + 1)
-        value = kernels.hard_sweeps(kernels.problem(step, one_each, reward, discount), value, tolerance)
-        split = cache(lambda: split_chain(discount * step))
+        value = kernels.hard_sweeps(kernels.problem(moves, one_each, reward, 1.0), value, tolerance)
+        split = cache(lambda: split_chain(moves))
         for _ in range(20):
-            residual = reward + discount * (step @ value) - value
+            residual = reward + moves @ value - value
             if np.abs(residual).max() <= tolerance:
                 break
             value = value + split().solve(residual, 1e-6, 1_000)
@@ -126,15 +125,16 @@ class Compiled(Operators):
     def visits(self, choice: Indices) -> Vector:
         from tutelage import kernels
 
-        step = self.mdp.transition[choice]
+        moves = discounted_rows(self.mdp, choice)
         # A deterministic policy reaches few states from one start: solve for these alone.
-        reached = kernels.reachable(step.indptr, step.indices, self.mdp.initial)
+        reached = kernels.reachable(moves.indptr, moves.indices, self.mdp.initial)
         visits = np.zeros(self.mdp.n_states)
-        visits[reached] = resolvent(step[reached][:, reached], self.mdp.discount).visits(self.mdp.initial[reached])
+        inverse = resolvent(moves[reached][:, reached], self.mdp.largest_discount)
+        visits[reached] = inverse.visits(self.mdp.initial[reached])
         return visits
 
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
-        return self._pattern.weighted(policy, self.mdp.discount).solve(right, tolerance, 1_000)
+        return self._pattern.weighted(self.mdp.discount * policy).solve(right, tolerance, 1_000)
 
     @cached_property
     def _pattern(self) -> Pattern:
@@ -150,7 +150,10 @@ class Compiled(Operators):
     def _problem(self) -> "Problem":
         from tutelage import kernels
 
-        return kernels.problem(self.mdp.transition, self.mdp.first_choice, self.reward, self.mdp.discount)
+        mdp = self.mdp
+        if isinstance(mdp.discount, float):
+            return kernels.problem(mdp.transition, mdp.first_choice, self.reward, mdp.discount)
+        return kernels.problem(discounted_rows(mdp, np.arange(mdp.n_choices)), mdp.first_choice, self.reward, 1.0)
 
 
 def bellman_operators(mdp: MDP, reward: Vector) -> Operators:

@@ -45,7 +45,7 @@ from numpy.typing import ArrayLike
 
 from tutelage.arrays import Indices, Vector, freeze
 from tutelage.mdp.expectations import Expectation, expectation
-from tutelage.mdp.model import Domain
+from tutelage.mdp.model import Domain, endless
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
 from tutelage.roles import Multipliers
 from tutelage.solvers import frank_wolfe
@@ -177,7 +177,7 @@ class _Problem:
 
     def _limited(self, sign: float) -> Indices:
         """The preferences j for which some policy may violate sign * (mu_c[j] - delta_j) <= 0."""
-        most = (sign * self.domain.preference_features).max(axis=0, initial=-math.inf) / (1 - self.domain.mdp.discount)
+        most = (sign * endless(self.domain.mdp, self.domain.preference_features)).max(axis=0, initial=-math.inf)
         return np.flatnonzero(most > sign * self.allowance)
 
     def split(self, x: Vector) -> Sequence[Vector]:
