@@ -36,5 +36,5 @@ print(f"{log}. The first begins:", *log[0].steps[:3], sep="\n  ")
 learner = tl.HardLearner(lake, violation_allowance=0.05)
 after_log = is_goal @ learner.respond(tl.Lesson.from_demonstrations(lake, log)).expectation.reward
 instead = tl.teach(tl.AwareCmdpTeacher(lake, is_goal, learner), learner).final.response_reward
-print(f"The learner reaches the goal {after_log:.2f} after the log, {instead:.2f} after what to show instead (discounted).")
+print(f"The learner reaches the goal {after_log:.2f} after the log, {instead:.2f} after a better lesson (discounted).")
 assert instead > 1.3 * after_log

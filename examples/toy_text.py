@@ -22,7 +22,7 @@ for name, matched, n, paid, limit in (
 ):
     env = gymnasium.make(name)
 
-    def features(state, action):
+    def features(state, action, env=env, paid=paid, matched=matched, n=n):
         outcomes = env.unwrapped.P[state][action]
         payments = {f"paid {amount}": sum(p for p, _, reward, _ in outcomes if reward == amount) for amount in paid}
         return payments | {f"matched {i}": matched(state, action) == i for i in range(n)}

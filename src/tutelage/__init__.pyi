@@ -20,6 +20,9 @@ from .learners.entropy import ApproximateHardLearner as ApproximateHardLearner
 from .learners.entropy import GenericLearner as GenericLearner
 from .learners.entropy import SoftLearner as SoftLearner
 from .learners.entropy import StandardLearner as StandardLearner
+from .learners.inference import Interval as Interval
+from .learners.inference import LearnerEstimate as LearnerEstimate
+from .learners.inference import infer_learner as infer_learner
 from .learners.observed import CallbackLearner as CallbackLearner
 from .learners.observed import SampledLearner as SampledLearner
 from .learners.penalties import ConvexConstraint as ConvexConstraint
@@ -30,6 +33,10 @@ from .learners.penalties import quadratic_constraint as quadratic_constraint
 from .learners.projection import HardLearner as HardLearner
 from .learners.published import PublishedHardLearner as PublishedHardLearner
 from .learners.published import PublishedLearner as PublishedLearner
+from .mdp.allowances import count as count
+from .mdp.allowances import share as share
+from .mdp.arrival import Arrival as Arrival
+from .mdp.arrival import arrival as arrival
 from .mdp.demonstrations import Demonstrations as Demonstrations
 from .mdp.demonstrations import Trajectory as Trajectory
 from .mdp.expectations import EmpiricalExpectation as EmpiricalExpectation

@@ -9,7 +9,7 @@ disk before the next one begins.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -119,10 +119,10 @@ def _begun(teacher: Teacher, so_far: Transcript | None, max_rounds: int) -> Tran
     if max_rounds < 1:
         raise InvalidInput(f"max_rounds must be at least one, got {max_rounds}")
     if so_far is None:
-        return Transcript(teacher.true_weights)
+        return Transcript(teacher.true_weights, mdp=teacher.domain.mdp)
     if not np.array_equal(so_far.true_weights, teacher.true_weights):
         raise InvalidInput(f"so_far is for the weights {so_far.true_weights}, the teacher has {teacher.true_weights}")
-    return so_far
+    return replace(so_far, mdp=teacher.domain.mdp)
 
 
 def _advised(teacher: Teacher, transcript: Transcript, path: AnyPath | None) -> tuple[Transcript, Advice]:

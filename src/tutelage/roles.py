@@ -80,8 +80,8 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """The gap relative to 1 + |primal|."""
-        return self.gap / (1 + abs(self.primal))
+        """The gap relative to 1 + |primal|; infinite where the response violates what is hard."""
+        return self.gap / (1 + abs(self.primal)) if math.isfinite(self.primal) else math.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,7 +146,9 @@ class Response:
 class Learner(Protocol):
     """Turns a lesson into a response."""
 
-    def respond(self, lesson: Lesson) -> Response: ...
+    def respond(self, lesson: Lesson) -> Response:
+        """The response to one lesson; it does not depend on earlier lessons."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Indices, Matrix, Vector, check_length, finite_or_none, floats, integers, whole_number
+from tutelage.mdp.arrival import Arrival, journey_of
 from tutelage.mdp.files import LARGEST_BYTES, AnyPath, Archive, read_archive, write_archive
 from tutelage.mdp.model import MDP, Domain, endless
 from tutelage.mdp.policy import check_policy
@@ -55,11 +56,15 @@ class TaughtRound(Round):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transcript:
-    """All rounds so far. ended: how they ended, as a sentence. true_weights: (d_r,), those of the teacher."""
+    """All rounds so far. ended: how they ended, as a sentence. true_weights: (d_r,), those of the teacher.
+
+    mdp: that of the teacher's domain, for `arrival`.
+    """
 
     true_weights: Vector
     rounds: tuple[TaughtRound, ...] = ()
     ended: str = "no round has been taught yet"
+    mdp: MDP | None = None
 
     @property
     def final(self) -> TaughtRound:
@@ -78,7 +83,12 @@ class Transcript:
         shown, done = taught.lesson.expectation, taught.response.expectation.reward
         rewards = float(self.true_weights @ shown), float(self.true_weights @ done)
         recorded = TaughtRound(taught.lesson, taught.response, taught.reason, taught.bound, *rewards)
-        return Transcript(self.true_weights, (*self.rounds, recorded), "the rounds continue")
+        return replace(self, rounds=(*self.rounds, recorded), ended="the rounds continue")
+
+    @property
+    def arrival(self) -> Arrival | None:
+        """Whether and when the learner of the final round arrives, in an MDP with goals; None in any other."""
+        return journey_of(self.mdp, self.final.response.policy)
 
     def certified(self, bound: float) -> "Transcript":
         """The same rounds, with a new bound for the last one."""
@@ -96,7 +106,9 @@ class Transcript:
             f"{taught.bound:8.3f}  {taught.reason}"
             for number, taught in enumerate(self.rounds, start=1)
         ]
-        return "\n".join([head, *lines, f"Ended: {self.ended}."])
+        journey = self.arrival if self.rounds else None
+        arrives = [] if journey is None else [f"The learner {journey}."]
+        return "\n".join([head, *lines, f"Ended: {self.ended}.", *arrives])
 
 
 def check_response(domain: Domain, response: Response) -> Response:
@@ -144,7 +156,7 @@ def load_transcript(path: AnyPath, domain: Domain, *, max_bytes: int = LARGEST_B
     needed, form = ("true_weights", "ended", "n_rounds"), {"kind": TRANSCRIPT_FORMAT, "version": TRANSCRIPT_VERSION}
     archive = read_archive(path, needed, others=r"\d+\..+", max_bytes=max_bytes, **form)  # type: ignore[arg-type]
     try:
-        transcript = Transcript(_unpacked(Vector, "true_weights", archive, domain.mdp))
+        transcript = Transcript(_unpacked(Vector, "true_weights", archive, domain.mdp), mdp=domain.mdp)
         check_length(transcript.true_weights, domain.n_reward, "true_weights", "reward features")
         n_rounds = whole_number(_unpacked(int, "n_rounds", archive, domain.mdp), "n_rounds", least=0)
         for number in range(n_rounds):

@@ -19,6 +19,7 @@ from tutelage.environments.graph_attributes import (
     edge_features,
     finite_number,
     next_nodes,
+    number_of,
     street_names,
 )
 from tutelage.mdp.model import MDP, Domain
@@ -35,12 +36,16 @@ def from_graph(
     reward_attributes: Attributes,
     preference_attributes: Attributes = (),
     goals: Collection[Hashable] = (),
+    duration: str | None = None,
     measure: str | None = "length",
     choice_names: str | None = None,
 ) -> Domain:
     """A graph as a domain: states in the order of the nodes, choices in the order of the edges.
 
     start: a node, or a mapping from nodes to probabilities.
+    discount: of each choice; with a duration, of one unit of time.
+    duration: the edge attribute, a positive number such as "km", that is the time an edge takes. To stay takes one unit
+        of time. Without it a policy that never arrives may be the best, because each edge is discounted alike.
     reward_attributes, preference_attributes: the edge attributes that are the features: a list of attributes that are
         numbers or truth values; or a mapping from an attribute to the classes to count, {"highway": ["service"]}, to
         groups of them by name, {"highway": {"main": ["primary", "trunk"]}}, or to None for a number.
@@ -55,11 +60,11 @@ def from_graph(
     `x` and `y`, or `pos`, are the positions of the states.
     """
     choices = list(_choices(graph, goals))
-    mdp = _mdp(graph, choices, start, discount)
+    ends = frozenset(goals)
+    mdp = _mdp(graph, choices, start, discount, _durations(choices, duration), ends)
     rewards, reward_names = edge_features(choices, reward_attributes, "reward_attributes", measure)
     preferences, preference_names = edge_features(choices, preference_attributes, "preference_attributes", measure)
     if len(goals):
-        ends = frozenset(goals)
         rewards = np.column_stack([rewards, [choice.node in ends for choice in choices]])
         reward_names = (*reward_names, AT_GOAL)
     names = next_nodes(choices) if choice_names is None else street_names(choices, choice_names)
@@ -100,14 +105,35 @@ def _edges(graph: Any, node: Hashable) -> Iterator[Choice]:
             yield Choice(node, next_node, None, between)
 
 
-def _mdp(graph: Any, choices: Sequence[Choice], start: Any, discount: float) -> MDP:
+def _mdp(
+    graph: Any,
+    choices: Sequence[Choice],
+    start: Any,
+    discount: float,
+    durations: Vector | None,
+    goals: Collection[Hashable],
+) -> MDP:
     """The MDP in which each choice leads to its next node with probability one."""
     number = {node: state for state, node in enumerate(graph.nodes)}
     next_states = [number[choice.next_node] for choice in choices]
     n_choices = np.bincount([number[choice.node] for choice in choices])
     entries = (np.ones(len(choices)), next_states, np.arange(len(choices) + 1))
     transition = sparse.csr_array(entries, shape=(len(choices), len(number)))
-    return MDP.from_choices(transition, np.cumsum([0, *n_choices]), _initial(number, start), discount)
+    first_choice, initial, ends = np.cumsum([0, *n_choices]), _initial(number, start), [number[goal] for goal in goals]
+    return MDP.from_choices(transition, first_choice, initial, discount, duration=durations, goals=ends)
+
+
+def _durations(choices: Sequence[Choice], name: str | None) -> Vector | None:
+    """(C,), the duration of each choice; a stay takes one unit of time."""
+    if name is None:
+        return None
+    durations = np.ones(len(choices))
+    for row, choice in enumerate(choices):
+        if choice.attributes is not None:
+            durations[row] = number_of(choice, name)
+            if not durations[row] > 0:
+                raise InvalidModel(f"{name!r} of {choice.edge} is {durations[row]}; a duration must be positive")
+    return durations
 
 
 def _initial(number: Mapping[Hashable, int], start: Any) -> Vector:

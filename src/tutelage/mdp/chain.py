@@ -88,7 +88,7 @@ def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
     rows = mdp.transition
     moves = np.repeat(-mdp.discount * policy, np.diff(rows.indptr)) * rows.data
     weight = np.bincount(place, weights=np.concatenate([moves, np.ones(mdp.n_states)]), minlength=len(column))
-    return _factorised(sparse.csr_array((weight, column, row), (mdp.n_states, mdp.n_states)))
+    return factorised(sparse.csr_array((weight, column, row), (mdp.n_states, mdp.n_states)))
 
 
 def choice_resolvent(mdp: MDP, choice: Indices) -> Resolvent:
@@ -104,7 +104,7 @@ def choice_resolvent(mdp: MDP, choice: Indices) -> Resolvent:
     discount = mdp.discount if isinstance(mdp.discount, float) else np.repeat(mdp.discount[choice], counts + 1)
     weight, column = -discount * rows.data[place], rows.indices[place]
     weight[start[1:] - 1], column[start[1:] - 1] = 1.0, np.arange(mdp.n_states)
-    return _factorised(sparse.csr_array((weight, column, start), (mdp.n_states, mdp.n_states)))
+    return factorised(sparse.csr_array((weight, column, start), (mdp.n_states, mdp.n_states)))
 
 
 def resolvent(moves: SparseRows, discount: float) -> Resolvent:
@@ -113,7 +113,7 @@ def resolvent(moves: SparseRows, discount: float) -> Resolvent:
     moves: discount * P. discount: the largest sum of a row.
     """
     if moves.shape[0] <= DIRECT_LIMIT:
-        return _factorised(sparse.eye_array(moves.shape[0], format="csr") - moves)
+        return factorised(sparse.eye_array(moves.shape[0], format="csr") - moves)
     method = _ChosenMethod(moves, discount, is_large=moves.shape[0] > FACTOR_LIMIT)
     return Resolvent(method.values, method.visits, lambda sums: method.values(sums, ROUGH_ACCURACY))
 
@@ -226,11 +226,11 @@ class _ChosenMethod:
             answer = system.try_krylov(right)
             if answer is not None:
                 return answer
-            self.factors.append(_factorised(sparse.eye_array(self.moves.shape[0], format="csr") - self.moves))
+            self.factors.append(factorised(sparse.eye_array(self.moves.shape[0], format="csr") - self.moves))
         return direct(self.factors[0])
 
 
-def _factorised(system: SparseRows) -> Resolvent:
+def factorised(system: SparseRows) -> Resolvent:
     """The resolvent by one sparse LU. The CSR arrays of A are the CSC arrays of A', which `splu` needs."""
     transposed = sparse.csc_array((system.data, system.indices, system.indptr), system.shape)
     # For these nearly symmetric patterns the ordering of A + A' is several times faster than the default.

@@ -42,7 +42,8 @@ FEATURE_FIELDS = ("reward_features", "preference_features")
 DEMONSTRATION_SUFFIXES = (".npz", ".jsonl", ".csv")
 NAME_FIELDS = ("reward_names", "preference_names")
 LABEL_FIELDS = ("state_names", "choice_names")
-OPTIONAL_FIELDS = (*LABEL_FIELDS, "final_states", "positions")
+TIME_FIELDS = ("duration", "goals")
+OPTIONAL_FIELDS = (*LABEL_FIELDS, *TIME_FIELDS, "final_states", "positions")
 DOMAIN_FIELDS = (*TRANSITION_FIELDS, "first_choice", "initial", "discount", *FEATURE_FIELDS, *NAME_FIELDS)
 
 Archive = Mapping[str, NDArray[Any]]
@@ -55,6 +56,8 @@ def save(domain: Domain, path: AnyPath) -> None:
     mdp, rows = domain.mdp, domain.mdp.transition
     fields: dict[str, ArrayLike] = dict(zip(TRANSITION_FIELDS, (rows.data, rows.indices, rows.indptr), strict=True))
     fields |= {"first_choice": mdp.first_choice, "initial": mdp.initial, "discount": mdp.discount}
+    fields |= {} if mdp.duration is None else {"duration": mdp.duration}
+    fields |= {"goals": mdp.goals} if len(mdp.goals) else {}
     fields |= {name: getattr(domain, name) for name in FEATURE_FIELDS}
     fields |= {name: np.array(getattr(domain, name), dtype=np.str_) for name in NAME_FIELDS}
     fields |= {name: to_json(getattr(domain, name)) for name in LABEL_FIELDS if getattr(domain, name) is not None}
@@ -119,7 +122,10 @@ def _mdp(archive: Archive) -> MDP:
         rows = sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, len(initial)))
     except (TypeError, ValueError) as error:
         raise InvalidModel(str(error)) from error
-    mdp = MDP.from_choices(rows, archive["first_choice"], initial, archive["discount"])
+    # Not `from_choices`: these discounts are those of the choices, also where there are durations.
+    discount: Any = archive["discount"]
+    optional: dict[str, Any] = {name: archive[name] for name in TIME_FIELDS if name in archive}
+    mdp = MDP(rows, archive["first_choice"], initial, discount, **optional)
     states, choices = (from_json(archive[field], field) if field in archive else None for field in LABEL_FIELDS)
     if states is None and choices is None and "final_states" not in archive:
         return mdp

@@ -8,9 +8,18 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
 
 from tutelage.arrays import Indices, Vector
-from tutelage.mdp.chain import choice_resolvent, discounted_rows, policy_resolvent, resolvent
+from tutelage.mdp.chain import (
+    EPSILON,
+    FACTOR_LIMIT,
+    choice_resolvent,
+    discounted_rows,
+    factorised,
+    policy_resolvent,
+    resolvent,
+)
 from tutelage.mdp.model import MDP, endless, per_choice
 from tutelage.mdp.policy import max_by_state, sum_by_state, uniform_policy
 from tutelage.mdp.splitting import Pattern, split_chain
@@ -21,6 +30,8 @@ if TYPE_CHECKING:
 
 # Above this many states, compiled loops save more within a few calls than the half second of loading the compiler.
 COMPILED_ABOVE = 500
+# On chains that mix well, so many steps are enough.
+KRYLOV_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -114,12 +125,17 @@ class Compiled(Operators):
         moves, reward = discounted_rows(self.mdp, choice), self.reward[choice]
         one_each = np.arange(self.mdp.n_states + 1)
         value = kernels.hard_sweeps(kernels.problem(moves, one_each, reward, 1.0), value, tolerance)
-        split = cache(lambda: split_chain(moves))
+        split, last, may_factorise = cache(lambda: split_chain(moves)), np.inf, len(value) <= FACTOR_LIMIT
         for _ in range(20):
             residual = reward + moves @ value - value
-            if np.abs(residual).max() <= tolerance:
+            error = float(np.abs(residual).max())
+            # The residual of the exact value has rounding errors of this size.
+            if error <= max(tolerance, EPSILON * float(np.abs(value).max())):
                 break
-            value = value + split().solve(residual, 1e-6, 1_000)
+            if may_factorise and error > 0.01 * last:
+                # Krylov steps converge slowly on long journeys, whose chains have sparse factors.
+                return value + factorised(sparse.eye_array(len(value), format="csr") - moves).values(residual)
+            value, last = value + split().solve(residual, 1e-6, KRYLOV_STEPS if may_factorise else 1_000), error
         return value
 
     def visits(self, choice: Indices) -> Vector:
