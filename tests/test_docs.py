@@ -50,7 +50,8 @@ def test_every_page_is_in_the_contents_once():
     listed = []
     for page in DOCS.rglob("*.md"):
         for entries in TABLE_OF_CONTENTS.findall(page.read_text(encoding="utf-8")):
-            names = [line for line in entries.splitlines() if line and not line.startswith(":") and line != "*"]
+            lines = [line for line in entries.splitlines() if line and not line.startswith(":") and line != "*"]
+            names = [re.sub(r".*<(.+)>", r"\1", line) for line in lines]
             listed += [(page.parent / name).relative_to(DOCS).as_posix() for name in names]
     assert len(listed) == len(set(listed))
     there = {path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")}
