@@ -76,13 +76,15 @@ class Improver:
         accuracy = RELATIVE_ACCURACY * float(np.abs(operators.reward).max())
         best = np.inf
         for n_steps in range(1, MAX_STEPS + 1):
-            value, earned = column.ahead @ price, float(column.counts @ price)
+            earned = float(column.counts @ price)
+            # Sweeps raise the value of a policy, so a policy that is greedy to the result earns at least as much.
+            value = operators.sweep(column.ahead @ price, accuracy / mdp.horizon)
             size = float(np.abs(value).max())
             slack = (4 * EPSILON if self.is_direct == [True] else 0.1 * RELATIVE_ACCURACY) * size
             backed, moved = operators.hard_backup(value, column.choice, slack)
             error = (float(np.abs(backed - value).max()) + 4 * EPSILON * size) * mdp.horizon
             best = min(best, float(np.einsum("s,s->", mdp.initial, value)) + error)
-            if error <= accuracy or (found and earned >= enough) or np.array_equal(moved, column.choice):
+            if (found and earned >= enough) or np.array_equal(moved, column.choice):
                 break
             watch.report("policy iterations", n_steps, error)
             better = self.evaluate(moved, column)
@@ -91,6 +93,8 @@ class Improver:
                 break
             column = better
             found.append(column)
+            if error <= accuracy:
+                break
         return Improved(tuple(found), best)
 
     def evaluate(self, choice: Indices, near: Column | None) -> Column:
