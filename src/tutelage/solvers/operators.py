@@ -117,9 +117,10 @@ class Compiled(Operators):
         split = cache(lambda: split_chain(moves))
         for _ in range(20):
             residual = reward + moves @ value - value
-            if np.abs(residual).max() <= tolerance:
+            size = float(np.abs(residual).max())
+            if size <= tolerance:
                 break
-            value = value + split().solve(residual, 1e-6, 1_000)
+            value = value + split().solve(residual, max(1e-6, 0.3 * tolerance / size), 1_000)
         return value
 
     def visits(self, choice: Indices) -> Vector:
