@@ -45,6 +45,13 @@ check: setup
 docs: .venv/docs-ready
 	$(BIN)/python tools/site/build.py
 
+# The sdist and the wheel, in dist/, and each tried in an empty environment: import, demo, teach, figure1, serve.
+dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
+dist: setup
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
+	$(BIN)/python tools/try_dist.py dist
+
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -85,4 +92,4 @@ peers: .venv-peers/ready
 	touch $@
 
 clean:
-	rm -rf .venv .venv-lowest .venv-peers
+	rm -rf .venv .venv-lowest .venv-peers dist site

@@ -4,6 +4,7 @@ from .environments.explore import explore as explore
 from .environments.explore_env import explore_gymnasium as explore_gymnasium
 from .environments.graph import from_graph as from_graph
 from .environments.graph import graph_choices as graph_choices
+from .environments.graph_files import read_graph as read_graph
 from .environments.gymnasium import from_gymnasium as from_gymnasium
 from .environments.gymnasium import record_demonstrations as record_demonstrations
 from .environments.gymnasium import to_gymnasium as to_gymnasium
@@ -96,6 +97,9 @@ from .teachers.base import Plan as Plan
 from .teachers.bilevel import BilevelPlan as BilevelPlan
 from .teachers.bilevel import BilevelTeacher as BilevelTeacher
 from .teachers.climbing import LocalOptimum as LocalOptimum
+from .teachers.costs import Costs as Costs
+from .teachers.costs import PreferenceCost as PreferenceCost
+from .teachers.costs import preference_costs as preference_costs
 from .teachers.fixed import AgnosticTeacher as AgnosticTeacher
 from .teachers.fixed import AwareCmdpTeacher as AwareCmdpTeacher
 from .teachers.fixed import CmdpPlan as CmdpPlan

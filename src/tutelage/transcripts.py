@@ -20,7 +20,9 @@ from tutelage.mdp.files import LARGEST_BYTES, AnyPath, Archive, read_archive, wr
 from tutelage.mdp.model import MDP, Domain, endless
 from tutelage.mdp.policy import check_policy
 from tutelage.outcomes import InvalidInput, InvalidModel
-from tutelage.roles import Response, Round, check_lesson
+from tutelage.roles import Response, Round, check_lesson, in_digits
+from tutelage.teachers.base import KnownLearner
+from tutelage.teachers.costs import Costs, preference_costs
 
 TRANSCRIPT_FORMAT = "tutelage transcript"
 TRANSCRIPT_VERSION = 1
@@ -58,12 +60,14 @@ class TaughtRound(Round):
 class Transcript:
     """All rounds so far. ended: how they ended, as a sentence. true_weights: (d_r,), those of the teacher.
 
+    learner: the learner that was taught, where its preferences are known; `explain` needs it, and files do not keep it.
     mdp: that of the teacher's domain, for `arrival`.
     """
 
     true_weights: Vector
     rounds: tuple[TaughtRound, ...] = ()
     ended: str = "no round has been taught yet"
+    learner: KnownLearner | None = None
     mdp: MDP | None = None
 
     @property
@@ -99,6 +103,30 @@ class Transcript:
         """The same rounds, with the sentence that says how they ended."""
         return replace(self, ended=sentence)
 
+    def explain(self) -> str:
+        """Why the learner earns what it earns, in units of the true reward, and then in the learner's own.
+
+        The best without preferences, what was shown and done, the best that any lesson gets; for each preference its
+        limit, its use, and its cost (see `preference_costs`). Without a known learner the costs are left out.
+        """
+        final = self.final
+        costs = None
+        if self.learner is not None:
+            costs = preference_costs(self.learner, self.true_weights, final.response.expectation.preference)
+        lines = ["In true reward:"]
+        amounts = [
+            ("the best, without preferences", costs.without if costs else math.nan),
+            ("the best within all preferences", costs.within if costs and costs.preferences else math.nan),
+            ("shown by the lesson", final.lesson_reward),
+            ("done by the learner", final.response_reward),
+            ("no lesson gets more than", final.bound),
+        ]
+        size = max(abs(amount) for _, amount in amounts if math.isfinite(amount))
+        lines += [f"  {what:32} {in_digits(amount, size)}" for what, amount in amounts if math.isfinite(amount)]
+        if costs and costs.preferences:
+            lines += _costs_in_words(costs)
+        return "\n".join([*lines, final.response.explain()])
+
     def __str__(self) -> str:
         head = " round   lesson  learner  distance    bound  reason"
         lines = [
@@ -109,6 +137,24 @@ class Transcript:
         journey = self.arrival if self.rounds else None
         arrives = [] if journey is None else [f"The learner {journey}."]
         return "\n".join([head, *lines, f"Ended: {self.ended}.", *arrives])
+
+
+def _costs_in_words(costs: Costs) -> list[str]:
+    """One line for each preference: its limit, its use and its cost."""
+    longest = max(len(cost.name) for cost in costs.preferences)
+    lines = [
+        "What each preference costs, in true reward:",
+        f"  {'':{longest}} {'limit':>10} {'used':>18} {'one unit more':>14} {'without it':>11}",
+    ]
+    size = max(abs(number) for cost in costs.preferences for number in (cost.limit, cost.used) if math.isfinite(number))
+    for cost in costs.preferences:
+        share = f" ({100 * cost.used / cost.limit:.0f} %)" if cost.limit > 0 else ""
+        used = in_digits(cost.used, size) + share
+        gain, loss = (f"+{in_digits(number, 1.0)}" if number == number else "-" for number in (cost.gain, cost.loss))
+        lines.append(f"  {cost.name:{longest}} {in_digits(cost.limit, size):>10} {used:>18} {gain:>14} {loss:>11}")
+    if math.isnan(costs.within):
+        lines.append("  No policy keeps all of these preferences together, so they have no costs.")
+    return lines
 
 
 def check_response(domain: Domain, response: Response) -> Response:

@@ -137,7 +137,7 @@ def test_a_pickled_archive_is_refused(tmp_path):
         load_demonstrations(tmp_path / "pickled.npz", LINE)
 
 
-@pytest.mark.parametrize("name", ["shown.csv", "shown", "shown.npz.gz"])
+@pytest.mark.parametrize("name", ["shown.txt", "shown", "shown.npz.gz"])
 def test_other_suffixes_are_refused(tmp_path, name):
     with pytest.raises(InvalidModel, match=r"must end in \.npz or \.jsonl"):
         save_demonstrations(SHOWN, tmp_path / name)

@@ -85,7 +85,7 @@ def teach(
         show_json(chosen | _data(known, transcript) | {"files": [str(path) for path in files]})
         return
     pictures = [f"Picture: {path}" for path in files]
-    say("\n".join([str(transcript), transcript.final.response.explain(), *pictures]))
+    say("\n".join([str(transcript), transcript.explain(), *pictures]))
 
 
 def teach_help() -> str:

@@ -104,7 +104,9 @@ def proximal_newton(
             stretch = 1.0
         else:
             damping *= 10
-        if np.abs(x).max(initial=0.0) > LARGEST or damping > LARGEST * (1 + float(np.diag(here.hessian).max(initial=0.0))):
+        if np.abs(x).max(initial=0.0) > LARGEST or damping > LARGEST * (
+            1 + float(np.diag(here.hessian).max(initial=0.0))
+        ):
             break
     message = f"after {n_steps + 1} Newton steps the residual is {best.residual:.3g}, with weights up to {np.abs(x).max():.3g}"
     raise NotConverged(message, residual=best.residual, n_steps=n_steps + 1, answer=best)
