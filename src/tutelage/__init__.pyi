@@ -81,6 +81,7 @@ from .solvers.soft_expectations import SoftExpansion as SoftExpansion
 from .solvers.soft_expectations import combined_features as combined_features
 from .solvers.soft_expectations import expectation_derivative as expectation_derivative
 from .solvers.soft_expectations import soft_expansion as soft_expansion
+from .teachers.adaptive_bilevel import AdaptiveBilevelTeacher as AdaptiveBilevelTeacher
 from .teachers.base import OneLessonTeacher as OneLessonTeacher
 from .teachers.base import Plan as Plan
 from .teachers.bilevel import BilevelPlan as BilevelPlan
