@@ -10,6 +10,8 @@ from .environments.object_world import object_world as object_world
 from .interaction import InteractionFailed as InteractionFailed
 from .interaction import replay as replay
 from .interaction import teach as teach
+from .learners.avoidance import PreferenceEstimate as PreferenceEstimate
+from .learners.avoidance import infer_preferences as infer_preferences
 from .learners.entropy import ApproximateHardLearner as ApproximateHardLearner
 from .learners.entropy import GenericLearner as GenericLearner
 from .learners.entropy import SoftLearner as SoftLearner
