@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from rich.console import Console
@@ -65,13 +66,21 @@ def complain(sentence: str) -> None:
     Console(stderr=True).print(f"tutelage: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
 
 
+@dataclass(frozen=True)
+class Bar:
+    """step: one more step is done, with a text. note: only a text about the present step."""
+
+    step: Callable[[str], None]
+    note: Callable[[str], None]
+
+
 @contextmanager
-def progress(what: str, total: int | None) -> Iterator[Callable[[str], None]]:
-    """A progress bar on standard error, if it is a terminal. Call the yielded function with a text after each step."""
+def progress(what: str, total: int | None) -> Iterator[Bar]:
+    """A progress bar on standard error, if it is a terminal."""
     amount = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     times = (TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
     columns = (*amount, *times, TextColumn("{task.fields[last]}", style="dim"))
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=total, last="")
-        yield lambda done: bar.update(task, advance=1, last=done)
+        yield Bar(lambda text: bar.update(task, advance=1, last=text), lambda text: bar.update(task, last=text))

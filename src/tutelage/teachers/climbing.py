@@ -30,7 +30,7 @@ from tutelage.arrays import Matrix, Vector
 from tutelage.learners.dual import Dual, lift
 from tutelage.learners.reduction import Reduction, Settled
 from tutelage.mdp.model import Domain
-from tutelage.outcomes import Ended, TutelageError
+from tutelage.outcomes import Ended, OutOfTime, TutelageError
 from tutelage.solvers.ascent import Slope, ascend
 from tutelage.solvers.blocks import Block, free_directions
 from tutelage.solvers.half_spaces import no_limits
@@ -81,7 +81,7 @@ class ReducedProblem:
     def climb(self, starts: list[Vector], others: list[Vector]) -> list[LocalOptimum]:
         """The distinct local maxima from each start, and from the best of the other points; best first.
 
-        Points outside the set are first moved into it.
+        Points outside the set are first moved into it. At the time limit, the maxima found so far.
         """
         inside = [self.block.contain(start) for start in (*starts, *others)]
         first_at = {point.tobytes(): i for i, point in reversed(list(enumerate(inside)))}
@@ -90,7 +90,12 @@ class ReducedProblem:
         # Only the best are kept, since an expansion takes as much memory as the model.
         promising: list[tuple[Vector, Slope[Settled]]] = []
         for i in sorted(first_at.values()):
-            opening = self.slope(inside[i], near)
+            try:
+                opening = self.slope(inside[i], near)
+            except OutOfTime:
+                if not found:
+                    raise
+                break
             near = opening.source
             if i < len(starts):
                 found.append(self._top(inside[i], opening))
@@ -167,10 +172,15 @@ class LessonSearch:
 
     def climb(self, starts: list[Vector]) -> list[LocalOptimum]:
         """A local maximum from each realisable start (d_r,); starts that the learner cannot answer are left out."""
-        found, cuts = [], self._box()
+        found: list[LocalOptimum] = []
+        cuts = self._box()
         for start in starts:
             try:
                 optimum, cuts = self._climb(start, cuts)
+            except OutOfTime:
+                if not found:
+                    raise
+                break
             except TutelageError:
                 continue
             if math.isfinite(optimum.reward):
@@ -200,6 +210,8 @@ class LessonSearch:
         """R and its gradient at a lesson (d_r,); R is -inf where the learner cannot answer a lesson near another."""
         try:
             answer = self.answer(shown, near)
+        except OutOfTime:
+            raise
         except TutelageError:
             if near is None:
                 raise
