@@ -17,6 +17,7 @@ A solver that stops for a good reason returns a result whose `ended` is an `Ende
 import math
 from collections.abc import Sequence
 from enum import Enum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +78,7 @@ class NotConverged(TutelageError, RuntimeError):
 
     exit_code = 1
 
-    def __init__(self, message: str, *, residual: float, n_steps: int, answer: object = None) -> None:
+    def __init__(self, message: str, *, residual: float, n_steps: int, answer: Any = None) -> None:
         super().__init__(message)
         self.residual = residual
         self.n_steps = n_steps

@@ -92,9 +92,11 @@ def test_a_wrong_answer_of_the_direct_program_is_an_error_with_its_gap(monkeypat
         (MostReward, lambda: best_policy(domain, WEIGHTS, limits, route="direct")),
     ):
         mislead(monkeypatch, objective, 0.1)
-        with pytest.raises(NotConverged, match=r"only to a gap of 0\.1") as caught:
+        with pytest.raises(NotConverged, match=r"only to a relative gap of 0\.1") as caught:
             answer()
         assert caught.value.residual == pytest.approx(0.1, abs=1e-5)
+        assert caught.value.answer.gap > 1e-3
+        monkeypatch.undo()
 
 
 def mislead(monkeypatch, objective, error):
@@ -135,9 +137,15 @@ def test_a_decomposition_that_cannot_go_on_says_what_its_gap_is(monkeypatch):
 
     domain, _ = problem(1)
     monkeypatch.setattr(decomposition, "price_out", promising)
-    with pytest.raises(NotConverged, match=r"the gap is still 0\.01") as caught:
-        best_policy(domain, WEIGHTS, no_limits(domain))
+    with pytest.raises(NotConverged, match=r"the relative gap is still 0\.01") as caught:
+        best_policy(domain, WEIGHTS, no_limits(domain), route="decomposition")
     assert caught.value.residual == pytest.approx(0.01, rel=1e-4)
+    # The best answer so far goes with the error, with the gap that is left in the caller's units.
+    monkeypatch.undo()
+    best, optimum = caught.value.answer, best_policy(domain, WEIGHTS, no_limits(domain))
+    largest = np.abs(WEIGHTS * np.abs(domain.reward_features).max(axis=0)).max() * domain.mdp.horizon
+    assert best.value == pytest.approx(optimum.value) and best.gap == pytest.approx(0.01 * largest, rel=1e-4)
+    assert WEIGHTS @ expectation(domain, best.policy).reward == pytest.approx(best.value)
 
 
 def test_the_price_of_a_policy_includes_the_error_bound_of_its_plan(monkeypatch):
@@ -159,12 +167,12 @@ def test_the_error_bound_of_a_rough_value_covers_its_error(solve):
             solved = solve(mdp, reward, accuracy=accuracy)
             assert np.abs(solved.value - exact).max() <= solved.error_bound + 1e-9
             assert solved.error_bound <= accuracy
-            assert solved.residual <= (1 - mdp.discount) * solved.error_bound
+            assert solved.residual <= solved.error_bound / mdp.horizon
 
 
 def test_a_residual_counts_for_the_whole_horizon():
     """One state, reward one, discount 0.99: the value zero has a residual of one and an error of a hundred."""
-    bound, ended = _verdict(1.0, np.zeros(1), 0.99, 1e-8)
+    bound, ended = _verdict(1.0, np.zeros(1), 0.99, 1e-8, 1.0)
     assert bound == pytest.approx(100.0) and ended is None
 
 

@@ -66,7 +66,7 @@ def test_a_direct_program_that_fails_is_left_to_decomposition(monkeypatch):
     def fail(*_):
         raise NotConverged("not today", residual=1.0, n_steps=1)
 
-    monkeypatch.setattr(occupancy_polytope, "_direct", fail)
+    monkeypatch.setattr(occupancy_polytope.Search, "direct", fail)
     found = nearest_policy(domain, target, no_limits(domain))
     assert_array_equal(found.policy, right.policy)
 

@@ -9,6 +9,7 @@ from tutelage.cli.demo import demo
 from tutelage.cli.printing import say
 from tutelage.cli.reproduce import reproduce
 from tutelage.cli.serve import serve
+from tutelage.cli.sweep import sweep
 from tutelage.cli.teach import teach, teach_help
 
 EPILOG = (
@@ -37,6 +38,7 @@ def make_app() -> typer.Typer:
     app.callback()(_tutelage)
     app.command()(demo)
     app.command(help=teach_help())(teach)
+    app.command()(sweep)
     app.command()(reproduce)
     app.command()(serve)
     return app

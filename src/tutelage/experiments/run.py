@@ -23,13 +23,13 @@ from tutelage.experiments.illustrations import illustrate
 from tutelage.experiments.settings import AnyTask, Illustration, Task
 from tutelage.experiments.store import Row, Store, revision
 from tutelage.interaction import teach
-from tutelage.outcomes import InfeasibleConstraints, InvalidInput, MissingExtra, Unavailable
+from tutelage.learners.observed import SampledLearner
+from tutelage.outcomes import InvalidInput, MissingExtra, TutelageError, Unavailable
 from tutelage.registry import make_teacher
+from tutelage.roles import Learner
 from tutelage.teachers.adaptive import distance
 from tutelage.transcripts import Transcript
 
-# The learner that has every preference of the paper: a conservative teacher assumes all of them.
-EVERY_PREFERENCE = "L5"
 # The time limit for connecting to a Dask scheduler.
 CONNECT_SECONDS = 10.0
 
@@ -137,19 +137,24 @@ def compute_row(task: AnyTask) -> Row:
 
 
 def taught(task: Task) -> dict[str, Any]:
-    """The result of teaching, or why no lesson is possible."""
-    world = task.world.make()
-    domain = world.domain(task.learner)
-    learner = task.model.make(domain)
-    every = world.domain(EVERY_PREFERENCE).preference_features
-    options = dict(task.teacher.options)
+    """The result of teaching, or why there is none: a task that fails does not end the run."""
     try:
+        subject = task.world.subject(task.learner)
+        learner: Learner = task.model.make(subject.domain)
         teacher = make_teacher(
-            task.teacher.name, domain, world.true_weights, learner, every_preference=every, **options
+            task.teacher.name,
+            subject.domain,
+            subject.true_weights,
+            learner,
+            every_preference=subject.every_preference,
+            **dict(task.teacher.options),
         )
-        return summary(teach(teacher, learner, max_rounds=task.teacher.max_rounds))
-    except InfeasibleConstraints as refusal:
-        return {"refused": str(refusal)}
+        if n := task.model.n_sampled:
+            learner = SampledLearner(subject.domain, learner, n, n, rng=task.seed)
+        time_limit = task.time_limit or None
+        return summary(teach(teacher, learner, max_rounds=task.teacher.max_rounds, time_limit=time_limit))
+    except TutelageError as refusal:
+        return {"refused": str(refusal), "error": type(refusal).__name__}
 
 
 def summary(transcript: Transcript) -> dict[str, Any]:

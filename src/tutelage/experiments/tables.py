@@ -74,9 +74,10 @@ class Cell:
     """One mean of a table.
 
     where: its other coordinates, such as C_r or the size. teacher: its column. rewards: one per world. n_refused: the
-    number of worlds where no policy keeps the preferences. printed: the paper's entry, if any. tolerance: the largest
-    difference at which the two agree. entry: the name of the printed column. is_same: whether the print has the same
-    learner and the same reading of the rounds; without that a difference says nothing about the teacher.
+    number of worlds without a result, as where no policy keeps the preferences. printed: the paper's entry, if any.
+    tolerance: the largest difference at which the two agree. entry: the name of the printed column. is_same: whether
+    the print has the same learner and the same reading of the rounds; without that a difference says nothing about the
+    teacher.
     """
 
     where: Mapping[str, Any]

@@ -66,7 +66,7 @@ def figure_2(rows: Rows, _: int) -> dict[str, Figure]:
     for task in tasks:
         weights.setdefault(column_label(task.teacher.name), {})[task.learner] = rows[task.key].found["weights"]
     titles = ("world", *weights)
-    return {"figure2": figures.figure2(tasks[0].world.make(), weights, titles)}
+    return {"figure2": figures.figure2(settings.FIGURE_2_WORLD.make(), weights, titles)}
 
 
 def figure_6(rows: Rows, n_worlds: int) -> dict[str, Figure]:

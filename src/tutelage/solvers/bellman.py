@@ -8,7 +8,8 @@ Both operators B are monotone and B(V + k) = B V + discount * k, hence contracti
     discount / (1 - discount) * min r  <=  V* - B V  <=  discount / (1 - discount) * max r
 
 (MacQueen's bounds). The mean of the two bounds is therefore a better estimate, and `max |r| / (1 - discount)` bounds
-the error of any V. That bound is computed for the value returned, with an allowance for rounding.
+the error of any V. That bound is computed for the value returned, with an allowance for rounding. Where choices have
+different discounts, it has the largest one, by which B still contracts; MacQueen's bounds need one discount.
 
 Newton's method on V - B V = 0 has the Jacobian I - discount * P_pi. For the hard operator it is Howard's policy
 iteration, for the soft operator soft policy iteration. A step is a sparse direct solve for a small MDP, and a rough
@@ -22,14 +23,21 @@ from numpy.typing import ArrayLike
 
 from tutelage import watch
 from tutelage.arrays import Indices, Vector, check_length, floats, freeze
-from tutelage.mdp.model import MDP, choice_reward
-from tutelage.mdp.policy import greedy_policy
+from tutelage.mdp.chain import policy_resolvent
+from tutelage.mdp.model import MDP, choice_reward, per_choice
+from tutelage.mdp.policy import greedy_policy, max_by_state, sum_by_state
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
 from tutelage.solvers.operators import Operators, bellman_operators
 
 MAX_STEPS = 1_000
 INNER_TOLERANCE = 0.05
+# The residual of a policy's evaluation beside that of the hard Bellman equation.
+EVALUATED = 0.01
 EPSILON = float(np.finfo(np.float64).eps)
+# Accuracy of the hard value relative to the largest possible one, where the caller asks for less.
+NINE_DIGITS = 1e-9
+# Choices this close, relative to the largest value, may be tied.
+SAME = 1e-10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,18 +58,38 @@ class Optimum:
 
 
 def solve_hard(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8) -> Optimum:
-    """The optimal value, |value - V*| <= accuracy, and the optimal policy that splits ties evenly.
+    """The optimal value, |value - V*| <= accuracy, and an optimal policy that splits ties evenly.
 
-    reward: on states (S,) or on choices (C,).
+    The policy's own value is as close to V* as `value` is: choices that differ by more are no tie.
+    reward: on states (S,) or on choices (C,). Small rewards are solved to nine digits, whatever the accuracy.
     """
     _check_accuracy(accuracy)
     given = choice_reward(mdp, reward)
-    plan = plan_hard(bellman_operators(mdp, given), mdp, accuracy=accuracy)
+    largest = float(np.abs(given).max()) * mdp.horizon
+    asked = min(accuracy, NINE_DIGITS * largest) if largest > 0 else accuracy
+    plan = plan_hard(bellman_operators(mdp, given), mdp, accuracy=asked)
     choice_value = given + mdp.discount * (mdp.transition @ plan.value)
-    tie_tolerance = 2 * plan.error_bound + 1e-10 * max(1.0, float(np.abs(plan.value).max()))
-    policy = greedy_policy(mdp, choice_value, tie_tolerance=tie_tolerance)
-    end = (plan.residual, plan.error_bound, plan.n_steps, plan.ended)
+    policy = _tie_splitting(mdp, given, plan, choice_value, max(asked, plan.error_bound))
+    ended = Ended.CONVERGED if plan.error_bound <= accuracy else plan.ended
+    end = (plan.residual, plan.error_bound, plan.n_steps, ended)
     return Optimum(freeze(plan.value), freeze(choice_value), policy, *end)
+
+
+def _tie_splitting(mdp: MDP, reward: Vector, plan: "Plan", choice_value: Vector, allowed: float) -> Vector:
+    """(C,), the greedy policy with ties split evenly, whose value is at most `allowed` below the optimal one.
+
+    A policy that gives up at most x at each step loses at most x / (1 - discount). Values that were computed by
+    iteration differ more between tied choices than the policy loses, so the loss is computed before ties are rejected.
+    """
+    wide = 2 * plan.error_bound + SAME * float(np.abs(plan.value).max())
+    policy = greedy_policy(mdp, choice_value, tie_tolerance=wide)
+    given_up = float(np.where(policy > 0, per_choice(mdp, max_by_state(mdp, choice_value)) - choice_value, 0.0).max())
+    if given_up * mdp.horizon <= allowed:
+        return policy
+    own = policy_resolvent(mdp, policy).values(sum_by_state(mdp, policy * reward))
+    if float((plan.value - own).max()) <= allowed:
+        return policy
+    return greedy_policy(mdp, choice_value, tie_tolerance=allowed / mdp.horizon)
 
 
 def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: ArrayLike | None = None) -> Optimum:
@@ -73,7 +101,7 @@ def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: Ar
     given = choice_reward(mdp, reward)
     if start is None:
         # For each state, the soft value of reward zero if all states had its number of choices.
-        first = np.log(mdp.choices_per_state) / (1 - mdp.discount)
+        first = np.log(mdp.choices_per_state) * mdp.horizon
     else:
         first = floats(start, "start", ndim=1)
         check_length(first, mdp.n_states, "start", "states")
@@ -93,26 +121,33 @@ class Plan:
 
 
 def plan_hard(operators: Operators, mdp: MDP, *, accuracy: float, start: Plan | None = None) -> Plan:
-    """Howard's policy iteration, with in-place sweeps before each evaluation where sweeps are cheap."""
-    tolerance = 0.1 * accuracy * (1 - mdp.discount)
+    """Howard's policy iteration, with in-place sweeps before each evaluation where sweeps are cheap.
+
+    A policy that will change is evaluated only until its residual is small beside that of the Bellman equation.
+    """
+    discount = mdp.largest_discount
+    tolerance = 0.1 * accuracy * (1 - discount)
     choice = before = mdp.first_choice[:-1] if start is None else start.choice
     value = operators.guess() if start is None else operators.evaluate(start.choice, start.value, tolerance)
+    goal = tolerance
     for n_steps in range(1, MAX_STEPS + 1):
         value = operators.sweep(value, tolerance)
         slack = 4 * EPSILON * float(np.abs(value).max())
         backed, moved = operators.hard_backup(value, choice, slack)
         residual = float(np.abs(backed - value).max())
-        bound, ended = _verdict(residual, value, mdp.discount, accuracy)
+        bound, ended = _verdict(residual, value, discount, accuracy, 0.0)
         is_same = n_steps > 1 and np.array_equal(moved, choice)
         is_alternating = n_steps > 2 and np.array_equal(moved, before)
-        if ended is None and (is_same or is_alternating):
+        is_settled = is_same or is_alternating
+        if ended is None and is_settled and goal == tolerance:
             # The policy repeats or alternates between two: the remaining residual is the evaluation's rounding error.
             ended = Ended.ROUNDING
         if ended is not None:
             return Plan(value, moved, residual, bound, n_steps, ended)
         watch.report("policy iterations", n_steps, bound)
         before, choice = choice, moved
-        value = operators.evaluate(choice, value, tolerance)
+        goal = tolerance if is_settled else max(tolerance, EVALUATED * residual)
+        value = operators.evaluate(choice, value, goal)
     message = f"after {MAX_STEPS} policy iterations the error bound is still {bound:.3g}; ask for a larger accuracy"
     raise NotConverged(message, residual=residual, n_steps=n_steps)
 
@@ -120,17 +155,19 @@ def plan_hard(operators: Operators, mdp: MDP, *, accuracy: float, start: Plan | 
 def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value: Vector, accuracy: float) -> Optimum:
     """Inexact Newton on the soft Bellman equation. A residual above twice the best one tightens the inner tolerance."""
     inner_tolerance, best = INNER_TOLERANCE, np.inf
-    ahead = mdp.discount / (1 - mdp.discount)
+    discount = mdp.largest_discount
+    # MacQueen's bounds need one discount for all choices.
+    has_bounds, ahead = isinstance(mdp.discount, float), discount / (1 - discount)
     for n_steps in range(1, MAX_STEPS + 1):
         backed, policy = operators.soft_backup(value)
         change = backed - value
         residual = float(np.abs(change).max())
-        bound, ended = _verdict(residual, value, mdp.discount, accuracy)
+        bound, ended = _verdict(residual, value, discount, accuracy, 1.0)
         if ended is not None:
             choice_value = reward + mdp.discount * (mdp.transition @ value)
             return Optimum(freeze(value), freeze(choice_value), freeze(policy), residual, bound, n_steps, ended)
         low, high = float(change.min()), float(change.max())
-        if ahead * (high - low) <= accuracy:
+        if has_bounds and ahead * (high - low) <= accuracy:
             value = backed + ahead * (low + high) / 2
             continue
         watch.report("soft policy iterations", n_steps, bound)
@@ -142,9 +179,14 @@ def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value
     raise NotConverged(message, residual=residual, n_steps=n_steps)
 
 
-def _verdict(residual: float, value: Vector, discount: float, accuracy: float) -> tuple[float, Ended | None]:
-    """The error bound that a residual implies, and the reason to stop, if any."""
-    rounding = 4 * EPSILON * max(1.0, float(np.abs(value).max())) / (1 - discount)
+def _verdict(
+    residual: float, value: Vector, discount: float, accuracy: float, unit: float
+) -> tuple[float, Ended | None]:
+    """The error bound that a residual implies, and the reason to stop, if any.
+
+    unit: the size of what a backup adds to the rewards; the logarithm of a few choices for the soft one.
+    """
+    rounding = 4 * EPSILON * max(unit, float(np.abs(value).max())) / (1 - discount)
     bound = residual / (1 - discount) + rounding
     if bound <= accuracy:
         return bound, Ended.CONVERGED

@@ -2,21 +2,19 @@
 
     h(x) = slope @ |x| + curvature / 2 * |x|^2   on the ball   norm_q(sums of x by group) <= radius
 
-Terms on a box (q = inf) are minimised by principal pivoting. A ball with q = 1 or 2 enters the objective with a
-multiplier m >= 0: m times the sum of |x|, or m / 2 times the sum of squares. The remaining problem is on a box. Its
-solution shrinks as m grows, and m is chosen such that the solution lies on the ball. Every step is therefore exact,
-even if the scales of the entries differ.
+Terms on a box (q = inf) are minimised by principal pivoting, terms with a ball (q = 1 or 2) by `surfaces`. On the
+surface of a ball the optimality conditions have a multiplier m >= 0: m times the sum of |x|, or m / 2 times the sum of
+squares, is added to the objective. A unit may differ from entry to entry except in a ball.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Self
 
 import numpy as np
 from scipy.linalg import block_diag
-from scipy.optimize import brentq
 
 from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.outcomes import NotConverged
@@ -32,36 +30,49 @@ class Block:
 
     slope: (n,), not negative where the block is signed. A block that is not signed has x >= 0, and any slope.
     norm: q = 1, 2 or inf. radius: may be infinite. groups: (n,), the group of each entry; entries of one group are
-    summed before the norm is taken. For q = inf every entry is a group.
+    summed before the norm is taken. For q = inf every entry is a group. Where each entry has a unit of its own, the
+    radius of a box and the curvature are vectors (n,).
     """
 
     slope: Vector
-    radius: float
+    radius: float | Vector
     norm: float
     is_signed: bool
     groups: Indices
-    curvature: float = 0.0
+    curvature: float | Vector = 0.0
 
     def value(self, x: Vector) -> float:
-        return float(self.slope @ np.abs(x) + 0.5 * self.curvature * (x @ x))
+        return float(self.slope @ np.abs(x) + 0.5 * np.sum(self.curvature * x * x))
 
     def size(self, x: Vector) -> float:
         """norm_q of the sums by group; for q = 1 the entries of one group have the same sign."""
-        return float(np.abs(x).sum() if self.norm == 1 else np.linalg.norm(np.bincount(self.groups, x), self.norm))
+        if self.norm == 1:
+            return float(np.abs(x).sum())
+        return float(np.linalg.norm(np.bincount(self.groups, x), self.norm)) if len(x) else 0.0
 
     def contain(self, x: Vector) -> Vector:
         """A point of the block's set: x clipped and, in a ball, scaled."""
         inside = x if self.is_signed else np.maximum(x, 0.0)
-        if not math.isfinite(self.radius) or not len(x):
-            return inside
-        if math.isinf(self.norm):
+        if not self.is_ball or not len(x):
             return np.clip(inside, -self.radius, self.radius)
         size = self.size(inside)
         return inside * (self.radius / size) if size > self.radius else inside
 
-    def in_units(self, unit: float) -> Self:
-        """The same term as a function of z = x / unit: h(unit * z)."""
-        return replace(self, slope=unit * self.slope, radius=self.radius / unit, curvature=unit * self.curvature * unit)
+    def in_units(self, unit: float | Vector, share: float = 1.0) -> Self:
+        """The same term as a function of z = x / unit, multiplied by share: share * h(unit * z).
+
+        unit: one for all entries, or (n,) where the block is no ball.
+        """
+        curvature = share * unit * self.curvature * unit
+        return replace(self, slope=share * unit * self.slope, radius=self.radius / unit, curvature=curvature)
+
+    def capped(self, cap: float) -> Self:
+        """The term on a set of radius at most `cap`; a square with a curvature of at least 1 / cap instead."""
+        if np.any(self.curvature):
+            return replace(self, curvature=np.maximum(self.curvature, 1 / cap))
+        if not self.is_ball:
+            return replace(self, radius=np.minimum(self.radius, cap), norm=math.inf, groups=np.arange(len(self.slope)))
+        return replace(self, radius=min(float(self.radius), cap))
 
     def free_directions(self, x: Vector, gradient: Vector) -> tuple[Matrix, Matrix]:
         """A basis (n, k) of the directions in which this block of a minimum can move, and the Hessian of h (n, n).
@@ -80,13 +91,82 @@ class Block:
         free = np.eye(len(x))[:, ~is_fixed]
         if not on_surface:
             return free, hessian
-        sign = np.sign(x) if self.is_signed else np.ones(len(x))
         if self.norm == 1:
-            return free @ _orthogonal_to(free.T @ sign), hessian
-        spread = (self.groups[:, None] == self.groups).astype(np.float64)
-        normal, total = free.T @ (spread @ x), free.T @ (gradient + self.slope * sign + self.curvature * x)
-        multiplier = max(-float(normal @ total) / float(normal @ normal), 0.0)
-        return free @ _orthogonal_to(normal), hessian + multiplier * spread
+            return free @ _orthogonal_to(free.T @ self.signs(x)), hessian
+        return free @ _orthogonal_to(free.T @ (self.spread @ x)), hessian + self.multiplier(gradient, x) * self.spread
+
+    @property
+    def spread(self) -> Matrix:
+        """(n, n), one for entries of the same group: spread @ x has the group's sum for each entry."""
+        return (self.groups[:, None] == self.groups).astype(np.float64)
+
+    def signs(self, x: Vector) -> Vector:
+        return np.sign(x) if self.is_signed else np.ones(len(x))
+
+    def multiplier(self, gradient: Vector, x: Vector) -> float:
+        """The m >= 0 of a ball that fits gradient + grad h + m * normal = 0 best at x, where x is not zero."""
+        moves = x != 0
+        total = (gradient + self.slope * self.signs(x) + self.curvature * x)[moves]
+        normal = (self.signs(x) if self.norm == 1 else self.spread @ x)[moves]
+        # Each condition weighted by the size of its entry.
+        weight = np.abs(x[moves]) if self.norm == 1 else np.ones(len(normal))
+        size = float(weight * normal @ normal)
+        return max(-float(weight * normal @ total) / size, 0.0) if size > 0 else 0.0
+
+    def residual(self, gradient: Vector, x: Vector) -> float:
+        """The largest violation of the optimality conditions at x in the set; zero exactly at a minimum.
+
+        For a box it is the largest entry of x - argmin over z of 1/2 |z - (x - gradient)|^2 + h(z), written so that a
+        small gradient is not lost beside a large x: the condition of each entry, or its distance to the bound or kink
+        if that is smaller. A ball adds the complementarity of its multiplier and the distance from its surface.
+        """
+        if not len(x):
+            return 0.0
+        if not self.is_ball:
+            return float(np.abs(self._conditions(gradient, x, self.slope, self.radius)).max())
+        size, m = self.size(x), 0.0
+        if size > 0.5 * self.radius:
+            m = self.multiplier(gradient, x)
+        is_sum = self.norm == 1
+        charged = self.slope + m if is_sum else self.slope
+        pushed = gradient if is_sum else gradient + m * (self.spread @ x)
+        left = (self.radius - size) * (m / self.radius if is_sum else m)
+        return max(float(np.abs(self._conditions(pushed, x, charged, math.inf)).max()), left)
+
+    def gap(self, gradient: Vector, x: Vector) -> float:
+        """h(x) + h*(-gradient) + gradient @ x: what this term adds to the duality gap; zero exactly at a minimum.
+
+        Where the set has no limit, h* is infinite unless |gradient| <= slope; the excess is left to the residual.
+        """
+        if not len(x):
+            return 0.0
+        push = np.abs(gradient) if self.is_signed else -gradient
+        over = np.maximum(push - self.slope, 0.0)
+        if np.any(self.curvature):
+            signed = -np.sign(gradient) if self.is_signed else 1.0
+            # 1/2 curvature (x - best)^2 per entry, and what an entry at zero or of the wrong sign pays.
+            best = signed * over / self.curvature
+            kept = (gradient * (x - best)) + self.slope * (np.abs(x) - np.abs(best))
+            return float(np.sum(kept + 0.5 * self.curvature * (x - best) * (x + best)))
+        used = float(np.sum(gradient * x + self.slope * np.abs(x)))
+        if self.is_ball:
+            if self.norm == 1:
+                return used + float(self.radius) * float(over.max())
+            best_of_group = np.zeros(int(self.groups.max()) + 1)
+            np.maximum.at(best_of_group, self.groups, over)
+            return used + float(self.radius) * float(np.linalg.norm(best_of_group))
+        is_limited = np.isfinite(np.broadcast_to(self.radius, x.shape))
+        at_limit = np.where(is_limited, np.broadcast_to(self.radius, x.shape), 0.0) * over
+        return float(np.sum(np.abs(gradient * x + self.slope * np.abs(x) + at_limit)))
+
+    def _conditions(self, gradient: Vector, x: Vector, slope: Vector, radius: float | Vector) -> Vector:
+        """(n,), x - argmin over z of 1/2 |z - (x - gradient)|^2 + h(z) on a box, without the difference."""
+        rise, fall = gradient + slope + self.curvature * x, gradient - slope + self.curvature * x
+        if not self.is_signed:
+            return np.clip(rise / (1 + self.curvature), x - radius, x)
+        moved = np.where(x > gradient + slope, rise, fall) / (1 + self.curvature)
+        is_kept = (x > gradient + slope) | (x < gradient - slope)
+        return np.clip(np.where(is_kept, moved, x), x - radius, x + radius)
 
     def natural_step(self, gradient: Vector, x: Vector) -> Vector:
         """argmin over z of 1/2 |z - (x - gradient)|^2 + h(z); on a box, entry by entry."""
@@ -105,7 +185,7 @@ class Block:
     @property
     def is_ball(self) -> bool:
         """Whether the entries share one limit; a single entry has a box for any norm."""
-        return math.isfinite(self.radius) and not math.isinf(self.norm) and len(self.slope) > 1
+        return not math.isinf(self.norm) and len(self.slope) > 1 and bool(np.isfinite(self.radius).all())
 
 
 def _orthogonal_to(normal: Vector) -> Matrix:
@@ -144,81 +224,35 @@ def natural_step(gradient: Vector, blocks: Sequence[Block], x: Vector) -> Vector
     return np.concatenate([block.natural_step(gradient[part], x[part]) for block, part in parts])
 
 
+def residual(gradient: Vector, blocks: Sequence[Block], x: Vector) -> float:
+    """The largest violation of the optimality conditions of f + h at x, for the gradient of f there."""
+    parts = zip(blocks, slices(blocks), strict=True)
+    return max((block.residual(gradient[part], x[part]) for block, part in parts), default=0.0)
+
+
+def gap(gradient: Vector, blocks: Sequence[Block], x: Vector) -> float:
+    """The duality gap of f + h at x, for the gradient of f there, relative to f + h's own conjugate."""
+    return sum(block.gap(gradient[part], x[part]) for block, part in zip(blocks, slices(blocks), strict=True))
+
+
 def model_minimum(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x: Vector) -> Vector:
     """argmin over z of gradient @ (z - x) + 1/2 (z - x) @ hessian @ (z - x) + h(z), for a positive definite hessian."""
-    for k, (block, part) in enumerate(zip(blocks, slices(blocks), strict=True)):
-        if block.is_ball:
-            return _fit(gradient, hessian, blocks, x, k, part)
-    return _on_box(gradient - hessian @ x, hessian, blocks, x)
+    if not any(block.is_ball for block in blocks):
+        try:
+            return _on_box(gradient - hessian @ x, hessian, blocks, x)
+        except NotConverged:
+            # So flat that rounding decides which entries are free.
+            pass
+    from tutelage.solvers.surfaces import surface_minimum
 
-
-def _fit(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x: Vector, k: int, part: slice) -> Vector:
-    """The minimum, with ball k's multiplier chosen such that block k lies in its ball."""
-    block = blocks[k]
-    spread = np.zeros((len(x), len(x)))
-    spread[part, part] = block.groups[:, None] == block.groups
-
-    def relaxed(multiplier: float) -> Vector:
-        loose = replace(block, radius=math.inf)
-        if block.norm == 1:
-            charged = replace(loose, slope=block.slope + multiplier)
-            return model_minimum(gradient, hessian, [*blocks[:k], charged, *blocks[k + 1 :]], x)
-        # 1/2 m |sums|^2 adds to the Hessian and, since the model is centred on x, to the gradient.
-        curved = hessian + multiplier * spread
-        tilted = gradient + multiplier * (spread @ x)
-        return model_minimum(tilted, curved, [*blocks[:k], loose, *blocks[k + 1 :]], x)
-
-    def shortfall(multiplier: float) -> float:
-        # For a 2-norm ball the reciprocal of the size is nearly linear in the multiplier (More and Sorensen).
-        size = block.size(relaxed(multiplier)[part])
-        if block.norm == 2:
-            return 1 - block.radius / size if size > 0 else -math.inf
-        return size / block.radius - 1
-
-    free = relaxed(0.0)
-    if block.size(free[part]) <= block.radius:
-        return free
-    high = _enough(gradient - hessian @ x, block, part)
-    while shortfall(high) > 0:
-        high *= 4
-        if not math.isfinite(high):
-            raise NotConverged("no multiplier brings the step into its ball", residual=math.inf, n_steps=0)
-    root = brentq(shortfall, 0.0, high, xtol=1e-300, rtol=1e-14, maxiter=500)
-    return _between(relaxed, block, part, root)
-
-
-def _between(relaxed: Callable[[float], Vector], block: Block, part: slice, root: float) -> Vector:
-    """The solution on the surface of the ball, interpolated between multipliers just below and above the root.
-
-    Where the model is nearly flat, the last digit of the multiplier changes the solution by more than the ball's width.
-    Between two such close multipliers the solution is linear.
-    """
-    ulps = 4 * float(np.finfo(np.float64).eps)
-    low, high, width = root, root, ulps
-    while block.size(relaxed(low)[part]) < block.radius:
-        low, width = max(root * (1 - width), 0.0), 4 * width
-    width = ulps
-    while block.size(relaxed(high)[part]) > block.radius:
-        high, width = max(root, 1e-300) * (1 + width), 4 * width
-    outer, inner = relaxed(low), relaxed(high)
-    wide, narrow = block.size(outer[part]), block.size(inner[part])
-    share = (block.radius - narrow) / (wide - narrow) if wide > narrow else 0.0
-    fitted = share * outer + (1 - share) * inner
-    fitted[part] *= block.radius / max(block.size(fitted[part]), block.radius)
-    return fitted
-
-
-def _enough(slope: Vector, block: Block, part: slice) -> float:
-    """A multiplier that is large enough if this block is alone: the slope at zero, over the radius if q = 2."""
-    steepness = np.abs(slope[part] + (0.0 if block.is_signed else block.slope))
-    return max(float(steepness.max()) if block.norm == 1 else float(np.linalg.norm(steepness)) / block.radius, 1e-300)
+    return surface_minimum(gradient, hessian, blocks, x)
 
 
 def _on_box(slope: Vector, hessian: Matrix, blocks: Sequence[Block], start: Vector) -> Vector:
     """argmin over z of slope @ z + 1/2 z @ hessian @ z + h(z), where no block is a ball."""
     signed = np.concatenate([np.full(len(block.slope), block.is_signed) for block in blocks])
     weight = np.concatenate([block.slope for block in blocks])
-    radius = np.concatenate([np.full(len(block.slope), float(block.radius)) for block in blocks])
+    radius = np.concatenate([np.full(len(block.slope), block.radius) for block in blocks])
     curvature = np.concatenate([np.full(len(block.slope), block.curvature) for block in blocks])
     lower, gradient = np.where(signed, -radius, 0.0), slope + np.where(signed, 0.0, weight)
     kinks = np.where(signed, weight, 0.0)

@@ -2,7 +2,7 @@
 
 Each minimises a convex function of the feature expectation mu = (mu_r, mu_c) over the polytope of occupancies z,
 
-    z >= 0,   sum over choices of s' of z = initial(s') + discount * sum over c of T(s' | c) z(c)               (App. F)
+    z >= 0,   sum over choices of s' of z = initial(s') + sum over c of discount(c) T(s' | c) z(c)              (App. F)
 
 (unnormalised: the right-hand side is `initial`, without 1 - discount). There are two routes: *decomposition*, and the
 *direct* sparse program over the occupancies. Both end with a bound certified by one MDP solve at the multipliers'
@@ -11,6 +11,8 @@ time with more choices. *auto* tries the direct route where choices are few and 
 decomposition otherwise, and where the direct bound is not as tight.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -19,6 +21,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from tutelage.arrays import Vector, check_length, floats, freeze
+from tutelage.mdp.chain import discounted_rows
 from tutelage.mdp.expectations import Expectation, expectation_of_occupancy
 from tutelage.mdp.model import Domain, per_choice
 from tutelage.mdp.policy import policy_from_occupancy
@@ -29,6 +32,7 @@ from tutelage.solvers.decomposition import ACCEPTABLE, Column, Mixture, decompos
 from tutelage.solvers.half_spaces import HalfSpaces
 from tutelage.solvers.objectives import Hull, Objective, Point
 from tutelage.solvers.programs import InfeasibleProgram
+from tutelage.solvers.units import Scaled, or_one
 from tutelage.watch import OnProgress, watched
 
 Route = Literal["auto", "decomposition", "direct"]
@@ -37,7 +41,7 @@ Route = Literal["auto", "decomposition", "direct"]
 FEW_CHOICES, MANY_ROWS = 2_000, 24
 # The relative gap of a quadratic program at the level of rounding.
 TIGHT = 1e-11
-# The largest excess that counts as satisfying a limit, relative to the largest limit or to one.
+# The largest excess that counts as satisfying a limit, relative to the largest value of one of its features.
 FEASIBLE = 1e-8
 
 
@@ -78,13 +82,18 @@ def best_policy(
 ) -> ConstrainedOptimum:
     """The policy with the largest `weights @ mu_r` within the limits: a constrained MDP (Sec. 4.1, App. F).
 
-    Raises `InfeasibleConstraints` if no policy is within the limits. accuracy: of the value, relative to 1 + |value|;
-    the direct route has its library's accuracy, and raises `NotConverged` where that is worse than 1e-7. time_limit:
-    in seconds; `OutOfTime` is raised after it. progress: called with a `Progress` after each step.
+    Raises `InfeasibleConstraints` if no policy is within the limits. accuracy: of the value, relative to the largest
+    value that one feature alone could have, plus |value|; the direct route has its library's accuracy, and raises
+    `NotConverged` where that is worse than 1e-7. time_limit: in seconds; `OutOfTime` is raised after it. progress:
+    called with a `Progress` after each step.
     """
-    objective = objectives.MostReward(reward_vector(domain, weights, "weights"))
-    with watched(time_limit, progress):
-        return _as_maximum(_solve(domain, objective, limits, accuracy, route, -np.inf))
+    _check(domain, limits, accuracy, route)
+    scaled = Scaled.each(domain, limits)
+    slope, unit = _in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
+    search = Search(scaled, objectives.MostReward(slope), unit)
+    with watched(time_limit, progress), _answers_as(_as_maximum):
+        found = search.solve(accuracy, route, -np.inf)
+    return _as_maximum(found)
 
 
 def nearest_policy(
@@ -101,8 +110,8 @@ def nearest_policy(
     """The policy within the limits whose mu_r is nearest to the target in the L^p norm, p = 1, 2 or inf (Sec. 3.1).
 
     Raises `InfeasibleConstraints` where no policy is within the limits. accuracy: of the distance for p = 1 and inf;
-    for p = 2 of the point itself, as far as double precision allows; relative to 1 + distance.
-    time_limit, progress: as for `best_policy`.
+    for p = 2 of the point itself, as far as double precision allows; relative to the largest expectation of a reward
+    feature plus the distance. time_limit, progress: as for `best_policy`.
     """
     with watched(time_limit, progress):
         return _nearest(domain, reward_vector(domain, target, "target"), limits, norm, accuracy, route)
@@ -111,23 +120,30 @@ def nearest_policy(
 def _nearest(
     domain: Domain, wanted: Vector, limits: HalfSpaces, norm: float, accuracy: float, route: Route
 ) -> ConstrainedOptimum:
+    _check(domain, limits, accuracy, route)
+    scaled = Scaled.matching(domain, limits)
+    unit = float(scaled.feature[0])
+    wanted = wanted / unit
     if norm == 2:
         # f is strongly convex: 1/2 |x - x*|^2 <= f(x) - f(x*).
         reached = 0.5 * (accuracy * (1 + float(np.abs(wanted).max()))) ** 2
-        found = _solve(domain, objectives.NearestSquared(wanted), limits, 0.5 * accuracy**2, route, reached)
-        value, bound = (float(np.sqrt(2 * max(half, 0.0))) for half in (found.value, found.bound))
-        return replace(found, value=value, bound=bound)
+        search = Search(scaled, objectives.NearestSquared(wanted), unit**2)
+        with _answers_as(_as_distance):
+            found = search.solve(0.5 * accuracy**2, route, reached)
+        return _as_distance(found)
     if norm not in (1, np.inf):
         raise InvalidModel(f"norm must be 1, 2 or infinity, got {norm}; no solver here takes another norm")
-    found = _solve(domain, objectives.Nearest(wanted, norm), limits, accuracy, route, -np.inf)
+    found = Search(scaled, objectives.Nearest(wanted, norm), unit).solve(accuracy, route, -np.inf)
     return replace(found, bound=max(found.bound, 0.0))
 
 
 def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-8) -> ConstrainedOptimum:
     """The policy with the least total excess over the limits; its value is that total."""
-    objective = objectives.LeastViolation()
-    mixture = decompose(domain, objective, limits, *_opening(domain, objective, limits), tolerance=accuracy)
-    found = _mixed(domain, mixture)
+    _check(domain, limits, accuracy, "auto")
+    scaled = Scaled.each(domain, limits).with_common_rows(limits)
+    search = Search(scaled, objectives.LeastViolation(), float(scaled.row.max(initial=1.0)))
+    columns, plan = search.opening()
+    found = search.mixed(columns, plan, limits=scaled.limits, tolerance=accuracy)
     return replace(found, bound=max(found.bound, 0.0))
 
 
@@ -135,43 +151,198 @@ def strictest_policy(
     domain: Domain, weights: ArrayLike, limits: HalfSpaces, *, accuracy: float = 1e-8
 ) -> ConstrainedOptimum:
     """The policy with the largest reward among those with the least total excess over the limits."""
-    violation = objectives.LeastViolation()
-    least = decompose(domain, violation, limits, *_opening(domain, violation, limits), tolerance=0.1 * FEASIBLE)
+    _check(domain, limits, accuracy, "auto")
+    scaled = Scaled.each(domain, limits).with_common_rows(limits)
+    slope, unit = _in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
+    first = Search(scaled, objectives.LeastViolation(), 1.0)
+    least = decompose(scaled.domain, first.objective, scaled.limits, *first.opening(), tolerance=0.1 * FEASIBLE)
     # Relax the limit by the rounding error of the minimum, so that the second stage stays feasible.
-    total = float(limits.excess(least.counts).sum()) + FEASIBLE
-    objective = objectives.RewardWithinTotal(reward_vector(domain, weights, "weights"), total)
-    mixture = decompose(domain, objective, limits, least.columns, least.plan, tolerance=accuracy)
-    return _as_maximum(_mixed(domain, mixture))
+    total = float(scaled.limits.excess(least.counts).sum()) + FEASIBLE
+    second = Search(scaled, objectives.RewardWithinTotal(slope, total), unit)
+    with _answers_as(_as_maximum):
+        found = second.mixed(least.columns, least.plan, limits=scaled.limits, tolerance=accuracy)
+    return _as_maximum(found)
 
 
 def require_feasible(domain: Domain, limits: HalfSpaces) -> None:
     """Raise `InfeasibleConstraints` unless some policy is within the limits."""
     if len(limits):
-        _feasible(domain, limits, *_opening(domain, objectives.LeastViolation(), limits))
+        search = Search(Scaled.each(domain, limits), objectives.LeastViolation(), 1.0)
+        search.feasible(*search.opening())
 
 
-def _solve(
-    domain: Domain, objective: Objective, limits: HalfSpaces, tolerance: float, route: Route, good_enough: float
-) -> ConstrainedOptimum:
-    """The least value of the objective within the limits."""
+def _check(domain: Domain, limits: HalfSpaces, accuracy: float, route: str) -> None:
     n_features, n_given = len(domain.names), limits.normals.shape[1]
     if n_given != n_features:
         raise InvalidModel(f"the limits have {n_given} features, but the domain has {n_features}")
-    if not tolerance > 0:
+    if not accuracy > 0:
         raise InvalidModel("accuracy must be positive")
     if route not in get_args(Route):
         raise InvalidModel(f"route must be 'auto', 'decomposition' or 'direct', got {route!r}")
-    if route == "direct":
-        return _direct(domain, objective, limits)
-    if route == "auto" and is_crowded(domain, objective, limits):
-        found = _direct_if_tight(domain, objective, limits, tolerance, good_enough)
-        if found is not None:
+
+
+def _in_unit(weights: Vector, feature: Vector) -> tuple[Vector, float]:
+    """Reward weights (d_r,) of the scaled features, with a largest entry of one, and the unit of their reward."""
+    with np.errstate(over="ignore"):
+        slope = weights * feature
+    if not np.isfinite(slope).all():
+        j = int(np.flatnonzero(~np.isfinite(slope))[0])
+        raise InvalidModel(
+            f"the weight {weights[j]:.3g} and an expectation of up to {feature[j]:.3g} are too far apart: "
+            "their product is no double; use other units"
+        )
+    unit = float(or_one(np.abs(slope).max(initial=0.0)))
+    return slope / unit, unit
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Search:
+    """One objective over the policies of a scaled problem. unit: of the objective's value."""
+
+    scaled: Scaled
+    objective: Objective
+    unit: float
+
+    @property
+    def domain(self) -> Domain:
+        return self.scaled.domain
+
+    def solve(self, tolerance: float, route: Route, good_enough: float) -> ConstrainedOptimum:
+        """The least value of the objective within the limits, in the caller's units."""
+        if route == "direct":
+            return self.direct()
+        if route == "auto" and is_crowded(self.domain, self.objective, self.scaled.limits):
+            found = self._direct_if_tight(tolerance, good_enough)
+            if found is not None:
+                return found
+        columns, plan = self.opening()
+        limits = self.scaled.limits
+        if len(limits):
+            columns, plan, limits = self.feasible(columns, plan)
+        try:
+            return self.mixed(columns, plan, limits=limits, tolerance=tolerance, good_enough=good_enough)
+        except NotConverged as failure:
+            found = self._direct_instead(failure) if route == "auto" else None
+            if found is None:
+                raise
             return found
-    columns, plan = _opening(domain, objective, limits)
-    if len(limits):
-        columns, plan, limits = _feasible(domain, limits, columns, plan)
-    mixture = decompose(domain, objective, limits, columns, plan, tolerance=tolerance, good_enough=good_enough)
-    return _mixed(domain, mixture)
+
+    def mixed(
+        self,
+        columns: tuple[Column, ...],
+        plan: Plan,
+        *,
+        limits: HalfSpaces,
+        tolerance: float,
+        good_enough: float = -np.inf,
+    ) -> ConstrainedOptimum:
+        """The optimum by decomposition, from these columns. An error carries the best mixture found."""
+        try:
+            mixture = decompose(
+                self.domain, self.objective, limits, columns, plan, tolerance=tolerance, good_enough=good_enough
+            )
+        except InfeasibleProgram as failure:
+            raise NotConverged(str(failure), residual=np.inf, n_steps=len(columns)) from failure
+        except NotConverged as failure:
+            if isinstance(failure.answer, Mixture):
+                failure.answer = self._in_given_units(failure.answer)
+            raise
+        return self._in_given_units(mixture)
+
+    def _in_given_units(self, mixture: Mixture) -> ConstrainedOptimum:
+        occupancy = mixture.occupancy(self.domain)
+        return self._optimum(mixture.point, mixture.bound, occupancy, mixture.n_rounds, mixture.ended)
+
+    def _direct_if_tight(self, tolerance: float, good_enough: float) -> ConstrainedOptimum | None:
+        """The result of the direct route, if decomposition would stop at its gap."""
+        try:
+            found = self.direct()
+        except (InfeasibleProgram, NotConverged):
+            return None
+        allowed = max(tolerance, TIGHT) * (self.unit + abs(found.value))
+        is_tight = found.value - found.bound <= allowed or found.value <= self.unit * good_enough
+        return found if is_tight else None
+
+    def _direct_instead(self, failure: NotConverged) -> ConstrainedOptimum | None:
+        """The direct program's answer where decomposition cannot go on, if it is certified at all."""
+        if self.domain.mdp.n_choices > FEW_CHOICES:
+            return None
+        try:
+            found = self.direct()
+        except (InfeasibleProgram, NotConverged):
+            return None
+        return found
+
+    def opening(self) -> tuple[tuple[Column, ...], Plan]:
+        """The policy at the objective's first price, and the plan to continue from."""
+        priced = price_out(self.domain, self.objective.opening(self.scaled.limits), None)
+        return (priced.column,), priced.plan
+
+    def feasible(self, columns: tuple[Column, ...], plan: Plan) -> tuple[tuple[Column, ...], Plan, HalfSpaces]:
+        """Policies with a mixture that satisfies the limits, and the limits relaxed by its rounding error."""
+        limits, objective = self.scaled.limits, objectives.LeastViolation()
+        mixture = decompose(
+            self.domain, objective, limits, columns, plan, tolerance=0.1 * FEASIBLE, good_enough=FEASIBLE
+        )
+        excess = limits.excess(mixture.counts)
+        if mixture.point.value > FEASIBLE:
+            raise self._infeasible()
+        return mixture.columns, mixture.plan, limits.relaxed(excess)
+
+    def _infeasible(self) -> InfeasibleConstraints:
+        """The error that names the limits which no policy keeps together, in the caller's units."""
+        scaled, limits = self.scaled, self.scaled.limits
+        given = HalfSpaces(
+            scaled.row[:, None] * limits.normals / scaled.feature, scaled.row * limits.offsets, limits.names
+        )
+        common = scaled.with_common_rows(given)
+        first = Search(common, objectives.LeastViolation(), 1.0)
+        least = decompose(common.domain, first.objective, common.limits, *first.opening(), tolerance=0.1 * FEASIBLE)
+        excess = common.row * common.limits.excess(least.counts)
+        alone = [-price_out(self.domain, -normal, None).best for normal in limits.normals]
+        unavoidable = scaled.row * np.maximum(np.array(alone) - limits.offsets, 0.0)
+        return InfeasibleConstraints(limits.names, freeze(excess), freeze(unavoidable))
+
+    def direct(self) -> ConstrainedOptimum:
+        """The whole program over occupancies at once, its bound certified by one pricing step."""
+        domain, limits = self.domain, self.scaled.limits
+        try:
+            point = self.objective.solve(_flow(domain), limits)
+        except (InfeasibleProgram, NotConverged) as failure:
+            # The libraries may fail on nearly infeasible programs; the feasibility phase decides.
+            if len(limits):
+                self.feasible(*self.opening())
+            if isinstance(failure, NotConverged):
+                raise
+            raise NotConverged(f"the direct program failed: {failure}", residual=np.inf, n_steps=1) from failure
+        visits = np.maximum(point.weights, 0.0) * domain.mdp.horizon
+        bound = point.offset - price_out(domain, point.price, None).best
+        gap = abs(point.value - bound)
+        found = self._optimum(point, bound, visits, 1, Ended.CONVERGED)
+        if gap > ACCEPTABLE * (1 + abs(point.value)):
+            message = (
+                f"the direct program was solved only to a relative gap of {gap:.3g}; use the route 'decomposition'"
+            )
+            raise NotConverged(message, residual=gap, n_steps=1, answer=replace(found, ended=Ended.SETTLED))
+        return found
+
+    def _optimum(
+        self, point: Point, bound: float, occupancy: Vector, n_rounds: int, ended: Ended
+    ) -> ConstrainedOptimum:
+        """The optimum in the caller's units."""
+        scaled, unit = self.scaled, self.unit
+        x = expectation_of_occupancy(scaled.domain, occupancy)
+        reward, preference = np.split(scaled.feature, [scaled.domain.n_reward])
+        return ConstrainedOptimum(
+            policy=policy_from_occupancy(scaled.domain.mdp, occupancy),
+            expectation=Expectation(reward * x.reward, preference * x.preference),
+            multipliers=freeze(unit * point.multipliers / scaled.row),
+            price=freeze(unit * point.price / scaled.feature),
+            value=unit * point.value,
+            bound=unit * bound,
+            n_rounds=n_rounds,
+            ended=ended,
+        )
 
 
 def is_crowded(domain: Domain, objective: Objective, limits: HalfSpaces) -> bool:
@@ -180,94 +351,36 @@ def is_crowded(domain: Domain, objective: Objective, limits: HalfSpaces) -> bool
     return domain.mdp.n_choices <= FEW_CHOICES and n_matched + len(limits) >= MANY_ROWS
 
 
-def _direct_if_tight(
-    domain: Domain, objective: Objective, limits: HalfSpaces, tolerance: float, good_enough: float
-) -> ConstrainedOptimum | None:
-    """The result of the direct route, if decomposition would stop at its gap."""
-    try:
-        found = _direct(domain, objective, limits)
-    except (InfeasibleProgram, NotConverged):
-        return None
-    allowed = max(tolerance, TIGHT) * (1 + abs(found.value))
-    is_tight = found.value - found.bound <= allowed or found.value <= good_enough
-    return found if is_tight else None
-
-
-def _opening(domain: Domain, objective: Objective, limits: HalfSpaces) -> tuple[tuple[Column, ...], Plan]:
-    priced = price_out(domain, objective.opening(limits), None)
-    return (priced.column,), priced.plan
-
-
-def _feasible(
-    domain: Domain, limits: HalfSpaces, columns: tuple[Column, ...], plan: Plan
-) -> tuple[tuple[Column, ...], Plan, HalfSpaces]:
-    """Policies with a mixture that satisfies the limits, and the limits relaxed by that mixture's rounding error."""
-    good_enough = FEASIBLE * max(1.0, float(np.abs(limits.offsets).max()))
-    mixture = decompose(
-        domain, objectives.LeastViolation(), limits, columns, plan, tolerance=0.1 * FEASIBLE, good_enough=good_enough
-    )
-    excess = limits.excess(mixture.counts)
-    if mixture.point.value > good_enough:
-        raise InfeasibleConstraints(limits.names, freeze(excess), freeze(_unavoidable(domain, limits)))
-    return mixture.columns, mixture.plan, limits.relaxed(excess)
-
-
-def _unavoidable(domain: Domain, limits: HalfSpaces) -> Vector:
-    """(m,), the least excess over each limit alone."""
-    least = [-price_out(domain, -normal, None).best for normal in limits.normals]
-    return np.maximum(np.array(least) - limits.offsets, 0.0)
-
-
-def _direct(domain: Domain, objective: Objective, limits: HalfSpaces) -> ConstrainedOptimum:
-    """The whole program over occupancies at once, its bound certified by one pricing step."""
-    try:
-        point = objective.solve(_flow(domain), limits)
-    except (InfeasibleProgram, NotConverged):
-        # The libraries may fail on nearly infeasible programs; the feasibility phase decides.
-        _feasible(domain, limits, *_opening(domain, objective, limits))
-        raise
-    visits = np.maximum(point.weights, 0.0) / (1 - domain.mdp.discount)
-    bound = point.offset - price_out(domain, point.price, None).best
-    gap = abs(point.value - bound)
-    if gap > ACCEPTABLE * (1 + abs(point.value)):
-        message = f"the direct program was solved only to a gap of {gap:.3g}; use the route 'decomposition'"
-        raise NotConverged(message, residual=gap, n_steps=1)
-    return _optimum(domain, point, bound, visits, 1, Ended.CONVERGED)
-
-
 def _flow(domain: Domain) -> Hull:
-    """All occupancies: v = (1 - discount) z (C,), which sums to one; the equalities are the flow equations."""
+    """All occupancies: v = z / horizon (C,), whose sum is at most one; the equalities are the flow equations."""
     mdp = domain.mdp
-    n_choices, horizon = mdp.n_choices, 1 / (1 - mdp.discount)
+    n_choices, horizon = mdp.n_choices, mdp.horizon
     leave = sparse.csr_array((np.ones(n_choices), np.arange(n_choices), mdp.first_choice), (mdp.n_states, n_choices))
     features = np.hstack([per_choice(mdp, domain.reward_features), per_choice(mdp, domain.preference_features)])
-    flow = (leave - mdp.discount * mdp.transition.T).tocsr()
+    flow = (leave - discounted_rows(mdp, np.arange(n_choices)).T).tocsr()
     return Hull(sparse.csr_array(horizon * features.T), flow, mdp.initial / horizon)
-
-
-def _mixed(domain: Domain, mixture: Mixture) -> ConstrainedOptimum:
-    occupancy = mixture.occupancy(domain)
-    return _optimum(domain, mixture.point, mixture.bound, occupancy, mixture.n_rounds, mixture.ended)
-
-
-def _optimum(
-    domain: Domain, point: Point, bound: float, occupancy: Vector, n_rounds: int, ended: Ended
-) -> ConstrainedOptimum:
-    return ConstrainedOptimum(
-        policy=policy_from_occupancy(domain.mdp, occupancy),
-        expectation=expectation_of_occupancy(domain, occupancy),
-        multipliers=freeze(point.multipliers),
-        price=freeze(point.price),
-        value=point.value,
-        bound=bound,
-        n_rounds=n_rounds,
-        ended=ended,
-    )
 
 
 def _as_maximum(found: ConstrainedOptimum) -> ConstrainedOptimum:
     """The largest reward, from the least negative reward; subtraction from zero does not yield -0.0."""
     return replace(found, value=0.0 - found.value, bound=0.0 - found.bound)
+
+
+def _as_distance(found: ConstrainedOptimum) -> ConstrainedOptimum:
+    """The distance, from half its square."""
+    value, bound = (float(np.sqrt(2 * max(half, 0.0))) for half in (found.value, found.bound))
+    return replace(found, value=value, bound=bound)
+
+
+@contextmanager
+def _answers_as(convert: Callable[[ConstrainedOptimum], ConstrainedOptimum]) -> Iterator[None]:
+    """Convert the best answer that a `NotConverged` carries as the answer itself would be."""
+    try:
+        yield
+    except NotConverged as failure:
+        if isinstance(failure.answer, ConstrainedOptimum):
+            failure.answer = convert(failure.answer)
+        raise
 
 
 def reward_vector(domain: Domain, values: ArrayLike, name: str) -> Vector:

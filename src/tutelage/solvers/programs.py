@@ -6,6 +6,7 @@
 Each solution computes its residuals and its duality gap from the problem itself, not from the library's report.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ import clarabel
 import numpy as np
 from scipy import optimize, sparse
 
-from tutelage.arrays import Flags, Vector
+from tutelage.arrays import Flags, Matrix, Vector
 from tutelage.outcomes import NotConverged, TutelageError
 
 # Relative gaps asked of Clarabel, in order. The error of x is only the square root of the gap, hence so small.
@@ -25,6 +26,14 @@ ACCEPTABLE = 1e-8
 ROUNDING = 1e-14
 # Weight of the constraints beside the objective in least squares, and the largest entry that may stand for zero there.
 HEAVY, SMALL = 1e5, 1e-6
+
+
+# Options of HiGHS, in order: with tolerances that it cannot reach it may end without a status.
+LINEAR_ATTEMPTS: tuple[dict[str, Any], ...] = (
+    {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
+    {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9, "presolve": False},
+    {},
+)
 
 
 class InfeasibleProgram(TutelageError):
@@ -89,16 +98,19 @@ def minimise_linear(slope: Vector, constraints: Constraints) -> ProgramSolution:
 
     Raises `InfeasibleProgram` where no x satisfies the constraints, and `NotConverged` where the library fails.
     """
-    result = optimize.linprog(
-        slope,
-        A_ub=constraints.within,
-        b_ub=constraints.bound,
-        A_eq=constraints.equal,
-        b_eq=constraints.right,
-        bounds=np.column_stack([constraints.lower, np.full(len(slope), np.inf)]),
-        method="highs",
-        options={"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
-    )
+    for attempt in LINEAR_ATTEMPTS:
+        result = optimize.linprog(
+            slope,
+            A_ub=constraints.within,
+            b_ub=constraints.bound,
+            A_eq=constraints.equal,
+            b_eq=constraints.right,
+            bounds=np.column_stack([constraints.lower, np.full(len(slope), np.inf)]),
+            method="highs",
+            options=attempt,
+        )
+        if result.status in (0, 2):
+            break
     if result.status == 2:
         raise InfeasibleProgram("no point satisfies the constraints of this linear program")
     if result.status != 0:
@@ -156,6 +168,44 @@ def _interior_point(curvature: Any, slope: Vector, constraints: Constraints, gap
     x, multipliers = np.array(result.x), np.array(result.z)
     y = np.maximum(multipliers[n_equal : n_equal + n_within], 0.0)
     return _solution(curvature @ x, slope, constraints, x, multipliers[:n_equal], y)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConicSolution:
+    """x with the slacks right - rows @ x and the multipliers of all rows; is_solved: the library's own word."""
+
+    x: Vector
+    slacks: Vector
+    multipliers: Vector
+    is_solved: bool
+
+
+def minimise_conic(
+    curvature: Matrix,
+    slope: Vector,
+    rows: Matrix,
+    right: Vector,
+    n_linear: int,
+    balls: Sequence[int],
+    *,
+    n_equal: int = 0,
+) -> ConicSolution:
+    """minimise 1/2 x @ curvature @ x + slope @ x where right - rows @ x lies in a product of cones.
+
+    The first n_equal entries are zero and the next n_linear not negative; then each ball, a number of entries whose
+    first is at least the 2-norm of the others. The caller judges the result.
+    """
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = FEASIBILITY_TOLERANCE
+    cones = [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(n_linear)]
+    cones += [*(clarabel.SecondOrderConeT(size) for size in balls)]
+    result = clarabel.DefaultSolver(
+        sparse.csc_matrix(np.triu(curvature)), slope, sparse.csc_matrix(rows), right, cones, settings
+    ).solve()
+    x, slacks, multipliers = (np.array(part) for part in (result.x, result.s, result.z))
+    is_solved = result.status in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved)
+    return ConicSolution(x, slacks, multipliers, is_solved and bool(np.isfinite(x).all()))
 
 
 def _active_by_multipliers(

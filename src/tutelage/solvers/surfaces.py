@@ -1,0 +1,277 @@
+"""The minimum of a small quadratic plus simple terms, some of them on balls, by an active set and Newton's method.
+
+    minimise   gradient @ (z - x) + 1/2 (z - x) @ hessian @ (z - x) + h(z)
+
+Once it is known which entries rest at zero or at a bound, and which balls hold z on their surface, the optimality
+conditions are equations in the other entries and one multiplier m for each surface:
+
+    hessian (z - x) + gradient + grad h(z) + sum of m_k normal_k(z) = 0        normal: the signs of z (q = 1), or the sums
+    sum of |z_k| = radius_k (q = 1), or norm_2 of the sums = radius_k (q = 2)  of z by group (q = 2)
+
+They are linear but for the products m z of q = 2, and a few Newton steps solve them to rounding. The active set is that
+of x where that satisfies the conditions, as it does in the last steps of an outer iteration. Otherwise an interior
+point (Clarabel) finds it: an entry is active where its slack is smaller than its multiplier. There is no search for
+multipliers one within another, so the time is that of a few linear systems for any number of balls.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tutelage.arrays import Flags, Matrix, Vector
+from tutelage.solvers.blocks import SURFACE, Block, contained, residual, slices
+from tutelage.solvers.programs import minimise_conic
+
+MAX_STEPS = 12
+# The largest residual, relative to the terms that it is made of, at which an active set counts as the right one.
+EXACT = 1e-11
+
+
+def surface_minimum(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x: Vector) -> Vector:
+    """argmin over z of the model plus h, for a positive definite hessian."""
+    model = _Model(gradient, hessian, blocks, x)
+    near = model.polished(model.active_at(x))
+    if near is not None and model.is_exact(near):
+        return near
+    rough, active = model.interior_point()
+    found = [point for point in (rough, model.polished(active), near) if point is not None]
+    return min(found, key=model.error) if found else x
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Active:
+    """z: (n,), the values of the fixed entries. side: (n,), the sign of the others. surfaces: the balls that bind."""
+
+    z: Vector
+    is_fixed: Flags
+    side: Vector
+    surfaces: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Model:
+    gradient: Vector
+    hessian: Matrix
+    blocks: Sequence[Block]
+    x: Vector
+
+    @property
+    def parts(self) -> list[tuple[Block, slice]]:
+        return list(zip(self.blocks, slices(self.blocks), strict=True))
+
+    def slope_at(self, z: Vector) -> Vector:
+        """The gradient of the quadratic at z."""
+        return self.gradient + self.hessian @ (z - self.x)
+
+    def error(self, z: Vector) -> float:
+        return residual(self.slope_at(z), self.blocks, z)
+
+    def is_exact(self, z: Vector) -> bool:
+        terms_of_slope = np.abs(self.gradient) + np.abs(self.hessian) @ np.abs(z - self.x)
+        return self.error(z) <= EXACT * float(terms_of_slope.max())
+
+    def active_at(self, x: Vector) -> _Active:
+        """The entries at zero or at a bound, and the surfaces on which x lies."""
+        is_fixed, surfaces = np.zeros(len(x), dtype=np.bool_), []
+        for k, (block, part) in enumerate(self.parts):
+            here = x[part]
+            on_surface = block.is_ball and block.size(here) >= (1 - SURFACE) * block.radius
+            if on_surface:
+                surfaces.append(k)
+            has_kink = (block.slope > 0) | (on_surface and block.norm == 1) | (not block.is_signed)
+            is_fixed[part] = (here == 0) & has_kink
+            if not block.is_ball:
+                is_fixed[part] |= np.abs(here) >= block.radius
+        return _Active(x, is_fixed, np.sign(x), tuple(surfaces))
+
+    def polished(self, active: _Active) -> Vector | None:
+        """The solution of the optimality conditions on an active set, moved into the set; None where there is none."""
+        free = np.flatnonzero(~active.is_fixed)
+        balls = [self.parts[k] for k in active.surfaces]
+        z = active.z.copy()
+        m = np.array([block.multiplier(self.slope_at(z)[part], z[part]) for block, part in balls])
+        curved = self.hessian + np.diag(np.concatenate([np.full(len(b.slope), b.curvature) for b in self.blocks]))
+        kinks = np.concatenate(
+            [block.slope * (active.side[part] if block.is_signed else 1.0) for block, part in self.parts]
+        )
+        offset = self.gradient - self.hessian @ self.x + kinks
+        is_curved, last = any(block.norm == 2 for block, _ in balls), math.inf
+        for _ in range(MAX_STEPS):
+            system, normals = curved.copy(), np.zeros((len(balls), len(z)))
+            short = np.zeros(len(balls))
+            for k, (block, part) in enumerate(balls):
+                if block.norm == 1:
+                    normals[k, part] = active.side[part] if block.is_signed else 1.0
+                    short[k] = block.radius - normals[k] @ z
+                else:
+                    normals[k, part] = block.spread @ z[part]
+                    system[part, part] += max(float(m[k]), 0.0) * block.spread
+                    size = block.size(z[part])
+                    short[k] = 0.5 * (block.radius - size) * (block.radius + size)
+            wrong = (curved @ z + offset + normals.T @ m)[free]
+            step = _solved(system[np.ix_(free, free)], normals[:, free], -wrong, short)
+            moved = math.inf if step is None else float(np.abs(step).max(initial=0.0))
+            if step is None or not moved < last:
+                # The last step was already within rounding, or this is not the active set.
+                break
+            z[free] += step[: len(free)]
+            m, last = m + step[len(free) :], moved if is_curved else 0.0
+        if not np.isfinite(z).all() or (m < 0).any():
+            return None
+        is_lost = (active.side != 0) & (np.sign(z) != active.side) & ~active.is_fixed & (kinks != 0)
+        return contained(self.blocks, np.where(is_lost, 0.0, z))
+
+    def interior_point(self) -> tuple[Vector | None, _Active]:
+        """A point close to the minimum, and the active set that its slacks and multipliers show."""
+        program = _ConeProgram.of(self)
+        found = program.solve()
+        z = contained(self.blocks, found.z)
+        return (z if found.is_solved else None), found.active
+
+
+def _solved(hessian: Matrix, normals: Matrix, wrong: Vector, short: Vector) -> Vector | None:
+    """The Newton step of the optimality conditions on the free entries and the multipliers.
+
+    Scaled to unit curvature, so that entries of any size count alike.
+    """
+    unit = 1 / np.sqrt(np.diag(hessian))
+    rows = normals * unit
+    length = np.linalg.norm(rows, axis=1)
+    if not length.all():
+        return None
+    rows = rows / length[:, None]
+    k = len(rows)
+    system = np.block([[unit[:, None] * hessian * unit, rows.T], [rows, np.zeros((k, k))]])
+    right = np.concatenate([unit * wrong, short / length])
+    try:
+        answer = np.linalg.solve(system, right)
+        answer = answer + np.linalg.solve(system, right - system @ answer)
+    except np.linalg.LinAlgError:
+        return None
+    return np.concatenate([unit * answer[: len(unit)], answer[len(unit) :] / length])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    z: Vector
+    active: _Active
+    is_solved: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ConeProgram:
+    """The model in variables v = z / unit of order one, with t >= |v| where a signed entry has a kink.
+
+    unit: (n,), the step that the entry alone would take, or the radius of its block where that is smaller.
+    """
+
+    model: _Model
+    unit: Vector
+    kinked: Vector
+
+    @classmethod
+    def of(cls, model: _Model) -> "_ConeProgram":
+        curvature = np.concatenate([np.full(len(b.slope), b.curvature) for b in model.blocks])
+        radius = np.concatenate([np.full(len(block.slope), block.radius) for block in model.blocks])
+        slope = np.concatenate([block.slope for block in model.blocks])
+        alone = 1 / np.sqrt(np.diag(model.hessian) + curvature)
+        pull = alone * (np.abs(model.gradient - model.hessian @ model.x) + np.abs(slope))
+        unit = np.minimum(alone * max(float(pull.max()), np.finfo(np.float64).tiny), radius)
+        kinked = np.concatenate(
+            [np.full(len(b.slope), b.is_signed) & ((b.slope > 0) | (b.is_ball and b.norm == 1)) for b in model.blocks]
+        )
+        return cls(model, unit, np.flatnonzero(kinked))
+
+    def solve(self) -> _Found:
+        model, unit, n = self.model, self.unit, len(self.unit)
+        k = len(self.kinked)
+        curvature = np.concatenate([np.full(len(b.slope), b.curvature) for b in model.blocks])
+        quadratic = np.zeros((n + k, n + k))
+        quadratic[:n, :n] = unit[:, None] * (model.hessian + np.diag(curvature)) * unit
+        weight = np.concatenate([block.slope for block in model.blocks])
+        signed = np.concatenate([np.full(len(block.slope), block.is_signed) for block in model.blocks])
+        start = model.gradient - model.hessian @ model.x + np.where(signed, 0.0, weight)
+        linear = np.concatenate([unit * start, (unit * weight)[self.kinked]])
+        largest = max(float(np.abs(linear).max()), float(np.abs(quadratic).max()))
+        rows, right, where = self._linear_rows()
+        balls = [self._ball_rows(block, part) for block, part in model.parts if block.is_ball and block.norm == 2]
+        n_linear = len(right)
+        rows = np.vstack([rows, *(ball[0] for ball in balls)])
+        right = np.concatenate([right, *(ball[1] for ball in balls)])
+        found = minimise_conic(
+            quadratic / largest, linear / largest, rows, right, n_linear, [len(ball[1]) for ball in balls]
+        )
+        z = unit * found.x[:n]
+        return _Found(z, self._active(z, found.slacks, found.multipliers, where, n_linear, balls), found.is_solved)
+
+    def _linear_rows(self) -> tuple[Matrix, Vector, list[tuple[str, int]]]:
+        """rows @ (v, t) <= right, and for each row its kind and its entry or block."""
+        n, k, model = len(self.unit), len(self.kinked), self.model
+        rows, right, where = [], [], []
+        place = {int(i): n + j for j, i in enumerate(self.kinked)}
+
+        def add(entries: dict[int, float], limit: float, kind: str, index: int) -> None:
+            row = np.zeros(n + k)
+            for at, value in entries.items():
+                row[at] = value
+            length = float(np.abs(row).max())
+            rows.append(row / length)
+            right.append(limit / length)
+            where.append((kind, index))
+
+        for number, (block, part) in enumerate(model.parts):
+            radius = np.full(len(block.slope), block.radius)
+            for i in range(part.start, part.stop):
+                limit = float(radius[i - part.start]) / self.unit[i]
+                if not block.is_signed:
+                    add({i: -1.0}, 0.0, "zero", i)
+                if i in place:
+                    add({i: 1.0, place[i]: -1.0}, 0.0, "above", i)
+                    add({i: -1.0, place[i]: -1.0}, 0.0, "below", i)
+                if not block.is_ball and math.isfinite(limit):
+                    add({i: 1.0}, limit, "upper", i)
+                    if block.is_signed:
+                        add({i: -1.0}, limit, "lower", i)
+            if block.is_ball and block.norm == 1:
+                entries = {place.get(i, i): float(self.unit[i]) for i in range(part.start, part.stop)}
+                add(entries, float(block.radius), "ball", number)
+        return np.array(rows).reshape(-1, n + k), np.array(right), where
+
+    def _ball_rows(self, block: Block, part: slice) -> tuple[Matrix, Vector]:
+        """radius >= norm_2 of the sums by group, as rows of a second-order cone."""
+        n_groups, n = int(block.groups.max()) + 1, len(self.unit)
+        rows = np.zeros((1 + n_groups, n + len(self.kinked)))
+        for i, group in enumerate(block.groups):
+            rows[1 + group, part.start + i] = -self.unit[part.start + i]
+        length = float(np.abs(rows).max())
+        right = np.zeros(1 + n_groups)
+        right[0] = float(block.radius) / length
+        return rows / length, right
+
+    def _active(
+        self, z: Vector, slacks: Vector, duals: Vector, where: list[tuple[str, int]], n_linear: int, balls: list
+    ) -> _Active:
+        is_tight = slacks < duals
+        by_kind: dict[str, set[int]] = {}
+        for (kind, index), tight in zip(where, is_tight[:n_linear], strict=True):
+            if tight:
+                by_kind.setdefault(kind, set()).add(index)
+        none: set[int] = set()
+        at_zero = by_kind.get("zero", none) | (by_kind.get("above", none) & by_kind.get("below", none))
+        surfaces, start = set(by_kind.get("ball", none)), n_linear
+        numbers = [k for k, (block, _) in enumerate(self.model.parts) if block.is_ball and block.norm == 2]
+        for number, (rows, _) in zip(numbers, balls, strict=True):
+            s, d = slacks[start : start + len(rows)], duals[start : start + len(rows)]
+            if s[0] - np.linalg.norm(s[1:]) < d[0]:
+                surfaces.add(number)
+            start += len(rows)
+        is_fixed, fixed = np.zeros(len(z), dtype=np.bool_), z.copy()
+        for i in at_zero:
+            is_fixed[i], fixed[i] = True, 0.0
+        radius = np.concatenate([np.full(len(block.slope), block.radius) for block in self.model.blocks])
+        for kind, sign in (("upper", 1.0), ("lower", -1.0)):
+            for i in by_kind.get(kind, none) - at_zero:
+                is_fixed[i], fixed[i] = True, sign * radius[i]
+        return _Active(fixed, is_fixed, np.sign(z), tuple(sorted(surfaces)))

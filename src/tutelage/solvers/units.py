@@ -1,0 +1,84 @@
+"""Units of their own for problems over policies, so that every number inside the programs is of order one.
+
+An expectation mu_j lies within horizon * max |phi_j|, which is its *unit*. With mu_j = unit_j x_j and each row of the
+limits divided by its largest coefficient, the same problem reads
+
+    normals @ mu <= offsets        (normals_ij unit_j / row_i) @ x <= offsets_i / row_i
+
+and the objective has a unit of its own. Libraries and tolerances then see the same numbers whether a road is measured in
+metres or in kilometres, and whether it is discounted by 0.5 or by 0.99999. Multipliers and prices are scaled back.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from tutelage.arrays import Vector
+from tutelage.mdp.model import Domain
+from tutelage.solvers.half_spaces import HalfSpaces
+
+# A limit this many times beyond what any policy reaches binds as little, or is missed as surely, as one further out.
+BEYOND = 4.0
+
+
+def or_one(sizes: Vector) -> Vector:
+    """The sizes, with one for those that are zero or so small that dividing by them overflows."""
+    return np.where(sizes > np.finfo(np.float64).tiny, sizes, 1.0)
+
+
+def sizes(domain: Domain) -> Vector:
+    """(d,), the largest |mu_j| of any policy: horizon * max |phi_j|; zero for a feature that is zero everywhere."""
+    both = (domain.reward_features, domain.preference_features)
+    largest = [np.abs(features).max(axis=0, initial=0.0) for features in both]
+    return np.asarray(domain.mdp.horizon * np.concatenate(largest))
+
+
+def in_feature_units(domain: Domain, unit: Vector) -> Domain:
+    """The domain with every feature divided by its unit (d,)."""
+    reward, preference = np.split(unit, [domain.n_reward])
+    return replace(
+        domain,
+        reward_features=domain.reward_features / reward,
+        preference_features=domain.preference_features / preference,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaled:
+    """A domain and limits in units of their own.
+
+    feature: (d,), mu = feature * mu of `domain`. row: (m,), the size of each limit.
+    """
+
+    domain: Domain
+    limits: HalfSpaces
+    feature: Vector
+    row: Vector
+
+    @classmethod
+    def each(cls, domain: Domain, limits: HalfSpaces) -> Self:
+        """Every feature and every limit in a unit of its own."""
+        return cls._of(domain, limits, or_one(sizes(domain)))
+
+    @classmethod
+    def matching(cls, domain: Domain, limits: HalfSpaces) -> Self:
+        """One unit for all reward features, which distances compare; others as in `each`."""
+        unit = sizes(domain)
+        unit[: domain.n_reward] = unit[: domain.n_reward].max()
+        return cls._of(domain, limits, or_one(unit))
+
+    @classmethod
+    def _of(cls, domain: Domain, limits: HalfSpaces, unit: Vector) -> Self:
+        normals = limits.normals * unit
+        row = or_one(np.abs(normals).max(axis=1, initial=0.0))
+        normals = normals / row[:, None]
+        reach = BEYOND * np.maximum(np.abs(normals).sum(axis=1), 1.0)
+        offsets = np.clip(limits.offsets / row, -reach, reach)
+        return cls(in_feature_units(domain, unit), HalfSpaces(normals, offsets, limits.names), unit, row)
+
+    def with_common_rows(self, limits: HalfSpaces) -> Self:
+        """The same with one unit for all limits, whose excesses are then summed."""
+        row = np.full(len(limits), self.row.max(initial=0.0) or 1.0)
+        normals = limits.normals * self.feature / row[:, None]
+        return replace(self, limits=HalfSpaces(normals, limits.offsets / row, limits.names), row=row)
