@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER), pytest.ma
 SIZES = {"large": (1440, 900), "wide": (1280, 800), "narrow": (390, 844)}
 EVERY_LOOK = [(size, scheme) for size in SIZES for scheme in ("light", "dark")]
 # Milliseconds after which a control counts as never coming; for a machine that does other work too.
-PATIENCE = 25_000
+PATIENCE = 240_000
 expect.set_options(timeout=PATIENCE)
 # How different two marks must be in grey, as the mean difference of pixels between 0 and 255.
 TOLD_APART = 8.0
@@ -66,7 +66,7 @@ def watched(browser: Browser, address: str, size: str = "wide", scheme: str = "l
     context = browser.new_context(**options)
     context.set_default_timeout(PATIENCE)
     page, complaints, elsewhere = context.new_page(), [], []
-    page.on("console", lambda message: complaints.append(message.text) if _is_complaint(message) else None)
+    page.on("console", lambda message: complaints.append(f"{message.text} {message.location}") if _is_complaint(message) else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("request", lambda asked: elsewhere.append(asked.url) if not _is_ours(asked.url, address) else None)
     try:
@@ -146,6 +146,12 @@ def press_and_drag(page: Page, *cells: int) -> None:
     page.mouse.up()
 
 
+def tap(page: Page, number: int) -> None:
+    page.evaluate("() => scrollTo(0, 0)")
+    box = cell(page, number).bounding_box()
+    page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+
+
 def downloaded(page: Page, button: str) -> bytes:
     with page.expect_download() as waiting:
         page.get_by_role("button", name=button, exact=True).click()
@@ -196,6 +202,7 @@ def test_the_story_is_told_by_keys_alone_and_ends_in_a_world_of_one_s_own(
         numbers = []
         for step in range(1, 5):
             settled(page)
+            expect(page.locator(".big-number strong")).not_to_have_text("…")
             numbers.append(page.locator(".big-number strong").inner_text())
             check_with_axe(page)
             page.keyboard.press("ArrowRight" if step > 1 else "Tab")
@@ -239,7 +246,7 @@ def test_teachers_are_compared_live_with_the_numbers_of_the_library(page: Page):
     expect(agnostic.get_by_role("meter")).to_have_attribute("aria-valuenow", "0")
     expect(page.locator("#verdict")).to_contain_text("“Knows the learner” teaches best")
     aware.locator("summary").click()
-    expect(aware.get_by_role("row", name="green within 1 cell")).to_contain_text("broken, price 10.00")
+    expect(aware.get_by_role("row", name="green within 1 cell")).to_contain_text("it matters, price 10.00")
     # One scale for all: the same legends on both cards.
     assert aware.locator(".legend").all_inner_texts() == agnostic.locator(".legend").all_inner_texts()
     choose_hard(page)
@@ -356,7 +363,7 @@ def test_a_lesson_without_a_tight_bound_is_still_a_lesson(browser: Browser):
     with opened(browser, playground_support.failing_bounds) as page:
         expect(card(page, "bilevel").locator(".note")).to_contain_text("No tight bound")
         expect(card(page, "bilevel").locator(".numbers")).to_contain_text("found so far")
-        expect(card(page, "bilevel").get_by_role("alert")).to_be_empty()
+        expect(card(page, "bilevel").get_by_role("alert")).to_have_count(0)
 
 
 @pytest.mark.parametrize("teacher", ["volume_search", "line_search"])
@@ -369,17 +376,16 @@ def test_rounds_are_a_film(page: Page, teacher: str):
     domain = GARDEN.domain(NEAR_GREEN)
     make = {"volume_search": tl.VolumeSearchTeacher, "line_search": tl.LineSearchTeacher}[teacher]
     played = tl.teach(make(domain, GARDEN.true_weights), tl.HardLearner(domain), max_rounds=20)
-    page.get_by_text("All rounds as a table").click()
+    page.locator("#film summary").click()
     rows = page.locator("#rounds-table tbody tr")
     expect(rows).to_have_count(len(played.rounds))
     expect(rows.last).to_contain_text(f"{played.final.response_reward:.3f}")
     planes = page.locator("#planes svg")
     expect(planes).to_have_count(3)
-    left = planes.first.locator("polygon[fill-opacity]")
-    last = left.get_attribute("points")
+    expect(planes.first.locator("rect")).to_have_count(len(played.rounds))
     page.get_by_role("slider", name="Round").fill("1")
     expect(page.locator("#round-reason")).to_contain_text(f"Round 1: {played.rounds[0].reason}")
-    assert left.get_attribute("points") != last
+    expect(planes.first.locator("rect")).to_have_count(1)
     page.get_by_role("button", name="Play").click()
     expect(page.locator("#round-reason")).to_contain_text("Round 2:")
     page.get_by_role("button", name="Pause").click()
@@ -403,8 +409,8 @@ def test_a_person_is_the_teacher(phone: Page):
     choose_hard(page)
     open_tab(page, "Be the teacher")
     expect(page.get_by_role("button", name="Clear")).to_be_disabled()
-    cell(page, 30).tap()
-    cell(page, 12).tap()
+    tap(page, 30)
+    tap(page, 12)
     domain = GARDEN.domain(NEAR_GREEN)
     learner = tl.HardLearner(domain)
     drawn = [32, 31, 30, 24, 18, 12]
@@ -420,7 +426,7 @@ def test_a_person_is_the_teacher(phone: Page):
     expect(page.locator("#score .percent")).to_have_count(0)
     expect(card(page, "you")).to_be_hidden()
     # The challenges that were won stay won; a path that is no good has its own score.
-    cell(page, 15).tap()
+    tap(page, 15)
     expect(page.locator("#score .percent")).to_have_text("0 %")
     page.get_by_role("button", name="Show me the best lesson").click()
     expect(card(page, "best").locator(".percent")).to_have_text("100 %")
@@ -512,6 +518,7 @@ def test_a_link_a_reload_the_back_button_and_a_second_tab(browser: Browser, page
     assert scene_of(second)["world"]["objects"]["dot"] == [35] and scene_of(page)["world"]["objects"]["dot"] == [0, 35]
     with watched(browser, address) as guest:
         visit(guest, link)
+        expect(guest.locator("#status")).to_have_text("This is the scene of the link.")
         expect(guest.get_by_role("tab", name="Be the teacher")).to_have_attribute("aria-selected", "true")
         found = scene_of(guest)
         assert {key: found[key] for key in ("world", "learner", "teachers", "paths")} == {
@@ -554,9 +561,9 @@ def roads(n: int) -> tl.Domain:
     rows = sparse.csr_array((np.ones(5 * n), near.ravel(), np.arange(5 * n + 1)), shape=(5 * n, n))
     mdp = tl.MDP.from_choices(rows, np.arange(0, 5 * n + 1, 5), np.eye(1, n)[0], 0.95)
     rewards = np.zeros((n, 2))
-    rewards[near[0, 4], 0] = rewards[near[near[0, 1], 3], 1] = 1.0
+    rewards[near[0, 1], 0] = rewards[near[0, 3], 1] = 1.0
     toll = np.zeros((n, 1))
-    toll[near[0, 4]] = 1.0
+    toll[near[0, 1]] = 1.0
     names = [f"junction {k}" for k in range(n)]
     return tl.Domain(mdp, rewards, toll, ("bank", "shop"), ("toll",), positions=places, state_names=names)
 
