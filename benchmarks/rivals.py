@@ -29,8 +29,8 @@ class ValueIteration:
 
     def __init__(self, mdp: MDP, reward: Vector) -> None:
         """reward: (S,)."""
-        self.n_actions, self.discount, self.reward = mdp.n_choices // mdp.n_states, mdp.discount, reward
-        self.ahead = mdp.discount / (1 - mdp.discount)
+        self.n_actions, self.discount, self.reward = mdp.n_choices // mdp.n_states, mdp.largest_discount, reward
+        self.ahead = self.discount / (1 - self.discount)
         self.transition = mdp.transition[np.arange(mdp.n_choices).reshape(-1, self.n_actions).T.ravel()]
 
     def choice_value(self, value: Vector) -> Vector:

@@ -19,18 +19,22 @@ def value_iteration(
 ) -> Vector:
     """Plain value iteration, state by state, to `tolerance` relative to the value.
 
-    `combine` turns one state's choice values into its value. The sweeps stop on the span of the last change and the
-    value is moved to the middle of MacQueen's bounds: without that, discounts near one would take 1e5 sweeps for the
-    last digits.
+    `combine` turns one state's choice values into its value. With one discount the sweeps stop on the span of the last
+    change and the value is moved to the middle of MacQueen's bounds: without that, discounts near one would take 1e5
+    sweeps for the last digits.
     """
     bounds = list(zip(mdp.first_choice[:-1], mdp.first_choice[1:], strict=True))
     value = np.zeros(mdp.n_states)
-    ahead = mdp.discount / (1 - mdp.discount)
+    largest = np.max(mdp.discount)
+    ahead, has_bounds = largest / (1 - largest), isinstance(mdp.discount, float)
     for _ in range(200_000):
         choice_value = reward + mdp.discount * (mdp.transition @ value)
         new = np.array([combine(choice_value[low:high]) for low, high in bounds])
         change, value = new - value, new
-        if ahead * np.ptp(change) <= tolerance * max(1.0, np.abs(value).max()):
+        left = ahead * (np.ptp(change) if has_bounds else np.abs(change).max())
+        if not has_bounds and left <= tolerance * max(1.0, np.abs(value).max()):
+            return value
+        if left <= tolerance * max(1.0, np.abs(value).max()):
             return value + ahead * (change.max() + change.min()) / 2
     raise AssertionError("value iteration did not converge")
 
@@ -59,7 +63,7 @@ def occupancy_program(domain: Domain, weights: Vector, normals: Matrix, offsets:
     features = np.hstack([per_choice(mdp, domain.reward_features), per_choice(mdp, domain.preference_features)])
     result = linprog(
         -features[:, : domain.n_reward] @ weights,
-        A_eq=leave - mdp.discount * mdp.transition.toarray().T,
+        A_eq=leave - mdp.transition.toarray().T * mdp.discount,
         b_eq=mdp.initial,
         A_ub=normals @ features.T if len(normals) else None,
         b_ub=offsets if len(normals) else None,
@@ -129,7 +133,7 @@ def cone_optimum(domain, mismatch, preference, shown, convex=()):
     total = leave.T @ (leave @ z)
     mu = features.T @ z
     objective = -cp.sum(cp.rel_entr(z, total))
-    rules = [leave @ z - mdp.discount * (mdp.transition.toarray().T @ z) == mdp.initial]
+    rules = [leave @ z - (mdp.transition.toarray().T * mdp.discount) @ z == mdp.initial]
     excess = cp.pos(cp.abs(mu[: domain.n_reward] - shown) - mismatch.block(domain).slope)
     if np.isinf(mismatch.penalty):
         rules.append(excess <= 0)

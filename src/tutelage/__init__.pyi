@@ -4,9 +4,11 @@ from .environments.explore import explore as explore
 from .environments.explore_env import explore_gymnasium as explore_gymnasium
 from .environments.graph import from_graph as from_graph
 from .environments.graph import graph_choices as graph_choices
+from .environments.graph_files import read_graph as read_graph
 from .environments.gymnasium import from_gymnasium as from_gymnasium
 from .environments.gymnasium import record_demonstrations as record_demonstrations
 from .environments.gymnasium import to_gymnasium as to_gymnasium
+from .environments.minari_data import from_minari as from_minari
 from .environments.object_world import ObjectWorld as ObjectWorld
 from .environments.object_world import object_world as object_world
 from .experiments.sweeps import Sweep as Sweep
@@ -18,6 +20,9 @@ from .learners.entropy import ApproximateHardLearner as ApproximateHardLearner
 from .learners.entropy import GenericLearner as GenericLearner
 from .learners.entropy import SoftLearner as SoftLearner
 from .learners.entropy import StandardLearner as StandardLearner
+from .learners.inference import Interval as Interval
+from .learners.inference import LearnerEstimate as LearnerEstimate
+from .learners.inference import infer_learner as infer_learner
 from .learners.observed import CallbackLearner as CallbackLearner
 from .learners.observed import SampledLearner as SampledLearner
 from .learners.penalties import ConvexConstraint as ConvexConstraint
@@ -28,6 +33,10 @@ from .learners.penalties import quadratic_constraint as quadratic_constraint
 from .learners.projection import HardLearner as HardLearner
 from .learners.published import PublishedHardLearner as PublishedHardLearner
 from .learners.published import PublishedLearner as PublishedLearner
+from .mdp.allowances import count as count
+from .mdp.allowances import share as share
+from .mdp.arrival import Arrival as Arrival
+from .mdp.arrival import arrival as arrival
 from .mdp.demonstrations import Demonstrations as Demonstrations
 from .mdp.demonstrations import Trajectory as Trajectory
 from .mdp.expectations import EmpiricalExpectation as EmpiricalExpectation
@@ -88,6 +97,9 @@ from .teachers.base import Plan as Plan
 from .teachers.bilevel import BilevelPlan as BilevelPlan
 from .teachers.bilevel import BilevelTeacher as BilevelTeacher
 from .teachers.climbing import LocalOptimum as LocalOptimum
+from .teachers.costs import Costs as Costs
+from .teachers.costs import PreferenceCost as PreferenceCost
+from .teachers.costs import preference_costs as preference_costs
 from .teachers.fixed import AgnosticTeacher as AgnosticTeacher
 from .teachers.fixed import AwareCmdpTeacher as AwareCmdpTeacher
 from .teachers.fixed import CmdpPlan as CmdpPlan

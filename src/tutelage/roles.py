@@ -16,6 +16,9 @@ from tutelage.mdp.policy import check_policy
 from tutelage.mdp.sampling import sample_demonstrations
 from tutelage.outcomes import Ended, InvalidModel
 
+# Numbers this small, relative to their kind, are rounding errors to a person.
+ACCURACY = 1e-9
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lesson:
@@ -80,8 +83,8 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """The gap relative to 1 + |primal|."""
-        return self.gap / (1 + abs(self.primal))
+        """The gap relative to 1 + |primal|; infinite where the response violates what is hard."""
+        return self.gap / (1 + abs(self.primal)) if math.isfinite(self.primal) else math.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,18 +124,19 @@ class Response:
 
     def _matching(self) -> list[str]:
         lines = ["What was shown, and what the learner does:"]
+        size = float(max(np.abs(self.lesson.expectation).max(), np.abs(self.expectation.reward).max()))
         for i, name in enumerate(self.reward_names):
             shown, done, doubt = self.lesson.expectation[i], self.expectation.reward[i], self.lesson.uncertainty[i]
             margin = f" (known to {doubt:.3g})" if doubt > 0 else ""
             given_up = f"gives up {shown - done:.4g}" if shown > done else f"does {done - shown:.4g} more"
             verdict = "matched" if abs(shown - done) <= 1e-6 * (1 + abs(shown)) else given_up
-            lines.append(f"  {name}: shown {shown:.4g}{margin}, done {done:.4g}: {verdict}")
+            lines.append(f"  {name}: shown {in_digits(shown, size)}{margin}, done {in_digits(done, size)}: {verdict}")
         return lines
 
     def _preferences(self) -> list[str]:
         if not self.constraint_names:
             return ["The learner has no preferences."]
-        lines, costs = ["Its preferences:"], self.multipliers.preference
+        lines, costs = ["Its preferences, in units of its own objective:"], self.multipliers.preference
         for name, cost, excess in zip(self.constraint_names, costs, self.violation_excess, strict=True):
             if excess > 1e-6:
                 lines.append(f"  {name}: exceeded by {excess:.4g}, at {cost:.4g} for each unit")
@@ -146,7 +150,9 @@ class Response:
 class Learner(Protocol):
     """Turns a lesson into a response."""
 
-    def respond(self, lesson: Lesson) -> Response: ...
+    def respond(self, lesson: Lesson) -> Response:
+        """The response to one lesson; it does not depend on earlier lessons."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,6 +206,11 @@ def check_lesson(domain: Domain, lesson: Lesson) -> Lesson:
     """The lesson; refused unless it has one entry for each reward feature of the domain."""
     check_length(lesson.expectation, domain.n_reward, "the lesson's expectation", "reward features")
     return lesson
+
+
+def in_digits(value: float, size: float) -> str:
+    """A number for a person; zero where it is below the accuracy of numbers of this size."""
+    return f"{0.0 if abs(value) <= ACCURACY * size else value:.4g}"
 
 
 def named(names: Sequence[str], values: Vector) -> str:

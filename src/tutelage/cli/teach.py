@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,14 +16,18 @@ if TYPE_CHECKING:
     from tutelage.arrays import Vector
     from tutelage.environments.object_world import ObjectWorld
     from tutelage.mdp.model import Domain
+    from tutelage.roles import Learner
     from tutelage.transcripts import Transcript
 
 WORLD_HELP = "An object world: generator:seed:size, such as published:0:10, or a JSON file."
 LEARNER_HELP = "L1 .. L5: the learner has the first 0, 2, 4, 5 or 6 preference features. Default: all of them."
 OPTION_HELP = "An option of the teacher, such as stop_tolerance=0.001; may be repeated."
-ALLOWANCE_HELP = "delta_c: discounted count allowed of each preference feature. Default: 0."
+ALLOWANCE_HELP = (
+    "delta_c, the discounted count allowed of each preference feature: 2.5, a share of the discounted time such as 5%, "
+    "or by name, such as service_km=0.1,main_km=5%. Default: 0."
+)
 TIME_HELP = "Seconds after which to stop with the rounds, the lesson and the bound found so far."
-PICTURE_HELP = "Draw the world and what was learned; adds .png and .svg."
+PICTURE_HELP = "Draw the world, or the features and the map of a domain, and what was learned; adds .png and .svg."
 
 
 def teach(
@@ -36,7 +40,7 @@ def teach(
     weights: Annotated[str, typer.Option(help="The true weights, such as 1,0.9,0.2. A world has its own.")] = "",
     mismatch_penalty: Annotated[float | None, typer.Option(help="C_r. Default: 5 for soft, 20 for footnote.")] = None,
     violation_penalty: Annotated[float | None, typer.Option(help="C_c of the soft learner. Default: 10.")] = None,
-    allowance: Annotated[float | None, typer.Option(help=ALLOWANCE_HELP)] = None,
+    allowance: Annotated[str, typer.Option(help=ALLOWANCE_HELP)] = "",
     max_rounds: Annotated[int, typer.Option(help="The most rounds of an adaptive teacher.")] = 100,
     time_limit: Annotated[float | None, typer.Option(help=TIME_HELP)] = None,
     save: Annotated[Path | None, typer.Option(help="Write the rounds to this .npz file after every round.")] = None,
@@ -56,8 +60,9 @@ def teach(
     model, teacher = model.replace("-", "_"), teacher.replace("-", "_")
     made, whole, true_weights = _subject(world, domain, weights)
     known = _first_preferences(whole, learner) if learner else whole
-    penalties = {"mismatch_penalty": mismatch_penalty, "violation_penalty": violation_penalty}
-    pupil = make_learner(model, known, **_applicable(model, penalties | {"violation_allowance": allowance}))
+    penalties: dict[str, Any] = {"mismatch_penalty": mismatch_penalty, "violation_penalty": violation_penalty}
+    penalties["violation_allowance"] = _allowance(allowance)
+    pupil = make_learner(model, known, **_applicable(model, penalties))
     options, every = _options(option or []), whole.preference_features
     with progress("teaching", None) as done:
         tutor = make_teacher(teacher, known, true_weights, pupil, every_preference=every, **options)
@@ -74,13 +79,13 @@ def teach(
             time_limit=time_limit,
             progress=lambda step: done.note(f"{step.done} {step.stage}"),
         )
-    files = _drawn(made, learner, transcript, picture)
+    files = _drawn(made, known, pupil, learner, transcript, picture)
     if as_json:
         chosen = {"learner": learner or None, "model": model, "teacher": teacher}
         show_json(chosen | _data(known, transcript) | {"files": [str(path) for path in files]})
         return
     pictures = [f"Picture: {path}" for path in files]
-    say("\n".join([str(transcript), transcript.final.response.explain(), *pictures]))
+    say("\n".join([str(transcript), transcript.explain(), *pictures]))
 
 
 def teach_help() -> str:
@@ -93,7 +98,13 @@ def teach_help() -> str:
     return f"{head}\n\nLearner models:\n\n{models}\n\nTeachers:\n\n{teachers}"
 
 
-def _applicable(model: str, given: Mapping[str, float | None]) -> dict[str, float]:
+def _allowance(text: str) -> Any:
+    from tutelage.mdp.allowances import read_allowance
+
+    return read_allowance(text) if text else None
+
+
+def _applicable(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters that were given and that the learner model has."""
     known = look_up(LEARNER_MODELS, model, "learner model").options
     return {name: value for name, value in given.items() if value is not None and name in known}
@@ -150,11 +161,13 @@ def _data(domain: "Domain", transcript: "Transcript") -> dict[str, Any]:
 
     final, answer, proof = transcript.final, transcript.final.response, transcript.final.response.certificate
     rewards, preferences = answer.expectation.reward.tolist(), answer.expectation.preference.tolist()
+    journey = transcript.arrival
     return {
         "reward": final.response_reward,
         "bound": finite_or_none(final.bound),
         "rounds": [taught.as_data() for taught in transcript.rounds],
         "ended": transcript.ended,
+        "arrival": None if journey is None else {k: finite_or_none(v) for k, v in asdict(journey).items()},
         "reward_expectation": dict(zip(domain.reward_names, rewards, strict=True)),
         "preference_expectation": dict(zip(domain.preference_names, preferences, strict=True)),
         "learned_weights": answer.learned_weights.tolist(),
@@ -162,13 +175,23 @@ def _data(domain: "Domain", transcript: "Transcript") -> dict[str, Any]:
     }
 
 
-def _drawn(world: "ObjectWorld | None", learner: str, transcript: "Transcript", picture: Path | None) -> list[Path]:
+def _drawn(
+    world: "ObjectWorld | None",
+    domain: "Domain",
+    pupil: "Learner",
+    learner: str,
+    transcript: "Transcript",
+    picture: Path | None,
+) -> list[Path]:
     """The files of the picture, if one was requested."""
     if picture is None:
         return []
-    if world is None:
-        raise InvalidInput("--picture needs an object world; a domain from a file cannot be drawn")
-    from tutelage.experiments.figures import taught_picture
+    from tutelage.experiments.figures import domain_picture, taught_picture
+    from tutelage.learners.penalties import Preference
     from tutelage.pictures.files import save_picture
 
-    return save_picture(taught_picture(world, learner or "L5", transcript.final.response), picture)
+    if world is not None:
+        return save_picture(taught_picture(world, learner or "L5", transcript.final.response), picture)
+    preference = getattr(pupil, "preference", None)
+    allowed = preference.on(domain).allowance if isinstance(preference, Preference) else None
+    return save_picture(domain_picture(domain, transcript, allowed), picture)

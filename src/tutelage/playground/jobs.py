@@ -239,7 +239,7 @@ class _Scene:
     def _walks(self, policy: Vector) -> list[list[int]]:
         """Walks of a policy for an animation, each until it ends or for `WALK_STEPS` steps."""
         mdp, n_drawn = self.domain.mdp, self.ground.n_drawn
-        tail = mdp.discount**WALK_STEPS / (1 - mdp.discount)
+        tail = mdp.largest_discount**WALK_STEPS * mdp.horizon
         walks = sample_demonstrations(mdp, policy, N_WALKS, rng=0, truncation_bias=tail)
         states = np.split(walks.states, walks.offsets[1:-1])
         return [walk[walk < n_drawn][: WALK_STEPS + 1].tolist() for walk in states]
@@ -296,9 +296,7 @@ def _path_visits(world: ObjectWorld, paths: Sequence[Sequence[int]]) -> list[Vec
     return visits
 
 
-def _conclusions(
-    world: ObjectWorld, rounds: Sequence[Round], walks: Sequence[Sequence[int]]
-) -> list[dict[str, Any]]:
+def _conclusions(world: ObjectWorld, rounds: Sequence[Round], walks: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
     """What the teacher concludes about each preference of a person, from what was shown and what was done.
 
     The counts are discounted visits to the cells of the preference, in all lessons and in all walks. A person who was
@@ -306,7 +304,9 @@ def _conclusions(
     Who avoids a distance avoids the smaller ones of the colour, and who accepts one accepts the larger ones.
     """
     domain = world.domain("L5")
-    visits = [state_occupancy(domain.mdp, taught.lesson.policy) for taught in rounds if taught.lesson.policy is not None]
+    visits = [
+        state_occupancy(domain.mdp, taught.lesson.policy) for taught in rounds if taught.lesson.policy is not None
+    ]
     shown = np.sum(visits, axis=0) @ domain.preference_features if visits else np.zeros(domain.n_preference)
     done = np.sum([np.zeros(world.terminal + 1), *_path_visits(world, walks)], axis=0) @ domain.preference_features
     found = []

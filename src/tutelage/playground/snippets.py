@@ -70,7 +70,9 @@ def _answered_in_domain(asked: schema.DomainReaching, *lines: str) -> str:
         f"true_weights = np.array({asked.domain.weights})",
         f"learner = {_learner(asked.learner)}",
     )
-    given = [line.replace('world.domain("L5")', "whole").replace("world.true_weights", "true_weights") for line in lines]
+    given = [
+        line.replace('world.domain("L5")', "whole").replace("world.true_weights", "true_weights") for line in lines
+    ]
     head = ("from dataclasses import replace", "", "import numpy as np", "", "import tutelage as tl", "")
     return "\n".join([*head, *opened, *given, "print(response.explain())", ""])
 

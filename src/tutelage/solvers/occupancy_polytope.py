@@ -2,7 +2,7 @@
 
 Each minimises a convex function of the feature expectation mu = (mu_r, mu_c) over the polytope of occupancies z,
 
-    z >= 0,   sum over choices of s' of z = initial(s') + discount * sum over c of T(s' | c) z(c)               (App. F)
+    z >= 0,   sum over choices of s' of z = initial(s') + sum over c of discount(c) T(s' | c) z(c)              (App. F)
 
 (unnormalised: the right-hand side is `initial`, without 1 - discount). There are two routes: *decomposition*, and the
 *direct* sparse program over the occupancies. Both end with a bound certified by one MDP solve at the multipliers'
@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from tutelage.arrays import Vector, check_length, floats, freeze
+from tutelage.mdp.chain import discounted_rows
 from tutelage.mdp.expectations import Expectation, expectation_of_occupancy
 from tutelage.mdp.model import Domain, per_choice
 from tutelage.mdp.policy import policy_from_occupancy
@@ -351,12 +352,12 @@ def is_crowded(domain: Domain, objective: Objective, limits: HalfSpaces) -> bool
 
 
 def _flow(domain: Domain) -> Hull:
-    """All occupancies: v = (1 - discount) z (C,), which sums to one; the equalities are the flow equations."""
+    """All occupancies: v = z / horizon (C,), whose sum is at most one; the equalities are the flow equations."""
     mdp = domain.mdp
-    n_choices, horizon = mdp.n_choices, 1 / (1 - mdp.discount)
+    n_choices, horizon = mdp.n_choices, mdp.horizon
     leave = sparse.csr_array((np.ones(n_choices), np.arange(n_choices), mdp.first_choice), (mdp.n_states, n_choices))
     features = np.hstack([per_choice(mdp, domain.reward_features), per_choice(mdp, domain.preference_features)])
-    flow = (leave - mdp.discount * mdp.transition.T).tocsr()
+    flow = (leave - discounted_rows(mdp, np.arange(n_choices)).T).tocsr()
     return Hull(sparse.csr_array(horizon * features.T), flow, mdp.initial / horizon)
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutelage.arrays import Flags, Matrix, Vector
-from tutelage.solvers.blocks import SURFACE, Block, contained, residual, slices, terms
+from tutelage.solvers.blocks import SURFACE, Block, contained, residual, slices
 from tutelage.solvers.programs import minimise_conic
 
 MAX_STEPS = 12

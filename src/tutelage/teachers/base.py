@@ -6,6 +6,7 @@ from typing import Protocol
 
 from tutelage.arrays import Vector
 from tutelage.learners.penalties import Mismatch, Preference
+from tutelage.mdp.arrival import Arrival, journey_of
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Advice, Lesson, Response, Round
@@ -50,6 +51,11 @@ class Plan:
     def gap(self) -> float:
         """How much more reward another lesson could get at most."""
         return max(self.bound - self.achieved, 0.0)
+
+    @property
+    def arrival(self) -> Arrival | None:
+        """Whether and when the learner arrives, in an MDP with goals; None in any other."""
+        return journey_of(self.lesson.mdp, self.response.policy)
 
 
 class KnownLearner(Protocol):

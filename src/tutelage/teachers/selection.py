@@ -101,7 +101,7 @@ def _pool(domain: Domain, lesson: Lesson, n: int, rng: np.random.Generator) -> D
     policy = lesson.policy
     if policy is None:
         policy = nearest_policy(domain, lesson.expectation, no_limits(domain)).policy
-    usual = min(POOL_SIZE, POOL_VISITS // horizon(domain.mdp.discount, TRUNCATION_BIAS))
+    usual = min(POOL_SIZE, POOL_VISITS // horizon(domain.mdp.largest_discount, TRUNCATION_BIAS))
     size = max(usual, POOL_PER_DEMONSTRATION * n)
     return sample_demonstrations(domain.mdp, policy, size, rng=rng, truncation_bias=TRUNCATION_BIAS)
 
