@@ -34,7 +34,7 @@ def _tutelage(
 
 def make_app() -> typer.Typer:
     """The command line, with the players that the registry has now."""
-    app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="rich", epilog=EPILOG)
+    app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", epilog=EPILOG)
     app.callback()(_tutelage)
     app.command()(demo)
     app.command(help=teach_help())(teach)
