@@ -4,7 +4,7 @@ This example shows how a street network becomes a domain with street names, and 
 data/streets.csv, has 83 segments of streets around West 88th Street, with their classes and lengths. Map data copyright
 OpenStreetMap contributors, Open Database Licence (openstreetmap.org/copyright), as packaged by momepy.
 
-The cyclist matches the length on each class of street, but accepts 0.2 km of avenues. The teacher wants the fastest way.
+The cyclist matches the length on each class of street, but accepts only 0.2 km of avenues. The teacher wants speed.
 """
 
 from itertools import groupby

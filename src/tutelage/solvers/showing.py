@@ -88,6 +88,10 @@ class Shown:
         head = f"What to show: {len(self)} demonstrations, {kind}; their mean is {self.distance:.2g} from the lesson."
         return "\n".join([head, *(f"  {item}" for item in self.items)])
 
+    def as_data(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"shown": [item.as_data() for item in self.items], "shown_distance": self.distance}
+
     def to_frame(self) -> dict[str, list[Any]]:
         """A table with one row per visit, by name, with the share of its demonstration."""
         columns = self.demonstrations.to_frame()
