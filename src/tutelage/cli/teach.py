@@ -58,7 +58,7 @@ def teach(
     from tutelage import interaction
 
     model, teacher = model.replace("-", "_"), teacher.replace("-", "_")
-    made, whole, true_weights = _subject(world, domain, weights)
+    made, whole, true_weights = subject(world, domain, weights)
     known = _first_preferences(whole, learner) if learner else whole
     penalties: dict[str, Any] = {"mismatch_penalty": mismatch_penalty, "violation_penalty": violation_penalty}
     penalties["violation_allowance"] = _allowance(allowance)
@@ -129,7 +129,7 @@ def _first_preferences(domain: "Domain", learner: str) -> "Domain":
     return replace(domain, preference_features=features, preference_names=names)
 
 
-def _subject(world: str, path: Path | None, weights: str) -> "tuple[ObjectWorld | None, Domain, Vector]":
+def subject(world: str, path: Path | None, weights: str) -> "tuple[ObjectWorld | None, Domain, Vector]":
     """The world, if there is one; the domain with every preference feature; the true weights."""
     import numpy as np
 
