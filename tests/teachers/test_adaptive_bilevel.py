@@ -20,9 +20,7 @@ def published_learner(seed, name):
     domain, n = world.domain("L5"), world.domain(name).n_preference
     delta = np.where(np.arange(6) < n, rng.choice([0, 0.5, 2]), ABSENT)
     penalty, violation = rng.uniform(1, 10, 2)
-    learner = tl.SoftLearner(
-        domain, mismatch_penalty=penalty, violation_penalty=violation, violation_allowance=delta
-    )
+    learner = tl.SoftLearner(domain, mismatch_penalty=penalty, violation_penalty=violation, violation_allowance=delta)
     return learner, world.true_weights
 
 
@@ -59,9 +57,7 @@ def test_random_domains(seed):
     weights = rng.normal(size=domain.n_reward)
     penalty, violation = 10 ** rng.uniform(-1, 1, 2)
     delta = tl.expectation(domain, random_policy(rng, domain.mdp)).preference * rng.choice([0, 0.7, 100])
-    learner = tl.SoftLearner(
-        domain, mismatch_penalty=penalty, violation_penalty=violation, violation_allowance=delta
-    )
+    learner = tl.SoftLearner(domain, mismatch_penalty=penalty, violation_penalty=violation, violation_allowance=delta)
     teacher = tl.AdaptiveBilevelTeacher(domain, weights)
     transcript = tl.teach(teacher, learner, max_rounds=50)
     best = tl.BilevelTeacher(domain, weights, learner, max_cells=0).plan().achieved

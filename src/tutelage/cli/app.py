@@ -7,6 +7,7 @@ import typer
 from tutelage import __version__
 from tutelage.cli.demo import demo
 from tutelage.cli.imports import make_import
+from tutelage.cli.infer import infer
 from tutelage.cli.info import info
 from tutelage.cli.printing import say
 from tutelage.cli.reproduce import reproduce
@@ -42,6 +43,7 @@ def make_app() -> typer.Typer:
     app.command(help=teach_help())(teach)
     app.add_typer(make_import(), name="import")
     app.command()(info)
+    app.command()(infer)
     app.command()(sweep)
     app.command()(reproduce)
     app.command()(serve)

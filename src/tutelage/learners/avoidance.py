@@ -47,6 +47,8 @@ from tutelage.solvers.soft_expectations import SoftExpansion, combined_features,
 CAP = 300.0
 # A standard error above this, in the same units, is infinite: the normal approximation says nothing any more.
 WIDEST = 30.0
+# The accuracy of soft values, and of the match relative to the range of each feature.
+ACCURACY, MATCHED = 1e-12, 1e-7
 EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -148,14 +150,16 @@ class _Behaviour:
         features, target = combined_features(self.domain), lift.T @ self.counts
 
         def expand(x: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
-            soft = soft_expansion(self.domain.mdp, features, self.base + lift @ x, near=near if last is None else last)
+            weights, start = self.base + lift @ x, near if last is None else last
+            soft = soft_expansion(self.domain.mdp, features, weights, accuracy=ACCURACY, near=start)
             reached = lift.T @ soft.expectation
             ulps = 16 * EPSILON * float(np.abs(soft.solved.value).max())
             noise, value = ulps * (1 + float(np.abs(reached).max(initial=0.0))), soft.soft_return - float(target @ x)
-            return Expansion(value, reached - target, lift.T @ soft.jacobian @ lift, noise, ulps, soft)
+            rounding = ulps + 10 * ACCURACY + EPSILON * abs(float(target @ x))
+            return Expansion(value, reached - target, lift.T @ soft.jacobian @ lift, noise, rounding, soft)
 
         block = Block(np.zeros(len(start)), CAP, np.inf, True, np.arange(len(start)))
-        found = proximal_newton(expand, [block], start, tolerance=1e-9)
+        found = proximal_newton(expand, [block], start, tolerance=MATCHED)
         return found.x, found.expansion.source
 
     def estimate(self, confidence: float, bias: float) -> PreferenceEstimate:
@@ -204,7 +208,9 @@ class _Behaviour:
         hessian, gradient = lift.T @ soft.jacobian @ lift, lift.T @ (soft.expectation - self.counts)
         v = np.zeros(lift.shape[1])
         v[column] = 1.0
-        v[others] = -np.linalg.pinv(hessian[np.ix_(others, others)], rcond=1e-10, hermitian=True) @ hessian[others, column]
+        v[others] = (
+            -np.linalg.pinv(hessian[np.ix_(others, others)], rcond=1e-10, hermitian=True) @ hessian[others, column]
+        )
         variance = float(v @ lift.T @ count_covariance(self.domain.mdp, soft) @ lift @ v) / self.n
         if variance <= 1e-18 or float(v @ hessian @ v) <= 1e-12:
             return 0.5
