@@ -12,9 +12,7 @@ from tutelage.learners.sensitivity import response_derivative
 
 
 def build(domain, theta):
-    return tl.SoftLearner(
-        domain, mismatch_penalty=theta[0], violation_penalty=theta[1], violation_allowance=theta[2:]
-    )
+    return tl.SoftLearner(domain, mismatch_penalty=theta[0], violation_penalty=theta[1], violation_allowance=theta[2:])
 
 
 @pytest.mark.parametrize("seed", some_of(range(60), range(12)))

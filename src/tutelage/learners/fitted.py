@@ -74,10 +74,14 @@ def misfit_of(fit: Fit, n_trajectories: int) -> str:
     """Why no soft learner explains the answers, or an empty string."""
     if not n_trajectories:
         size = math.sqrt(2 * fit.cost)
-        return "" if size <= 1e3 * EXACT else f"no soft learner found gives these answers: the best misses by {size:.2g}"
+        return (
+            "" if size <= 1e3 * EXACT else f"no soft learner found gives these answers: the best misses by {size:.2g}"
+        )
     freedom = max(fit.jacobian.shape[0] - fit.jacobian.shape[1], 1)
     excess = (2 * fit.cost - freedom) / math.sqrt(2 * freedom)
-    return "" if excess <= MISFIT else f"no soft learner found gives these answers: {excess:.1f} standard deviations off"
+    return (
+        "" if excess <= MISFIT else f"no soft learner found gives these answers: {excess:.1f} standard deviations off"
+    )
 
 
 def fitted_space(

@@ -107,7 +107,9 @@ class _Problem:
 
     def inside(self, theta: Vector) -> Vector:
         """u of a theta, moved into the limits."""
-        u = np.concatenate([np.log(theta[:2]), np.minimum(theta[2:], self.most) / self.scales.unit[self.domain.n_reward :]])
+        u = np.concatenate(
+            [np.log(theta[:2]), np.minimum(theta[2:], self.most) / self.scales.unit[self.domain.n_reward :]]
+        )
         return np.clip(u, *self.limits)
 
     def theta(self, u: Vector) -> Vector:

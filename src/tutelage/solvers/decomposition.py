@@ -120,7 +120,7 @@ def decompose(
             return mixture
         if _is_known(domain, priced.column, columns):
             return _last(mixture)
-        watch.report("rounds of decomposition", n_rounds, mixture.gap)
+        watch.report("rounds of decomposition", n_rounds, mixture.gap, replace(mixture, ended=Ended.TIME_LIMIT))
         columns = (*columns, priced.column)
     raise _unfinished(mixture)
 
@@ -163,7 +163,7 @@ def _stabilised(
         else:
             if not new:
                 return _last(mixture)
-        watch.report("rounds of decomposition", n_rounds, mixture.gap)
+        watch.report("rounds of decomposition", n_rounds, mixture.gap, replace(mixture, ended=Ended.TIME_LIMIT))
     raise _unfinished(mixture)
 
 
