@@ -16,7 +16,7 @@ from tutelage.solvers.soft_expectations import combined_features
 # The largest relative gap of a response that counts as solved.
 LOOSEST = 1e-6
 # A gap this small, relative to the entropy of one bit in every step, is rounding.
-ROUNDING = 1e-9
+ROUNDING = 1e-8
 
 
 @dataclass(frozen=True, eq=False)

@@ -115,7 +115,7 @@ class BilevelTeacher(OneLessonTeacher):
     def bounded(self, plan: BilevelPlan) -> BilevelPlan:
         """The same plan with the bound that branch and bound certifies; a better lesson if the search finds one."""
         is_searched = math.isfinite(self._mismatch_set.radius) and self.domain.n_reward <= MAX_SEARCHED
-        if self.max_cells == 0 or not is_searched or not self.true_weights.any():
+        if self.max_cells == 0 or not is_searched or np.abs(self.true_weights).max() <= np.finfo(np.float64).tiny:
             return plan
         problem = self._problem
         unit = self.reward_unit
