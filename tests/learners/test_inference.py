@@ -108,7 +108,7 @@ def test_one_answer_in_closed_form():
 
 @pytest.mark.parametrize("world_seed", some_of(range(10), [0, 5]))
 def test_one_answer_gives_the_mismatch_penalty(world_seed):
-    """On published worlds the answer to the agnostic lesson determines C_r, and paid preferences are certainly there."""
+    """On published worlds the answer to the agnostic lesson determines C_r; absent preferences are never certain."""
     world = tl.object_world(size=10, seed=world_seed)
     domain = world.domain("L5")
     delta = np.array([0.5, 0.5, ABSENT, ABSENT, ABSENT, ABSENT])
