@@ -114,6 +114,7 @@ def test_the_rounds_of_a_teacher_are_those_of_the_library(name, scene):
     if name == "bilevel":
         # The lesson comes first, with a bound that is not yet tight.
         first = sent.pop(0)
+        assert first.pop("is_bounded") is False
         assert first | {"bound": sent[0]["bound"]} == sent[0] and first["bound"] >= sent[0]["bound"]
     assert len(sent) == len(expected.rounds)
     for number, (found, played, bound) in enumerate(zip(sent, expected.rounds, bounds, strict=True), start=1):
