@@ -22,9 +22,7 @@ def built(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOURCE_DATE_EPOCH", "1700000000")
         folders = [tmp_path_factory.mktemp("dist") for _ in range(2)]
-        return [
-            [Path(ProjectBuilder(ROOT).build(kind, folder)) for folder in folders] for kind in ("wheel", "sdist")
-        ]
+        return [[Path(ProjectBuilder(ROOT).build(kind, folder)) for folder in folders] for kind in ("wheel", "sdist")]
 
 
 def test_the_same_source_makes_the_same_bytes(built):
@@ -36,9 +34,13 @@ def test_the_wheel_has_the_package_and_nothing_else(built):
     names = zipfile.ZipFile(built[0][0]).namelist()
     assert set(names) >= NEEDED
     assert {name.split("/")[0].partition("-")[0] for name in names} == {"tutelage"}
-    sources = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.py*") if path.suffix != ".pyc"}
+    sources = {
+        path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.py*") if path.suffix != ".pyc"
+    }
     assert sources <= set(names)
-    assert not [name for name in names if name.endswith((".pyc", ".nbi", ".nbc")) or "/tests/" in name or "benchmark" in name]
+    assert not [
+        name for name in names if name.endswith((".pyc", ".nbi", ".nbc")) or "/tests/" in name or "benchmark" in name
+    ]
     page = {path.name for path in (ROOT / "src/tutelage/playground/page").rglob("*") if path.is_file()}
     assert page <= {Path(name).name for name in names}
 

@@ -17,7 +17,17 @@ ENTRIES = {
 }
 TABLE_OF_CONTENTS = re.compile(r"^```\{toctree\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Pages that begin with an equation.
-EQUATIONS = ("choices", "occupancy", "soft-solution", "limits", "demonstrations", "learners", "teachers", "rounds", "scale")
+EQUATIONS = (
+    "choices",
+    "occupancy",
+    "soft-solution",
+    "limits",
+    "demonstrations",
+    "learners",
+    "teachers",
+    "rounds",
+    "scale",
+)
 # Pages that `make docs` makes of other files.
 MADE = {"changelog", "contributing", "security"}
 
@@ -64,4 +74,6 @@ def test_equations_are_typeset(page):
     text = re.sub(r"^```.*?^```", "", (DOCS / f"{page}.md").read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     assert "$$" in text
     commands = ("make", "python", "PYTHONPATH", "tutelage")
-    assert [line for line in re.findall(r"^    \S.*", text, flags=re.MULTILINE) if line.split()[0] not in commands] == []
+    assert [
+        line for line in re.findall(r"^    \S.*", text, flags=re.MULTILINE) if line.split()[0] not in commands
+    ] == []

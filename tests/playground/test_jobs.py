@@ -4,6 +4,7 @@ import base64
 import json
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -306,8 +307,10 @@ def test_the_walks_of_a_picture_are_walks_of_the_policies():
         np.add.at(step, mdp.state_of_choice, policy[:, None] * mdp.transition.toarray())
         assert len(walks) == jobs.N_WALKS and all(walk[0] == world.start for walk in walks)
         for walk in walks:
-            assert all(step[a, b] > 0 for a, b in zip(walk, walk[1:], strict=False))
-            assert len(walk) == jobs.WALK_STEPS + 1 or step[walk[-1], world.terminal] > 0 or len(walk) >= jobs.WALK_STEPS
+            assert all(step[a, b] > 0 for a, b in pairwise(walk))
+            assert (
+                len(walk) == jobs.WALK_STEPS + 1 or step[walk[-1], world.terminal] > 0 or len(walk) >= jobs.WALK_STEPS
+            )
 
 
 def test_the_teacher_concludes_what_a_person_left_out():

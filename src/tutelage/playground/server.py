@@ -233,7 +233,7 @@ async def teaching_events(
 ) -> AsyncGenerator[Event, None]:
     """The events of a teacher. A continuation of the job runs only when no other job waits: lessons before bounds.
 
-    A continuation that is stopped takes nothing from the lesson: the event `unbounded` says why there is no tight bound.
+    A continuation that is stopped takes nothing from the lesson: the event `unbounded` says why its bound is not tight.
     """
     later = None
     async with aclosing(workers.events(job, asked.model_dump_json())) as events:
