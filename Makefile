@@ -82,13 +82,15 @@ lowest: .venv-lowest/ready
 		--editable '.[cluster,gymnasium,graph,playground]' cvxpy hypothesis pytest pytest-timeout
 	touch $@
 
-# A separate environment: the dependencies of `imitation` conflict with those of Tutelage.
+# A separate environment: the dependencies of `imitation` conflict with those of Tutelage. Also linear programming and
+# QuantEcon, for `python -m benchmarks families`.
 peers: .venv-peers/ready
 
 .venv-peers/ready:
 	rm -rf .venv-peers
 	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check 'imitation==1.0.1'
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check 'imitation==1.0.1' \
+		highspy ortools quantecon
 	touch $@
 
 clean:

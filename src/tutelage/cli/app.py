@@ -6,6 +6,9 @@ import typer
 
 from tutelage import __version__
 from tutelage.cli.demo import demo
+from tutelage.cli.imports import make_import
+from tutelage.cli.infer import infer
+from tutelage.cli.info import info
 from tutelage.cli.printing import say
 from tutelage.cli.reproduce import reproduce
 from tutelage.cli.serve import serve
@@ -38,6 +41,9 @@ def make_app() -> typer.Typer:
     app.callback()(_tutelage)
     app.command()(demo)
     app.command(help=teach_help())(teach)
+    app.add_typer(make_import(), name="import")
+    app.command()(info)
+    app.command()(infer)
     app.command()(sweep)
     app.command()(reproduce)
     app.command()(serve)

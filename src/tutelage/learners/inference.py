@@ -153,7 +153,7 @@ def infer_exactly(domain: Domain, scales: Scales, rounds: Sequence[Round], *, ac
         space, explained, contradiction = VersionSpace.everything(domain.n_preference), [], str(failure)
         shown = [taught.response.lesson.expectation for taught in rounds]
         seen = [taught.response.expectation.both for taught in rounds]
-        plausible = fitted_learner(domain, scales, shown, seen, "expectation", 0)[0]
+        plausible, _ = fitted_learner(domain, scales, shown, seen, "expectation", 0, n_refined=1, n_toggled=0)
     return build_estimate(domain, scales, space, answers, explained, contradiction, plausible)
 
 

@@ -24,6 +24,8 @@ from tutelage.solvers.operators import COMPILED_ABOVE, bellman_operators
 MAX_ROUNDS = 1_000
 # Expectations this close in every feature, relative to the largest possible one, count as equal.
 SAME = 1e-11
+# The largest weight of a policy in a mixture that counts as rounding.
+ROUNDED = 1e-14
 # The largest relative gap that counts as rounding.
 ACCEPTABLE = 1e-7
 # The bound is a difference of nearly equal numbers: its error relative to their size.
@@ -53,6 +55,7 @@ class Mixture:
     bound: float
     n_rounds: int
     ended: Ended
+    improver: Improver | None = None
 
     @property
     def counts(self) -> Vector:
@@ -66,6 +69,8 @@ class Mixture:
 
     def occupancy(self, domain: Domain) -> Vector:
         """(C,), the mixture of the policies' occupancies, which are recomputed rather than stored."""
+        if self.improver is not None:
+            return self.improver.occupancy(self.columns, self.point.weights)
         mdp = domain.mdp
         operators = bellman_operators(mdp, np.zeros(mdp.n_choices))
         visits = np.zeros(mdp.n_choices)
@@ -86,12 +91,14 @@ def price_out(domain: Domain, price: Vector, start: Plan | None) -> Priced:
     # Close to double precision, because the bound is compared with gaps near rounding.
     scale = max(float(np.abs(reward).max()), np.finfo(np.float64).tiny)
     plan = plan_hard(operators, mdp, accuracy=1e-11 * scale, start=start)
+    # Not `@`: above 10,000 states BLAS uses threads, which wait for each other on a busy machine.
+    best = float(np.einsum("s,s->", mdp.initial, plan.value)) + plan.error_bound
+    if mdp.n_states > COMPILED_ABOVE and np.count_nonzero(mdp.initial) > SPREAD * mdp.n_states:
+        return Priced(Improver(domain).evaluate(plan.choice, None), best, plan)
     visits = operators.visits(plan.choice)
     both_features = (domain.reward_features, domain.preference_features)
     counts = np.concatenate([_counts(features, plan.choice, visits) for features in both_features])
-    # Not `@`: above 10,000 states BLAS uses threads, which wait for each other on a busy machine.
-    value = float(np.einsum("s,s->", mdp.initial, plan.value))
-    return Priced(Column(plan.choice, counts, int(np.count_nonzero(visits))), value + plan.error_bound, plan)
+    return Priced(Column(plan.choice, counts, int(np.count_nonzero(visits))), best, plan)
 
 
 def decompose(
@@ -110,7 +117,7 @@ def decompose(
     """
     if domain.mdp.n_states > COMPILED_ABOVE and columns[0].n_reached > SPREAD * domain.mdp.n_states:
         return _stabilised(domain, objective, limits, columns, plan, tolerance, good_enough)
-    bound = -np.inf
+    bound, largest = -np.inf, _largest(domain)
     for n_rounds in range(1, MAX_ROUNDS + 1):
         point = _master(objective, limits, columns)
         priced = price_out(domain, point.price, plan)
@@ -118,7 +125,7 @@ def decompose(
         mixture = Mixture(columns, plan, point, bound, n_rounds, Ended.CONVERGED)
         if mixture.gap <= tolerance * (1 + abs(point.value)) or point.value <= good_enough:
             return mixture
-        if _is_known(domain, priced.column, columns):
+        if _is_known(largest, priced.column, columns):
             return _last(mixture)
         watch.report("rounds of decomposition", n_rounds, mixture.gap, replace(mixture, ended=Ended.TIME_LIMIT))
         columns = (*columns, priced.column)
@@ -152,10 +159,10 @@ def _stabilised(
             improved = improver.improve(price, columns, enough)
             if offset - improved.best > bound:
                 bound, centre = offset - improved.best, (price, offset)
-            mixture = Mixture(columns, plan, point, bound, n_rounds, Ended.CONVERGED)
+            mixture = Mixture(columns, plan, point, bound, n_rounds, Ended.CONVERGED, improver)
             if mixture.gap <= tolerance * (1 + abs(point.value)) or point.value <= good_enough:
                 return mixture
-            new = [column for column in improved.columns if not _is_known(domain, column, columns)]
+            new = [column for column in improved.columns if not _is_known(improver.largest, column, columns)]
             earned = float((_matrix(columns) @ point.price).max())
             columns = with_stored((*columns, *new))
             if any(float(column.counts @ point.price) > earned for column in new):
@@ -189,12 +196,16 @@ def _unfinished(mixture: Mixture) -> NotConverged:
     return NotConverged(message, residual=mixture.gap, n_steps=MAX_ROUNDS, answer=best)
 
 
-def _is_known(domain: Domain, column: Column, columns: tuple[Column, ...]) -> bool:
+def _is_known(largest: Vector, column: Column, columns: tuple[Column, ...]) -> bool:
     """Whether the master problem already has this expectation, up to rounding."""
-    both = (domain.reward_features, domain.preference_features)
-    largest = np.concatenate([np.abs(endless(domain.mdp, features)).max(axis=0, initial=0.0) for features in both])
     apart = np.abs(_matrix(columns) - column.counts)
     return bool((apart <= SAME * largest).all(axis=1).any())
+
+
+def _largest(domain: Domain) -> Vector:
+    """(d,), the largest size of each feature's expectation."""
+    both = (domain.reward_features, domain.preference_features)
+    return np.concatenate([np.abs(endless(domain.mdp, features)).max(axis=0, initial=0.0) for features in both])
 
 
 def _counts(features: Matrix, choice: Indices, visits: Vector) -> Vector:
@@ -213,6 +224,9 @@ def _matrix(columns: tuple[Column, ...]) -> Matrix:
 
 
 def _on_simplex(point: Point) -> Point:
-    """The point with its weights rounded onto the simplex: none negative, sum one."""
-    weights = np.maximum(point.weights, 0.0)
+    """The point with its weights rounded onto the simplex: none negative, sum one.
+
+    A weight that is no more than rounding is zero, so that a policy which never arrives is no part of the mixture.
+    """
+    weights = np.where(point.weights > ROUNDED, point.weights, 0.0)
     return replace(point, weights=weights / weights.sum())
