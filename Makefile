@@ -2,7 +2,7 @@
 # extended step by step, and built anew when the pins change. `lowest`, `peers` and `dist` have environments of their own.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 # There is one test process for each core, so more BLAS threads would only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
