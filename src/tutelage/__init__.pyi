@@ -99,6 +99,8 @@ from .teachers.base import Plan as Plan
 from .teachers.bilevel import BilevelPlan as BilevelPlan
 from .teachers.bilevel import BilevelTeacher as BilevelTeacher
 from .teachers.climbing import LocalOptimum as LocalOptimum
+from .teachers.costs import PreferenceCosts as PreferenceCosts
+from .teachers.costs import preference_costs as preference_costs
 from .teachers.fixed import AgnosticTeacher as AgnosticTeacher
 from .teachers.fixed import AwareCmdpTeacher as AwareCmdpTeacher
 from .teachers.fixed import CmdpPlan as CmdpPlan

@@ -14,13 +14,14 @@ from typing import Any, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tutelage import explanations
 from tutelage.arrays import Indices, Matrix, Vector, check_length, finite_or_none, floats, integers, whole_number
 from tutelage.mdp.arrival import Arrival, journey_of
 from tutelage.mdp.files import LARGEST_BYTES, AnyPath, Archive, read_archive, write_archive
 from tutelage.mdp.model import MDP, Domain, endless
 from tutelage.mdp.policy import check_policy
 from tutelage.outcomes import InvalidInput, InvalidModel
-from tutelage.roles import Response, Round, check_lesson
+from tutelage.roles import Learner, Response, Round, check_lesson
 
 TRANSCRIPT_FORMAT = "tutelage transcript"
 TRANSCRIPT_VERSION = 1
@@ -89,6 +90,13 @@ class Transcript:
     def arrival(self) -> Arrival | None:
         """Whether and when the learner of the final round arrives, in an MDP with goals; None in any other."""
         return journey_of(self.mdp, self.final.response.policy)
+
+    def explain(self, learner: Learner | None = None) -> str:
+        """What the last round means in true reward, and what each preference costs, as text.
+
+        learner: the one that was taught; without it the costs of its preferences are not known.
+        """
+        return explanations.explain(self, learner)
 
     def certified(self, bound: float) -> "Transcript":
         """The same rounds, with a new bound for the last one."""

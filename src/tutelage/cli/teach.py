@@ -70,6 +70,7 @@ def teach(
     [bold]tutelage teach --domain roads.npz --weights km=-1 --model hard --allowance slow=5% --show 3[/bold]
     """
     from tutelage import interaction
+    from tutelage.explanations import as_data
 
     model, teacher = model.replace("-", "_"), teacher.replace("-", "_")
     about = read_subject(world, domain, weights, learner, preferences)
@@ -97,10 +98,11 @@ def teach(
     files += written(shown, demonstrations, known, transcript.final.lesson.policy, policy)
     if as_json:
         chosen = {"learner": learner or None, "model": model, "teacher": teacher}
-        data = chosen | _data(known, transcript) | ({} if shown is None else shown.as_data())
+        data = chosen | _data(known, transcript) | as_data(transcript, pupil) | (shown.as_data() if shown else {})
         show_json(data | {"files": [str(path) for path in files]})
         return
-    lines = [str(transcript), transcript.final.response.explain(), *([str(shown)] if shown and show else [])]
+    reasons = [transcript.explain(pupil), transcript.final.response.explain()]
+    lines = [str(transcript), *reasons, *([str(shown)] if shown and show else [])]
     say("\n".join([*lines, *(f"Written: {path}" for path in files)]))
 
 
