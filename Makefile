@@ -45,6 +45,13 @@ check: setup
 docs: .venv/docs-ready
 	$(BIN)/python tools/site/build.py
 
+# The sdist and the wheel, in dist/, and each tried in an empty environment: import, demo, teach, figure1, serve.
+dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
+dist: setup
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
+	$(BIN)/python tools/try_dist.py dist
+
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -75,14 +82,16 @@ lowest: .venv-lowest/ready
 		--editable '.[cluster,gymnasium,graph,playground]' cvxpy hypothesis pytest pytest-timeout
 	touch $@
 
-# A separate environment: the dependencies of `imitation` conflict with those of Tutelage.
+# A separate environment: the dependencies of `imitation` conflict with those of Tutelage. Also linear programming and
+# QuantEcon, for `python -m benchmarks families`.
 peers: .venv-peers/ready
 
 .venv-peers/ready:
 	rm -rf .venv-peers
 	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check 'imitation==1.0.1'
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check 'imitation==1.0.1' \
+		highspy ortools quantecon
 	touch $@
 
 clean:
-	rm -rf .venv .venv-lowest .venv-peers
+	rm -rf .venv .venv-lowest .venv-peers dist site

@@ -16,6 +16,18 @@ ENTRIES = {
     for name, text in re.findall(r"^## (\w+)$(.*?)(?=^## |\Z)", page, flags=re.MULTILINE | re.DOTALL)
 }
 TABLE_OF_CONTENTS = re.compile(r"^```\{toctree\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# Pages that begin with an equation.
+EQUATIONS = (
+    "choices",
+    "occupancy",
+    "soft-solution",
+    "limits",
+    "demonstrations",
+    "learners",
+    "teachers",
+    "rounds",
+    "scale",
+)
 # Pages that `make docs` makes of other files.
 MADE = {"changelog", "contributing", "security"}
 
@@ -48,15 +60,20 @@ def test_every_page_is_in_the_contents_once():
     listed = []
     for page in DOCS.rglob("*.md"):
         for entries in TABLE_OF_CONTENTS.findall(page.read_text(encoding="utf-8")):
-            names = [line for line in entries.splitlines() if line and not line.startswith(":") and line != "*"]
+            lines = [line for line in entries.splitlines() if line and not line.startswith(":") and line != "*"]
+            names = [re.sub(r".*<(.+)>", r"\1", line) for line in lines]
             listed += [(page.parent / name).relative_to(DOCS).as_posix() for name in names]
     assert len(listed) == len(set(listed))
     there = {path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")}
     assert set(listed) == there - {"index"} | MADE
 
 
-def test_the_site_has_no_equation_as_text():
-    """A block without a language that begins a page of how it works would be one."""
-    for name in ("choices", "occupancy", "soft-solution", "limits", "demonstrations", "learners", "teachers", "rounds"):
-        text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
-        assert "$$" in text and not re.search(r"^    \S", text, flags=re.MULTILINE), name
+@pytest.mark.parametrize("page", EQUATIONS)
+def test_equations_are_typeset(page):
+    """They are LaTeX between dollar signs, not indented text; an indented line is a command."""
+    text = re.sub(r"^```.*?^```", "", (DOCS / f"{page}.md").read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert "$$" in text
+    commands = ("make", "python", "PYTHONPATH", "tutelage")
+    assert [
+        line for line in re.findall(r"^    \S.*", text, flags=re.MULTILINE) if line.split()[0] not in commands
+    ] == []

@@ -16,6 +16,8 @@ from .experiments.sweeps import sweep as sweep
 from .interaction import InteractionFailed as InteractionFailed
 from .interaction import replay as replay
 from .interaction import teach as teach
+from .learners.avoidance import PreferenceEstimate as PreferenceEstimate
+from .learners.avoidance import infer_preferences as infer_preferences
 from .learners.entropy import ApproximateHardLearner as ApproximateHardLearner
 from .learners.entropy import GenericLearner as GenericLearner
 from .learners.entropy import SoftLearner as SoftLearner
@@ -94,12 +96,14 @@ from .solvers.soft_expectations import SoftExpansion as SoftExpansion
 from .solvers.soft_expectations import combined_features as combined_features
 from .solvers.soft_expectations import expectation_derivative as expectation_derivative
 from .solvers.soft_expectations import soft_expansion as soft_expansion
+from .teachers.adaptive_bilevel import AdaptiveBilevelTeacher as AdaptiveBilevelTeacher
 from .teachers.base import OneLessonTeacher as OneLessonTeacher
 from .teachers.base import Plan as Plan
 from .teachers.bilevel import BilevelPlan as BilevelPlan
 from .teachers.bilevel import BilevelTeacher as BilevelTeacher
 from .teachers.climbing import LocalOptimum as LocalOptimum
-from .teachers.costs import PreferenceCosts as PreferenceCosts
+from .teachers.costs import Costs as Costs
+from .teachers.costs import PreferenceCost as PreferenceCost
 from .teachers.costs import preference_costs as preference_costs
 from .teachers.fixed import AgnosticTeacher as AgnosticTeacher
 from .teachers.fixed import AwareCmdpTeacher as AwareCmdpTeacher

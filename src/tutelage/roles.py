@@ -17,8 +17,8 @@ from tutelage.mdp.sampling import sample_demonstrations
 from tutelage.outcomes import Ended, InvalidInput, InvalidModel
 from tutelage.solvers.showing import Shown, show
 
-# Expectations below this, relative to the largest, are zero in texts.
-NEGLIGIBLE = 1e-9
+# Numbers this small, relative to their kind, are rounding errors to a person.
+ACCURACY = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,30 +155,26 @@ class Response:
 
     def _matching(self) -> list[str]:
         lines = ["What was shown, and what the learner does:"]
-        both = np.concatenate([self.lesson.expectation, self.expectation.reward])
-        least = NEGLIGIBLE * float(np.abs(both).max(initial=0.0))
+        size = float(max(np.abs(self.lesson.expectation).max(), np.abs(self.expectation.reward).max()))
         for i, name in enumerate(self.reward_names):
-            doubt, pair = self.lesson.uncertainty[i], (self.lesson.expectation[i], self.expectation.reward[i])
-            shown, done = (0.0 if abs(value) <= least else float(value) for value in pair)
+            shown, done, doubt = self.lesson.expectation[i], self.expectation.reward[i], self.lesson.uncertainty[i]
             margin = f" (known to {doubt:.3g})" if doubt > 0 else ""
             given_up = f"gives up {shown - done:.4g}" if shown > done else f"does {done - shown:.4g} more"
             verdict = "matched" if abs(shown - done) <= 1e-6 * (1 + abs(shown)) else given_up
-            lines.append(f"  {name}: shown {shown:.4g}{margin}, done {done:.4g}: {verdict}")
+            lines.append(f"  {name}: shown {in_digits(shown, size)}{margin}, done {in_digits(done, size)}: {verdict}")
         return lines
 
     def _preferences(self) -> list[str]:
         if not self.constraint_names:
             return ["The learner has no preferences."]
-        lines, prices = ["Its preferences, with the multipliers of its own objective:"], self.multipliers.preference
-        largest = float(np.abs(prices).max(initial=0.0))
-        for name, price, excess in zip(self.constraint_names, prices, self.violation_excess, strict=True):
-            multiplier = 0.0 if price <= 1e-6 * largest else price
+        lines, costs = ["Its preferences, in units of its own objective:"], self.multipliers.preference
+        for name, cost, excess in zip(self.constraint_names, costs, self.violation_excess, strict=True):
             if excess > 1e-6:
-                lines.append(f"  {name}: exceeded by {excess:.4g}; multiplier {multiplier:.4g}")
-            elif multiplier > 1e-6:
-                lines.append(f"  {name}: binds; multiplier {multiplier:.4g}")
+                lines.append(f"  {name}: exceeded by {excess:.4g}, at {cost:.4g} for each unit")
+            elif cost > 1e-6:
+                lines.append(f"  {name}: binds; one more unit of allowance would gain {cost:.4g}")
             else:
-                lines.append(f"  {name}: does not bind")
+                lines.append(f"  {name}: does not matter here")
         return lines
 
 
@@ -241,6 +237,11 @@ def check_lesson(domain: Domain, lesson: Lesson) -> Lesson:
     """The lesson; refused unless it has one entry for each reward feature of the domain."""
     check_length(lesson.expectation, domain.n_reward, "the lesson's expectation", "reward features")
     return lesson
+
+
+def in_digits(value: float, size: float) -> str:
+    """A number for a person; zero where it is below the accuracy of numbers of this size."""
+    return f"{0.0 if abs(value) <= ACCURACY * size else value:.4g}"
 
 
 def named(names: Sequence[str], values: Vector) -> str:

@@ -6,7 +6,7 @@ continue the rounds, to replay them, or to check the teacher. It is written comp
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -14,14 +14,15 @@ from typing import Any, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage import explanations
 from tutelage.arrays import Indices, Matrix, Vector, check_length, finite_or_none, floats, integers, whole_number
 from tutelage.mdp.arrival import Arrival, journey_of
 from tutelage.mdp.files import LARGEST_BYTES, AnyPath, Archive, read_archive, write_archive
 from tutelage.mdp.model import MDP, Domain, endless
 from tutelage.mdp.policy import check_policy
 from tutelage.outcomes import InvalidInput, InvalidModel
-from tutelage.roles import Learner, Response, Round, check_lesson
+from tutelage.roles import Response, Round, check_lesson, in_digits
+from tutelage.teachers.base import KnownLearner
+from tutelage.teachers.costs import Costs, preference_costs
 
 TRANSCRIPT_FORMAT = "tutelage transcript"
 TRANSCRIPT_VERSION = 1
@@ -59,12 +60,14 @@ class TaughtRound(Round):
 class Transcript:
     """All rounds so far. ended: how they ended, as a sentence. true_weights: (d_r,), those of the teacher.
 
+    learner: the learner that was taught, where its preferences are known; `explain` needs it, and files do not keep it.
     mdp: that of the teacher's domain, for `arrival`.
     """
 
     true_weights: Vector
     rounds: tuple[TaughtRound, ...] = ()
     ended: str = "no round has been taught yet"
+    learner: KnownLearner | None = None
     mdp: MDP | None = None
 
     @property
@@ -91,13 +94,6 @@ class Transcript:
         """Whether and when the learner of the final round arrives, in an MDP with goals; None in any other."""
         return journey_of(self.mdp, self.final.response.policy)
 
-    def explain(self, learner: Learner | None = None) -> str:
-        """What the last round means in true reward, and what each preference costs, as text.
-
-        learner: the one that was taught; without it the costs of its preferences are not known.
-        """
-        return explanations.explain(self, learner)
-
     def certified(self, bound: float) -> "Transcript":
         """The same rounds, with a new bound for the last one."""
         last = [replace(taught, bound=bound) for taught in self.rounds[-1:]]
@@ -106,6 +102,46 @@ class Transcript:
     def ending(self, sentence: str) -> "Transcript":
         """The same rounds, with the sentence that says how they ended."""
         return replace(self, ended=sentence)
+
+    @property
+    def costs(self) -> Costs | None:
+        """What the preferences cost in true reward, and how much of them the last response uses; None if not known."""
+        if self.learner is None:
+            return None
+        return preference_costs(self.learner, self.true_weights, self.final.response.expectation.preference)
+
+    def costs_as_data(self) -> dict[str, Any] | None:
+        """The costs for JSON."""
+        found = self.costs
+        if found is None:
+            return None
+        listed = [
+            {key: finite_or_none(value) if isinstance(value, float) else value for key, value in asdict(cost).items()}
+            for cost in found.preferences
+        ]
+        best = {"without": finite_or_none(found.without), "within": finite_or_none(found.within)}
+        return best | {"preferences": listed}
+
+    def explain(self) -> str:
+        """Why the learner earns what it earns, in units of the true reward, and then in the learner's own.
+
+        The best without preferences, what was shown and done, the best that any lesson gets; for each preference its
+        limit, its use, and its cost (see `preference_costs`). Without a known learner the costs are left out.
+        """
+        final, costs = self.final, self.costs
+        lines = ["In true reward:"]
+        amounts = [
+            ("the best, without preferences", costs.without if costs else math.nan),
+            ("the best within all preferences", costs.within if costs and costs.preferences else math.nan),
+            ("shown by the lesson", final.lesson_reward),
+            ("done by the learner", final.response_reward),
+            ("no lesson gets more than", final.bound),
+        ]
+        size = max(abs(amount) for _, amount in amounts if math.isfinite(amount))
+        lines += [f"  {what:32} {in_digits(amount, size)}" for what, amount in amounts if math.isfinite(amount)]
+        if costs and costs.preferences:
+            lines += _costs_in_words(costs)
+        return "\n".join([*lines, final.response.explain()])
 
     def __str__(self) -> str:
         head = " round   lesson  learner  distance    bound  reason"
@@ -117,6 +153,24 @@ class Transcript:
         journey = self.arrival if self.rounds else None
         arrives = [] if journey is None else [f"The learner {journey}."]
         return "\n".join([head, *lines, f"Ended: {self.ended}.", *arrives])
+
+
+def _costs_in_words(costs: Costs) -> list[str]:
+    """One line for each preference: its limit, its use and its cost."""
+    longest = max(len(cost.name) for cost in costs.preferences)
+    lines = [
+        "What each preference costs, in true reward:",
+        f"  {'':{longest}} {'limit':>10} {'used':>18} {'one unit more':>14} {'without it':>11}",
+    ]
+    size = max(abs(number) for cost in costs.preferences for number in (cost.limit, cost.used) if math.isfinite(number))
+    for cost in costs.preferences:
+        share = f" ({100 * cost.used / cost.limit:.0f} %)" if cost.limit > 0 else ""
+        used = in_digits(cost.used, size) + share
+        gain, loss = (f"+{in_digits(number, 1.0)}" if number == number else "-" for number in (cost.gain, cost.loss))
+        lines.append(f"  {cost.name:{longest}} {in_digits(cost.limit, size):>10} {used:>18} {gain:>14} {loss:>11}")
+    if math.isnan(costs.within):
+        lines.append("  No policy keeps all of these preferences together, so they have no costs.")
+    return lines
 
 
 def check_response(domain: Domain, response: Response) -> Response:

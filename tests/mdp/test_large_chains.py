@@ -61,7 +61,7 @@ CHAINS = (ragged, periodic, bipartite, nearly_uncoupled, absorbing)
 @pytest.fixture
 def never_factorise(monkeypatch):
     monkeypatch.setattr(chain_module, "FACTOR_LIMIT", 0)
-    monkeypatch.setattr(chain_module, "_factorised", None)
+    monkeypatch.setattr(chain_module, "factorised", None)
 
 
 def check_against_factors(step, accuracy=1e-10):

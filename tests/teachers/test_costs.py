@@ -1,124 +1,122 @@
-"""What preferences cost: finite differences of the constrained optimum, and solving again without a preference."""
+"""Costs of preferences, in true reward: the derivative of the constrained optimum, and the optimum without each."""
+
+import math
 
 import numpy as np
 import pytest
 from scipy.optimize import linprog
-from strategies import random_domain, random_policy, some_of
+from strategies import add_features, build_mdp, some_of
 
 import tutelage as tl
-from tutelage.mdp.model import per_choice
 
 
-def optimum(domain, weights, limits):
-    """V(limits) by HiGHS over occupancies: sum of z over s' = initial + discounted inflow, phi_c' z <= limits."""
-    mdp = domain.mdp
-    inflow = (mdp.transition.multiply(np.broadcast_to(mdp.discount, mdp.n_choices)[:, None])).T.toarray()
-    leaving = np.zeros((mdp.n_states, mdp.n_choices))
-    leaving[mdp.state_of_choice, np.arange(mdp.n_choices)] = 1.0
-    rows = per_choice(mdp, domain.preference_features).T
-    kept = np.isfinite(limits)
-    found = linprog(
-        -per_choice(mdp, domain.reward_features) @ weights,
-        A_ub=rows[kept] if kept.any() else None,
-        b_ub=limits[kept] if kept.any() else None,
-        A_eq=leaving - inflow,
-        b_eq=mdp.initial,
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    )
-    return -found.fun
-
-
-def problem(seed):
-    """A ragged random domain, weights, and limits that some policy keeps but the best may not."""
+def _problem(seed):
+    """A ragged random domain, and allowances between the least and the usual of each preference, so that some bind."""
     rng = np.random.default_rng(seed)
-    domain = random_domain(rng)
-    weights = rng.normal(size=domain.n_reward)
-    easy = tl.expectation(domain, random_policy(rng, domain.mdp)).preference
-    return domain, weights, np.maximum(easy, 0.0)
+    mdp = build_mdp(rng, rng.integers(2, 5, size=rng.integers(4, 12)), float(rng.uniform(0.5, 0.95)))
+    domain = add_features(rng, mdp, n_reward=2, n_preference=2, reward_on_choices=True, preference_on_choices=True)
+    inside = tl.least_violation(domain, tl.preference_limits(domain, 0.0)).expectation.preference
+    usual = tl.expectation(domain, tl.uniform_policy(mdp)).preference
+    return domain, rng.normal(size=2), inside + 0.3 * np.abs(usual - inside)
 
 
-CASES = some_of(range(50), range(0, 50, 4))
+def _by_linear_program(domain, weights, allowance):
+    """The constrained optimum by SciPy, over occupancies; infinite allowances have no row."""
+    mdp = domain.mdp
+    states = np.repeat(np.arange(mdp.n_states), np.diff(mdp.first_choice))
+    leave = (states[None, :] == np.arange(mdp.n_states)[:, None]).astype(float)
+    flow = leave - mdp.discount * mdp.transition.toarray().T
+    keep = np.isfinite(allowance)
+    answer = linprog(
+        -(domain.reward_features @ weights),
+        A_ub=domain.preference_features.T[keep] if keep.any() else None,
+        b_ub=allowance[keep] if keep.any() else None,
+        A_eq=flow,
+        b_eq=mdp.initial,
+    )
+    assert answer.status == 0
+    return -answer.fun
 
 
-@pytest.mark.parametrize("seed", CASES)
-def test_gains_and_losses_are_those_of_the_constrained_optimum(seed):
-    domain, weights, limits = problem(seed)
-    if not domain.n_preference or (tl.expectation(domain, tl.uniform_policy(domain.mdp)).preference < 0).any():
-        pytest.skip("no preference, or one that may be negative")
-    learner = tl.HardLearner(domain, violation_allowance=limits)
-    costs = tl.preference_costs(domain, weights, learner)
-    assert isinstance(costs, tl.PreferenceCosts) and costs.names == domain.preference_names
-    here = optimum(domain, weights, limits)
-    free = optimum(domain, weights, np.full(len(limits), np.inf))
-    unit = abs(here) + abs(free)
-    assert costs.best == pytest.approx(here, rel=1e-6, abs=1e-7 * unit)
-    assert costs.unconstrained == pytest.approx(free, rel=1e-6, abs=1e-7 * unit)
-    for j in range(len(limits)):
-        step = 1e-6 * costs.sizes[j]
-        more = optimum(domain, weights, limits + step * np.eye(len(limits))[j])
-        # The error of the quotient is that of HiGHS, about 1e-9 of the rewards, over the step.
-        assert costs.gains[j] == pytest.approx((more - here) / step, rel=1e-4, abs=3e-4 * unit / costs.sizes[j])
-        without = limits.copy()
-        without[j] = np.inf
-        assert costs.losses[j] == pytest.approx(optimum(domain, weights, without) - here, rel=1e-4, abs=1e-6 * unit)
+@pytest.mark.parametrize("seed", some_of(range(50), range(0, 50, 7)))
+def test_costs_are_differences_of_the_constrained_optimum(seed):
+    """Against an independent linear program: what one more unit gains, and what giving up a preference gains."""
+    domain, weights, allowance = _problem(seed)
+    learner = tl.HardLearner(domain, allowance)
+    costs = tl.preference_costs(learner, weights)
+    value = _by_linear_program(domain, weights, allowance)
+    size = 1 + abs(value)
+    assert costs.within == pytest.approx(value, abs=1e-6 * size)
+    assert costs.without == pytest.approx(_by_linear_program(domain, weights, np.full(2, math.inf)), abs=1e-6 * size)
+    for j, cost in enumerate(costs.preferences):
+        step = 1e-4 * (1 + allowance[j])
+        more, less = (
+            (_by_linear_program(domain, weights, allowance + sign * step * np.eye(2)[j]) - value) / (sign * step)
+            for sign in (1, -1)
+        )
+        # The optimum is concave and piecewise linear in the allowance: the multiplier is between both slopes.
+        assert more - 1e-4 * (1 + abs(more)) <= cost.gain <= less + 1e-4 * (1 + abs(less))
+        without = np.where(np.arange(2) == j, math.inf, allowance)
+        assert cost.loss == pytest.approx(_by_linear_program(domain, weights, without) - value, abs=1e-5 * size)
+        assert cost.limit == allowance[j]
+
+
+def test_a_preference_that_never_binds_costs_nothing():
+    domain, weights, _ = _problem(1)
+    costs = tl.preference_costs(tl.HardLearner(domain, 1e6), weights)
+    assert [(cost.gain, cost.loss) for cost in costs.preferences] == [(0.0, 0.0)] * 2
+    assert costs.within == pytest.approx(costs.without)
+
+
+def test_preferences_that_no_policy_keeps_have_no_costs():
+    domain, weights, _ = _problem(2)
+    soft = tl.SoftLearner(domain, mismatch_penalty=1, violation_penalty=1, violation_allowance=0.0)
+    if tl.least_violation(domain, tl.preference_limits(domain, 0.0)).value < 1e-6:
+        pytest.fail("the example must be infeasible")
+    costs = tl.preference_costs(soft, weights)
+    assert math.isnan(costs.within) and all(math.isnan(cost.gain) for cost in costs.preferences)
+
+
+def test_a_convex_preference_has_costs_too():
+    domain, weights, _ = _problem(3)
+    centre = tl.expectation(domain, tl.uniform_policy(domain.mdp)).preference
+    ball = tl.distance_constraint("near the usual", centre)
+    learner = tl.HardLearner(domain, 0.2, rows=np.zeros((0, 2)), functions=(ball,))
+    (cost,) = tl.preference_costs(learner, weights, centre).preferences
+    assert cost.name == "near the usual" and cost.used == 0.0
+    wider = tl.preference_costs(tl.HardLearner(domain, 0.2001, rows=np.zeros((0, 2)), functions=(ball,)), weights)
+    now = tl.preference_costs(learner, weights)
+    assert (wider.within - now.within) / 1e-4 == pytest.approx(cost.gain, rel=1e-2, abs=1e-3)
+    assert cost.loss == pytest.approx(now.without - now.within, abs=1e-6)
+
+
+def test_a_transcript_explains_itself_in_true_reward_and_then_in_the_learners_own_units():
+    world = tl.object_world(size=10, seed=0)
+    domain = world.domain("L3")
+    learner = tl.HardLearner(domain, 2.5)
+    taught = tl.teach(tl.AwareCmdpTeacher(domain, world.true_weights, learner), learner)
+    text = taught.explain()
+    costs = tl.preference_costs(learner, world.true_weights)
+    assert f"the best, without preferences    {costs.without:.4g}" in text
+    assert f"done by the learner              {taught.final.response_reward:.4g}" in text
+    assert "2.5 (100 %)" in text and f"+{costs.preferences[2].gain:.4g}" in text
+    assert text.index("in true reward") < text.index("in units of its own objective")
+    assert "e-1" not in text.split("Certificate")[0], "numbers below accuracy read 0"
+
+
+def test_a_learner_of_unknown_preferences_is_explained_without_costs():
+    world = tl.object_world(size=5, seed=0)
+    domain = world.domain("L1")
+    person = tl.CallbackLearner(domain, lambda lesson: lesson.expectation)
+    text = tl.teach(tl.AgnosticTeacher(domain, world.true_weights), person).explain()
+    assert "shown by the lesson" in text and "What each preference costs" not in text
 
 
 def test_a_redundant_limit_costs_and_gains_nothing():
-    """Zero visits within one cell, given zero visits within two: the multiplier may be positive, the gain is not."""
+    """Zero visits within one cell, given zero visits within two: a multiplier may be positive, the gain is not."""
     world = tl.object_world(size=10, seed=0)
-    domain = world.domain("L3")
-    costs = tl.preference_costs(domain, world.true_weights, tl.HardLearner(domain, violation_allowance=0.0))
-    losses = dict(zip(costs.names, costs.losses, strict=True))
-    assert losses["green within 0 cells"] == losses["green within 1 cell"] == 0
-    assert losses["green within 2 cells"] > 0.01
-    gains = dict(zip(costs.names, costs.gains, strict=True))
-    assert gains["green within 0 cells"] == gains["green within 1 cell"] == 0
-
-
-def test_without_preferences_nothing_costs():
-    world = tl.object_world(size=6, seed=1)
-    domain = world.domain("L1")
-    costs = tl.preference_costs(domain, world.true_weights, tl.HardLearner(domain))
-    assert costs.names == () and costs.best == pytest.approx(costs.unconstrained)
-
-
-def test_a_convex_preference_has_a_gain_too():
-    """A ball around the origin: the gain of a larger radius, by a difference of two plans."""
-    domain, weights, _ = problem(3)
-    ball = tl.distance_constraint("far", np.zeros(domain.n_preference))
-    reach = float(np.linalg.norm(tl.expectation(domain, tl.uniform_policy(domain.mdp)).preference))
-
-    def costs(radius):
-        rows = np.zeros((0, domain.n_preference))
-        preference = tl.Preference(allowance=[radius], rows=rows, functions=(ball,))
-        learner = tl.GenericLearner(domain, tl.Mismatch(penalty=5.0), preference)
-        return tl.preference_costs(domain, weights, learner)
-
-    here, more = costs(reach), costs(reach * (1 + 1e-3))
-    assert here.names == ("far",)
-    assert here.gains[0] == pytest.approx((more.best - here.best) / (reach * 1e-3), rel=1e-2, abs=1e-6)
-
-
-def test_the_explanation_has_the_rewards_and_the_costs():
-    world = tl.object_world(size=10, seed=0)
-    domain = world.domain("L3")
-    learner = tl.HardLearner(domain, violation_allowance=2.5)
-    taught = tl.teach(tl.AwareCmdpTeacher(domain, world.true_weights, learner), learner)
-    costs = tl.preference_costs(domain, world.true_weights, learner)
-    text = taught.explain(learner)
-    for part in (
-        f"best without preferences: {costs.unconstrained:.4g}",
-        f"best within the preferences: {costs.best:.4g}",
-        f"the learner does: {taught.final.response_reward:.4g}",
-        "green within 2 cells: limit 2.5, used",
-    ):
-        assert part in text
-    assert "e-1" not in text and "e-2" not in text and "e-3" not in text
-    assert "What the preferences cost" not in taught.explain()
-    with pytest.raises(tl.InfeasibleConstraints):
-        tl.preference_costs(domain, world.true_weights, tl.HardLearner(strict(domain), violation_allowance=0.0))
-
-
-def strict(domain):
-    """A preference against every state."""
-    return domain.with_features(preference={"anything": np.ones(domain.mdp.n_states)})
+    found = tl.preference_costs(tl.HardLearner(world.domain("L3"), violation_allowance=0.0), world.true_weights)
+    costs = {cost.name: cost for cost in found.preferences}
+    for name in ("green within 0 cells", "green within 1 cell"):
+        assert costs[name].loss == costs[name].gain == 0
+    assert costs["green within 2 cells"].loss > 0.01

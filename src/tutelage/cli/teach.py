@@ -70,7 +70,6 @@ def teach(
     [bold]tutelage teach --domain roads.npz --weights km=-1 --model hard --allowance slow=5% --show 3[/bold]
     """
     from tutelage import interaction
-    from tutelage.explanations import as_data
 
     model, teacher = model.replace("-", "_"), teacher.replace("-", "_")
     about = read_subject(world, domain, weights, learner, preferences)
@@ -98,11 +97,10 @@ def teach(
     files += written(shown, demonstrations, known, transcript.final.lesson.policy, policy)
     if as_json:
         chosen = {"learner": learner or None, "model": model, "teacher": teacher}
-        data = chosen | _data(known, transcript) | as_data(transcript, pupil) | (shown.as_data() if shown else {})
+        data = chosen | _data(known, transcript) | ({} if shown is None else shown.as_data())
         show_json(data | {"files": [str(path) for path in files]})
         return
-    reasons = [transcript.explain(pupil), transcript.final.response.explain()]
-    lines = [str(transcript), *reasons, *([str(shown)] if shown and show else [])]
+    lines = [str(transcript), transcript.explain(), *([str(shown)] if shown and show else [])]
     say("\n".join([*lines, *(f"Written: {path}" for path in files)]))
 
 
@@ -140,6 +138,7 @@ def _data(domain: "Domain", transcript: "Transcript") -> dict[str, Any]:
         "reward_expectation": dict(zip(domain.reward_names, rewards, strict=True)),
         "preference_expectation": dict(zip(domain.preference_names, preferences, strict=True)),
         "learned_weights": answer.learned_weights.tolist(),
+        "costs": transcript.costs_as_data(),
         "certificate": {"gap": finite_or_none(proof.gap), "residual": proof.residual, "ended": proof.ended.name},
     }
 

@@ -151,7 +151,7 @@ def taught_picture(world: ObjectWorld, learner: str, response: Response) -> Figu
     return figure
 
 
-def domain_picture(domain: Domain, transcript: Transcript, allowed: Sequence[float] | None) -> Figure:
+def domain_picture(domain: Domain, transcript: Transcript, allowed: Vector | None) -> Figure:
     """The last round in any domain: features shown, done and allowed; rewards over rounds; a map, if there is one.
 
     allowed: the limit of each preference, or None where the learner's limits are not known.
@@ -181,7 +181,7 @@ def _draw_rewards(axes: Axes, domain: Domain, final: TaughtRound) -> None:
     axes.legend(fontsize="small", frameon=False)
 
 
-def _draw_preferences(axes: Axes, domain: Domain, final: TaughtRound, allowed: Sequence[float] | None) -> None:
+def _draw_preferences(axes: Axes, domain: Domain, final: TaughtRound, allowed: Vector | None) -> None:
     bars = {"done": final.response.expectation.preference}
     if final.lesson.policy is not None:
         bars = {"shown": expectation(domain, final.lesson.policy).preference} | bars

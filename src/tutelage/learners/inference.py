@@ -16,8 +16,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tutelage.arrays import Flags, Matrix, Vector, freeze
+from tutelage.arrays import Flags, Matrix, Vector, freeze, whole_number
 from tutelage.learners.entropy import SoftLearner
+from tutelage.learners.fitted import Parameters, fitted_learner, fitted_space, misfit_of
 from tutelage.learners.recovery import Answer, Scales, feature_scales, recover
 from tutelage.learners.version_space import Contradiction, Explained, VersionSpace, narrowed
 from tutelage.mdp.model import Domain
@@ -41,14 +42,6 @@ class Interval(NamedTuple):
 
     def __contains__(self, value: object) -> bool:
         return isinstance(value, int | float) and self.low <= value <= self.high
-
-
-class Parameters(NamedTuple):
-    """C_r, C_c and delta (d_c,); an infinite delta is a preference that the learner does not have."""
-
-    mismatch_penalty: float
-    violation_penalty: float
-    violation_allowance: Vector
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,19 +95,50 @@ class LearnerEstimate:
 
 
 def infer_learner(
-    domain: Domain, rounds: Sequence[Round], *, observed: Observed = "expectation", accuracy: float = ACCURACY
+    domain: Domain,
+    rounds: Sequence[Round],
+    *,
+    observed: Observed = "expectation",
+    n_trajectories: int = 0,
+    accuracy: float = ACCURACY,
 ) -> LearnerEstimate:
     """What the rounds say about a soft learner of which only its answers are known.
 
     domain: with every preference feature that the learner might have. observed: "expectation" uses all of mu of each
-    response; "reward" uses mu_r alone. accuracy: the error of the answers, relative to the range of each feature.
+    response; "reward" uses mu_r alone. n_trajectories: each answer is the mean of so many trajectories; 0 where it is
+    exact. accuracy: the error of exact answers, relative to the range of each feature. The intervals of exact
+    expectations are certain; those of samples hold with 95 % confidence, and those of "reward" if the best fit is the
+    learner.
     """
+    return estimate_from(
+        domain,
+        feature_scales(domain),
+        rounds,
+        observed=observed,
+        n_trajectories=whole_number(n_trajectories, "n_trajectories", least=0),
+        accuracy=accuracy,
+    )
+
+
+def estimate_from(
+    domain: Domain,
+    scales: Scales,
+    rounds: Sequence[Round],
+    *,
+    observed: Observed,
+    n_trajectories: int = 0,
+    accuracy: float = ACCURACY,
+) -> LearnerEstimate:
+    """As `infer_learner`, with the scales of the domain."""
     if not rounds:
         raise InvalidInput("infer_learner needs at least one round; teach a lesson first")
     if observed not in ("expectation", "reward"):
         raise InvalidInput(f"observed must be 'expectation' or 'reward', got {observed!r}")
-    scales = feature_scales(domain)
-    return infer_exactly(domain, scales, rounds, accuracy=accuracy)
+    if observed == "expectation" and not n_trajectories:
+        return infer_exactly(domain, scales, rounds, accuracy=accuracy)
+    shown = [check_lesson(domain, taught.response.lesson).expectation for taught in rounds]
+    seen = [taught.response.expectation.both for taught in rounds]
+    return _fitted(domain, scales, shown, seen, observed=observed, n_trajectories=n_trajectories, accuracy=accuracy)
 
 
 def infer_exactly(domain: Domain, scales: Scales, rounds: Sequence[Round], *, accuracy: float) -> LearnerEstimate:
@@ -127,8 +151,29 @@ def infer_exactly(domain: Domain, scales: Scales, rounds: Sequence[Round], *, ac
         plausible, contradiction = plausible_parameters(space, explained, scales), ""
     except Contradiction as failure:
         space, explained, contradiction = VersionSpace.everything(domain.n_preference), [], str(failure)
-        plausible = Parameters(1.0, 1.0, np.full(domain.n_preference, np.inf))
+        shown = [taught.response.lesson.expectation for taught in rounds]
+        seen = [taught.response.expectation.both for taught in rounds]
+        plausible, _ = fitted_learner(domain, scales, shown, seen, "expectation", 0, n_refined=1, n_toggled=0)
     return build_estimate(domain, scales, space, answers, explained, contradiction, plausible)
+
+
+def _fitted(
+    domain: Domain,
+    scales: Scales,
+    shown: Sequence[Vector],
+    seen: Sequence[Vector],
+    *,
+    observed: Observed,
+    n_trajectories: int,
+    accuracy: float,
+) -> LearnerEstimate:
+    """The estimate by least squares."""
+    plausible, fit = fitted_learner(domain, scales, shown, seen, observed, n_trajectories)
+    space = fitted_space(domain, scales, fit, seen, observed, n_trajectories, accuracy)
+    d = domain.n_reward if observed == "reward" else len(domain.names)
+    misfit = float((np.abs(fit.answers - np.array(seen)) / scales.unit)[:, :d].max())
+    contradiction = "" if not misfit_of(fit, n_trajectories) else misfit_of(fit, n_trajectories)
+    return build_estimate(domain, scales, space, [], [], contradiction, plausible, residual=misfit)
 
 
 def _recovered(domain: Domain, scales: Scales, taught: Round, number: int, accuracy: float) -> Answer:
@@ -170,6 +215,7 @@ def build_estimate(
     explained: Sequence[Explained],
     contradiction: str,
     plausible: Parameters,
+    residual: float = math.inf,
 ) -> LearnerEstimate:
     """The estimate with its verdicts and the identified directions."""
     most, slack = scales.high[domain.n_reward :], scales.slack[domain.n_reward :]
@@ -185,7 +231,7 @@ def build_estimate(
         preferences=tuple(verdicts.tolist()),
         directions=freeze(directions),
         identified=freeze(np.linalg.norm(directions, axis=0) >= 1 - 1e-6),
-        residual=max((answer.residual for answer in answers), default=math.inf),
+        residual=max((answer.residual for answer in answers), default=residual),
         contradiction=contradiction,
         plausible=plausible,
         scales=scales,

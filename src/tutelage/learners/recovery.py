@@ -24,9 +24,14 @@ An expectation known to within e determines the weights along the eigenvector q 
 e / l. Features and weights are measured in units of the range of mu over all policies, so that e is a relative
 accuracy. A direction whose error exceeds LINEAR is reported as not determined, because the Hessian is then no longer
 that of the true weights.
+
+A strongly avoided feature is hardly met, so that a larger b_j would change nothing, but a smaller one might. The true x
+has a gradient within e, so by convexity f(x) <= min f + e |x - argmin|_1: it lies in a level set of f. The least b_j of
+a level set is found by one more convex problem, min f + rho b_j, for a small rho. Its solution has the least b_j among
+all x whose f is not larger.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -45,6 +50,8 @@ SLACK = 1e-8
 LINEAR = 0.5
 # The linear error estimate is multiplied by this.
 SAFETY = 4.0
+# The level set of f that holds the true weights: its height, for an accuracy of one.
+HEIGHT = 1e3
 # No weight is searched beyond this, in the same units.
 LARGEST = 1e5
 
@@ -86,7 +93,8 @@ class Answer:
     shown: (d_r,). seen: (d,), mu of the answer. missed: (d_r,), the sign of mu_hat - mu, zero where they match.
     lift: (d, n), L, in units; the last d_c columns are those of b. point: (n,), the x found, in units. directions:
     (k, n), orthonormal, along which x is known to within `error` (k,). unit: (n,), x = point / unit. residual: the
-    largest |mu(L x) - mu|, relative to its range.
+    largest |mu(L x) - mu|, relative to its range. entropy: that of the policy found. floor: (d_c,), certain lower ends
+    of b.
     """
 
     shown: Vector
@@ -99,6 +107,7 @@ class Answer:
     error: Vector
     residual: float
     entropy: float
+    floor: Vector
 
     @property
     def weights(self) -> Vector:
@@ -122,14 +131,53 @@ def recover(domain: Domain, scales: Scales, shown: Vector, seen: Vector, *, accu
     lift, unit = _unknowns(domain, scales, missed)
     n_free = lift.shape[1] - domain.n_preference - int(missed.any())
     blocks = [_block(int(missed.any()), False), _block(n_free, True), _block(domain.n_preference, False)]
-    found = _matched(domain, lift, seen, blocks, accuracy)
-    soft: SoftExpansion = found[1]
+    point, soft = _matched(domain, lift, seen, blocks, accuracy)
+    if np.abs(point).max() >= LARGEST:
+        raise NotConverged("no finite weights have this expectation", residual=np.inf, n_steps=0)
     residual = float((np.abs(soft.expectation - seen) / scales.unit).max())
     values, vectors = np.linalg.eigh(lift.T @ soft.jacobian @ lift)
     error = SAFETY * np.sqrt(len(values)) * max(accuracy, residual) / np.maximum(values, 1e-300)
     kept = error <= LINEAR
-    entropy = soft.soft_return - float(lift @ found[0] @ soft.expectation)
-    return Answer(shown, seen, missed, lift, unit, found[0], vectors.T[kept], error[kept], residual, entropy)
+    entropy = soft.soft_return - float(lift @ point @ soft.expectation)
+    height, is_open = HEIGHT * max(accuracy, residual), np.linalg.norm(vectors.T[kept], axis=0) < 1 - 1e-9
+    floor = np.zeros(domain.n_preference)
+    for j in range(domain.n_preference):
+        column = len(point) - domain.n_preference + j
+        if is_open[column] and point[column] > 1e-3:
+            floor[j] = _least(domain, lift, seen, blocks, (point, soft), j, height) / unit[column]
+    return Answer(shown, seen, missed, lift, unit, point, vectors.T[kept], error[kept], residual, entropy, floor)
+
+
+def _least(
+    domain: Domain,
+    lift: Matrix,
+    seen: Vector,
+    blocks: list[Block],
+    found: tuple[Vector, SoftExpansion],
+    j: int,
+    height: float,
+) -> float:
+    """The least b_j, in units, of a level set of f at least `height` above its minimum."""
+    point, soft = found
+    column, last = len(point) - domain.n_preference + j, blocks[-1]
+    lowest = soft.soft_return - float(seen @ lift @ point)
+    for rho in height * np.array([0.1, 1.0, 10.0, 100.0]):
+        priced = [*blocks[:-1], replace(last, slope=rho * np.eye(domain.n_preference)[j])]
+        try:
+            x, there = _matched(domain, lift, seen, priced, rho, point, soft)
+        except NotConverged:
+            return 0.0
+        if there.soft_return - float(seen @ lift @ x) - lowest >= height:
+            return float(x[column])
+        point, soft = x, there
+    return 0.0
+
+
+def match_within(domain: Domain, scales: Scales, seen: Vector, n_seen: int, cap: float) -> SoftExpansion:
+    """The soft policy nearest to the first n_seen entries of mu, weights of any sign up to the cap over the range."""
+    lift = (np.eye(len(scales.unit)) / scales.unit)[:, :n_seen]
+    block = Block(np.zeros(n_seen), cap, np.inf, True, np.arange(n_seen))
+    return _matched(domain, lift, seen, [block], 1e-6)[1]
 
 
 def _unknowns(domain: Domain, scales: Scales, missed: Vector) -> tuple[Matrix, Vector]:
@@ -152,20 +200,25 @@ def _block(n: int, is_signed: bool) -> Block:
 
 
 def _matched(
-    domain: Domain, lift: Matrix, seen: Vector, blocks: list[Block], accuracy: float
+    domain: Domain,
+    lift: Matrix,
+    seen: Vector,
+    blocks: list[Block],
+    accuracy: float,
+    start: Vector | None = None,
+    near: SoftExpansion | None = None,
 ) -> tuple[Vector, SoftExpansion]:
-    """argmin over x of P0 @ V(L x) - mu @ L x, and the soft policy there."""
+    """argmin over x of P0 @ V(L x) - mu @ L x plus the blocks' terms, and the soft policy there."""
     features, target = combined_features(domain), lift.T @ seen
 
     def expand(x: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
-        soft = soft_expansion(domain.mdp, features, lift @ x, accuracy=1e-13, near=last)
+        soft = soft_expansion(domain.mdp, features, lift @ x, accuracy=1e-13, near=near if last is None else last)
         reached = lift.T @ soft.expectation
         ulps = 16 * EPSILON * float(np.abs(soft.solved.value).max())
         noise, value = ulps * (1 + float(np.abs(reached).max())), soft.soft_return - float(target @ x)
         hessian = lift.T @ soft.jacobian @ lift
         return Expansion(value, reached - target, hessian, noise, ulps + EPSILON * abs(float(target @ x)), soft)
 
-    found = proximal_newton(expand, blocks, np.zeros(lift.shape[1]), tolerance=accuracy / 10)
-    if np.abs(found.x).max() >= LARGEST:
-        raise NotConverged("no finite weights have this expectation", residual=found.residual, n_steps=found.n_steps)
+    first = np.zeros(lift.shape[1]) if start is None else start
+    found = proximal_newton(expand, blocks, first, tolerance=accuracy / 10)
     return found.x, found.expansion.source

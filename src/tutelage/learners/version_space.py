@@ -134,8 +134,8 @@ class _Polytope:
         done, slack = answer.seen[len(answer.shown) :], scales.slack[len(answer.shown) :]
         for j in range(d_c):
             row = eye[n_free + j]
-            rows.append(row - eye[n + 1])
-            bound.append(ROUNDING / scale[n_free + j])
+            rows += [row - eye[n + 1], -row]
+            bound += [ROUNDING / scale[n_free + j], -answer.floor[j] * (1 - ROUNDING)]
             if done[j] > space.high[j] + slack[j]:
                 rows.append(eye[n + 1] - row)
                 bound.append(ROUNDING / scale[n_free + j])

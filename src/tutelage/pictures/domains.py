@@ -21,10 +21,10 @@ WIDEST = 6.0
 def draw_features(
     axes: Axes,
     names: Sequence[str],
-    bars: Mapping[str, Sequence[float]],
+    bars: Mapping[str, Vector],
     *,
-    errors: Mapping[str, Sequence[float]] | None = None,
-    allowed: Sequence[float] | None = None,
+    errors: Mapping[str, Vector] | None = None,
+    allowed: Vector | None = None,
 ) -> None:
     """Draw one group of bars for each feature. bars: "shown" and "done", or one of them. allowed: a mark in each group.
 
@@ -93,4 +93,5 @@ def _mark_ends(axes: Axes, domain: Domain) -> None:
         places = places[np.isfinite(places).all(axis=1)]
         # With a start in every state, marks would hide the map.
         if 0 < len(places) <= 20:
-            axes.scatter(*places.T, marker=marker, s=70, color="white", edgecolors="black", zorder=5, label=label)
+            style: dict[str, Any] = {"marker": marker, "s": 70, "color": "white", "edgecolors": "black", "zorder": 5}
+            axes.scatter(places[:, 0], places[:, 1], label=label, **style)

@@ -31,6 +31,8 @@ from tutelage.solvers.operators import Operators, bellman_operators
 
 MAX_STEPS = 1_000
 INNER_TOLERANCE = 0.05
+# The residual of a policy's evaluation beside that of the hard Bellman equation.
+EVALUATED = 0.01
 EPSILON = float(np.finfo(np.float64).eps)
 # Accuracy of the hard value relative to the largest possible one, where the caller asks for less.
 NINE_DIGITS = 1e-9
@@ -119,11 +121,15 @@ class Plan:
 
 
 def plan_hard(operators: Operators, mdp: MDP, *, accuracy: float, start: Plan | None = None) -> Plan:
-    """Howard's policy iteration, with in-place sweeps before each evaluation where sweeps are cheap."""
+    """Howard's policy iteration, with in-place sweeps before each evaluation where sweeps are cheap.
+
+    A policy that will change is evaluated only until its residual is small beside that of the Bellman equation.
+    """
     discount = mdp.largest_discount
     tolerance = 0.1 * accuracy * (1 - discount)
     choice = before = mdp.first_choice[:-1] if start is None else start.choice
     value = operators.guess() if start is None else operators.evaluate(start.choice, start.value, tolerance)
+    goal = tolerance
     for n_steps in range(1, MAX_STEPS + 1):
         value = operators.sweep(value, tolerance)
         slack = 4 * EPSILON * float(np.abs(value).max())
@@ -132,14 +138,16 @@ def plan_hard(operators: Operators, mdp: MDP, *, accuracy: float, start: Plan | 
         bound, ended = _verdict(residual, value, discount, accuracy, 0.0)
         is_same = n_steps > 1 and np.array_equal(moved, choice)
         is_alternating = n_steps > 2 and np.array_equal(moved, before)
-        if ended is None and (is_same or is_alternating):
+        is_settled = is_same or is_alternating
+        if ended is None and is_settled and goal == tolerance:
             # The policy repeats or alternates between two: the remaining residual is the evaluation's rounding error.
             ended = Ended.ROUNDING
         if ended is not None:
             return Plan(value, moved, residual, bound, n_steps, ended)
         watch.report("policy iterations", n_steps, bound)
         before, choice = choice, moved
-        value = operators.evaluate(choice, value, tolerance)
+        goal = tolerance if is_settled else max(tolerance, EVALUATED * residual)
+        value = operators.evaluate(choice, value, goal)
     message = f"after {MAX_STEPS} policy iterations the error bound is still {bound:.3g}; ask for a larger accuracy"
     raise NotConverged(message, residual=residual, n_steps=n_steps)
 

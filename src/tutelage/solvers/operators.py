@@ -8,7 +8,6 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
 from tutelage.arrays import Indices, Vector
 from tutelage.mdp.chain import (
@@ -16,7 +15,7 @@ from tutelage.mdp.chain import (
     FACTOR_LIMIT,
     choice_resolvent,
     discounted_rows,
-    factorised,
+    factorised_if_cheap,
     policy_resolvent,
     resolvent,
 )
@@ -125,17 +124,19 @@ class Compiled(Operators):
         moves, reward = discounted_rows(self.mdp, choice), self.reward[choice]
         one_each = np.arange(self.mdp.n_states + 1)
         value = kernels.hard_sweeps(kernels.problem(moves, one_each, reward, 1.0), value, tolerance)
-        split, last, may_factorise = cache(lambda: split_chain(moves)), np.inf, len(value) <= FACTOR_LIMIT
+        split, factors, last = cache(lambda: split_chain(moves)), cache(lambda: factorised_if_cheap(moves)), np.inf
+        most = KRYLOV_STEPS if len(value) <= FACTOR_LIMIT else 1_000
         for _ in range(20):
             residual = reward + moves @ value - value
             error = float(np.abs(residual).max())
             # The residual of the exact value has rounding errors of this size.
             if error <= max(tolerance, EPSILON * float(np.abs(value).max())):
                 break
-            if may_factorise and error > 0.01 * last:
-                # Krylov steps converge slowly on long journeys, whose chains have sparse factors.
-                return value + factorised(sparse.eye_array(len(value), format="csr") - moves).values(residual)
-            value, last = value + split().solve(residual, 1e-6, KRYLOV_STEPS if may_factorise else 1_000), error
+            # Krylov steps converge slowly on long journeys, whose chains often have sparse factors.
+            inverse = factors() if error > 0.01 * last else None
+            if inverse is not None:
+                return value + inverse.values(residual)
+            value, last = value + split().solve(residual, max(1e-6, 0.3 * tolerance / error), most), error
         return value
 
     def visits(self, choice: Indices) -> Vector:
