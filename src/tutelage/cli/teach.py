@@ -138,6 +138,7 @@ def _data(domain: "Domain", transcript: "Transcript") -> dict[str, Any]:
         "reward_expectation": dict(zip(domain.reward_names, rewards, strict=True)),
         "preference_expectation": dict(zip(domain.preference_names, preferences, strict=True)),
         "learned_weights": answer.learned_weights.tolist(),
+        "costs": transcript.costs_as_data(),
         "certificate": {"gap": finite_or_none(proof.gap), "residual": proof.residual, "ended": proof.ended.name},
     }
 
