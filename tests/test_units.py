@@ -153,7 +153,9 @@ def test_adaptive_teachers_teach_alike_in_all_units(seed, teacher):
     here, there = problem(seed), problem(seed, Units.random(seed))
     ended = []
     for given in (here, there):
-        taught = tl.teach(teacher(given.domain, given.weights), tl.HardLearner(given.domain, given.allowance), max_rounds=4)
+        taught = tl.teach(
+            teacher(given.domain, given.weights), tl.HardLearner(given.domain, given.allowance), max_rounds=4
+        )
         unit = given.units.reward * given.units.weight * here.horizon
         last = taught.rounds[-1]
         ended.append((len(taught.rounds), given.weights @ last.response.expectation.reward / unit, last.bound / unit))
