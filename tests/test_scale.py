@@ -1,4 +1,7 @@
-"""Problems whose numbers are not of order one: each of these was refused, crashed, hung or ended far from the optimum."""
+"""Problems whose numbers are not of order one.
+
+Each of these was refused, crashed, hung or ended far from the optimum.
+"""
 
 import math
 

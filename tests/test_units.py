@@ -1,7 +1,8 @@
 """The same problem in other units, and with its states and choices in another order, has the same answers.
 
-One factor multiplies all reward features, one all preference features and one the true weights; penalties and allowances
-are converted. Answers are compared to six digits, relative to the largest values that features of their size allow.
+One factor multiplies all reward features, one all preference features and one the true weights; penalties and
+allowances are converted. Answers are compared to six digits, relative to the largest values that features of their size
+allow.
 """
 
 import math
