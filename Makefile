@@ -1,20 +1,30 @@
-# Every target except `lowest`, `peers` and `clean` builds .venv first, and again when the pins change.
+# `demo` installs what the program needs, `docs` the site's tools, every other target the developers' tools: one .venv,
+# extended step by step, and built anew when the pins change. `lowest`, `peers` and `dist` have environments of their own.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 # There is one test process for each core, so more BLAS threads would only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: setup demo test test-all check format bench fuzz mutants lowest peers clean
+.PHONY: setup demo test test-all check format docs dist bench fuzz mutants lowest peers clean
 
 setup: .venv/ready
 
-.venv/ready: pyproject.toml constraints.txt
+.venv/installed: pyproject.toml constraints.txt
 	rm -rf .venv
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(PIP) --editable .
 	touch $@
 
-demo: setup
+.venv/ready: .venv/installed
+	$(PIP) --editable '.[dev]'
+	touch $@
+
+.venv/docs-ready: .venv/installed
+	$(PIP) --editable '.[docs]'
+	touch $@
+
+demo: .venv/installed
 	$(BIN)/tutelage demo --picture out/demo
 
 test: setup
@@ -30,6 +40,17 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest --numprocesses auto --dist worksteal
+
+# The site, in site/: the code of every page runs, and a warning or a dead link ends the build.
+docs: .venv/docs-ready
+	$(BIN)/python tools/site/build.py
+
+# The sdist and the wheel, in dist/, and each tried in an empty environment: import, demo, teach, figure1, serve.
+dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
+dist: setup
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
+	$(BIN)/python tools/try_dist.py dist
 
 format: setup
 	$(BIN)/ruff format .
@@ -65,14 +86,16 @@ lowest: .venv-lowest/ready
 		--editable '.[cluster,gymnasium,graph,playground]' cvxpy hypothesis pytest pytest-timeout
 	touch $@
 
-# A separate environment: the dependencies of `imitation` conflict with those of Tutelage.
+# A separate environment: the dependencies of `imitation` conflict with those of Tutelage. Also linear programming and
+# QuantEcon, for `python -m benchmarks families`.
 peers: .venv-peers/ready
 
 .venv-peers/ready:
 	rm -rf .venv-peers
 	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check 'imitation==1.0.1'
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check 'imitation==1.0.1' \
+		highspy ortools quantecon
 	touch $@
 
 clean:
-	rm -rf .venv .venv-lowest .venv-peers
+	rm -rf .venv .venv-lowest .venv-peers dist site

@@ -29,8 +29,8 @@ class ValueIteration:
 
     def __init__(self, mdp: MDP, reward: Vector) -> None:
         """reward: (S,)."""
-        self.n_actions, self.discount, self.reward = mdp.n_choices // mdp.n_states, mdp.discount, reward
-        self.ahead = mdp.discount / (1 - mdp.discount)
+        self.n_actions, self.discount, self.reward = mdp.n_choices // mdp.n_states, mdp.largest_discount, reward
+        self.ahead = self.discount / (1 - self.discount)
         self.transition = mdp.transition[np.arange(mdp.n_choices).reshape(-1, self.n_actions).T.ravel()]
 
     def choice_value(self, value: Vector) -> Vector:
@@ -65,6 +65,29 @@ class ValueIteration:
             backed = self.backup(value)
             value, change = backed, float(np.abs(backed - value).max())
         return value
+
+
+class RaggedValueIteration:
+    """Soft value iteration for any MDP, with SciPy and NumPy only; it stops by MacQueen's bounds."""
+
+    def __init__(self, mdp: MDP, reward: Vector) -> None:
+        """reward: (S,)."""
+        self.mdp, self.reward = mdp, np.repeat(reward, mdp.choices_per_state)
+
+    def at_its_best(self) -> Vector:
+        """The soft value, within 1e-8."""
+        mdp, starts = self.mdp, self.mdp.first_choice[:-1]
+        moves, ahead = mdp.discount * mdp.transition, mdp.largest_discount * mdp.horizon
+        value = np.log(mdp.choices_per_state) * mdp.horizon
+        while True:
+            choice_value = self.reward + moves @ value
+            best = np.maximum.reduceat(choice_value, starts)
+            power = np.exp(choice_value - np.repeat(best, mdp.choices_per_state))
+            backed = best + np.log(np.add.reduceat(power, starts))
+            low, high = float((backed - value).min()), float((backed - value).max())
+            value = backed
+            if ahead * (high - low) <= 2 * ACCURACY:
+                return value + ahead * (low + high) / 2
 
 
 def has_cvxpy() -> bool:

@@ -85,7 +85,7 @@ def check_hard(asked: Problem, found: Optimum, is_thorough: bool) -> None:
 
 
 def _check_residual(kind: str, asked: Problem, found: Optimum, again: Any) -> None:
-    error = float(np.abs(again - found.value).max()) / (1 - asked.domain.mdp.discount)
+    error = float(np.abs(again - found.value).max()) * asked.domain.mdp.horizon
     # One per cent for the rounding of the check.
     check(max(error, found.error_bound) <= 1.01 * ACCURACY, f"a {kind} value has the error {error:.3g}")
 

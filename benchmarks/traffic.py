@@ -62,7 +62,8 @@ def sweeps(size: int, repeats: int) -> Iterator[Figure]:
     edges = kernels.block_edges(mdp.transition.indptr[mdp.first_choice])
     settings: Any = numba.config
     threads = min(len(edges), int(settings.NUMBA_NUM_THREADS))
-    given = (kernels.problem(mdp.transition, mdp.first_choice, per_choice(mdp, asked.reward), mdp.discount), value)
+    reward, discount = per_choice(mdp, asked.reward), mdp.largest_discount
+    given = (kernels.problem(mdp.transition, mdp.first_choice, reward, discount), value)
     backed, policy, choice = np.empty(mdp.n_states), np.empty(mdp.n_choices), mdp.first_choice[:-1].copy()
     soft = partial(kernels.in_blocks, edges, kernels.soft_backup_range, *given, policy, backed)
     hard = partial(kernels.in_blocks, edges, kernels.hard_backup_range, *given, choice, 0.0, backed)

@@ -19,10 +19,12 @@ def value_iteration(
 ) -> Vector:
     """Plain value iteration, state by state, to `tolerance` relative to the value.
 
-    `combine` turns one state's choice values into its value. The sweeps stop on the span of the last change and the
-    value is moved to the middle of MacQueen's bounds: without that, discounts near one would take 1e5 sweeps for the
-    last digits.
+    `combine` turns one state's choice values into its value. With one discount the sweeps stop on the span of the last
+    change and the value is moved to the middle of MacQueen's bounds: without that, discounts near one would take 1e5
+    sweeps for the last digits.
     """
+    if not isinstance(mdp.discount, float):
+        return _many_sweeps(mdp, reward, np.maximum if combine is np.max else np.logaddexp, tolerance)
     bounds = list(zip(mdp.first_choice[:-1], mdp.first_choice[1:], strict=True))
     value = np.zeros(mdp.n_states)
     ahead = mdp.discount / (1 - mdp.discount)
@@ -33,6 +35,17 @@ def value_iteration(
         if ahead * np.ptp(change) <= tolerance * max(1.0, np.abs(value).max()):
             return value + ahead * (change.max() + change.min()) / 2
     raise AssertionError("value iteration did not converge")
+
+
+def _many_sweeps(mdp: MDP, reward: Vector, combine: np.ufunc, tolerance: float) -> Vector:
+    """Plain value iteration with a discount per choice: no bounds, so all states of a sweep at once."""
+    moves, value, change = sparse.diags_array(mdp.discount) @ mdp.transition, np.zeros(mdp.n_states), np.inf
+    while change > tolerance * (1 - mdp.discount.max()) * max(1.0, np.abs(value).max()):
+        new = combine.reduceat(reward + moves @ value, mdp.first_choice[:-1])
+        value, change = new, np.abs(new - value).max()
+        if change <= 4e-16 * np.abs(value).max():
+            break
+    return value
 
 
 def log_sum_exp(choice_value: Vector) -> float:
@@ -59,7 +72,7 @@ def occupancy_program(domain: Domain, weights: Vector, normals: Matrix, offsets:
     features = np.hstack([per_choice(mdp, domain.reward_features), per_choice(mdp, domain.preference_features)])
     result = linprog(
         -features[:, : domain.n_reward] @ weights,
-        A_eq=leave - mdp.discount * mdp.transition.toarray().T,
+        A_eq=leave - mdp.transition.toarray().T * mdp.discount,
         b_eq=mdp.initial,
         A_ub=normals @ features.T if len(normals) else None,
         b_ub=offsets if len(normals) else None,
@@ -129,7 +142,7 @@ def cone_optimum(domain, mismatch, preference, shown, convex=()):
     total = leave.T @ (leave @ z)
     mu = features.T @ z
     objective = -cp.sum(cp.rel_entr(z, total))
-    rules = [leave @ z - mdp.discount * (mdp.transition.toarray().T @ z) == mdp.initial]
+    rules = [leave @ z - (mdp.transition.toarray().T * mdp.discount) @ z == mdp.initial]
     excess = cp.pos(cp.abs(mu[: domain.n_reward] - shown) - mismatch.block(domain).slope)
     if np.isinf(mismatch.penalty):
         rules.append(excess <= 0)

@@ -30,7 +30,7 @@ def random_domain_of(rng, seed, *, max_states=12):
     """d_r from 1 to 5 and d_c from 0 to 6; each kind of feature on states or on choices."""
     mdp = random_mdp(rng, max_states=max_states, max_choices=4)
     # Above 0.97 the cone solver is not accurate enough.
-    mdp = MDP.from_choices(mdp.transition, mdp.first_choice, mdp.initial, min(mdp.discount, 0.97))
+    mdp = MDP.from_choices(mdp.transition, mdp.first_choice, mdp.initial, np.minimum(mdp.discount, 0.97))
     return add_features(
         rng,
         mdp,

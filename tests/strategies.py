@@ -6,6 +6,7 @@ fast, and a failure is reported as a few numbers.
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -34,7 +35,7 @@ def random_rows(rng: Generator, n_rows: int, n_states: int, *, max_successors: i
     return sparse.csr_array((np.concatenate(weights), np.concatenate(columns), offsets), shape=(n_rows, n_states))
 
 
-def build_mdp(rng: Generator, choices_per_state: Indices, discount: float) -> MDP:
+def build_mdp(rng: Generator, choices_per_state: Indices, discount: float | Vector) -> MDP:
     """A random MDP of the given ragged shape, with every state a possible start."""
     first_choice = np.concatenate([[0], np.cumsum(choices_per_state)])
     n_states = len(choices_per_state)
@@ -42,10 +43,20 @@ def build_mdp(rng: Generator, choices_per_state: Indices, discount: float) -> MD
     return MDP.from_choices(rows, first_choice, rng.dirichlet(np.ones(n_states)), discount)
 
 
+def random_discounts(rng: Generator, n_choices: int) -> Vector:
+    """(n_choices,), different discounts in [0.5, 0.999], or nearly the same ones."""
+    if rng.random() < 0.2:
+        return np.nextafter(0.99, rng.integers(2, size=n_choices))
+    return 1 - 0.5 * 0.002 ** rng.random(n_choices)
+
+
 def random_mdp(rng: Generator, *, max_states: int = 60, max_choices: int = 6) -> MDP:
-    """A ragged MDP of 2 .. max_states states with sparse rows and a discount in [0.5, 0.999]."""
+    """A ragged MDP of 2 .. max_states states with sparse rows; one discount in [0.5, 0.999], or one per choice."""
     choices_per_state = rng.integers(1, max_choices + 1, size=rng.integers(2, max_states + 1))
-    return build_mdp(rng, choices_per_state, float(1 - 0.5 * 0.002 ** rng.random()))
+    mdp = build_mdp(rng, choices_per_state, float(1 - 0.5 * 0.002 ** rng.random()))
+    # A generator of its own: what `rng` draws next is the same for both kinds of discount.
+    own = np.random.default_rng(int(2**53 * mdp.initial[0]))
+    return replace(mdp, discount=random_discounts(own, mdp.n_choices)) if own.random() < 0.5 else mdp
 
 
 def random_policy(rng: Generator, mdp: MDP) -> Vector:
@@ -98,10 +109,13 @@ def random_domain(
 
 @st.composite
 def mdps(draw: st.DrawFn, min_states: int = 2, max_states: int = 12, max_choices: int = 4) -> MDP:
-    """Small ragged MDPs with a discount in [0.5, 0.99]."""
+    """Small ragged MDPs with a discount in [0.5, 0.99], or one per choice in [0.5, 0.999]."""
     choices_per_state = draw(st.lists(st.integers(1, max_choices), min_size=min_states, max_size=max_states))
     discount = draw(st.floats(0.5, 0.99))
-    return build_mdp(np.random.default_rng(draw(SEEDS)), np.array(choices_per_state), discount)
+    rng = np.random.default_rng(draw(SEEDS))
+    if draw(st.booleans()):
+        discount = random_discounts(rng, sum(choices_per_state))
+    return build_mdp(rng, np.array(choices_per_state), discount)
 
 
 @st.composite

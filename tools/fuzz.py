@@ -63,7 +63,9 @@ class Problem:
         """The expectation of an optimal, a random or no policy."""
         kind, domain = self.rng.integers(3), self.domain
         if kind == 0:
-            return tl.Lesson.from_policy(domain, tl.solve_hard(domain.mdp, domain.reward_features @ self.weights).policy)
+            return tl.Lesson.from_policy(
+                domain, tl.solve_hard(domain.mdp, domain.reward_features @ self.weights).policy
+            )
         policy = _random_policy(self.rng, domain.mdp)
         if kind == 1:
             return tl.Lesson.from_policy(domain, policy)
@@ -296,14 +298,19 @@ def outcome(case: Callable[[Problem], None], seed: int) -> tuple[str, str]:
         kind, detail = "loose", str(loose)
     except Exception as error:  # any exception is the subject here
         where = traceback.extract_tb(error.__traceback__)[-1]
-        kind, detail = "escaped", f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
+        kind, detail = (
+            "escaped",
+            f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})",
+        )
     spent = time.process_time() - start
     if spent > LONGEST:
         kind, detail = "slow", f"{spent:.1f} s, {kind} {detail}"
     return kind, detail
 
 
-def failures(seeds: range, cases: tuple[Callable[[Problem], None], ...], count: Counter[tuple[str, str]]) -> Iterator[Failure]:
+def failures(
+    seeds: range, cases: tuple[Callable[[Problem], None], ...], count: Counter[tuple[str, str]]
+) -> Iterator[Failure]:
     """The failures of all cases on these problems; count: of every kind by case, updated."""
     for seed in seeds:
         for case in cases:

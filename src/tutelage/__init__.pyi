@@ -1,19 +1,30 @@
 """The public names, one per line; `tutelage/__init__.py` reads this file and imports each name on first use."""
 
+from .environments.explore import explore as explore
+from .environments.explore_env import explore_gymnasium as explore_gymnasium
 from .environments.graph import from_graph as from_graph
 from .environments.graph import graph_choices as graph_choices
+from .environments.graph_files import read_graph as read_graph
 from .environments.gymnasium import from_gymnasium as from_gymnasium
 from .environments.gymnasium import record_demonstrations as record_demonstrations
 from .environments.gymnasium import to_gymnasium as to_gymnasium
+from .environments.minari_data import from_minari as from_minari
 from .environments.object_world import ObjectWorld as ObjectWorld
 from .environments.object_world import object_world as object_world
+from .experiments.sweeps import Sweep as Sweep
+from .experiments.sweeps import sweep as sweep
 from .interaction import InteractionFailed as InteractionFailed
 from .interaction import replay as replay
 from .interaction import teach as teach
+from .learners.avoidance import PreferenceEstimate as PreferenceEstimate
+from .learners.avoidance import infer_preferences as infer_preferences
 from .learners.entropy import ApproximateHardLearner as ApproximateHardLearner
 from .learners.entropy import GenericLearner as GenericLearner
 from .learners.entropy import SoftLearner as SoftLearner
 from .learners.entropy import StandardLearner as StandardLearner
+from .learners.inference import Interval as Interval
+from .learners.inference import LearnerEstimate as LearnerEstimate
+from .learners.inference import infer_learner as infer_learner
 from .learners.observed import CallbackLearner as CallbackLearner
 from .learners.observed import SampledLearner as SampledLearner
 from .learners.penalties import ConvexConstraint as ConvexConstraint
@@ -24,6 +35,10 @@ from .learners.penalties import quadratic_constraint as quadratic_constraint
 from .learners.projection import HardLearner as HardLearner
 from .learners.published import PublishedHardLearner as PublishedHardLearner
 from .learners.published import PublishedLearner as PublishedLearner
+from .mdp.allowances import count as count
+from .mdp.allowances import share as share
+from .mdp.arrival import Arrival as Arrival
+from .mdp.arrival import arrival as arrival
 from .mdp.demonstrations import Demonstrations as Demonstrations
 from .mdp.demonstrations import Trajectory as Trajectory
 from .mdp.expectations import EmpiricalExpectation as EmpiricalExpectation
@@ -49,6 +64,7 @@ from .outcomes import InvalidInput as InvalidInput
 from .outcomes import InvalidModel as InvalidModel
 from .outcomes import MissingExtra as MissingExtra
 from .outcomes import NotConverged as NotConverged
+from .outcomes import OutOfTime as OutOfTime
 from .outcomes import TutelageError as TutelageError
 from .outcomes import Unavailable as Unavailable
 from .pictures.files import save_picture as save_picture
@@ -74,15 +90,21 @@ from .solvers.occupancy_polytope import least_violation as least_violation
 from .solvers.occupancy_polytope import nearest_policy as nearest_policy
 from .solvers.occupancy_polytope import strictest_policy as strictest_policy
 from .solvers.reachable_set import vertices as vertices
+from .solvers.showing import Shown as Shown
+from .solvers.showing import ShownDemonstration as ShownDemonstration
 from .solvers.soft_expectations import SoftExpansion as SoftExpansion
 from .solvers.soft_expectations import combined_features as combined_features
 from .solvers.soft_expectations import expectation_derivative as expectation_derivative
 from .solvers.soft_expectations import soft_expansion as soft_expansion
+from .teachers.adaptive_bilevel import AdaptiveBilevelTeacher as AdaptiveBilevelTeacher
 from .teachers.base import OneLessonTeacher as OneLessonTeacher
 from .teachers.base import Plan as Plan
 from .teachers.bilevel import BilevelPlan as BilevelPlan
 from .teachers.bilevel import BilevelTeacher as BilevelTeacher
 from .teachers.climbing import LocalOptimum as LocalOptimum
+from .teachers.costs import Costs as Costs
+from .teachers.costs import PreferenceCost as PreferenceCost
+from .teachers.costs import preference_costs as preference_costs
 from .teachers.fixed import AgnosticTeacher as AgnosticTeacher
 from .teachers.fixed import AwareCmdpTeacher as AwareCmdpTeacher
 from .teachers.fixed import CmdpPlan as CmdpPlan
@@ -97,5 +119,6 @@ from .transcripts import TaughtRound as TaughtRound
 from .transcripts import Transcript as Transcript
 from .transcripts import load_transcript as load_transcript
 from .transcripts import save_transcript as save_transcript
+from .watch import Progress as Progress
 
 __version__: str

@@ -5,6 +5,7 @@ with a sentence that names the first offending place.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -125,24 +126,27 @@ def distribution(values: ArrayLike, name: str) -> Vector:
     return freeze(array / divisors(total, len(array)))
 
 
-def stochastic_rows(values: Any, name: str) -> SparseRows:
-    """A read-only CSR matrix whose rows are distributions; a small error is renormalised, a larger one refused."""
+def stochastic_rows(values: Any, name: str, place: Callable[[int], str] = lambda row: "") -> SparseRows:
+    """A read-only CSR matrix whose rows are distributions; a small error is renormalised, a larger one refused.
+
+    place: what the number of a row means, for messages.
+    """
     rows = sparse_rows(values, name)
     rows.sum_duplicates()
     wrong = np.flatnonzero(~np.isfinite(rows.data) | (rows.data < 0))
     if len(wrong):
         row = int(np.searchsorted(rows.indptr, wrong[0], side="right")) - 1
         raise InvalidModel(
-            f"row {row} of {name} gives probability {rows.data[wrong[0]]} to state {rows.indices[wrong[0]]}; "
-            "probabilities must be finite and not negative"
+            f"{place(row)}row {row} of {name} gives probability {rows.data[wrong[0]]} "
+            f"to state {rows.indices[wrong[0]]}; probabilities must be finite and not negative"
         )
     rows.eliminate_zeros()
     lengths, totals = np.diff(rows.indptr), rows.sum(axis=1)
     wrong = np.flatnonzero(np.abs(totals - 1) > sum_tolerance(lengths))
     if len(wrong):
         others = f" ({len(wrong)} rows do not)" if len(wrong) > 1 else ""
-        message = f"row {wrong[0]} of {name} sums to {totals[wrong[0]]:.10g}; probabilities must sum to one{others}"
-        raise InvalidModel(message)
+        found = f"{place(int(wrong[0]))}row {wrong[0]} of {name} sums to {totals[wrong[0]]:.10g}"
+        raise InvalidModel(f"{found}; probabilities must sum to one{others}")
     rows.data /= np.repeat(divisors(totals, lengths), lengths)
     if rows.nnz < np.iinfo(np.int32).max:
         # 32-bit indices take half the memory, and each kernel is compiled once instead of twice.

@@ -9,14 +9,18 @@ disk before the next one begins.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
+from tutelage.learners.penalties import Preference
 from tutelage.mdp.files import AnyPath
-from tutelage.outcomes import InvalidInput, InvalidModel, TutelageError
+from tutelage.outcomes import InvalidInput, InvalidModel, OutOfTime, TutelageError
 from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher, check_lesson
+from tutelage.teachers.base import KnownLearner
 from tutelage.transcripts import Transcript, check_response, save_transcript
+from tutelage.watch import OnProgress, is_over, unlimited, watched
 
 OnRound = Callable[[Transcript], object]
 
@@ -39,24 +43,54 @@ def teach(
     so_far: Transcript | None = None,
     on_round: OnRound | None = None,
     path: AnyPath | None = None,
+    time_limit: float | None = None,
+    progress: OnProgress | None = None,
 ) -> Transcript:
     """Algorithm 1: lesson, response, next lesson, until the teacher has no more lessons or `max_rounds` is reached.
 
     so_far: earlier rounds to continue. on_round: called with the transcript after every round; a true return value
-    ends the interaction. path: an `.npz` file that is written after every round.
+    ends the interaction. path: an `.npz` file that is written after every round. time_limit: in seconds; after it the
+    interaction ends with the rounds that are complete, or raises `OutOfTime` where there is none. progress: called with
+    a `Progress` after each step within a round.
     """
-    transcript, advice = _advised(teacher, _begun(teacher, so_far, max_rounds), path)
-    is_stopped = False
-    while advice.lesson is not None and len(transcript.rounds) < max_rounds and not is_stopped:
-        place = f"the learner gave no valid response in round {len(transcript.rounds) + 1}"
-        with _failing(place, transcript, path):
-            response = check_response(teacher.domain, learner.respond(advice.lesson))
-        played = transcript.followed_by(Round(advice.lesson, response, advice.reason, advice.bound))
-        transcript, advice = _advised(teacher, played, path)
-        _keep(transcript, path)
-        is_stopped = on_round is not None and bool(on_round(transcript))
+    with watched(time_limit, progress):
+        return _rounds(teacher, learner, max_rounds, so_far, on_round, path)
+
+
+def _rounds(
+    teacher: Teacher,
+    learner: Learner,
+    max_rounds: int,
+    so_far: Transcript | None,
+    on_round: OnRound | None,
+    path: AnyPath | None,
+) -> Transcript:
+    """The rounds of `teach`, within the time limit that it set."""
+    transcript, is_stopped = _begun(teacher, learner, so_far, max_rounds), False
+    try:
+        transcript, advice = _advised(teacher, transcript, path)
+        while advice.lesson is not None and len(transcript.rounds) < max_rounds and not is_stopped:
+            response = _answer(teacher, learner, advice.lesson, transcript, path)
+            transcript = transcript.followed_by(Round(advice.lesson, response, advice.reason, advice.bound))
+            transcript, advice = _advised(teacher, transcript, path)
+            _keep(transcript, path)
+            is_stopped = on_round is not None and bool(on_round(transcript))
+    except OutOfTime:
+        if not transcript.rounds:
+            raise
+        return _keep(transcript.ending("the time limit was reached"), path)
     ended = "stopped on request" if is_stopped else f"the limit of {max_rounds} rounds was reached"
     return _keep(transcript.ending(advice.reason if advice.lesson is None else ended), path)
+
+
+def _answer(
+    teacher: Teacher, learner: Learner, lesson: Lesson, transcript: Transcript, path: AnyPath | None
+) -> Response:
+    """The learner's checked response. A first lesson that took all the time is answered all the same."""
+    place = f"the learner gave no valid response in round {len(transcript.rounds) + 1}"
+    in_time = unlimited() if is_over() and not transcript.rounds else nullcontext()
+    with _failing(place, transcript, path), in_time:
+        return check_response(teacher.domain, learner.respond(lesson))
 
 
 def replay(teacher: Teacher, transcript: Transcript, *, on_round: OnRound | None = None) -> Transcript:
@@ -83,15 +117,21 @@ class _RecordedLearner:
         return recorded.response
 
 
-def _begun(teacher: Teacher, so_far: Transcript | None, max_rounds: int) -> Transcript:
+def _known(learner: Learner) -> KnownLearner | None:
+    """The learner, if its preferences are known."""
+    has_both = isinstance(getattr(learner, "preference", None), Preference) and hasattr(learner, "domain")
+    return cast(KnownLearner, learner) if has_both else None
+
+
+def _begun(teacher: Teacher, learner: Learner, so_far: Transcript | None, max_rounds: int) -> Transcript:
     """The transcript to continue; refused if its weights are not the teacher's."""
     if max_rounds < 1:
         raise InvalidInput(f"max_rounds must be at least one, got {max_rounds}")
     if so_far is None:
-        return Transcript(teacher.true_weights)
+        return Transcript(teacher.true_weights, learner=_known(learner), mdp=teacher.domain.mdp)
     if not np.array_equal(so_far.true_weights, teacher.true_weights):
         raise InvalidInput(f"so_far is for the weights {so_far.true_weights}, the teacher has {teacher.true_weights}")
-    return so_far
+    return replace(so_far, learner=_known(learner), mdp=teacher.domain.mdp)
 
 
 def _advised(teacher: Teacher, transcript: Transcript, path: AnyPath | None) -> tuple[Transcript, Advice]:
@@ -112,9 +152,11 @@ def _advised(teacher: Teacher, transcript: Transcript, path: AnyPath | None) -> 
 
 @contextmanager
 def _failing(place: str, transcript: Transcript, path: AnyPath | None) -> Iterator[None]:
-    """Raise `InteractionFailed` with the rounds in place of any error, after they are kept."""
+    """Raise `InteractionFailed` with the rounds in place of any error but `OutOfTime`, after they are kept."""
     try:
         yield
+    except OutOfTime:
+        raise
     except Exception as error:
         sentence = f"{place}: {type(error).__name__}: {error}"
         raise InteractionFailed(sentence, _keep(transcript.ending(sentence), path)) from error

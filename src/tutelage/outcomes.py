@@ -8,11 +8,13 @@ A solver that stops for a good reason returns a result whose `ended` is an `Ende
     |  |- InvalidModel                        an MDP, policy, lesson, world or learner is not valid, or its file
     |- InfeasibleConstraints   ValueError     no policy satisfies the constraints
     |- NotConverged            RuntimeError   an iteration could not reach the accuracy that was asked for
+    |  |- OutOfTime                           the time limit was reached first
     |- InteractionFailed       RuntimeError   a learner or a teacher failed during the rounds (in `interaction`)
     |- MissingExtra            ImportError    an optional dependency is not installed
     |- Unavailable             OSError        a port, a file, a database or a scheduler cannot be used
 """
 
+import math
 from collections.abc import Sequence
 from enum import Enum
 from typing import Any
@@ -30,6 +32,7 @@ class Ended(Enum):
     ROUNDING = "double precision allows no closer answer; the stated error bound is the verified one"
     SETTLED = "the last step was too small to continue; the gap says how close the answer is"
     STEP_LIMIT = "the step limit was reached; the gap says how close the answer is"
+    TIME_LIMIT = "the time limit was reached; the gap says how close the answer is"
 
 
 class TutelageError(Exception):
@@ -69,8 +72,8 @@ class NotConverged(TutelageError, RuntimeError):
 
     residual: the last measured error, in the units named by the message.
     n_steps: the number of steps taken.
-    answer: the best answer so far, of the type that the call returns, with its own certificate; None where there is
-        none yet.
+    answer: the best answer so far with its own certificate, of the type that the function returns; None where there
+    is none.
     """
 
     exit_code = 1
@@ -80,6 +83,16 @@ class NotConverged(TutelageError, RuntimeError):
         self.residual = residual
         self.n_steps = n_steps
         self.answer = answer
+
+
+class OutOfTime(NotConverged):
+    """The time limit was reached. stage: what was being computed."""
+
+    def __init__(self, stage: str, n_steps: int, residual: float, answer: Any = None) -> None:
+        left = f" and a gap of {residual:.3g}" if residual < math.inf else ""
+        message = f"the time limit was reached after {n_steps} {stage}{left}; give more time, or use `answer`"
+        super().__init__(message, residual=residual, n_steps=n_steps, answer=answer)
+        self.stage = stage
 
 
 class InfeasibleConstraints(TutelageError, ValueError):

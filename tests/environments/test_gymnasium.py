@@ -1,5 +1,6 @@
 """Gymnasium environments as domains, and recorded episodes as demonstrations."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -137,7 +138,7 @@ def test_tables_that_mean_nothing_are_refused(table, message):
         ({"initial": [0.5, 0.5]}, "initial has 2 entries, but there are 1 states in the environment"),
         ({"initial": [0.5]}, "initial sums to 0.5"),
         ({"initial": [1.0], "preference_features": [[1.0], [0.0]]}, "preference_features has 2 entries"),
-        ({"initial": [1.0], "preference_features": [1.0]}, "must have 2 axes"),
+        ({"initial": [1.0], "preference_features": [[[[1.0]]]]}, "must have 2 axes"),
         ({"initial": [1.0], "preference_features": [[1.0]], "preference_names": ["a", "b"]}, "different names"),
         ({"initial": [1.0], "discount": 1.0}, "discount"),
     ],
@@ -240,3 +241,75 @@ def test_recordings_that_mean_nothing_are_refused(n_states, n, max_steps, messag
         record_demonstrations(
             make("FrozenLake-v1"), mdp, np.ones(n_states), n, rng=np.random.default_rng(0), max_steps=max_steps
         )
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_states_and_actions_have_names_that_agree_with_the_environment(name):
+    """A step by a named action leads to the named state; the names lead back to the numbers."""
+    env = make(name, **({"is_slippery": False} if "Lake" in name else {}))
+    domain = from_gymnasium(env, discount=0.9)
+    assert [domain.state(one) for one in domain.state_names] == list(range(domain.mdp.n_states))
+    assert domain.state_name(domain.mdp.n_states - 1) == "end"
+    if "Taxi" in name:
+        start, action = "taxi at row 1, column 0, passenger at red, destination green", "north"
+        wanted = "taxi at row 0, column 0, passenger at red, destination green"
+    else:
+        start, action, wanted = "row 1, column 2", "up", "row 0, column 2"
+    [after] = domain.mdp.transition[[domain.choice(start, action)]].indices
+    assert domain.state_name(after) == wanted
+
+
+def test_names_pass_through_an_environment_and_back():
+    domain = random_domain(np.random.default_rng(5))
+    named = domain.mdp.n_states
+    domain = replace(domain, state_names=[("at", i) for i in range(named)], choice_names=range(domain.mdp.n_choices))
+    env = to_gymnasium(domain)
+    again = from_gymnasium(env, discount=0.9)
+    assert list(again.state_names) == [*domain.state_names, "end"]
+    assert list(again.choice_names)[: domain.mdp.n_choices] == list(domain.choice_names)
+    _, info = env.reset(seed=1)
+    state, _, _, _, after = env.step(0)
+    assert info["state_name"][0] == "at" and after["state_name"] == ("at", state)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_features_of_states_count_on_arrival_and_features_of_actions_when_taken(name):
+    """As arrays and as functions, which agree; by the loops of a textbook."""
+    env, rng = make(name), np.random.default_rng(3)
+    table = env.unwrapped.P
+    n_states, n_actions = ENVIRONMENTS[name]
+    on_states, on_actions = rng.normal(size=(n_states, 2)), rng.normal(size=(n_states, n_actions, 3))
+    given = from_gymnasium(env, discount=0.9, reward_features=on_states, preference_features=on_actions)
+    called = from_gymnasium(
+        env,
+        discount=0.9,
+        reward_features=lambda state: {"a": on_states[state, 0], "b": on_states[state, 1]},
+        preference_features=lambda state, action: on_actions[state, action],
+        preference_names=["x", "y", "z"],
+    )
+    assert called.reward_names == ("a", "b") and called.preference_names == ("x", "y", "z")
+    assert_array_equal(given.reward_features, called.reward_features)
+    assert_array_equal(given.preference_features, called.preference_features)
+    assert_array_equal(given.preference_features[:-n_actions], on_actions.reshape(-1, 3))
+    assert not given.preference_features[-n_actions:].any() and not given.reward_features[-n_actions:].any()
+    for state in rng.integers(n_states, size=20).tolist():
+        for action in range(n_actions):
+            arrived = sum(p * on_states[after] for p, after, _, _ in table[state][action])
+            assert_allclose(given.reward_features[state * n_actions + action], arrived, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"reward_features": np.zeros((15, 2))}, "reward_features has 15 entries, but there are 16 states"),
+        ({"preference_features": lambda state: "x"}, "state 0: the preference features 'x' are not all finite"),
+        ({"preference_features": lambda a, b, c: 1}, "must take a state, or a state and an action, not 3"),
+        ({"preference_features": lambda s, a: [1] * (1 + s)}, "state 1, action 0: the preference features are"),
+        ({"state_names": ["a"]}, "state_names must be a list of 16 names"),
+        ({"action_names": ["a", "b"]}, "action_names must be a list of 4 names"),
+        ({"action_names": ["a", "b", "c", "c"]}, "action 2 and 3 are 'c'"),
+    ],
+)
+def test_wrong_features_and_names_are_refused_with_a_sentence(options, message):
+    with pytest.raises(InvalidInput, match=message):
+        from_gymnasium(make("FrozenLake-v1"), discount=0.9, **options)

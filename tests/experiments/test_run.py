@@ -5,7 +5,9 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import ExitStack
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -72,10 +74,11 @@ def test_a_full_store_is_not_touched(expected, tmp_path):
     run(TASKS, store, on_row=lambda row: pytest.fail("computed again"))
 
 
-def test_a_cluster_of_two_workers_of_which_one_is_killed(expected, tmp_path):
-    """The documented way to start one; the worker dies by SIGKILL after the first row, and its tasks move."""
+@contextmanager
+def cluster(folder: Path, n_workers: int) -> Iterator[tuple[str, list[subprocess.Popen]]]:
+    """A Dask cluster, started in the documented way: its address, and the scheduler followed by the workers."""
     with ExitStack() as stack:
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path, "start_new_session": True}
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder, "start_new_session": True}
 
         def launch(*arguments: str) -> subprocess.Popen:
             launched = subprocess.Popen([sys.executable, "-m", "dask", *arguments], **quiet)
@@ -84,17 +87,62 @@ def test_a_cluster_of_two_workers_of_which_one_is_killed(expected, tmp_path):
 
         port = _free_port()
         address = f"tcp://127.0.0.1:{port}"
-        launch("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
-        workers = [launch("worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard") for _ in range(2)]
-        wait = f"from distributed import Client; Client({address!r}, timeout=300).wait_for_workers(2, timeout=300)"
+        scheduler = launch("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
+        workers = [
+            launch("worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard") for _ in range(n_workers)
+        ]
+        client = f"Client({address!r}, timeout=300)"
+        wait = f"from distributed import Client; {client}.wait_for_workers({n_workers}, timeout=300)"
         subprocess.run([sys.executable, "-c", wait], check=True, stderr=subprocess.DEVNULL)
-        path = tmp_path / "results.sqlite"
-        with program(path, 1, address) as running:
-            assert running.stdout.readline()
-            workers[0].kill()
-            _, errors = running.communicate(timeout=300)
-            assert running.returncode == 0, errors.decode()
+        yield address, [scheduler, *workers]
+
+
+def test_a_cluster_of_two_workers_of_which_one_is_killed(expected, tmp_path):
+    """The worker dies by SIGKILL after the first row, and its tasks move."""
+    path = tmp_path / "results.sqlite"
+    with cluster(tmp_path, 2) as (address, processes), program(path, 1, address) as running:
+        assert running.stdout.readline()
+        processes[1].kill()
+        _, errors = running.communicate(timeout=300)
+        assert running.returncode == 0, errors.decode()
     assert Store(path).rows() == expected
+
+
+def test_a_scheduler_that_is_killed_is_a_sentence_and_loses_no_row(expected, tmp_path):
+    """Without the scheduler the run ends by itself, says what to do, and a second run needs only the other rows."""
+    path = tmp_path / "results.sqlite"
+    with cluster(tmp_path, 1) as (address, processes), program(path, 1, address) as running:
+        assert running.stdout.readline()
+        processes[0].kill()
+        _, errors = running.communicate(timeout=300)
+    assert running.returncode != 0
+    said = errors.decode().strip().splitlines()[-1]
+    assert "Unavailable: the Dask cluster at tcp://127.0.0.1" in said and "run the same command again" in said
+    kept = Store(path).rows()
+    assert kept and kept.items() <= expected.items()
+
+
+def test_workers_end_soon_after_a_parent_that_was_killed(tmp_path):
+    """They cannot be told, and would otherwise compute on; nor may they leave named semaphores behind."""
+    before = set(Path("/dev/shm").glob("sem.*")) if Path("/dev/shm").exists() else set()
+    with program(tmp_path / "results.sqlite", 2) as killed:
+        killed.stdout.readline()
+        killed.kill()
+        killed.wait()
+        for _ in range(600):
+            if not _members(killed.pid):
+                break
+            time.sleep(0.1)
+        assert not _members(killed.pid)
+    litter = set(Path("/dev/shm").glob("sem.*")) - before if Path("/dev/shm").exists() else set()
+    assert not [path for path in litter if f"loky-{killed.pid}-" in path.name]
+
+
+def _members(group: int) -> list[int]:
+    """The processes of a group that are alive: the dead that nobody has waited for are not."""
+    listed = subprocess.run(["ps", "-eo", "pid,pgid,stat"], capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in listed.splitlines()[1:]]
+    return [int(pid) for pid, pgid, state in rows if int(pgid) == group and not state.startswith("Z")]
 
 
 def _free_port() -> int:

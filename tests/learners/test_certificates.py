@@ -215,7 +215,7 @@ def assert_signs(response, tolerance):
 def test_the_lower_multiplier_is_of_what_the_learner_does_too_little(make):
     """Shown more of the first feature, and less of the second, than any policy does."""
     domain, allowance, _ = problem(4)
-    horizon = 1 / (1 - domain.mdp.discount)
+    horizon = domain.mdp.horizon
     response = make(domain, 3 * allowance).respond(Lesson.from_expectation([2 * horizon, -horizon]))
     apart = assert_signs(response, 1e-3)
     assert apart[0] < -0.1 and apart[1] > 0.1

@@ -45,7 +45,7 @@ def test_learner_can_match(seed, norm):
 def test_learner_cannot_match(seed):
     """Sec. 3.1 (ii): <mu_hat - x, v - x> <= 0 for every vertex v of Omega_r^L characterises the projection x."""
     domain, allowance, _, rng = problem(seed)
-    shown = 2 * rng.normal(size=2) / (1 - domain.mdp.discount)
+    shown = 2 * rng.normal(size=2) * domain.mdp.horizon
     response = HardLearner(domain, allowance).respond(Lesson.from_expectation(shown))
     point = response.expectation.reward
     corners = vertices(domain, preference_limits(domain, allowance))
@@ -77,7 +77,7 @@ def least_distance(corners, shown, norm):
 def test_learner_cannot_match_for_p_1_and_inf(seed, norm):
     """Sec. 3.1 (ii): no point of Omega_r^L, the hull of its vertices, is nearer than the response."""
     domain, allowance, _, rng = problem(seed)
-    shown = 2 * rng.normal(size=2) / (1 - domain.mdp.discount)
+    shown = 2 * rng.normal(size=2) * domain.mdp.horizon
     response = HardLearner(domain, allowance, norm=norm).respond(Lesson.from_expectation(shown))
     corners = vertices(domain, preference_limits(domain, allowance))
     size = 1 + np.abs(shown).max()
@@ -114,7 +114,7 @@ def test_the_nearest_expectation_is_determined_for_p_2_only(norm, normal, shown,
 @pytest.mark.parametrize("seed", range(4))
 def test_footnote_one_tends_to_the_projection_as_its_penalty_grows(seed, squared):
     domain, allowance, _, rng = problem(30 + seed)
-    shown = rng.normal(size=2) / (1 - domain.mdp.discount)
+    shown = rng.normal(size=2) * domain.mdp.horizon
     exact = HardLearner(domain, allowance).respond(Lesson.from_expectation(shown)).expectation.reward
     answers = [
         ApproximateHardLearner(
@@ -143,7 +143,7 @@ def test_the_published_worlds_bind_the_hard_learner():
 
 def test_the_policy_is_reproducible():
     domain, allowance, _, rng = problem(3)
-    lesson = Lesson.from_expectation(rng.normal(size=2) / (1 - domain.mdp.discount))
+    lesson = Lesson.from_expectation(rng.normal(size=2) * domain.mdp.horizon)
     learner = HardLearner(domain, allowance)
     assert_array_equal(learner.respond(lesson).policy, learner.respond(lesson).policy)
 
@@ -151,7 +151,7 @@ def test_the_policy_is_reproducible():
 @pytest.mark.parametrize("seed", range(6))
 def test_entropic_within_gives_the_most_entropic_policy_near_the_projection(seed):
     domain, allowance, _, rng = problem(60 + seed)
-    lesson = Lesson.from_expectation(rng.normal(size=2) / (1 - domain.mdp.discount))
+    lesson = Lesson.from_expectation(rng.normal(size=2) * domain.mdp.horizon)
     plain = HardLearner(domain, allowance).respond(lesson)
     within = 1e-3 * (1 + np.abs(plain.expectation.reward).max())
     spread = HardLearner(domain, allowance, entropic_within=within).respond(lesson)

@@ -75,7 +75,7 @@ def test_rounding_never_satisfies_infeasible_limits(max_choices, size):
 def test_rounding_never_satisfies_an_impossible_match(max_choices, size):
     rng = np.random.default_rng(5)
     domain = in_other_units(random_domain(rng, max_states=6, max_choices=max_choices), size, 1.0)
-    far = expectation(domain, random_policy(rng, domain.mdp)).reward + 100 * size / (1 - domain.mdp.discount)
+    far = expectation(domain, random_policy(rng, domain.mdp)).reward + 100 * size * domain.mdp.horizon
     with pytest.raises(NotConverged, match="no policy has the expectation shown"):
         StandardLearner(domain).respond(Lesson.from_expectation(far))
     bound = GenericLearner(domain, Mismatch(), Preference(allowance=1e6))
@@ -87,7 +87,7 @@ def test_rounding_never_satisfies_an_impossible_match(max_choices, size):
 def test_all_norms_of_one_feature_are_the_same(norm):
     rng = np.random.default_rng(11)
     domain = random_domain(rng, max_states=10, n_reward=1, n_preference=1)
-    lesson = Lesson.from_expectation([2 / (1 - domain.mdp.discount)])
+    lesson = Lesson.from_expectation([2 * domain.mdp.horizon])
     expected = SoftLearner(domain, mismatch_penalty=0.3, violation_penalty=0.2).respond(lesson)
     found = GenericLearner(domain, Mismatch(norm=norm, penalty=0.3), Preference(norm=norm, penalty=0.2)).respond(lesson)
     assert_allclose(found.policy, expected.policy, atol=1e-9)

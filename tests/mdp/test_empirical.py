@@ -25,13 +25,16 @@ def count_by_loop(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Discounted counts of one trajectory and the bound on its tail, by a plain loop; all choices are known."""
     on_choices = per_choice(mdp, features)
-    total = sum(mdp.discount**t * on_choices[c] for t, c in enumerate(choices))
-    missing = mdp.discount ** len(choices) / (1 - mdp.discount) * np.abs(features).max(axis=0)
+    discounts = np.broadcast_to(mdp.discount, mdp.n_choices)
+    total, weight = np.zeros(features.shape[1]), 1.0
+    for choice in choices:
+        total, weight = total + weight * on_choices[choice], weight * discounts[choice]
+    missing = weight * mdp.horizon * np.abs(features).max(axis=0)
     offered = range(mdp.first_choice[states[-1]], mdp.first_choice[states[-1] + 1])
     if all(mdp.transition[[c]].toarray()[0, states[-1]] > 1 - 1e-12 for c in offered):
         for j in range(features.shape[1]):
-            if len({on_choices[c, j] for c in offered}) == 1:
-                total[j] += mdp.discount ** len(choices) / (1 - mdp.discount) * on_choices[offered[0], j]
+            if len({(on_choices[c, j], discounts[c]) for c in offered}) == 1:
+                total[j] += weight / (1 - discounts[offered[0]]) * on_choices[offered[0], j]
                 missing[j] = 0.0
     return total, missing
 
@@ -42,7 +45,7 @@ def test_sampled_counts_are_within_five_standard_errors_of_the_exact_expectation
     """Twelve fixed samples of 5 features; with free seeds, normal means fail with probability 60 * 6e-7 = 4e-5."""
     rng = np.random.default_rng(seed)
     domain = random_domain(rng, max_states=30, on_choices=on_choices)
-    mdp = MDP(domain.mdp.transition, domain.mdp.first_choice, domain.mdp.initial, min(domain.mdp.discount, 0.97))
+    mdp = MDP(domain.mdp.transition, domain.mdp.first_choice, domain.mdp.initial, np.minimum(domain.mdp.discount, 0.97))
     domain = Domain(mdp, domain.reward_features, domain.preference_features)
     policy = random_policy(rng, mdp)
     found = empirical_expectation(domain, sample_demonstrations(mdp, policy, 2_000, rng=rng))

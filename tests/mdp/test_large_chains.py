@@ -61,7 +61,7 @@ CHAINS = (ragged, periodic, bipartite, nearly_uncoupled, absorbing)
 @pytest.fixture
 def never_factorise(monkeypatch):
     monkeypatch.setattr(chain_module, "FACTOR_LIMIT", 0)
-    monkeypatch.setattr(chain_module, "_factorised", None)
+    monkeypatch.setattr(chain_module, "factorised", None)
 
 
 def check_against_factors(step, accuracy=1e-10):
@@ -69,7 +69,7 @@ def check_against_factors(step, accuracy=1e-10):
     system = (sparse.eye_array(N_STATES) - DISCOUNT * step).tocsc()
     rng = np.random.default_rng(1)
     sums, start = rng.normal(size=N_STATES), np.eye(N_STATES)[7]
-    inverse = resolvent(step, DISCOUNT)
+    inverse = resolvent(DISCOUNT * step, DISCOUNT)
     values, right_values = inverse.values(sums), spsolve(system, sums)
     assert np.abs(values - right_values).max() <= accuracy * np.abs(right_values).max()
     visits, right_visits = inverse.visits(start), spsolve(system.T.tocsc(), start)
@@ -95,13 +95,13 @@ def test_sweeps_alone_always_arrive(build, never_factorise, monkeypatch):
 def test_blocks_of_states_change_neither_the_answer_nor_with_the_threads_a_single_bit(build, monkeypatch):
     step, right = build(np.random.default_rng(5)), np.random.default_rng(6).normal(size=N_STATES)
     moves, first = DISCOUNT * step, np.arange(N_STATES + 1)
-    whole = Pattern(moves, first, in_blocks=True).weighted(np.ones(N_STATES), 1.0)
+    whole = Pattern(moves, first, in_blocks=True).weighted(np.ones(N_STATES))
     assert len(whole.edges) == 1
     monkeypatch.setattr(parallel, "BLOCKS_ABOVE", 100)
     answers = []
     for n_threads in (1, 3):
         monkeypatch.setattr(parallel, "thread_count", lambda n_threads=n_threads: n_threads)
-        parts = Pattern(moves, first, in_blocks=True).weighted(np.ones(N_STATES), 1.0)
+        parts = Pattern(moves, first, in_blocks=True).weighted(np.ones(N_STATES))
         assert len(parts.edges) == parallel.N_BLOCKS
         answers.append(parts.solve(right, 1e-13, 1_000))
     assert_array_equal(*answers)

@@ -20,8 +20,9 @@ def same_arrays(one: MDP, other: MDP) -> bool:
         (one.transition.indptr, other.transition.indptr),
         (one.first_choice, other.first_choice),
         (one.initial, other.initial),
+        (np.array(one.discount), np.array(other.discount)),
     )
-    return one.discount == other.discount and all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in pairs)
+    return all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in pairs)
 
 
 def random_table(seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -30,7 +30,11 @@ def test_samples_are_possible_follow_the_policy_and_end_where_promised(mdp_and_p
     assert (mdp.initial[demonstrations.states[demonstrations.offsets[:-1]]] > 0).all()
     is_absorbing = absorbing_states(mdp)
     stopped = is_absorbing[demonstrations.last_states]
-    assert (demonstrations.lengths[~stopped] == horizon(mdp.discount, 0.1)).all()
+    assert (demonstrations.lengths <= horizon(mdp.largest_discount, 0.1)).all()
+    discounts = np.broadcast_to(mdp.discount, mdp.n_choices)
+    for trajectory in (demonstrations[int(i)] for i in np.flatnonzero(~stopped)):
+        weights = mdp.horizon * np.cumprod(discounts[trajectory.choices])
+        assert weights[-1] <= 0.1 * (1 + 1e-12) and (weights[:-1] > 0.1 * (1 - 1e-12)).all()
     assert not is_absorbing[demonstrations.states[demonstrations.is_followed]].any()
 
 

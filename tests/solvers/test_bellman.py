@@ -23,7 +23,7 @@ def compiled(monkeypatch):
 
 def promised(mdp, value):
     """The default accuracy, or 32 roundings of the value over the horizon where that is more."""
-    return max(1e-8, 32 * np.finfo(float).eps * max(1, np.abs(value).max()) / (1 - mdp.discount))
+    return max(1e-8, 32 * np.finfo(float).eps * max(1, np.abs(value).max()) * mdp.horizon)
 
 
 @pytest.mark.parametrize("seed", some_of(range(200), range(40)))
@@ -71,7 +71,7 @@ def test_causal_entropy_is_the_soft_return_less_the_reward(seed):
     entropy = soft_return - expected_reward(mdp, solved.policy, reward)
     allowed = solved.error_bound + 1e-11 * max(1.0, abs(soft_return))
     assert causal_entropy(mdp, solved.policy) == pytest.approx(entropy, abs=allowed)
-    assert occupancy(mdp, solved.policy).sum() == pytest.approx(1 / (1 - mdp.discount), rel=1e-10)
+    assert ((1 - mdp.discount) * occupancy(mdp, solved.policy)).sum() == pytest.approx(1.0, rel=1e-10)
 
 
 @given(mdps(), SEEDS, st.floats(-3, 4))
@@ -82,7 +82,7 @@ def test_soft_value_never_overflows_and_meets_its_bound(mdp, seed, exponent):
     assert_allclose(np.add.reduceat(solved.policy, mdp.first_choice[:-1]), 1.0)
     choice_value = reward + mdp.discount * (mdp.transition @ solved.value)
     again = np.array([log_sum_exp(part) for part in np.split(choice_value, mdp.first_choice[1:-1])])
-    allowed = (1 - mdp.discount) * solved.error_bound
+    allowed = solved.error_bound / mdp.horizon
     assert np.abs(again - solved.value).max() <= allowed + 1e-15 * np.abs(again).max()
     assert solved.error_bound <= promised(mdp, solved.value)
 
@@ -96,7 +96,7 @@ def test_extreme_rewards_on_a_slippery_grid(n, scale):
     hard, soft = solve_hard(mdp, reward), solve_soft(mdp, reward)
     slack = soft.error_bound + hard.error_bound
     assert (soft.value >= hard.value - slack).all()
-    assert (soft.value <= hard.value + np.log(5) / (1 - mdp.discount) + slack).all()
+    assert (soft.value <= hard.value + np.log(5) * mdp.horizon + slack).all()
 
 
 @given(mdps(), SEEDS)
@@ -105,7 +105,7 @@ def test_soft_operator_contracts_by_the_discount(mdp, seed):
     backups = operators.Operators(mdp, rng.normal(size=mdp.n_choices))
     first, second = rng.normal(size=(2, mdp.n_states)) * 10
     apart = np.abs(backups.soft_backup(first)[0] - backups.soft_backup(second)[0]).max()
-    assert apart <= mdp.discount * np.abs(first - second).max() + 1e-12
+    assert apart <= mdp.largest_discount * np.abs(first - second).max() + 1e-12
 
 
 def test_a_soft_state_alone_has_the_log_of_its_choices():
@@ -134,7 +134,7 @@ def test_hard_policy_earns_the_hard_value(mdp, seed):
     reward = np.random.default_rng(seed).normal(size=mdp.n_choices)
     solved = solve_hard(mdp, reward)
     assert expected_reward(mdp, solved.policy, reward) == pytest.approx(mdp.initial @ solved.value, abs=1e-7)
-    assert occupancy(mdp, solved.policy).sum() == pytest.approx(1 / (1 - mdp.discount))
+    assert ((1 - mdp.discount) * occupancy(mdp, solved.policy)).sum() == pytest.approx(1.0)
 
 
 def test_large_grids_are_solved_to_the_stated_accuracy():
@@ -146,7 +146,7 @@ def test_large_grids_are_solved_to_the_stated_accuracy():
         solved = solve(mdp, reward, accuracy=1e-8)
         choice_value = np.repeat(reward, 5) + mdp.discount * (mdp.transition @ solved.value)
         again = np.apply_along_axis(combine, 1, choice_value.reshape(-1, 5))
-        assert np.abs(again - solved.value).max() <= 1e-8 * (1 - mdp.discount)
+        assert np.abs(again - solved.value).max() <= 1e-8 / mdp.horizon
 
 
 def test_running_out_of_steps_is_an_error_not_an_answer(monkeypatch):

@@ -167,7 +167,7 @@ def test_the_error_bound_of_a_rough_value_covers_its_error(solve):
             solved = solve(mdp, reward, accuracy=accuracy)
             assert np.abs(solved.value - exact).max() <= solved.error_bound + 1e-9
             assert solved.error_bound <= accuracy
-            assert solved.residual <= (1 - mdp.discount) * solved.error_bound
+            assert solved.residual <= solved.error_bound / mdp.horizon
 
 
 def test_a_residual_counts_for_the_whole_horizon():

@@ -66,7 +66,7 @@ def test_without_limits_both_routes_earn_what_policy_iteration_earns(seed):
 def test_both_routes_to_the_projection_agree(seed, norm):
     """In value for every norm; for the Euclidean, whose nearest point is unique, in the point as well."""
     domain, _, limits, rng = problem(500 + seed)
-    target = rng.normal(size=domain.n_reward) / (1 - domain.mdp.discount)
+    target = rng.normal(size=domain.n_reward) * domain.mdp.horizon
     found = {route: nearest_policy(domain, target, limits, norm=norm, route=route) for route in ROUTES}
     scale = 1 + np.abs(target).max()
     for answer in found.values():
@@ -103,7 +103,8 @@ def test_what_a_best_policy_shows_is_its_own_projection(chunk):
         domain = random_domain(rng, max_states=12, max_choices=4, on_choices=bool(seed % 2))
         best = best_policy(domain, rng.normal(size=domain.n_reward), no_limits(domain))
         found = nearest_policy(domain, best.expectation.reward, no_limits(domain))
-        assert found.value <= 1e-8 * (1 + np.abs(best.expectation.reward).max())
+        # Relative to the largest expectations, which the mixture is made of.
+        assert found.value <= 1e-8 * (1 + domain.mdp.horizon)
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -111,7 +112,7 @@ def test_projection_satisfies_the_variational_inequality_over_all_policies(seed)
     """<target - x, v - x> <= 0 for every policy's v: tested on every deterministic policy, by brute force."""
     rng = np.random.default_rng(seed)
     domain = random_domain(rng, max_states=6, max_choices=3, n_preference=0)
-    target = rng.normal(size=3) / (1 - domain.mdp.discount)
+    target = rng.normal(size=3) * domain.mdp.horizon
     point = nearest_policy(domain, target, no_limits(domain)).expectation.reward
     reached = deterministic_expectations(domain)[:, :3]
     scale = 1 + np.abs(target).max() ** 2

@@ -32,7 +32,7 @@ def test_the_feasible_part_supports_what_the_constrained_best_policy_earns(seed)
     rng = np.random.default_rng(40 + seed)
     domain = random_domain(rng, max_states=12, n_reward=2, n_preference=1)
     least = least_violation(domain, preference_limits(domain, 0.0)).value
-    limits = preference_limits(domain, least + 0.2 / (1 - domain.mdp.discount))
+    limits = preference_limits(domain, least + 0.2 * domain.mdp.horizon)
     found = vertices(domain, limits)
     for direction in rng.normal(size=(20, 2)):
         assert (found @ direction).max() == pytest.approx(best_policy(domain, direction, limits).value, abs=1e-5)

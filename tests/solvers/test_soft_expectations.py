@@ -21,7 +21,7 @@ def test_gradient_and_hessian_agree_with_central_differences(seed):
     here = soft_expansion(mdp, features, weights)
     assert_allclose(here.expectation, expectation(domain, here.solved.policy).both, rtol=1e-9)
     # The error of a central difference is of third order in the horizon; measured against the size of what it measures.
-    horizon = 1 / (1 - mdp.discount)
+    horizon = mdp.horizon
     step = 1e-3 / horizon
     gradient = central_difference(lambda w: soft_expansion(mdp, features, w).soft_return, weights, step=step)
     assert_allclose(gradient, here.expectation, atol=1e-5 * max(1, np.abs(here.expectation).max()))
@@ -40,7 +40,7 @@ def test_policy_gradient_of_other_features_agrees_with_central_differences(seed)
     def others(w):
         return expectation(domain, soft_expansion(mdp, features, w).solved.policy).preference
 
-    numerical = central_difference(others, weights, step=1e-3 * (1 - mdp.discount)).T
+    numerical = central_difference(others, weights, step=1e-3 / mdp.horizon).T
     assert_allclose(exact, numerical, atol=1e-5 * max(1, np.abs(exact).max()))
 
 
@@ -53,13 +53,11 @@ def test_hessian_is_the_covariance_of_the_choices_counts(seed):
     here = soft_expansion(mdp, features, rng.normal(size=features.shape[1]))
     policy, visits = here.solved.policy, occupancy(mdp, here.solved.policy)
     owner = mdp.state_of_choice
-    dense = np.zeros((mdp.n_states, mdp.n_states))
-    np.add.at(dense, owner, policy[:, None] * mdp.transition.toarray())
+    dense, moves = np.zeros((mdp.n_states, mdp.n_states)), (mdp.transition.toarray().T * mdp.discount).T
+    np.add.at(dense, owner, policy[:, None] * moves)
     averaged = np.zeros((mdp.n_states, features.shape[1]))
     np.add.at(averaged, owner, policy[:, None] * features)
-    counts = features + mdp.discount * mdp.transition @ np.linalg.solve(
-        np.eye(mdp.n_states) - mdp.discount * dense, averaged
-    )
+    counts = features + moves @ np.linalg.solve(np.eye(mdp.n_states) - dense, averaged)
     total = np.zeros((features.shape[1],) * 2)
     for state in range(mdp.n_states):
         mine = owner == state

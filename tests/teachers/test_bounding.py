@@ -28,7 +28,7 @@ def bounded(reduction, block, weights, *, achieved=-math.inf, max_cells=20, tole
 def random_reduction(seed):
     rng = np.random.default_rng(seed)
     domain = random_domain(rng, max_states=12, max_choices=4, n_reward=1 + seed % 3, on_choices=bool(seed % 2))
-    room = rng.uniform(0, 0.3) / (1 - domain.mdp.discount)
+    room = rng.uniform(0, 0.3) * domain.mdp.horizon
     return Reduction(Preference(penalty=10 ** rng.uniform(-1, 1), allowance=room).on(domain)), rng
 
 

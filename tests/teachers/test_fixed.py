@@ -23,13 +23,13 @@ def teaching_problem(seed):
     weights = rng.normal(size=domain.n_reward)
     least = tl.least_violation(domain, preference_limits(domain, 0.0)).expectation.preference
     minded = tl.expectation(domain, tl.AgnosticTeacher(domain, weights).open().lesson.policy).preference
-    room = 0.01 / (1 - domain.mdp.discount)
+    room = 0.01 * domain.mdp.horizon
     return domain, weights, least + room + rng.uniform(0, 1.2) * np.maximum(minded - least, 0.0)
 
 
 def rounding(domain):
     """What answers accurate to 1e-8 of the largest expectation there can be may differ by."""
-    return 1e-7 / (1 - domain.mdp.discount)
+    return 1e-7 * domain.mdp.horizon
 
 
 @pytest.mark.parametrize(("norm", "chunk"), [*((2, n) for n in some_of(range(4), [0])), (1, 0), (np.inf, 0)])
@@ -124,7 +124,7 @@ def strictest_program(domain, weights, normals, offsets):
     """Both phases of the conservative teacher as two dense programs with slacks."""
     mdp = domain.mdp
     features = np.hstack([per_choice(mdp, domain.reward_features), per_choice(mdp, domain.preference_features)])
-    flow = (np.arange(mdp.n_states)[:, None] == mdp.state_of_choice) - mdp.discount * mdp.transition.toarray().T
+    flow = (np.arange(mdp.n_states)[:, None] == mdp.state_of_choice) - mdp.transition.toarray().T * mdp.discount
     m = len(offsets)
     equal = np.hstack([flow, np.zeros((mdp.n_states, m))])
     within = np.hstack([normals @ features.T, -np.eye(m)])

@@ -30,7 +30,7 @@ def demo(
     with progress("teaching", len(story.tasks())) as done:
         for task in story.tasks():
             found[task] = compute_row(task).found
-            done(f"{task.learner}, {task.teacher.name}")
+            done.step(f"{task.learner}, {task.teacher.name}")
     rows, rounds = story.rows(found), story.rounds(found)
     drawn = save_picture(story.picture(found), picture)
     if as_json:

@@ -5,11 +5,20 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+
+from tutelage.outcomes import InvalidInput
+
+if TYPE_CHECKING:
+    from tutelage.arrays import Vector
+    from tutelage.mdp.model import Domain
+    from tutelage.solvers.showing import Shown
 
 # As of a program that the signal SIGPIPE ends.
 OUTPUT_CLOSED = 141
@@ -33,7 +42,7 @@ def _end_of_output() -> NoReturn:
 def show_json(found: dict[str, Any]) -> None:
     """One JSON object and nothing else."""
     try:
-        json.dump(found, sys.stdout, allow_nan=False)
+        json.dump(found, sys.stdout, allow_nan=False, default=str)
         sys.stdout.write("\n")
         sys.stdout.flush()
     except BrokenPipeError:
@@ -65,13 +74,44 @@ def complain(sentence: str) -> None:
     Console(stderr=True).print(f"tutelage: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
 
 
+@dataclass(frozen=True)
+class Bar:
+    """step: one more step is done, with a text. note: only a text about the present step."""
+
+    step: Callable[[str], None]
+    note: Callable[[str], None]
+
+
 @contextmanager
-def progress(what: str, total: int | None) -> Iterator[Callable[[str], None]]:
-    """A progress bar on standard error, if it is a terminal. Call the yielded function with a text after each step."""
+def progress(what: str, total: int | None) -> Iterator[Bar]:
+    """A progress bar on standard error, if it is a terminal."""
     amount = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     times = (TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
     columns = (*amount, *times, TextColumn("{task.fields[last]}", style="dim"))
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=total, last="")
-        yield lambda done: bar.update(task, advance=1, last=done)
+        yield Bar(lambda text: bar.update(task, advance=1, last=text), lambda text: bar.update(task, last=text))
+
+
+def written(
+    shown: "Shown | None", demonstrations: Path | None, domain: "Domain", policy: "Vector | None", table: Path | None
+) -> list[Path]:
+    """The files of the demonstrations and of the policy, if they were requested."""
+    from tutelage.mdp.files import write_table, write_whole
+    from tutelage.mdp.tables import policy_columns
+
+    files = []
+    if demonstrations is not None and shown is not None:
+        if demonstrations.suffix == ".jsonl":
+            lines = [json.dumps(item.as_data(), default=str) + "\n" for item in shown]
+            write_whole(demonstrations, "".join(lines).encode())
+        else:
+            write_table(shown.to_frame(), demonstrations)
+        files.append(demonstrations)
+    if table is not None:
+        if policy is None:
+            raise InvalidInput("--policy needs a lesson with a policy, but this teacher shows an expectation only")
+        write_table(policy_columns(domain.mdp, policy), table)
+        files.append(table)
+    return files

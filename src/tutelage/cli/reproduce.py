@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from tutelage.cli.printing import complain, progress, say, show_json, show_table
-from tutelage.outcomes import InvalidInput
+from tutelage.outcomes import InvalidInput, Unavailable
 from tutelage.registry import look_up
 
 ALL = "all"
-NAMES = "table1, figure1, figure2, figure3, figure3-table, figure4, figure5, figure6 or all"
+NAMES = "table1, figure1, figure2, figure3, figure3-table, figure4, figure5, figure6, beyond or all"
 
 
 def reproduce(
@@ -54,8 +54,13 @@ def reproduce(
     left = missing(tasks, store)
     try:
         with progress(what, len(left)) as done:
-            run(left, store, chosen, on_row=lambda row: done(f"{row.key.world} {row.key.learner} {row.key.teacher}"))
-    except KeyboardInterrupt:
+            run(
+                left,
+                store,
+                chosen,
+                on_row=lambda row: done.step(f"{row.key.world} {row.key.learner} {row.key.teacher}"),
+            )
+    except (KeyboardInterrupt, Unavailable):
         n_stored = len(tasks) - len(missing(tasks, store))
         complain(f"{n_stored} of {len(tasks)} rows are stored; run the same command again to continue")
         raise

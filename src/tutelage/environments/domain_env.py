@@ -23,7 +23,8 @@ class DomainEnv(gymnasium.Env[Any, Any]):
 
     An episode terminates on arrival in an absorbing state with zero reward. An absorbing state with a reward, like the
     goal of a road map, does not end the episode, because its later rewards count. Where a state offers only k choices,
-    action a means choice a mod k, and `info["action_mask"]` marks actions 0 .. k - 1.
+    action a means choice a mod k, and `info["action_mask"]` marks actions 0 .. k - 1. `info["state_name"]` is the name
+    of the state, if the domain has names; after a step, `info["discount"]` is the discount of its choice.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own name and form)
@@ -73,11 +74,13 @@ class DomainEnv(gymnasium.Env[Any, Any]):
         drawn = int(self.np_random.choice(len(probabilities), p=probabilities))
         self._state = int(next_states[drawn])
         info = self._info(self._state, float(probabilities[drawn]))
+        info["discount"] = mdp.discount if isinstance(mdp.discount, float) else float(mdp.discount[choice])
         return self._state, float(self._rewards[choice]), bool(self._is_end[self._state]), False, info
 
     def _info(self, state: int, probability: float) -> dict[str, Any]:
         is_choice = np.arange(self.n_actions) < self.domain.mdp.choices_per_state[state]
-        return {"prob": probability, "action_mask": is_choice.astype(np.int8)}
+        info = {"prob": probability, "action_mask": is_choice.astype(np.int8)}
+        return info if self.domain.state_names is None else info | {"state_name": self.domain.state_name(state)}
 
     def _outcomes(self, choice: int) -> list[tuple[float, int, float, bool]]:
         reward = float(self._rewards[choice])

@@ -8,7 +8,7 @@ and has no reason to delay the end. The domain ignores a limit on the number of 
 """
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +16,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from tutelage.arrays import Indices, Vector, check_length, floats, generator, sum_tolerance, whole_number
+from tutelage import arrays
+from tutelage.arrays import Indices, Matrix, Vector, check_length, floats, generator, sum_tolerance, whole_number
+from tutelage.environments import gymnasium_names
 from tutelage.mdp.demonstrations import Demonstrations
+from tutelage.mdp.features import feature_matrix, n_arguments, on_names
 from tutelage.mdp.model import MDP, Domain
+from tutelage.mdp.names import Labels
 from tutelage.mdp.policy import check_policy
 from tutelage.outcomes import InvalidModel, MissingExtra
 
 if TYPE_CHECKING:
     from tutelage.environments.domain_env import DomainEnv
 
+# An array, or a function of a state, or of a state and an action.
+Features = ArrayLike | Callable[..., Any]
 # For each state, its actions in order: the environment's number of the action, and its outcomes.
 Table = tuple[tuple[tuple[int, Sequence[Any]], ...], ...]
 
@@ -34,29 +40,121 @@ def from_gymnasium(
     *,
     discount: float,
     initial: ArrayLike | None = None,
-    preference_features: ArrayLike | None = None,
+    reward_features: Features | None = None,
+    reward_names: Sequence[str] = (),
+    preference_features: Features | None = None,
     preference_names: Sequence[str] = (),
+    state_names: Sequence[Hashable] | None = None,
+    action_names: Sequence[Hashable] | None = None,
 ) -> Domain:
-    """The table of an environment as a domain, with one reward feature: the expected immediate reward of each choice.
+    """The table of an environment as a domain.
 
     initial: (n,), the distribution of the first state; needed where the environment has no `initial_state_distrib`.
-    preference_features: (n, k), one row per state of the environment. They count on arrival, phi(c) = sum_s' T(s' | c)
-        phi(s'). So a hole that ends the episode counts, and the first state of an episode does not.
+    reward_features: in place of the one feature "reward", the expected immediate reward of each choice.
+    state_names: (n,). action_names: one per action. Those of FrozenLake, CliffWalking and Taxi are known.
+
+    Features are an array or a function of the numbers of a state and an action. An array (n, k), with one row per state
+    of the environment, and a function of a state count on arrival, phi(c) = sum_s' T(s' | c) phi(s'). So a hole that
+    ends the episode counts, and the first state of an episode does not. An array (n, A, k), with one row per state and
+    action, and a function of both count when the action is taken. A function returns a number, a sequence or a dict.
     """
-    outcomes = _outcomes(_table(env))
+    table = _table(env)
+    outcomes = _outcomes(table)
     n_states = outcomes.n_states
     first_choice = np.append(outcomes.first_choice, outcomes.n_choices)
     start = np.append(_initial(env, initial, n_states), 0.0)
     mdp = MDP.from_choices(_transition(outcomes), first_choice, start, discount)
-    reward = np.zeros((mdp.n_choices, 1))
-    np.add.at(reward[:, 0], outcomes.choice, outcomes.probability * outcomes.reward)
+    finals = np.unique(outcomes.next_state[outcomes.is_end])
+    names = _given_names(env, table, state_names, action_names)
+    mdp = mdp.labelled(Labels.of(mdp.first_choice, *names, finals))
+    if reward_features is None:
+        reward, reward_names = np.zeros((mdp.n_choices, 1)), reward_names or ("reward",)
+        np.add.at(reward[:, 0], outcomes.choice, outcomes.probability * outcomes.reward)
+    else:
+        reward, reward_names = _features(outcomes, table, reward_features, reward_names, "reward")
     if preference_features is None:
-        return Domain(mdp, reward, reward_names=("reward",))
-    on_states = floats(preference_features, "preference_features", ndim=2)
-    check_length(on_states, n_states, "preference_features", "states in the environment")
-    entries = (outcomes.probability, (outcomes.choice, outcomes.next_state))
-    arrivals = sparse.csr_array(entries, shape=(outcomes.n_choices, n_states))
-    return Domain(mdp, reward, arrivals @ on_states, ("reward",), tuple(preference_names))
+        return Domain(mdp, reward, reward_names=tuple(reward_names))
+    preference, columns = _features(outcomes, table, preference_features, preference_names, "preference")
+    return Domain(mdp, reward, preference, tuple(reward_names), columns)
+
+
+def environment_domain(env: Any, discount: float, *, with_cells: bool) -> Domain:
+    """The domain that `tutelage import gymnasium` writes: with a preference feature for each action.
+
+    with_cells: with a reward feature for the arrival in each state, too.
+    """
+    domain = from_gymnasium(env, discount=discount)
+    mdp, last = domain.mdp, domain.mdp.n_states - 1
+    owners, names = mdp.state_of_choice, [domain.choice_name(choice) for choice in range(mdp.n_choices)]
+    taken = {
+        f"action {one}": [float(name == one and owner != last) for name, owner in zip(names, owners, strict=True)]
+        for one in dict.fromkeys(names)
+    }
+    if not with_cells:
+        return domain.with_features(preference=taken)
+    arrivals = from_gymnasium(env, discount=discount, reward_features=np.eye(last)).reward_features
+    cells = {f"at {domain.state_name(state)}": arrivals[:, state] for state in range(last)}
+    return domain.with_features(reward=cells, preference=taken)
+
+
+def _given_names(
+    env: Any, table: Table, states: Sequence[Hashable] | None, actions: Sequence[Hashable] | None
+) -> tuple[Sequence[Hashable] | None, Sequence[Hashable] | None]:
+    """The names of all states and choices, with those of the last state; those known by the class, if not given."""
+    inner = getattr(env, "unwrapped", env)
+    known_states = gymnasium_names.states(inner, len(table))
+    if states is not None:
+        _check_names(states, len(table), "state_names", "states in the environment")
+        known_states = gymnasium_names.with_end(states)
+    known_actions = gymnasium_names.actions(inner, table)
+    if actions is not None:
+        n_actions = 1 + max(number for listed in table for number, _ in listed)
+        _check_names(actions, n_actions, "action_names", "actions")
+        known_actions = gymnasium_names.of_choices(actions, table)
+    return known_states, known_actions
+
+
+def _features(
+    outcomes: "_Outcomes", table: Table, given: Features, names: Sequence[str], kind: str
+) -> tuple[Matrix, tuple[str, ...]]:
+    """(C, k), features on choices; zero for those of the last state."""
+    n_states, n_taken = outcomes.n_states, int(outcomes.first_choice[-1])
+    numbers = [(state, number) for state, actions in enumerate(table) for number, _ in actions]
+    columns = tuple(names)
+    if callable(given):
+        values = on_names(given, range(n_states), numbers)
+        is_of_states = n_arguments(given) == 1
+
+        def place(row: int) -> str:
+            return f"state {row}" if is_of_states else f"state {numbers[row][0]}, action {numbers[row][1]}"
+
+        array, columns = feature_matrix(values, names, kind, place)
+    else:
+        array = _feature_array(given, outcomes, kind)
+        # Where every state has one action, only a third axis tells features of actions.
+        is_of_states = len(array) == n_states and np.ndim(given) < 3
+    if is_of_states:
+        entries = (outcomes.probability, (outcomes.choice, outcomes.next_state))
+        arrivals = sparse.csr_array(entries, shape=(outcomes.n_choices, n_states))
+        return arrivals @ array, columns
+    return np.vstack([array, np.zeros((outcomes.n_choices - n_taken, array.shape[1]))]), columns
+
+
+def _check_names(names: Sequence[Hashable], count: int, argument: str, what: str) -> None:
+    if isinstance(names, str) or len(names) != count:
+        raise InvalidModel(f"{argument} must be a list of {count} names, one for each of the {what}; got {names!r}")
+
+
+def _feature_array(given: ArrayLike, outcomes: "_Outcomes", kind: str) -> Matrix:
+    """(n, k) on states or (n * A, k) on choices, checked."""
+    name, n_states, n_taken = f"{kind}_features", outcomes.n_states, int(outcomes.first_choice[-1])
+    array = arrays.any_array(given, name)
+    if array.ndim == 3 and array.shape[0] * array.shape[1] == n_taken and n_taken % n_states == 0:
+        array = array.reshape(n_taken, -1)
+    matrix = floats(array[:, None] if array.ndim == 1 else array, name, ndim=2)
+    if len(matrix) not in (n_states, n_taken):
+        check_length(matrix, n_states, name, "states in the environment")
+    return matrix
 
 
 def to_gymnasium(domain: Domain, weights: ArrayLike | None = None) -> "DomainEnv":

@@ -30,6 +30,7 @@ from tutelage.arrays import SparseRows, Vector, floats, freeze, set_fields
 from tutelage.environments.placement import OBJECT_TYPES, Cells, Placement, published_placement, text_placement
 from tutelage.environments.preferences import COLOURS, preference_features, preference_names
 from tutelage.mdp.model import MDP, Domain
+from tutelage.mdp.names import GridNames
 from tutelage.outcomes import InvalidModel
 
 ACTIONS = ("up", "left", "down", "right", "stay")
@@ -111,7 +112,8 @@ class ObjectWorld:
         rewards = np.zeros((self.terminal + 1, len(OBJECT_TYPES)))
         for column, kind in enumerate(OBJECT_TYPES):
             rewards[list(self.objects[kind]), column] = 1.0
-        return Domain(mdp, rewards, features, OBJECT_TYPES, preference_names(preferences))
+        cells = GridNames(self.size, self.size)
+        return Domain(mdp, rewards, features, OBJECT_TYPES, preference_names(preferences), cells, ACTIONS)
 
     def path_visits(self, path: Sequence[int]) -> Vector:
         """(S,), the expected discounted visits of an agent that walks along these cells and stays in the last.

@@ -23,7 +23,7 @@ def illustrate(task: Illustration) -> dict[str, Any]:
     """The reachable set and what is drawn in it, for the figure that the task names."""
     domain = plane(task.world)
     weights = task.world.true_weights[DRAWN]
-    learner = HardLearner(domain, task.limit / (1 - domain.mdp.discount))
+    learner = HardLearner(domain, task.limit * domain.mdp.horizon)
     reachable = vertices(domain, no_limits(domain))
     found: dict[str, Any] = {"reachable": reachable.tolist(), "weights": weights.tolist()}
     if task.name == "figure1":

@@ -5,9 +5,13 @@ sum depends on the number of threads.
 """
 
 import json
+import logging
+import os
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import joblib
@@ -19,13 +23,13 @@ from tutelage.experiments.illustrations import illustrate
 from tutelage.experiments.settings import AnyTask, Illustration, Task
 from tutelage.experiments.store import Row, Store, revision
 from tutelage.interaction import teach
-from tutelage.outcomes import InfeasibleConstraints, InvalidInput, MissingExtra, Unavailable
+from tutelage.learners.observed import SampledLearner
+from tutelage.outcomes import InvalidInput, MissingExtra, TutelageError, Unavailable
 from tutelage.registry import make_teacher
+from tutelage.roles import Learner
 from tutelage.teachers.adaptive import distance
 from tutelage.transcripts import Transcript
 
-# The learner that has every preference of the paper: a conservative teacher assumes all of them.
-EVERY_PREFERENCE = "L5"
 # The time limit for connecting to a Dask scheduler.
 CONNECT_SECONDS = 10.0
 
@@ -73,17 +77,55 @@ def computed(tasks: list[AnyTask], backend: Backend) -> Iterator[Row]:
     if backend.kind == "processes" and backend.jobs == 1:
         yield from map(compute_row, tasks)
         return
-    with _parallel(backend):
-        parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1)
-        yield from parallel(joblib.delayed(compute_row)(task) for task in tasks)
-
-
-def _parallel(backend: Backend) -> AbstractContextManager[Any]:
-    """A context in which joblib uses this backend."""
     if backend.kind == "dask":
-        return _cluster(backend.address)
-    setting: AbstractContextManager[Any] = joblib.parallel_config(backend="loky", n_jobs=backend.jobs)
-    return setting
+        yield from _computed_on_cluster(tasks, backend.address)
+        return
+    parallel = joblib.Parallel(backend="loky", n_jobs=backend.jobs, return_as="generator_unordered", batch_size=1)
+    yield from parallel(joblib.delayed(_in_worker)(task) for task in tasks)
+
+
+def _in_worker(task: AnyTask) -> Row:
+    """`compute_row` in a process that ends with its parent."""
+    _end_with_parent()
+    return compute_row(task)
+
+
+@cache
+def _end_with_parent() -> None:
+    """End this process soon after its parent has gone, even if the parent was killed and could not tell it."""
+    parent = os.getppid()
+
+    def wait() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _computed_on_cluster(tasks: list[AnyTask], address: str) -> Iterator[Row]:
+    """The rows of these tasks from a Dask cluster; `Unavailable` where the cluster is lost on the way."""
+    try:
+        import distributed
+    except ImportError as error:
+        raise MissingExtra("a Dask cluster", "cluster") from error
+    # Its log would repeat the error below as a traceback.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    try:
+        client = distributed.Client(address, timeout=CONNECT_SECONDS)  # type: ignore[no-untyped-call]
+    except OSError as error:
+        raise Unavailable(f"no Dask scheduler answers at {address}: {error}") from error
+    with client:
+        futures = client.map(compute_row, tasks, pure=False)
+        for future in distributed.as_completed(futures):  # type: ignore[no-untyped-call]
+            try:
+                row = future.result()
+            except (distributed.CancelledError, distributed.KilledWorker, OSError) as error:
+                raise Unavailable(
+                    f"the Dask cluster at {address} was lost: {error}; finished rows are stored, "
+                    "so start the cluster and run the same command again"
+                ) from error
+            yield row
 
 
 def compute_row(task: AnyTask) -> Row:
@@ -95,19 +137,24 @@ def compute_row(task: AnyTask) -> Row:
 
 
 def taught(task: Task) -> dict[str, Any]:
-    """The result of teaching, or why no lesson is possible."""
-    world = task.world.make()
-    domain = world.domain(task.learner)
-    learner = task.model.make(domain)
-    every = world.domain(EVERY_PREFERENCE).preference_features
-    options = dict(task.teacher.options)
+    """The result of teaching, or why there is none: a task that fails does not end the run."""
     try:
+        subject = task.world.subject(task.learner)
+        learner: Learner = task.model.make(subject.domain)
         teacher = make_teacher(
-            task.teacher.name, domain, world.true_weights, learner, every_preference=every, **options
+            task.teacher.name,
+            subject.domain,
+            subject.true_weights,
+            learner,
+            every_preference=subject.every_preference,
+            **dict(task.teacher.options),
         )
-        return summary(teach(teacher, learner, max_rounds=task.teacher.max_rounds))
-    except InfeasibleConstraints as refusal:
-        return {"refused": str(refusal)}
+        if n := task.model.n_sampled:
+            learner = SampledLearner(subject.domain, learner, n, n, rng=task.seed)
+        time_limit = task.time_limit or None
+        return summary(teach(teacher, learner, max_rounds=task.teacher.max_rounds, time_limit=time_limit))
+    except TutelageError as refusal:
+        return {"refused": str(refusal), "error": type(refusal).__name__}
 
 
 def summary(transcript: Transcript) -> dict[str, Any]:
@@ -126,18 +173,3 @@ def summary(transcript: Transcript) -> dict[str, Any]:
         "answer": certificate.ended.name,
         "ended": transcript.ended,
     }
-
-
-def _cluster(address: str) -> ExitStack:
-    """A context in which joblib uses the cluster."""
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise MissingExtra("a Dask cluster", "cluster") from error
-    stack = ExitStack()
-    try:
-        stack.enter_context(Client(address, timeout=CONNECT_SECONDS))  # type: ignore[no-untyped-call]
-    except OSError as error:
-        raise Unavailable(f"no Dask scheduler answers at {address}: {error}") from error
-    stack.enter_context(joblib.parallel_config(backend="dask", n_jobs=-1))
-    return stack

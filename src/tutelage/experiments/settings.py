@@ -13,8 +13,8 @@ from itertools import product
 
 import tutelage
 from tutelage.environments.object_world import ObjectWorld
-from tutelage.environments.preferences import PREFERENCES
-from tutelage.experiments.worlds import WORLD_SETS, WorldName
+from tutelage.environments.preferences import PREFERENCES, preference_names
+from tutelage.experiments.worlds import WORLD_SETS, DomainFile, WorldName
 from tutelage.mdp.model import Domain
 from tutelage.registry import LEARNER_MODELS, look_up, make_learner
 from tutelage.roles import Learner
@@ -32,6 +32,8 @@ class LearnerSetting:
 
     model: a name in `registry.LEARNER_MODELS`. mismatch_penalty, violation_penalty, allowance: C_r, C_c, delta_c.
     max_steps: for the models that follow the published step schedule. A model ignores what it does not have.
+    allowances: (name, delta_c) pairs in place of one allowance for all preferences. n_sampled: the number of
+    trajectories in which the learner sees a lesson and the teacher sees the learner; 0 for exact expectations.
     """
 
     model: str
@@ -39,17 +41,24 @@ class LearnerSetting:
     violation_penalty: float = 0.0
     allowance: float = 0.0
     max_steps: int = 0
+    allowances: tuple[tuple[str, float], ...] = ()
+    n_sampled: int = 0
 
     def make(self, domain: Domain) -> Learner:
         """The learner, in a domain."""
         given = {
             "mismatch_penalty": self.mismatch_penalty,
             "violation_penalty": self.violation_penalty,
-            "violation_allowance": self.allowance,
+            "violation_allowance": self._allowance(domain) if self.allowances else self.allowance,
             "max_steps": self.max_steps,
         }
         known = look_up(LEARNER_MODELS, self.model, "learner model").options
         return make_learner(self.model, domain, **{name: value for name, value in given.items() if name in known})
+
+    def _allowance(self, domain: Domain) -> list[float]:
+        """(d_c,), the allowance of each preference of the domain; the common one where no other is given."""
+        given = dict(self.allowances)
+        return [given.get(name, self.allowance) for name in domain.preference_names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +66,24 @@ class TeacherSetting:
     """A teacher by its name in `registry.TEACHERS`. options: (name, value) pairs of what differs from its defaults."""
 
     name: str
-    options: tuple[tuple[str, int], ...] = ()
+    options: tuple[tuple[str, float | str], ...] = ()
     max_rounds: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One row of results: this teacher teaches a learner with these preferences (L1 .. L5) in this world."""
+    """One row of results: this teacher teaches a learner with these preferences in this world, or domain.
 
-    world: WorldName
+    learner: L1 .. L5, or names of preferences with commas between them. seed: of samples, if there are any. time_limit:
+    in seconds; 0 for none.
+    """
+
+    world: WorldName | DomainFile
     learner: str
     model: LearnerSetting
     teacher: TeacherSetting
+    seed: int = 0
+    time_limit: float = 0.0
 
     @property
     def key(self) -> "RowKey":
@@ -77,8 +92,9 @@ class Task:
 
     @property
     def settings(self) -> str:
-        """All settings but the world and the learner's preferences, as a JSON text."""
-        return _taught(self.model, self.teacher, tutelage.__version__)
+        """All settings but the name of the world and the learner's preferences, as a JSON text."""
+        file = self.world if isinstance(self.world, DomainFile) else None
+        return _taught(self.model, self.teacher, self.seed, self.time_limit, file, tutelage.__version__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +137,18 @@ AnyTask = Task | Illustration
 
 
 @cache
-def _taught(model: LearnerSetting, teacher: TeacherSetting, version: str) -> str:
-    """Cached, since thousands of tasks share it."""
-    return json.dumps({"version": version, "model": asdict(model), "teacher": asdict(teacher)}, sort_keys=True)
+def _taught(
+    model: LearnerSetting,
+    teacher: TeacherSetting,
+    seed: int,
+    time_limit: float,
+    file: DomainFile | None,
+    version: str,
+) -> str:
+    """Cached, since thousands of tasks share it. A file counts by its content, wherever it is."""
+    content = {"checksum": file.checksum, "weights": file.weights} if file else None
+    taught = {"model": asdict(model), "teacher": asdict(teacher), "seed": seed, "time_limit": time_limit}
+    return json.dumps({"version": version, "file": content, **taught}, sort_keys=True)
 
 
 @cache
@@ -230,6 +255,29 @@ def unknown(
 def unknown_slow(n_worlds: int = N_WORLDS) -> Iterator[Task]:
     """The rows of Sec. 6.2 that are computed on request."""
     return unknown(n_worlds, slow_models)
+
+
+# Beyond the paper ------------------------------------------------------------------------------------------------
+
+# Soft learners that nobody described: the teacher is told the six features of L5 alone.
+UNTOLD_LEARNERS = LEARNERS[1:]
+ABSENT = 1e6
+ADAPTIVE_BILEVEL = TeacherSetting("adaptive_bilevel", max_rounds=12)
+UNTOLD_TEACHERS = (AGNOSTIC, BILEVEL, replace(VOLUME, max_rounds=12), ADAPTIVE_BILEVEL)
+
+
+def untold(learner: str) -> LearnerSetting:
+    """A soft learner of Sec. 6.1 among the six preferences of L5: those that it does not have are never exceeded."""
+    absent = preference_names("L5")[PREFERENCES[learner] :]
+    c_r, c_c = PENALTIES[0]
+    return LearnerSetting("soft", c_r, c_c, allowances=tuple((name, ABSENT) for name in absent))
+
+
+def beyond(n_worlds: int = N_WORLDS) -> Iterator[Task]:
+    """Unknown soft learners: AdAware-BiL, AdAware-Vol, the agnostic teacher and Aware-BiL, which knows everything."""
+    worlds = WORLD_SETS["seeds"](SIZES[0], n_worlds)
+    for learner, teacher, world in product(UNTOLD_LEARNERS, UNTOLD_TEACHERS, worlds):
+        yield Task(world, "L5", untold(learner), teacher)
 
 
 # Figures ---------------------------------------------------------------------------------------------------------

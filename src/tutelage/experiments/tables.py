@@ -74,9 +74,10 @@ class Cell:
     """One mean of a table.
 
     where: its other coordinates, such as C_r or the size. teacher: its column. rewards: one per world. n_refused: the
-    number of worlds where no policy keeps the preferences. printed: the paper's entry, if any. tolerance: the largest
-    difference at which the two agree. entry: the name of the printed column. is_same: whether the print has the same
-    learner and the same reading of the rounds; without that a difference says nothing about the teacher.
+    number of worlds without a result, as where no policy keeps the preferences. printed: the paper's entry, if any.
+    tolerance: the largest difference at which the two agree. entry: the name of the printed column. is_same: whether
+    the print has the same learner and the same reading of the rounds; without that a difference says nothing about the
+    teacher.
     """
 
     where: Mapping[str, Any]
@@ -172,6 +173,17 @@ def unknown(rows: Rows, n_worlds: int) -> Iterator[Cell]:
             yield Cell(
                 where, learner, teacher.name + reading.suffix, rewards, n_refused, printed, limit, entry, is_same
             )
+
+
+def beyond(rows: Rows, n_worlds: int) -> Iterator[Cell]:
+    """Soft learners that nobody described; the paper has no such numbers."""
+    worlds, (c_r, c_c) = WORLD_SETS["seeds"](settings.SIZES[0], n_worlds), settings.PENALTIES[0]
+    where = {"worlds": "seeds", "C_r": _plain(c_r), "C_c": _plain(c_c)}
+    for teacher, learner in product(settings.UNTOLD_TEACHERS, settings.UNTOLD_LEARNERS):
+        tasks = [Task(world, "L5", settings.untold(learner), teacher) for world in worlds]
+        for reading in (ONE_LESSON,) if teacher.max_rounds == 1 else (EARLY[0], END):
+            rewards, n_refused = _rewards(rows, tasks, reading)
+            yield Cell(where, learner, teacher.name + reading.suffix, rewards, n_refused, None, SAME_WORLDS)
 
 
 def _taught() -> Iterator[tuple[str, int, LearnerSetting, TeacherSetting]]:

@@ -8,7 +8,7 @@ the description in Sec. 6.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count, islice
 
@@ -16,9 +16,18 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order
 
+from tutelage.arrays import Matrix, Vector
 from tutelage.environments.object_world import GENERATORS, ObjectWorld, object_world
-from tutelage.environments.preferences import preference_features
+from tutelage.environments.preferences import PREFERENCES, preference_features
+from tutelage.mdp.files import load
+from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
+from tutelage.registry import look_up
+
+# The learner that has every preference of the paper: a conservative teacher assumes all of them.
+EVERY_PREFERENCE = "L5"
+# Of a user's domain: every preference that it has.
+ALL = "all"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -47,6 +56,48 @@ class WorldName:
     def make(self) -> ObjectWorld:
         """The world itself."""
         return object_world(self.size, self.seed, self.generator)  # type: ignore[arg-type]
+
+    def subject(self, preferences: str) -> "Subject":
+        """The domain of a learner with these preferences: L1 .. L5, or names with commas between them."""
+        world = self.make()
+        names = preferences if preferences in PREFERENCES else named_parts(preferences)
+        return Subject(world.domain(names), world.true_weights, world.domain(EVERY_PREFERENCE).preference_features)
+
+
+@dataclass(frozen=True, slots=True)
+class DomainFile:
+    """A user's domain: a file that `tutelage.save` wrote, its checksum, and the true weights of its reward features."""
+
+    name: str
+    path: str
+    checksum: str
+    weights: tuple[float, ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def subject(self, preferences: str) -> "Subject":
+        """The domain of a learner with these preferences: names with commas between them, or "all"."""
+        whole = load(self.path)
+        names = whole.preference_names if preferences == ALL else named_parts(preferences)
+        columns = [look_up({name: j for j, name in enumerate(whole.preference_names)}, n, "preference") for n in names]
+        some = whole.preference_features[:, columns]
+        domain = replace(whole, preference_features=some, preference_names=tuple(names))
+        return Subject(domain, np.array(self.weights), whole.preference_features)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subject:
+    """What a task teaches in: the learner's domain, the true weights, and every preference that a learner may have."""
+
+    domain: Domain
+    true_weights: Vector
+    every_preference: Matrix
+
+
+def named_parts(text: str) -> tuple[str, ...]:
+    """The names in a text with commas between them."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _malformed(text: str) -> InvalidModel:

@@ -23,7 +23,7 @@ from tutelage.learners.tangents import Tangents
 from tutelage.learners.without_entropy import cheapest
 from tutelage.mdp.expectations import Expectation, causal_entropy, expectation
 from tutelage.mdp.model import Domain
-from tutelage.outcomes import NotConverged
+from tutelage.outcomes import NotConverged, OutOfTime
 from tutelage.roles import Certificate, Lesson, Response, named
 from tutelage.solvers.blocks import Block, contained, slices, terms
 from tutelage.solvers.half_spaces import no_limits
@@ -69,6 +69,9 @@ class Dual:
             program = SoftProgram(self.domain, no_weights, lift(tangents), offset, self.blocks(tangents))
             try:
                 found = program.minimise(np.concatenate([a, y]))
+            except OutOfTime as late:
+                late.answer = None if late.answer is None else (late.answer, tangents)
+                raise
             except NotConverged as failure:
                 found = self._from_afar(program, shown, tangents, failure)
             reached = found.expansion.source.expectation
@@ -95,6 +98,9 @@ class Dual:
         for way in (lambda: program.minimise(start), program.followed):
             try:
                 return way()
+            except OutOfTime as late:
+                late.answer = (min(best, late.answer or best, key=lambda found: found.value), tangents)
+                raise
             except NotConverged as later:
                 best = min(best, later.answer, key=lambda found: found.value)
         return best

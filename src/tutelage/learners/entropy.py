@@ -3,15 +3,15 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tutelage.learners.dual import Dual
 from tutelage.learners.penalties import Mismatch, Preference
+from tutelage.mdp.allowances import Allowance
 from tutelage.mdp.model import Domain
-from tutelage.outcomes import NotConverged
+from tutelage.outcomes import NotConverged, OutOfTime
 from tutelage.roles import Lesson, Response, check_lesson
 from tutelage.solvers.soft_expectations import combined_features
-
+from tutelage.watch import OnProgress, watched
 
 # The largest relative gap of a response that counts as solved.
 LOOSEST = 1e-6
@@ -41,7 +41,7 @@ class EntropyLearner:
         return self.preference.penalty
 
     @property
-    def violation_allowance(self) -> ArrayLike:
+    def violation_allowance(self) -> Allowance:
         return self.preference.allowance
 
 
@@ -49,24 +49,41 @@ class EntropyLearner:
 class GenericLearner(EntropyLearner):
     """Eq. 1 with any mismatch penalty and any preference penalty."""
 
-    def respond(self, lesson: Lesson, *, start: Response | None = None) -> Response:
+    def respond(
+        self,
+        lesson: Lesson,
+        *,
+        start: Response | None = None,
+        time_limit: float | None = None,
+        progress: OnProgress | None = None,
+    ) -> Response:
         """The response, as close to the optimum as rounding allows; its certificate says how close.
 
         start: an earlier response of a similar learner, to start from. Raises `NotConverged`, with the best response as
-        its answer, where the relative gap is above 1e-6.
+        its answer, where the relative gap is above 1e-6. time_limit: in seconds; `OutOfTime` is raised after it.
+        progress: called with a `Progress` after each step.
         """
+        with watched(time_limit, progress):
+            return self._respond(lesson, start)
+
+    def _respond(self, lesson: Lesson, start: Response | None) -> Response:
         shown, d_r = check_lesson(self.domain, lesson).expectation, self.domain.n_reward
         weights = np.zeros(d_r) if start is None else start.learned_weights[:d_r]
-        found, tangents = self.dual.optimise(shown, weights, None if start is None else start.multipliers.preference)
+        try:
+            found, tangents = self.dual.optimise(
+                shown, weights, None if start is None else start.multipliers.preference
+            )
+        except OutOfTime as late:
+            late.answer = self.dual.response(lesson, *late.answer) if isinstance(late.answer, tuple) else None
+            raise
         response = self.dual.response(lesson, found, tangents)
         if response.certificate.relative_gap > LOOSEST:
             other = self.dual.cheapest_response(lesson, found, tangents, response.certificate.dual)
             response = max(response, other, key=lambda either: either.certificate.primal)
         gap = response.certificate.relative_gap
-        if gap > LOOSEST and response.certificate.gap > ROUNDING * self.domain.mdp.horizon:
+        if not gap <= LOOSEST and response.certificate.gap > ROUNDING * self.domain.mdp.horizon:
             raise NotConverged(self._too_wide(response), residual=gap, n_steps=found.n_steps, answer=response)
         return response
-
 
     def _too_wide(self, response: Response) -> str:
         """Which two numbers are too far apart for double precision."""
@@ -83,7 +100,7 @@ class SoftLearner(GenericLearner):
     """Sec. 3.2: 1-norm penalties on mismatch and on violation, g_j(mu_c) = mu_c[j]."""
 
     def __init__(
-        self, domain: Domain, *, mismatch_penalty: float, violation_penalty: float, violation_allowance: ArrayLike = 0.0
+        self, domain: Domain, *, mismatch_penalty: float, violation_penalty: float, violation_allowance: Allowance = 0.0
     ) -> None:
         mismatch = Mismatch(norm=1, penalty=mismatch_penalty)
         super().__init__(domain, mismatch, Preference(penalty=violation_penalty, allowance=violation_allowance))
@@ -109,7 +126,7 @@ class ApproximateHardLearner(GenericLearner):
         domain: Domain,
         *,
         mismatch_penalty: float = 20.0,
-        violation_allowance: ArrayLike = 0.0,
+        violation_allowance: Allowance = 0.0,
         squared: bool = True,
     ) -> None:
         mismatch = Mismatch(norm=2, penalty=mismatch_penalty, squared=squared)

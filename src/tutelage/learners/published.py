@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from tutelage import watch
 from tutelage.arrays import Vector
 from tutelage.learners.entropy import EntropyLearner
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.responses import build_response, signed_multipliers
 from tutelage.learners.tangents import Tangents
+from tutelage.mdp.allowances import Allowance
 from tutelage.mdp.expectations import Expectation, causal_entropy, expectation
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import Ended, InvalidModel
@@ -28,6 +29,7 @@ from tutelage.solvers.bellman import Optimum, solve_soft
 from tutelage.solvers.blocks import natural_step, terms
 from tutelage.solvers.occupancy_polytope import require_feasible
 from tutelage.solvers.soft_expectations import combined_features
+from tutelage.watch import OnProgress, watched
 
 LEAST_STEPS = 25
 SMALL_CHANGE = 5e-4
@@ -52,11 +54,18 @@ class _ScheduledLearner(EntropyLearner, ABC):
     def _step(self, now: Multipliers, size: float, missing: Vector, over: Vector) -> Multipliers:
         """The next multipliers. size: of the step. missing: (d_r,), mu_hat - mu_r. over: (d_c,), mu_c - delta."""
 
-    def respond(self, lesson: Lesson) -> Response:
+    def respond(
+        self, lesson: Lesson, *, time_limit: float | None = None, progress: OnProgress | None = None
+    ) -> Response:
         """The response where the schedule stops; its certificate tells how far from converged it is.
 
         Raises `InfeasibleConstraints` where no policy satisfies hard preferences: their multipliers would diverge.
+        time_limit: in seconds; `OutOfTime` is raised after it. progress: called with a `Progress` after each step.
         """
+        with watched(time_limit, progress):
+            return self._respond(lesson)
+
+    def _respond(self, lesson: Lesson) -> Response:
         domain, dual, shown = self.domain, self.dual, check_lesson(self.domain, lesson).expectation
         tangents = Tangents.opening(dual.constraints)
         if self.preference.is_hard:
@@ -85,6 +94,7 @@ class _ScheduledLearner(EntropyLearner, ABC):
             new = self._step(now, 1 / np.sqrt(n_steps), shown - reached.reward, reached.preference - allowance)
             change = float(np.linalg.norm(_weights(new) - _weights(now)))
             now = new
+            watch.report("gradient steps", n_steps, change)
             if change < SMALL_CHANGE and n_steps >= LEAST_STEPS:
                 return now, n_steps, Ended.SETTLED
         return now, n_steps, Ended.STEP_LIMIT
@@ -106,7 +116,7 @@ class PublishedLearner(_ScheduledLearner):
         *,
         mismatch_penalty: float,
         violation_penalty: float,
-        violation_allowance: ArrayLike = 0.0,
+        violation_allowance: Allowance = 0.0,
         max_steps: int = 300,
     ) -> None:
         preference = Preference(penalty=violation_penalty, allowance=violation_allowance)
@@ -138,7 +148,7 @@ class PublishedHardLearner(_ScheduledLearner):
         domain: Domain,
         *,
         mismatch_penalty: float = 20.0,
-        violation_allowance: ArrayLike = 0.0,
+        violation_allowance: Allowance = 0.0,
         max_steps: int = 1000,
     ) -> None:
         mismatch = Mismatch(norm=2, penalty=mismatch_penalty, squared=True)

@@ -49,7 +49,10 @@ def cheapest(domain: Domain, mismatch: Mismatch, tangents: Tangents, shown: Vect
     for _ in range(MAX_ROUNDS):
         priced = price_out(master.domain, price, plan)
         plan = priced.plan
-        if columns and priced.best - max(float(price @ column.counts) for column in columns) <= ENOUGH * np.abs(price).sum():
+        if (
+            columns
+            and priced.best - max(float(price @ column.counts) for column in columns) <= ENOUGH * np.abs(price).sum()
+        ):
             break
         columns.append(priced.column)
         weights, multipliers = master.solve(np.array([column.counts for column in columns]))

@@ -1,6 +1,7 @@
 """The Markov chain of an MDP under a policy, and its two linear systems.
 
-With P the (S, S) transition matrix under the policy and A = I - discount * P:
+With P the (S, S) transition matrix under the policy and A = I - discount * P (where discounts differ between choices,
+P has the rows diag(discount) @ transition, and `discount` below is the largest one):
 
     A x = b       expected discounted sums of b from each state (values)
     A' d = p      expected discounted visits from the distribution p (occupancies)
@@ -28,23 +29,36 @@ from tutelage.outcomes import NotConverged
 
 # Up to this number of states one sparse factorisation is cheaper than the iterations it replaces.
 DIRECT_LIMIT = 500
-# Above this number a sparse factorisation saves no time, and needs many times the memory of the model.
-FACTOR_LIMIT = 50_000
+# Above this number of states, or of operations per state, a sparse factorisation saves no time.
+FACTOR_LIMIT, OPERATIONS_PER_STATE = 200_000, 10_000
 FEW_STEPS, MANY_STEPS, FIRST_PAIRS = 6, 300, 8
 KRYLOV_TOLERANCE = 1e-6
 RELATIVE_ACCURACY, ROUGH_ACCURACY = 1e-11, 1e-5
 EPSILON = float(np.finfo(np.float64).eps)
 
 
-def chain(mdp: MDP, policy: Vector) -> SparseRows:
-    """(S, S), the probability of each next state under the policy."""
+def chain(mdp: MDP, weights: Vector) -> SparseRows:
+    """(S, S), the sum of each state's rows times their weights (C,).
+
+    With a policy as weights: the probability of each next state. With discount * policy: the discounted moves.
+    """
     rows = mdp.transition
-    weight = np.repeat(policy, np.diff(rows.indptr)) * rows.data
+    weight = np.repeat(weights, np.diff(rows.indptr)) * rows.data
     step = sparse.csr_array(
         (weight, rows.indices, rows.indptr[mdp.first_choice]), (mdp.n_states, mdp.n_states), copy=True
     )
     step.sum_duplicates()
     return step
+
+
+def discounted_rows(mdp: MDP, choice: Indices) -> SparseRows:
+    """discount(c) T(c) for the given choices (n,), a new matrix (n, S)."""
+    rows = mdp.transition[choice]
+    discount = (
+        mdp.discount if isinstance(mdp.discount, float) else np.repeat(mdp.discount[choice], np.diff(rows.indptr))
+    )
+    rows.data *= discount
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,39 +83,43 @@ class Resolvent:
 def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
     """The resolvent of the chain of an MDP under a policy."""
     if mdp.n_states > DIRECT_LIMIT:
-        return resolvent(chain(mdp, policy), mdp.discount)
+        return resolvent(chain(mdp, mdp.discount * policy), mdp.largest_discount)
     place, column, row = _pattern(mdp)
     rows = mdp.transition
-    moves = -mdp.discount * np.repeat(policy, np.diff(rows.indptr)) * rows.data
+    moves = np.repeat(-mdp.discount * policy, np.diff(rows.indptr)) * rows.data
     weight = np.bincount(place, weights=np.concatenate([moves, np.ones(mdp.n_states)]), minlength=len(column))
-    return _factorised(sparse.csr_array((weight, column, row), (mdp.n_states, mdp.n_states)))
+    return factorised(sparse.csr_array((weight, column, row), (mdp.n_states, mdp.n_states)))
 
 
 def choice_resolvent(mdp: MDP, choice: Indices) -> Resolvent:
     """The resolvent of the chain of an MDP under one choice per state, (S,)."""
     if mdp.n_states > DIRECT_LIMIT:
-        return resolvent(mdp.transition[choice], mdp.discount)
+        return resolvent(discounted_rows(mdp, choice), mdp.largest_discount)
     # The same as `resolvent`, but in one pass over the rows, because policy iteration calls this thousands of times.
     rows = mdp.transition
     counts = rows.indptr[choice + 1] - rows.indptr[choice]
     start = np.concatenate([[0], np.cumsum(counts + 1)])
     place = np.arange(start[-1]) - np.repeat(start[:-1] - rows.indptr[choice], counts + 1)
     place[start[1:] - 1] = 0
-    weight, column = -mdp.discount * rows.data[place], rows.indices[place]
+    discount = mdp.discount if isinstance(mdp.discount, float) else np.repeat(mdp.discount[choice], counts + 1)
+    weight, column = -discount * rows.data[place], rows.indices[place]
     weight[start[1:] - 1], column[start[1:] - 1] = 1.0, np.arange(mdp.n_states)
-    return _factorised(sparse.csr_array((weight, column, start), (mdp.n_states, mdp.n_states)))
+    return factorised(sparse.csr_array((weight, column, start), (mdp.n_states, mdp.n_states)))
 
 
-def resolvent(step: SparseRows, discount: float) -> Resolvent:
-    """The resolvent of a chain (S, S), with at most one factorisation for all its systems."""
-    if step.shape[0] <= DIRECT_LIMIT:
-        return _factorised(sparse.eye_array(step.shape[0], format="csr") - discount * step)
-    method = _ChosenMethod(step, discount, is_large=step.shape[0] > FACTOR_LIMIT)
+def resolvent(moves: SparseRows, discount: float) -> Resolvent:
+    """The resolvent of a discounted chain (S, S), with at most one factorisation for all its systems.
+
+    moves: discount * P. discount: the largest sum of a row.
+    """
+    if moves.shape[0] <= DIRECT_LIMIT:
+        return factorised(sparse.eye_array(moves.shape[0], format="csr") - moves)
+    method = _ChosenMethod(moves, discount)
     return Resolvent(method.values, method.visits, lambda sums: method.values(sums, ROUGH_ACCURACY))
 
 
 @dataclass(frozen=True, eq=False)
-class _System:
+class System:
     """x = right + moves @ x by iteration; moves is discount * P or its transpose, a contraction in the `norm`."""
 
     moves: SparseRows
@@ -164,24 +182,24 @@ class _System:
 
 @dataclass(frozen=True, eq=False)
 class _ChosenMethod:
-    """A resolvent that chooses its method by the first system: Krylov steps where few suffice, otherwise sparse LU.
+    """A resolvent that chooses its method by the first system.
 
-    Few steps suffice on well-mixed chains, whose LU factors are dense. Grids need many steps but have sparse factors.
-    Chains above FACTOR_LIMIT are never factorised.
+    Krylov steps where few suffice, as on well-mixed chains. Otherwise sparse LU where elimination is cheap, as on
+    grids, queues and roads. Otherwise as many Krylov steps as are needed. factors: the LU, or None where it would cost
+    too much; empty until that is known.
     """
 
-    step: SparseRows
+    moves: SparseRows
     discount: float
-    is_large: bool
-    factors: list[Resolvent] = field(default_factory=list)
+    factors: list[Resolvent | None] = field(default_factory=list)
 
     @cached_property
-    def forward(self) -> _System:
-        return _System(self.discount * self.step, self.discount, np.inf)
+    def forward(self) -> System:
+        return System(self.moves, self.discount, np.inf)
 
     @cached_property
-    def backward(self) -> _System:
-        return _System((self.discount * self.step).T.tocsr(), self.discount, 1)
+    def backward(self) -> System:
+        return System(self.moves.T.tocsr(), self.discount, 1)
 
     def values(self, sums: Vector, accuracy: float = RELATIVE_ACCURACY) -> Vector:
         """A x = sums for (S,) or (S, k)."""
@@ -190,10 +208,10 @@ class _ChosenMethod:
         if sums.ndim == 1:
             return self._solve(self.forward, sums, accuracy, lambda inverse: inverse.values(sums))
         columns = sums.T.copy()
-        if not self.is_large:
-            return np.column_stack([self.values(column, accuracy) for column in columns])
-        # The first column computes the splitting of the chain, which all columns share.
+        # The first column chooses the method and computes the splitting of the chain, which all columns share.
         first = [self.values(column, accuracy) for column in columns[:1]]
+        if self.factors and self.factors[0] is not None:
+            return np.column_stack([*first, *self.factors[0].values(sums[:, 1:]).T])
         rest = kernels.map_in_threads(lambda column: self.values(column, accuracy), columns[1:])
         return np.column_stack([*first, *rest])
 
@@ -201,18 +219,37 @@ class _ChosenMethod:
         """A' d = start for (S,)."""
         return self._solve(self.backward, start, RELATIVE_ACCURACY, lambda inverse: inverse.visits(start))
 
-    def _solve(self, system: _System, right: Vector, accuracy: float, direct: Callable[[Resolvent], Vector]) -> Vector:
-        if self.is_large:
-            return system.solve(right, accuracy)
+    def _solve(self, system: System, right: Vector, accuracy: float, direct: Callable[[Resolvent], Vector]) -> Vector:
         if not self.factors:
+            if len(right) > FACTOR_LIMIT:
+                return system.solve(right, accuracy)
             answer = system.try_krylov(right)
             if answer is not None:
                 return answer
-            self.factors.append(_factorised(sparse.eye_array(self.step.shape[0], format="csr") - self.forward.moves))
-        return direct(self.factors[0])
+            self.factors.append(factorised_if_cheap(self.moves))
+        inverse = self.factors[0]
+        return system.solve(right, accuracy) if inverse is None else direct(inverse)
 
 
-def _factorised(system: SparseRows) -> Resolvent:
+def factorised_if_cheap(moves: SparseRows) -> Resolvent | None:
+    """The resolvent of a discounted chain (S, S) by sparse LU; None where elimination would take too many operations.
+
+    The operations are counted beforehand on the pattern of the chain and its transpose together.
+    """
+    from tutelage import kernels
+
+    n = moves.shape[0]
+    if n > FACTOR_LIMIT:
+        return None
+    ones = sparse.csr_array((np.ones(moves.nnz, np.int8), moves.indices, moves.indptr), moves.shape)
+    both = sparse.csr_array(ones + ones.T)
+    apart = np.repeat(np.arange(n), np.diff(both.indptr)) != both.indices
+    start = np.concatenate([[0], np.cumsum(apart)])[both.indptr].astype(np.int64)
+    cost = kernels.elimination_cost(start, both.indices[apart].astype(np.int64), float(OPERATIONS_PER_STATE * n))
+    return factorised(sparse.eye_array(n, format="csr") - moves) if np.isfinite(cost) else None
+
+
+def factorised(system: SparseRows) -> Resolvent:
     """The resolvent by one sparse LU. The CSR arrays of A are the CSC arrays of A', which `splu` needs."""
     transposed = sparse.csc_array((system.data, system.indices, system.indptr), system.shape)
     # For these nearly symmetric patterns the ordering of A + A' is several times faster than the default.

@@ -1,7 +1,8 @@
 """Feature expectations (Sec. 2), of policies and of demonstrations; occupancy, causal entropy and reward of a policy.
 
 Occupancies are unnormalised: z(c) is the expected discounted number of times choice c is taken, and the sum of z is
-1 / (1 - discount). The empirical feature expectation of n trajectories is
+1 / (1 - discount); where discounts differ, the sum of (1 - discount) z is one. The empirical feature expectation of n
+trajectories is
 
     mu_hat(Xi) = 1/n * sum over trajectories i of sum over t of discount^t phi(s_t^i)
 
@@ -11,20 +12,22 @@ The inner sum is infinite, but only the first T visits of a trajectory are known
 
 If the last known state is absorbing and feature j has the same value phi_j for all its choices, the tail is known:
 discount^T / (1 - discount) * phi_j is added. Otherwise nothing is added, and the bound counts as bias. The mean of
-these bounds over the trajectories bounds the distance of mu_hat from the mean over the complete trajectories.
+these bounds over the trajectories bounds the distance of mu_hat from the mean over the complete trajectories. Where
+discounts differ between choices, discount^t is the product of the discounts of the t choices taken before. The tail is
+known if the choices of the absorbing state also have one discount; the bound has the largest one.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
-from tutelage.arrays import Indices, Matrix, Vector, check_length, floats, freeze, set_fields
+from tutelage.arrays import Flags, Indices, Matrix, Vector, check_length, floats, freeze, set_fields
 from tutelage.mdp.chain import policy_resolvent
 from tutelage.mdp.demonstrations import UNKNOWN, Demonstrations, absorbing_states
-from tutelage.mdp.model import MDP, Domain, choice_reward, per_choice
-from tutelage.mdp.policy import check_policy, sum_by_state
+from tutelage.mdp.model import MDP, Domain, choice_reward, endless, per_choice
+from tutelage.mdp.policy import check_policy, max_by_state, sum_by_state
 from tutelage.outcomes import InvalidModel
 
 
@@ -46,7 +49,7 @@ class Expectation:
 
 
 def state_occupancy(mdp: MDP, policy: ArrayLike) -> Vector:
-    """(S,), expected discounted visits d = initial + discount * P'd; they sum to 1 / (1 - discount)."""
+    """(S,), expected discounted visits d = initial + discount * P'd; with one discount, 1 / (1 - discount) in all."""
     return freeze(policy_resolvent(mdp, check_policy(mdp, policy)).visits(mdp.initial))
 
 
@@ -117,6 +120,14 @@ def empirical_expectation(domain: Domain, demonstrations: Demonstrations) -> Emp
     return EmpiricalExpectation(reward.mean(axis=0), preference.mean(axis=0), *errors, reward_bias, preference_bias)
 
 
+def trajectory_counts(domain: Domain, demonstrations: Demonstrations) -> tuple[Matrix, Matrix]:
+    """(n, d_r) and (n, d_c), the discounted feature counts of each trajectory."""
+    demonstrations.checked_against(domain.mdp)
+    both = (("reward", domain.reward_features), ("preference", domain.preference_features))
+    rewards, preferences = (_counts(domain.mdp, features, demonstrations, kind)[0] for kind, features in both)
+    return rewards, preferences
+
+
 def reward_counts(domain: Domain, demonstrations: Demonstrations) -> Matrix:
     """(n, d_r), the discounted reward feature counts of each trajectory, whose mean is mu_hat_r."""
     demonstrations.checked_against(domain.mdp)
@@ -126,14 +137,16 @@ def reward_counts(domain: Domain, demonstrations: Demonstrations) -> Matrix:
 def _counts(mdp: MDP, features: Matrix, demonstrations: Demonstrations, kind: str) -> tuple[Matrix, Vector]:
     """(n, d), the discounted feature counts of each trajectory, and (d,), the bound on their mean truncation bias."""
     rows = _feature_rows(mdp, features, demonstrations, kind)
-    visits = _discounted_visits(demonstrations, rows, len(features), mdp.discount)
-    n_counted = np.add.reduceat(rows != UNKNOWN, demonstrations.offsets[:-1], dtype=np.int64)
-    later = (mdp.discount**n_counted / (1 - mdp.discount))[:, None]
+    is_counted = rows != UNKNOWN
+    weights, after = _weights(mdp, demonstrations, is_counted)
+    entries = np.where(is_counted, weights, 0.0), np.where(is_counted, rows, 0), demonstrations.offsets
+    visits = sparse.csr_array(entries, shape=(demonstrations.n, len(features)))
     last = demonstrations.last_states
     is_known = _is_steady(mdp, features)[last]
-    tail = np.where(is_known, later * per_choice(mdp, features)[mdp.first_choice[last]], 0.0)
-    bias = np.where(is_known, 0.0, later).mean(axis=0) * np.abs(features).max(axis=0, initial=0.0)
-    return visits @ features + tail, bias
+    endless_last = endless(mdp, per_choice(mdp, features))[mdp.first_choice[last]]
+    tail = np.where(is_known, after[:, None] * endless_last, 0.0)
+    later = np.where(is_known, 0.0, after[:, None] * mdp.horizon)
+    return visits @ features + tail, later.mean(axis=0) * np.abs(features).max(axis=0, initial=0.0)
 
 
 def _feature_rows(mdp: MDP, features: Matrix, demonstrations: Demonstrations, kind: str) -> Indices:
@@ -148,20 +161,46 @@ def _feature_rows(mdp: MDP, features: Matrix, demonstrations: Demonstrations, ki
     return demonstrations.choices
 
 
-def _discounted_visits(demonstrations: Demonstrations, rows: Indices, n_rows: int, discount: float) -> sparse.csr_array:
-    """(n, n_rows), the discounted count of each row in each trajectory, without UNKNOWN rows."""
-    time = np.arange(len(rows)) - np.repeat(demonstrations.offsets[:-1], demonstrations.lengths)
-    weights = (discount ** np.arange(demonstrations.lengths.max()))[time]
-    is_counted = rows != UNKNOWN
-    entries = np.where(is_counted, weights, 0.0), np.where(is_counted, rows, 0), demonstrations.offsets
-    return sparse.csr_array(entries, shape=(demonstrations.n, n_rows))
+def _weights(mdp: MDP, demonstrations: Demonstrations, is_counted: Flags) -> tuple[Vector, Vector]:
+    """(N,), the discount of each visit; (n,), that of the first visit after those which are counted."""
+    offsets, lengths = demonstrations.offsets, demonstrations.lengths
+    if isinstance(mdp.discount, float):
+        time = np.arange(len(is_counted)) - np.repeat(offsets[:-1], lengths)
+        powers = mdp.discount ** np.arange(lengths.max() + 1)
+        return powers[time], powers[np.add.reduceat(is_counted, offsets[:-1], dtype=np.int64)]
+    steps = _step_discounts(mdp, demonstrations)
+    parts = [np.cumprod(part) for part in np.split(steps, offsets[1:-1])]
+    through = np.concatenate(parts)
+    weights = np.concatenate([[1.0], through[:-1]])
+    weights[offsets[:-1]] = 1.0
+    last = offsets[1:] - 1
+    return weights, np.where(is_counted[last], through[last], weights[last])
 
 
-def _is_steady(mdp: MDP, features: Matrix) -> NDArray[np.bool_]:
-    """(S, d), whether a feature is constant from a state on: the state is absorbing, its choices have one value."""
-    on_choices, starts = per_choice(mdp, features), mdp.first_choice[:-1]
+def _step_discounts(mdp: MDP, demonstrations: Demonstrations) -> Vector:
+    """(N,), the discount of each step; of a choice that is not known, the largest in its state."""
+    discount = np.asarray(mdp.discount)
+    largest = max_by_state(mdp, discount)[demonstrations.states]
+    if demonstrations.choices is not None:
+        return np.where(demonstrations.choices == UNKNOWN, largest, discount[demonstrations.choices])
+    least = -max_by_state(mdp, -discount)[demonstrations.states]
+    differ = np.flatnonzero((least < largest) & demonstrations.is_followed)
+    if len(differ):
+        raise InvalidModel(
+            f"the choices of state {demonstrations.states[differ[0]]} have different discounts, but these "
+            "demonstrations have states only; give the actions that were taken"
+        )
+    return np.asarray(largest)
+
+
+def _is_steady(mdp: MDP, features: Matrix) -> Flags:
+    """(S, d), whether the tail from a state on is known: it is absorbing, its choices have one value and discount."""
+    starts, on_choices = mdp.first_choice[:-1], per_choice(mdp, features)
     is_same = np.maximum.reduceat(on_choices, starts) == np.minimum.reduceat(on_choices, starts)
-    return np.asarray(is_same & absorbing_states(mdp)[:, None])
+    is_steady = absorbing_states(mdp)
+    if not isinstance(mdp.discount, float):
+        is_steady &= max_by_state(mdp, mdp.discount) == -max_by_state(mdp, -mdp.discount)
+    return np.asarray(is_same & is_steady[:, None])
 
 
 def _standard_error(counts: Matrix) -> Vector:

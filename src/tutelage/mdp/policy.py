@@ -54,5 +54,6 @@ def check_policy(mdp: MDP, policy: ArrayLike) -> Vector:
     totals = sum_by_state(mdp, values)
     wrong = np.flatnonzero(np.abs(totals - 1) > sum_tolerance(mdp.choices_per_state))
     if len(wrong):
-        raise InvalidModel(f"the policy sums to {totals[wrong[0]]:.10g} in state {wrong[0]}; it must sum to one")
+        place = mdp.names.describe_state(int(wrong[0]))
+        raise InvalidModel(f"the policy sums to {totals[wrong[0]]:.10g} in {place}; it must sum to one")
     return freeze(values / per_choice(mdp, divisors(totals, mdp.choices_per_state)))

@@ -34,34 +34,38 @@ def sample_demonstrations(
 ) -> Demonstrations:
     """n trajectories of a policy, with all choices known.
 
-    A trajectory ends in its first absorbing state, or at the horizon after which the discounted count of a feature in
-    [0, 1] is at most `truncation_bias`. rng: a seed or a generator.
+    A trajectory ends in its first absorbing state, or where the discounted count of a feature in [0, 1] from there on
+    is at most `truncation_bias`. rng: a seed or a generator.
 
     The end in an absorbing state truncates only features that differ between the choices of this state. The bias in
     `empirical_expectation` includes this truncation.
     """
-    count, n_steps = whole_number(n, "the number of demonstrations", least=1), horizon(mdp.discount, truncation_bias)
-    return _assemble(count, list(_walk(mdp, check_policy(mdp, policy), count, n_steps, generator(rng))))
+    count = whole_number(n, "the number of demonstrations", least=1)
+    return _assemble(mdp, count, list(_walk(mdp, check_policy(mdp, policy), count, truncation_bias, generator(rng))))
 
 
-def _walk(mdp: MDP, policy: Vector, n: int, n_steps: int, rng: np.random.Generator) -> Iterator[Step]:
+def _walk(mdp: MDP, policy: Vector, n: int, truncation_bias: float, rng: np.random.Generator) -> Iterator[Step]:
     """For each time: the trajectories that have not ended, their states and their choices."""
+    n_steps = horizon(mdp.largest_discount, truncation_bias)
     choose = RowSampler.of(sparse.csr_array((policy, np.arange(mdp.n_choices), mdp.first_choice)))
     move = RowSampler.of(mdp.transition)
     is_absorbing = absorbing_states(mdp)
-    live = np.arange(n)
+    live, weight = np.arange(n), np.full(n, mdp.horizon)
     state = RowSampler.of(sparse.csr_array(mdp.initial[None, :])).draw(np.zeros(n, dtype=np.int64), rng)
     for _ in range(n_steps):
         choice = choose.draw(state, rng)
         yield live, state, choice
         goes_on = ~is_absorbing[state]
-        live = live[goes_on]
+        if not isinstance(mdp.discount, float):
+            weight = weight * mdp.discount[choice]
+            goes_on &= weight > truncation_bias
+        live, weight = live[goes_on], weight[goes_on]
         if not len(live):
             return
         state = move.draw(choice[goes_on], rng)
 
 
-def _assemble(n: int, steps: Sequence[Step]) -> Demonstrations:
+def _assemble(mdp: MDP, n: int, steps: Sequence[Step]) -> Demonstrations:
     """The demonstrations from the steps of all trajectories, which are ordered by time."""
     lengths = np.bincount(np.concatenate([live for live, _, _ in steps]), minlength=n)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -69,7 +73,7 @@ def _assemble(n: int, steps: Sequence[Step]) -> Demonstrations:
     for time, (live, state, choice) in enumerate(steps):
         states[offsets[live] + time] = state
         choices[offsets[live] + time] = choice
-    return Demonstrations(states, offsets, choices)
+    return Demonstrations(states, offsets, choices, mdp)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

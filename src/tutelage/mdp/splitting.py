@@ -67,14 +67,14 @@ class Pattern:
         for name, value in (("first", first), ("edges", edges), ("starts", starts), ("columns", columns)):
             object.__setattr__(self, name, value)
 
-    def weighted(self, policy: Vector, discount: float) -> "Split":
-        """L, U and E under a policy on the rows (C,)."""
+    def weighted(self, shares: Vector) -> "Split":
+        """L, U and E for shares of the rows (C,): discount * policy."""
         from tutelage import kernels
 
         rows, scale = self.rows, np.empty(len(self.first) - 1)
         weights = tuple(np.empty(len(column)) for column in self.columns)
         entries = (kernels.unsigned(rows.indptr), kernels.unsigned(rows.indices), rows.data)
-        given = (entries, self.first, discount * policy, self.starts, weights, scale)
+        given = (entries, self.first, shares, self.starts, weights, scale)
         kernels.in_blocks(self.edges, kernels.fill_weights, *given)
         lower, upper, across = map(Part, self.starts, self.columns, weights)
         return Split(self.edges, lower, upper, across, scale)
@@ -87,7 +87,7 @@ def split_chain(moves: SparseRows) -> "Split":
     are then nearly the exact solution, which a division into blocks would prevent.
     """
     n = moves.shape[0]
-    return Pattern(moves, np.arange(n + 1), in_blocks=False).weighted(np.ones(n), 1.0)
+    return Pattern(moves, np.arange(n + 1), in_blocks=False).weighted(np.ones(n))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.outcomes import Ended
+from tutelage.outcomes import Ended, OutOfTime
 
 MAX_STEPS = 100
 # Length of the first step, relative to the radius of the region.
@@ -64,6 +64,7 @@ def ascend(
 
     evaluate: f at a point, given the source of the last point as a warm start. opening: f at the start, where known.
     CONVERGED: the predicted gain is within the tolerance. SETTLED: the line search found no gain above the tolerance.
+    TIME_LIMIT: the time ended, and x is the best point so far.
     """
     x, here, n_evaluations = start, opening, 0
     if here is None:
@@ -78,7 +79,10 @@ def ascend(
             return LocalMaximum(x, here, gap, n_evaluations, Ended.CONVERGED)
         share = 1.0
         while True:
-            new = evaluate(x + share * step, here.source)
+            try:
+                new = evaluate(x + share * step, here.source)
+            except OutOfTime:
+                return LocalMaximum(x, here, gap, n_evaluations, Ended.TIME_LIMIT)
             n_evaluations += 1
             if new.value >= here.value + 1e-4 * share * gap:
                 break

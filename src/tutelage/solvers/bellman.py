@@ -8,7 +8,8 @@ Both operators B are monotone and B(V + k) = B V + discount * k, hence contracti
     discount / (1 - discount) * min r  <=  V* - B V  <=  discount / (1 - discount) * max r
 
 (MacQueen's bounds). The mean of the two bounds is therefore a better estimate, and `max |r| / (1 - discount)` bounds
-the error of any V. That bound is computed for the value returned, with an allowance for rounding.
+the error of any V. That bound is computed for the value returned, with an allowance for rounding. Where choices have
+different discounts, it has the largest one, by which B still contracts; MacQueen's bounds need one discount.
 
 Newton's method on V - B V = 0 has the Jacobian I - discount * P_pi. For the hard operator it is Howard's policy
 iteration, for the soft operator soft policy iteration. A step is a sparse direct solve for a small MDP, and a rough
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tutelage import watch
 from tutelage.arrays import Indices, Vector, check_length, floats, freeze
 from tutelage.mdp.chain import policy_resolvent
 from tutelage.mdp.model import MDP, choice_reward, per_choice
@@ -29,6 +31,8 @@ from tutelage.solvers.operators import Operators, bellman_operators
 
 MAX_STEPS = 1_000
 INNER_TOLERANCE = 0.05
+# The residual of a policy's evaluation beside that of the hard Bellman equation.
+EVALUATED = 0.01
 EPSILON = float(np.finfo(np.float64).eps)
 # Accuracy of the hard value relative to the largest possible one, where the caller asks for less.
 NINE_DIGITS = 1e-9
@@ -97,7 +101,7 @@ def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: Ar
     given = choice_reward(mdp, reward)
     if start is None:
         # For each state, the soft value of reward zero if all states had its number of choices.
-        first = np.log(mdp.choices_per_state) / (1 - mdp.discount)
+        first = np.log(mdp.choices_per_state) * mdp.horizon
     else:
         first = floats(start, "start", ndim=1)
         check_length(first, mdp.n_states, "start", "states")
@@ -117,25 +121,33 @@ class Plan:
 
 
 def plan_hard(operators: Operators, mdp: MDP, *, accuracy: float, start: Plan | None = None) -> Plan:
-    """Howard's policy iteration, with in-place sweeps before each evaluation where sweeps are cheap."""
-    tolerance = 0.1 * accuracy * (1 - mdp.discount)
+    """Howard's policy iteration, with in-place sweeps before each evaluation where sweeps are cheap.
+
+    A policy that will change is evaluated only until its residual is small beside that of the Bellman equation.
+    """
+    discount = mdp.largest_discount
+    tolerance = 0.1 * accuracy * (1 - discount)
     choice = before = mdp.first_choice[:-1] if start is None else start.choice
     value = operators.guess() if start is None else operators.evaluate(start.choice, start.value, tolerance)
+    goal = tolerance
     for n_steps in range(1, MAX_STEPS + 1):
         value = operators.sweep(value, tolerance)
         slack = 4 * EPSILON * float(np.abs(value).max())
         backed, moved = operators.hard_backup(value, choice, slack)
         residual = float(np.abs(backed - value).max())
-        bound, ended = _verdict(residual, value, mdp.discount, accuracy, 0.0)
+        bound, ended = _verdict(residual, value, discount, accuracy, 0.0)
         is_same = n_steps > 1 and np.array_equal(moved, choice)
         is_alternating = n_steps > 2 and np.array_equal(moved, before)
-        if ended is None and (is_same or is_alternating):
+        is_settled = is_same or is_alternating
+        if ended is None and is_settled and goal == tolerance:
             # The policy repeats or alternates between two: the remaining residual is the evaluation's rounding error.
             ended = Ended.ROUNDING
         if ended is not None:
             return Plan(value, moved, residual, bound, n_steps, ended)
+        watch.report("policy iterations", n_steps, bound)
         before, choice = choice, moved
-        value = operators.evaluate(choice, value, tolerance)
+        goal = tolerance if is_settled else max(tolerance, EVALUATED * residual)
+        value = operators.evaluate(choice, value, goal)
     message = f"after {MAX_STEPS} policy iterations the error bound is still {bound:.3g}; ask for a larger accuracy"
     raise NotConverged(message, residual=residual, n_steps=n_steps)
 
@@ -143,19 +155,22 @@ def plan_hard(operators: Operators, mdp: MDP, *, accuracy: float, start: Plan | 
 def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value: Vector, accuracy: float) -> Optimum:
     """Inexact Newton on the soft Bellman equation. A residual above twice the best one tightens the inner tolerance."""
     inner_tolerance, best = INNER_TOLERANCE, np.inf
-    ahead = mdp.discount / (1 - mdp.discount)
+    discount = mdp.largest_discount
+    # MacQueen's bounds need one discount for all choices.
+    has_bounds, ahead = isinstance(mdp.discount, float), discount / (1 - discount)
     for n_steps in range(1, MAX_STEPS + 1):
         backed, policy = operators.soft_backup(value)
         change = backed - value
         residual = float(np.abs(change).max())
-        bound, ended = _verdict(residual, value, mdp.discount, accuracy, 1.0)
+        bound, ended = _verdict(residual, value, discount, accuracy, 1.0)
         if ended is not None:
             choice_value = reward + mdp.discount * (mdp.transition @ value)
             return Optimum(freeze(value), freeze(choice_value), freeze(policy), residual, bound, n_steps, ended)
         low, high = float(change.min()), float(change.max())
-        if ahead * (high - low) <= accuracy:
+        if has_bounds and ahead * (high - low) <= accuracy:
             value = backed + ahead * (low + high) / 2
             continue
+        watch.report("soft policy iterations", n_steps, bound)
         if residual > 2 * best:
             inner_tolerance = max(0.3 * inner_tolerance, 1e-8)
         best = min(best, residual)

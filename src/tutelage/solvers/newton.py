@@ -7,8 +7,8 @@ f is smooth and convex, with exact gradient and Hessian; each h is a weighted 1-
 model predicts a larger decrease than f shows, and vanishes where the model is right (Levenberg and Marquardt). The last
 steps are therefore Newton steps. If the optimal weights are infinite, f falls like an exponential. Newton steps then
 have length one and decrease f more than predicted, and the step length is doubled each time. The error measure is the
-residual of the optimality conditions (`blocks.residual`), which is zero exactly at the minimum. Where rounding hides any
-further progress, the best point is returned, and `ended` says so.
+residual of the optimality conditions (`blocks.residual`), which is zero exactly at the minimum. Where rounding hides
+any further progress, the best point is returned, and `ended` says so.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from tutelage import watch
 from tutelage.arrays import Matrix, Vector
 from tutelage.outcomes import Ended, NotConverged
 from tutelage.solvers.blocks import Block, contained, gap, model_minimum, residual, terms
@@ -68,7 +69,7 @@ def proximal_newton(
     """Minimise to a residual of `tolerance` and a duality gap of `gap_tolerance`, or as far as noise allows.
 
     smooth: f, given the source of the last expansion as a warm start. start: a point of the set. Raises `NotConverged`
-    where x diverges or the step limit is reached, with the best point as its answer.
+    where x diverges or the step limit is reached, with the best point as its answer; `OutOfTime` at the time limit.
     """
     x, here = start, smooth(start, None)
     value = here.value + terms(blocks, x)
@@ -88,6 +89,7 @@ def proximal_newton(
         is_stuck = since >= PATIENCE and best.residual <= NOISY * here.noise
         if is_noise or is_stuck or (since >= LONG_PATIENCE and best.residual <= ACCEPTABLE):
             return replace(best, n_steps=n_steps, ended=Ended.ROUNDING)
+        watch.report("Newton steps", n_steps, error, replace(best, ended=Ended.TIME_LIMIT))
         # Flat directions need some curvature, and damping below 1e-14 of the Hessian's diagonal is lost to rounding.
         flat = 1e-5 * error / (1 + float(np.abs(x).max(initial=0.0)))
         damping = max(damping, flat, 1e-14 * float(np.diag(here.hessian).max(initial=0.0)))
@@ -102,13 +104,17 @@ def proximal_newton(
         gained = decrease
         if decrease >= 1e-4 * predicted - rounding:
             x, here, value = there, new, value - decrease
-            damping *= 1e-3 if decrease >= 0.99 * predicted else 0.05 if decrease >= 0.75 * predicted - rounding else 1.0
+            damping *= (
+                1e-3 if decrease >= 0.99 * predicted else 0.05 if decrease >= 0.75 * predicted - rounding else 1.0
+            )
             stretch = 2 * stretch if decrease > 1.1 * predicted + rounding else 1.0
         elif stretch > 1:
             stretch = 1.0
         else:
             damping *= 10
-        if np.abs(x).max(initial=0.0) > LARGEST or damping > LARGEST * (1 + float(np.diag(here.hessian).max(initial=0.0))):
+        if np.abs(x).max(initial=0.0) > LARGEST or damping > LARGEST * (
+            1 + float(np.diag(here.hessian).max(initial=0.0))
+        ):
             break
     if best.residual <= ACCEPTABLE and closest <= ACCEPTABLE * abs(best.value):
         return replace(best, n_steps=n_steps + 1, ended=Ended.ROUNDING)

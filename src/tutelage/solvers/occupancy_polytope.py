@@ -2,7 +2,7 @@
 
 Each minimises a convex function of the feature expectation mu = (mu_r, mu_c) over the polytope of occupancies z,
 
-    z >= 0,   sum over choices of s' of z = initial(s') + discount * sum over c of T(s' | c) z(c)               (App. F)
+    z >= 0,   sum over choices of s' of z = initial(s') + sum over c of discount(c) T(s' | c) z(c)              (App. F)
 
 (unnormalised: the right-hand side is `initial`, without 1 - discount). There are two routes: *decomposition*, and the
 *direct* sparse program over the occupancies. Both end with a bound certified by one MDP solve at the multipliers'
@@ -21,10 +21,11 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from tutelage.arrays import Vector, check_length, floats, freeze
+from tutelage.mdp.chain import discounted_rows
 from tutelage.mdp.expectations import Expectation, expectation_of_occupancy
 from tutelage.mdp.model import Domain, per_choice
 from tutelage.mdp.policy import policy_from_occupancy
-from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel, NotConverged
+from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel, NotConverged, OutOfTime
 from tutelage.solvers import objectives
 from tutelage.solvers.bellman import Plan
 from tutelage.solvers.decomposition import ACCEPTABLE, Column, Mixture, decompose, price_out
@@ -32,6 +33,7 @@ from tutelage.solvers.half_spaces import HalfSpaces
 from tutelage.solvers.objectives import Hull, Objective, Point
 from tutelage.solvers.programs import InfeasibleProgram
 from tutelage.solvers.units import Scaled, or_one
+from tutelage.watch import OnProgress, watched
 
 Route = Literal["auto", "decomposition", "direct"]
 # Where the routes cross. With 24 features 256 choices take 0.4 s by decomposition and 0.01 s directly, 1,024 choices
@@ -69,19 +71,27 @@ class ConstrainedOptimum:
 
 
 def best_policy(
-    domain: Domain, weights: ArrayLike, limits: HalfSpaces, *, accuracy: float = 1e-8, route: Route = "auto"
+    domain: Domain,
+    weights: ArrayLike,
+    limits: HalfSpaces,
+    *,
+    accuracy: float = 1e-8,
+    route: Route = "auto",
+    time_limit: float | None = None,
+    progress: OnProgress | None = None,
 ) -> ConstrainedOptimum:
     """The policy with the largest `weights @ mu_r` within the limits: a constrained MDP (Sec. 4.1, App. F).
 
     Raises `InfeasibleConstraints` if no policy is within the limits. accuracy: of the value, relative to the largest
     value that one feature alone could have, plus |value|; the direct route has its library's accuracy, and raises
-    `NotConverged` where that is worse than 1e-7.
+    `NotConverged` where that is worse than 1e-7. time_limit: in seconds; `OutOfTime` is raised after it. progress:
+    called with a `Progress` after each step.
     """
     _check(domain, limits, accuracy, route)
     scaled = Scaled.each(domain, limits)
     slope, unit = _in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
     search = Search(scaled, objectives.MostReward(slope), unit)
-    with _answers_as(_as_maximum):
+    with watched(time_limit, progress), _answers_as(_as_maximum):
         found = search.solve(accuracy, route, -np.inf)
     return _as_maximum(found)
 
@@ -94,14 +104,22 @@ def nearest_policy(
     norm: float = 2,
     accuracy: float = 1e-8,
     route: Route = "auto",
+    time_limit: float | None = None,
+    progress: OnProgress | None = None,
 ) -> ConstrainedOptimum:
     """The policy within the limits whose mu_r is nearest to the target in the L^p norm, p = 1, 2 or inf (Sec. 3.1).
 
     Raises `InfeasibleConstraints` where no policy is within the limits. accuracy: of the distance for p = 1 and inf;
     for p = 2 of the point itself, as far as double precision allows; relative to the largest expectation of a reward
-    feature plus the distance.
+    feature plus the distance. time_limit, progress: as for `best_policy`.
     """
-    wanted = reward_vector(domain, target, "target")
+    with watched(time_limit, progress):
+        return _nearest(domain, reward_vector(domain, target, "target"), limits, norm, accuracy, route)
+
+
+def _nearest(
+    domain: Domain, wanted: Vector, limits: HalfSpaces, norm: float, accuracy: float, route: Route
+) -> ConstrainedOptimum:
     _check(domain, limits, accuracy, route)
     scaled = Scaled.matching(domain, limits)
     unit = float(scaled.feature[0])
@@ -115,8 +133,9 @@ def nearest_policy(
         return _as_distance(found)
     if norm not in (1, np.inf):
         raise InvalidModel(f"norm must be 1, 2 or infinity, got {norm}; no solver here takes another norm")
-    found = Search(scaled, objectives.Nearest(wanted, norm), unit).solve(accuracy, route, -np.inf)
-    return replace(found, bound=max(found.bound, 0.0))
+    with _answers_as(_as_excess):
+        found = Search(scaled, objectives.Nearest(wanted, norm), unit).solve(accuracy, route, -np.inf)
+    return _as_excess(found)
 
 
 def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-8) -> ConstrainedOptimum:
@@ -125,8 +144,7 @@ def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-
     scaled = Scaled.each(domain, limits).with_common_rows(limits)
     search = Search(scaled, objectives.LeastViolation(), float(scaled.row.max(initial=1.0)))
     columns, plan = search.opening()
-    found = search.mixed(columns, plan, limits=scaled.limits, tolerance=accuracy)
-    return replace(found, bound=max(found.bound, 0.0))
+    return _as_excess(search.mixed(columns, plan, limits=scaled.limits, tolerance=accuracy))
 
 
 def strictest_policy(
@@ -203,6 +221,8 @@ class Search:
             columns, plan, limits = self.feasible(columns, plan)
         try:
             return self.mixed(columns, plan, limits=limits, tolerance=tolerance, good_enough=good_enough)
+        except OutOfTime:
+            raise
         except NotConverged as failure:
             found = self._direct_instead(failure) if route == "auto" else None
             if found is None:
@@ -274,7 +294,9 @@ class Search:
     def _infeasible(self) -> InfeasibleConstraints:
         """The error that names the limits which no policy keeps together, in the caller's units."""
         scaled, limits = self.scaled, self.scaled.limits
-        given = HalfSpaces(scaled.row[:, None] * limits.normals / scaled.feature, scaled.row * limits.offsets, limits.names)
+        given = HalfSpaces(
+            scaled.row[:, None] * limits.normals / scaled.feature, scaled.row * limits.offsets, limits.names
+        )
         common = scaled.with_common_rows(given)
         first = Search(common, objectives.LeastViolation(), 1.0)
         least = decompose(common.domain, first.objective, common.limits, *first.opening(), tolerance=0.1 * FEASIBLE)
@@ -300,11 +322,15 @@ class Search:
         gap = abs(point.value - bound)
         found = self._optimum(point, bound, visits, 1, Ended.CONVERGED)
         if gap > ACCEPTABLE * (1 + abs(point.value)):
-            message = f"the direct program was solved only to a relative gap of {gap:.3g}; use the route 'decomposition'"
+            message = (
+                f"the direct program was solved only to a relative gap of {gap:.3g}; use the route 'decomposition'"
+            )
             raise NotConverged(message, residual=gap, n_steps=1, answer=replace(found, ended=Ended.SETTLED))
         return found
 
-    def _optimum(self, point: Point, bound: float, occupancy: Vector, n_rounds: int, ended: Ended) -> ConstrainedOptimum:
+    def _optimum(
+        self, point: Point, bound: float, occupancy: Vector, n_rounds: int, ended: Ended
+    ) -> ConstrainedOptimum:
         """The optimum in the caller's units."""
         scaled, unit = self.scaled, self.unit
         x = expectation_of_occupancy(scaled.domain, occupancy)
@@ -328,18 +354,23 @@ def is_crowded(domain: Domain, objective: Objective, limits: HalfSpaces) -> bool
 
 
 def _flow(domain: Domain) -> Hull:
-    """All occupancies: v = (1 - discount) z (C,), which sums to one; the equalities are the flow equations."""
+    """All occupancies: v = z / horizon (C,), whose sum is at most one; the equalities are the flow equations."""
     mdp = domain.mdp
-    n_choices, horizon = mdp.n_choices, 1 / (1 - mdp.discount)
+    n_choices, horizon = mdp.n_choices, mdp.horizon
     leave = sparse.csr_array((np.ones(n_choices), np.arange(n_choices), mdp.first_choice), (mdp.n_states, n_choices))
     features = np.hstack([per_choice(mdp, domain.reward_features), per_choice(mdp, domain.preference_features)])
-    flow = (leave - mdp.discount * mdp.transition.T).tocsr()
+    flow = (leave - discounted_rows(mdp, np.arange(n_choices)).T).tocsr()
     return Hull(sparse.csr_array(horizon * features.T), flow, mdp.initial / horizon)
 
 
 def _as_maximum(found: ConstrainedOptimum) -> ConstrainedOptimum:
     """The largest reward, from the least negative reward; subtraction from zero does not yield -0.0."""
     return replace(found, value=0.0 - found.value, bound=0.0 - found.bound)
+
+
+def _as_excess(found: ConstrainedOptimum) -> ConstrainedOptimum:
+    """A value that is never negative, with a bound that is not."""
+    return replace(found, bound=max(found.bound, 0.0))
 
 
 def _as_distance(found: ConstrainedOptimum) -> ConstrainedOptimum:
@@ -354,8 +385,8 @@ def _answers_as(convert: Callable[[ConstrainedOptimum], ConstrainedOptimum]) -> 
     try:
         yield
     except NotConverged as failure:
-        if isinstance(failure.answer, ConstrainedOptimum):
-            failure.answer = convert(failure.answer)
+        # The answer of another problem, that of finding a policy within the limits, is none.
+        failure.answer = convert(failure.answer) if isinstance(failure.answer, ConstrainedOptimum) else None
         raise
 
 

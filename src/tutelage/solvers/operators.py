@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tutelage.arrays import Indices, Vector
-from tutelage.mdp.chain import choice_resolvent, policy_resolvent, resolvent
-from tutelage.mdp.model import MDP, per_choice
+from tutelage.mdp.chain import (
+    EPSILON,
+    FACTOR_LIMIT,
+    choice_resolvent,
+    discounted_rows,
+    factorised_if_cheap,
+    policy_resolvent,
+    resolvent,
+)
+from tutelage.mdp.model import MDP, endless, per_choice
 from tutelage.mdp.policy import max_by_state, sum_by_state, uniform_policy
 from tutelage.mdp.splitting import Pattern, split_chain
 
@@ -21,6 +29,8 @@ if TYPE_CHECKING:
 
 # Above this many states, compiled loops save more within a few calls than the half second of loading the compiler.
 COMPILED_ABOVE = 500
+# On chains that mix well, so many steps are enough.
+KRYLOV_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -101,7 +111,7 @@ class Compiled(Operators):
     def guess(self) -> Vector:
         # A lower bound: from an upper bound, states that lead to each other would keep each other's value too high for
         # 1 / (1 - discount) sweeps.
-        return np.full(self.mdp.n_states, self.reward.min() / (1 - self.mdp.discount))
+        return np.full(self.mdp.n_states, endless(self.mdp, self.reward).min())
 
     def sweep(self, value: Vector, tolerance: float) -> Vector:
         from tutelage import kernels
@@ -111,30 +121,37 @@ class Compiled(Operators):
     def evaluate(self, choice: Indices, value: Vector, tolerance: float) -> Vector:
         from tutelage import kernels
 
-        discount, reward = self.mdp.discount, self.reward[choice]
-        step = self.mdp.transition[choice]
+        moves, reward = discounted_rows(self.mdp, choice), self.reward[choice]
         one_each = np.arange(self.mdp.n_states + 1)
-        value = kernels.hard_sweeps(kernels.problem(step, one_each, reward, discount), value, tolerance)
-        split = cache(lambda: split_chain(discount * step))
+        value = kernels.hard_sweeps(kernels.problem(moves, one_each, reward, 1.0), value, tolerance)
+        split, factors, last = cache(lambda: split_chain(moves)), cache(lambda: factorised_if_cheap(moves)), np.inf
+        most = KRYLOV_STEPS if len(value) <= FACTOR_LIMIT else 1_000
         for _ in range(20):
-            residual = reward + discount * (step @ value) - value
-            if np.abs(residual).max() <= tolerance:
+            residual = reward + moves @ value - value
+            error = float(np.abs(residual).max())
+            # The residual of the exact value has rounding errors of this size.
+            if error <= max(tolerance, EPSILON * float(np.abs(value).max())):
                 break
-            value = value + split().solve(residual, 1e-6, 1_000)
+            # Krylov steps converge slowly on long journeys, whose chains often have sparse factors.
+            inverse = factors() if error > 0.01 * last else None
+            if inverse is not None:
+                return value + inverse.values(residual)
+            value, last = value + split().solve(residual, max(1e-6, 0.3 * tolerance / error), most), error
         return value
 
     def visits(self, choice: Indices) -> Vector:
         from tutelage import kernels
 
-        step = self.mdp.transition[choice]
+        moves = discounted_rows(self.mdp, choice)
         # A deterministic policy reaches few states from one start: solve for these alone.
-        reached = kernels.reachable(step.indptr, step.indices, self.mdp.initial)
+        reached = kernels.reachable(moves.indptr, moves.indices, self.mdp.initial)
         visits = np.zeros(self.mdp.n_states)
-        visits[reached] = resolvent(step[reached][:, reached], self.mdp.discount).visits(self.mdp.initial[reached])
+        inverse = resolvent(moves[reached][:, reached], self.mdp.largest_discount)
+        visits[reached] = inverse.visits(self.mdp.initial[reached])
         return visits
 
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
-        return self._pattern.weighted(policy, self.mdp.discount).solve(right, tolerance, 1_000)
+        return self._pattern.weighted(self.mdp.discount * policy).solve(right, tolerance, 1_000)
 
     @cached_property
     def _pattern(self) -> Pattern:
@@ -150,7 +167,10 @@ class Compiled(Operators):
     def _problem(self) -> "Problem":
         from tutelage import kernels
 
-        return kernels.problem(self.mdp.transition, self.mdp.first_choice, self.reward, self.mdp.discount)
+        mdp = self.mdp
+        if isinstance(mdp.discount, float):
+            return kernels.problem(mdp.transition, mdp.first_choice, self.reward, mdp.discount)
+        return kernels.problem(discounted_rows(mdp, np.arange(mdp.n_choices)), mdp.first_choice, self.reward, 1.0)
 
 
 def bellman_operators(mdp: MDP, reward: Vector) -> Operators:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix, Vector, check_length, floats, freeze
 from tutelage.mdp.chain import Resolvent, policy_resolvent
-from tutelage.mdp.model import MDP, Domain, per_choice
+from tutelage.mdp.model import MDP, Domain, discounted, per_choice
 from tutelage.mdp.policy import sum_by_state
 from tutelage.solvers.bellman import Optimum, solve_soft
 
@@ -96,4 +96,4 @@ def _advantages(mdp: MDP, features: Matrix, policy: Vector, inverse: Resolvent) 
     """F (S, d) and A (C, d)."""
     here = per_choice(mdp, features)
     ahead = inverse.slopes(sum_by_state(mdp, policy[:, None] * here))
-    return ahead, here + mdp.discount * (mdp.transition @ ahead) - per_choice(mdp, ahead)
+    return ahead, here + discounted(mdp, mdp.transition @ ahead) - per_choice(mdp, ahead)

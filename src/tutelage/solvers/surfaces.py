@@ -5,8 +5,10 @@
 Once it is known which entries rest at zero or at a bound, and which balls hold z on their surface, the optimality
 conditions are equations in the other entries and one multiplier m for each surface:
 
-    hessian (z - x) + gradient + grad h(z) + sum of m_k normal_k(z) = 0        normal: the signs of z (q = 1), or the sums
-    sum of |z_k| = radius_k (q = 1), or norm_2 of the sums = radius_k (q = 2)  of z by group (q = 2)
+    hessian (z - x) + gradient + grad h(z) + sum of m_k normal_k(z) = 0
+    sum of |z_k| = radius_k (q = 1), or norm_2 of the sums = radius_k (q = 2)
+
+where normal_k has the signs of z (q = 1), or the sums of z by group (q = 2).
 
 They are linear but for the products m z of q = 2, and a few Newton steps solve them to rounding. The active set is that
 of x where that satisfies the conditions, as it does in the last steps of an outer iteration. Otherwise an interior
@@ -21,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutelage.arrays import Flags, Matrix, Vector
-from tutelage.solvers.blocks import SURFACE, Block, contained, residual, slices, terms
+from tutelage.solvers.blocks import SURFACE, Block, contained, residual, slices
 from tutelage.solvers.programs import minimise_conic
 
 MAX_STEPS = 12
@@ -93,9 +95,9 @@ class _Model:
         z = active.z.copy()
         m = np.array([block.multiplier(self.slope_at(z)[part], z[part]) for block, part in balls])
         curved = self.hessian + np.diag(np.concatenate([np.full(len(b.slope), b.curvature) for b in self.blocks]))
-        kinks = np.concatenate([
-            block.slope * (active.side[part] if block.is_signed else 1.0) for block, part in self.parts
-        ])
+        kinks = np.concatenate(
+            [block.slope * (active.side[part] if block.is_signed else 1.0) for block, part in self.parts]
+        )
         offset = self.gradient - self.hessian @ self.x + kinks
         is_curved, last = any(block.norm == 2 for block, _ in balls), math.inf
         for _ in range(MAX_STEPS):
@@ -179,9 +181,9 @@ class _ConeProgram:
         alone = 1 / np.sqrt(np.diag(model.hessian) + curvature)
         pull = alone * (np.abs(model.gradient - model.hessian @ model.x) + np.abs(slope))
         unit = np.minimum(alone * max(float(pull.max()), np.finfo(np.float64).tiny), radius)
-        kinked = np.concatenate([
-            np.full(len(b.slope), b.is_signed) & ((b.slope > 0) | (b.is_ball and b.norm == 1)) for b in model.blocks
-        ])
+        kinked = np.concatenate(
+            [np.full(len(b.slope), b.is_signed) & ((b.slope > 0) | (b.is_ball and b.norm == 1)) for b in model.blocks]
+        )
         return cls(model, unit, np.flatnonzero(kinked))
 
     def solve(self) -> _Found:
@@ -200,7 +202,9 @@ class _ConeProgram:
         n_linear = len(right)
         rows = np.vstack([rows, *(ball[0] for ball in balls)])
         right = np.concatenate([right, *(ball[1] for ball in balls)])
-        found = minimise_conic(quadratic / largest, linear / largest, rows, right, n_linear, [len(ball[1]) for ball in balls])
+        found = minimise_conic(
+            quadratic / largest, linear / largest, rows, right, n_linear, [len(ball[1]) for ball in balls]
+        )
         z = unit * found.x[:n]
         return _Found(z, self._active(z, found.slacks, found.multipliers, where, n_linear, balls), found.is_solved)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from tutelage.arrays import Vector
 from tutelage.learners.penalties import Mismatch, Preference
+from tutelage.mdp.arrival import Arrival, journey_of
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Advice, Lesson, Response, Round
@@ -25,7 +26,6 @@ class BaseTeacher:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "true_weights", reward_vector(self.domain, self.true_weights, "true_weights"))
-
 
     @property
     def feature_unit(self) -> float:
@@ -64,6 +64,11 @@ class Plan:
     def gap(self) -> float:
         """How much more reward another lesson could get at most."""
         return max(self.bound - self.achieved, 0.0)
+
+    @property
+    def arrival(self) -> Arrival | None:
+        """Whether and when the learner arrives, in an MDP with goals; None in any other."""
+        return journey_of(self.lesson.mdp, self.response.policy)
 
 
 class KnownLearner(Protocol):

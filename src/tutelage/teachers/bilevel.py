@@ -24,7 +24,7 @@ from tutelage.learners.reduction import Reduction
 from tutelage.learners.tangents import Tangents
 from tutelage.mdp.expectations import expectation
 from tutelage.mdp.policy import uniform_policy
-from tutelage.outcomes import InfeasibleConstraints, InvalidModel, NotConverged, TutelageError
+from tutelage.outcomes import InfeasibleConstraints, InvalidModel, NotConverged, OutOfTime, TutelageError
 from tutelage.roles import Advice, Lesson
 from tutelage.solvers.blocks import Block
 from tutelage.solvers.half_spaces import no_limits
@@ -35,6 +35,7 @@ from tutelage.teachers.bounding import search
 from tutelage.teachers.climbing import LessonSearch, LocalOptimum, ReducedProblem, distinct, sign_patterns
 from tutelage.teachers.fixed import AwareCmdpTeacher
 from tutelage.teachers.printed_bilevel import check_soft, printed_bilevel
+from tutelage.watch import OnProgress, unlimited, watched
 
 # The largest number of reward features for which cells, of 2^(d_r - 1) corners each, are searched.
 MAX_SEARCHED = 6
@@ -86,12 +87,14 @@ class BilevelTeacher(OneLessonTeacher):
         """The lesson and the bound of a plan."""
         return Advice(plan.lesson, "the lesson that leads this learner to the largest reward", plan.bound)
 
-    def plan(self) -> BilevelPlan:
+    def plan(self, *, time_limit: float | None = None, progress: OnProgress | None = None) -> BilevelPlan:
         """The lesson, the local maxima it was chosen from, the learner's response, and the certified bound.
 
-        Raises `InfeasibleConstraints` where no policy keeps the learner's hard preferences.
+        At the time limit, in seconds, the best lesson so far with the bound so far; raises `OutOfTime` where there is
+        no lesson yet. Raises `InfeasibleConstraints` where no policy keeps the learner's hard preferences.
         """
-        return self.bounded(self.lesson_plan())
+        with watched(time_limit, progress):
+            return self.bounded(self.lesson_plan())
 
     def lesson_plan(self) -> BilevelPlan:
         """The plan before any search for a tight bound: its bound is that of the best policy (see `max_cells`)."""
@@ -100,9 +103,9 @@ class BilevelTeacher(OneLessonTeacher):
             require_feasible(domain, Tangents.opening(preference.on(domain)).half_spaces())
         if self.method == "frank-wolfe":
             return self._verified([self._printed()], self._unconstrained_bound())
-        # It may be impossible to keep all preferences of a soft learner.
+        # It may be impossible to keep all preferences of a soft learner, or to plan for them within the time limit.
         aware = None
-        with suppress(InfeasibleConstraints):
+        with suppress(InfeasibleConstraints, OutOfTime):
             aware = AwareCmdpTeacher(self.domain, self.true_weights, self.learner).optimum()
         bound = aware.bound if aware is not None and preference.is_hard else self._unconstrained_bound()
         shown = [optimal_lesson(self.domain, self.true_weights)]
@@ -122,8 +125,9 @@ class BilevelTeacher(OneLessonTeacher):
         ceiling = search(problem, achieved=plan.achieved / unit, ceiling=plan.bound / unit, max_cells=self.max_cells)
         if self.method == "exact" and self._is_flat and ceiling.better is not None:
             # Branch and bound evaluated a point that is better than the best local optimum: climb from there.
-            more = self._in_given_units(problem.climb([ceiling.better], []))
-            plan = self._verified([*plan.optima, *more], plan.bound)
+            with suppress(OutOfTime):
+                more = self._in_given_units(problem.climb([ceiling.better], []))
+                plan = self._verified([*plan.optima, *more], plan.bound)
         return replace(plan, bound=max(unit * ceiling.bound, plan.achieved), n_cells=ceiling.n_cells)
 
     def _in_given_units(self, optima: list[LocalOptimum]) -> list[LocalOptimum]:
@@ -137,7 +141,8 @@ class BilevelTeacher(OneLessonTeacher):
         if not optima:
             raise NotConverged("the learner responds to none of the lessons tried", residual=math.inf, n_steps=0)
         lesson = Lesson.from_policy(self.domain, optima[0].policy)
-        response = self.learner.respond(lesson)
+        with unlimited():
+            response = self.learner.respond(lesson)
         achieved = reward_of(self.true_weights, response)
         return BilevelPlan(lesson, response, optima[0].reward, achieved, max(bound, achieved), tuple(optima), 0)
 
@@ -182,7 +187,8 @@ class BilevelTeacher(OneLessonTeacher):
 
     def _unconstrained_bound(self) -> float:
         """The reward of the best policy: no learner gets more."""
-        return best_policy(self.domain, self.true_weights, no_limits(self.domain)).bound
+        with unlimited():
+            return best_policy(self.domain, self.true_weights, no_limits(self.domain)).bound
 
     def _realisable(self, shown: list[Lesson]) -> list[LocalOptimum]:
         """Local maxima among the lessons that policies can show, from the other teachers' and from extreme lessons."""

@@ -20,8 +20,10 @@ from itertools import product
 
 import numpy as np
 
+from tutelage import watch
 from tutelage.arrays import Vector
 from tutelage.learners.reduction import Reduction, Settled
+from tutelage.outcomes import OutOfTime
 from tutelage.solvers.blocks import Block
 from tutelage.teachers.climbing import ReducedProblem
 
@@ -91,19 +93,26 @@ def search(
 ) -> Ceiling:
     """Split cells until every bound is within `tolerance * (1 + |achieved|)` of `achieved`, or up to `max_cells`.
 
-    achieved: the reward of a known lesson. ceiling: a known bound.
+    At the time limit the search ends with the bound that it has. achieved: the reward of a known lesson.
+    ceiling: a known bound.
     """
     block, weights, better = problem.block, problem.true_weights, None
     convex = _Tangents(problem.reduction)
     queue: list[tuple[float, int, Cell]] = []
     fresh, parent, n_cells = opening_cells(block, weights), ceiling, 0
     while fresh:
-        for cell in (cell for cell in fresh if cell.meets_border(block)):
-            reward = float(weights @ convex.at(cell.centre).slope)
-            if reward > achieved and block.size(cell.centre) <= block.radius:
-                achieved, better = reward, cell.centre
-            heapq.heappush(queue, (-min(parent, _bound(convex, cell, weights, achieved)), n_cells, cell))
-            n_cells += 1
+        try:
+            watch.report("cells", n_cells, parent - achieved)
+            for cell in (cell for cell in fresh if cell.meets_border(block)):
+                reward = float(weights @ convex.at(cell.centre).slope)
+                if reward > achieved and block.size(cell.centre) <= block.radius:
+                    achieved, better = reward, cell.centre
+                heapq.heappush(queue, (-min(parent, _bound(convex, cell, weights, achieved)), n_cells, cell))
+                n_cells += 1
+        except OutOfTime:
+            # The bound of their parent holds for the cells that were not finished.
+            heapq.heappush(queue, (-parent, n_cells, fresh[0]))
+            break
         if not queue or -queue[0][0] <= achieved + tolerance * (1 + abs(achieved)) or n_cells >= max_cells:
             break
         negative, _, cell = heapq.heappop(queue)

@@ -30,7 +30,7 @@ from tutelage.arrays import Matrix, Vector
 from tutelage.learners.dual import Dual, lift
 from tutelage.learners.reduction import Reduction, Settled
 from tutelage.mdp.model import Domain
-from tutelage.outcomes import Ended, TutelageError
+from tutelage.outcomes import Ended, OutOfTime, TutelageError
 from tutelage.solvers.ascent import Slope, ascend
 from tutelage.solvers.blocks import Block, free_directions
 from tutelage.solvers.half_spaces import no_limits
@@ -86,7 +86,7 @@ class ReducedProblem:
     def climb(self, starts: list[Vector], others: list[Vector]) -> list[LocalOptimum]:
         """The distinct local maxima from each start, and from the best of the other points; best first.
 
-        Points outside the set are first moved into it.
+        Points outside the set are first moved into it. At the time limit, the maxima found so far.
         """
         inside = [self.block.contain(start) for start in (*starts, *others)]
         first_at = {point.tobytes(): i for i, point in reversed(list(enumerate(inside)))}
@@ -95,7 +95,12 @@ class ReducedProblem:
         # Only the best are kept, since an expansion takes as much memory as the model.
         promising: list[tuple[Vector, Slope[Settled]]] = []
         for i in sorted(first_at.values()):
-            opening = self.slope(inside[i], near)
+            try:
+                opening = self.slope(inside[i], near)
+            except OutOfTime:
+                if not found:
+                    raise
+                break
             near = opening.source
             if i < len(starts):
                 found.append(self._top(inside[i], opening))
@@ -177,9 +182,10 @@ class LessonSearch:
     def climb(self, starts: list[Vector], others: list[Vector]) -> list[LocalOptimum]:
         """A local maximum from each realisable start (d_r,), and from the best of the other points.
 
-        Points that the learner cannot answer are left out.
+        Points that the learner cannot answer are left out. At the time limit, the maxima found so far.
         """
-        found, cuts = [], self._box()
+        found: list[LocalOptimum] = []
+        cuts = self._box()
         openings = [(point, self._opening(point)) for point in (*starts, *others)]
         first, rest = openings[: len(starts)], openings[len(starts) :]
         best = sorted(rest, key=lambda pair: math.inf if pair[1] is None else -pair[1].value)[:MOST_LESSONS]
@@ -189,6 +195,10 @@ class LessonSearch:
                 continue
             try:
                 optimum, cuts, n = self._climb(start, opening, cuts)
+            except OutOfTime:
+                if not found:
+                    raise
+                break
             except TutelageError:
                 continue
             n_answers += n
@@ -200,6 +210,8 @@ class LessonSearch:
         """R at a point, or None where the learner cannot answer it."""
         try:
             return self._slope(point, None)
+        except OutOfTime:
+            raise
         except TutelageError:
             return None
 
@@ -226,6 +238,8 @@ class LessonSearch:
         """R and its gradient at a lesson (d_r,); R is -inf where the learner cannot answer a lesson near another."""
         try:
             answer = self.answer(shown, near)
+        except OutOfTime:
+            raise
         except TutelageError:
             if near is None:
                 raise
@@ -253,4 +267,8 @@ class LessonSearch:
             if opening.value < first.value:
                 point, opening, shown = start, first, nearest_policy(self.domain, start, no_limits(self.domain))
         here = opening.source
-        return LocalOptimum(here.weights, here.expectation, opening.value, shown.policy, top.gap, ended), cuts, n_answers
+        return (
+            LocalOptimum(here.weights, here.expectation, opening.value, shown.policy, top.gap, ended),
+            cuts,
+            n_answers,
+        )

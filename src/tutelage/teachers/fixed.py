@@ -11,11 +11,13 @@ from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix
 from tutelage.learners.tangents import optimum_within
+from tutelage.mdp.allowances import Allowance
 from tutelage.mdp.model import Domain
 from tutelage.roles import Advice, Lesson
 from tutelage.solvers.half_spaces import HalfSpaces, no_limits, preference_limits
 from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, best_policy, reward_vector, strictest_policy
 from tutelage.teachers.base import KnownLearner, OneLessonTeacher, Plan, check_learner, optimal_lesson, reward_of
+from tutelage.watch import OnProgress, watched
 
 
 class AgnosticTeacher(OneLessonTeacher):
@@ -31,11 +33,11 @@ class ConservativeTeacher(OneLessonTeacher):
     """Assumes that the learner has every preference. Where no policy keeps all of them, minimises the total violation.
 
     preference_features: (S, k) or (C, k), every preference that a learner might have; by default the domain's own.
-    allowance: (k,) or a scalar, the discounted count that is allowed of each.
+    allowance: of each, as that of a `Preference`.
     """
 
     preference_features: Matrix | None = None
-    allowance: ArrayLike = 0.0
+    allowance: Allowance = 0.0
     limits: HalfSpaces = field(init=False)
 
     def __post_init__(self) -> None:
@@ -88,13 +90,14 @@ class AwareCmdpTeacher(OneLessonTeacher):
         lesson = Lesson.from_policy(self.domain, found.policy)
         return Advice(lesson, "the best policy that keeps the learner's preferences", self._bound(found))
 
-    def plan(self) -> CmdpPlan:
-        """The same lesson, with the learner's response to it."""
-        found = self.optimum()
-        lesson = Lesson.from_policy(self.domain, found.policy)
-        response = self.learner.respond(lesson)
-        achieved = reward_of(self.true_weights, response)
-        return CmdpPlan(lesson, response, found.value, achieved, self._bound(found), found)
+    def plan(self, *, time_limit: float | None = None, progress: OnProgress | None = None) -> CmdpPlan:
+        """The same lesson, with the learner's response to it; raises `OutOfTime` at the time limit, in seconds."""
+        with watched(time_limit, progress):
+            found = self.optimum()
+            lesson = Lesson.from_policy(self.domain, found.policy)
+            response = self.learner.respond(lesson)
+            achieved = reward_of(self.true_weights, response)
+            return CmdpPlan(lesson, response, found.value, achieved, self._bound(found), found)
 
     def optimum(self) -> ConstrainedOptimum:
         """The solution of the constrained MDP with its certified bound; convex preferences by tangents."""

@@ -45,7 +45,7 @@ from numpy.typing import ArrayLike
 
 from tutelage.arrays import Indices, Vector, freeze
 from tutelage.mdp.expectations import Expectation, expectation
-from tutelage.mdp.model import Domain
+from tutelage.mdp.model import Domain, endless
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
 from tutelage.roles import Multipliers
 from tutelage.solvers import frank_wolfe
@@ -99,8 +99,12 @@ class BranchOptimum:
 
 def check_soft(learner: KnownEntropyLearner) -> None:
     """Refuse every learner but that of Sec. 3.2."""
-    mismatch, preference = learner.mismatch, learner.preference
-    is_plain = not np.any(mismatch.allowance) and preference.rows is None and not preference.functions
+    mismatch, preference = learner.mismatch.on(learner.domain), learner.preference
+    is_plain = (
+        not np.any(np.asarray(mismatch.on(learner.domain).allowance))
+        and preference.rows is None
+        and not preference.functions
+    )
     are_finite = math.isfinite(mismatch.penalty) and math.isfinite(preference.penalty)
     if not (is_plain and are_finite and mismatch.norm == preference.norm == 1):
         raise InvalidModel(
@@ -177,7 +181,7 @@ class _Problem:
 
     def _limited(self, sign: float) -> Indices:
         """The preferences j for which some policy may violate sign * (mu_c[j] - delta_j) <= 0."""
-        most = (sign * self.domain.preference_features).max(axis=0, initial=-math.inf) / (1 - self.domain.mdp.discount)
+        most = (sign * endless(self.domain.mdp, self.domain.preference_features)).max(axis=0, initial=-math.inf)
         return np.flatnonzero(most > sign * self.allowance)
 
     def split(self, x: Vector) -> Sequence[Vector]:

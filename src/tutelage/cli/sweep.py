@@ -1,0 +1,64 @@
+"""`tutelage sweep`: many domains, learners and teachers of one's own, by a plan."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tutelage.cli.printing import complain, progress, say, show_json, show_table
+from tutelage.outcomes import Unavailable
+
+ROWS_HELP = "Write the rows to this file: .csv, .jsonl, .json or .parquet."
+
+
+def sweep(
+    plan: Annotated[Path, typer.Argument(help="A TOML file: domains, learners, teachers and seeds.")],
+    out: Annotated[Path, typer.Option(help="Folder for the store of results.")] = Path("results"),
+    jobs: Annotated[int, typer.Option(min=0, help="Processes on this machine; 0 for one per core.")] = 0,
+    address: Annotated[str, typer.Option(help="Instead of processes: the address of a Dask scheduler.")] = "",
+    retry: Annotated[bool, typer.Option("--retry", help="Compute the rows that failed again.")] = False,
+    rows: Annotated[Path | None, typer.Option(help=ROWS_HELP)] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the means; adds .png and .svg.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Compare teachers over your own domains and learners. The same command continues a run that was stopped.
+
+    A list in the plan means "each of these". Each row is stored as soon as it is computed, and a task that fails is a
+    row that says why.
+
+    [bold]tutelage sweep plan.toml --jobs 2 --rows rows.csv --picture means[/bold]
+
+    [bold]tutelage sweep plan.toml --address tcp://127.0.0.1:8786 --json[/bold]
+    """
+    from tutelage.experiments.sweeps import left_of, reasons, table_rows
+    from tutelage.experiments.sweeps import sweep as computed
+    from tutelage.pictures.files import save_picture
+
+    n_left, n_tasks = left_of(plan, out)
+    try:
+        with progress("sweep", n_left) as done:
+            found = computed(
+                plan,
+                out=out,
+                jobs=1 if address else jobs or os.cpu_count() or 1,
+                address=address,
+                retry=retry,
+                on_row=lambda row: done.step(f"{row.key.world} {row.key.learner} {row.key.teacher}"),
+            )
+    except (KeyboardInterrupt, Unavailable):
+        complain(f"{n_tasks - left_of(plan, out)[0]} of {n_tasks} rows are stored; run the same command to continue")
+        raise
+    files = [] if picture is None else save_picture(found.picture(), picture)
+    if rows is not None:
+        found.to_file(rows)
+        files.append(rows)
+    if as_json:
+        show_json({"rows": [dict(row) for row in found.rows], "files": [str(path) for path in files]})
+        return
+    header, *body = table_rows(found.means())
+    show_table("Mean reward of the learner (share of the certified bound)", header, body, least_width=100)
+    for sentence in reasons(found.failed):
+        complain(sentence)
+    for path in files:
+        say(f"Written: {path}")

@@ -1,0 +1,332 @@
+"""Names of states and choices: any hashable objects, looked up in both directions.
+
+A state without a name is named by its number, a choice without a name by its number within its state. In files a name
+is JSON: a string, a number, a truth value, None, or a tuple of these, which JSON writes as a list. Any other name is
+written as its text, `str(name)`, and read back as this text.
+"""
+
+import json
+import re
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cached_property
+from itertools import islice, pairwise
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutelage.arrays import Indices, integers
+from tutelage.outcomes import InvalidInput, InvalidModel
+
+# The most names that are compared with an unknown one, for a suggestion.
+MOST_COMPARED = 100_000
+LAST_STATE = "end"
+
+
+class Names(Sequence[Hashable]):
+    """Different names of the states, in order."""
+
+    def __init__(self, names: Sequence[Hashable]) -> None:
+        self._names = tuple(names)
+        if len(self._number) < len(self._names):
+            _refuse_repeated(self._names, "states", "state")
+
+    @cached_property
+    def _number(self) -> dict[Hashable, int]:
+        try:
+            return {name: number for number, name in enumerate(self._names)}
+        except TypeError:
+            number, name = next((i, name) for i, name in enumerate(self._names) if not _is_hashable(name))
+            raise InvalidModel(f"the name {name!r} of state {number} is not hashable; give a string") from None
+
+    def find(self, name: Hashable) -> int | None:
+        """The number of the state of this name, if there is one."""
+        return self._number.get(name)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @overload
+    def __getitem__(self, index: int) -> Hashable: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Hashable]: ...
+
+    def __getitem__(self, index: int | slice) -> Any:
+        return self._names[index]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_names": self._names}
+
+    def __repr__(self) -> str:
+        return f"Names({', '.join(repr(name) for name in self._names[:3])}{', ...' if len(self) > 3 else ''})"
+
+
+@dataclass(frozen=True, slots=True)
+class GridNames(Sequence[Hashable]):
+    """The cells of a grid, "row 3, column 4", row by row from zero, then, where it has one, the last state "end".
+
+    The names are made when needed, so those of a large grid take no memory.
+    """
+
+    n_rows: int
+    n_columns: int
+    has_end: bool = True
+
+    def find(self, name: Hashable) -> int | None:
+        if name == LAST_STATE and self.has_end:
+            return self.n_rows * self.n_columns
+        found = re.fullmatch(r"row (\d{1,9}), column (\d{1,9})", name, re.ASCII) if isinstance(name, str) else None
+        if found is None:
+            return None
+        row, column = map(int, found.groups())
+        return row * self.n_columns + column if row < self.n_rows and column < self.n_columns else None
+
+    def __len__(self) -> int:
+        return self.n_rows * self.n_columns + self.has_end
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self[number] for number in range(len(self))[index]]
+        number = range(len(self))[index]
+        row, column = divmod(number, self.n_columns)
+        return LAST_STATE if row == self.n_rows else f"row {row}, column {column}"
+
+
+class ChoiceNames(Sequence[Hashable]):
+    """(C,), the names of the choices, different within a state.
+
+    Where every state offers the same A actions, only the names of these are stored.
+    """
+
+    def __init__(self, names: Sequence[Hashable], first_choice: Indices) -> None:
+        self._names, self._first, self._n = tuple(names), first_choice, int(first_choice[-1])
+        counts = np.diff(first_choice)
+        is_shared = len(self._names) == counts[0] and bool((counts == counts[0]).all())
+        if not is_shared and len(self._names) != self._n:
+            each = f", or {counts[0]} for the actions of every state" if (counts == counts[0]).all() else ""
+            raise InvalidModel(f"choice_names has {len(self._names)} names; give one per choice ({self._n}){each}")
+        for number, name in enumerate(self._names):
+            if not _is_hashable(name):
+                raise InvalidModel(f"the name {name!r} of choice {number} is not hashable; give a string")
+        self._check_different(1 if is_shared else len(counts))
+        of_first = self._names[: counts[0]]
+        if not is_shared and (counts == counts[0]).all() and of_first * len(counts) == self._names:
+            self._names = of_first
+
+    def _check_different(self, n_states: int) -> None:
+        """Refuse a state two of whose choices have one name."""
+        ends = self._first[: n_states + 1].tolist()
+        for state, (start, end) in enumerate(pairwise(ends)):
+            if end - start > 1 and len(set(self._names[start:end])) < end - start:
+                _refuse_repeated(self._names[start:end], f"actions of state {state}", "action")
+
+    @property
+    def stored(self) -> tuple[Hashable, ...]:
+        """The names of all choices, or those of the actions that every state offers."""
+        return self._names
+
+    def fits(self, first_choice: Indices) -> bool:
+        """Whether these are names for the same choices."""
+        return self._first is first_choice or bool(np.array_equal(self._first, first_choice))
+
+    def __len__(self) -> int:
+        return self._n
+
+    @overload
+    def __getitem__(self, index: int) -> Hashable: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Hashable]: ...
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self[number] for number in range(len(self))[index]]
+        return self._names[range(self._n)[index] % len(self._names)]
+
+    def __repr__(self) -> str:
+        return f"ChoiceNames({', '.join(repr(name) for name in self._names[:5])}{', ...' if self._n > 5 else ''})"
+
+
+StateNames = Names | GridNames
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labels:
+    """What the states and the choices of an MDP are called.
+
+    states: (S,), or None. choices: (C,), or None.
+    finals: the states in which an episode of the original environment ends. The MDP leads to its absorbing state
+        instead, so a recorded episode that ends in one of them has arrived there.
+    """
+
+    first_choice: Indices
+    states: StateNames | None = None
+    choices: ChoiceNames | None = None
+    finals: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    @classmethod
+    def of(
+        cls,
+        first_choice: Indices,
+        states: Sequence[Hashable] | None = None,
+        choices: Sequence[Hashable] | None = None,
+        finals: Any = (),
+    ) -> "Labels":
+        """Checked labels; names that were checked for the same states and choices are not checked again."""
+        return cls(
+            first_choice,
+            _state_names(states, len(first_choice) - 1),
+            _choice_names(choices, first_choice),
+            _finals(finals, len(first_choice) - 1),
+        )
+
+    def state_name(self, state: int) -> Hashable:
+        return int(state) if self.states is None else self.states[int(state)]
+
+    def choice_name(self, choice: int) -> Hashable:
+        return self.place(choice)[1] if self.choices is None else self.choices[int(choice)]
+
+    def place(self, choice: int) -> tuple[int, int]:
+        """The state of a choice, and its number within the state."""
+        state = int(np.searchsorted(self.first_choice, choice, side="right")) - 1
+        return state, int(choice - self.first_choice[state])
+
+    def describe_state(self, state: int) -> str:
+        """The number and the name: state 2 ('worn')."""
+        return f"state {state}" + ("" if self.states is None else f" ({self.state_name(state)!r})")
+
+    def describe_choice(self, choice: int) -> str:
+        """state 2 ('worn'), action 1 ('service')."""
+        state, action = self.place(choice)
+        name = "" if self.choices is None else f" ({self.choice_name(choice)!r})"
+        return f"{self.describe_state(state)}, action {action}{name}"
+
+    def state(self, name: Hashable) -> int:
+        """The number of the state of this name."""
+        n_states = len(self.first_choice) - 1
+        found = _find(self.states, name, n_states)
+        if found is not None:
+            return found
+        if self.states is None:
+            raise InvalidInput(
+                f"there is no state {name!r}; the states have no names, only numbers 0 .. {n_states - 1}"
+            )
+        raise InvalidInput(f"there is no state {name!r}; {suggestion(name, self.states)}")
+
+    def choice(self, state: Hashable, name: Hashable) -> int:
+        """The number of the choice of this name in the state of that name."""
+        number = self.state(state)
+        first, end = self.first_choice[number : number + 2].tolist()
+        offered: Sequence[Hashable] = range(end - first) if self.choices is None else self.choices[first:end]
+        if _is_hashable(name) and not isinstance(name, bool) and name in offered:
+            return int(first + offered.index(name))
+        raise InvalidInput(f"{self.describe_state(number)} has no action {name!r}; {suggestion(name, offered)}")
+
+
+def suggestion(name: Any, known: Sequence[Hashable]) -> str:
+    """Which of the known names are near an unknown one, for a message."""
+    texts = {str(one): one for one in islice(known, MOST_COMPARED)}
+    near = [texts[text] for text in get_close_matches(str(name), texts, cutoff=0.5)]
+    if near:
+        return f"did you mean {' or '.join(repr(one) for one in near)}?"
+    listed = ", ".join(repr(one) for one in known[:5])
+    return f"there are {listed}" + (f" and {len(known) - 5} others" if len(known) > 5 else "")
+
+
+def to_json(names: StateNames | ChoiceNames) -> NDArray[np.uint8]:
+    """Names as the bytes of a JSON text: a list, or the sizes of a grid."""
+    if isinstance(names, GridNames):
+        data: Any = {"rows": names.n_rows, "columns": names.n_columns, "end": names.has_end}
+    else:
+        stored = names.stored if isinstance(names, ChoiceNames) else names[:]
+        data = [_plain(name) for name in stored]
+    return np.frombuffer(json.dumps(data, ensure_ascii=False).encode("utf-8", "surrogatepass"), dtype=np.uint8)
+
+
+def from_json(content: NDArray[Any], name: str) -> Sequence[Hashable]:
+    """The names that `to_json` wrote, not yet checked."""
+    if content.dtype != np.uint8 or content.ndim != 1:
+        raise InvalidModel(f"{name} must be the bytes of a JSON text")
+    try:
+        data = json.loads(content.tobytes().decode("utf-8", "surrogatepass"))
+        if isinstance(data, dict):
+            return GridNames(int(data["rows"]), int(data["columns"]), bool(data["end"]))
+        return [as_name(one) for one in data]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise InvalidModel(f"{name} is not a JSON list of names: {error}") from error
+
+
+def _find(names: StateNames | None, name: Any, n_states: int) -> int | None:
+    if not _is_hashable(name):
+        raise InvalidInput(f"{name!r} cannot name a state, because it is not hashable")
+    if names is not None:
+        return names.find(name)
+    is_number = isinstance(name, int | np.integer) and not isinstance(name, bool)
+    return int(name) if is_number and 0 <= name < n_states else None
+
+
+def _state_names(given: Sequence[Hashable] | None, n_states: int) -> StateNames | None:
+    if given is None:
+        return None
+    names = given if isinstance(given, Names | GridNames) else Names(_listed(given, "state_names"))
+    if len(names) != n_states:
+        raise InvalidModel(f"state_names has {len(names)} names, but there are {n_states} states; give one for each")
+    return names
+
+
+def _choice_names(given: Sequence[Hashable] | None, first_choice: Indices) -> ChoiceNames | None:
+    if given is None or (isinstance(given, ChoiceNames) and given.fits(first_choice)):
+        return given
+    stored = given.stored if isinstance(given, ChoiceNames) else given
+    return ChoiceNames(_listed(stored, "choice_names"), first_choice)
+
+
+def _finals(given: Any, n_states: int) -> Indices:
+    finals = integers(given, "finals") if len(given) else np.zeros(0, dtype=np.int64)
+    if len(finals) and not (finals.min() >= 0 and finals.max() < n_states):
+        raise InvalidModel(f"finals must be states 0 .. {n_states - 1}, got {finals.min()} .. {finals.max()}")
+    return finals
+
+
+def _listed(given: Any, name: str) -> list[Hashable]:
+    if isinstance(given, str | bytes) or not hasattr(given, "__len__") or not hasattr(given, "__iter__"):
+        raise InvalidModel(f"{name} must be a sequence of names, got {given!r}")
+    # The items of a NumPy array become Python's own, which JSON knows.
+    return given.tolist() if isinstance(given, np.ndarray) else list(given)
+
+
+def _refuse_repeated(names: Sequence[Hashable], where: str, what: str) -> None:
+    seen: dict[Hashable, int] = {}
+    for number, name in enumerate(names):
+        if name in seen:
+            raise InvalidModel(f"the {where} have different names, but {what} {seen[name]} and {number} are {name!r}")
+        seen[name] = number
+
+
+def _is_hashable(name: Any) -> bool:
+    try:
+        hash(name)
+    except TypeError:
+        return False
+    return True
+
+
+def _plain(name: Any) -> Any:
+    """A name as JSON data."""
+    if isinstance(name, np.generic):
+        name = name.item()
+    if type(name) is tuple:
+        return [_plain(part) for part in name]
+    return name if name is None or type(name) in (str, int, float, bool) else str(name)
+
+
+def as_name(data: Any) -> Hashable:
+    """A name from JSON data: a list is a tuple."""
+    if isinstance(data, list):
+        return tuple(as_name(part) for part in data)
+    if isinstance(data, dict):
+        raise TypeError("a name must not be an object")
+    return data  # type: ignore[no-any-return]

@@ -1,0 +1,93 @@
+"""Time limits and progress of computations that may take long.
+
+A public function sets the limit and the callback once, around its whole computation:
+
+    with watched(time_limit, progress):
+        ...
+
+Every iteration below it calls `report` once per step. `report` passes the step on to the callback, and raises
+`OutOfTime` when the time is over. A method that has a useful answer at any time catches `OutOfTime` and returns that
+answer with `Ended.TIME_LIMIT`. Limits nest: the earliest one holds. The watch is a context variable, so it needs no
+argument in the functions between, and each thread or task has its own.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from tutelage.outcomes import InvalidInput, OutOfTime
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One step of a long computation.
+
+    stage: what is computed, such as "Newton steps". done: the number of steps so far in this stage. gap: the most by
+    which the answer may still improve, or the residual; infinite where neither is known.
+    """
+
+    stage: str
+    done: int
+    gap: float = math.inf
+
+
+OnProgress = Callable[[Progress], object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """deadline: of `time.monotonic`. progress: the callback, if any."""
+
+    deadline: float = math.inf
+    progress: OnProgress | None = None
+
+
+_UNWATCHED = _Watch()
+_now: ContextVar[_Watch] = ContextVar("watch", default=_UNWATCHED)
+
+
+@contextmanager
+def watched(time_limit: float | None = None, progress: OnProgress | None = None) -> Iterator[None]:
+    """Within this block, steps are reported to `progress`, and `OutOfTime` is raised after `time_limit` seconds.
+
+    None leaves the limit, or the callback, of the surrounding block in place.
+    """
+    if time_limit is not None and not time_limit > 0:
+        raise InvalidInput(f"time_limit must be a positive number of seconds, got {time_limit}")
+    outer = _now.get()
+    deadline = outer.deadline if time_limit is None else min(outer.deadline, time.monotonic() + time_limit)
+    token = _now.set(_Watch(deadline, outer.progress if progress is None else progress))
+    try:
+        yield
+    finally:
+        _now.reset(token)
+
+
+@contextmanager
+def unlimited() -> Iterator[None]:
+    """Within this block no time limit holds: for the short last steps of an answer that must be complete."""
+    token = _now.set(_Watch(math.inf, _now.get().progress))
+    try:
+        yield
+    finally:
+        _now.reset(token)
+
+
+def is_over() -> bool:
+    """Whether the time limit has passed."""
+    return time.monotonic() > _now.get().deadline
+
+
+def report(stage: str, done: int, gap: float = math.inf, answer: object = None) -> None:
+    """Tell the callback about one step.
+
+    Raise `OutOfTime`, with the best answer so far, if the time limit has passed.
+    """
+    watch = _now.get()
+    if watch.progress is not None:
+        watch.progress(Progress(stage, done, gap))
+    if time.monotonic() > watch.deadline:
+        raise OutOfTime(stage, done, gap, answer)
