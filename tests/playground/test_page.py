@@ -393,7 +393,7 @@ def test_rounds_are_a_film(page: Page, teacher: str):
     expect(planes).to_have_count(3)
     expect(planes.first.locator("rect")).to_have_count(len(played.rounds))
     page.get_by_role("slider", name="Round").fill("1")
-    expect(page.locator("#round-reason")).to_contain_text(f"Round 1: {played.rounds[0].reason}")
+    expect(page.locator("#round-reason")).to_contain_text(f"Why this lesson: {played.rounds[0].reason}")
     expect(planes.first.locator("rect")).to_have_count(1)
     page.get_by_role("button", name="Play").click()
     expect(page.locator("#round-reason")).to_contain_text("Round 2:")
@@ -466,6 +466,7 @@ def test_a_person_is_the_learner_and_the_teacher_says_what_it_concludes(page: Pa
     page.get_by_role("button", name="Reveal my secret").click()
     expect(page.locator("#self-score")).to_contain_text("I was right about 2 of the 3")
     expect(page.locator("#conclusions").get_by_role("row", name="green within 0")).to_contain_text("you do avoid it ✓")
+    expect(page.locator("#estimate")).to_contain_text("95 % confidence")
 
 
 def test_everything_can_be_kept(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -115,6 +115,9 @@ export function drawGrid(svg, options) {
   const isMapped = Boolean(belief || visits);
   svg.setAttribute("viewBox", `-0.04 -0.04 ${size + 0.08} ${size + 0.08}`);
   const at = (cell, ...marks) => s("g", { transform: `translate(${middle(cell, size).join(" ")})` }, ...marks);
+  // In a small picture of a large world, marks are larger than their cells.
+  const zoom = !isGrid && size > LARGEST_DETAILED ? " scale(1.7)" : "";
+  const marked = (cell, one) => s("g", { transform: `translate(${middle(cell, size).join(" ")})${zoom}` }, one);
   const all = [...Array(size * size).keys()];
   const fillOf = (cell) => {
     if (belief) return beliefColour(belief.values[cell], belief.most);
@@ -150,16 +153,16 @@ export function drawGrid(svg, options) {
   }
   for (const colour of Object.keys(world.distractors)) {
     const style = isMapped ? { opacity: 0.3 } : {};
-    for (const cell of world.distractors[colour]) layers.push(s("g", style, at(cell, mark(colour))));
+    for (const cell of world.distractors[colour]) layers.push(s("g", style, marked(cell, mark(colour))));
   }
   if (avoided) layers.push(outline(avoided, size));
   if (belief) layers.push(s("g", {}, ...minuses(belief, world, at)));
   const faded = { fill: policy ? mix(colours.cell, colours.ink, 0.35) : colours.ink };
   for (const cell of all) {
     const kind = holder(world.objects, cell);
-    if (kind) layers.push(at(cell, mark(kind, { scale: isMapped ? 0.8 : 1, ...faded })));
+    if (kind) layers.push(marked(cell, mark(kind, { scale: isMapped ? 0.8 : 1, ...faded })));
   }
-  layers.push(at(world.start, mark("start")));
+  layers.push(marked(world.start, mark("start")));
   if (routes) layers.push(routeLines(routes, size));
   if (policy) {
     const moved = all.filter((cell) => !reached || reached[cell] > SMALLEST_VISITS);
