@@ -124,28 +124,28 @@ export function drawGrid(svg, options) {
     if (visits) return visitColour(visits.values[cell], visits.most);
     return avoided?.[cell] ? colours.avoided : colours.cell;
   };
+  const place = (cell) => ({ x: columnOf(cell, size), y: rowOf(cell, size), width: 1, height: 1 });
   const square = (cell) =>
     s("rect", {
-      x: columnOf(cell, size),
-      y: rowOf(cell, size),
-      width: 1,
-      height: 1,
+      ...place(cell),
       fill: fillOf(cell),
       stroke: colours.line,
       "stroke-width": 0.03,
-      ...(isGrid
-        ? {
-            role: "gridcell",
-            id: `${svg.id}-${cell}`,
-            "aria-label": describe(world, cell),
-            "aria-selected": String(cell === cursor),
-          }
-        : {}),
+      role: "gridcell",
+      id: `${svg.id}-${cell}`,
+      "aria-label": describe(world, cell),
+      "aria-selected": String(cell === cursor),
     });
-  const rows = [...Array(size).keys()].map((row) =>
-    s("g", isGrid ? { role: "row" } : {}, ...all.slice(row * size, (row + 1) * size).map(square)),
-  );
-  const layers = [s("g", {}, ...rows)];
+  const rows = [...Array(size).keys()];
+  const layers = isGrid
+    ? [
+        s(
+          "g",
+          {},
+          ...rows.map((row) => s("g", { role: "row" }, ...all.slice(row * size, (row + 1) * size).map(square))),
+        ),
+      ]
+    : ground(size, all, fillOf, place);
   if (avoided && !isMapped) {
     const cells = all.filter((cell) => avoided[cell]);
     const d = cells.map((cell) => hatching(columnOf(cell, size), rowOf(cell, size))).join("");
@@ -176,6 +176,18 @@ export function drawGrid(svg, options) {
     svg.setAttribute("role", "grid");
     svg.setAttribute("aria-label", `World of ${size} by ${size} cells`);
   }
+}
+
+// The cells of a picture that nobody draws on: only those with a colour of their own, and the lines between all.
+function ground(size, all, fillOf, place) {
+  const { cell: plain, line } = look();
+  const steps = [...Array(size + 1).keys()];
+  const d = steps.map((k) => `M0 ${k}h${size}M${k} 0v${size}`).join("");
+  return [
+    s("rect", { width: size, height: size, fill: plain }),
+    ...all.filter((cell) => fillOf(cell) !== plain).map((cell) => s("rect", { ...place(cell), fill: fillOf(cell) })),
+    s("path", { d, stroke: line, "stroke-width": 0.03, fill: "none" }),
+  ];
 }
 
 function cursorMarks() {
