@@ -16,6 +16,8 @@ from .experiments.sweeps import sweep as sweep
 from .interaction import InteractionFailed as InteractionFailed
 from .interaction import replay as replay
 from .interaction import teach as teach
+from .learners.avoidance import PreferenceEstimate as PreferenceEstimate
+from .learners.avoidance import infer_preferences as infer_preferences
 from .learners.entropy import ApproximateHardLearner as ApproximateHardLearner
 from .learners.entropy import GenericLearner as GenericLearner
 from .learners.entropy import SoftLearner as SoftLearner
@@ -88,10 +90,13 @@ from .solvers.occupancy_polytope import least_violation as least_violation
 from .solvers.occupancy_polytope import nearest_policy as nearest_policy
 from .solvers.occupancy_polytope import strictest_policy as strictest_policy
 from .solvers.reachable_set import vertices as vertices
+from .solvers.showing import Shown as Shown
+from .solvers.showing import ShownDemonstration as ShownDemonstration
 from .solvers.soft_expectations import SoftExpansion as SoftExpansion
 from .solvers.soft_expectations import combined_features as combined_features
 from .solvers.soft_expectations import expectation_derivative as expectation_derivative
 from .solvers.soft_expectations import soft_expansion as soft_expansion
+from .teachers.adaptive_bilevel import AdaptiveBilevelTeacher as AdaptiveBilevelTeacher
 from .teachers.base import OneLessonTeacher as OneLessonTeacher
 from .teachers.base import Plan as Plan
 from .teachers.bilevel import BilevelPlan as BilevelPlan

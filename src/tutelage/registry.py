@@ -141,6 +141,21 @@ TEACHERS: dict[str, TeacherEntry] = {
         options=_CUTS,
         fixed={"method": "printed"},
     ),
+    "adaptive_bilevel": TeacherEntry(
+        "AdAware-BiL",
+        "infers an unknown soft learner from its responses, and plans the lesson for it",
+        "tutelage:AdaptiveBilevelTeacher",
+        Knows.NOTHING,
+        is_adaptive=True,
+        options={
+            "observed": Option(
+                "what is seen of a response: mu or mu_r", "expectation", choices=("expectation", "reward")
+            ),
+            "n_trajectories": Option("trajectories seen of each response; 0 for exact ones", 0, 0, 10**9),
+            "stop_tolerance": Option("end when no lesson promises this share of the reward's range", 1e-4, 1e-9, 1),
+            "max_cells": replace(_CELLS, default=24),
+        },
+    ),
     "line_search": TeacherEntry(
         "AdAware-Lin",
         "pushes the learner from its response towards the true reward",

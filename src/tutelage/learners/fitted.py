@@ -50,13 +50,16 @@ def fitted_learner(
     seen: Sequence[Vector],
     observed: str,
     n_trajectories: int,
+    *,
+    n_refined: int = 2,
+    n_toggled: int = 1,
 ) -> tuple[Parameters, Fit]:
     """The parameters of the best fit. shown, seen: the lessons (d_r,) and the answers (d,)."""
     n_seen = domain.n_reward if observed == "reward" else len(domain.names)
     weights = [_weight(domain, scales, answer, n_seen, n_trajectories) for answer in seen]
     data = [Seen(*one) for one in zip(shown, seen, weights, strict=True)]
     enough = 0.1 if n_trajectories else 0.5 * EXACT**2
-    fit = fit_learner(domain, scales, data, enough=enough)
+    fit = fit_learner(domain, scales, data, enough=enough, n_refined=n_refined, n_toggled=n_toggled)
     return Parameters(fit.penalty, fit.violation, freeze(fit.allowance)), fit
 
 
@@ -74,10 +77,14 @@ def misfit_of(fit: Fit, n_trajectories: int) -> str:
     """Why no soft learner explains the answers, or an empty string."""
     if not n_trajectories:
         size = math.sqrt(2 * fit.cost)
-        return "" if size <= 1e3 * EXACT else f"no soft learner found gives these answers: the best misses by {size:.2g}"
+        return (
+            "" if size <= 1e3 * EXACT else f"no soft learner found gives these answers: the best misses by {size:.2g}"
+        )
     freedom = max(fit.jacobian.shape[0] - fit.jacobian.shape[1], 1)
     excess = (2 * fit.cost - freedom) / math.sqrt(2 * freedom)
-    return "" if excess <= MISFIT else f"no soft learner found gives these answers: {excess:.1f} standard deviations off"
+    return (
+        "" if excess <= MISFIT else f"no soft learner found gives these answers: {excess:.1f} standard deviations off"
+    )
 
 
 def fitted_space(
@@ -92,8 +99,9 @@ def fitted_space(
     """The interval of each parameter."""
     theta = np.concatenate([[fit.penalty, fit.violation], fit.allowance])
     error = _errors(fit, scales, domain.n_reward, n_trajectories, accuracy)
-    low, high = np.maximum(theta - error, 0.0), theta + error
     is_open = ~np.isfinite(error)
+    error = np.where(is_open, 0.0, error)
+    low, high = np.maximum(theta - error, 0.0), theta + error
     low[is_open], high[is_open] = 0.0, np.inf
     if observed == "expectation":
         for j in np.flatnonzero(is_open[2:]):

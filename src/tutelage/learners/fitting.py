@@ -37,10 +37,8 @@ from tutelage.solvers.soft_expectations import SoftExpansion
 SMALLEST, LARGEST = 1e-2, 1e4
 # C_r and C_c at the starts, in units of one over the range of the reward features.
 START = 30.0
-# Of the starts, how many are refined, and how many evaluations each may take.
-N_REFINED, MAX_EVALUATIONS = 3, 12
-# How often single preferences are switched on and off, in search of a better fit.
-N_TOGGLED = 3
+# The most evaluations of one search.
+MAX_EVALUATIONS = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,15 +67,17 @@ class Fit:
 
 
 def fit_learner(
-    domain: Domain, scales: Scales, seen: Sequence[Seen], *, enough: float, near: Sequence[Vector] = ()
+    domain: Domain, scales: Scales, seen: Sequence[Seen], *, enough: float, n_refined: int, n_toggled: int
 ) -> Fit:
-    """The best fit from all starts. enough: a cost that counts as exact. near: further starts theta (2 + d_c,)."""
+    """The best fit. enough: a cost that counts as exact. n_refined: how many starts are refined. n_toggled: how often
+    single preferences are switched on and off in search of a better fit.
+    """
     problem = _Problem(domain, scales, tuple(seen))
-    best = problem.refined([problem.inside(theta) for theta in (*near, *problem.starts())], N_REFINED, enough)
-    for _ in range(N_TOGGLED):
+    best = problem.refined([problem.inside(theta) for theta in problem.starts()], n_refined, enough)
+    for _ in range(n_toggled):
         if best.residuals.cost <= enough:
             break
-        other = problem.refined(problem.toggled(best), N_REFINED, enough)
+        other = problem.refined(problem.toggled(best), 1, enough)
         if other.residuals.cost >= 0.999 * best.residuals.cost:
             break
         best = other
@@ -107,8 +107,10 @@ class _Problem:
 
     def inside(self, theta: Vector) -> Vector:
         """u of a theta, moved into the limits."""
-        u = np.concatenate([np.log(theta[:2]), np.minimum(theta[2:], self.most) / self.scales.unit[self.domain.n_reward :]])
-        return np.clip(u, *self.limits)
+        u = np.concatenate(
+            [np.log(theta[:2]), np.minimum(theta[2:], self.most) / self.scales.unit[self.domain.n_reward :]]
+        )
+        return np.asarray(np.clip(u, *self.limits))
 
     def theta(self, u: Vector) -> Vector:
         return np.concatenate([np.exp(u[:2]), u[2:] * self.scales.unit[self.domain.n_reward :]])
@@ -143,13 +145,16 @@ class _Problem:
         found = []
         for start in ranked[:n]:
             with suppress(TutelageError):
-                limit = {"enough": enough, "max_evaluations": MAX_EVALUATIONS}
-                found.append(least_squares(self.evaluate, start, *self.limits, **limit))
+                found.append(self._searched(start, enough))
                 if found[-1].residuals.cost <= enough:
                     break
         if not found:
             raise NotConverged("no soft learner near the starts gives an answer", residual=np.inf, n_steps=0)
         return min(found, key=lambda one: one.residuals.cost)
+
+    def _searched(self, start: Vector, enough: float) -> LeastSquares[tuple[Response, ...]]:
+        low, high = self.limits
+        return least_squares(self.evaluate, start, low, high, enough=enough, max_evaluations=MAX_EVALUATIONS)
 
     def toggled(self, best: LeastSquares[tuple[Response, ...]]) -> list[Vector]:
         """The best learner with one preference changed: without it, with it in full, or with it just binding."""

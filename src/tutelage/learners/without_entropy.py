@@ -27,7 +27,7 @@ from tutelage.solvers.units import in_feature_units, or_one, sizes
 
 MAX_ROUNDS = 100
 # What is hard here has a penalty this many times the largest soft one: enough for multipliers to start from.
-HARD = 1e3
+HARD = 1e4
 # A price at which no policy is better by more than this, relative to the largest expectation, ends the rounds.
 ENOUGH = 1e-12
 

@@ -11,9 +11,9 @@ agnostic teacher does. After each answer
    predicted, or when no learner of the version space can earn more (`robust_bounding`).
 
 An answer that is not as predicted contradicts the parameters planned for, so it removes them from the version space.
-A learner that no soft learner explains is recognised. The teacher then plans for the soft learner with the least misfit,
-certifies nothing beyond the best policy's reward, and repeats its best lesson at the end. So does a teacher that sees
-only mu_r, or the mean of sampled trajectories.
+A learner that no soft learner explains is recognised. The teacher then plans for the soft learner with the least
+misfit, certifies nothing beyond the best policy's reward, and repeats its best lesson at the end. So does a teacher
+that sees only mu_r, or the mean of sampled trajectories.
 """
 
 import math
@@ -36,6 +36,8 @@ from tutelage.teachers.robust_bounding import RobustBound, robust_bound
 
 # Lessons this close, relative to the range of each feature, are the same.
 SAME = 1e-7
+# Rounds with a learner that no soft learner explains, before the best lesson is repeated.
+PATIENCE = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +67,8 @@ class AdaptiveBilevelTeacher(BaseTeacher):
             raise InvalidModel(f"observed must be 'expectation' or 'reward', got {self.observed!r}")
         if not self.stop_tolerance > 0:
             raise InvalidModel(f"stop_tolerance must be positive, got {self.stop_tolerance}")
-        if self.max_cells < 0 or self.n_random < 0:
-            raise InvalidModel("max_cells and n_random must not be negative")
+        if min(self.max_cells, self.n_random, self.n_trajectories) < 0:
+            raise InvalidModel("max_cells, n_random and n_trajectories must not be negative")
         mdp, reward = self.domain.mdp, self.domain.reward_features @ self.true_weights
         most, least = (float(s * (mdp.initial @ solve_hard(mdp, s * reward).value)) for s in (1.0, -1.0))
         object.__setattr__(self, "scales", feature_scales(self.domain))
@@ -85,19 +87,19 @@ class AdaptiveBilevelTeacher(BaseTeacher):
 
     def adapt(self, rounds: Sequence[Round]) -> Advice:
         """The lesson for the most optimistic learner that explains the answers, or the reason to stop."""
-        earned = float(mean_rewards(rounds, self.true_weights).max())
+        earned, unit = float(mean_rewards(rounds, self.true_weights).max()), self.reward_unit
         try:
             estimate = self.estimate(rounds)
             plan = self.plan(estimate)
         except TutelageError as failure:
-            return close(rounds, self.true_weights, f"no lesson could be planned: {failure}", self.ceiling)
+            return close(rounds, self.true_weights, f"no lesson could be planned: {failure}", self.ceiling, unit)
         doubt = f"; {estimate.contradiction}: nothing is certified" if estimate.contradiction else ""
-        reason = self._reason_to_end(rounds, plan, earned)
+        reason = self._reason_to_end(rounds, plan, earned, estimate)
         bound = self.bound(estimate, earned, self.max_cells if reason else min(self.max_cells, 1))
         if not reason and bound - earned <= self.stop_tolerance * self.span:
             reason = "no learner that gives these answers can earn more from any lesson"
         if reason:
-            return close(rounds, self.true_weights, reason + doubt, bound)
+            return close(rounds, self.true_weights, reason + doubt, bound, unit)
         promised = f"the best lesson for the learner inferred, {plan.predicted:.4g} predicted{doubt}"
         return Advice(plan.lesson, promised, bound)
 
@@ -120,7 +122,9 @@ class AdaptiveBilevelTeacher(BaseTeacher):
             bounds, self.true_weights, achieved=earned, ceiling=self.ceiling, max_cells=max_cells, tolerance=tolerance
         )
 
-    def _reason_to_end(self, rounds: Sequence[Round], plan: BilevelPlan, earned: float) -> str:
+    def _reason_to_end(
+        self, rounds: Sequence[Round], plan: BilevelPlan, earned: float, estimate: LearnerEstimate
+    ) -> str:
         """Why a plan is not worth a round, or an empty string."""
         if plan.achieved - earned <= max(self.stop_tolerance * self.span, self._noise(plan)):
             return "the learner answers as predicted, and no lesson promises more"
@@ -128,7 +132,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         unit = self.scales.unit[: self.domain.n_reward]
         if (np.abs(shown - plan.lesson.expectation) <= SAME * unit).all(axis=1).any():
             return "the best lesson for the learner inferred was taught before"
-        if len(rounds) >= self.domain.n_preference + 3:
+        if len(rounds) >= (PATIENCE if estimate.contradiction else self.domain.n_preference + 3):
             return f"{len(rounds)} rounds did not determine the learner"
         return ""
 
