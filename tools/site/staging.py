@@ -4,9 +4,10 @@ import re
 import shutil
 from pathlib import Path
 
-import tutelage
 from commands import command_pages
 from running import BLOCK, Ran, blocks, run
+
+import tutelage
 
 ROOT = Path(__file__).parents[2]
 TOP = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
