@@ -306,9 +306,7 @@ def test_the_walks_of_a_picture_are_walks_of_the_policies():
         assert len(walks) == jobs.N_WALKS and all(walk[0] == world.start for walk in walks)
         for walk in walks:
             assert all(step[a, b] > 0 for a, b in zip(walk, walk[1:], strict=False))
-            assert (
-                len(walk) == jobs.WALK_STEPS + 1 or step[walk[-1], world.terminal] > 0 or len(walk) >= jobs.WALK_STEPS
-            )
+            assert len(walk) == jobs.WALK_STEPS + 1 or step[walk[-1], world.terminal] > 0 or len(walk) >= jobs.WALK_STEPS
 
 
 def test_the_teacher_concludes_what_a_person_left_out():
