@@ -112,10 +112,10 @@ def visit(page: Page, place: str) -> None:
 @contextmanager
 def opened(browser: Browser, jobs: RunJob) -> Iterator[Page]:
     """The page of a server with one worker and other jobs, for what the usual jobs do too fast to be seen."""
-    with running(Settings(n_workers=1, time_limit=600.0, run_job=jobs)) as address:
-        with watched(browser, address) as page:
-            visit(page, f"{address}/#compare")
-            yield page
+    settings = Settings(n_workers=1, time_limit=600.0, run_job=jobs)
+    with running(settings) as address, watched(browser, address) as page:
+        visit(page, f"{address}/#compare")
+        yield page
 
 
 def open_tab(page: Page, name: str) -> None:
@@ -196,7 +196,7 @@ def check_with_axe(page: Page) -> None:
 def test_the_story_is_told_by_keys_alone_and_ends_in_a_world_of_one_s_own(
     browser: Browser, address: str, size: str, scheme: str
 ):
-    """From the first paint to "now you", then a painted world and a lesson in it, without a mouse; axe sees no fault."""
+    """From the first paint to "now you", then a painted world with its lesson, without a mouse; axe finds no fault."""
     with watched(browser, address, size, scheme, bypass_csp=True) as page:
         visit(page, address)
         numbers = []
@@ -393,7 +393,7 @@ def test_rounds_are_a_film(page: Page, teacher: str):
 
 
 def test_rounds_are_shown_as_they_come(browser: Browser):
-    """The third round never comes here: two are shown; another choice stops the job, and the next request is answered."""
+    """The third round never comes here: two are shown; another choice stops the job, and is answered."""
     with opened(browser, playground_support.two_rounds) as page:
         choose_hard(page)
         open_tab(page, "Round by round")

@@ -8,6 +8,7 @@ import base64
 import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -314,10 +315,10 @@ def _conclusions(world: ObjectWorld, rounds: Sequence[Round], walks: Sequence[Se
         share = gone / given if given > SMALLEST else math.inf if gone > SMALLEST else math.nan
         verdict = "avoids" if share < LEFT_OUT else "accepts" if share >= FOLLOWED else "unknown"
         found.append({"name": name, "shown": given, "done": gone, "verdict": verdict})
-    for near, far in zip(found, found[1:], strict=False):
+    for near, far in pairwise(found):
         if near["verdict"] == "accepts" and NAMED[near["name"]][0] == NAMED[far["name"]][0]:
             far["verdict"] = "accepts"
-    for far, near in zip(found[::-1], found[-2::-1], strict=False):
+    for far, near in pairwise(found[::-1]):
         if far["verdict"] == "avoids" and NAMED[near["name"]][0] == NAMED[far["name"]][0]:
             near["verdict"] = "avoids"
     return found

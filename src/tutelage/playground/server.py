@@ -33,7 +33,7 @@ LARGEST_BODY = 512 * 1024
 # The largest request with a file that a user brings.
 LARGEST_UPLOAD = schema.LONGEST_TEXT + LARGEST_BODY
 # The first seconds of a search for a bound are spent waiting: a client that moves a slider has gone by then.
-SETTLING = 0.4
+SETTLING = 0.8
 MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
@@ -233,7 +233,7 @@ async def teaching_events(
 ) -> AsyncGenerator[Event, None]:
     """The events of a teacher. A continuation of the job runs only when no other job waits: lessons before bounds.
 
-    A continuation that is stopped takes nothing from the lesson: the event `unbounded` says why there is no tight bound.
+    A continuation that is stopped takes nothing from the lesson: the event `unbounded` says why its bound is not tight.
     """
     later = None
     async with aclosing(workers.events(job, asked.model_dump_json())) as events:

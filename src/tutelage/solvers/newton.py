@@ -25,7 +25,9 @@ from tutelage.solvers.blocks import Block, contained, gap, model_minimum, residu
 MAX_STEPS = 300
 LARGEST = 1e60
 # After this many steps without a residual half as large, within so many times the noise, rounding hides the rest.
-PATIENCE, NOISY = 8, 1e3
+PATIENCE, NOISY = 3, 1e3
+# Where steps no longer decrease f, a residual and a relative gap below this are rounding as well.
+ACCEPTABLE = 1e-8
 SourceT = TypeVar("SourceT")
 
 
@@ -114,6 +116,8 @@ def proximal_newton(
             1 + float(np.diag(here.hessian).max(initial=0.0))
         ):
             break
+    if best.residual <= ACCEPTABLE and closest <= ACCEPTABLE * abs(best.value):
+        return replace(best, n_steps=n_steps + 1, ended=Ended.ROUNDING)
     message = f"after {n_steps + 1} Newton steps the residual is {error:.3g}, with weights up to {np.abs(x).max():.3g}"
     last = Minimum(x, here, residual(here.gradient, blocks, x), n_steps + 1, Ended.STEP_LIMIT, value)
     raise NotConverged(message, residual=error, n_steps=n_steps + 1, answer=last)

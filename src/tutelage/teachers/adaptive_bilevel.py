@@ -11,9 +11,9 @@ agnostic teacher does. After each answer
    predicted, or when no learner of the version space can earn more (`robust_bounding`).
 
 An answer that is not as predicted contradicts the parameters planned for, so it removes them from the version space.
-A learner that no soft learner explains is recognised. The teacher then plans for the soft learner with the least misfit,
-certifies nothing beyond the best policy's reward, and repeats its best lesson at the end. So does a teacher that sees
-only mu_r, or the mean of sampled trajectories.
+A learner that no soft learner explains is recognised. The teacher then plans for the soft learner with the least
+misfit, certifies nothing beyond the best policy's reward, and repeats its best lesson at the end. So does a teacher
+that sees only mu_r, or the mean of sampled trajectories.
 """
 
 import math
