@@ -100,7 +100,13 @@ def quantecon(problem: "dict[str, Any]", kind: str, limit: float) -> "tuple[Any,
     """QuantEcon's DiscreteDP, from its defaults, to 1e-8; solved once before, because its loops are compiled."""
     from quantecon.markov import DiscreteDP
 
-    given = (problem["reward"], matrix(problem, "rows"), float(problem["discount"]), problem["state"], problem["action"])
+    given = (
+        problem["reward"],
+        matrix(problem, "rows"),
+        float(problem["discount"]),
+        problem["state"],
+        problem["action"],
+    )
     model = DiscreteDP(*given)
     options = {} if kind == "pi" else {"epsilon": 1e-8}
     first = time.perf_counter()

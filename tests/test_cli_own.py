@@ -179,7 +179,7 @@ def test_weights_by_name():
     assert read_weights("at_goal=3", names).tolist() == [0, 3]
     assert read_weights("at goal=3, km=-1e-3", names).tolist() == [-1e-3, 3]
     for text, message in (
-        ("kms=1", "there is no feature 'kms'; did you mean km"),
+        ("kms=1", "there is no feature 'kms'; did you mean 'km'"),
         ("km=1,km=2", "each name once"),
         ("km=x", "weights must be numbers with commas between them, or name=number"),
         ("km=1,2", "there is no feature ''"),
@@ -325,7 +325,7 @@ def test_the_examples_of_the_help_run(tmp_path, monkeypatch):
             ("teach", "--domain", "roads.npz", "--teacher", "agnostic"),
             "--domain needs the true weights of its reward features: --weights km=1,at_goal=1",
         ),
-        (("teach", "--domain", "roads.npz", "--weights", "kn=1"), "there is no feature 'kn'; did you mean km"),
+        (("teach", "--domain", "roads.npz", "--weights", "kn=1"), "there is no feature 'kn'; did you mean 'km'"),
         (
             ("teach", "--domain", "roads.npz", "--weights", "km=1", "--preferences", "lanes"),
             "there is no feature 'lanes'",

@@ -62,11 +62,18 @@ def browser():
 def watched(browser: Browser, address: str, size: str = "wide", scheme: str = "light", **given) -> Iterator[Page]:
     """A new page. An error in the browser's log, a request to another host or a page that is too wide fails."""
     width, height = SIZES[size]
-    options = {"viewport": {"width": width, "height": height}, "color_scheme": scheme, "reduced_motion": "reduce"} | given
+    options = {
+        "viewport": {"width": width, "height": height},
+        "color_scheme": scheme,
+        "reduced_motion": "reduce",
+    } | given
     context = browser.new_context(**options)
     context.set_default_timeout(PATIENCE)
     page, complaints, elsewhere = context.new_page(), [], []
-    page.on("console", lambda message: complaints.append(f"{message.text} {message.location}") if _is_complaint(message) else None)
+    page.on(
+        "console",
+        lambda message: complaints.append(f"{message.text} {message.location}") if _is_complaint(message) else None,
+    )
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("request", lambda asked: elsewhere.append(asked.url) if not _is_ours(asked.url, address) else None)
     try:
@@ -270,7 +277,9 @@ def test_the_last_answer_wins_and_the_request_has_the_learner_that_was_chosen(pa
     page.get_by_role("checkbox", name="green within 2 cells").check()
     page.get_by_role("checkbox", name="green within 1 cell").uncheck()
     page.get_by_role("slider", name="Minds breaking its rules").fill("0.5")
-    with page.expect_request(lambda asked: asked.url.endswith("/teach") and "3.5" in (asked.post_data or "")) as waiting:
+    with page.expect_request(
+        lambda asked: asked.url.endswith("/teach") and "3.5" in (asked.post_data or "")
+    ) as waiting:
         for penalty in ("9", "7.5", "3.5"):
             page.get_by_role("slider", name="Wants to do as shown").fill(penalty)
     assert waiting.value.post_data_json["learner"] == {
@@ -544,7 +553,9 @@ def test_the_exported_file_plays_from_disk_without_a_server(browser: Browser, ad
         visit(page, f"{disk}#compare")
         expect(card(page, "bilevel").locator(".numbers")).to_have_text(numbers)
         disc = card(page, "bilevel").locator(".done .crowd circle").first
-        places = {(disc.get_attribute("cx"), disc.get_attribute("cy")) for _ in range(40) if not page.wait_for_timeout(50)}
+        places = {
+            (disc.get_attribute("cx"), disc.get_attribute("cy")) for _ in range(40) if not page.wait_for_timeout(50)
+        }
         assert len(places) > 3
         page.get_by_role("slider", name="Minds breaking its rules").fill("3")
         expect(card(page, "bilevel").get_by_role("alert")).to_contain_text("is a recording")

@@ -146,7 +146,8 @@ def test_nothing_refers_to_another_host():
     for entry in files:
         # A link that a person may follow is not loaded.
         elsewhere = re.findall(
-            r"https?://(?!www\.w3\.org/|\{|\[\{)\S*|[\"'(]//[a-z]\S*", entry.read_text(encoding="utf-8").replace('<a href="https://', "")
+            r"https?://(?!www\.w3\.org/|\{|\[\{)\S*|[\"'(]//[a-z]\S*",
+            entry.read_text(encoding="utf-8").replace('<a href="https://', ""),
         )
         assert not elsewhere, entry.name
 
@@ -605,11 +606,21 @@ def test_a_wrong_or_huge_file_is_refused_in_a_sentence(page, tmp_path):
     large = cycle(20_001)
     asked = [
         ("", {"file": "?"}, 422, "not in base 64"),
-        ("", {"file": base64.b64encode(b"PK but no archive").decode()}, 422, "the file cannot be read as a tutelage domain"),
+        (
+            "",
+            {"file": base64.b64encode(b"PK but no archive").decode()},
+            422,
+            "the file cannot be read as a tutelage domain",
+        ),
         ("", {"file": base64.b64encode(bytes(schema.LONGEST_TEXT)).decode()}, 413, "too large"),
         ("", {"file": "A" * (schema.LONGEST_TEXT + 4)}, 422, "should have at most"),
         ("", {"file": brought(large, tmp_path)}, 422, "20001 states; the playground takes at most 20000"),
-        ("/teach", scene | {"teacher": "agnostic", "domain": {"file": good, "weights": [1.0]}}, 422, "2 reward features"),
+        (
+            "/teach",
+            scene | {"teacher": "agnostic", "domain": {"file": good, "weights": [1.0]}},
+            422,
+            "2 reward features",
+        ),
         (
             "/teach",
             scene | {"teacher": "agnostic", "learner": {"model": "hard", "preferences": [{"name": "nobody"}]}},

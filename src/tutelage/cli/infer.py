@@ -52,7 +52,9 @@ def _from_rounds(domain: "Domain", path: Path, observed: Any, n_trajectories: in
     from tutelage.learners.inference import infer_learner
     from tutelage.transcripts import load_transcript
 
-    found = infer_learner(domain, load_transcript(path, domain).rounds, observed=observed, n_trajectories=n_trajectories)
+    found = infer_learner(
+        domain, load_transcript(path, domain).rounds, observed=observed, n_trajectories=n_trajectories
+    )
     if as_json:
         show_json(learner_data(found))
     else:
