@@ -54,7 +54,13 @@ def family_problem(name: str, n_states: int, *, seed: int = 0, n_preference: int
     domain, weights = family_domain(name, n_states, seed=seed, n_preference=n_preference), np.array(WEIGHTS)
     visited = best_policy(domain, weights, no_limits(domain)).expectation.preference
     # Where no policy visits so little, the limits stay above the visits of one policy that avoids all features.
-    shy = Domain(domain.mdp, -(domain.preference_features / visited).sum(axis=1), domain.preference_features, (), domain.preference_names)
+    shy = Domain(
+        domain.mdp,
+        -(domain.preference_features / visited).sum(axis=1),
+        domain.preference_features,
+        (),
+        domain.preference_names,
+    )
     least = best_policy(shy, [1.0], no_limits(shy)).expectation.preference
     return FamilyProblem(
         domain,
