@@ -133,8 +133,8 @@ class Split:
             self._backward(r, 1.0, v, -alpha, v, 0.0, middle)
             tr, tt = self._forward(r, middle, rest, r, t)
             omega = tr / tt if tt > 0.0 else 0.0
-            parts = kernels.in_blocks(self.edges, kernels.finish, y, p, alpha, r, omega, t, shadow)
-            rr, rho_next = map(sum, zip(*parts, strict=True))
+            sums = kernels.in_blocks(self.edges, kernels.finish, y, p, alpha, r, omega, t, shadow)
+            rr, rho_next = (float(sum(part)) for part in zip(*sums, strict=True))
             if not rr > tolerance**2 * goal or omega == 0.0 or rho_next == 0.0:
                 break
             beta, rho = (rho_next / rho) * (alpha / omega), rho_next

@@ -19,10 +19,11 @@ multipliers one within another, so the time is that of a few linear systems for 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from tutelage.arrays import Flags, Matrix, Vector
+from tutelage.arrays import Flags, Indices, Matrix, Vector
 from tutelage.solvers.blocks import SURFACE, Block, contained, residual, slices
 from tutelage.solvers.programs import minimise_conic
 
@@ -171,7 +172,7 @@ class _ConeProgram:
 
     model: _Model
     unit: Vector
-    kinked: Vector
+    kinked: Indices
 
     @classmethod
     def of(cls, model: _Model) -> "_ConeProgram":
@@ -253,7 +254,7 @@ class _ConeProgram:
         return rows / length, right
 
     def _active(
-        self, z: Vector, slacks: Vector, duals: Vector, where: list[tuple[str, int]], n_linear: int, balls: list
+        self, z: Vector, slacks: Vector, duals: Vector, where: list[tuple[str, int]], n_linear: int, balls: list[Any]
     ) -> _Active:
         is_tight = slacks < duals
         by_kind: dict[str, set[int]] = {}
