@@ -46,7 +46,8 @@ def family_domain(name: str, n_states: int, *, seed: int = 0, n_preference: int 
     mdp = MDP.from_choices(transition, first_choice, np.full(n, 1 / n), DISCOUNT)
     # Without names, as many features as choices would be ambiguous.
     names = ([f"{kind} {i}" for i in range(k)] for kind, k in (("reward", N_REWARD), ("preference", n_preference)))
-    return Domain(mdp, sparse_features(rng, n, N_REWARD), sparse_features(rng, n, n_preference), *map(tuple, names))
+    rewards, preferences = map(tuple, names)
+    return Domain(mdp, sparse_features(rng, n, N_REWARD), sparse_features(rng, n, n_preference), rewards, preferences)
 
 
 def family_problem(name: str, n_states: int, *, seed: int = 0, n_preference: int = N_PREFERENCE) -> FamilyProblem:

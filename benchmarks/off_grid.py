@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from benchmarks import peers
@@ -96,7 +97,7 @@ def hard(name: str, n_states: int, folder: Path | None) -> Iterator[Figure]:
     state = mdp.state_of_choice
     problem = _saved("rows", mdp.transition) | {
         "reward": reward[state],
-        "discount": mdp.discount,
+        "discount": np.asarray(mdp.discount),
         "state": state,
         "action": np.arange(mdp.n_choices) - mdp.first_choice[state],
     }
@@ -162,17 +163,18 @@ def _saved(name: str, matrix: sparse.csr_array) -> dict[str, np.ndarray]:
 
 
 def _against(
-    what: str, method: str, folder: Path | None, problem: dict[str, np.ndarray], times: list[float], right: object
+    what: str, method: str, folder: Path | None, problem: dict[str, np.ndarray], times: list[float], right: ArrayLike
 ) -> Figure:
     """One peer, once; its answer must be ours."""
     try:
         found = peers.solve_program(peers.peer_python(folder), method, problem, PEER_SECONDS)
     except peers.NoAnswer as reason:
         return missing(what, 0, method, str(reason))
-    off = float(np.abs(np.asarray(found.value) - right).max() / (1 + np.abs(right).max()))
+    ours = np.asarray(right, dtype=np.float64)
+    off = float(np.abs(np.asarray(found.value) - ours).max() / (1 + np.abs(ours).max()))
     if off > SAME:
         return missing(what, 0, method, f"its answer is {off:.1e} from ours, after {found.seconds:.3g} s")
-    return compared(what, 0, method, [(ours, found.seconds) for ours in times])
+    return compared(what, 0, method, [(seconds, found.seconds) for seconds in times])
 
 
 def main(name: str, n_states: str) -> None:
