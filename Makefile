@@ -1,20 +1,30 @@
-# Every target except `lowest`, `peers` and `clean` builds .venv first, and again when the pins change.
+# `demo` installs what the program needs, `docs` the site's tools, every other target the developers' tools: one .venv,
+# extended step by step, and built anew when the pins change. `lowest`, `peers` and `dist` have environments of their own.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 # There is one test process for each core, so more BLAS threads would only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: setup demo test test-all check format bench mutants lowest peers clean
+.PHONY: setup demo test test-all check format docs dist bench fuzz mutants lowest peers clean
 
 setup: .venv/ready
 
-.venv/ready: pyproject.toml constraints.txt
+.venv/installed: pyproject.toml constraints.txt
 	rm -rf .venv
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(PIP) --editable .
 	touch $@
 
-demo: setup
+.venv/ready: .venv/installed
+	$(PIP) --editable '.[dev]'
+	touch $@
+
+.venv/docs-ready: .venv/installed
+	$(PIP) --editable '.[docs]'
+	touch $@
+
+demo: .venv/installed
 	$(BIN)/tutelage demo --picture out/demo
 
 test: setup
@@ -31,6 +41,17 @@ check: setup
 	$(BIN)/lint-imports
 	$(BIN)/pytest --numprocesses auto --dist worksteal
 
+# The site, in site/: the code of every page runs, and a warning or a dead link ends the build.
+docs: .venv/docs-ready
+	$(BIN)/python tools/site/build.py
+
+# The sdist and the wheel, in dist/, and each tried in an empty environment: import, demo, teach, figure1, serve.
+dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
+dist: setup
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
+	$(BIN)/python tools/try_dist.py dist
+
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -40,6 +61,10 @@ bench: setup
 	$(BIN)/python -m benchmarks learners
 	$(BIN)/python -m benchmarks teachers
 	$(BIN)/python -m benchmarks scale --quick
+
+# Thousands of random problems of every scale, and random files: does each end in an answer or in one sentence?
+fuzz: setup
+	$(BIN)/python tools/fuzz.py
 
 # Single wrong changes, one at a time: which do the tests notice? About an hour; not part of `check`.
 mutants: setup
@@ -73,4 +98,4 @@ peers: .venv-peers/ready
 	touch $@
 
 clean:
-	rm -rf .venv .venv-lowest .venv-peers
+	rm -rf .venv .venv-lowest .venv-peers dist site

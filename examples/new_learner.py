@@ -37,4 +37,4 @@ learner = LazyLearner(domain, 2.5, habit=tl.uniform_policy(domain.mdp), laziness
 agnostic = tl.teach(tl.AgnosticTeacher(domain, world.true_weights), learner).final.response_reward
 adaptive = tl.teach(tl.VolumeSearchTeacher(domain, world.true_weights), learner, max_rounds=20)
 print(f"Reward of the learner after an optimal policy: {agnostic:.2f}. With adaptive lessons:\n{adaptive}")
-assert adaptive.final.response_reward > 2 * agnostic and adaptive.final.bound == np.inf
+assert adaptive.final.response_reward > 1.5 * agnostic and adaptive.final.bound == np.inf

@@ -22,7 +22,7 @@ from tutelage.teachers.line_search import LineSearchTeacher
 from tutelage.teachers.volume_search import VolumeSearchTeacher
 from tutelage.transcripts import Transcript, check_response, load_transcript, save_transcript
 
-PROBLEM = random_problem(4)
+PROBLEM = random_problem(8)
 DOMAIN, WEIGHTS, LEARNER = PROBLEM.domain, PROBLEM.true_weights, PROBLEM.learner
 ADAPTIVE = [VolumeSearchTeacher(DOMAIN, WEIGHTS), LineSearchTeacher(DOMAIN, WEIGHTS)]
 

@@ -9,13 +9,16 @@ disk before the next one begins.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
+from tutelage.learners.penalties import Preference
 from tutelage.mdp.files import AnyPath
 from tutelage.outcomes import InvalidInput, InvalidModel, OutOfTime, TutelageError
 from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher, check_lesson
+from tutelage.teachers.base import KnownLearner
 from tutelage.transcripts import Transcript, check_response, save_transcript
 from tutelage.watch import OnProgress, is_over, unlimited, watched
 
@@ -63,7 +66,7 @@ def _rounds(
     path: AnyPath | None,
 ) -> Transcript:
     """The rounds of `teach`, within the time limit that it set."""
-    transcript, is_stopped = _begun(teacher, so_far, max_rounds), False
+    transcript, is_stopped = _begun(teacher, learner, so_far, max_rounds), False
     try:
         transcript, advice = _advised(teacher, transcript, path)
         while advice.lesson is not None and len(transcript.rounds) < max_rounds and not is_stopped:
@@ -114,15 +117,21 @@ class _RecordedLearner:
         return recorded.response
 
 
-def _begun(teacher: Teacher, so_far: Transcript | None, max_rounds: int) -> Transcript:
+def _known(learner: Learner) -> KnownLearner | None:
+    """The learner, if its preferences are known."""
+    has_both = isinstance(getattr(learner, "preference", None), Preference) and hasattr(learner, "domain")
+    return cast(KnownLearner, learner) if has_both else None
+
+
+def _begun(teacher: Teacher, learner: Learner, so_far: Transcript | None, max_rounds: int) -> Transcript:
     """The transcript to continue; refused if its weights are not the teacher's."""
     if max_rounds < 1:
         raise InvalidInput(f"max_rounds must be at least one, got {max_rounds}")
     if so_far is None:
-        return Transcript(teacher.true_weights)
+        return Transcript(teacher.true_weights, learner=_known(learner), mdp=teacher.domain.mdp)
     if not np.array_equal(so_far.true_weights, teacher.true_weights):
         raise InvalidInput(f"so_far is for the weights {so_far.true_weights}, the teacher has {teacher.true_weights}")
-    return so_far
+    return replace(so_far, learner=_known(learner), mdp=teacher.domain.mdp)
 
 
 def _advised(teacher: Teacher, transcript: Transcript, path: AnyPath | None) -> tuple[Transcript, Advice]:

@@ -5,7 +5,7 @@ The command line, the playground, the experiments and the reports read it. To ad
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from difflib import get_close_matches
 from enum import Enum
 from pkgutil import resolve_name
@@ -141,6 +141,21 @@ TEACHERS: dict[str, TeacherEntry] = {
         options=_CUTS,
         fixed={"method": "printed"},
     ),
+    "adaptive_bilevel": TeacherEntry(
+        "AdAware-BiL",
+        "infers an unknown soft learner from its responses, and plans the lesson for it",
+        "tutelage:AdaptiveBilevelTeacher",
+        Knows.NOTHING,
+        is_adaptive=True,
+        options={
+            "observed": Option(
+                "what is seen of a response: mu or mu_r", "expectation", choices=("expectation", "reward")
+            ),
+            "n_trajectories": Option("trajectories seen of each response; 0 for exact ones", 0, 0, 10**9),
+            "stop_tolerance": Option("end when no lesson promises this share of the reward's range", 1e-4, 1e-9, 1),
+            "max_cells": replace(_CELLS, default=24),
+        },
+    ),
     "line_search": TeacherEntry(
         "AdAware-Lin",
         "pushes the learner from its response towards the true reward",
@@ -231,10 +246,16 @@ def make_learner(model: str, domain: "Domain", **options: Any) -> "Learner":
 
 
 def _checked(player: str, known: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, each in its own type. An option may be one value, or a sequence with one value per preference."""
-    checked = {}
-    for name, value in given.items():
-        option = look_up(known, name, f"option of {player!r}")
-        several = hasattr(value, "__len__") and not isinstance(value, str)
-        checked[name] = [option.read(name, one) for one in value] if several else option.read(name, value)
-    return checked
+    """The options, each in its own type."""
+    return {name: _value(look_up(known, name, f"option of {player!r}"), name, value) for name, value in given.items()}
+
+
+def _value(option: Option, name: str, value: Any) -> Any:
+    """One value, a sequence with one value per preference, or a mapping from the names of preferences."""
+    if isinstance(value, Mapping):
+        return {key: _value(option, f"{name} of {key!r}", one) for key, one in value.items()}
+    if is_dataclass(value):
+        # A share or a count, which was checked when it was made.
+        return value
+    several = hasattr(value, "__len__") and not isinstance(value, str)
+    return [_value(option, name, one) for one in value] if several else option.read(name, value)

@@ -14,7 +14,11 @@ from tutelage.mdp.expectations import Expectation, empirical_expectation, expect
 from tutelage.mdp.model import MDP, Domain
 from tutelage.mdp.policy import check_policy
 from tutelage.mdp.sampling import sample_demonstrations
-from tutelage.outcomes import Ended, InvalidModel
+from tutelage.outcomes import Ended, InvalidInput, InvalidModel
+from tutelage.solvers.showing import Shown, show
+
+# Numbers this small, relative to their kind, are rounding errors to a person.
+ACCURACY = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,7 +26,8 @@ class Lesson:
     """What a teacher shows: a reward expectation, with its policy or its demonstrations, if there are any.
 
     expectation: (d_r,), mu_hat_r, any finite vector. uncertainty: (d_r,), one standard error plus the truncation bias;
-    zero where the expectation is exact. policy: (C,), in `mdp`. recorded: demonstrations that exist already.
+    zero where the expectation is exact. policy: (C,), in `mdp`. recorded: demonstrations that exist already. domain:
+    where the features and the names are.
     """
 
     expectation: Vector
@@ -30,6 +35,7 @@ class Lesson:
     policy: Vector | None = None
     mdp: MDP | None = None
     recorded: Demonstrations | None = None
+    domain: Domain | None = None
 
     @classmethod
     def from_expectation(cls, reward_expectation: ArrayLike) -> Self:
@@ -42,19 +48,47 @@ class Lesson:
         """The exact reward expectation of a policy (C,)."""
         checked = check_policy(domain.mdp, policy)
         shown = expectation(domain, checked).reward
-        return cls(shown, freeze(np.zeros(len(shown))), policy=checked, mdp=domain.mdp)
+        return cls(shown, freeze(np.zeros(len(shown))), policy=checked, mdp=domain.mdp, domain=domain)
 
     @classmethod
     def from_demonstrations(cls, domain: Domain, demonstrations: Demonstrations) -> Self:
         """The empirical reward expectation of a finite set of demonstrations."""
         seen = empirical_expectation(domain, demonstrations)
-        return cls(seen.reward, freeze(seen.reward_standard_error + seen.reward_bias), recorded=demonstrations)
+        doubt = freeze(seen.reward_standard_error + seen.reward_bias)
+        return cls(seen.reward, doubt, recorded=demonstrations, domain=domain)
 
     def demonstrations(self, n: int, *, rng: int | np.random.Generator) -> Demonstrations:
         """n trajectories of the policy; refused if the lesson has none."""
         if self.policy is None or self.mdp is None:
             raise InvalidModel("this lesson has no policy, so it cannot be sampled; use select_demonstrations")
         return sample_demonstrations(self.mdp, self.policy, n, rng=generator(rng))
+
+    def show(
+        self,
+        n: int,
+        *,
+        domain: Domain | None = None,
+        true_weights: ArrayLike | None = None,
+        rng: int | np.random.Generator = 0,
+    ) -> Shown:
+        """At most n demonstrations by name, each with its share, features and reward.
+
+        A policy with at most n trajectories is shown as these, with their probabilities. Otherwise n trajectories are
+        selected whose mean features are close to those of the lesson. domain: needed for a lesson that has an
+        expectation only. true_weights: (d_r,), for the rewards.
+        """
+        known = domain or self.domain
+        if known is None:
+            raise InvalidInput("this lesson does not know its domain; give domain=")
+        return show(
+            known,
+            check_lesson(known, self).expectation,
+            n,
+            policy=self.policy,
+            recorded=self.recorded,
+            true_weights=true_weights,
+            rng=rng,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,8 +114,8 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """The gap relative to 1 + |primal|."""
-        return self.gap / (1 + abs(self.primal))
+        """The gap relative to 1 + |primal|; infinite where the response violates what is hard."""
+        return self.gap / (1 + abs(self.primal)) if math.isfinite(self.primal) else math.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,18 +155,19 @@ class Response:
 
     def _matching(self) -> list[str]:
         lines = ["What was shown, and what the learner does:"]
+        size = float(max(np.abs(self.lesson.expectation).max(), np.abs(self.expectation.reward).max()))
         for i, name in enumerate(self.reward_names):
             shown, done, doubt = self.lesson.expectation[i], self.expectation.reward[i], self.lesson.uncertainty[i]
             margin = f" (known to {doubt:.3g})" if doubt > 0 else ""
             given_up = f"gives up {shown - done:.4g}" if shown > done else f"does {done - shown:.4g} more"
             verdict = "matched" if abs(shown - done) <= 1e-6 * (1 + abs(shown)) else given_up
-            lines.append(f"  {name}: shown {shown:.4g}{margin}, done {done:.4g}: {verdict}")
+            lines.append(f"  {name}: shown {in_digits(shown, size)}{margin}, done {in_digits(done, size)}: {verdict}")
         return lines
 
     def _preferences(self) -> list[str]:
         if not self.constraint_names:
             return ["The learner has no preferences."]
-        lines, costs = ["Its preferences:"], self.multipliers.preference
+        lines, costs = ["Its preferences, in units of its own objective:"], self.multipliers.preference
         for name, cost, excess in zip(self.constraint_names, costs, self.violation_excess, strict=True):
             if excess > 1e-6:
                 lines.append(f"  {name}: exceeded by {excess:.4g}, at {cost:.4g} for each unit")
@@ -146,7 +181,9 @@ class Response:
 class Learner(Protocol):
     """Turns a lesson into a response."""
 
-    def respond(self, lesson: Lesson) -> Response: ...
+    def respond(self, lesson: Lesson) -> Response:
+        """The response to one lesson; it does not depend on earlier lessons."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,6 +237,11 @@ def check_lesson(domain: Domain, lesson: Lesson) -> Lesson:
     """The lesson; refused unless it has one entry for each reward feature of the domain."""
     check_length(lesson.expectation, domain.n_reward, "the lesson's expectation", "reward features")
     return lesson
+
+
+def in_digits(value: float, size: float) -> str:
+    """A number for a person; zero where it is below the accuracy of numbers of this size."""
+    return f"{0.0 if abs(value) <= ACCURACY * size else value:.4g}"
 
 
 def named(names: Sequence[str], values: Vector) -> str:

@@ -6,7 +6,7 @@ continue the rounds, to replay them, or to check the teacher. It is written comp
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Indices, Matrix, Vector, check_length, finite_or_none, floats, integers, whole_number
+from tutelage.mdp.arrival import Arrival, journey_of
 from tutelage.mdp.files import LARGEST_BYTES, AnyPath, Archive, read_archive, write_archive
 from tutelage.mdp.model import MDP, Domain, endless
 from tutelage.mdp.policy import check_policy
 from tutelage.outcomes import InvalidInput, InvalidModel
-from tutelage.roles import Response, Round, check_lesson
+from tutelage.roles import Response, Round, check_lesson, in_digits
+from tutelage.teachers.base import KnownLearner
+from tutelage.teachers.costs import Costs, preference_costs
 
 TRANSCRIPT_FORMAT = "tutelage transcript"
 TRANSCRIPT_VERSION = 1
@@ -55,11 +58,17 @@ class TaughtRound(Round):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transcript:
-    """All rounds so far. ended: how they ended, as a sentence. true_weights: (d_r,), those of the teacher."""
+    """All rounds so far. ended: how they ended, as a sentence. true_weights: (d_r,), those of the teacher.
+
+    learner: the learner that was taught, where its preferences are known; `explain` needs it, and files do not keep it.
+    mdp: that of the teacher's domain, for `arrival`.
+    """
 
     true_weights: Vector
     rounds: tuple[TaughtRound, ...] = ()
     ended: str = "no round has been taught yet"
+    learner: KnownLearner | None = None
+    mdp: MDP | None = None
 
     @property
     def final(self) -> TaughtRound:
@@ -78,7 +87,12 @@ class Transcript:
         shown, done = taught.lesson.expectation, taught.response.expectation.reward
         rewards = float(self.true_weights @ shown), float(self.true_weights @ done)
         recorded = TaughtRound(taught.lesson, taught.response, taught.reason, taught.bound, *rewards)
-        return Transcript(self.true_weights, (*self.rounds, recorded), "the rounds continue")
+        return replace(self, rounds=(*self.rounds, recorded), ended="the rounds continue")
+
+    @property
+    def arrival(self) -> Arrival | None:
+        """Whether and when the learner of the final round arrives, in an MDP with goals; None in any other."""
+        return journey_of(self.mdp, self.final.response.policy)
 
     def certified(self, bound: float) -> "Transcript":
         """The same rounds, with a new bound for the last one."""
@@ -89,6 +103,46 @@ class Transcript:
         """The same rounds, with the sentence that says how they ended."""
         return replace(self, ended=sentence)
 
+    @property
+    def costs(self) -> Costs | None:
+        """What the preferences cost in true reward, and how much of them the last response uses; None if not known."""
+        if self.learner is None:
+            return None
+        return preference_costs(self.learner, self.true_weights, self.final.response.expectation.preference)
+
+    def costs_as_data(self) -> dict[str, Any] | None:
+        """The costs for JSON."""
+        found = self.costs
+        if found is None:
+            return None
+        listed = [
+            {key: finite_or_none(value) if isinstance(value, float) else value for key, value in asdict(cost).items()}
+            for cost in found.preferences
+        ]
+        best = {"without": finite_or_none(found.without), "within": finite_or_none(found.within)}
+        return best | {"preferences": listed}
+
+    def explain(self) -> str:
+        """Why the learner earns what it earns, in units of the true reward, and then in the learner's own.
+
+        The best without preferences, what was shown and done, the best that any lesson gets; for each preference its
+        limit, its use, and its cost (see `preference_costs`). Without a known learner the costs are left out.
+        """
+        final, costs = self.final, self.costs
+        lines = ["In true reward:"]
+        amounts = [
+            ("the best, without preferences", costs.without if costs else math.nan),
+            ("the best within all preferences", costs.within if costs and costs.preferences else math.nan),
+            ("shown by the lesson", final.lesson_reward),
+            ("done by the learner", final.response_reward),
+            ("no lesson gets more than", final.bound),
+        ]
+        size = max(abs(amount) for _, amount in amounts if math.isfinite(amount))
+        lines += [f"  {what:32} {in_digits(amount, size)}" for what, amount in amounts if math.isfinite(amount)]
+        if costs and costs.preferences:
+            lines += _costs_in_words(costs)
+        return "\n".join([*lines, final.response.explain()])
+
     def __str__(self) -> str:
         head = " round   lesson  learner  distance    bound  reason"
         lines = [
@@ -96,7 +150,27 @@ class Transcript:
             f"{taught.bound:8.3f}  {taught.reason}"
             for number, taught in enumerate(self.rounds, start=1)
         ]
-        return "\n".join([head, *lines, f"Ended: {self.ended}."])
+        journey = self.arrival if self.rounds else None
+        arrives = [] if journey is None else [f"The learner {journey}."]
+        return "\n".join([head, *lines, f"Ended: {self.ended}.", *arrives])
+
+
+def _costs_in_words(costs: Costs) -> list[str]:
+    """One line for each preference: its limit, its use and its cost."""
+    longest = max(len(cost.name) for cost in costs.preferences)
+    lines = [
+        "What each preference costs, in true reward:",
+        f"  {'':{longest}} {'limit':>10} {'used':>18} {'one unit more':>14} {'without it':>11}",
+    ]
+    size = max(abs(number) for cost in costs.preferences for number in (cost.limit, cost.used) if math.isfinite(number))
+    for cost in costs.preferences:
+        share = f" ({100 * cost.used / cost.limit:.0f} %)" if cost.limit > 0 else ""
+        used = in_digits(cost.used, size) + share
+        gain, loss = (f"+{in_digits(number, 1.0)}" if number == number else "-" for number in (cost.gain, cost.loss))
+        lines.append(f"  {cost.name:{longest}} {in_digits(cost.limit, size):>10} {used:>18} {gain:>14} {loss:>11}")
+    if math.isnan(costs.within):
+        lines.append("  No policy keeps all of these preferences together, so they have no costs.")
+    return lines
 
 
 def check_response(domain: Domain, response: Response) -> Response:
@@ -144,14 +218,14 @@ def load_transcript(path: AnyPath, domain: Domain, *, max_bytes: int = LARGEST_B
     needed, form = ("true_weights", "ended", "n_rounds"), {"kind": TRANSCRIPT_FORMAT, "version": TRANSCRIPT_VERSION}
     archive = read_archive(path, needed, others=r"\d+\..+", max_bytes=max_bytes, **form)  # type: ignore[arg-type]
     try:
-        transcript = Transcript(_unpacked(Vector, "true_weights", archive, domain.mdp))
+        transcript = Transcript(_unpacked(Vector, "true_weights", archive, domain), mdp=domain.mdp)
         check_length(transcript.true_weights, domain.n_reward, "true_weights", "reward features")
-        n_rounds = whole_number(_unpacked(int, "n_rounds", archive, domain.mdp), "n_rounds", least=0)
+        n_rounds = whole_number(_unpacked(int, "n_rounds", archive, domain), "n_rounds", least=0)
         for number in range(n_rounds):
-            taught = _unpacked(Round, str(number), archive, domain.mdp)
+            taught = _unpacked(Round, str(number), archive, domain)
             _check_round(domain, taught)
             transcript = transcript.followed_by(taught)
-        return transcript.ending(_unpacked(str, "ended", archive, domain.mdp))
+        return transcript.ending(_unpacked(str, "ended", archive, domain))
     except InvalidInput as error:
         raise InvalidModel(f"{path} holds no valid transcript: {error}") from error
 
@@ -176,8 +250,8 @@ def _check_round(domain: Domain, taught: Round) -> None:
 
 
 def _packed(at: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The arrays of a value, each named by the path of its fields; an MDP is replaced by a mark."""
-    if isinstance(value, MDP):
+    """The arrays of a value, each named by the path of its fields; an MDP or a domain is replaced by a mark."""
+    if isinstance(value, MDP | Domain):
         yield at, np.array("the domain's")
     elif is_dataclass(value):
         for field in fields(value):
@@ -188,17 +262,17 @@ def _packed(at: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield at, np.array(value, dtype=np.str_) if isinstance(value, tuple) else np.asarray(value)
 
 
-def _unpacked(kind: Any, at: str, archive: Archive, mdp: MDP) -> Any:
+def _unpacked(kind: Any, at: str, archive: Archive, domain: Domain) -> Any:
     """The value of a type from the arrays of the archive under `at`: the inverse of `_packed`."""
     if type(None) in get_args(kind):
         if not any(name == at or name.startswith(f"{at}.") for name in archive):
             return None
         kind = get_args(kind)[0]
-    if kind is MDP:
-        return mdp
+    if kind in (MDP, Domain):
+        return domain.mdp if kind is MDP else domain
     if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
-        return kind(*(_unpacked(hints[part.name], f"{at}.{part.name}", archive, mdp) for part in fields(kind)))
+        return kind(*(_unpacked(hints[part.name], f"{at}.{part.name}", archive, domain) for part in fields(kind)))
     if at not in archive:
         raise InvalidModel(f"it lacks {at!r}")
     array = archive[at]

@@ -125,6 +125,19 @@ def test_a_state_without_actions_absorbs_with_zero_features():
     assert_array_equal(found.mdp.transition.toarray(), [[0, 1], [0, 1]])
 
 
+def test_an_action_that_takes_time_is_discounted_by_it():
+    """A walk of three steps with reward one each: 1 + g^2 + g^(2 + 0.5)."""
+    found = tl.explore(
+        0,
+        lambda state: ["on"] if state < 3 else [],
+        lambda state, action: [(1.0, state + 1)],
+        discount=0.9,
+        reward=lambda state, action: 1,
+        duration=lambda state, action: [2, 0.5, 7][state],
+    )
+    assert tl.expectation(found, tl.uniform_policy(found.mdp)).reward[0] == pytest.approx(1 + 0.9**2 + 0.9**2.5)
+
+
 def test_progress_counts_the_states_found_and_those_that_wait():
     seen = []
     tl.explore(

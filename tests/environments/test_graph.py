@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tutelage.environments.graph import from_graph, graph_choices
+from tutelage.environments.graph_files import read_graph
 from tutelage.mdp.model import Domain
 from tutelage.mdp.policy import max_by_state
 from tutelage.outcomes import InvalidModel
@@ -199,3 +200,117 @@ def test_the_key_of_a_parallel_edge_is_named():
     graph.add_edge("a", "b", key="lane")
     with pytest.raises(InvalidModel, match=r"edge 'a' -> 'b' \(key 'lane'\) has no attribute 'length'"):
         from_graph(graph, start="a", discount=0.9, reward_attributes=["length"])
+
+
+TOWN = [
+    ("a", "b", {"length": 3.0, "highway": "service", "name": "Mill Lane"}),
+    ("b", "c", {"length": 5.0, "highway": ["primary", "service"], "name": ["High Street", "Bridge"]}),
+    ("b", "a", {"length": 3.0, "highway": "service", "name": "Mill Lane"}),
+    ("b", "d", {"length": 1.0, "highway": "trunk", "name": "Mill Lane"}),
+    ("c", "a", {"length": 2.0, "highway": "primary"}),
+]
+
+
+def town(**nodes):
+    graph = networkx.MultiDiGraph()
+    for node in "abcd":
+        graph.add_node(node, **nodes.get(node, {}))
+    graph.add_edges_from(TOWN)
+    return graph
+
+
+def test_lengths_are_counted_by_class_and_by_group_of_classes():
+    groups = {"highway": {"slow": ["service"], "main": ["primary", "trunk"]}, "length": None}
+    options = {"start": "a", "discount": 0.9, "reward_attributes": ["length"]}
+    domain = from_graph(town(), preference_attributes={"highway": ["service", "primary"]}, **options)
+    assert domain.preference_names == ("highway service", "highway primary")
+    # The choices are a-b, b-c, b-a, b-d, c-a, and to stay in d.
+    assert_array_equal(domain.preference_features, [[3, 0], [5, 5], [3, 0], [0, 0], [0, 2], [0, 0]])
+    domain = from_graph(town(), preference_attributes=groups, **options)
+    assert domain.preference_names == ("slow", "main", "length")
+    assert_array_equal(domain.preference_features[:, 1], [0, 5, 0, 1, 2, 0])
+    assert_array_equal(domain.preference_features[:, 2], domain.reward_features[:, 0])
+    domain = from_graph(town(), preference_attributes={"highway": ["service"]}, measure=None, **options)
+    assert_array_equal(domain.preference_features[:, 0], [1, 1, 1, 0, 0, 0])
+
+
+def test_nodes_and_streets_become_names_and_coordinates_positions():
+    options = {"start": "a", "discount": 0.9, "reward_attributes": ["length"]}
+    domain = from_graph(town(a={"x": 1.0, "y": 2.0}, b={"pos": (3, 4)}, c={"x": "east"}), **options)
+    assert list(domain.state_names) == list("abcd") and list(domain.choice_names) == ["b", "c", "a", "d", "a", "stay"]
+    assert_array_equal(domain.positions, [[1, 2], [3, 4], [np.nan] * 2, [np.nan] * 2])
+    assert from_graph(town(), **options).positions is None
+    named = from_graph(town(), choice_names="name", **options)
+    at_b = ["High Street / Bridge", "Mill Lane to a", "Mill Lane to d"]
+    assert list(named.choice_names) == ["Mill Lane", *at_b, "a", "stay"]
+    doubled = town()
+    doubled.add_edge("a", "b", length=9.0)
+    assert list(from_graph(doubled, **options).choice_names)[:2] == [("b", 0), ("b", 1)]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"preference_attributes": {"highway": ["servce"]}}, "no edge has 'highway' 'servce'; did you mean 'service'"),
+        ({"preference_attributes": {"kind": ["x"]}}, "no edge has the attribute 'kind'"),
+        ({"preference_attributes": {"highway": "service"}}, "must be a list of classes, got 'service'"),
+        ({"preference_attributes": {"highway": {"slow": "service"}}}, "must give lists of classes by name"),
+        ({"preference_attributes": {"highway": ["service"]}, "measure": "km"}, "has no attribute 'km'"),
+        ({"preference_attributes": ["highway"]}, "got 'service'; for a class, give the classes to count in a mapping"),
+        ({"reward_attributes": ["lenght"]}, "no attribute 'lenght'.*did you mean 'length'"),
+    ],
+)
+def test_wrong_attributes_are_refused_with_a_sentence(change, message):
+    with pytest.raises(InvalidModel, match=message):
+        from_graph(town(), **({"start": "a", "discount": 0.9, "reward_attributes": ["length"]} | change))
+
+
+def test_a_graph_in_any_file_is_the_same_domain(tmp_path):
+    """Also with all attributes as texts, as OSMnx writes them."""
+    graph = town(a={"x": 1.5, "y": 2.0}, b={"x": 3.0, "y": 4.0}, c={"x": 0.0, "y": 0.0}, d={"x": 5.0, "y": 5.0})
+    texts = networkx.MultiDiGraph()
+    texts.add_nodes_from(
+        (node, {name: str(value) for name, value in given.items()}) for node, given in graph.nodes.items()
+    )
+    texts.add_edges_from(
+        (u, v, {name: str(value) for name, value in given.items()}) for u, v, given in graph.edges(data=True)
+    )
+    networkx.write_graphml(texts, tmp_path / "town.graphml")
+    networkx.write_gml(texts, tmp_path / "town.gml")
+    lines = ["from,to,from_x,from_y,to_x,to_y,length,highway,name"]
+    for u, v, road in graph.edges(data=True):
+        ends = [graph.nodes[node][axis] for node in (u, v) for axis in "xy"]
+        cells = [u, v, *ends, road["length"], road["highway"], road.get("name", "")]
+        lines.append(",".join(f'"{cell}"' for cell in cells))
+    (tmp_path / "town.csv").write_text("\n".join(lines))
+    options = {"start": "a", "discount": 0.9, "reward_attributes": ["length"], "choice_names": "name", "goals": ["d"]}
+    classes = {"highway": ["service", "primary"]}
+    wanted = from_graph(graph, preference_attributes=classes, **options)
+    for name in ("town.graphml", "town.gml", "town.csv"):
+        found = from_graph(read_graph(tmp_path / name), preference_attributes=classes, **options)
+        assert list(found.state_names) == list(wanted.state_names) and list(found.choice_names) == list(
+            wanted.choice_names
+        )
+        assert_array_equal(found.mdp.transition.toarray(), wanted.mdp.transition.toarray())
+        assert_array_equal(found.reward_features, wanted.reward_features)
+        assert_array_equal(found.preference_features, wanted.preference_features)
+        assert_array_equal(found.positions, wanted.positions)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("g.txt", "", "must end in .graphml, .gml, .csv"),
+        ("g.graphml", "<graph", "cannot be read as .graphml"),
+        ("g.gml", "graph [", "cannot be read as .gml"),
+        ("g.csv", "a,b\n1,2\n", "needs columns source and target, or from and to, or u and v; it has a, b"),
+        ("g.csv", "", "needs columns source and target"),
+        ("g.csv", "u,v\n", "has no edges"),
+        ("g.csv", "u,v,km\na,b,1\na,b\n", "line 3 of .* does not have 3 values"),
+        ("g.csv", "u,v,km\na,,1\n", "line 2 of .* has an edge without v"),
+    ],
+)
+def test_a_wrong_graph_file_is_refused_with_a_sentence(name, text, message, tmp_path):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InvalidModel, match=message):
+        read_graph(tmp_path / name)

@@ -87,7 +87,7 @@ def test_a_cut_within_a_line_is_noticed_and_the_line_named(tmp_path):
         (b"\n\n", "no demonstrations"),
         (b"[0, 1]\n", "line 1 of .* must be an object"),
         (b'{"actions": [0]}\n', "line 1 of .* must be an object"),
-        (b'{"states": [0], "reward": 1}\n', "line 1 of .* must be an object"),
+        (b'{"states": [0], "rewards": 1}\n', "line 1 of .* must be an object"),
         (
             b'{"states": [0, 1]}\n{"states": [0, 1], "actions": [0]}\n',
             "mixes kinds of lines; give actions in every line",
@@ -137,7 +137,7 @@ def test_a_pickled_archive_is_refused(tmp_path):
         load_demonstrations(tmp_path / "pickled.npz", LINE)
 
 
-@pytest.mark.parametrize("name", ["shown.csv", "shown", "shown.npz.gz"])
+@pytest.mark.parametrize("name", ["shown.txt", "shown", "shown.npz.gz"])
 def test_other_suffixes_are_refused(tmp_path, name):
     with pytest.raises(InvalidModel, match=r"must end in \.npz or \.jsonl"):
         save_demonstrations(SHOWN, tmp_path / name)

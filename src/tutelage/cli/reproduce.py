@@ -11,7 +11,7 @@ from tutelage.outcomes import InvalidInput, Unavailable
 from tutelage.registry import look_up
 
 ALL = "all"
-NAMES = "table1, figure1, figure2, figure3, figure3-table, figure4, figure5, figure6 or all"
+NAMES = "table1, figure1, figure2, figure3, figure3-table, figure4, figure5, figure6, beyond or all"
 
 
 def reproduce(

@@ -1,5 +1,6 @@
 """`tutelage serve`: the playground, a page in the browser."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,6 +10,9 @@ from tutelage.outcomes import MissingExtra
 
 
 def serve(
+    file: Annotated[
+        Path | None, typer.Argument(help="A domain (.npz), or a world, rounds or a story (.json), to open on the page.")
+    ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen at; 0 for any free port.")] = 8000,
     host: Annotated[str, typer.Option(help="The address; only this machine can reach 127.0.0.1.")] = "127.0.0.1",
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
@@ -20,12 +24,16 @@ def serve(
 
     [bold]tutelage serve[/bold]
 
+    [bold]tutelage serve roads.npz[/bold]
+
     [bold]tutelage serve --port 9000 --no-browser[/bold]
     """
     try:
+        from tutelage.playground.grounds import opened_file
         from tutelage.playground.server import Settings
         from tutelage.playground.serving import serve_page
     except ImportError as error:
         raise MissingExtra("the playground", "playground") from error
 
-    serve_page(Settings(host=host, time_limit=time_limit), port, is_opened=browser, on_start=say)
+    opened = None if file is None else (file.name, opened_file(file))
+    serve_page(Settings(host=host, time_limit=time_limit, opened=opened), port, is_opened=browser, on_start=say)

@@ -52,7 +52,7 @@ def explore(
     initial = search.begin(start)
     with watched(time_limit, progress):
         search.run(actions, outcomes)
-    mdp = search.mdp(initial, discount if duration is None else search.discounts(discount, duration))
+    mdp = search.mdp(initial, discount, None if duration is None else search.durations(duration))
     rewards, reward_columns = search.features(reward, reward_names, "reward")
     preferences: Matrix = np.zeros((0, 0))
     preference_columns: tuple[str, ...] = ()
@@ -136,14 +136,15 @@ class Search:
             for place, action in enumerate(listed)
         ]
 
-    def mdp(self, initial: Mapping[int, float], discount: Any) -> MDP:
+    def mdp(self, initial: Mapping[int, float], discount: Any, durations: Vector | None = None) -> MDP:
         """The MDP, named by the states and the actions."""
         shape = (len(self.ends) - 1, len(self.states))
         rows: SparseRows = sparse.csr_array((self.probabilities, self.columns, self.ends), shape=shape)
         chances = np.zeros(len(self.states))
         chances[list(initial)] = list(initial.values())
         names = [action for listed in self.actions for action in listed or (STAY,)]
-        return MDP.from_choices(rows, self.first_choice, chances, discount, state_names=self.states, choice_names=names)
+        labels: dict[str, Any] = {"state_names": self.states, "choice_names": names}
+        return MDP.from_choices(rows, self.first_choice, chances, discount, duration=durations, **labels)
 
     def features(
         self, function: Callable[[Any, Any], Any], names: Sequence[str], kind: str
@@ -158,8 +159,8 @@ class Search:
         matrix[[choice for choice, _, _ in choices]] = known
         return matrix, columns
 
-    def discounts(self, discount: float, duration: Callable[[Any, Any], float]) -> Vector:
-        """(C,), discount ** duration; a choice to stay takes one unit of time."""
+    def durations(self, duration: Callable[[Any, Any], float]) -> Vector:
+        """(C,), the duration of each choice; a choice to stay takes one unit of time."""
         durations = np.ones(len(self.ends) - 1)
         for choice, state, action in self.choices():
             taken = duration(state, action)
@@ -167,7 +168,7 @@ class Search:
                 place = _place(state, action)
                 raise InvalidModel(f"{place}: the duration is {taken!r}; it must be a positive number")
             durations[choice] = taken
-        return np.asarray(discount**durations)
+        return durations
 
 
 def report_states(limit: int, n_explored: int, n_found: int) -> None:

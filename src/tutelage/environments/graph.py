@@ -5,29 +5,27 @@ nodes. Attributes of the edges are features on choices. This module uses the met
 import networkx.
 """
 
-import math
-from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from tutelage.arrays import Matrix, Vector
+from tutelage.environments.graph_attributes import (
+    Attributes,
+    Choice,
+    coordinates,
+    edge_features,
+    finite_number,
+    next_nodes,
+    number_of,
+    street_names,
+)
 from tutelage.mdp.model import MDP, Domain
 from tutelage.outcomes import InvalidModel
 
-AT_GOAL, STAY = "at goal", "stay"
-
-
-class _Choice(NamedTuple):
-    """An edge in the direction of travel, or a stay (at a goal or a dead end), which has no attributes."""
-
-    node: Hashable
-    next_node: Hashable
-    key: Hashable | None
-    attributes: Mapping[str, Any] | None
+AT_GOAL = "at goal"
 
 
 def from_graph(
@@ -35,34 +33,46 @@ def from_graph(
     *,
     start: Any,
     discount: float,
-    reward_attributes: Sequence[str],
-    preference_attributes: Sequence[str] = (),
+    reward_attributes: Attributes,
+    preference_attributes: Attributes = (),
     goals: Collection[Hashable] = (),
+    duration: str | None = None,
+    measure: str | None = "length",
+    choice_names: str | None = None,
 ) -> Domain:
     """A graph as a domain: states in the order of the nodes, choices in the order of the edges.
 
     start: a node, or a mapping from nodes to probabilities.
-    reward_attributes, preference_attributes: the edge attributes, numbers or truth values, that are the features.
+    discount: of each choice; with a duration, of one unit of time.
+    duration: the edge attribute, a positive number such as "km", that is the time an edge takes. To stay takes one unit
+        of time, which counts where a journey does not end: a feature of this name is 1 for a stay at a dead end.
+        Without a duration, a policy that never arrives may be the best, because each edge is discounted alike.
+    reward_attributes, preference_attributes: the edge attributes that are the features: a list of attributes that are
+        numbers or truth values; or a mapping from an attribute to the classes to count, {"highway": ["service"]}, to
+        groups of them by name, {"highway": {"main": ["primary", "trunk"]}}, or to None for a number.
+    measure: the attribute that is counted for the edges of a class; None counts the edges.
+    choice_names: an edge attribute, such as "name", that names the choices. Where it is missing the next node does, and
+        where the edges of a node have the same name, both do.
     goals: absorbing nodes. Their edges are dropped, and their one choice is to stay. With goals there is one more
         reward feature, "at goal", which is 1 for this choice, so that an earlier arrival has a higher value.
 
-    A node without edges that is not a goal can only stay, with all features zero. The names of the states are the
-    nodes. The name of a choice is the next node, (next node, key) where edges are parallel, or "stay".
+    A node without edges that is not a goal can only stay, with all other features zero. The names of the states are the
+    nodes. The name of a choice is the next node, (next node, key) where edges are parallel, or "stay". Node attributes
+    `x` and `y`, or `pos`, are the positions of the states.
     """
     choices = list(_choices(graph, goals))
-    mdp = _mdp(graph, choices, start, discount)
-    for argument, names in (("reward_attributes", reward_attributes), ("preference_attributes", preference_attributes)):
-        if isinstance(names, str):
-            raise InvalidModel(f"{argument} must be a list of names, got the one string {names!r}")
-    reward_names, preference_names = tuple(reward_attributes), tuple(preference_attributes)
-    rewards = _features(choices, reward_names)
+    ends = frozenset(goals)
+    mdp = _mdp(graph, choices, start, discount, _durations(choices, duration), ends)
+    rewards, reward_names = edge_features(choices, reward_attributes, "reward_attributes", measure)
+    preferences, preference_names = edge_features(choices, preference_attributes, "preference_attributes", measure)
+    for features, columns in ((rewards, reward_names), (preferences, preference_names)):
+        _count_waiting(features, columns, choices, ends, duration)
     if len(goals):
-        ends = frozenset(goals)
         rewards = np.column_stack([rewards, [choice.node in ends for choice in choices]])
         reward_names = (*reward_names, AT_GOAL)
-    preferences = _features(choices, preference_names)
-    labels = list(graph.nodes), _choice_names(choices)
-    return Domain(mdp, rewards, preferences, reward_names, preference_names, *labels)
+    names = next_nodes(choices) if choice_names is None else street_names(choices, choice_names)
+    places = coordinates(graph.nodes)
+    return Domain(mdp, rewards, preferences, reward_names, preference_names, list(graph.nodes), names, places)
 
 
 def graph_choices(graph: Any, goals: Collection[Hashable] = ()) -> list[tuple[Hashable, Hashable, Hashable | None]]:
@@ -73,7 +83,7 @@ def graph_choices(graph: Any, goals: Collection[Hashable] = ()) -> list[tuple[Ha
     return [(choice.node, choice.next_node, choice.key) for choice in _choices(graph, goals)]
 
 
-def _choices(graph: Any, goals: Collection[Hashable]) -> Iterator[_Choice]:
+def _choices(graph: Any, goals: Collection[Hashable]) -> Iterator[Choice]:
     """Every choice, node by node; the one choice of a goal or a dead end is to stay."""
     if not all(hasattr(graph, name) for name in ("nodes", "adj", "is_multigraph")):
         raise InvalidModel(f"a graph must have the methods of a networkx graph, got {type(graph).__name__}")
@@ -86,39 +96,59 @@ def _choices(graph: Any, goals: Collection[Hashable]) -> Iterator[_Choice]:
     ends = frozenset(goals)
     for node in graph.nodes:
         edges = () if node in ends else tuple(_edges(graph, node))
-        yield from edges or (_Choice(node, node, None, None),)
+        yield from edges or (Choice(node, node, None, None),)
 
 
-def _choice_names(choices: Sequence[_Choice]) -> list[Hashable]:
-    """The next node of each choice; with the key of the edge where another edge leads to the same node."""
-    n_parallel = Counter((choice.node, choice.next_node) for choice in choices)
-    return [
-        STAY
-        if choice.attributes is None
-        else choice.next_node
-        if n_parallel[choice.node, choice.next_node] == 1
-        else (choice.next_node, choice.key)
-        for choice in choices
-    ]
-
-
-def _edges(graph: Any, node: Hashable) -> Iterator[_Choice]:
+def _edges(graph: Any, node: Hashable) -> Iterator[Choice]:
     for next_node, between in graph.adj[node].items():
         if graph.is_multigraph():
             for key, attributes in between.items():
-                yield _Choice(node, next_node, key, attributes)
+                yield Choice(node, next_node, key, attributes)
         else:
-            yield _Choice(node, next_node, None, between)
+            yield Choice(node, next_node, None, between)
 
 
-def _mdp(graph: Any, choices: Sequence[_Choice], start: Any, discount: float) -> MDP:
+def _mdp(
+    graph: Any,
+    choices: Sequence[Choice],
+    start: Any,
+    discount: float,
+    durations: Vector | None,
+    goals: Collection[Hashable],
+) -> MDP:
     """The MDP in which each choice leads to its next node with probability one."""
     number = {node: state for state, node in enumerate(graph.nodes)}
     next_states = [number[choice.next_node] for choice in choices]
     n_choices = np.bincount([number[choice.node] for choice in choices])
     entries = (np.ones(len(choices)), next_states, np.arange(len(choices) + 1))
     transition = sparse.csr_array(entries, shape=(len(choices), len(number)))
-    return MDP.from_choices(transition, np.cumsum([0, *n_choices]), _initial(number, start), discount)
+    first_choice, initial, ends = np.cumsum([0, *n_choices]), _initial(number, start), [number[goal] for goal in goals]
+    return MDP.from_choices(transition, first_choice, initial, discount, duration=durations, goals=ends)
+
+
+def _durations(choices: Sequence[Choice], name: str | None) -> Vector | None:
+    """(C,), the duration of each choice; a stay takes one unit of time."""
+    if name is None:
+        return None
+    durations = np.ones(len(choices))
+    for row, choice in enumerate(choices):
+        if choice.attributes is not None:
+            durations[row] = number_of(choice, name)
+            if not durations[row] > 0:
+                raise InvalidModel(f"{name!r} of {choice.edge} is {durations[row]}; a duration must be positive")
+    return durations
+
+
+def _count_waiting(
+    features: Matrix, names: Sequence[str], choices: Sequence[Choice], goals: Collection[Hashable], duration: str | None
+) -> None:
+    """One unit of time for each stay at a dead end, in a feature that is the duration.
+
+    Otherwise to end in a dead end would cost no time, and less than any journey.
+    """
+    if duration in names:
+        waits = [choice.attributes is None and choice.node not in goals for choice in choices]
+        features[waits, list(names).index(str(duration))] = 1.0
 
 
 def _initial(number: Mapping[Hashable, int], start: Any) -> Vector:
@@ -126,35 +156,8 @@ def _initial(number: Mapping[Hashable, int], start: Any) -> Vector:
     initial = np.zeros(len(number))
     for node, probability in start.items() if isinstance(start, Mapping) else [(start, 1.0)]:
         _check_node(number, node, "start")
-        initial[number[node]] = _number(probability, f"the probability of start {node!r}")
+        initial[number[node]] = finite_number(probability, f"the probability of start {node!r}")
     return initial
-
-
-def _features(choices: Sequence[_Choice], names: tuple[str, ...]) -> Matrix:
-    """(C, d), the attributes of the edge of each choice; a stay has zeros."""
-    features = np.zeros((len(choices), len(names)))
-    for row, choice in enumerate(choices):
-        if choice.attributes is not None:
-            features[row] = [_attribute(choice, name) for name in names]
-    return features
-
-
-def _attribute(choice: _Choice, name: str) -> float:
-    edge = f"edge {choice.node!r} -> {choice.next_node!r}" + ("" if choice.key is None else f" (key {choice.key!r})")
-    assert choice.attributes is not None
-    if name not in choice.attributes:
-        raise InvalidModel(f"{edge} has no attribute {name!r}; add it to the edge, or leave {name!r} out")
-    return _number(choice.attributes[name], f"{name!r} of {edge}")
-
-
-def _number(value: Any, name: str) -> float:
-    try:
-        number = float(value) if isinstance(value, Real | np.bool_) else math.nan
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise InvalidModel(f"{name} must be a finite number or a truth value, got {value!r}")
-    return number
 
 
 def _check_node(nodes: Collection[Any], node: Any, role: str) -> None:

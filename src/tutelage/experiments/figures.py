@@ -1,5 +1,6 @@
-"""The paper's figures, drawn from the results of experiments. Runs no algorithm."""
+"""The paper's figures, and pictures of what was taught, drawn from results. Runs no algorithm but expectations."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,10 +12,14 @@ from numpy.typing import ArrayLike
 
 from tutelage.arrays import Vector
 from tutelage.environments.object_world import ObjectWorld
+from tutelage.mdp.expectations import expectation, occupancy
+from tutelage.mdp.model import Domain
+from tutelage.pictures.domains import draw_features, draw_map
 from tutelage.pictures.expectations import DrawnPush, draw_pushes, draw_reachable
-from tutelage.pictures.rounds import Panel, draw_curves
+from tutelage.pictures.rounds import Curve, Panel, draw_curves
 from tutelage.pictures.world import draw_world, reward_scale, world_key
 from tutelage.roles import Response
+from tutelage.transcripts import TaughtRound, Transcript
 
 # The weights that each learner inferred from each teacher: teacher's name -> learner's name -> (d_r + d_c,).
 Weights = Mapping[str, Mapping[str, ArrayLike]]
@@ -144,6 +149,58 @@ def taught_picture(world: ObjectWorld, learner: str, response: Response) -> Figu
     _add_colour_bar(figure, [right], limit)
     figure.legend(handles=world_key(), loc="outside lower center", ncols=7, frameon=False, fontsize="small")
     return figure
+
+
+def domain_picture(domain: Domain, transcript: Transcript, allowed: Vector | None) -> Figure:
+    """The last round in any domain: features shown, done and allowed; rewards over rounds; a map, if there is one.
+
+    allowed: the limit of each preference, or None where the learner's limits are not known.
+    """
+    final, has_map = transcript.final, domain.positions is not None
+    panels = ["rewards", *(["preferences"] if domain.n_preference else []), "rounds", *(["map"] if has_map else [])]
+    figure = Figure(figsize=(4.4 * len(panels), 4.2), layout="constrained")
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        if panel == "rewards":
+            _draw_rewards(axes, domain, final)
+        elif panel == "preferences":
+            _draw_preferences(axes, domain, final, allowed)
+        elif panel == "rounds":
+            _draw_rounds(axes, transcript)
+        else:
+            shown = final.lesson.policy if final.lesson.policy is not None else final.response.policy
+            draw_map(axes, domain, occupancy(domain.mdp, shown), occupancy(domain.mdp, final.response.policy))
+            axes.set_title("where they go", fontsize="medium")
+    return figure
+
+
+def _draw_rewards(axes: Axes, domain: Domain, final: TaughtRound) -> None:
+    shown, done = final.lesson.expectation, final.response.expectation.reward
+    errors = {"shown": final.lesson.uncertainty} if final.lesson.uncertainty.any() else None
+    draw_features(axes, domain.reward_names, {"shown": shown, "done": done}, errors=errors)
+    axes.set_title("what is rewarded", fontsize="medium")
+    axes.legend(fontsize="small", frameon=False)
+
+
+def _draw_preferences(axes: Axes, domain: Domain, final: TaughtRound, allowed: Vector | None) -> None:
+    bars = {"done": final.response.expectation.preference}
+    if final.lesson.policy is not None:
+        bars = {"shown": expectation(domain, final.lesson.policy).preference} | bars
+    draw_features(axes, domain.preference_names, bars, allowed=allowed)
+    axes.set_title("what the learner avoids", fontsize="medium")
+    axes.legend(fontsize="small", frameon=False)
+
+
+def _draw_rounds(axes: Axes, transcript: Transcript) -> None:
+    curve = Curve(
+        "rounds",
+        [taught.response_reward for taught in transcript.rounds],
+        [taught.lesson_reward for taught in transcript.rounds],
+    )
+    bound = transcript.final.bound
+    draw_curves(axes, Panel("rewards", [curve], {"no lesson gets more": bound} if math.isfinite(bound) else {}))
+    axes.set_title("true reward", fontsize="medium")
+    handles, labels = axes.get_legend_handles_labels()
+    axes.legend(handles, [label.removeprefix("rounds: ") for label in labels], fontsize="small", frameon=False)
 
 
 def inferred_reward(world: ObjectWorld, learner: str, weights: ArrayLike) -> Vector:

@@ -13,7 +13,7 @@ from itertools import product
 
 import tutelage
 from tutelage.environments.object_world import ObjectWorld
-from tutelage.environments.preferences import PREFERENCES
+from tutelage.environments.preferences import PREFERENCES, preference_names
 from tutelage.experiments.worlds import WORLD_SETS, DomainFile, WorldName
 from tutelage.mdp.model import Domain
 from tutelage.registry import LEARNER_MODELS, look_up, make_learner
@@ -255,6 +255,29 @@ def unknown(
 def unknown_slow(n_worlds: int = N_WORLDS) -> Iterator[Task]:
     """The rows of Sec. 6.2 that are computed on request."""
     return unknown(n_worlds, slow_models)
+
+
+# Beyond the paper ------------------------------------------------------------------------------------------------
+
+# Soft learners that nobody described: the teacher is told the six features of L5 alone.
+UNTOLD_LEARNERS = LEARNERS[1:]
+ABSENT = 1e6
+ADAPTIVE_BILEVEL = TeacherSetting("adaptive_bilevel", max_rounds=12)
+UNTOLD_TEACHERS = (AGNOSTIC, BILEVEL, replace(VOLUME, max_rounds=12), ADAPTIVE_BILEVEL)
+
+
+def untold(learner: str) -> LearnerSetting:
+    """A soft learner of Sec. 6.1 among the six preferences of L5: those that it does not have are never exceeded."""
+    absent = preference_names("L5")[PREFERENCES[learner] :]
+    c_r, c_c = PENALTIES[0]
+    return LearnerSetting("soft", c_r, c_c, allowances=tuple((name, ABSENT) for name in absent))
+
+
+def beyond(n_worlds: int = N_WORLDS) -> Iterator[Task]:
+    """Unknown soft learners: AdAware-BiL, AdAware-Vol, the agnostic teacher and Aware-BiL, which knows everything."""
+    worlds = WORLD_SETS["seeds"](SIZES[0], n_worlds)
+    for learner, teacher, world in product(UNTOLD_LEARNERS, UNTOLD_TEACHERS, worlds):
+        yield Task(world, "L5", untold(learner), teacher)
 
 
 # Figures ---------------------------------------------------------------------------------------------------------

@@ -175,6 +175,17 @@ def unknown(rows: Rows, n_worlds: int) -> Iterator[Cell]:
             )
 
 
+def beyond(rows: Rows, n_worlds: int) -> Iterator[Cell]:
+    """Soft learners that nobody described; the paper has no such numbers."""
+    worlds, (c_r, c_c) = WORLD_SETS["seeds"](settings.SIZES[0], n_worlds), settings.PENALTIES[0]
+    where = {"worlds": "seeds", "C_r": _plain(c_r), "C_c": _plain(c_c)}
+    for teacher, learner in product(settings.UNTOLD_TEACHERS, settings.UNTOLD_LEARNERS):
+        tasks = [Task(world, "L5", settings.untold(learner), teacher) for world in worlds]
+        for reading in (ONE_LESSON,) if teacher.max_rounds == 1 else (EARLY[0], END):
+            rewards, n_refused = _rewards(rows, tasks, reading)
+            yield Cell(where, learner, teacher.name + reading.suffix, rewards, n_refused, None, SAME_WORLDS)
+
+
 def _taught() -> Iterator[tuple[str, int, LearnerSetting, TeacherSetting]]:
     """Each set of worlds, size, learner model and teacher; the teachers of a model are together."""
     for world_set, sizes in settings.UNKNOWN_WORLDS:

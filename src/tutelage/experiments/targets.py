@@ -23,6 +23,7 @@ VARIANTS = {
     "_end": " (end)",
     **{f"_end_{eps}": f" (end, eps = {eps})" for eps in tables.EPS},
 }
+ROUND_REWARDS = ("learner_rewards", "lesson_rewards")
 MODEL_NAMES = {
     "footnote": "footnote 1's learner, exactly",
     "footnote_published": "footnote 1's learner, published schedule",
@@ -86,6 +87,29 @@ def rounds_target(name: str, learner: str) -> Target:
     return Target(title, lambda n_worlds: settings.rounds_of(learner, n_worlds), figures=draw)
 
 
+def beyond_figure(rows: Rows, n_worlds: int) -> dict[str, Figure]:
+    """Rewards over rounds of soft learners that nobody described, one panel for each."""
+    worlds = WORLD_SETS["seeds"](settings.SIZES[0], n_worlds)
+    panels = []
+    for learner in settings.UNTOLD_LEARNERS:
+        found = {
+            teacher: [rows[Task(world, "L5", settings.untold(learner), teacher).key].found for world in worlds]
+            for teacher in settings.UNTOLD_TEACHERS
+        }
+        levels = {
+            column_label(teacher.name): float(np.mean([result["reward"] for result in results]))
+            for teacher, results in found.items()
+            if teacher.max_rounds == 1
+        }
+        curves = [
+            mean_curve(column_label(teacher.name), *([result[what] for result in results] for what in ROUND_REWARDS))
+            for teacher, results in found.items()
+            if teacher.max_rounds > 1
+        ]
+        panels.append(Panel(f"{learner}, soft, unknown", curves, levels))
+    return {"beyond": figures.rounds_figure(panels)}
+
+
 def panel(rows: Rows, learner: str, model: LearnerSetting, n_worlds: int) -> Panel:
     """The curves of the adaptive teachers and the levels of the others, each a mean over the worlds."""
 
@@ -129,6 +153,12 @@ TARGETS: Mapping[str, Target] = {
     "figure2": Target("Inferred rewards", lambda _: settings.figure_2(), figures=figure_2),
     **{name: rounds_target(name, learner) for name, learner in settings.ROUNDS_FIGURES.items()},
     "figure6": Target("The line search's two cases", lambda _: settings.illustrations(), figures=figure_6),
+    "beyond": Target(
+        "Beyond the paper: soft learners that nobody described",
+        settings.beyond,
+        cells=tables.beyond,
+        figures=beyond_figure,
+    ),
 }
 # Names of earlier versions that are free now, and what to say.
 RENAMED = {

@@ -9,6 +9,8 @@ learner's objective over all policies; the gap between that bound and the policy
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +20,8 @@ from tutelage.arrays import Matrix, Vector
 from tutelage.learners.penalties import Constraints, Mismatch
 from tutelage.learners.responses import build_response, signed_multipliers
 from tutelage.learners.tangents import Tangents
-from tutelage.mdp.expectations import Expectation
+from tutelage.learners.without_entropy import cheapest
+from tutelage.mdp.expectations import Expectation, causal_entropy, expectation
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import NotConverged, OutOfTime
 from tutelage.roles import Certificate, Lesson, Response, named
@@ -27,14 +30,20 @@ from tutelage.solvers.half_spaces import no_limits
 from tutelage.solvers.newton import Expansion, Minimum, proximal_newton
 from tutelage.solvers.occupancy_polytope import nearest_policy, require_feasible
 from tutelage.solvers.soft_expectations import SoftExpansion, combined_features, soft_expansion
+from tutelage.solvers.units import or_one, sizes
 
 SoftMinimum = Minimum[SoftExpansion]
 EPSILON = float(np.finfo(np.float64).eps)
-RESIDUAL_TOLERANCE = 2e-9
-# The path of penalties starts at 2^-16 of the learner's, where Newton's method converges from zero.
-DOUBLINGS = 16
-# A residual above this, relative to the expectation, calls for a check that a solution exists.
-EXACT = 1e-7
+# Of the optimality conditions, in units of the largest expectations.
+RESIDUAL_TOLERANCE = 2e-11
+# Of the duality gap, in nats.
+GAP_TOLERANCE = 1e-8
+# The path of penalties starts here, where Newton's method converges from zero, and grows by this factor.
+FIRST_CAP, CAP_GROWTH, LAST_CAP = 1.0, 4.0, 1e30
+# A residual above this calls for a check that a solution exists.
+EXACT = 1e-9
+# An expectation this far beyond a hard limit, relative to the largest one, violates it.
+VIOLATED = 1e-7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,13 +69,13 @@ class Dual:
             program = SoftProgram(self.domain, no_weights, lift(tangents), offset, self.blocks(tangents))
             try:
                 found = program.minimise(np.concatenate([a, y]))
-            except OutOfTime:
+            except OutOfTime as late:
+                late.answer = None if late.answer is None else (late.answer, tangents)
                 raise
             except NotConverged as failure:
-                self._diagnose(shown, tangents, failure)
-                found = self._follow(program, tangents, failure)
+                found = self._from_afar(program, shown, tangents, failure)
             reached = found.expansion.source.expectation
-            if found.residual > EXACT * (1 + np.abs(reached).max()):
+            if found.residual > EXACT:
                 # Diverging weights look like rounding noise.
                 excuse = NotConverged("rounding hides the minimum", residual=found.residual, n_steps=found.n_steps)
                 self._diagnose(shown, tangents, excuse)
@@ -76,27 +85,29 @@ class Dual:
                 return found, tangents
             tangents = tighter
 
-    def _follow(self, program: "SoftProgram", tangents: Tangents, failure: NotConverged) -> SoftMinimum:
-        """The minimum by continuation: from small penalties, doubled one by one.
+    def _from_afar(
+        self, program: "SoftProgram", shown: Vector, tangents: Tangents, failure: NotConverged
+    ) -> SoftMinimum:
+        """The minimum from the learner without entropy, or along a path, where another start is too far from it.
 
-        With large penalties the dual is nearly piecewise linear, and Newton's steps from afar oscillate across its
-        edges. While penalties are small, the minimum doubles with them: twice the last minimum is a good start.
+        Raises an error where there is no minimum. Returns the best point found where no way converges; the caller
+        judges its gap.
         """
-        x = np.zeros(len(program.offset))
-        for ease in 2.0 ** -np.arange(DOUBLINGS, -1, -1):
+        self._diagnose(shown, tangents, failure)
+        best, start = failure.answer, cheapest(self.domain, self.mismatch, tangents, shown).multipliers
+        for way in (lambda: program.minimise(start), program.followed):
             try:
-                found = replace(program, blocks=self.blocks(tangents, ease)).minimise(2 * x)
-            except OutOfTime:
+                return way()
+            except OutOfTime as late:
+                late.answer = (min(best, late.answer or best, key=lambda found: found.value), tangents)
                 raise
-            except NotConverged:
-                raise failure from None
-            x = found.x
-        return found
+            except NotConverged as later:
+                best = min(best, later.answer, key=lambda found: found.value)
+        return best
 
-    def blocks(self, tangents: Tangents, ease: float = 1.0) -> list[Block]:
-        """M*(-a) and N*(y), with both penalties multiplied by `ease`."""
-        mismatch = replace(self.mismatch, penalty=ease * self.mismatch.penalty)
-        return [mismatch.block(self.domain), *tangents.blocks(ease)]
+    def blocks(self, tangents: Tangents) -> list[Block]:
+        """M*(-a) and N*(y)."""
+        return [self.mismatch.block(self.domain), *tangents.blocks()]
 
     def _diagnose(self, shown: Vector, tangents: Tangents, failure: NotConverged) -> None:
         """Raise an error that names the cause of diverging multipliers, where there is one."""
@@ -110,7 +121,7 @@ class Dual:
             missing = self.mismatch.excess(nearest.expectation.reward - shown)
             within = " within the preferences" if len(limits) else ""
             reason, values = f"no policy{within} has the expectation shown: the nearest misses", missing
-            if missing.max() <= 1e-7 * (1 + np.abs(shown).max()):
+            if missing.max() <= 1e-7 * sizes(self.domain)[: self.domain.n_reward].max():
                 reason = "its weights diverge, because the expectation shown lies on the boundary of the reachable set:"
                 values = shown
             raise NotConverged(
@@ -122,17 +133,56 @@ class Dual:
 
     def response(self, lesson: Lesson, found: SoftMinimum, tangents: Tangents) -> Response:
         """The policy at the minimum with its certificate."""
-        mismatch, constraints, soft = self.mismatch, self.constraints, found.expansion.source
-        a, y = np.split(found.x, [self.domain.n_reward])
+        soft = found.expansion.source
         reached = Expectation(*np.split(soft.expectation, [self.domain.n_reward]))
-        weights = lift(tangents) @ found.x
-        entropy = soft.soft_return - float(weights @ soft.expectation)
-        violation = constraints.preference.cost(constraints.excess(reached.preference))
-        primal = entropy - mismatch.cost(reached.reward - lesson.expectation) - violation
-        bound = found.expansion.value + terms(self.blocks(tangents), found.x)
-        proof = Certificate(primal, bound, found.residual, found.n_steps, found.ended, lesson.uncertainty)
-        multipliers = signed_multipliers(a, tangents.by_constraint(y))
-        return build_response(lesson, proof, soft.solved.policy, reached, weights, multipliers, mismatch, constraints)
+        surprise = -np.log(np.where(soft.solved.policy > 0, soft.solved.policy, 1.0))
+        entropy = float(soft.visits @ surprise)
+        # P0 @ V = H + w @ mu: the large numbers w @ mu and a @ mu_hat are subtracted before they are multiplied.
+        slope = np.concatenate([reached.reward - lesson.expectation, -(tangents.normals @ reached.preference)])
+        bound = entropy + float(slope @ found.x) + terms(self.blocks(tangents), found.x)
+        return self._response(lesson, found, tangents, bound, (soft.solved.policy, reached, entropy))
+
+    def cheapest_response(self, lesson: Lesson, found: SoftMinimum, tangents: Tangents, bound: float) -> Response:
+        """The policy that pays least, with the same weights and bound: better where the entropy hardly matters."""
+        policy = cheapest(self.domain, self.mismatch, tangents, lesson.expectation).policy
+        reached, entropy = expectation(self.domain, policy), causal_entropy(self.domain.mdp, policy)
+        return self._response(lesson, found, tangents, bound, (policy, reached, entropy))
+
+    def _response(
+        self,
+        lesson: Lesson,
+        found: SoftMinimum,
+        tangents: Tangents,
+        bound: float,
+        done: tuple[Vector, Expectation, float],
+    ) -> Response:
+        """The response of a policy with its expectation and entropy."""
+        policy, reached, entropy = done
+        a, y = np.split(found.x, [self.domain.n_reward])
+        primal = entropy - self._paid(reached.reward - lesson.expectation, reached.preference)
+        residual = self.domain.mdp.horizon * found.residual
+        proof = Certificate(primal, bound, residual, found.n_steps, found.ended, lesson.uncertainty)
+        return build_response(
+            lesson,
+            proof,
+            policy,
+            reached,
+            lift(tangents) @ found.x,
+            signed_multipliers(a, tangents.by_constraint(y)),
+            self.mismatch,
+            self.constraints,
+        )
+
+    def _paid(self, deviation: Vector, preference: Vector) -> float:
+        """M + N; infinite where an exact match or a hard preference is violated by more than rounding."""
+        mismatch, constraints = self.mismatch, self.constraints
+        allowed = VIOLATED * sizes(self.domain)[: self.domain.n_reward].max()
+        if math.isinf(mismatch.penalty) and mismatch.excess(deviation).max() > allowed:
+            return math.inf
+        excess = constraints.excess(preference)
+        if constraints.preference.is_hard and (excess > VIOLATED * constraints.sizes(preference)).any():
+            return math.inf
+        return mismatch.cost(deviation) + constraints.preference.cost(excess)
 
 
 def lift(tangents: Tangents) -> Matrix:
@@ -155,30 +205,107 @@ class SoftProgram:
     blocks: list[Block]
 
     def minimise(self, start: Vector, near: SoftExpansion | None = None) -> SoftMinimum:
-        """Newton's method from a start (n,), each block scaled by a unit. near: an expansion at nearby weights."""
-        features = combined_features(self.domain)
-        units = self._units(features)
-        scaled = [block.in_units(unit) for block, unit in zip(self.blocks, units, strict=True)]
-        unit = np.repeat(units, [len(block.slope) for block in self.blocks])
-        lift, offset = self.lift * unit, unit * self.offset
+        """Newton's method from a start (n,), each entry in a unit of its own. near: an expansion at nearby weights."""
+        scaled = _Normalised.of(self, near)
+        with scaled.answers():
+            inside = contained(scaled.blocks, start / scaled.unit)
+            found = proximal_newton(scaled.expand, scaled.blocks, inside, **scaled.tolerances(scaled.blocks))
+        return scaled.in_given_units(found)
 
-        def expand(z: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
-            weights = self.base + lift @ z
-            soft = soft_expansion(self.domain.mdp, features, weights, near=near if last is None else last)
-            reached, hessian = lift.T @ soft.expectation, lift.T @ soft.jacobian @ lift
-            # The rounding error of the soft value V, and so the relative error of the policy exp(Q - V).
-            ulps = 16 * EPSILON * float(np.abs(soft.solved.value).max())
-            value = soft.soft_return - float(offset @ z)
-            noise = ulps * (1 + float(np.abs(reached).max(initial=0.0)))
-            return Expansion(value, reached - offset, hessian, noise, ulps + EPSILON * abs(float(offset @ z)), soft)
+    def followed(self) -> SoftMinimum:
+        """The minimum by continuation from small penalties, which are raised step by step to their own."""
+        scaled = _Normalised.of(self, None)
+        with scaled.answers():
+            found = scaled.followed()
+        return scaled.in_given_units(found)
 
-        # One unit of residual may cost as much as the largest penalty.
-        tolerance = RESIDUAL_TOLERANCE / max([1.0, *(block.radius for block in scaled if math.isfinite(block.radius))])
-        found = proximal_newton(expand, scaled, contained(scaled, start / unit), tolerance=tolerance)
-        return replace(found, x=unit * found.x)
 
-    def _units(self, features: Matrix) -> list[float]:
-        """For each block the power of two, free of rounding, that scales its features to a size of about one."""
-        sizes = np.abs(features @ self.lift).max(axis=0)
-        largest = [float(sizes[part].max(initial=0.0)) for part in slices(self.blocks)]
-        return [2.0 ** -round(math.log2(size)) if size > 0 else 1.0 for size in largest]
+@dataclass(frozen=True, slots=True, eq=False)
+class _Normalised:
+    """The same program in z = x / unit, with the objective divided by the horizon: expectations are of order one."""
+
+    program: SoftProgram
+    features: Matrix
+    unit: Vector
+    blocks: list[Block]
+    near: SoftExpansion | None
+
+    @classmethod
+    def of(cls, program: SoftProgram, near: SoftExpansion | None) -> "_Normalised":
+        """Each unit is a power of two, free of rounding; one for all entries of a ball."""
+        features = combined_features(program.domain)
+        share, blocks = 1 / program.domain.mdp.horizon, []
+        size = np.abs(features @ program.lift).max(axis=0)
+        # A feature that is zero everywhere has the size of what was shown of it.
+        size = np.where(size > 0, size, share * np.abs(program.offset))
+        unit = np.exp2(-np.round(np.log2(or_one(size))))
+        for block, part in zip(program.blocks, slices(program.blocks), strict=True):
+            if block.is_ball:
+                unit[part] = unit[part].min()
+            blocks.append(block.in_units(float(unit[part][0]) if block.is_ball else unit[part], share))
+        return cls(program, features, unit, blocks, near)
+
+    def expand(self, z: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
+        """f and its derivatives at z, in these units. last: the expansion at the last point."""
+        program, share, to_weights = self.program, 1 / self.program.domain.mdp.horizon, self.program.lift * self.unit
+        weights, offset = program.base + to_weights @ z, self.unit * program.offset
+        near = self.near if last is None else last
+        # The last steps are so short that the value at the last point, to first order, is nearly exact already.
+        moved = math.inf if last is None else float(np.abs(self.features @ (weights - last.weights)).max())
+        accuracy = 1e-10 if moved > 1e-6 else 1e-14
+        soft = soft_expansion(program.domain.mdp, self.features, weights, near=near, accuracy=accuracy)
+        reached, hessian = to_weights.T @ soft.expectation, to_weights.T @ soft.jacobian @ to_weights
+        # The rounding error of the soft value V, and so the relative error of the policy exp(Q - V).
+        ulps = 16 * EPSILON * float(np.abs(soft.solved.value).max())
+        away = float(offset @ z)
+        noise = share * ulps * (1 + float(np.abs(reached).max(initial=0.0)))
+        value, value_noise = share * (soft.soft_return - away), share * (ulps + EPSILON * abs(away))
+        return Expansion(value, share * (reached - offset), share * hessian, noise, value_noise, soft)
+
+    def tolerances(self, blocks: list[Block]) -> dict[str, float]:
+        """Of the residual, one unit of which may cost as much as the largest penalty, and of the gap."""
+        largest = max([1.0, *(float(np.max(b.radius, initial=0.0)) for b in blocks if np.isfinite(b.radius).all())])
+        return {
+            "tolerance": RESIDUAL_TOLERANCE / largest,
+            "gap_tolerance": GAP_TOLERANCE / self.program.domain.mdp.horizon,
+        }
+
+    def in_given_units(self, found: SoftMinimum) -> SoftMinimum:
+        return replace(found, x=self.unit * found.x)
+
+    @contextmanager
+    def answers(self) -> Iterator[None]:
+        """Convert the best point that an error carries."""
+        try:
+            yield
+        except NotConverged as failure:
+            if isinstance(failure.answer, Minimum):
+                failure.answer = self.in_given_units(failure.answer)
+            raise
+
+    def followed(self) -> SoftMinimum:
+        """The minimum by continuation: from small penalties, raised step by step.
+
+        With large penalties the dual is nearly piecewise linear, and Newton's steps from afar oscillate across its
+        edges. While penalties are small, the minimum grows with them. Hard limits have the same path, without an end.
+        """
+        z, cap = np.zeros(len(self.unit)), FIRST_CAP
+        while cap < LAST_CAP:
+            blocks = [block.capped(cap) for block in self.blocks]
+            found = proximal_newton(self.expand, blocks, contained(blocks, z), **self.tolerances(blocks))
+            if all(_is_inside(b, f, found.x[p]) for b, f, p in zip(blocks, self.blocks, slices(blocks), strict=True)):
+                return found
+            cap *= CAP_GROWTH
+            radius = np.concatenate([np.full(len(block.slope), block.radius) for block in blocks])
+            z = np.where(np.abs(found.x) > 0.9 * radius, CAP_GROWTH, 1.0) * found.x
+        message = "the weights grow without end"
+        raise NotConverged(message, residual=found.residual, n_steps=found.n_steps, answer=found)
+
+
+def _is_inside(capped: Block, full: Block, z: Vector) -> bool:
+    """Whether the cap on a term does not matter at z."""
+    if np.any(full.curvature):
+        return bool(np.array_equal(capped.curvature, full.curvature))
+    if np.array_equal(np.broadcast_to(capped.radius, z.shape), np.broadcast_to(full.radius, z.shape)):
+        return True
+    return bool(capped.size(z) < 0.9 * capped.radius if capped.is_ball else (np.abs(z) < 0.9 * capped.radius).all())

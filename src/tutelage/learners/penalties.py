@@ -25,10 +25,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import Matrix, Vector, check_finite, check_length, floats, freeze
+from tutelage.arrays import Matrix, Vector, check_finite, floats
+from tutelage.mdp.allowances import Allowance, allowance_vector, checked_allowance
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.solvers.blocks import Block
+from tutelage.solvers.units import or_one, sizes
 
 DUAL_NORM = {1.0: math.inf, 2.0: 2.0, math.inf: 1.0}
 
@@ -38,12 +40,13 @@ class Mismatch:
     """The cost M of a deviation mu_r - mu_hat from the reward expectation shown.
 
     norm: p = 1, 2 or inf. penalty: C_r, infinite for an exact match. allowance: delta_r^hard, the deviation that costs
-    nothing, (d_r,) or a scalar for all features. squared: the square of the 2-norm instead of the norm.
+    nothing, (d_r,) or a scalar for all features, or as in `Preference`. squared: the square of the 2-norm instead of
+    the norm.
     """
 
     norm: float = 1
     penalty: float = math.inf
-    allowance: ArrayLike = 0.0
+    allowance: Allowance = 0.0
     squared: bool = False
 
     def __post_init__(self) -> None:
@@ -53,12 +56,13 @@ class Mismatch:
 
     def on(self, domain: Domain) -> Self:
         """This mismatch with one allowance for each reward feature of the domain."""
-        allowance = _spread(self.allowance, domain.n_reward, "mismatch_allowance", "reward features")
-        return replace(self, allowance=allowance)
+        given = (self.allowance, domain.mdp, domain.reward_names)
+        return replace(self, allowance=allowance_vector(*given, "mismatch_allowance", "reward features"))
 
     def excess(self, deviation: Vector) -> Vector:
         """(d_r,), delta_r^soft: the part of |mu_r - mu_hat| above the allowance."""
-        return np.maximum(np.abs(deviation) - self.allowance, 0.0)
+        allowance: Vector = np.asarray(self.allowance, dtype=np.float64)
+        return np.maximum(np.abs(deviation) - allowance, 0.0)
 
     def cost(self, deviation: Vector) -> float:
         """M; zero for an exact match, where an excess is a numerical error and not a cost."""
@@ -129,14 +133,15 @@ def quadratic_constraint(name: str, curvature: ArrayLike, slope: ArrayLike) -> C
 class Preference:
     """The cost N of violating the preferences g_j(mu_c) <= delta_c[j].
 
-    norm: p = 1, 2 or inf. penalty: C_c, infinite for hard preferences. allowance: delta_c^hard, one per constraint or a
-    scalar for all. rows: (k, d_c), linear constraints rows @ mu_c; without rows, one constraint on each preference
-    feature. functions: convex constraints, numbered after the linear ones.
+    norm: p = 1, 2 or inf. penalty: C_c, infinite for hard preferences. allowance: delta_c^hard, one per constraint, one
+    for all, or a mapping from the names of constraints, others being zero; each is a number, a `share` of the
+    discounted time or a `count`. rows: (k, d_c), linear constraints rows @ mu_c; without rows, one constraint on each
+    preference feature. functions: convex constraints, numbered after the linear ones.
     """
 
     norm: float = 1
     penalty: float = math.inf
-    allowance: ArrayLike = 0.0
+    allowance: Allowance = 0.0
     rows: Matrix | None = None
     functions: tuple[ConvexConstraint, ...] = ()
 
@@ -159,7 +164,7 @@ class Preference:
             )
         linear = tuple(f"preference row {j}" for j in range(len(rows)))
         names = (domain.preference_names if self.rows is None else linear) + tuple(g.name for g in self.functions)
-        allowance = _spread(self.allowance, len(names), "violation_allowance", "preference constraints")
+        allowance = allowance_vector(self.allowance, domain.mdp, names, "violation_allowance", "preference constraints")
         return Constraints(domain, self, rows, allowance, names)
 
     def cost(self, excess: Vector) -> float:
@@ -184,6 +189,12 @@ class Constraints:
         """(m,), g(mu_c) at mu_c = point (d_c,)."""
         return np.concatenate([self.rows @ point, [function.value(point) for function in self.preference.functions]])
 
+    def sizes(self, point: Vector) -> Vector:
+        """(m,), the size of each constraint: the largest that policies can make it, from its slope at a point."""
+        largest = sizes(self.domain)[self.domain.n_reward :]
+        slopes = [*self.rows, *(function.slope(point) for function in self.preference.functions)]
+        return or_one(np.maximum(np.array([np.abs(slope) @ largest for slope in slopes]), self.allowance))
+
     def excess(self, point: Vector) -> Vector:
         """(m,), delta_c^soft: the part of g(mu_c) above the allowance."""
         return np.maximum(self.values(point) - self.allowance, 0.0)
@@ -195,22 +206,9 @@ def check_norm(norm: float, kind: str) -> None:
         raise InvalidModel(f"the {kind} norm must be 1, 2 or infinity, got {norm}; no solver here takes another norm")
 
 
-def _checked_allowance(given_by: Mismatch | Preference, kind: str) -> Vector:
-    """The allowance as an array; a bad norm, penalty or allowance is refused."""
+def _checked_allowance(given_by: Mismatch | Preference, kind: str) -> Allowance:
+    """The allowance, read-only; a bad norm, penalty or allowance is refused."""
     check_norm(given_by.norm, kind)
     if not given_by.penalty > 0:
         raise InvalidModel(f"the {kind} penalty must be positive (infinite for hard), got {given_by.penalty}")
-    given = np.asarray(given_by.allowance)
-    allowance = floats(given, f"the {kind} allowance", ndim=given.ndim)
-    if given.ndim > 1 or (given.size and allowance.min() < 0):
-        raise InvalidModel(f"the {kind} allowance must be a number or one per feature, none negative; got {given}")
-    return allowance
-
-
-def _spread(allowance: ArrayLike, count: int, name: str, what: str) -> Vector:
-    """(count,), a scalar allowance repeated; a vector of another length is refused."""
-    values = np.asarray(allowance, dtype=np.float64)
-    if values.ndim == 0:
-        return freeze(np.full(count, float(values)))
-    check_length(values, count, name, what)
-    return values
+    return checked_allowance(given_by.allowance, kind)

@@ -12,13 +12,13 @@ infinite weights, because the projection lies on the boundary of the reachable s
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix, freeze
 from tutelage.learners.entropy import GenericLearner
 from tutelage.learners.penalties import Constraints, ConvexConstraint, Mismatch, Preference, check_norm
 from tutelage.learners.responses import build_response, signed_multipliers
 from tutelage.learners.tangents import Tangents, optimum_within
+from tutelage.mdp.allowances import Allowance
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Certificate, Lesson, Response, check_lesson
@@ -30,13 +30,14 @@ from tutelage.watch import OnProgress, watched
 class HardLearner:
     """The exact L^p projection onto the expectations of policies that satisfy the preferences.
 
-    violation_allowance: delta_c^hard, (m,) or a scalar. norm: p = 1, 2 or inf. rows, functions: as in `Preference`.
+    violation_allowance: delta_c^hard, as the allowance of a `Preference`. rows, functions: also as there.
+    norm: p = 1, 2 or inf.
     entropic_within: how far each reward feature may be from the projection in favour of entropy; None for not at all.
     route: the method of projection, see `solvers.occupancy_polytope`. constraints: the preferences on the domain.
     """
 
     domain: Domain
-    violation_allowance: ArrayLike = 0.0
+    violation_allowance: Allowance = 0.0
     norm: float = field(default=2, kw_only=True)
     rows: Matrix | None = field(default=None, kw_only=True)
     functions: tuple[ConvexConstraint, ...] = field(default=(), kw_only=True)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tutelage import watch
 from tutelage.arrays import Vector
@@ -21,6 +20,7 @@ from tutelage.learners.entropy import EntropyLearner
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.responses import build_response, signed_multipliers
 from tutelage.learners.tangents import Tangents
+from tutelage.mdp.allowances import Allowance
 from tutelage.mdp.expectations import Expectation, causal_entropy, expectation
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import Ended, InvalidModel
@@ -116,7 +116,7 @@ class PublishedLearner(_ScheduledLearner):
         *,
         mismatch_penalty: float,
         violation_penalty: float,
-        violation_allowance: ArrayLike = 0.0,
+        violation_allowance: Allowance = 0.0,
         max_steps: int = 300,
     ) -> None:
         preference = Preference(penalty=violation_penalty, allowance=violation_allowance)
@@ -148,7 +148,7 @@ class PublishedHardLearner(_ScheduledLearner):
         domain: Domain,
         *,
         mismatch_penalty: float = 20.0,
-        violation_allowance: ArrayLike = 0.0,
+        violation_allowance: Allowance = 0.0,
         max_steps: int = 1000,
     ) -> None:
         mismatch = Mismatch(norm=2, penalty=mismatch_penalty, squared=True)

@@ -23,8 +23,10 @@ from tutelage.solvers.half_spaces import HalfSpaces
 from tutelage.solvers.occupancy_polytope import ConstrainedOptimum
 
 MAX_CUTS = 200
-# How far a convex constraint may lie above its tangents at the solution, relative to one plus its allowance.
+# How far a convex constraint may lie above its tangents at the solution, relative to its largest value.
 CUT_TOLERANCE = 1e-8
+# What the part above the tangents may cost, in nats, and the rounding error of a constraint relative to its size.
+CUT_COST, ROUNDING = 1e-8, 1e-14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,12 +69,26 @@ class Tangents:
             )
         return self._cut(point, loose), np.concatenate([multipliers, np.zeros(len(loose))])[self._order(loose)]
 
+    def pruned(self, multipliers: Vector) -> tuple[Self, Vector]:
+        """The linear constraints, and of each convex one the tangents that bind and the last, with their multipliers.
+
+        A later problem starts from these, so that the tangents of a long search do not accumulate.
+        """
+        is_linear = self.constraint < len(self.constraints.rows)
+        is_last = np.append(self.constraint[1:] != self.constraint[:-1], True)[: len(self.constraint)]
+        kept = is_linear | (multipliers > 0) | is_last
+        fewer = type(self)(self.constraints, self.normals[kept], self.offsets[kept], self.constraint[kept])
+        return fewer, multipliers[kept]
+
     def _loose(self, point: Vector) -> Indices:
         """The constraints above their allowance, and above all their tangents, by more than the tolerance."""
         allowance = self.constraints.allowance
         modelled = np.full(len(allowance), -math.inf)
         np.maximum.at(modelled, self.constraint, self.normals @ point - self.offsets)
-        tolerance = CUT_TOLERANCE * (1 + np.abs(allowance))
+        size = self.constraints.sizes(point)
+        # A soft constraint may cost no more than the gap that a response may have.
+        paid = CUT_COST / self.constraints.preference.penalty
+        tolerance = np.minimum(CUT_TOLERANCE * size, np.maximum(paid, ROUNDING * size))
         return np.flatnonzero(self.constraints.excess(point) > np.maximum(modelled, 0.0) + tolerance)
 
     def _cut(self, point: Vector, which: Indices) -> Self:
@@ -92,14 +108,14 @@ class Tangents:
     def _order(self, which: Indices) -> Indices:
         return np.argsort(np.concatenate([self.constraint, which]), kind="stable")
 
-    def blocks(self, ease: float = 1.0) -> list[Block]:
-        """N*(y) as terms of the dual, with the penalty multiplied by `ease`.
+    def blocks(self) -> list[Block]:
+        """N*(y) as terms of the dual.
 
         The tangents of one constraint share its excess, so their y's are summed. For p = 1 the set is a box on the
         sums: a box for the linear constraints and, as y >= 0, a 1-norm ball for each convex constraint.
         """
         preference = self.constraints.preference
-        radius, norm = ease * preference.penalty, DUAL_NORM[preference.norm]
+        radius, norm = preference.penalty, DUAL_NORM[preference.norm]
         if not math.isinf(norm):
             return [Block(self.offsets, radius, norm, False, self.constraint)]
         alone = np.bincount(self.constraint)[self.constraint] == 1 if len(self.constraint) else self.constraint == 0

@@ -5,20 +5,23 @@ because the rest is known. `sampling` samples demonstrations, `expectations` cou
 """
 
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self, SupportsIndex, overload
+from typing import Any, Self, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tutelage.arrays import Indices, check_length, integers, set_fields
 from tutelage.mdp.chain import chain
-from tutelage.mdp.model import MDP
+from tutelage.mdp.endings import absorbing_states as absorbing_states
+from tutelage.mdp.endings import with_known_ends
+from tutelage.mdp.model import MDP, Domain
+from tutelage.mdp.recordings import UNKNOWN as UNKNOWN
+from tutelage.mdp.recordings import read_frame, row_number, to_columns
 from tutelage.outcomes import InvalidModel
 
-# The choice of a last visit that is not known.
-UNKNOWN = -1
+Place = Callable[[int], str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,6 +30,15 @@ class Trajectory:
 
     states: Indices
     choices: Indices | None = None
+    mdp: MDP | None = None
+
+    @property
+    def steps(self) -> list[tuple[Hashable, Hashable | None]]:
+        """The names of the state and of the action of each visit; None for an action that is not known."""
+        if self.mdp is None:
+            raise InvalidModel("this trajectory has no names, because its MDP is not known; give demonstrations an mdp")
+        frame = to_columns(self.mdp, self.states, np.array([0, len(self)]), self.choices)
+        return list(zip(frame["state"], frame.get("action", [None] * len(self)), strict=True))
 
     def __len__(self) -> int:
         return len(self.states)
@@ -40,11 +52,13 @@ class Demonstrations:
     offsets: (n+1,), trajectory i is states[offsets[i] : offsets[i+1]].
     choices: (N,), the choice taken at each visit, or None when only states are known. The last choice of a trajectory
         may be UNKNOWN (-1).
+    mdp: the MDP, if known, whose states and choices these are; it has their names.
     """
 
     states: Indices
     offsets: Indices
     choices: Indices | None = None
+    mdp: MDP | None = None
 
     def __post_init__(self) -> None:
         states, offsets = integers(self.states, "states"), integers(self.offsets, "offsets")
@@ -60,37 +74,109 @@ class Demonstrations:
                 raise InvalidModel(f"{place}: the choice is unknown; only the choice of a last step may be unknown")
 
     @classmethod
-    def from_sequences(cls, mdp: MDP, states: Iterable[ArrayLike], actions: Iterable[ArrayLike] | None = None) -> Self:
+    def from_sequences(
+        cls,
+        mdp: MDP,
+        states: Iterable[ArrayLike],
+        actions: Iterable[ArrayLike] | None = None,
+        *,
+        terminated: Sequence[bool] | None = None,
+    ) -> Self:
         """Demonstrations from sequences of states and, where known, of actions.
 
         actions: numbers within the state, so that action a of state s is choice first_choice[s] + a; as many as there
             are states, or one fewer.
+        terminated: whether each episode has ended: its last state stands for the absorbing state of the MDP.
 
         A demonstration may start in any state, also one with probability zero under `mdp.initial`. Every later state
-        must be possible after the state before it.
+        must be possible after the state before it. An episode of an environment may end in the final state that the
+        environment has shown; it has then reached the absorbing state of the MDP.
         """
         visited, offsets = _end_to_end(states, "states")
-        _check_states(mdp, visited, offsets)
+        place = _places(offsets)
+        _check_states(mdp, visited, place)
+        ended = None if terminated is None else np.array(terminated, dtype=np.bool_)
+        if ended is not None:
+            check_length(ended, len(offsets) - 1, "terminated", "demonstrations")
         if actions is None:
-            return cls(visited, offsets).checked_against(mdp)
+            return cls._arrived(mdp, visited, offsets, None, place, ended)
         taken, is_given = _taken(actions, offsets, "actions")
         choices = np.where(is_given, mdp.first_choice[visited] + taken, UNKNOWN)
-        _check_offered(mdp, visited, choices, is_given, offsets, "actions")
-        return cls(visited, offsets, choices).checked_against(mdp)
+        _check_offered(mdp, visited, choices, is_given, place, "actions")
+        return cls._arrived(mdp, visited, offsets, choices, place, ended)
+
+    @classmethod
+    def from_frame(
+        cls,
+        domain: Domain | MDP,
+        frame: Any,
+        *,
+        episode: str = "episode",
+        state: str = "state",
+        action: str | None = "action",
+        next_state: str | None = None,
+        terminated: str | None = None,
+        row_name: Place = row_number,
+    ) -> Self:
+        """Demonstrations from a table with one row per visit: a pandas frame, or any mapping of columns.
+
+        episode, state, action: the names of the columns. States and actions are names or numbers. The action of the
+            last row of an episode may be missing; action=None for a table of states only.
+        next_state: a column with the state after the action, where a table has one row per step.
+        terminated: a column that is true where the episode has ended: the last action led to the absorbing state.
+        row_name: what to call a row in messages, such as a line of a file.
+        """
+        mdp = domain.mdp if isinstance(domain, Domain) else domain
+        columns = {"episode": episode, "state": state, "action": action}
+        read = read_frame(mdp, frame, columns | {"next_state": next_state, "terminated": terminated}, row_name)
+
+        def place(position: int) -> str:
+            return read.place(position, row_name)
+
+        return cls._arrived(mdp, read.states, read.offsets, read.choices, place, read.is_terminated)
+
+    @classmethod
+    def _arrived(
+        cls,
+        mdp: MDP,
+        states: Indices,
+        offsets: Indices,
+        choices: Indices | None,
+        place: Place,
+        is_terminated: NDArray[np.bool_] | None = None,
+    ) -> Self:
+        """Demonstrations whose terminated episodes end in an absorbing state, checked."""
+        known = with_known_ends(mdp, states, offsets, choices, place, is_terminated)
+        if choices is not None:
+            choices = np.where(known == states, choices, UNKNOWN)
+        return cls(known, offsets, choices, mdp).checked_against(mdp, place)
+
+    def to_frame(self) -> dict[str, list[Any]]:
+        """A table with one row per visit and the columns episode, step, state and action, by name.
+
+        `pandas.DataFrame(demonstrations.to_frame())` makes a frame of it.
+        """
+        if self.mdp is None:
+            raise InvalidModel("these demonstrations have no names, because their MDP is not known; give them an mdp")
+        return to_columns(self.mdp, self.states, self.offsets, self.choices)
 
     @classmethod
     def from_choice_sequences(cls, mdp: MDP, states: Iterable[ArrayLike], choices: Iterable[ArrayLike]) -> Self:
         """As `from_sequences`, with choices numbered in the whole MDP instead of actions numbered within the state."""
         visited, offsets = _end_to_end(states, "states")
         taken, _ = _taken(choices, offsets, "choices")
-        return cls(visited, offsets, taken).checked_against(mdp)
+        return cls(visited, offsets, taken, mdp).checked_against(mdp)
 
-    def checked_against(self, mdp: MDP) -> Self:
-        """The same demonstrations, refused with the first step that the MDP does not allow."""
-        _check_states(mdp, self.states, self.offsets)
+    def checked_against(self, mdp: MDP, place: Place | None = None) -> Self:
+        """The same demonstrations, refused with the first step that the MDP does not allow.
+
+        place: what to call a visit in messages.
+        """
+        place = place or _places(self.offsets)
+        _check_states(mdp, self.states, place)
         if self.choices is not None:
-            _check_offered(mdp, self.states, self.choices, self.choices != UNKNOWN, self.offsets, "choices")
-        _check_moves(mdp, self)
+            _check_offered(mdp, self.states, self.choices, self.choices != UNKNOWN, place, "choices")
+        _check_moves(mdp, self, place)
         return self
 
     def take(self, numbers: ArrayLike) -> Self:
@@ -102,7 +188,8 @@ class Demonstrations:
         lengths = self.lengths[wanted]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         visits = np.arange(offsets[-1]) + np.repeat(self.offsets[wanted] - offsets[:-1], lengths)
-        return type(self)(self.states[visits], offsets, None if self.choices is None else self.choices[visits])
+        choices = None if self.choices is None else self.choices[visits]
+        return type(self)(self.states[visits], offsets, choices, self.mdp)
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> Trajectory: ...
@@ -118,7 +205,7 @@ class Demonstrations:
         if not -self.n <= number < self.n:
             raise IndexError(f"there is no demonstration {number}; they are 0 .. {self.n - 1}")
         visits = slice(*self.offsets[number % self.n : number % self.n + 2])
-        return Trajectory(self.states[visits], None if self.choices is None else self.choices[visits])
+        return Trajectory(self.states[visits], None if self.choices is None else self.choices[visits], self.mdp)
 
     def __iter__(self) -> Iterator[Trajectory]:
         return (self[number] for number in range(self.n))
@@ -151,13 +238,6 @@ class Demonstrations:
     def __repr__(self) -> str:
         known = "states only" if self.choices is None else "states and choices"
         return f"Demonstrations({self.n} of {self.lengths.min()} to {self.lengths.max()} {known})"
-
-
-def absorbing_states(mdp: MDP) -> NDArray[np.bool_]:
-    """(S,), whether every choice of a state leads back to it with probability one."""
-    rows = mdp.transition
-    stays = (np.diff(rows.indptr) == 1) & (rows.indices[rows.indptr[:-1]] == mdp.state_of_choice)
-    return np.logical_and.reduceat(stays, mdp.first_choice[:-1])
 
 
 def _end_to_end(sequences: Iterable[ArrayLike], name: str) -> tuple[Indices, Indices]:
@@ -197,15 +277,15 @@ def _check_offsets(offsets: Indices, n_visits: int) -> None:
         raise InvalidModel(f"demonstration {lengths.argmin()} is empty; it must visit at least one state")
 
 
-def _check_states(mdp: MDP, states: Indices, offsets: Indices) -> None:
+def _check_states(mdp: MDP, states: Indices, place: Place) -> None:
     wrong = np.flatnonzero((states < 0) | (states >= mdp.n_states))
     if len(wrong):
-        place = _place(offsets, wrong[0])
-        raise InvalidModel(f"{place}: there is no state {states[wrong[0]]}; states are 0 .. {mdp.n_states - 1}")
+        found = f"{place(int(wrong[0]))}: there is no state {states[wrong[0]]}"
+        raise InvalidModel(f"{found}; states are 0 .. {mdp.n_states - 1}")
 
 
 def _check_offered(
-    mdp: MDP, states: Indices, choices: Indices, is_given: NDArray[np.bool_], offsets: Indices, name: str
+    mdp: MDP, states: Indices, choices: Indices, is_given: NDArray[np.bool_], place: Place, name: str
 ) -> None:
     """Refuse a choice that its state does not offer; the message counts in `name`, "actions" or "choices"."""
     first, count = mdp.first_choice[states], mdp.choices_per_state[states]
@@ -213,12 +293,11 @@ def _check_offered(
     wrong = np.flatnonzero(is_given & ((action < 0) | (action >= count)))
     if len(wrong):
         at, low = wrong[0], 0 if name == "actions" else first[wrong[0]]
-        place = mdp.names.describe_state(int(states[at]))
-        offered = f"{place} offers {name} {low} .. {low + count[at] - 1}"
-        raise InvalidModel(f"{_place(offsets, at)}: {offered}, not {low + action[at]}")
+        offered = f"{mdp.names.describe_state(int(states[at]))} offers {name} {low} .. {low + count[at] - 1}"
+        raise InvalidModel(f"{place(int(at))}: {offered}, not {low + action[at]}")
 
 
-def _check_moves(mdp: MDP, demonstrations: Demonstrations) -> None:
+def _check_moves(mdp: MDP, demonstrations: Demonstrations, place: Place) -> None:
     """Refuse a state that cannot follow the state before it."""
     states, choices = demonstrations.states, demonstrations.choices
     step = np.flatnonzero(demonstrations.is_followed)
@@ -238,7 +317,11 @@ def _check_moves(mdp: MDP, demonstrations: Demonstrations) -> None:
         if choices is not None:
             name = "" if names.choices is None else f" ({names.choice_name(int(choices[at]))!r})"
             by = f"choice {choices[at]}{name} of {before} never leads"
-        raise InvalidModel(f"{_place(demonstrations.offsets, at)}: {by} to {after}")
+        raise InvalidModel(f"{place(int(at))}: {by} to {after}")
+
+
+def _places(offsets: Indices) -> Place:
+    return lambda position: _place(offsets, position)
 
 
 def _place(offsets: Indices, position: int) -> str:

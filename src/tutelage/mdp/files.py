@@ -1,25 +1,23 @@
 """Domains and demonstrations in files.
 
-A domain is one `.npz` file. Demonstrations are an `.npz` file or a `.jsonl` file, which people and other programs can
-read and write. `.npz` files have a format and a version, and contain no pickled objects. Files are written completely
-or not at all. A file that is cut short, damaged, pickled or of another format is refused by name.
+A domain is one `.npz` file. Demonstrations are an `.npz` file, or a `.jsonl` or `.csv` file, which people and other
+programs can read and write. `.npz` files have a format and a version, and contain no pickled objects. Files are written
+completely or not at all. A file that is cut short, damaged, pickled or of another format is refused by name.
 
 Only regular files are read, and only the arrays that are needed. A file that is larger than `max_bytes`, or whose
 arrays are, is refused before any array is read; the default is LARGEST_BYTES.
 
-A line of `.jsonl` is one demonstration, `{"states": [3, 4], "choices": [12]}`, with "choices" (numbered in the whole
-MDP), with "actions" (numbered within the state) or with neither, the same in every line. A `.jsonl` file that is cut
-exactly between two lines cannot be distinguished from a file with fewer demonstrations.
+A `.jsonl` or `.csv` file that is cut exactly between two lines cannot be distinguished from a file with fewer
+demonstrations; `tables` describes their lines.
 """
 
 import io
-import json
 import os
 import re
 import secrets
 import stat
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -29,7 +27,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tutelage.arrays import integers
-from tutelage.mdp.demonstrations import UNKNOWN, Demonstrations
+from tutelage.mdp import tables
+from tutelage.mdp.demonstrations import Demonstrations
 from tutelage.mdp.model import MDP, Domain
 from tutelage.mdp.names import Labels, from_json, to_json
 from tutelage.outcomes import InvalidModel, Unavailable
@@ -40,9 +39,11 @@ DOMAIN_FORMAT, DOMAIN_VERSION = "tutelage domain", 1
 DEMONSTRATIONS_FORMAT, DEMONSTRATIONS_VERSION = "tutelage demonstrations", 1
 TRANSITION_FIELDS = ("transition_data", "transition_indices", "transition_indptr")
 FEATURE_FIELDS = ("reward_features", "preference_features")
+DEMONSTRATION_SUFFIXES = (".npz", ".jsonl", ".csv")
 NAME_FIELDS = ("reward_names", "preference_names")
 LABEL_FIELDS = ("state_names", "choice_names")
-OPTIONAL_FIELDS = (*LABEL_FIELDS, "final_states", "positions")
+TIME_FIELDS = ("duration", "goals")
+OPTIONAL_FIELDS = (*LABEL_FIELDS, *TIME_FIELDS, "final_states", "positions")
 DOMAIN_FIELDS = (*TRANSITION_FIELDS, "first_choice", "initial", "discount", *FEATURE_FIELDS, *NAME_FIELDS)
 
 Archive = Mapping[str, NDArray[Any]]
@@ -55,6 +56,8 @@ def save(domain: Domain, path: AnyPath) -> None:
     mdp, rows = domain.mdp, domain.mdp.transition
     fields: dict[str, ArrayLike] = dict(zip(TRANSITION_FIELDS, (rows.data, rows.indices, rows.indptr), strict=True))
     fields |= {"first_choice": mdp.first_choice, "initial": mdp.initial, "discount": mdp.discount}
+    fields |= {} if mdp.duration is None else {"duration": mdp.duration}
+    fields |= {"goals": mdp.goals} if len(mdp.goals) else {}
     fields |= {name: getattr(domain, name) for name in FEATURE_FIELDS}
     fields |= {name: np.array(getattr(domain, name), dtype=np.str_) for name in NAME_FIELDS}
     fields |= {name: to_json(getattr(domain, name)) for name in LABEL_FIELDS if getattr(domain, name) is not None}
@@ -76,9 +79,13 @@ def load(path: AnyPath, *, max_bytes: int = LARGEST_BYTES) -> Domain:
 
 
 def save_demonstrations(demonstrations: Demonstrations, path: AnyPath) -> None:
-    """Write demonstrations to an `.npz` or `.jsonl` file, as the path ends."""
-    if _suffix(path, (".npz", ".jsonl"), "demonstrations") == ".jsonl":
-        write_whole(path, "".join(_lines(demonstrations)).encode())
+    """Write demonstrations to an `.npz`, `.jsonl` or `.csv` file, as the path ends.
+
+    A `.csv` file has a line for each visit, with the names of the state and the action; the others have numbers.
+    """
+    suffix = _suffix(path, DEMONSTRATION_SUFFIXES, "demonstrations")
+    if suffix != ".npz":
+        write_whole(path, tables.to_csv(demonstrations) if suffix == ".csv" else tables.to_lines(demonstrations))
         return
     fields = {"states": demonstrations.states, "offsets": demonstrations.offsets}
     if demonstrations.choices is not None:
@@ -86,22 +93,32 @@ def save_demonstrations(demonstrations: Demonstrations, path: AnyPath) -> None:
     write_archive(path, fields, kind=DEMONSTRATIONS_FORMAT, version=DEMONSTRATIONS_VERSION)
 
 
-def load_demonstrations(path: AnyPath, mdp: MDP, *, max_bytes: int = LARGEST_BYTES) -> Demonstrations:
-    """The demonstrations in an `.npz` or `.jsonl` file, refused unless every step is possible in the MDP.
+def load_demonstrations(path: AnyPath, mdp: MDP | Domain, *, max_bytes: int = LARGEST_BYTES) -> Demonstrations:
+    """The demonstrations in an `.npz`, `.jsonl` or `.csv` file, refused unless every step is possible in the MDP.
 
     max_bytes: the largest size of the file, and of its arrays.
     """
+    mdp = mdp.mdp if isinstance(mdp, Domain) else mdp
     form: dict[str, Any] = {"kind": DEMONSTRATIONS_FORMAT, "version": DEMONSTRATIONS_VERSION, "max_bytes": max_bytes}
-    suffix = _suffix(path, (".npz", ".jsonl"), "demonstrations")
+    suffix = _suffix(path, DEMONSTRATION_SUFFIXES, "demonstrations")
     try:
-        if suffix == ".jsonl":
-            return _read_lines(path, mdp, max_bytes)
+        if suffix != ".npz":
+            read = tables.from_csv if suffix == ".csv" else tables.from_lines
+            with open_regular(path, max_bytes) as file:
+                return read(file, str(path), mdp)
         archive = read_archive(path, ("states", "offsets"), others="choices", **form)
-        return Demonstrations(archive["states"], archive["offsets"], archive.get("choices")).checked_against(mdp)
+        arrays = (archive["states"], archive["offsets"], archive.get("choices"))
+        return Demonstrations(*arrays, mdp).checked_against(mdp)
     except InvalidModel as error:
         if str(path) in str(error):
             raise
         raise InvalidModel(f"{path} holds no valid demonstrations: {error}") from error
+
+
+def write_table(columns: Mapping[str, Sequence[Any]], path: AnyPath) -> None:
+    """Write a table to a `.csv` or `.jsonl` file, as the path ends."""
+    is_csv = _suffix(path, (".csv", ".jsonl"), "a table") == ".csv"
+    write_whole(path, tables.columns_to_csv(columns) if is_csv else tables.columns_to_lines(columns))
 
 
 def _mdp(archive: Archive) -> MDP:
@@ -111,7 +128,10 @@ def _mdp(archive: Archive) -> MDP:
         rows = sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, len(initial)))
     except (TypeError, ValueError) as error:
         raise InvalidModel(str(error)) from error
-    mdp = MDP.from_choices(rows, archive["first_choice"], initial, archive["discount"])
+    # Not `from_choices`: these discounts are those of the choices, also where there are durations.
+    discount: Any = archive["discount"]
+    optional: dict[str, Any] = {name: archive[name] for name in TIME_FIELDS if name in archive}
+    mdp = MDP(rows, archive["first_choice"], initial, discount, **optional)
     states, choices = (from_json(archive[field], field) if field in archive else None for field in LABEL_FIELDS)
     if states is None and choices is None and "final_states" not in archive:
         return mdp
@@ -129,39 +149,6 @@ def _suffix(path: AnyPath, known: Sequence[str], what: str) -> str:
     if Path(path).suffix not in known:
         raise InvalidModel(f"{path} must end in {' or '.join(known)}, the file format of {what}")
     return Path(path).suffix
-
-
-def _lines(demonstrations: Demonstrations) -> Iterator[str]:
-    for trajectory in demonstrations:
-        line = {"states": trajectory.states.tolist()}
-        if trajectory.choices is not None:
-            line["choices"] = trajectory.choices[trajectory.choices != UNKNOWN].tolist()
-        yield json.dumps(line) + "\n"
-
-
-def _read_lines(path: AnyPath, mdp: MDP, max_bytes: int) -> Demonstrations:
-    with open_regular(path, max_bytes) as lines:
-        objects = [_object(path, number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-    states = [line["states"] for line in objects]
-    kinds = {tuple(sorted(line.keys() - {"states"})) for line in objects}
-    if kinds <= {()}:
-        return Demonstrations.from_sequences(mdp, states)
-    if kinds == {("actions",)}:
-        return Demonstrations.from_sequences(mdp, states, [line["actions"] for line in objects])
-    if kinds == {("choices",)}:
-        return Demonstrations.from_choice_sequences(mdp, states, [line["choices"] for line in objects])
-    raise InvalidModel(f"{path} mixes kinds of lines; give actions in every line, choices in every line, or neither")
-
-
-def _object(path: AnyPath, number: int, line: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise InvalidModel(f"line {number} of {path} is not JSON; it is damaged or cut short ({error})") from error
-    if not isinstance(value, dict) or "states" not in value or value.keys() - {"states", "actions", "choices"}:
-        message = f'line {number} of {path} must be an object with "states" and optionally "actions" or "choices"'
-        raise InvalidModel(message)
-    return value
 
 
 def write_archive(path: AnyPath, fields: Mapping[str, ArrayLike], *, kind: str, version: int) -> None:

@@ -5,8 +5,8 @@ A state offers one or more *choices*; a choice is one row of a sparse matrix. Th
 every state offers A actions, action a of state s is choice `s * A + a`. Rewards and features are on states (as in the
 paper) or on choices.
 
-The discount is one number, or one per choice: a choice that takes d units of time is discounted by discount**d (a
-semi-Markov process). Every equation then has diag(discount) @ transition in place of discount * transition:
+The discount is one number, or one per choice (see `discounts`). Every equation then has diag(discount) @ transition in
+place of discount * transition:
 
     V(s) = max over choices c of s of  reward(c) + discount(c) T(c) @ V
     sum of z over the choices of s' = initial(s') + sum over c of discount(c) T(s' | c) z(c)
@@ -26,6 +26,7 @@ from scipy import sparse
 
 from tutelage import arrays
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector, distribution, floats, freeze, integers, set_fields
+from tutelage.mdp.discounts import checked_discount, checked_duration, timed_discounts
 from tutelage.mdp.features import Feature, changed_features
 from tutelage.mdp.names import Labels
 from tutelage.outcomes import InvalidModel
@@ -41,6 +42,8 @@ class MDP:
     discount: the weight of the next step, in (0, 1): one number, or one per choice (C,). A vector of equal numbers is
         stored as the one number.
     labels: the names of states and choices, if they have any; for messages, files and demonstrations.
+    duration: (C,), the time that each choice takes; None where each takes one unit.
+    goals: the states where a journey ends, ascending; for `arrival` and for reports. Solvers do not use them.
     """
 
     transition: SparseRows
@@ -48,6 +51,8 @@ class MDP:
     initial: Vector
     discount: float | Vector
     labels: Labels | None = None
+    duration: Vector | None = field(default=None, kw_only=True)
+    goals: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64), kw_only=True)
 
     def __post_init__(self) -> None:
         first_choice = _first_choice(self.first_choice)
@@ -67,32 +72,37 @@ class MDP:
             )
         initial = distribution(self.initial, "initial")
         arrays.check_length(initial, n_states, "initial", "states")
-        discount = _discount(self.discount, n_choices)
+        discount = checked_discount(self.discount, n_choices)
         set_fields(self, transition=transition, first_choice=first_choice, initial=initial, discount=discount)
+        duration = None if self.duration is None else checked_duration(self.duration, n_choices)
+        set_fields(self, duration=duration, goals=_goals(self.goals, n_states))
 
     @classmethod
     def from_arrays(
         cls,
         transition: ArrayLike | Sequence[Any],
         initial: ArrayLike,
-        discount: ArrayLike,
+        discount: float | ArrayLike,
         *,
+        duration: ArrayLike | None = None,
+        goals: ArrayLike = (),
         state_names: Sequence[Hashable] | None = None,
         action_names: Sequence[Hashable] | None = None,
     ) -> Self:
         """An MDP with A actions in every state, from a dense (S, A, S) array or A sparse matrices (S, S).
 
-        discount: one number, one per choice (S * A,), or (S, A).
+        discount, duration: as in `from_choices`; one per choice may also have shape (S, A).
         """
         if isinstance(transition, Sequence) and any(sparse.issparse(matrix) for matrix in transition):
             rows, n_actions = _interleave(transition)
         else:
             rows, n_actions = _flatten(transition)
         first_choice = np.arange(0, rows.shape[0] + 1, n_actions)
-        labels = _labels(first_choice, state_names, action_names)
-        given = arrays.any_array(discount, "discount")
-        by_choice = given.ravel() if given.shape == (len(first_choice) - 1, n_actions) else given
-        return cls(rows, first_choice, distribution(initial, "initial"), by_choice, labels)
+        table = (len(first_choice) - 1, n_actions)
+        by_choice = _by_choice(discount, table, "discount")
+        times = None if duration is None else _by_choice(duration, table, "duration")
+        names: dict[str, Any] = {"state_names": state_names, "choice_names": action_names}
+        return cls.from_choices(rows, first_choice, initial, by_choice, duration=times, goals=goals, **names)
 
     @classmethod
     def from_choices(
@@ -100,19 +110,26 @@ class MDP:
         transition: Any,
         first_choice: ArrayLike,
         initial: ArrayLike,
-        discount: ArrayLike,
+        discount: float | ArrayLike,
         *,
+        duration: ArrayLike | None = None,
+        goals: ArrayLike = (),
         state_names: Sequence[Hashable] | None = None,
         choice_names: Sequence[Hashable] | None = None,
     ) -> Self:
         """An MDP from one row per choice, dense or sparse (C, S); states may offer different numbers of choices.
 
-        discount: one number, or one per choice (C,).
+        discount: one number, or one per choice (C,). duration: (C,), the time that each choice takes; the discount is
+        then that of one unit of time, and a choice is discounted by discount**duration. goals: as of the class.
         """
-        first = _first_choice(first_choice)
+        given: Any = arrays.any_array(discount, "discount")
+        first, start = _first_choice(first_choice), distribution(initial, "initial")
         labels = _labels(first, state_names, choice_names)
-        given = arrays.any_array(discount, "discount")
-        return cls(transition, first, distribution(initial, "initial"), given, labels)
+        ends = np.zeros(0, dtype=np.int64) if np.size(goals) == 0 else integers(goals, "goals")
+        if duration is None:
+            return cls(transition, first, start, given, labels, goals=ends)
+        times = checked_duration(duration, int(first[-1]))
+        return cls(transition, first, start, timed_discounts(given, times), labels, duration=times, goals=ends)
 
     def labelled(self, labels: Labels | None) -> Self:
         """The same MDP with other names; its arrays are shared."""
@@ -297,6 +314,20 @@ def _check_rows(mdp: MDP, values: NDArray[np.float64], name: str, what: str) -> 
         raise InvalidModel(f"{name} has {len(values)} {what}; it needs {needed}")
 
 
+def _by_choice(values: ArrayLike, table: tuple[int, int], name: str) -> NDArray[Any]:
+    """Numbers for each action of each state (S, A), as numbers for each choice; others unchanged."""
+    given = arrays.any_array(values, name)
+    return given.ravel() if given.shape == table else given
+
+
+def _goals(values: ArrayLike, n_states: int) -> Indices:
+    goals = np.unique(integers(values, "goals"))
+    if len(goals) and not 0 <= goals[0] <= goals[-1] < n_states:
+        wrong = goals[0] if goals[0] < 0 else goals[-1]
+        raise InvalidModel(f"goals has state {wrong}, but the states are 0 to {n_states - 1}")
+    return freeze(goals)
+
+
 def _labels(first_choice: Indices, states: Any, choices: Any) -> Labels | None:
     return None if states is None and choices is None else Labels.of(first_choice, states, choices)
 
@@ -312,26 +343,6 @@ def _positions(mdp: MDP, values: ArrayLike) -> Matrix:
         found = f"{given.dtype} of shape {given.shape}"
         raise InvalidModel(f"positions must be two numbers for each of the {mdp.n_states} states, got {found}")
     return freeze(given.astype(np.float64))
-
-
-def _discount(value: ArrayLike, n_choices: int) -> float | Vector:
-    """The one discount, or a read-only vector of at least two different ones."""
-    given = arrays.any_array(value, "discount")
-    if given.ndim == 0:
-        try:
-            discount = float(given)
-        except (TypeError, ValueError) as error:
-            raise InvalidModel(f"discount must be a number, got {value!r}") from error
-        if not 0 < discount < 1:
-            raise InvalidModel(f"discount must lie strictly between 0 and 1, got {discount}")
-        return discount
-    discounts = floats(given, "discount", ndim=1)
-    arrays.check_length(discounts, n_choices, "discount", "choices")
-    wrong = np.flatnonzero((discounts <= 0) | (discounts >= 1))
-    if len(wrong):
-        found = discounts[wrong[0]]
-        raise InvalidModel(f"discount[{wrong[0]}] must lie strictly between 0 and 1, got {found}")
-    return float(discounts[0]) if (discounts == discounts[0]).all() else discounts
 
 
 def _first_choice(values: ArrayLike) -> Indices:

@@ -254,7 +254,7 @@ def from_json(content: NDArray[Any], name: str) -> Sequence[Hashable]:
         data = json.loads(content.tobytes().decode("utf-8", "surrogatepass"))
         if isinstance(data, dict):
             return GridNames(int(data["rows"]), int(data["columns"]), bool(data["end"]))
-        return [_hashable(one) for one in data]
+        return [as_name(one) for one in data]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise InvalidModel(f"{name} is not a JSON list of names: {error}") from error
 
@@ -323,10 +323,10 @@ def _plain(name: Any) -> Any:
     return name if name is None or type(name) in (str, int, float, bool) else str(name)
 
 
-def _hashable(data: Any) -> Hashable:
-    """A name from JSON data."""
+def as_name(data: Any) -> Hashable:
+    """A name from JSON data: a list is a tuple."""
     if isinstance(data, list):
-        return tuple(_hashable(part) for part in data)
+        return tuple(as_name(part) for part in data)
     if isinstance(data, dict):
         raise TypeError("a name must not be an object")
     return data  # type: ignore[no-any-return]

@@ -41,7 +41,7 @@ def sample_demonstrations(
     `empirical_expectation` includes this truncation.
     """
     count = whole_number(n, "the number of demonstrations", least=1)
-    return _assemble(count, list(_walk(mdp, check_policy(mdp, policy), count, truncation_bias, generator(rng))))
+    return _assemble(mdp, count, list(_walk(mdp, check_policy(mdp, policy), count, truncation_bias, generator(rng))))
 
 
 def _walk(mdp: MDP, policy: Vector, n: int, truncation_bias: float, rng: np.random.Generator) -> Iterator[Step]:
@@ -65,7 +65,7 @@ def _walk(mdp: MDP, policy: Vector, n: int, truncation_bias: float, rng: np.rand
         state = move.draw(choice[goes_on], rng)
 
 
-def _assemble(n: int, steps: Sequence[Step]) -> Demonstrations:
+def _assemble(mdp: MDP, n: int, steps: Sequence[Step]) -> Demonstrations:
     """The demonstrations from the steps of all trajectories, which are ordered by time."""
     lengths = np.bincount(np.concatenate([live for live, _, _ in steps]), minlength=n)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -73,7 +73,7 @@ def _assemble(n: int, steps: Sequence[Step]) -> Demonstrations:
     for time, (live, state, choice) in enumerate(steps):
         states[offsets[live] + time] = state
         choices[offsets[live] + time] = choice
-    return Demonstrations(states, offsets, choices)
+    return Demonstrations(states, offsets, choices, mdp)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,6 +8,7 @@ import base64
 import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,15 @@ import numpy as np
 
 from tutelage.arrays import Matrix, Vector, finite_or_none
 from tutelage.environments.object_world import ACTIONS, ObjectWorld
+from tutelage.environments.preferences import NAMED
 from tutelage.interaction import teach
 from tutelage.learners.observed import CallbackLearner
 from tutelage.mdp.expectations import state_occupancy
 from tutelage.mdp.model import Domain
+from tutelage.mdp.sampling import sample_demonstrations
 from tutelage.outcomes import Ended, InvalidModel
 from tutelage.playground import schema, snippets
+from tutelage.playground.grounds import brought_domain, brought_transcript, described
 from tutelage.playground.planes import clipped, shadows
 from tutelage.registry import TEACHERS, make_teacher
 from tutelage.roles import Learner, Lesson, Response, Round, Teacher
@@ -35,9 +39,16 @@ from tutelage.teachers.volume_search import VolumeSearchTeacher
 from tutelage.transcripts import Transcript, save_transcript
 
 Send = Callable[[str, Mapping[str, Any]], None]
+AnyTeaching = schema.Teaching | schema.DomainTeaching
+AnyReaching = schema.Reaching | schema.DomainReaching
 
 # The number of demonstrations of a lesson that a person sees, and the largest number of cells of each.
 SHOWN, SHOWN_STEPS = 3, 150
+# The walks of an animation: their number and their largest number of steps.
+N_WALKS, WALK_STEPS = 12, 48
+# The shares of what was shown below which a person avoids it, and from which on they accept it.
+LEFT_OUT, FOLLOWED = 0.1, 0.5
+ENDED_EARLY = "the search for a tight bound was stopped"
 # Smaller prices and excesses are rounding errors.
 SMALLEST = 1e-6
 
@@ -48,20 +59,21 @@ def run_job(name: str, request: str, send: Send) -> None:
     job(form.model_validate_json(request), send)
 
 
-def _teach(asked: schema.Teaching, send: Send) -> None:
+def _teach(asked: AnyTeaching, send: Send) -> None:
     """The rounds as they come, and how they ended. A bi-level lesson comes before the search for its bound."""
     scene = _Scene(asked)
     teacher = scene.teacher(asked.teacher)
     if isinstance(teacher, BilevelTeacher):
         plan = teacher.lesson_plan()
-        send("round", scene.taught(_planned(teacher, plan)))
+        send("round", scene.taught(_planned(teacher, plan)) | {"is_bounded": False})
         optima = [
             (list(o.weights), list(o.expectation), list(o.policy), o.reward, finite_or_none(o.gap), o.ended.name)
             for o in plan.optima
         ]
-        send("later", {"teaching": asked.model_dump(), "optima": optima, "bound": plan.bound})
+        later = {"teaching": asked.model_dump(), "optima": optima, "bound": plan.bound}
+        send("later", later | {"ending": {"ended": ENDED_EARLY, "snippet": snippets.teaching(asked)}})
         return
-    reachable = _reachable(scene.domain) if TEACHERS[asked.teacher].is_adaptive else None
+    reachable = _drawable(scene.domain) if TEACHERS[asked.teacher].is_adaptive else None
 
     def on_round(rounds: Transcript) -> None:
         left = {} if reachable is None else {"remaining": _remaining(teacher, reachable, rounds.rounds)}
@@ -96,7 +108,7 @@ def _planned(teacher: BilevelTeacher, plan: BilevelPlan) -> Transcript:
     return Transcript(teacher.true_weights).followed_by(played).ending(teacher.adapt((played,)).reason)
 
 
-def _transcript(asked: schema.Teaching, send: Send) -> None:
+def _transcript(asked: AnyTeaching, send: Send) -> None:
     """The rounds as the bytes of a file that `load_transcript` reads."""
     scene = _Scene(asked)
     transcript = teach(scene.teacher(asked.teacher), scene.learner, max_rounds=asked.max_rounds)
@@ -108,11 +120,11 @@ def _transcript(asked: schema.Teaching, send: Send) -> None:
 
 def _answer(asked: schema.Demonstrating, send: Send) -> None:
     """The learner's response to paths that a person drew."""
-    scene = _Scene(asked)
-    visits = np.mean(_path_visits(scene.world, asked.paths), axis=0)
+    scene, world = _Scene(asked), asked.world.make()
+    visits = np.mean(_path_visits(world, asked.paths), axis=0)
     lesson = Lesson.from_expectation(visits @ scene.domain.reward_features)
     played = Round(lesson, scene.learner.respond(lesson), "paths drawn by a person")
-    transcript = Transcript(scene.world.true_weights).followed_by(played)
+    transcript = Transcript(world.true_weights).followed_by(played)
     send("answer", scene.taught(transcript) | {"snippet": snippets.demonstrating(asked)})
 
 
@@ -132,6 +144,7 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
         advice = teacher.adapt(transcript.rounds)
         transcript = transcript.certified(advice.bound)
     found: dict[str, Any] = {
+        "conclusions": _conclusions(world, transcript.rounds, asked.walks),
         "rounds": [taught.as_data() for taught in transcript.rounds],
         "remaining": _remaining(teacher, _reachable(domain), transcript.rounds),
         "reason": advice.reason,
@@ -141,14 +154,37 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
     send("answer", found | {"snippet": snippets.walking(asked)})
 
 
-def _reach(asked: schema.Reaching, send: Send) -> None:
-    """Projections of the reachable reward expectations and, for the hard learner, of those that it accepts."""
+def _reach(asked: AnyReaching, send: Send) -> None:
+    """Projections of the reachable reward expectations and, for the hard learner, of those that it accepts.
+
+    A set of more than three dimensions is not drawn, and one of a single dimension has no planes.
+    """
     domain = _Scene(asked).domain
-    found = {"reachable": shadows(_reachable(domain))}
+    reachable = _drawable(domain)
+    if reachable is None:
+        send("answer", {"reachable": []})
+        return
+    found = {"reachable": shadows(reachable)}
     if asked.learner.model == "hard":
         limits = preference_limits(domain, asked.learner.allowances)
         found["accepted"] = shadows(vertices(domain, limits, accuracy=1e-4))
     send("answer", found)
+
+
+def _open(asked: schema.Opening, send: Send) -> None:
+    """What the page shows of a domain that a user brings."""
+    send("answer", described(brought_domain(asked.file)))
+
+
+def _read(asked: schema.TranscriptReading, send: Send) -> None:
+    """The rounds of a transcript that a user brings, as `_teach` sends them."""
+    scene = _Scene(asked.scene)
+    whole = brought_transcript(asked.file, scene.domain)
+    transcript, rounds = Transcript(whole.true_weights), []
+    for taught in whole.rounds[: schema.MOST_ROUNDS]:
+        transcript = transcript.followed_by(taught)
+        rounds.append(scene.taught(transcript))
+    send("answer", {"rounds": rounds, "ended": whole.ended})
 
 
 JOBS: dict[str, tuple[Any, Callable[[Any, Send], None]]] = {
@@ -158,37 +194,56 @@ JOBS: dict[str, tuple[Any, Callable[[Any, Send], None]]] = {
     "answer": (schema.Demonstrating, _answer),
     "adapt": (schema.Walking, _adapt),
     "reach": (schema.Reaching, _reach),
+    "open": (schema.Opening, _open),
+    "read": (schema.TranscriptReading, _read),
+    "domain_teach": (schema.DomainTeaching, _teach),
+    "domain_transcript": (schema.DomainTeaching, _transcript),
+    "domain_reach": (schema.DomainReaching, _reach),
 }
 
 
 class _Scene:
-    """A learner in a world, and the data of its rounds."""
+    """A learner where it is taught, and the data of its rounds."""
 
-    def __init__(self, asked: schema.Reaching) -> None:
-        self.world, self.allowances = asked.world.make(), asked.learner.allowances
-        self.domain: Domain = self.world.domain(asked.learner.names)
+    def __init__(self, asked: AnyReaching) -> None:
+        self.ground, self.allowances = asked.ground(), asked.learner.allowances
+        self.domain: Domain = self.ground.domain
         self.learner: Learner = asked.learner.make(self.domain)
 
     def teacher(self, name: str) -> Teacher:
-        """The teacher of a name; L5 has every preference."""
-        every = self.world.domain("L5").preference_features
-        return make_teacher(name, self.domain, self.world.true_weights, self.learner, every_preference=every)
+        """The teacher of a name."""
+        given, every = self.ground.true_weights, self.ground.every_preference
+        return make_teacher(name, self.domain, given, self.learner, every_preference=every)
 
     def taught(self, transcript: Transcript) -> dict[str, Any]:
         """The data of the last round."""
-        n_cells, answer = self.world.terminal, transcript.final.response
+        n_drawn, lesson, answer = self.ground.n_drawn, transcript.final.lesson, transcript.final.response
         proof = answer.certificate
         reward = combined_features(self.domain) @ answer.learned_weights
         visits = state_occupancy(self.domain.mdp, answer.policy)
-        return transcript.final.as_data() | {
+        found = {
             "number": len(transcript.rounds),
             "preferences": self._preferences(answer),
-            "reward_map": _rounded(reward[:n_cells]),
-            "policy": _rounded(answer.policy[: n_cells * len(ACTIONS)]),
-            "visits": _rounded(visits[:n_cells]),
+            "weights": _rounded(answer.learned_weights),
+            "visits": _rounded(visits[:n_drawn]),
+            "shown": None if lesson.policy is None else self._walks(lesson.policy),
+            "done": self._walks(answer.policy),
             "certificate": {"gap": finite_or_none(proof.gap), "residual": proof.residual, "ended": proof.ended.value},
             "explanation": answer.explain(),
         }
+        if len(reward) == self.domain.mdp.n_states:
+            found["reward_map"] = _rounded(reward[:n_drawn])
+        if n_drawn == self.domain.mdp.n_states - 1:  # an object world
+            found["policy"] = _rounded(answer.policy[: n_drawn * len(ACTIONS)])
+        return transcript.final.as_data() | found
+
+    def _walks(self, policy: Vector) -> list[list[int]]:
+        """Walks of a policy for an animation, each until it ends or for `WALK_STEPS` steps."""
+        mdp, n_drawn = self.domain.mdp, self.ground.n_drawn
+        tail = mdp.largest_discount**WALK_STEPS * mdp.horizon
+        walks = sample_demonstrations(mdp, policy, N_WALKS, rng=0, truncation_bias=tail)
+        states = np.split(walks.states, walks.offsets[1:-1])
+        return [walk[walk < n_drawn][: WALK_STEPS + 1].tolist() for walk in states]
 
     def _preferences(self, answer: Response) -> list[dict[str, Any]]:
         """The outcome of each preference; none for a model without preferences."""
@@ -217,6 +272,11 @@ def _reachable(domain: Domain) -> Matrix:
     return vertices(domain, no_limits(domain))
 
 
+def _drawable(domain: Domain) -> Matrix | None:
+    """The vertices of the reachable reward expectations, if they have planes to be drawn in."""
+    return _reachable(domain) if domain.n_reward in (2, 3) else None
+
+
 def _remaining(teacher: Teacher, reachable: Matrix, rounds: Sequence[Round]) -> list[list[list[float]]]:
     """Projections of the reachable expectations that a projecting learner may accept after these rounds."""
     if isinstance(teacher, VolumeSearchTeacher):
@@ -235,6 +295,33 @@ def _path_visits(world: ObjectWorld, paths: Sequence[Sequence[int]]) -> list[Vec
         except InvalidModel as error:
             raise InvalidModel(f"path {number}: {error}") from error
     return visits
+
+
+def _conclusions(world: ObjectWorld, rounds: Sequence[Round], walks: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
+    """What the teacher concludes about each preference of a person, from what was shown and what was done.
+
+    The counts are discounted visits to the cells of the preference, in all lessons and in all walks. A person who was
+    shown such cells and went to fewer than a tenth of them avoids them; one who went to half of them or more does not.
+    Who avoids a distance avoids the smaller ones of the colour, and who accepts one accepts the larger ones.
+    """
+    domain = world.domain("L5")
+    visits = [
+        state_occupancy(domain.mdp, taught.lesson.policy) for taught in rounds if taught.lesson.policy is not None
+    ]
+    shown = np.sum(visits, axis=0) @ domain.preference_features if visits else np.zeros(domain.n_preference)
+    done = np.sum([np.zeros(world.terminal + 1), *_path_visits(world, walks)], axis=0) @ domain.preference_features
+    found = []
+    for name, given, gone in zip(domain.preference_names, shown.tolist(), done.tolist(), strict=True):
+        share = gone / given if given > SMALLEST else math.inf if gone > SMALLEST else math.nan
+        verdict = "avoids" if share < LEFT_OUT else "accepts" if share >= FOLLOWED else "unknown"
+        found.append({"name": name, "shown": given, "done": gone, "verdict": verdict})
+    for near, far in pairwise(found):
+        if near["verdict"] == "accepts" and NAMED[near["name"]][0] == NAMED[far["name"]][0]:
+            far["verdict"] = "accepts"
+    for far, near in pairwise(found[::-1]):
+        if far["verdict"] == "avoids" and NAMED[near["name"]][0] == NAMED[far["name"]][0]:
+            near["verdict"] = "avoids"
+    return found
 
 
 def _shown(world: ObjectWorld, lesson: Lesson, seed: int) -> dict[str, Any]:

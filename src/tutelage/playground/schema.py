@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from tutelage.environments.object_world import DEFAULT_WEIGHTS, ObjectWorld
 from tutelage.environments.preferences import COLOURS, COLUMNS, NAMED, PREFERENCES, preference_names
 from tutelage.mdp.model import Domain
+from tutelage.outcomes import InvalidInput
+from tutelage.playground.grounds import LARGEST_FILE, MOST_FEATURES, Ground, brought_domain, with_preferences
 from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, LearnerEntry, TeacherEntry, make_learner
 from tutelage.roles import Learner
 
@@ -20,10 +23,16 @@ SMALLEST_SIZE, LARGEST_SIZE = 2, 30
 N_CELLS = LARGEST_SIZE * LARGEST_SIZE
 LONGEST_PATH, MOST_PATHS, MOST_ROUNDS = 1000, 50, 60
 LONGEST_PLACE = 100
+# The length of the largest file that a user may bring, as text in base 64.
+LONGEST_TEXT = -(-LARGEST_FILE // 3) * 4
 
 Cell = Annotated[int, Field(ge=0, lt=N_CELLS)]
 CellList = Annotated[list[Cell], Field(max_length=N_CELLS)]
 Path = Annotated[list[Cell], Field(min_length=1, max_length=LONGEST_PATH)]
+Allowance = Annotated[float, Field(ge=0, le=10_000)]
+Weight = Annotated[float, Field(ge=-100, le=100)]
+Rounds = Annotated[int, Field(ge=1, le=MOST_ROUNDS)]
+FileText = Annotated[str, Field(max_length=LONGEST_TEXT, description="the bytes of a file, in base 64")]
 
 
 @dataclass(frozen=True)
@@ -83,9 +92,7 @@ class World(Asked):
     distractors: Distractors
     discount: Annotated[float, Field(ge=0.01, le=0.999)] = 0.99
     end_probability: Annotated[float, Field(ge=0, le=1)] = 0.1
-    weights: Annotated[list[Annotated[float, Field(ge=-100, le=100)]], Field(min_length=3, max_length=3)] = list(
-        DEFAULT_WEIGHTS
-    )
+    weights: Annotated[list[Weight], Field(min_length=3, max_length=3)] = list(DEFAULT_WEIGHTS)
     generator: Literal["published", "text", "hand"] = "hand"
     seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
 
@@ -99,7 +106,7 @@ class PreferenceAsked(Asked):
 
     colour: Literal["green", "yellow"]
     distance: Annotated[int, Field(ge=0, le=2)]
-    allowance: Annotated[float, Field(ge=0, le=10_000)] = 0.0
+    allowance: Allowance = 0.0
 
     @property
     def name(self) -> str:
@@ -107,11 +114,18 @@ class PreferenceAsked(Asked):
         return tuple(NAMED)[COLUMNS.index((self.colour, self.distance))]
 
 
-class LearnerAsked(Asked):
+class NamedPreference(Asked):
+    """A preference of a domain from a file, by its name."""
+
+    name: Annotated[str, Field(max_length=200)]
+    allowance: Allowance = 0.0
+
+
+class AnyLearner(Asked):
     """A learner model and its preferences. A penalty that is left out, or null, is the model's default."""
 
     model: ModelName
-    preferences: Annotated[list[PreferenceAsked], Field(max_length=len(COLUMNS))]
+    preferences: Sequence[PreferenceAsked | NamedPreference]
     mismatch_penalty: Mismatch | None = None
     violation_penalty: Violation | None = None
 
@@ -135,6 +149,18 @@ class LearnerAsked(Asked):
         return make_learner(self.model, domain, **self.options)
 
 
+class LearnerAsked(AnyLearner):
+    """A learner in an object world."""
+
+    preferences: Annotated[list[PreferenceAsked], Field(max_length=len(COLUMNS))]
+
+
+class DomainLearner(AnyLearner):
+    """A learner in a domain from a file."""
+
+    preferences: Annotated[list[NamedPreference], Field(max_length=MOST_FEATURES)]
+
+
 def aware_teacher(model: str) -> str:
     """The teacher to compare with: Aware-BiL for a learner with a mismatch penalty, otherwise Aware-CMDP."""
     return "bilevel" if "mismatch_penalty" in LEARNER_MODELS[model].options else "aware_cmdp"
@@ -146,23 +172,72 @@ class Reaching(Asked):
     world: World
     learner: LearnerAsked
 
+    def ground(self) -> Ground:
+        """Where the learner is taught. L5 has every preference; the terminal state is not drawn."""
+        world = self.world.make()
+        every = world.domain("L5").preference_features
+        return Ground(world.domain(self.learner.names), world.true_weights, every, world.terminal)
+
 
 class Teaching(Reaching):
     """One teacher and one learner in a world."""
 
     teacher: TeacherName
-    max_rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS)] = 20
+    max_rounds: Rounds = 20
+
+
+class Opening(Asked):
+    """A file that a user brings."""
+
+    file: FileText
+
+
+class Brought(Opening):
+    """A domain from a file, and what its reward features are worth to the teacher."""
+
+    weights: Annotated[list[Weight], Field(min_length=1, max_length=MOST_FEATURES)]
+
+
+class DomainReaching(Asked):
+    """A learner in a domain from a file."""
+
+    domain: Brought
+    learner: DomainLearner
+
+    def ground(self) -> Ground:
+        """Where the learner is taught, with the preferences that it has."""
+        whole = brought_domain(self.domain.file)
+        if len(self.domain.weights) != whole.n_reward:
+            count = len(self.domain.weights)
+            raise InvalidInput(f"the domain has {whole.n_reward} reward features, but there are {count} weights")
+        chosen = with_preferences(whole, self.learner.names)
+        return Ground(chosen, np.array(self.domain.weights), whole.preference_features, whole.mdp.n_states)
+
+
+class DomainTeaching(DomainReaching):
+    """One teacher and one learner in a domain from a file."""
+
+    teacher: TeacherName
+    max_rounds: Rounds = 20
+
+
+class TranscriptReading(Opening):
+    """A transcript from a file, in the world or the domain that it was made in."""
+
+    scene: Reaching | DomainReaching
 
 
 class Bounding(Asked):
     """A bi-level plan whose bound is to be tightened: sent by the job `teach`, never by the page.
 
     optima: of each `LocalOptimum` the weights, the expectation, the policy, the reward, the gap and how it ended.
+    ending: the data of the event `end`, for when the search for the bound is stopped.
     """
 
-    teaching: Teaching
+    teaching: Teaching | DomainTeaching
     optima: list[tuple[list[float], list[float], list[float], float, float | None, str]]
     bound: float
+    ending: dict[str, str]
 
 
 class Demonstrating(Reaching):

@@ -30,6 +30,10 @@ from tutelage.playground.workers import Crashed, Event, JobRefused, RunJob, TooB
 
 # The largest request of the page has a world of 900 cells and 60 walks of 1000 cells each.
 LARGEST_BODY = 512 * 1024
+# The largest request with a file that a user brings.
+LARGEST_UPLOAD = schema.LONGEST_TEXT + LARGEST_BODY
+# The first seconds of a search for a bound are spent waiting: a client that moves a slider has gone by then.
+SETTLING = 0.8
 MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
@@ -59,6 +63,7 @@ class Settings:
     """host: the address to listen at, and a name that is answered (`is_known`). time_limit: seconds for one job.
 
     client_seconds: a client that neither sends a whole request nor reads its answer for this long is disconnected.
+    opened: the name and the content of a file that the page opens first.
     """
 
     host: str = "127.0.0.1"
@@ -66,6 +71,7 @@ class Settings:
     client_seconds: int = 20
     n_workers: int = max(2, os.cpu_count() or 1)
     run_job: RunJob = jobs.run_job
+    opened: tuple[str, bytes] | None = None
 
 
 def make_app(settings: Settings) -> FastAPI:
@@ -84,6 +90,7 @@ def make_app(settings: Settings) -> FastAPI:
     _add_refusals(app)
     _add_page(app)
     _add_worlds(app)
+    _add_opened(app, settings)
     _add_jobs(app, workers)
     app.add_middleware(_Bounded, host=settings.host)
     return app
@@ -150,6 +157,16 @@ def _add_worlds(app: FastAPI) -> None:
         return _data(asked.make().to_json())
 
 
+def _add_opened(app: FastAPI, settings: Settings) -> None:
+    name, content = settings.opened or (None, b"")
+    found = {"name": name, "file": base64.b64encode(content).decode()}
+
+    @app.get("/api/opened")
+    async def opened() -> dict[str, Any]:
+        """The file that the server was started with, in base 64; a name of null if there is none."""
+        return found
+
+
 def _add_jobs(app: FastAPI, workers: WorkerPool) -> None:
     async def computed(job: str, asked: schema.Asked, request: Request) -> dict[str, Any]:
         return _data(await _unless_closed(request, workers.answer(job, asked.model_dump_json())))
@@ -157,7 +174,15 @@ def _add_jobs(app: FastAPI, workers: WorkerPool) -> None:
     @app.post("/api/teach", responses=REFUSED | STREAM)
     async def teach(asked: schema.Teaching, request: Request) -> Response:
         """The rounds as server-sent events, as they come. Closing the connection stops the job."""
-        events = teaching_events(workers, asked)
+        return await streamed("teach", asked, request)
+
+    @app.post("/api/domain/teach", responses=REFUSED | STREAM)
+    async def domain_teach(asked: schema.DomainTeaching, request: Request) -> Response:
+        """The same in a domain from a file."""
+        return await streamed("domain_teach", asked, request)
+
+    async def streamed(job: str, asked: schema.Teaching | schema.DomainTeaching, request: Request) -> Response:
+        events = teaching_events(workers, asked, job)
         # Before the first event, a refusal can still have its own status code.
         first = await _unless_closed(request, anext(events))
         return StreamingResponse(_stream(first, events), media_type="text/event-stream")
@@ -165,8 +190,27 @@ def _add_jobs(app: FastAPI, workers: WorkerPool) -> None:
     @app.post("/api/transcript", responses=REFUSED | BYTES)
     async def transcript(asked: schema.Teaching, request: Request) -> Response:
         """The rounds as a file that `tutelage.load_transcript` reads."""
-        found = await computed("transcript", asked, request)
-        return Response(base64.b64decode(found["base64"]), media_type="application/octet-stream")
+        return _file(await computed("transcript", asked, request))
+
+    @app.post("/api/domain/transcript", responses=REFUSED | BYTES)
+    async def domain_transcript(asked: schema.DomainTeaching, request: Request) -> Response:
+        """The same in a domain from a file."""
+        return _file(await computed("domain_transcript", asked, request))
+
+    @app.post("/api/domain/transcript/read", responses=REFUSED)
+    async def read(asked: schema.TranscriptReading, request: Request) -> dict[str, Any]:
+        """The rounds of a transcript from a file."""
+        return await computed("read", asked, request)
+
+    @app.post("/api/domain", responses=REFUSED)
+    async def domain(asked: schema.Opening, request: Request) -> dict[str, Any]:
+        """The sizes and names of a domain from a file."""
+        return await computed("open", asked, request)
+
+    @app.post("/api/domain/reach", responses=REFUSED)
+    async def domain_reach(asked: schema.DomainReaching, request: Request) -> dict[str, Any]:
+        """The reachable reward expectations in a domain from a file, projected onto each pair of features."""
+        return await computed("domain_reach", asked, request)
 
     @app.post("/api/answer", responses=REFUSED)
     async def answer(asked: schema.Demonstrating, request: Request) -> dict[str, Any]:
@@ -184,19 +228,30 @@ def _add_jobs(app: FastAPI, workers: WorkerPool) -> None:
         return await computed("reach", asked, request)
 
 
-async def teaching_events(workers: WorkerPool, asked: schema.Teaching) -> AsyncGenerator[Event, None]:
-    """The events of a teacher. A continuation of the job runs only when no other job waits: lessons before bounds."""
+async def teaching_events(
+    workers: WorkerPool, asked: schema.Teaching | schema.DomainTeaching, job: str = "teach"
+) -> AsyncGenerator[Event, None]:
+    """The events of a teacher. A continuation of the job runs only when no other job waits: lessons before bounds.
+
+    A continuation that is stopped takes nothing from the lesson: the event `unbounded` says why its bound is not tight.
+    """
     later = None
-    async with aclosing(workers.events("teach", asked.model_dump_json())) as events:
+    async with aclosing(workers.events(job, asked.model_dump_json())) as events:
         async for event in events:
             if event.name == "later":
                 later = event.data
             else:
                 yield event
-    if later is not None:
+    if later is None:
+        return
+    await asyncio.sleep(SETTLING)
+    try:
         async with aclosing(workers.events("bound", later, is_urgent=False)) as events:
             async for event in events:
                 yield event
+    except (TooSlow, TooBusy, Crashed) as error:
+        yield Event("unbounded", json.dumps({"detail": str(error)}))
+        yield Event("end", json.dumps(json.loads(later)["ending"]))
 
 
 async def _unless_closed(request: Request, work: Coroutine[Any, Any, Found]) -> Found:
@@ -215,6 +270,10 @@ async def _unless_closed(request: Request, work: Coroutine[Any, Any, Found]) -> 
     finally:
         job.cancel()
         closing.cancel()
+
+
+def _file(found: dict[str, Any]) -> Response:
+    return Response(base64.b64decode(found["base64"]), media_type="application/octet-stream")
 
 
 def _data(text: str) -> dict[str, Any]:
@@ -279,13 +338,14 @@ class _Bounded:
         if not is_known(dict(scope["headers"]).get(b"host", b"").decode("latin-1"), self.host):
             await _refusal(400, "this server does not answer to that host name")(scope, receive, with_headers)
             return
+        most = LARGEST_UPLOAD if scope["path"].startswith("/api/domain") else LARGEST_BODY
         body, more = bytearray(), True
-        while more and len(body) <= LARGEST_BODY:
+        while more and len(body) <= most:
             message = await receive()
             body += message.get("body", b"")
             more = message.get("more_body", False)
-        if len(body) > LARGEST_BODY:
-            refusal = _refusal(413, f"the request is too large; the limit is {LARGEST_BODY // 1024} KiB")
+        if len(body) > most:
+            refusal = _refusal(413, f"the request is too large; the limit is {most // 1024} KiB")
             await refusal(scope, receive, with_headers)
             return
         whole: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]

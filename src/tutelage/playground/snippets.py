@@ -23,7 +23,7 @@ tl.save_picture(figure, "taught")
 """
 
 
-def teaching(asked: schema.Teaching) -> str:
+def teaching(asked: schema.Teaching | schema.DomainTeaching) -> str:
     """The rounds of a teacher."""
     return _answered(
         asked,
@@ -49,12 +49,32 @@ def demonstrating(asked: schema.Demonstrating) -> str:
     )
 
 
-def _answered(asked: schema.Reaching, *lines: str) -> str:
+def _answered(asked: schema.Reaching | schema.DomainReaching, *lines: str) -> str:
     """A program: the world and the learner, the lines that define `response`, its explanation and a picture."""
+    if isinstance(asked, schema.DomainReaching):
+        return _answered_in_domain(asked, *lines)
     world, names, learner = _world(asked.world.make()), _preferences(asked.learner.names), _learner(asked.learner)
     head = ("from matplotlib.figure import Figure", "", "import tutelage as tl", "")
     players = (f"world = {world}", f"domain = world.domain({names})", f"learner = {learner}")
     return "\n".join([*head, *players, *lines, "print(response.explain())", PICTURE])
+
+
+def _answered_in_domain(asked: schema.DomainReaching, *lines: str) -> str:
+    """The same for a domain from a file, whose name the program does not know."""
+    opened = (
+        'whole = tl.load("domain.npz")  # the file of the domain',
+        f"names = {asked.learner.names}",
+        "columns = [whole.preference_names.index(name) for name in names]",
+        "features = whole.preference_features[:, columns]",
+        "domain = replace(whole, preference_features=features, preference_names=tuple(names))",
+        f"true_weights = np.array({asked.domain.weights})",
+        f"learner = {_learner(asked.learner)}",
+    )
+    given = [
+        line.replace('world.domain("L5")', "whole").replace("world.true_weights", "true_weights") for line in lines
+    ]
+    head = ("from dataclasses import replace", "", "import numpy as np", "", "import tutelage as tl", "")
+    return "\n".join([*head, *opened, *given, "print(response.explain())", ""])
 
 
 def walking(asked: schema.Walking) -> str:
@@ -90,7 +110,7 @@ def _preferences(names: list[str]) -> str:
     return repr(known[0] if known else names)
 
 
-def _learner(asked: schema.LearnerAsked) -> str:
+def _learner(asked: schema.AnyLearner) -> str:
     options, allowances = asked.options, set(asked.allowances)
     if "violation_allowance" in options and len(allowances) < 2:
         options["violation_allowance"] = allowances.pop() if allowances else 0.0
@@ -109,7 +129,7 @@ def _call(maker: str, given: str, options: Mapping[str, Any]) -> str:
     return f"{made}({', '.join([given, *(f'{option}={value!r}' for option, value in options.items())])})"
 
 
-def _compared(learner: schema.LearnerAsked, taught_by: str = "") -> list[str]:
+def _compared(learner: schema.AnyLearner, taught_by: str = "") -> list[str]:
     """Lines that print the reward of the aware lesson. A lesson that `transcript` has is not planned again."""
     name = schema.aware_teacher(learner.model)
     plan, reward = f"{_teacher(name)}.plan()", "achieved"

@@ -23,6 +23,9 @@ from typing import Any, NamedTuple
 
 from tutelage.outcomes import TutelageError
 
+# Of an error that is not the user's: what it is called is in the log.
+FAILED = "this should not have happened: it is a mistake in Tutelage, and the terminal of the server says where"
+
 RunJob = Callable[[str, str, Callable[[str, Any], None]], None]
 
 
@@ -260,9 +263,9 @@ def _serve(connection: socket.socket, run_job: RunJob) -> None:
                 write("done")
             except TutelageError as error:
                 write("refused", json.dumps(str(error)))
-            except Exception as error:
+            except Exception:
                 logging.getLogger(__name__).exception("the job %r failed", name)
-                write("failed", json.dumps(f"this should not have happened: {type(error).__name__}: {error}"))
+                write("failed", json.dumps(FAILED))
 
 
 def _read(connection: socket.socket, jobs: "SimpleQueue[list[str]]") -> None:

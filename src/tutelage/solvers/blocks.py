@@ -46,7 +46,9 @@ class Block:
 
     def size(self, x: Vector) -> float:
         """norm_q of the sums by group; for q = 1 the entries of one group have the same sign."""
-        return float(np.abs(x).sum() if self.norm == 1 else np.linalg.norm(np.bincount(self.groups, x), self.norm))
+        if self.norm == 1:
+            return float(np.abs(x).sum())
+        return float(np.linalg.norm(np.bincount(self.groups, x), self.norm)) if len(x) else 0.0
 
     def contain(self, x: Vector) -> Vector:
         """A point of the block's set: x clipped and, in a ball, scaled."""
@@ -63,6 +65,14 @@ class Block:
         """
         curvature = share * unit * self.curvature * unit
         return replace(self, slope=share * unit * self.slope, radius=self.radius / unit, curvature=curvature)
+
+    def capped(self, cap: float) -> Self:
+        """The term on a set of radius at most `cap`; a square with a curvature of at least 1 / cap instead."""
+        if np.any(self.curvature):
+            return replace(self, curvature=np.maximum(self.curvature, 1 / cap))
+        if not self.is_ball:
+            return replace(self, radius=np.minimum(self.radius, cap), norm=math.inf, groups=np.arange(len(self.slope)))
+        return replace(self, radius=min(float(self.radius), cap))
 
     def free_directions(self, x: Vector, gradient: Vector) -> tuple[Matrix, Matrix]:
         """A basis (n, k) of the directions in which this block of a minimum can move, and the Hessian of h (n, n).
@@ -123,6 +133,32 @@ class Block:
         left = (self.radius - size) * (m / self.radius if is_sum else m)
         return max(float(np.abs(self._conditions(pushed, x, charged, math.inf)).max()), left)
 
+    def gap(self, gradient: Vector, x: Vector) -> float:
+        """h(x) + h*(-gradient) + gradient @ x: what this term adds to the duality gap; zero exactly at a minimum.
+
+        Where the set has no limit, h* is infinite unless |gradient| <= slope; the excess is left to the residual.
+        """
+        if not len(x):
+            return 0.0
+        push = np.abs(gradient) if self.is_signed else -gradient
+        over = np.maximum(push - self.slope, 0.0)
+        if np.any(self.curvature):
+            signed = -np.sign(gradient) if self.is_signed else 1.0
+            # 1/2 curvature (x - best)^2 per entry, and what an entry at zero or of the wrong sign pays.
+            best = signed * over / self.curvature
+            kept = (gradient * (x - best)) + self.slope * (np.abs(x) - np.abs(best))
+            return float(np.sum(kept + 0.5 * self.curvature * (x - best) * (x + best)))
+        used = float(np.sum(gradient * x + self.slope * np.abs(x)))
+        if self.is_ball:
+            if self.norm == 1:
+                return used + float(self.radius) * float(over.max())
+            best_of_group = np.zeros(int(self.groups.max()) + 1)
+            np.maximum.at(best_of_group, self.groups, over)
+            return used + float(self.radius) * float(np.linalg.norm(best_of_group))
+        is_limited = np.isfinite(np.broadcast_to(self.radius, x.shape))
+        at_limit = np.where(is_limited, np.broadcast_to(self.radius, x.shape), 0.0) * over
+        return float(np.sum(np.abs(gradient * x + self.slope * np.abs(x) + at_limit)))
+
     def _conditions(self, gradient: Vector, x: Vector, slope: Vector, radius: float | Vector) -> Vector:
         """(n,), x - argmin over z of 1/2 |z - (x - gradient)|^2 + h(z) on a box, without the difference."""
         rise, fall = gradient + slope + self.curvature * x, gradient - slope + self.curvature * x
@@ -149,7 +185,7 @@ class Block:
     @property
     def is_ball(self) -> bool:
         """Whether the entries share one limit; a single entry has a box for any norm."""
-        return not math.isinf(self.norm) and len(self.slope) > 1 and math.isfinite(float(self.radius))
+        return not math.isinf(self.norm) and len(self.slope) > 1 and bool(np.isfinite(self.radius).all())
 
 
 def _orthogonal_to(normal: Vector) -> Matrix:
@@ -192,6 +228,11 @@ def residual(gradient: Vector, blocks: Sequence[Block], x: Vector) -> float:
     """The largest violation of the optimality conditions of f + h at x, for the gradient of f there."""
     parts = zip(blocks, slices(blocks), strict=True)
     return max((block.residual(gradient[part], x[part]) for block, part in parts), default=0.0)
+
+
+def gap(gradient: Vector, blocks: Sequence[Block], x: Vector) -> float:
+    """The duality gap of f + h at x, for the gradient of f there, relative to f + h's own conjugate."""
+    return sum(block.gap(gradient[part], x[part]) for block, part in zip(blocks, slices(blocks), strict=True))
 
 
 def model_minimum(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x: Vector) -> Vector:

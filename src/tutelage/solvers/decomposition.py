@@ -24,6 +24,8 @@ from tutelage.solvers.operators import COMPILED_ABOVE, bellman_operators
 MAX_ROUNDS = 1_000
 # Expectations this close in every feature, relative to the largest possible one, count as equal.
 SAME = 1e-11
+# The largest weight of a policy in a mixture that counts as rounding.
+ROUNDED = 1e-14
 # The largest relative gap that counts as rounding.
 ACCEPTABLE = 1e-7
 # The bound is a difference of nearly equal numbers: its error relative to their size.
@@ -127,7 +129,7 @@ def decompose(
             return mixture
         if _is_known(largest, priced.column, columns):
             return _last(mixture)
-        watch.report("rounds of decomposition", n_rounds, mixture.gap)
+        watch.report("rounds of decomposition", n_rounds, mixture.gap, replace(mixture, ended=Ended.TIME_LIMIT))
         columns = (*columns, priced.column)
     raise _unfinished(mixture)
 
@@ -172,7 +174,7 @@ def _stabilised(
         else:
             if not new:
                 return _last(mixture)
-        watch.report("rounds of decomposition", n_rounds, mixture.gap)
+        watch.report("rounds of decomposition", n_rounds, mixture.gap, replace(mixture, ended=Ended.TIME_LIMIT))
     raise _unfinished(mixture)
 
 
@@ -233,6 +235,9 @@ def _matrix(columns: tuple[Column, ...]) -> Matrix:
 
 
 def _on_simplex(point: Point) -> Point:
-    """The point with its weights rounded onto the simplex: none negative, sum one."""
-    weights = np.maximum(point.weights, 0.0)
+    """The point with its weights rounded onto the simplex: none negative, sum one.
+
+    A weight that is no more than rounding is zero, so that a policy which never arrives is no part of the mixture.
+    """
+    weights = np.where(point.weights > ROUNDED, point.weights, 0.0)
     return replace(point, weights=weights / weights.sum())

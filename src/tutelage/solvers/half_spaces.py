@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix, Vector, check_length, floats
+from tutelage.mdp.allowances import Allowance, allowance_vector, checked_allowance, is_in_words
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
 
@@ -47,14 +48,20 @@ def no_limits(domain: Domain) -> HalfSpaces:
     return HalfSpaces(np.zeros((0, len(domain.names))), np.zeros(0), ())
 
 
-def preference_limits(domain: Domain, allowance: ArrayLike) -> HalfSpaces:
-    """mu_c[j] <= allowance[j] for every preference feature; a scalar is used for all of them."""
-    given = floats(allowance, "the allowance", ndim=np.ndim(allowance))
-    n = domain.n_preference
-    if given.shape not in ((), (n,)):
-        raise InvalidModel(f"the allowance has shape {given.shape}, but there are {n} preference features")
-    normals = np.eye(len(domain.names))[domain.n_reward :]
-    return HalfSpaces(normals, np.broadcast_to(given, (n,)), domain.preference_names)
+def preference_limits(domain: Domain, allowance: Allowance) -> HalfSpaces:
+    """mu_c[j] <= allowance[j] for every preference feature; one number, `share` or `count` is used for all of them.
+
+    A mapping gives allowances by the names of features; those which it does not name are allowed zero.
+    """
+    names, normals = domain.preference_names, np.eye(len(domain.names))[domain.n_reward :]
+    if is_in_words(allowance):
+        given = (checked_allowance(allowance, "preference"), domain.mdp, names)
+        return HalfSpaces(normals, allowance_vector(*given, "the allowance", "preference features"), names)
+    numbers = floats(allowance, "the allowance", ndim=np.ndim(allowance))  # type: ignore[arg-type]
+    if numbers.shape not in ((), (len(names),)):
+        shape = numbers.shape
+        raise InvalidModel(f"the allowance has shape {shape}, but there are {len(names)} preference features")
+    return HalfSpaces(normals, np.broadcast_to(numbers, (len(names),)), names)
 
 
 def reward_limits(domain: Domain, normals: ArrayLike, offsets: ArrayLike, names: Sequence[str]) -> HalfSpaces:

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tutelage.arrays import Indices, Vector
-from tutelage.mdp.chain import choice_resolvent, discounted_rows, policy_resolvent, resolvent
+from tutelage.mdp.chain import (
+    EPSILON,
+    FACTOR_LIMIT,
+    choice_resolvent,
+    discounted_rows,
+    factorised_if_cheap,
+    policy_resolvent,
+    resolvent,
+)
 from tutelage.mdp.model import MDP, endless, per_choice
 from tutelage.mdp.policy import max_by_state, sum_by_state, uniform_policy
 from tutelage.mdp.splitting import Pattern, split_chain
@@ -21,6 +29,8 @@ if TYPE_CHECKING:
 
 # Above this many states, compiled loops save more within a few calls than the half second of loading the compiler.
 COMPILED_ABOVE = 500
+# On chains that mix well, so many steps are enough.
+KRYLOV_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -114,13 +124,19 @@ class Compiled(Operators):
         moves, reward = discounted_rows(self.mdp, choice), self.reward[choice]
         one_each = np.arange(self.mdp.n_states + 1)
         value = kernels.hard_sweeps(kernels.problem(moves, one_each, reward, 1.0), value, tolerance)
-        split = cache(lambda: split_chain(moves))
+        split, factors, last = cache(lambda: split_chain(moves)), cache(lambda: factorised_if_cheap(moves)), np.inf
+        most = KRYLOV_STEPS if len(value) <= FACTOR_LIMIT else 1_000
         for _ in range(20):
             residual = reward + moves @ value - value
-            size = float(np.abs(residual).max())
-            if size <= tolerance:
+            error = float(np.abs(residual).max())
+            # The residual of the exact value has rounding errors of this size.
+            if error <= max(tolerance, EPSILON * float(np.abs(value).max())):
                 break
-            value = value + split().solve(residual, max(1e-6, 0.3 * tolerance / size), 1_000)
+            # Krylov steps converge slowly on long journeys, whose chains often have sparse factors.
+            inverse = factors() if error > 0.01 * last else None
+            if inverse is not None:
+                return value + inverse.values(residual)
+            value, last = value + split().solve(residual, max(1e-6, 0.3 * tolerance / error), most), error
         return value
 
     def visits(self, choice: Indices) -> Vector:

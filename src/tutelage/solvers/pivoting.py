@@ -15,7 +15,7 @@ import numpy as np
 from tutelage.arrays import Flags, Matrix, Vector
 from tutelage.outcomes import NotConverged
 
-MAX_ROUNDS = 2_000
+MAX_ROUNDS = 100
 PATIENCE = 3
 ROUNDING = 1e-13
 

@@ -181,17 +181,25 @@ class ConicSolution:
 
 
 def minimise_conic(
-    curvature: Matrix, slope: Vector, rows: Matrix, right: Vector, n_linear: int, balls: Sequence[int]
+    curvature: Matrix,
+    slope: Vector,
+    rows: Matrix,
+    right: Vector,
+    n_linear: int,
+    balls: Sequence[int],
+    *,
+    n_equal: int = 0,
 ) -> ConicSolution:
     """minimise 1/2 x @ curvature @ x + slope @ x where right - rows @ x lies in a product of cones.
 
-    The first n_linear entries are not negative; then each ball, a number of entries whose first is at least the 2-norm
-    of the others. The caller judges the result.
+    The first n_equal entries are zero and the next n_linear not negative; then each ball, a number of entries whose
+    first is at least the 2-norm of the others. The caller judges the result.
     """
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = FEASIBILITY_TOLERANCE
-    cones = [clarabel.NonnegativeConeT(n_linear), *(clarabel.SecondOrderConeT(size) for size in balls)]
+    cones = [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(n_linear)]
+    cones += [*(clarabel.SecondOrderConeT(size) for size in balls)]
     result = clarabel.DefaultSolver(
         sparse.csc_matrix(np.triu(curvature)), slope, sparse.csc_matrix(rows), right, cones, settings
     ).solve()

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix
 from tutelage.learners.tangents import optimum_within
+from tutelage.mdp.allowances import Allowance
 from tutelage.mdp.model import Domain
 from tutelage.roles import Advice, Lesson
 from tutelage.solvers.half_spaces import HalfSpaces, no_limits, preference_limits
@@ -32,11 +33,11 @@ class ConservativeTeacher(OneLessonTeacher):
     """Assumes that the learner has every preference. Where no policy keeps all of them, minimises the total violation.
 
     preference_features: (S, k) or (C, k), every preference that a learner might have; by default the domain's own.
-    allowance: (k,) or a scalar, the discounted count that is allowed of each.
+    allowance: of each, as that of a `Preference`.
     """
 
     preference_features: Matrix | None = None
-    allowance: ArrayLike = 0.0
+    allowance: Allowance = 0.0
     limits: HalfSpaces = field(init=False)
 
     def __post_init__(self) -> None:

@@ -99,8 +99,12 @@ class BranchOptimum:
 
 def check_soft(learner: KnownEntropyLearner) -> None:
     """Refuse every learner but that of Sec. 3.2."""
-    mismatch, preference = learner.mismatch, learner.preference
-    is_plain = not np.any(mismatch.allowance) and preference.rows is None and not preference.functions
+    mismatch, preference = learner.mismatch.on(learner.domain), learner.preference
+    is_plain = (
+        not np.any(np.asarray(mismatch.on(learner.domain).allowance))
+        and preference.rows is None
+        and not preference.functions
+    )
     are_finite = math.isfinite(mismatch.penalty) and math.isfinite(preference.penalty)
     if not (is_plain and are_finite and mismatch.norm == preference.norm == 1):
         raise InvalidModel(

@@ -1,92 +1,126 @@
-// The page: its tabs and its first world.
+// The page: its places, their addresses and the first scene. The back button goes back to the last place.
 
-import { ask } from "./api.js";
-import { byId, complain } from "./dom.js";
-import { demonstrateMode, startDemonstrating } from "./demonstrating.js";
-import { showPictures, startExporting } from "./exporting.js";
-import { startLearner } from "./learner.js";
-import { adopt, paintMode, startPainting } from "./painting.js";
-import { startRounds } from "./rounds.js";
-import { drawLegend, setMode } from "./stage.js";
-import { adoptLearner, kept, setWorld } from "./state.js";
-import { startTeaching, teachMode } from "./teaching.js";
-import { startWalking, walkMode } from "./walking.js";
-import { fromLink } from "./world.js";
+import { ask, isRecording } from "./api.js";
+import { bringFirst, startBringing } from "./bringing.js";
+import { closeCompare, openCompare, startCompare } from "./compare.js";
+import { startControls } from "./controls.js";
+import { byId, complain, tell } from "./dom.js";
+import { openKeeping, startKeeping } from "./keeping.js";
+import { closeLearning, learnMode, openLearning, startLearning } from "./learning.js";
+import { isDark, setTheme } from "./look.js";
+import { paintMode, startPainting } from "./painting.js";
+import { closeRounds, openRounds, startRounds } from "./rounds.js";
+import { adoptScene, fromLink, getScene, keptBefore, onChange, setPart } from "./scene.js";
+import { setMode } from "./stage.js";
+import { closeTeaching, openTeaching, startTeaching, teachMode } from "./teaching.js";
+import { closeStory, openStory, startStory } from "./telling.js";
 
-const MODES = {
-  paint: paintMode,
-  learner: teachMode,
-  teach: teachMode,
-  rounds: teachMode,
-  demonstrate: demonstrateMode,
-  walk: walkMode,
-  export: teachMode,
+const PLACES = {
+  story: { open: openStory, close: closeStory },
+  compare: { open: openCompare, close: closeCompare, mode: paintMode },
+  rounds: { open: openRounds, close: closeRounds, mode: paintMode },
+  teach: { open: openTeaching, close: closeTeaching, mode: teachMode },
+  learn: { open: openLearning, close: closeLearning, mode: learnMode },
+  keep: { open: openKeeping, close: () => {}, mode: paintMode },
 };
 const tabs = [...document.querySelectorAll("[role=tab]")];
+let place = null;
 
-function open(tab) {
-  for (const other of tabs) {
-    const isOpen = other === tab;
-    other.setAttribute("aria-selected", String(isOpen));
-    other.tabIndex = isOpen ? 0 : -1;
-    byId(other.getAttribute("aria-controls")).hidden = !isOpen;
+// A place is "compare", or "story-2" for the third step of the story.
+function open(next) {
+  const [name, step] = next.split("-");
+  const known = name in PLACES ? name : "story";
+  const before = place?.split("-")[0];
+  if (before && before !== known) PLACES[before].close();
+  if (known !== "keep") setPart({ place: next });
+  place = next;
+  for (const tab of tabs) {
+    const isOpen = tab.id === `tab-${known}`;
+    tab.setAttribute("aria-selected", String(isOpen));
+    tab.tabIndex = isOpen ? 0 : -1;
+    byId(tab.getAttribute("aria-controls")).hidden = !isOpen;
+    if (isOpen) tab.scrollIntoView({ block: "nearest", inline: "center" });
   }
-  setMode(MODES[tab.id.slice("tab-".length)]);
-  if (tab.id === "tab-export") showPictures();
+  byId("bench").hidden = known === "story";
+  byId("strip").hidden = known !== "compare" && known !== "teach";
+  document.body.dataset.place = known;
+  if (PLACES[known].mode) setMode(PLACES[known].mode);
+  PLACES[known].open(known === "story" ? Number(step ?? 0) || 0 : getScene().place);
 }
 
-for (const tab of tabs) {
-  tab.addEventListener("click", () => open(tab));
-  tab.addEventListener("keydown", (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step) return;
-    const next = tabs[(tabs.indexOf(tab) + step + tabs.length) % tabs.length];
-    next.focus();
-    open(next);
+export function go(next) {
+  if (next === place) return;
+  const isNewPage = next.split("-")[0] !== place.split("-")[0];
+  history.pushState(null, "", `#${next}`);
+  open(next);
+  if (isNewPage) scrollTo(0, 0);
+}
+
+function wireTabs() {
+  tabs.forEach((tab, k) => {
+    tab.addEventListener("click", () => go(tab.id === "tab-story" ? "story-0" : tab.id.slice("tab-".length)));
+    tab.addEventListener("keydown", (event) => {
+      const to = { ArrowRight: k + 1, ArrowLeft: k - 1, Home: 0, End: tabs.length - 1 }[event.key];
+      if (to === undefined) return;
+      event.preventDefault();
+      const next = tabs[(to + tabs.length) % tabs.length];
+      next.focus();
+      next.click();
+    });
   });
 }
 
-// Load the world of a link, if there is one, and remove it from the address, so that a reload keeps later changes.
-async function adoptLink() {
+// A scene from a link or a file. The server checks its world or its domain before anything of it is used.
+export async function adopt(scene) {
+  if (scene.brought) await ask("/api/domain", { file: scene.brought.file });
+  else if (scene.world && !isRecording) await ask("/api/world", scene.world);
+  adoptScene(scene);
+}
+
+// The place in the address. A scene in it is adopted and taken out of the address, so that a reload keeps later changes.
+async function arrive() {
   const { hash } = location;
-  if (!hash.startsWith("#world=")) return false;
+  if (!hash.startsWith("#scene=")) {
+    open(hash.slice(1) || "story-0");
+    return;
+  }
   history.replaceState(null, "", location.pathname);
   try {
-    await adopt(fromLink(hash), "the world of the link");
-    return true;
+    const scene = await fromLink(hash);
+    await adopt(scene);
+    history.replaceState(null, "", `#${scene.place ?? "compare"}`);
+    open(scene.place ?? "compare");
+    tell("This is the scene of the link.");
   } catch (error) {
-    complain(`The link contains no valid world: ${error.message}`);
-    return false;
+    open("story-0");
+    complain(`The link contains no valid scene: ${error.message}`);
   }
 }
 
-// The first world: of the link, or of the last visit, or the paper's first. The learner is the last visit's.
-async function openingWorld() {
-  const before = kept();
-  adoptLearner(before?.learner);
-  if (await adoptLink()) return;
-  try {
-    if (before?.world) {
-      setWorld(await ask("/api/world", before.world));
-      return;
-    }
-  } catch {
-    // The stored world is of another version.
-  }
-  setWorld(await ask("/api/world/published/0/10"));
+async function start() {
+  const before = keptBefore();
+  if (before) adoptScene(before);
+  startPainting();
+  startControls();
+  startStory(go);
+  startCompare();
+  startRounds();
+  startTeaching();
+  startLearning();
+  startKeeping();
+  startBringing({ go, adopt });
+  wireTabs();
+  byId("theme").addEventListener("click", () => setTheme(isDark() ? "light" : "dark"));
+  byId("about-open").addEventListener("click", () => byId("about").showModal());
+  document.body.classList.toggle("recording", isRecording);
+  onChange(() => document.body.classList.toggle("brought", Boolean(getScene().brought)));
+  const isFresh = !before && !location.hash;
+  await arrive();
+  if (isFresh && !isRecording) await bringFirst();
+  addEventListener("popstate", arrive);
 }
 
-startPainting();
-startLearner();
-startTeaching();
-startRounds();
-startDemonstrating();
-startWalking();
-startExporting();
-drawLegend();
-open(tabs[0]);
-addEventListener("hashchange", adoptLink);
-openingWorld().then(
+start().then(
   () => {
     document.body.dataset.ready = "yes";
   },

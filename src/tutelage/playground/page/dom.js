@@ -8,7 +8,7 @@ function fill(element, attributes, children) {
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
   }
-  element.append(...children.filter((child) => child !== null && child !== undefined));
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
   return element;
 }
 
@@ -16,21 +16,27 @@ export const h = (tag, attributes = {}, ...children) => fill(document.createElem
 export const s = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 // Replace all children; null is left out.
 export function refill(element, ...children) {
-  element.replaceChildren(...children.filter((child) => child !== null && child !== undefined));
+  element.replaceChildren(
+    ...children.flat().filter((child) => child !== null && child !== undefined && child !== false),
+  );
 }
 
 export const byId = (id) => document.getElementById(id);
 
-// A number as text.
-export function shown(number, digits = 3) {
+// A number as text; below the accuracy of what is computed it reads 0.
+export function shown(number, digits = 2) {
   if (number === null || number === undefined) return "–";
-  return (Math.abs(number) < 0.5 * 10 ** -digits ? 0 : number).toFixed(digits).replace("-", "−");
+  const text = (Math.abs(number) < 0.5 * 10 ** -digits ? 0 : number).toFixed(digits);
+  return (Number(text) === 0 ? "0" : text).replace("-", "−");
 }
+
+export const percent = (share) => (share === null ? "–" : `${shown(100 * share, 0)} %`);
 
 export function plural(count, thing) {
   return `${count} ${thing}${count === 1 ? "" : "s"}`;
 }
 
+// A short message; it goes after a while.
 export function tell(sentence) {
   complain(sentence);
   tell.timer = setTimeout(() => complain(""), 5000);
@@ -42,11 +48,12 @@ export function complain(sentence) {
   byId("status").textContent = sentence;
 }
 
-// The number in a field; null, with a message, if it is outside its bounds.
-export function numberOf(input) {
+// The number in a field. If it is outside its bounds: null, with a message, and the field shows the old number again.
+export function numberOf(input, old) {
   const number = input.valueAsNumber;
   if (number >= Number(input.min) && number <= Number(input.max)) return number;
-  const name = input.ariaLabel ?? input.labels[0].firstChild.textContent.trim();
+  const name = input.getAttribute("aria-label") ?? input.labels[0].firstChild.textContent.trim();
+  if (old !== undefined) input.value = old;
   complain(`${name}: enter a number from ${input.min} to ${input.max}.`);
   return null;
 }
@@ -71,3 +78,11 @@ export async function copy(text, element) {
     tell("Selected: copy it with Ctrl+C.");
   }
 }
+
+// Bytes as text for a request or a link, and back.
+export function toBase64(bytes) {
+  let text = "";
+  for (let k = 0; k < bytes.length; k += 0x8000) text += String.fromCharCode(...bytes.subarray(k, k + 0x8000));
+  return btoa(text);
+}
+export const fromBase64 = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));

@@ -1,20 +1,12 @@
-// Draws a world as an SVG, in units of cells. Object types differ in shape, distractors in stripes, and a negative
-// reward has a minus sign, so that no mark depends on its colour alone. All styles are attributes: a saved picture
-// needs no style sheet.
+// Draws a world as an SVG, in units of cells. Object types differ in shape, distractors in stripes, avoided cells are
+// hatched and a negative reward has a minus sign, so that no mark depends on its colour alone. All styles are attributes:
+// a saved picture needs no style sheet.
 
 import { s } from "./dom.js";
+import { beliefColour, look, mix, visitColour } from "./look.js";
 import { columnOf, describe, holder, rowOf } from "./world.js";
 
-const FILLS = { green: "#3f9b57", yellow: "#f4d64e" };
-const FRAMES = { green: { stroke: "#1b7837" }, yellow: { stroke: "#b58900", "stroke-dasharray": "0.14 0.08" } };
-const AVOIDED = "#c4c4c4";
-const PURPLE = "#7b2a8b";
-const PATHS = [
-  { stroke: "#0072b2", "stroke-dasharray": "none" },
-  { stroke: "#d55e00", "stroke-dasharray": "0.3 0.12" },
-  { stroke: "#006b4e", "stroke-dasharray": "0.1 0.1" },
-  { stroke: "#a23b72", "stroke-dasharray": "0.4 0.1 0.1 0.1" },
-];
+const DASHES = ["none", "0.3 0.12", "0.1 0.1", "0.4 0.1 0.1 0.1"];
 const STEPS = [
   [0, -1],
   [-1, 0],
@@ -23,7 +15,9 @@ const STEPS = [
   [0, 0],
 ];
 const SMALLEST_PROBABILITY = 0.05;
-const SMALLEST_VISITS = 1e-4;
+const SMALLEST_VISITS = 1e-3;
+// In larger worlds a cell has room for one arrow only.
+const LARGEST_DETAILED = 14;
 // The offset of each path from the middle of its cells, so that paths do not cover each other.
 const SHIFTS = [0, 0.14, -0.14, 0.07, -0.07, 0.2, -0.2];
 
@@ -61,88 +55,71 @@ const STRIPES = {
   yellow: [-0.55, 0, 0.55].map((y) => [-0.8, y, 0.8, y]),
 };
 
-const points = (corners) => corners.map(([x, y]) => `${round(x)},${round(y)}`).join(" ");
 const round = (x) => Math.round(x * 1000) / 1000;
-const mix = (from, to, share) => `rgb(${from.map((c, i) => Math.round(c + (to[i] - c) * share)).join(" ")})`;
+const points = (corners) => corners.map(([x, y]) => `${round(x)},${round(y)}`).join(" ");
 
-export function heatColour(value, limit) {
-  const share = Math.min(1, Math.abs(value) / limit);
-  return value < 0 ? mix([247, 247, 247], [178, 24, 43], share) : mix([247, 247, 247], [33, 102, 172], share);
-}
-
-export const visitColour = (value, most) => mix([255, 255, 255], [63, 20, 110], Math.sqrt(most > 0 ? value / most : 0));
-
-// The reward of the darkest colour: at most twice the largest, so that positive rewards are not pale.
-export function heatLimit(maps) {
-  const all = maps.flat();
-  const largest = Math.max(...all),
-    limit = Math.max(...all.map(Math.abs));
-  return (largest > 0 ? Math.min(limit, 2 * largest) : limit) || 1;
-}
+// The middle of a cell.
+export const middle = (cell, size) => [columnOf(cell, size) + 0.5, rowOf(cell, size) + 0.5];
 
 // One mark in the unit square around (0, 0), for the grid, the legend and the brushes.
-export function mark(kind, { scale = 1, fill = "#000" } = {}) {
-  const edge = { stroke: fill === "#000" ? "#fff" : "#000", "stroke-width": 0.035 };
+export function mark(kind, { scale = 1, fill = look().ink } = {}) {
+  const { halo, ink, avoided, hatch } = look();
+  const edge = { stroke: halo, "stroke-width": 0.05, "paint-order": "stroke" };
   if (kind === "star" || kind === "plus") {
     const shape = kind === "star" ? STAR : PLUS;
     return s("polygon", { points: points(shape.map(([x, y]) => [scale * x, scale * y])), fill, ...edge });
   }
   if (kind === "dot") return s("circle", { r: 0.2 * scale, fill, ...edge });
   if (kind === "start") {
-    const ring = (stroke, width) => s("circle", { r: 0.43, fill: "none", stroke, "stroke-width": width });
-    return s("g", {}, ring("#fff", 0.12), ring("#000", 0.065));
+    const ring = (stroke, width) => s("circle", { r: 0.4, fill: "none", stroke, "stroke-width": width });
+    return s("g", {}, ring(halo, 0.13), ring(ink, 0.065));
   }
-  if (kind === "avoided") return s("rect", { x: -0.5, y: -0.5, width: 1, height: 1, fill: AVOIDED });
+  if (kind === "avoided") {
+    return s(
+      "g",
+      {},
+      s("rect", { x: -0.5, y: -0.5, width: 1, height: 1, fill: avoided }),
+      s("path", { d: hatching(-0.5, -0.5), stroke: hatch, "stroke-width": 0.06, fill: "none" }),
+    );
+  }
   if (kind === "erase") {
-    return s("path", { d: "M-0.3 -0.3L0.3 0.3M-0.3 0.3L0.3 -0.3", stroke: "#000", "stroke-width": 0.1, fill: "none" });
+    return s("path", { d: "M-0.3 -0.3L0.3 0.3M-0.3 0.3L0.3 -0.3", stroke: ink, "stroke-width": 0.1, fill: "none" });
   }
   const stripe = ([x1, y1, x2, y2]) =>
     s("line", {
-      x1: 0.35 * x1,
-      y1: 0.35 * y1,
-      x2: 0.35 * x2,
-      y2: 0.35 * y2,
-      stroke: "#000",
+      x1: round(0.42 * x1),
+      y1: round(0.42 * y1),
+      x2: round(0.42 * x2),
+      y2: round(0.42 * y2),
+      stroke: "#12151a",
+      "stroke-opacity": 0.55,
       "stroke-width": 0.05,
     });
-  const square = {
-    x: -0.35,
-    y: -0.35,
-    width: 0.7,
-    height: 0.7,
-    fill: FILLS[kind],
-    stroke: "#000",
-    "stroke-width": 0.03,
-  };
+  const square = { x: -0.42, y: -0.42, width: 0.84, height: 0.84, rx: 0.1, fill: look()[kind] };
   return s("g", {}, s("rect", square), ...STRIPES[kind].map(stripe));
 }
 
-export const icon = (kind) => s("svg", { viewBox: "-0.5 -0.5 1 1", "aria-hidden": "true" }, mark(kind));
+// Two diagonals of a cell, which meet those of its neighbours.
+const hatching = (x, y) => `M${x} ${y + 0.5}l0.5 -0.5M${x} ${y + 1}l1 -1M${x + 0.5} ${y + 1}l0.5 -0.5`;
 
-// Draw a world into an SVG. avoided: (n * n) flags; heat: {values, limit}; visits: (n * n); policy: (5 n * n),
-// drawn where reached: (n * n) is not zero; paths: lists of cells; walker, cursor: a cell; isGrid: whether a screen reader
-// finds its cells.
-export function drawGrid(
-  svg,
-  { world, avoided, heat, visits, policy, reached, paths = [], walker, cursor, isGrid = false },
-) {
+export const icon = (kind) =>
+  s("svg", { class: "icon", viewBox: "-0.5 -0.5 1 1", "aria-hidden": "true", focusable: "false" }, mark(kind));
+
+// Draw a world into an SVG. avoided: (n * n) flags; belief, visits: {values, most}, (n * n) values; policy: (5 n * n),
+// drawn where reached: (n * n) is not zero; routes: {paths, colour}, faint lines; paths: what a person drew; cursor: a
+// cell; isGrid: whether a screen reader finds its cells; isQuiet: avoided cells are only outlined.
+export function drawGrid(svg, options) {
+  const { world, avoided, belief, visits, policy, reached, routes, paths = [], cursor, isGrid = false } = options;
   const { size } = world;
-  const isMapped = Boolean(heat || visits);
-  svg.setAttribute("viewBox", `-0.03 -0.03 ${size + 0.06} ${size + 0.06}`);
-  const at = (cell, ...marks) =>
-    s(
-      "g",
-      {
-        transform: `translate(${columnOf(cell, size) + 0.5} ${rowOf(cell, size) + 0.5})`,
-      },
-      ...marks,
-    );
+  const colours = look();
+  const isMapped = Boolean(belief || visits);
+  svg.setAttribute("viewBox", `-0.04 -0.04 ${size + 0.08} ${size + 0.08}`);
+  const at = (cell, ...marks) => s("g", { transform: `translate(${middle(cell, size).join(" ")})` }, ...marks);
   const all = [...Array(size * size).keys()];
-  const most = visits ? Math.max(...visits) : 0;
   const fillOf = (cell) => {
-    if (heat) return heatColour(heat.values[cell], heat.limit);
-    if (visits) return visitColour(visits[cell], most);
-    return avoided?.[cell] ? AVOIDED : "#fff";
+    if (belief) return beliefColour(belief.values[cell], belief.most);
+    if (visits) return visitColour(visits.values[cell], visits.most);
+    return avoided?.[cell] ? colours.avoided : colours.cell;
   };
   const square = (cell) =>
     s("rect", {
@@ -151,7 +128,7 @@ export function drawGrid(
       width: 1,
       height: 1,
       fill: fillOf(cell),
-      stroke: "#bfbfbf",
+      stroke: colours.line,
       "stroke-width": 0.03,
       ...(isGrid
         ? {
@@ -166,24 +143,30 @@ export function drawGrid(
     s("g", isGrid ? { role: "row" } : {}, ...all.slice(row * size, (row + 1) * size).map(square)),
   );
   const layers = [s("g", {}, ...rows)];
-  if (isMapped && avoided) layers.push(outline(avoided, size));
-  if (heat) layers.push(s("g", {}, ...minuses(heat, world, Boolean(policy), at)));
-  for (const colour of Object.keys(world.distractors)) {
-    for (const cell of world.distractors[colour]) layers.push(at(cell, isMapped ? frame(colour) : mark(colour)));
+  if (avoided && !isMapped) {
+    const cells = all.filter((cell) => avoided[cell]);
+    const d = cells.map((cell) => hatching(columnOf(cell, size), rowOf(cell, size))).join("");
+    if (d) layers.push(s("path", { d, stroke: colours.hatch, "stroke-width": 0.045, fill: "none" }));
   }
-  const fill = policy ? "#a6a6a6" : "#000";
+  for (const colour of Object.keys(world.distractors)) {
+    const style = isMapped ? { opacity: 0.3 } : {};
+    for (const cell of world.distractors[colour]) layers.push(s("g", style, at(cell, mark(colour))));
+  }
+  if (avoided) layers.push(outline(avoided, size));
+  if (belief) layers.push(s("g", {}, ...minuses(belief, world, at)));
+  const faded = { fill: policy ? mix(colours.cell, colours.ink, 0.35) : colours.ink };
   for (const cell of all) {
     const kind = holder(world.objects, cell);
-    if (kind) layers.push(at(cell, mark(kind, { scale: isMapped ? 0.75 : 1, fill })));
+    if (kind) layers.push(at(cell, mark(kind, { scale: isMapped ? 0.8 : 1, ...faded })));
   }
   layers.push(at(world.start, mark("start")));
+  if (routes) layers.push(routeLines(routes, size));
   if (policy) {
     const moved = all.filter((cell) => !reached || reached[cell] > SMALLEST_VISITS);
-    layers.push(s("g", {}, ...moved.map((cell) => at(cell, ...arrows(policy.slice(5 * cell, 5 * cell + 5))))));
+    const draw = size > LARGEST_DETAILED ? boldArrow : arrows;
+    layers.push(s("g", {}, ...moved.map((cell) => at(cell, ...draw(policy.slice(5 * cell, 5 * cell + 5))))));
   }
   paths.forEach((path, number) => layers.push(pathMark(path, number, size)));
-  if (walker !== undefined)
-    layers.push(at(walker, s("circle", { r: 0.26, fill: "#e08a00", stroke: "#000", "stroke-width": 0.06 })));
   if (cursor !== undefined) layers.push(at(cursor, ...cursorMarks()));
   svg.replaceChildren(...layers);
   if (isGrid) {
@@ -195,12 +178,7 @@ export function drawGrid(
 function cursorMarks() {
   const box = (stroke, width) =>
     s("rect", { x: -0.46, y: -0.46, width: 0.92, height: 0.92, fill: "none", stroke, "stroke-width": width });
-  return [box("#fff", 0.14), box("#e08a00", 0.08)];
-}
-
-function frame(colour) {
-  const box = (style) => s("rect", { x: -0.45, y: -0.45, width: 0.9, height: 0.9, fill: "none", ...style });
-  return s("g", {}, box({ stroke: "#fff", "stroke-width": 0.16 }), box({ "stroke-width": 0.09, ...FRAMES[colour] }));
+  return [box(look().halo, 0.14), box(look().shown, 0.08)];
 }
 
 // The borders between cells that are avoided and cells that are not.
@@ -213,17 +191,17 @@ function outline(avoided, size) {
       if (flag(row, column - 1) !== flag(row, column)) parts.push(`M${column} ${row}v1`);
     }
   }
-  return s("path", { d: parts.join(""), stroke: "#444", "stroke-width": 0.06, fill: "none" });
+  return s("path", { d: parts.join(""), stroke: look().hatch, "stroke-width": 0.06, fill: "none" });
 }
 
-// Minus signs for rewards below -limit / 20.
-function minuses(heat, world, hasArrows, at) {
+// Minus signs where the learner expects to lose something.
+function minuses(belief, world, at) {
   const found = [];
-  heat.values.forEach((value, cell) => {
-    if (value >= -0.05 * heat.limit) return;
-    const y = hasArrows || holder(world.objects, cell) ? 0.38 : 0;
-    const stroke = value < -0.6 * heat.limit ? "#fff" : "#333";
-    found.push(at(cell, s("line", { x1: -0.2, x2: 0.2, y1: y, y2: y, stroke, "stroke-width": 0.08 })));
+  belief.values.forEach((value, cell) => {
+    if (value >= -0.01 * belief.most) return;
+    const y = holder(world.objects, cell) ? 0.4 : 0;
+    const stroke = Math.abs(value) > 0.4 * belief.most ? look().halo : look().ink;
+    found.push(at(cell, s("line", { x1: -0.18, x2: 0.18, y1: y, y2: y, stroke, "stroke-width": 0.08 })));
   });
   return found;
 }
@@ -233,53 +211,70 @@ function arrows(chosen) {
   const found = [];
   chosen.forEach((probability, action) => {
     if (probability < SMALLEST_PROBABILITY) return;
-    const style = {
-      fill: PURPLE,
-      "fill-opacity": round(0.25 + 0.75 * probability),
-      stroke: "#fff",
-      "stroke-width": 0.02,
-    };
+    const style = { fill: look().ink, "fill-opacity": round(0.3 + 0.7 * probability) };
     const [x, y] = STEPS[action];
     if (x === 0 && y === 0) {
-      found.push(s("circle", { r: round(0.11 * Math.sqrt(probability)), ...style }));
+      found.push(s("circle", { r: round(0.13 * Math.sqrt(probability)), ...style }));
       return;
     }
-    const length = 0.38 * (0.35 + 0.65 * probability);
+    const length = 0.4 * (0.35 + 0.65 * probability);
     const corner = ([along, across]) => [
-      x * (0.11 + length * along) - y * length * across,
-      y * (0.11 + length * along) + x * length * across,
+      x * (0.09 + length * along) - y * length * across,
+      y * (0.09 + length * along) + x * length * across,
     ];
     found.push(s("polygon", { points: points(ARROW.map(corner)), ...style }));
   });
   return found;
 }
 
-// A line through the cells, with a square where it ends.
-function pathMark(path, number, size) {
-  const style = PATHS[number % PATHS.length];
-  const shift = SHIFTS[number % SHIFTS.length];
-  const places = path.map((cell) => [columnOf(cell, size) + 0.5 + shift, rowOf(cell, size) + 0.5 + shift]);
-  const [x, y] = places.at(-1);
+// The most probable move alone, as a triangle that fills the cell.
+function boldArrow(chosen) {
+  const action = chosen.indexOf(Math.max(...chosen));
+  const [x, y] = STEPS[action];
+  if (x === 0 && y === 0) return [s("circle", { r: 0.24, fill: look().ink })];
+  const corners = [
+    [0.42, 0],
+    [-0.3, 0.36],
+    [-0.3, -0.36],
+  ].map(([along, across]) => [x * along - y * across, y * along + x * across]);
+  return [s("polygon", { points: points(corners), fill: look().ink })];
+}
+
+// The routes of a crowd: the more walkers take one, the stronger it is.
+function routeLines({ paths, colour }, size) {
+  const opacity = round(Math.max(0.12, Math.min(0.6, 2.4 / paths.length)));
+  const line = (path) => {
+    const moves = path.filter((cell, k) => k === 0 || cell !== path[k - 1]);
+    return s("polyline", { points: points(moves.map((cell) => middle(cell, size))) });
+  };
+  const style = { fill: "none", stroke: colour, "stroke-width": 0.13, "stroke-opacity": opacity };
   return s(
     "g",
-    {},
+    { class: "routes", ...style, "stroke-linejoin": "round", "stroke-linecap": "round" },
+    ...paths.map(line),
+  );
+}
+
+// A line through the cells, with a square where it ends.
+function pathMark(path, number, size) {
+  const shift = SHIFTS[number % SHIFTS.length];
+  const places = path.map((cell) => middle(cell, size).map((x) => x + shift));
+  const [x, y] = places.at(-1);
+  const line = (style) =>
     s("polyline", {
       points: points(places),
       fill: "none",
-      stroke: "#fff",
-      "stroke-width": 0.17,
       "stroke-linejoin": "round",
-    }),
-    s("polyline", { points: points(places), fill: "none", "stroke-width": 0.1, "stroke-linejoin": "round", ...style }),
-    s("rect", {
-      x: x - 0.13,
-      y: y - 0.13,
-      width: 0.26,
-      height: 0.26,
-      fill: style.stroke,
-      stroke: "#fff",
-      "stroke-width": 0.04,
-    }),
+      "stroke-linecap": "round",
+      ...style,
+    });
+  const { halo, shown } = look();
+  return s(
+    "g",
+    { class: "path" },
+    line({ stroke: halo, "stroke-width": 0.2 }),
+    line({ stroke: shown, "stroke-width": 0.12, "stroke-dasharray": DASHES[number % DASHES.length] }),
+    s("rect", { x: x - 0.15, y: y - 0.15, width: 0.3, height: 0.3, fill: shown, stroke: halo, "stroke-width": 0.05 }),
   );
 }
 

@@ -1,17 +1,19 @@
 // Paths drawn on the grid by dragging, tapping or with the keys; each begins at the start.
 
-import { getWorld } from "./state.js";
 import { complain } from "./dom.js";
+import { getWorld } from "./scene.js";
 import { MOVES, neighbour, wayTo } from "./world.js";
 
 const LONGEST = 1000;
 
-// The paths of one tab; the last one is being drawn. onChange: called after every change.
+// The paths of one view; the last one is being drawn. get(), set(paths): where they are kept.
 export class Paths {
-  constructor(onChange, { most = 50 } = {}) {
-    this.onChange = onChange;
-    this.most = most;
-    this.all = [];
+  constructor({ get, set, most = 50 }) {
+    Object.assign(this, { get, set, most });
+  }
+
+  get all() {
+    return this.get();
   }
 
   get current() {
@@ -19,13 +21,11 @@ export class Paths {
   }
 
   clear() {
-    this.all = [];
-    this.onChange();
+    this.set([]);
   }
 
   remove(number) {
-    this.all = this.all.filter((_, k) => k !== number);
-    this.onChange();
+    this.set(this.all.filter((_, k) => k !== number));
   }
 
   begin() {
@@ -34,29 +34,25 @@ export class Paths {
       complain(`At most ${this.most} paths are possible.`);
       return;
     }
-    if (this.most === 1) this.all = [];
-    this.all = [...this.all, [getWorld().start]];
-    this.onChange();
+    this.set([...(this.most === 1 ? [] : this.all), [getWorld().start]]);
   }
 
   undoStep() {
     if (!this.current) return;
     const shorter = this.current.slice(0, -1);
-    this.all = shorter.length ? [...this.all.slice(0, -1), shorter] : this.all.slice(0, -1);
-    this.onChange();
+    this.set(shorter.length > 1 ? [...this.all.slice(0, -1), shorter] : this.all.slice(0, -1));
   }
 
   add(...cells) {
-    if (!this.current) this.begin();
-    this.all = [...this.all.slice(0, -1), [...this.current, ...cells].slice(0, LONGEST)];
-    this.onChange();
+    const before = this.current ? this.all.slice(0, -1) : [];
+    this.set([...before, [...(this.current ?? [getWorld().start]), ...cells].slice(0, LONGEST)]);
   }
 
   // Extend the path to a cell.
   reach(cell) {
     const world = getWorld();
     const way = wayTo(world, this.current?.at(-1) ?? world.start, cell);
-    if (way.length || !this.current) this.add(...way);
+    if (way.length) this.add(...way);
   }
 
   // The mode for the stage. Pressing on the start begins a new path, where several are allowed.

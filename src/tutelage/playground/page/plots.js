@@ -1,9 +1,10 @@
 // Rewards over rounds, and reward expectations in the plane of two types of object.
 
 import { refill, s, shown } from "./dom.js";
+import { look } from "./look.js";
 
-const LEARNER = "#0072b2",
-  LESSON = "#d55e00";
+const learner = () => look().done;
+const lesson = () => look().shown;
 
 // Round tick values that cover the interval.
 function ticksOf(low, high) {
@@ -16,13 +17,14 @@ function ticksOf(low, high) {
   return Array.from({ length: last - first + 1 }, (_, k) => (first + k) * step);
 }
 
-const label = (x, y, text, attributes = {}) => s("text", { x, y, "font-size": 11, fill: "#222", ...attributes }, text);
+const label = (x, y, text, attributes = {}) =>
+  s("text", { x, y, "font-size": 13, fill: look().ink, ...attributes }, text);
 const pathOf = (places) => places.map(([x, y], k) => `${k ? "L" : "M"}${x.toFixed(2)} ${y.toFixed(2)}`).join("");
 
 // rounds: each with reward, lesson_reward and bound (or null); selected: the number of the marked round.
 export function drawRounds(svg, rounds, selected) {
   const width = 420,
-    height = 260,
+    height = 400,
     left = 42,
     right = 12,
     top = 30,
@@ -58,7 +60,7 @@ export function drawRounds(svg, rounds, selected) {
       s(
         "g",
         {},
-        s("line", { x1: left, x2: width - right, y1: y(value), y2: y(value), stroke: "#ddd" }),
+        s("line", { x1: left, x2: width - right, y1: y(value), y2: y(value), stroke: look().line }),
         label(left - 5, y(value) + 4, String(Math.round(value * 1e6) / 1e6), { "text-anchor": "end" }),
       ),
     ),
@@ -66,27 +68,34 @@ export function drawRounds(svg, rounds, selected) {
       k % every ? null : label(x(k + 1), height - bottom + 16, String(k + 1), { "text-anchor": "middle" }),
     ),
     label((left + width - right) / 2, height - 4, "round", { "text-anchor": "middle" }),
-    s("line", { x1: x(selected), x2: x(selected), y1: top, y2: height - bottom, stroke: "#e08a00", "stroke-width": 2 }),
-    line("bound", { stroke: "#555", "stroke-dasharray": "7 4", "stroke-width": 1.5 }),
-    line("lesson_reward", { stroke: LESSON, "stroke-dasharray": "2 3" }),
-    line("reward", { stroke: LEARNER }),
+    s("line", {
+      x1: x(selected),
+      x2: x(selected),
+      y1: top,
+      y2: height - bottom,
+      stroke: look().soft,
+      "stroke-width": 2,
+    }),
+    line("bound", { stroke: look().soft, "stroke-dasharray": "7 4", "stroke-width": 1.5 }),
+    line("lesson_reward", { stroke: lesson(), "stroke-dasharray": "2 3" }),
+    line("reward", { stroke: learner() }),
     ...rounds.flatMap((round, k) => [
       s("rect", {
         x: x(k + 1) - 3,
         y: y(round.lesson_reward) - 3,
         width: 6,
         height: 6,
-        fill: "#fff",
-        stroke: LESSON,
+        fill: look().cell,
+        stroke: lesson(),
         "stroke-width": 1.5,
       }),
-      s("circle", { cx: x(k + 1), cy: y(round.reward), r: 3.5, fill: LEARNER }),
+      s("circle", { cx: x(k + 1), cy: y(round.reward), r: 3.5, fill: learner() }),
     ]),
     ...key(
       [
-        ["learner", LEARNER, "none"],
-        ["lesson", LESSON, "2 3"],
-        ["teacher's bound", "#555", "7 4"],
+        ["learner", learner(), "none"],
+        ["lesson", lesson(), "2 3"],
+        ["teacher's bound", look().soft, "7 4"],
       ],
       left,
       14,
@@ -103,7 +112,7 @@ function key(entries, left, y) {
       s("line", { x1: x, x2: x + 22, y1: y, y2: y, stroke, "stroke-width": 2, "stroke-dasharray": dashes }),
       label(x + 27, y + 4, text),
     );
-    x += 40 + 6.3 * text.length;
+    x += 40 + 7.2 * text.length;
     return group;
   });
 }
@@ -150,7 +159,7 @@ export function drawPlane(svg, { pair, names, reach, plane, remaining, rounds, i
     isPushing && k > 0 ? arrow(place(answers[k - 1]), place(lessons[k])) : null,
     s("path", {
       d: pathOf([place(lessons[k]), place(answers[k])]),
-      stroke: "#444",
+      stroke: look().soft,
       "stroke-dasharray": "2 2",
       fill: "none",
     }),
@@ -164,13 +173,13 @@ export function drawPlane(svg, { pair, names, reach, plane, remaining, rounds, i
       s(
         "pattern",
         { id: pattern, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
-        s("line", { x1: 0, x2: 0, y1: 0, y2: 6, stroke: "#666", "stroke-width": 1.5 }),
+        s("line", { x1: 0, x2: 0, y1: 0, y2: 6, stroke: look().hatch, "stroke-width": 1.5 }),
       ),
     ),
-    polygon(reach.reachable[plane], { fill: "#e4e4e4", stroke: "#000" }),
-    reach.accepted ? polygon(reach.accepted[plane], { fill: `url(#${pattern})`, stroke: "#444" }) : null,
+    polygon(reach.reachable[plane], { fill: look().reach, stroke: look().soft }),
+    reach.accepted ? polygon(reach.accepted[plane], { fill: `url(#${pattern})`, stroke: look().soft }) : null,
     remaining?.length
-      ? polygon(remaining, { fill: LEARNER, "fill-opacity": 0.18, stroke: LEARNER, "stroke-width": 2 })
+      ? polygon(remaining, { fill: learner(), "fill-opacity": 0.18, stroke: learner(), "stroke-width": 2 })
       : null,
     ...links,
     ...lessons.map((point, k) =>
@@ -179,8 +188,8 @@ export function drawPlane(svg, { pair, names, reach, plane, remaining, rounds, i
         y: place(point)[1] - 3.5,
         width: 7,
         height: 7,
-        fill: LESSON,
-        stroke: "#000",
+        fill: lesson(),
+        stroke: look().ink,
         opacity: fade(k),
       }),
     ),
@@ -189,8 +198,8 @@ export function drawPlane(svg, { pair, names, reach, plane, remaining, rounds, i
         cx: place(point)[0],
         cy: place(point)[1],
         r: 4,
-        fill: "#fff",
-        stroke: LEARNER,
+        fill: look().cell,
+        stroke: learner(),
         "stroke-width": 2,
         opacity: fade(k),
       }),
@@ -211,7 +220,7 @@ export function drawPlane(svg, { pair, names, reach, plane, remaining, rounds, i
         transform: `translate(10 ${top + tall / 2}) rotate(-90)`,
         "text-anchor": "middle",
         "font-size": 11,
-        fill: "#222",
+        fill: look().ink,
       },
       names[pair[1]],
     ),
@@ -229,7 +238,7 @@ function arrow([x1, y1], [x2, y2]) {
   return s(
     "g",
     {},
-    s("line", { x1, y1, x2: x2 - 5 * ux, y2: y2 - 5 * uy, stroke: "#000", "stroke-width": 1.4 }),
-    s("polygon", { points: head.map((corner) => corner.join(",")).join(" "), fill: "#000" }),
+    s("line", { x1, y1, x2: x2 - 5 * ux, y2: y2 - 5 * uy, stroke: look().ink, "stroke-width": 1.4 }),
+    s("polygon", { points: head.map((corner) => corner.join(",")).join(" "), fill: look().ink }),
   );
 }

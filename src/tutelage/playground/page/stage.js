@@ -1,8 +1,9 @@
-// The grid on the left; the open tab draws on it and handles its events.
+// The grid on the left; the open view draws on it and handles its events.
 
-import { byId, h, tell } from "./dom.js";
-import { cellAt, drawGrid, icon } from "./grid.js";
-import { getWorld } from "./state.js";
+import { byId, tell } from "./dom.js";
+import { cellAt, drawGrid } from "./grid.js";
+import { onLook } from "./look.js";
+import { asked, getScene, getWorld, viewOf } from "./scene.js";
 import { MOVES, describe, neighbour, wayTo } from "./world.js";
 
 const svg = byId("grid");
@@ -13,47 +14,52 @@ let mode = {};
 // key(event), true if it handled the key. isWalking: the mode handles the arrow keys, and no cursor is drawn.
 export function setMode(next) {
   mode = next;
-  // In other modes, dragging a finger scrolls the page.
-  svg.classList.toggle("is-drawn-on", Boolean(next.press));
-  byId("stage-hint").textContent = next.hint;
+  byId("stage-hint").textContent = next.hint ?? "";
   redraw();
 }
 
 export function redraw() {
+  if (getScene().brought) return;
   const world = getWorld();
-  if (!world) return;
   cursor = Math.min(cursor, world.size * world.size - 1);
-  const layers = mode.layers?.() ?? {};
+  const layers = mode.layers?.() ?? { avoided: viewOf(asked()).avoided };
   const isMarked = document.activeElement === svg && !mode.isWalking;
   drawGrid(svg, { world, ...layers, isGrid: true, cursor: isMarked ? cursor : undefined });
   const place = mode.isWalking ? (layers.paths?.at(-1)?.at(-1) ?? world.start) : cursor;
   svg.setAttribute("aria-activedescendant", `grid-${place}`);
-}
-
-export function drawLegend() {
-  const marks = {
-    star: "star",
-    plus: "plus",
-    dot: "dot",
-    start: "start",
-    green: "green",
-    yellow: "yellow",
-    avoided: "avoided",
-  };
-  byId("legend").replaceChildren(...Object.entries(marks).map(([kind, name]) => h("li", {}, icon(kind), name)));
+  mode.after?.(svg);
 }
 
 let isDown = false,
   last = null;
 
+function press(cell) {
+  svg.focus({ preventScroll: true });
+  [last, cursor] = [cell, cell];
+  mode.press?.(cell);
+}
+
+// A mouse or a pen draws. A finger taps: a swipe scrolls the page.
+let tapped = null;
+
 svg.addEventListener("pointerdown", (event) => {
   const cell = cellAt(svg, getWorld(), event);
   if (event.button !== 0 || cell === null) return;
+  if (event.pointerType === "touch") {
+    tapped = { x: event.clientX, y: event.clientY };
+    return;
+  }
   event.preventDefault();
-  svg.focus({ preventScroll: true });
   svg.setPointerCapture(event.pointerId);
-  [isDown, last, cursor] = [true, cell, cell];
-  mode.press?.(cell);
+  isDown = true;
+  press(cell);
+});
+
+svg.addEventListener("pointerup", (event) => {
+  const isTap = tapped && Math.hypot(event.clientX - tapped.x, event.clientY - tapped.y) < 10;
+  const cell = isTap ? cellAt(svg, getWorld(), event) : null;
+  tapped = null;
+  if (cell !== null) press(cell);
 });
 
 svg.addEventListener("pointermove", (event) => {
@@ -67,6 +73,7 @@ svg.addEventListener("pointermove", (event) => {
 for (const end of ["pointerup", "pointercancel"]) {
   svg.addEventListener(end, () => {
     isDown = false;
+    if (end === "pointercancel") tapped = null;
   });
 }
 
@@ -89,3 +96,4 @@ svg.addEventListener("keydown", (event) => {
 
 svg.addEventListener("focus", redraw);
 svg.addEventListener("blur", redraw);
+onLook(redraw);

@@ -1,148 +1,248 @@
-// The third tab: one teacher, or two side by side.
+// Be the teacher: a game. A person draws paths, the learner answers at once, and the score is a share of the most possible.
 
-import { byId, h } from "./dom.js";
-import { heatLimit } from "./grid.js";
-import {
-  ADAPTIVE,
-  LAYERS,
-  TEACHERS,
-  awareTeacher,
-  awareLesson,
-  brokenOff,
-  drawCard,
-  markStale,
-  options,
-  shortName,
-  taught,
-} from "./lessons.js";
-import { players } from "./players.js";
-import { getLearner, getWorld, isStale, keepResult, learnerAsked, avoidedPreferences, onChange } from "./state.js";
-import { avoidedCells } from "./world.js";
-import { work } from "./work.js";
+import { ask } from "./api.js";
+import { Card } from "./cards.js";
+import { byId, h, percent, plural, refill, shown } from "./dom.js";
+import { showLarge } from "./large.js";
+import { Latest, awareRequest, isCertified, possible, shareOf, taught } from "./lessons.js";
+import { onLook } from "./look.js";
+import { drawStrip, scalesOf } from "./panels.js";
+import { Paths } from "./paths.js";
+import { plainName } from "./players.js";
+import { keepResult } from "./results.js";
+import { asked, getScene, onChange, setPart, viewOf } from "./scene.js";
+import { redraw } from "./stage.js";
 
-// The lessons on the cards, {request, rounds, card} each; and the round of the aware lesson, to compare with.
-let shownLessons = [];
-let best = null;
+const steps = (paths) => paths.reduce((sum, path) => sum + path.length - 1, 0);
+const CHALLENGES = [
+  { id: "half", text: "Get more than 50 % with one path", isWon: (share, paths) => share > 0.5 && paths.length === 1 },
+  { id: "one", text: "Get more than 90 % with one path", isWon: (share, paths) => share > 0.9 && paths.length === 1 },
+  {
+    id: "short",
+    text: "Get more than 80 % in at most 8 steps",
+    isWon: (share, paths) => share > 0.8 && steps(paths) <= 8,
+  },
+  {
+    id: "two",
+    text: "Get more than 70 % with two different ends",
+    isWon: (share, paths) => share > 0.7 && new Set(paths.map((path) => path.at(-1))).size > 1,
+  },
+];
 
-const layer = () => document.querySelector("input[name=layer]:checked").value;
+const queue = new Latest({ pause: 120 });
+const parts = {};
+// The last answer, and the request that it answers. A score is shown only for what is drawn now.
+let answer = null,
+  isOpen = false,
+  isRevealed = false;
+
+const paths = new Paths({ get: () => getScene().paths, set: (next) => setPart({ paths: next }) });
 
 export const teachMode = {
-  hint: "The cells that the learner avoids are grey.",
-  layers: () => ({ avoided: avoidedCells(getWorld(), avoidedPreferences()) }),
+  hint: "Drag from the ring, click where the path should go, or use the arrow keys. Space: stay. Backspace: undo. Enter: another path.",
+  layers: () => ({ avoided: viewOf(asked()).avoided, paths: getScene().paths }),
+  ...paths.mode,
 };
 
+// What is drawn now, without paths that only begin.
+const requestNow = () => ({ ...asked(), paths: getScene().paths.filter((path) => path.length > 1) });
+const isFresh = () => answer !== null && JSON.stringify(answer.request) === JSON.stringify(requestNow());
+
+function comment(share) {
+  if (share === null) return "No lesson gets anything from this learner.";
+  if (share > 0.98) return "As good as can be.";
+  if (share > 0.9) return "Nearly perfect.";
+  if (share > 0.5) return "Not bad. Is there a path that it accepts all the way?";
+  if (share > 0.02) return "It follows a little. Look where its blue crowd goes.";
+  return "It learns nothing that it can use. Does your path cross what it avoids?";
+}
+
 function draw() {
-  const ready = shownLessons.filter((lesson) => lesson.rounds.length);
-  const limit = ready.length ? heatLimit(ready.map((lesson) => lesson.rounds.at(-1).reward_map)) : 1;
-  for (const { request, rounds, card } of ready) {
-    const { world, learner, teacher } = request;
-    drawCard(card, {
-      title: shortName(teacher),
-      world,
-      learner,
-      round: rounds.at(-1),
-      rounds: rounds.length,
-      best,
-      layer: layer(),
-      limit,
-    });
-  }
-  for (const { request, rounds, card, problem } of shownLessons) {
-    if (!problem) continue;
-    if (!rounds.length) card.replaceChildren(h("h3", {}, shortName(request.teacher)));
-    card.append(h("p", { class: "alert" }, problem));
-  }
-  markCards();
-}
-
-function markCards() {
-  for (const { request, card } of shownLessons) markStale(card, isStale(request));
-}
-
-async function teach(signal) {
-  const world = getWorld(),
-    learner = learnerAsked();
-  const teachers = [...new Set([byId("teacher-a").value, byId("teacher-b").value])].filter(Boolean);
-  best = null;
-  shownLessons = teachers.map((teacher) => ({
-    request: { world, learner, teacher, max_rounds: ADAPTIVE.includes(teacher) ? 60 : 1 },
-    rounds: [],
-    card: h(
-      "article",
-      { class: "card", "data-teacher": teacher },
-      h("h3", {}, shortName(teacher)),
-      h("p", {}, "Working…"),
-    ),
-  }));
-  byId("lessons").replaceChildren(...shownLessons.map((lesson) => lesson.card));
-  const alone = shownLessons.map(async (lesson) => {
-    const name = `Teach: ${shortName(lesson.request.teacher)}`;
-    try {
-      const found = await taught(
-        lesson.request,
-        (rounds) => {
-          lesson.rounds = rounds;
-          if (lesson.request.teacher === awareTeacher(learner)) best = rounds.at(-1);
-          draw();
-        },
-        signal,
-      );
-      keepResult(name, found);
-    } catch (error) {
-      lesson.problem = error.name === "AbortError" ? "Cancelled." : error.message;
-      if (lesson.rounds.length) keepResult(name, brokenOff(lesson.request, lesson.rounds, error));
-    }
-  });
-  await Promise.all(alone);
-  draw();
-  if (best || !shownLessons.some((lesson) => lesson.rounds.length)) return;
-  best = (await awareLesson(world, learner, signal)).rounds.at(-1);
-  draw();
-}
-
-// A bi-level teacher needs the learner's mismatch penalty, which a model may not have.
-function offer() {
-  const learner = getLearner();
-  const hasMismatch = "mismatch_penalty" in players.learner_models[learner.model].options;
-  for (const id of ["teacher-a", "teacher-b"]) {
-    const select = byId(id);
-    for (const option of select.options) {
-      option.disabled = !hasMismatch && Boolean(players.teachers[option.value]?.needs_penalties);
-    }
-    if (select.selectedOptions[0].disabled) select.value = awareTeacher(learner);
-  }
-}
-
-export function startTeaching() {
-  byId("teacher-a").append(...options(TEACHERS));
-  byId("teacher-b").append(h("option", { value: "" }, "none"), ...options(TEACHERS));
-  byId("teacher-a").value = "bilevel";
-  byId("teacher-b").value = "agnostic";
-  byId("layers").append(
-    ...Object.entries(LAYERS).map(([name, label], k) =>
+  const drawn = getScene().paths;
+  const isTaught = requestNow().paths.length > 0;
+  refill(
+    parts.list,
+    drawn.map((path, k) =>
       h(
-        "label",
+        "li",
         {},
-        h("input", { type: "radio", name: "layer", value: name, checked: k === 0, onchange: draw }),
-        label,
+        `${plural(path.length - 1, "step")}, then stays`,
+        h(
+          "button",
+          { type: "button", class: "quiet", "aria-label": `Remove path ${k + 1}`, onclick: () => paths.remove(k) },
+          "×",
+        ),
       ),
     ),
   );
-  byId("teach-form").addEventListener("submit", (event) => {
-    event.preventDefault();
-    work(
-      {
-        button: event.submitter ?? byId("teach-form").querySelector(".main"),
-        cancel: "cancel-teach",
-        alert: "teach-alert",
-        done: "Taught.",
-      },
-      teach,
+  for (const button of [parts.undo, parts.clear, parts.another]) button.disabled = !isTaught;
+  const isReady = isFresh() && isTaught;
+  parts.card.element.hidden = !isTaught || (!isReady && !parts.card.round);
+  if (!isTaught) {
+    answer = null;
+    refill(
+      parts.score,
+      h("strong", { class: "big-score" }, "–"),
+      h("span", {}, "Draw a path from the ring. The learner watches, and answers at once."),
     );
+  } else if (!isReady) {
+    refill(parts.score, h("strong", { class: "big-score" }, "…"), h("span", {}, "The learner is thinking."));
+    parts.card.wait();
+  } else drawAnswer(drawn);
+  if (isOpen) drawStrip([["Your lesson", isReady ? parts.card.share : null]]);
+  drawChallenges();
+}
+
+function drawAnswer(drawn) {
+  const { round, request } = answer;
+  const best = aware.round;
+  const most = possible(best);
+  const share = best ? shareOf(round.reward, most) : null;
+  const rounds = isRevealed && best ? [round, best] : [round];
+  const scales = scalesOf(rounds);
+  const view = viewOf(request);
+  const isSure = isCertified(best);
+  parts.card.show({ view, round, scales, most, isCertified: isSure, drawn });
+  refill(
+    parts.score,
+    h("strong", { class: "big-score percent" }, best ? percent(share) : "…"),
+    h("span", {}, best ? comment(share) : aware.problem || "Looking for the most possible."),
+  );
+  parts.best.element.hidden = !(isRevealed && best);
+  if (isRevealed && best) parts.best.show({ view, round: best, scales, most, isCertified: isSure });
+  const won = CHALLENGES.filter((one) => share !== null && one.isWon(share, drawn)).map((one) => one.id);
+  const fresh = won.filter((id) => !getScene().won.includes(id));
+  if (fresh.length) setPart({ won: [...getScene().won, ...fresh] });
+}
+
+function drawChallenges() {
+  const { won } = getScene();
+  refill(
+    parts.challenges,
+    CHALLENGES.map(({ id, text }) =>
+      h(
+        "li",
+        { class: won.includes(id) ? "won" : "" },
+        h("span", { "aria-hidden": "true" }, won.includes(id) ? "★" : "☆"),
+        text,
+        h("span", { class: "sr" }, won.includes(id) ? " (done)" : ""),
+      ),
+    ),
+  );
+  parts.reveal.textContent = isRevealed ? "Hide the best lesson" : "Show me the best lesson";
+}
+
+// The most that is possible, planned once for each world and learner.
+const aware = { key: "", round: null, problem: "" };
+
+function ensureAware(scene) {
+  const request = awareRequest(scene);
+  const key = JSON.stringify(request);
+  if (aware.key === key) return;
+  Object.assign(aware, { key, round: null, problem: "" });
+  taught(request, (rounds) => {
+    if (aware.key !== key) return;
+    aware.round = rounds.at(-1);
+    draw();
+  }).catch((error) => {
+    if (aware.key !== key) return;
+    if (!aware.round) Object.assign(aware, { key: "", problem: error.message });
+    draw();
   });
+}
+
+async function teach(request, signal, release) {
+  const { paths: drawn, ...scene } = request;
+  ensureAware(scene);
+  try {
+    const round = await ask("/api/answer", request, signal);
+    release();
+    answer = { request, round };
+    keepResult("Your paths", { kind: "answer", request, rounds: [round], ended: "answered", snippet: round.snippet });
+    draw();
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    answer = null;
+    parts.card.element.hidden = false;
+    parts.card.fail(error.message);
+    refill(parts.score, h("strong", { class: "big-score" }, "–"), h("span", {}, "No score."));
+  }
+}
+
+function refresh() {
+  if (!isOpen || getScene().brought) return;
+  const request = requestNow();
+  if (request.paths.length && !isFresh()) queue.run((signal, release) => teach(request, signal, release));
+  else if (!request.paths.length) queue.stop();
+  draw();
+}
+
+export function openTeaching() {
+  isOpen = true;
+  byId("panel-teach").classList.toggle("unavailable", Boolean(getScene().brought));
+  refresh();
+}
+
+export function closeTeaching() {
+  isOpen = false;
+}
+
+export function startTeaching() {
+  parts.score = h("p", { class: "score", id: "score", role: "status" });
+  parts.list = h("ol", { class: "paths", "aria-label": "Your paths" });
+  parts.another = h("button", { type: "button", onclick: () => paths.begin() }, "Another path");
+  parts.undo = h("button", { type: "button", onclick: () => paths.undoStep() }, "Undo step");
+  parts.clear = h("button", { type: "button", id: "clear-paths", onclick: () => paths.clear() }, "Clear");
+  parts.challenges = h("ul", { class: "challenges", "aria-label": "Challenges" });
+  parts.reveal = h("button", {
+    type: "button",
+    class: "quiet",
+    onclick: () => {
+      isRevealed = !isRevealed;
+      if (!isRevealed) parts.best.element.hidden = true;
+      draw();
+    },
+  });
+  parts.card = new Card({
+    id: "you",
+    title: "Your lesson",
+    note: "what you drew, and what the learner makes of it",
+    onLarge: showLarge,
+  });
+  parts.best = new Card({
+    id: "best",
+    title: "The best lesson",
+    note: `“${plainName("bilevel")}” or “${plainName("aware_cmdp")}”`,
+    onLarge: showLarge,
+  });
+  parts.best.element.hidden = true;
+  refill(
+    byId("panel-teach"),
+    h(
+      "p",
+      { class: "verdict only-brought" },
+      "Paths are drawn in worlds of cells. Return to the painted world to play.",
+    ),
+    h(
+      "div",
+      { class: "game" },
+      h(
+        "div",
+        { class: "game-score" },
+        h("h2", {}, "Your score"),
+        parts.score,
+        h("div", { class: "row" }, parts.another, parts.undo, parts.clear),
+        parts.list,
+      ),
+      h("div", { class: "game-challenges" }, h("h2", {}, "Challenges"), parts.challenges, parts.reveal),
+    ),
+    h("div", { class: "cards" }, parts.card.element, parts.best.element),
+  );
   onChange((what) => {
-    if (what === "learner") offer();
-    if (what !== "results") markCards();
+    if (["world", "learner", "paths"].includes(what)) {
+      redraw();
+      refresh();
+    } else if (what === "won") drawChallenges();
   });
-  offer();
+  onLook(() => isOpen && draw());
 }

@@ -1,0 +1,138 @@
+"""The intervals of a least-squares fit (`fitting`): for answers seen in part, or known from samples.
+
+Samples. The mean of n trajectories has the covariance S = Cov / n (`sampling_error`), taken at the soft policy that
+matches the answer. The misfits are weighted by W = S^-1/2, so that at the true parameters they are independent with
+variance one. With J their derivative in theta, which contains the exact Hessian of the soft return,
+
+    Cov(theta) = (J'J)^-1,           95 % intervals: 1.96 standard errors to both sides.
+
+Only mu_r is seen, exactly. The error of theta is |pinv(J)| times the error of the answers.
+
+A parameter without influence on any answer has no such interval. An allowance is then confined by the answers alone:
+below mu_c[j] where the preference is paid for, above it where not. Where mu_c is not seen, it stays open.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tutelage.arrays import Matrix, Vector, freeze
+from tutelage.learners.fitting import Fit, Seen, fit_learner
+from tutelage.learners.recovery import Scales, match_within
+from tutelage.learners.sampling_error import count_covariance
+from tutelage.learners.version_space import VersionSpace
+from tutelage.mdp.model import Domain
+
+# The 97.5 % quantile of the normal distribution, and the sum of squares that counts as a misfit: 6 standard deviations.
+QUANTILE, MISFIT = 1.959963985, 6.0
+# Weights of samples are matched up to this, in units of one over the range of a feature.
+CAP = 300.0
+# A variance below this, relative to the squared range of a feature, is that of a feature too rare to be sampled.
+RARE = 1e-5
+# The misfit that counts as exact, relative to the range of a feature.
+EXACT = 1e-8
+
+
+class Parameters(NamedTuple):
+    """C_r, C_c and delta (d_c,); an infinite delta is a preference that the learner does not have."""
+
+    mismatch_penalty: float
+    violation_penalty: float
+    violation_allowance: Vector
+
+
+def fitted_learner(
+    domain: Domain,
+    scales: Scales,
+    shown: Sequence[Vector],
+    seen: Sequence[Vector],
+    observed: str,
+    n_trajectories: int,
+    *,
+    n_refined: int = 2,
+    n_toggled: int = 1,
+) -> tuple[Parameters, Fit]:
+    """The parameters of the best fit. shown, seen: the lessons (d_r,) and the answers (d,)."""
+    n_seen = domain.n_reward if observed == "reward" else len(domain.names)
+    weights = [_weight(domain, scales, answer, n_seen, n_trajectories) for answer in seen]
+    data = [Seen(*one) for one in zip(shown, seen, weights, strict=True)]
+    enough = 0.1 if n_trajectories else 0.5 * EXACT**2
+    fit = fit_learner(domain, scales, data, enough=enough, n_refined=n_refined, n_toggled=n_toggled)
+    return Parameters(fit.penalty, fit.violation, freeze(fit.allowance)), fit
+
+
+def _weight(domain: Domain, scales: Scales, seen: Vector, n_seen: int, n_trajectories: int) -> Matrix:
+    """(n_seen, d), W: the inverse root of the sampling covariance, or of the squared range."""
+    kept = np.eye(len(scales.unit))[:n_seen]
+    if not n_trajectories:
+        return kept / scales.unit
+    soft = match_within(domain, scales, seen, n_seen, CAP)
+    covariance = count_covariance(domain.mdp, soft) / n_trajectories + np.diag(RARE * scales.unit**2 / n_trajectories)
+    return np.asarray(np.linalg.inv(np.linalg.cholesky(kept @ covariance @ kept.T)) @ kept)
+
+
+def misfit_of(fit: Fit, n_trajectories: int) -> str:
+    """Why no soft learner explains the answers, or an empty string."""
+    if not n_trajectories:
+        size = math.sqrt(2 * fit.cost)
+        return (
+            "" if size <= 1e3 * EXACT else f"no soft learner found gives these answers: the best misses by {size:.2g}"
+        )
+    freedom = max(fit.jacobian.shape[0] - fit.jacobian.shape[1], 1)
+    excess = (2 * fit.cost - freedom) / math.sqrt(2 * freedom)
+    return (
+        "" if excess <= MISFIT else f"no soft learner found gives these answers: {excess:.1f} standard deviations off"
+    )
+
+
+def fitted_space(
+    domain: Domain,
+    scales: Scales,
+    fit: Fit,
+    seen: Sequence[Vector],
+    observed: str,
+    n_trajectories: int,
+    accuracy: float,
+) -> VersionSpace:
+    """The interval of each parameter."""
+    theta = np.concatenate([[fit.penalty, fit.violation], fit.allowance])
+    error = _errors(fit, scales, domain.n_reward, n_trajectories, accuracy)
+    is_open = ~np.isfinite(error)
+    error = np.where(is_open, 0.0, error)
+    low, high = np.maximum(theta - error, 0.0), theta + error
+    low[is_open], high[is_open] = 0.0, np.inf
+    if observed == "expectation":
+        for j in np.flatnonzero(is_open[2:]):
+            low[2 + j], high[2 + j] = _one_sided(domain, scales, fit, seen, int(j), n_trajectories)
+    return VersionSpace(np.array([low[0], high[0]]), np.array([low[1], high[1]]), low[2:], high[2:])
+
+
+def _errors(fit: Fit, scales: Scales, d_r: int, n_trajectories: int, accuracy: float) -> Vector:
+    """(2 + d_c,), half the width of each interval; infinite where the answers do not determine the parameter."""
+    unit = np.concatenate([[fit.penalty, fit.violation], scales.unit[d_r:]])
+    _, sizes, rows = np.linalg.svd(fit.jacobian * unit, full_matrices=True)
+    sizes = np.pad(sizes, (0, len(rows) - len(sizes)))
+    kept = sizes > (1e-3 if n_trajectories else 1e-6)
+    is_determined = np.linalg.norm(rows[~kept], axis=0) <= 1e-3
+    inverse = rows[kept] / sizes[kept, None]
+    spread = QUANTILE * np.linalg.norm(inverse, axis=0) if n_trajectories else np.abs(inverse).sum(axis=0)
+    scale = 1.0 if n_trajectories else max(accuracy, EXACT) * math.sqrt(len(fit.jacobian))
+    return np.where(is_determined & np.isfinite([1, 1, *fit.allowance]), unit * scale * spread, np.inf)
+
+
+def _one_sided(
+    domain: Domain, scales: Scales, fit: Fit, seen: Sequence[Vector], j: int, n_trajectories: int
+) -> tuple[float, float]:
+    """The interval of an allowance that no answer depends on: above mu_c where nothing is paid, below where all is."""
+    low, high, k = 0.0, math.inf, domain.n_reward + j
+    for answer, paid in zip(seen, fit.paid, strict=True):
+        soft = match_within(domain, scales, answer, len(domain.names), CAP)
+        variance = count_covariance(domain.mdp, soft)[k, k] / n_trajectories
+        margin = QUANTILE * math.sqrt(max(variance, 0.0)) + RARE * float(scales.unit[k])
+        if paid[j] > 0.5 * fit.violation:
+            high = min(high, float(answer[k]) + margin)
+        elif paid[j] == 0:
+            low = max(low, float(answer[k]) - margin)
+    return (max(low, 0.0), high) if low <= high else (0.0, math.inf)

@@ -1,0 +1,97 @@
+"""Pictures of any domain: features shown, done and allowed as bars, and a map where states have positions."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.lines import Line2D
+
+from tutelage.arrays import Vector
+from tutelage.mdp.model import Domain
+
+# Blue and vermilion of the palette of Okabe and Ito. Hatching repeats the difference in grey.
+SHOWN, DONE, ALLOWED = "#0072b2", "#d55e00", "black"
+# A transition with less than this share of the most visits is not drawn.
+FAINT = 1e-3
+WIDEST = 6.0
+
+
+def draw_features(
+    axes: Axes,
+    names: Sequence[str],
+    bars: Mapping[str, Vector],
+    *,
+    errors: Mapping[str, Vector] | None = None,
+    allowed: Vector | None = None,
+) -> None:
+    """Draw one group of bars for each feature. bars: "shown" and "done", or one of them. allowed: a mark in each group.
+
+    errors: one standard error for each bar of a kind. Infinite limits have no mark.
+    """
+    styles = {"shown": {"color": SHOWN}, "done": {"color": DONE, "hatch": "///", "edgecolor": "white"}}
+    height, places = 0.8 / max(len(bars), 1), np.arange(len(names))
+    for number, (kind, values) in enumerate(bars.items()):
+        offsets = places + (number - (len(bars) - 1) / 2) * height
+        spread = (errors or {}).get(kind)
+        style: dict[str, Any] = styles[kind]
+        axes.barh(offsets, values, height, xerr=spread, label=kind, capsize=2, ecolor="0.3", **style)
+    for place, limit in zip(places, allowed if allowed is not None else [], strict=False):
+        if np.isfinite(limit):
+            axes.plot([limit, limit], [place - 0.45, place + 0.45], color=ALLOWED, linewidth=2, linestyle="--")
+    if allowed is not None:
+        axes.plot([], [], color=ALLOWED, linewidth=2, linestyle="--", label="allowed")
+    axes.set_yticks(places, names)
+    axes.invert_yaxis()
+    axes.axvline(0.0, color="0.3", linewidth=0.8)
+    axes.set_xlabel("discounted total")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def draw_map(axes: Axes, domain: Domain, shown: Vector, done: Vector) -> None:
+    """Draw the states at their positions and the transitions between them, wider where there are more visits.
+
+    shown, done: (C,), occupancies of the lesson's policy and of the learner's. The learner's lines are dashed, so that
+    a route that both take shows both colours.
+    """
+    assert domain.positions is not None
+    rows = domain.mdp.transition.tocoo()
+    start, end = domain.mdp.state_of_choice[rows.row], rows.col
+    ends = np.stack([domain.positions[start], domain.positions[end]], axis=1)
+    is_drawn = (start != end) & np.isfinite(ends).all(axis=(1, 2))
+    axes.add_collection(LineCollection(list(ends[is_drawn]), colors="0.85", linewidths=0.6, zorder=1))
+    flows = {kind: (rows.data * visits[rows.row])[is_drawn] for kind, visits in (("shown", shown), ("done", done))}
+    largest = max(float(flow.max(initial=0.0)) for flow in flows.values()) or 1.0
+    styles = {"shown": (SHOWN, "solid", 1.0), "done": (DONE, (0, (3, 2)), 0.55)}
+    for kind, flow in flows.items():
+        colour, dashes, share = styles[kind]
+        is_used = flow > FAINT * largest
+        widths = share * (0.6 + WIDEST * flow[is_used] / largest)
+        style: dict[str, Any] = {"colors": colour, "linewidths": widths, "linestyles": dashes}
+        axes.add_collection(LineCollection(list(ends[is_drawn][is_used]), zorder=2 + (kind == "done"), **style))
+    _mark_ends(axes, domain)
+    handles = [
+        Line2D([], [], color=SHOWN, linewidth=3, label="shown"),
+        Line2D([], [], color=DONE, linewidth=2, linestyle="--", label="done"),
+    ]
+    axes.legend(handles=[*handles, *axes.get_legend_handles_labels()[0]], fontsize="small", frameon=False)
+    axes.set_aspect("equal")
+    axes.autoscale_view()
+    axes.set_axis_off()
+
+
+def _mark_ends(axes: Axes, domain: Domain) -> None:
+    """Mark the possible starts, and the states that every choice leads back to."""
+    assert domain.positions is not None
+    mdp = domain.mdp
+    diagonal = np.asarray(mdp.transition[np.arange(mdp.n_choices), mdp.state_of_choice]).ravel()
+    is_goal = np.logical_and.reduceat(diagonal == 1.0, mdp.first_choice[:-1])
+    kinds = (("start", "o", mdp.initial > 0), ("goal", "*", is_goal))
+    for label, marker, where in kinds:
+        places = domain.positions[where]
+        places = places[np.isfinite(places).all(axis=1)]
+        # With a start in every state, marks would hide the map.
+        if 0 < len(places) <= 20:
+            style: dict[str, Any] = {"marker": marker, "s": 70, "color": "white", "edgecolors": "black", "zorder": 5}
+            axes.scatter(places[:, 0], places[:, 1], label=label, **style)

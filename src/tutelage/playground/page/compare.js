@@ -1,0 +1,223 @@
+// Teachers side by side, live: every change of the world or of the learner is taught again at once.
+
+import { Card } from "./cards.js";
+import { byId, h, refill, shown } from "./dom.js";
+import { showLarge } from "./large.js";
+import { Latest, awareRequest, isCertified, lessonOf, possible, taught } from "./lessons.js";
+import { onLook } from "./look.js";
+import { TEACHER_NAMES, awareTeacher, canTeach, paperName, plainAbout, plainName } from "./players.js";
+import { drawStrip, scalesOf } from "./panels.js";
+import { keepResult } from "./results.js";
+import { asked, getScene, onChange, setPart, viewOf } from "./scene.js";
+
+// Teacher -> {card, queue, request, rounds, problem, note}.
+const shownTeachers = new Map();
+// The aware lesson, where no card has it.
+const aware = { queue: new Latest(), request: null, rounds: [] };
+let layer = "crowd",
+  isOpen = false,
+  isDirty = true;
+
+const view = { verdict: null, cards: null, adding: null };
+
+// The last round of the teacher that knows most about the present learner, if it is there.
+function awareRound() {
+  const name = awareTeacher(getScene().learner.model);
+  const found = shownTeachers.get(name) ?? aware;
+  const isCurrent = found.request && JSON.stringify(found.request) === JSON.stringify(awareRequest(asked()));
+  return isCurrent ? (found.rounds.at(-1) ?? null) : null;
+}
+
+function draw() {
+  const ready = [...shownTeachers.values()].filter((one) => one.rounds.length && one.isCurrent);
+  const best = awareRound();
+  const scales = scalesOf([...ready.map((one) => one.rounds.at(-1))]);
+  const most = possible(best);
+  for (const one of ready) {
+    const { request, rounds, card, note } = one;
+    card.show({
+      view: viewOf(request),
+      round: rounds.at(-1),
+      rounds: rounds.length,
+      scales,
+      layer,
+      most,
+      isCertified: isCertified(best),
+      note,
+    });
+  }
+  drawVerdict(most);
+}
+
+// Who teaches best, in a sentence; and a strip with the bars, which a phone keeps in view.
+function drawVerdict(most) {
+  const ready = [...shownTeachers].filter(([, one]) => one.isCurrent && one.rounds.length && one.card.round);
+  const reward = ([, one]) => one.rounds.at(-1).reward;
+  const ranked = ready.sort((a, b) => reward(b) - reward(a));
+  const isWorking = [...shownTeachers.values()].some((one) => one.card.element.classList.contains("waiting"));
+  view.verdict.classList.toggle("waiting", isWorking);
+  if (!ranked.length) {
+    if (!isWorking) refill(view.verdict, "Nobody can teach this learner here.");
+    return;
+  }
+  const [first, ...rest] = ranked;
+  const last = rest.at(-1);
+  const isTie = last && Math.abs(reward(first) - reward(last)) < 0.005;
+  const name = (one) => h("strong", {}, `“${plainName(one[0])}”`);
+  const parts = isTie
+    ? ["All teach equally well here: the learner earns ", h("strong", {}, shown(reward(first))), "."]
+    : [
+        name(first),
+        last ? " teaches best: the learner earns " : ": the learner earns ",
+        h("strong", {}, shown(reward(first))),
+        most && isCertified(awareRound()) ? ` of ${shown(most)} possible` : "",
+        last ? h("span", {}, ". With ", name(last), " it earns ", h("strong", {}, shown(reward(last)))) : "",
+        ".",
+      ];
+  refill(view.verdict, ...parts);
+  if (isOpen) drawStrip(ranked.map((one) => [plainName(one[0]), one[1].card.share]));
+}
+
+async function teachOne(one, signal, release) {
+  const { request } = one;
+  try {
+    const found = await taught(
+      request,
+      (rounds) => {
+        if (one.request !== request) return;
+        Object.assign(one, { rounds, isCurrent: true, note: null });
+        release();
+        draw();
+      },
+      signal,
+    );
+    if (one.request !== request) return;
+    one.note = found.note ? `No tight bound: ${found.note}.` : null;
+    keepResult(`Compare: ${plainName(request.teacher)}`, found);
+    if (one.note) draw();
+  } catch (error) {
+    if (error.name === "AbortError" || one.request !== request) return;
+    // A lesson that is there stays there when a later part of the work fails.
+    if (one.isCurrent && one.rounds.length) one.note = `Stopped: ${error.message}`;
+    else {
+      one.rounds = [];
+      one.card?.fail(error.message);
+    }
+    draw();
+  }
+}
+
+function refresh() {
+  if (!isOpen) {
+    isDirty = true;
+    return;
+  }
+  isDirty = false;
+  const scene = asked();
+  for (const [teacher, one] of shownTeachers) {
+    const request = lessonOf(scene, teacher);
+    if (JSON.stringify(request) === JSON.stringify(one.request)) continue;
+    Object.assign(one, { request, isCurrent: false });
+    one.card.wait();
+    one.queue.run((signal, release) => teachOne(one, signal, release));
+  }
+  if (!shownTeachers.has(awareTeacher(getScene().learner.model))) {
+    aware.request = awareRequest(scene);
+    aware.rounds = [];
+    aware.queue.run((signal, release) => teachOne(aware, signal, release));
+  }
+  view.verdict.classList.add("waiting");
+}
+
+// One card per teacher of the scene, in its order.
+function arrange() {
+  const { teachers, learner } = getScene();
+  for (const [name, one] of shownTeachers) {
+    if (teachers.includes(name)) continue;
+    one.queue.stop();
+    shownTeachers.delete(name);
+  }
+  for (const name of teachers) {
+    if (shownTeachers.has(name)) continue;
+    const remove = h("button", {
+      type: "button",
+      class: "quiet remove",
+      "aria-label": `Remove ${plainName(name)}`,
+      title: "Remove",
+      onclick: () => setPart({ teachers: getScene().teachers.filter((other) => other !== name) }),
+    });
+    remove.textContent = "×";
+    const card = new Card({
+      id: name,
+      title: plainName(name),
+      note: `${plainAbout(name)} · ${paperName(name)}`,
+      actions: [remove],
+      onLarge: showLarge,
+    });
+    shownTeachers.set(name, { card, queue: new Latest(), request: null, rounds: [], isCurrent: false });
+  }
+  refill(
+    view.cards,
+    teachers.map((name) => shownTeachers.get(name).card.element),
+  );
+  const others = TEACHER_NAMES.filter((name) => !teachers.includes(name) && canTeach(name, learner.model));
+  refill(
+    view.adding,
+    h("option", { value: "" }, "Add a teacher…"),
+    others.map((name) => h("option", { value: name }, `${plainName(name)} (${paperName(name)})`)),
+  );
+}
+
+export function openCompare() {
+  isOpen = true;
+  if (isDirty) refresh();
+  else draw();
+}
+
+export function closeCompare() {
+  isOpen = false;
+}
+
+export function startCompare() {
+  view.verdict = h("p", { id: "verdict", class: "verdict", role: "status" }, "Working…");
+  view.cards = h("div", { class: "cards" });
+  view.adding = h("select", {
+    id: "add-teacher",
+    "aria-label": "Add a teacher",
+    onchange: () => {
+      if (view.adding.value) setPart({ teachers: [...getScene().teachers, view.adding.value] });
+    },
+  });
+  const layers = h(
+    "fieldset",
+    { class: "segmented" },
+    h("legend", { class: "sr" }, "What it does, as"),
+    [
+      ["crowd", "walks"],
+      ["arrows", "arrows"],
+    ].map(([value, text]) =>
+      h(
+        "label",
+        {},
+        h("input", {
+          type: "radio",
+          name: "layer",
+          value,
+          checked: value === layer,
+          onchange: () => {
+            layer = value;
+            draw();
+          },
+        }),
+        h("span", {}, text),
+      ),
+    ),
+  );
+  refill(byId("panel-compare"), h("div", { class: "bar" }, view.verdict, layers, view.adding), view.cards);
+  onChange((what) => {
+    if (what === "teachers" || what === "learner") arrange();
+    if (["world", "learner", "teachers"].includes(what)) refresh();
+  });
+  onLook(draw);
+  arrange();
+}

@@ -1,0 +1,233 @@
+// The scene: where the learner is taught (a world, or a domain from a file), the learner, the teachers, and what a person
+// drew. It is kept for this browser tab only, so that two tabs do not overwrite each other, and fits into a link.
+
+import { keptScene } from "./api.js";
+import { fromBase64, toBase64 } from "./dom.js";
+import { awareTeacher, canTeach, players } from "./players.js";
+import { GARDEN, avoidedCells } from "./world.js";
+
+const KEPT = "tutelage-scene";
+const LONGEST_HISTORY = 200;
+export const PREFERENCES = players.preferences;
+const DEFAULTS = players.learner_models.soft.options;
+
+const listeners = new Set();
+const past = [],
+  future = [];
+
+const flags = (names) => PREFERENCES.map((preference) => names.includes(preference.name));
+export const presetFlags = (name) => flags(players.presets[name].preferences);
+
+// brought: {name, file, about, weights, isAvoided, allowances} of a domain from a file, or null.
+export const defaultScene = () => ({
+  world: GARDEN,
+  brought: null,
+  learner: {
+    model: "soft",
+    isAvoided: flags(["green within 1 cell"]),
+    allowances: PREFERENCES.map(() => 0),
+    mismatch_penalty: DEFAULTS.mismatch_penalty.default,
+    violation_penalty: DEFAULTS.violation_penalty.default,
+  },
+  teachers: ["agnostic", "bilevel"],
+  adaptive: "volume_search",
+  max_rounds: 20,
+  paths: [],
+  won: [],
+  secrets: PREFERENCES.map(() => false),
+  walker: "volume_search",
+  walks: [],
+  place: "compare",
+});
+
+let scene = defaultScene();
+
+export const getScene = () => scene;
+export const getWorld = () => scene.world;
+export const canUndo = () => past.length > 0 && !scene.brought;
+export const canRedo = () => future.length > 0 && !scene.brought;
+
+// listener(what): what is "world", "learner", "teachers" or another name of a part of the scene.
+export function onChange(listener) {
+  listeners.add(listener);
+}
+
+function announce(what) {
+  for (const listener of listeners) listener(what);
+  try {
+    sessionStorage.setItem(KEPT, JSON.stringify(scene));
+  } catch {
+    // The page also works in a browser that stores nothing.
+  }
+}
+
+// Change parts of the scene that are neither the world nor the learner.
+export function setPart(changes) {
+  scene = { ...scene, ...changes };
+  announce(Object.keys(changes)[0]);
+}
+
+// Paths that were drawn belong to one grid and one start.
+function withWorld(world) {
+  const isSame = world.size === scene.world.size && world.start === scene.world.start;
+  return { ...scene, world, brought: null, paths: isSame ? scene.paths : [], walks: [] };
+}
+
+// Replace the world; undo restores the old one.
+export function setWorld(next) {
+  if (!scene.brought && JSON.stringify(next) === JSON.stringify(scene.world)) return;
+  remember(scene.world);
+  scene = withWorld(next);
+  announce("world");
+}
+
+function remember(before) {
+  past.push(before);
+  if (past.length > LONGEST_HISTORY) past.shift();
+  future.length = 0;
+}
+
+// A stroke of the brush changes the world many times but is one step of undo, which restores `before`.
+export function paintWorld(next, before) {
+  if (JSON.stringify(next) === JSON.stringify(scene.world)) return;
+  if (past.at(-1) !== before) remember(before);
+  scene = withWorld(next);
+  announce("world");
+}
+
+export function undo() {
+  if (!canUndo()) return;
+  future.push(scene.world);
+  scene = withWorld(past.pop());
+  announce("world");
+}
+
+export function redo() {
+  if (!canRedo()) return;
+  past.push(scene.world);
+  scene = withWorld(future.pop());
+  announce("world");
+}
+
+// A teacher that cannot teach the new model is replaced by the one that knows most about it.
+export function setLearner(changes) {
+  const learner = { ...scene.learner, ...changes };
+  const teachers = scene.teachers.map((name) => (canTeach(name, learner.model) ? name : awareTeacher(learner.model)));
+  scene = { ...scene, learner, teachers: [...new Set(teachers)] };
+  announce("learner");
+}
+
+export function setBrought(brought) {
+  scene = { ...scene, brought, paths: [], walks: [] };
+  announce("world");
+}
+
+// The preferences of the learner: of the world or of the domain, each with a name, a flag and an allowance.
+export function preferences() {
+  const { brought, learner } = scene;
+  const names = brought ? brought.about.preference_names : PREFERENCES.map(({ name }) => name);
+  const { isAvoided, allowances } = brought ?? learner;
+  return names.map((name, k) => ({ name, isAvoided: isAvoided[k], allowance: allowances[k] }));
+}
+
+// Change the preferences: changes has isAvoided or allowances, lists with one entry per preference.
+export function setPreferences(changes) {
+  if (!scene.brought) setLearner(changes);
+  else {
+    scene = { ...scene, brought: { ...scene.brought, ...changes } };
+    announce("learner");
+  }
+}
+
+// The scene in the form of a request; the path of a request depends on where the learner is taught.
+export function asked() {
+  const { brought, world, learner } = scene;
+  const { model, mismatch_penalty, violation_penalty } = learner;
+  const chosen = preferences()
+    .map(({ name, isAvoided, allowance }, k) => {
+      if (!isAvoided) return null;
+      if (brought) return { name, allowance };
+      const { colour, distance } = PREFERENCES[k];
+      return { colour, distance, allowance };
+    })
+    .filter(Boolean);
+  const who = { model, preferences: chosen, mismatch_penalty, violation_penalty };
+  return brought ? { domain: { file: brought.file, weights: brought.weights }, learner: who } : { world, learner: who };
+}
+
+export const pathTo = (name, request) => (request.domain ? `/api/domain/${name}` : `/api/${name}`);
+
+// What a picture needs beside the rounds: the world with the avoided cells, or the domain with its names.
+export function viewOf(request, brought = scene.brought) {
+  if (request.domain) {
+    const { about, name } = brought;
+    const chosen = request.learner.preferences.map((preference) => about.preference_names.indexOf(preference.name));
+    const avoided = new Array(about.n_states).fill(false);
+    for (const k of chosen) for (const state of about.avoidable[k]) avoided[state] = true;
+    return { about, name, avoided, preference_names: chosen.map((k) => about.preference_names[k]) };
+  }
+  return { world: request.world, avoided: avoidedCells(request.world, request.learner.preferences) };
+}
+
+// The name of the learner in the paper, or null.
+export function presetName() {
+  const isChosen = (name) => presetFlags(name).every((flag, k) => flag === scene.learner.isAvoided[k]);
+  return Object.keys(players.presets).find(isChosen) ?? null;
+}
+
+// A stored or shared scene, taken over as far as it has the form of one; the server checks its world.
+export function adoptScene(other) {
+  const base = defaultScene();
+  const isList = (list, like) => Array.isArray(list) && list.length === like.length;
+  const { learner = {} } = other;
+  const isLearner =
+    learner.model in players.learner_models &&
+    isList(learner.isAvoided, PREFERENCES) &&
+    isList(learner.allowances, PREFERENCES) &&
+    Number.isFinite(learner.mismatch_penalty) &&
+    Number.isFinite(learner.violation_penalty);
+  const teachers = (Array.isArray(other.teachers) ? other.teachers : []).filter((name) => name in players.teachers);
+  const lists = { paths: "paths", walks: "walks", won: "won" };
+  for (const key of Object.keys(lists)) if (Array.isArray(other[key])) base[key] = other[key];
+  scene = {
+    ...base,
+    world: other.world ?? base.world,
+    brought: other.brought ?? null,
+    learner: isLearner ? learner : base.learner,
+    teachers: teachers.length ? teachers : base.teachers,
+    adaptive: other.adaptive in players.teachers ? other.adaptive : base.adaptive,
+    walker: other.walker in players.teachers ? other.walker : base.walker,
+    place: typeof other.place === "string" ? other.place : base.place,
+    secrets: isList(other.secrets, PREFERENCES) ? other.secrets : base.secrets,
+  };
+  announce("world");
+  announce("learner");
+}
+
+// The scene of an exported page, or of this tab before it was reloaded; null if there is none.
+export function keptBefore() {
+  try {
+    return keptScene() ?? JSON.parse(sessionStorage.getItem(KEPT));
+  } catch {
+    return null;
+  }
+}
+
+async function through(bytes, transform) {
+  return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(transform)).arrayBuffer());
+}
+
+// A link that contains the whole scene and the place on the page. It shows no secret of a person who plays the learner.
+export async function toLink() {
+  const { secrets, ...rest } = scene;
+  const text = JSON.stringify(rest);
+  const bytes = await through(new TextEncoder().encode(text), new CompressionStream("deflate-raw"));
+  const packed = toBase64(bytes).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+  return `${location.origin}${location.pathname}#scene=${packed}`;
+}
+
+export async function fromLink(hash) {
+  const text = hash.slice("#scene=".length).replaceAll("-", "+").replaceAll("_", "/");
+  const bytes = await through(fromBase64(text), new DecompressionStream("deflate-raw"));
+  return JSON.parse(new TextDecoder().decode(bytes));
+}

@@ -1,0 +1,146 @@
+"""AdAware-BiL: the teacher of a soft learner whose weights, allowances and preferences nobody told.
+
+The paper has no teacher for soft preferences that are unknown, and the cuts of its adaptive teachers are false for a
+soft learner. This teacher knows the domain with every preference feature that the learner might have. It opens as the
+agnostic teacher does. After each answer
+
+1. `infer_learner` determines what all answers say about theta = (C_r, C_c, delta);
+2. the exact bi-level method plans the lesson for the most optimistic learner that explains the answers: the largest
+   C_r, the least C_c, the largest delta, no preference that no answer needs;
+3. the rounds end when that plan promises no more reward than the learner has earned, which is so once it answers as
+   predicted, or when no learner of the version space can earn more (`robust_bounding`).
+
+An answer that is not as predicted contradicts the parameters planned for, so it removes them from the version space.
+A learner that no soft learner explains is recognised. The teacher then plans for the soft learner with the least
+misfit, certifies nothing beyond the best policy's reward, and repeats its best lesson at the end. So does a teacher
+that sees only mu_r, or the mean of sampled trajectories.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tutelage.learners.inference import LearnerEstimate, Observed, estimate_from
+from tutelage.learners.recovery import Scales, feature_scales
+from tutelage.learners.sampling_error import count_covariance
+from tutelage.outcomes import InvalidModel, TutelageError
+from tutelage.roles import Advice, Round
+from tutelage.solvers.bellman import solve_hard
+from tutelage.solvers.soft_expectations import combined_features, soft_expansion
+from tutelage.teachers.adaptive import close, mean_rewards
+from tutelage.teachers.base import BaseTeacher, optimal_lesson
+from tutelage.teachers.bilevel import BilevelPlan, BilevelTeacher
+from tutelage.teachers.robust_bounding import RobustBound, robust_bound
+
+# Lessons this close, relative to the range of each feature, are the same.
+SAME = 1e-7
+# Rounds with a learner that no soft learner explains, before the best lesson is repeated.
+PATIENCE = 4
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveBilevelTeacher(BaseTeacher):
+    """AdAware-BiL for a learner of Sec. 3.2 with unknown parameters.
+
+    observed: what the teacher sees of each answer, "expectation" for all of mu or "reward" for mu_r alone.
+    n_trajectories: each answer is the mean of so many trajectories of the learner; 0 where it is exact.
+    stop_tolerance: the rounds end when no lesson promises this much more, relative to the range of the reward over all
+    policies. max_cells: how many cells to search for the certified bound at the end; before, only the first ones.
+    n_random: the number of random starts of each plan. The bound is certified for every soft learner that gives
+    the answers seen. For any other learner the bound is the reward of the best policy.
+    """
+
+    observed: Observed = "expectation"
+    n_trajectories: int = 0
+    stop_tolerance: float = 1e-4
+    max_cells: int = 24
+    n_random: int = 2
+    scales: Scales = field(init=False, repr=False)
+    ceiling: float = field(init=False, repr=False)
+    span: float = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.observed not in ("expectation", "reward"):
+            raise InvalidModel(f"observed must be 'expectation' or 'reward', got {self.observed!r}")
+        if not self.stop_tolerance > 0:
+            raise InvalidModel(f"stop_tolerance must be positive, got {self.stop_tolerance}")
+        if min(self.max_cells, self.n_random, self.n_trajectories) < 0:
+            raise InvalidModel("max_cells, n_random and n_trajectories must not be negative")
+        mdp, reward = self.domain.mdp, self.domain.reward_features @ self.true_weights
+        most, least = (float(s * (mdp.initial @ solve_hard(mdp, s * reward).value)) for s in (1.0, -1.0))
+        object.__setattr__(self, "scales", feature_scales(self.domain))
+        object.__setattr__(self, "ceiling", most + 1e-9 * (1 + abs(most)))
+        object.__setattr__(self, "span", max(most - least, 1e-12 * (1 + abs(most))))
+
+    def open(self) -> Advice:
+        """An optimal policy of the unconstrained MDP."""
+        return Advice(optimal_lesson(self.domain, self.true_weights), "an optimal policy", self.ceiling)
+
+    def estimate(self, rounds: Sequence[Round]) -> LearnerEstimate:
+        """What the rounds say about the learner."""
+        return estimate_from(
+            self.domain, self.scales, rounds, observed=self.observed, n_trajectories=self.n_trajectories
+        )
+
+    def adapt(self, rounds: Sequence[Round]) -> Advice:
+        """The lesson for the most optimistic learner that explains the answers, or the reason to stop."""
+        earned, unit = float(mean_rewards(rounds, self.true_weights).max()), self.reward_unit
+        try:
+            estimate = self.estimate(rounds)
+            plan = self.plan(estimate)
+        except TutelageError as failure:
+            return close(rounds, self.true_weights, f"no lesson could be planned: {failure}", self.ceiling, unit)
+        doubt = f"; {estimate.contradiction}: nothing is certified" if estimate.contradiction else ""
+        reason = self._reason_to_end(rounds, plan, earned, estimate)
+        bound = self.bound(estimate, earned, self.max_cells if reason else min(self.max_cells, 1))
+        if not reason and bound - earned <= self.stop_tolerance * self.span:
+            reason = "no learner that gives these answers can earn more from any lesson"
+        if reason:
+            return close(rounds, self.true_weights, reason + doubt, bound, unit)
+        promised = f"the best lesson for the learner inferred, {plan.predicted:.4g} predicted{doubt}"
+        return Advice(plan.lesson, promised, bound)
+
+    def plan(self, estimate: LearnerEstimate) -> BilevelPlan:
+        """The exact bi-level plan for the most plausible learner."""
+        learner = estimate.learner()
+        return BilevelTeacher(
+            self.domain, self.true_weights, learner, n_random=self.n_random, max_cells=0
+        ).lesson_plan()
+
+    def bound(self, estimate: LearnerEstimate, earned: float, max_cells: int) -> float:
+        """Certified: no lesson gets more reward from any soft learner that gives the answers seen."""
+        is_exact = self.observed == "expectation" and not self.n_trajectories and not estimate.contradiction
+        if not is_exact or estimate.violation_penalty.low == 0 or max_cells == 0:
+            return self.ceiling
+        most = self.scales.high[self.domain.n_reward :]
+        bounds = RobustBound.of(self.domain, estimate.space, estimate.explained, most)
+        tolerance = self.stop_tolerance * self.span
+        return robust_bound(
+            bounds, self.true_weights, achieved=earned, ceiling=self.ceiling, max_cells=max_cells, tolerance=tolerance
+        )
+
+    def _reason_to_end(
+        self, rounds: Sequence[Round], plan: BilevelPlan, earned: float, estimate: LearnerEstimate
+    ) -> str:
+        """Why a plan is not worth a round, or an empty string."""
+        if plan.achieved - earned <= max(self.stop_tolerance * self.span, self._noise(plan)):
+            return "the learner answers as predicted, and no lesson promises more"
+        shown = np.array([taught.lesson.expectation for taught in rounds])
+        unit = self.scales.unit[: self.domain.n_reward]
+        if (np.abs(shown - plan.lesson.expectation) <= SAME * unit).all(axis=1).any():
+            return "the best lesson for the learner inferred was taught before"
+        if len(rounds) >= (PATIENCE if estimate.contradiction else self.domain.n_preference + 3):
+            return f"{len(rounds)} rounds did not determine the learner"
+        return ""
+
+    def _noise(self, plan: BilevelPlan) -> float:
+        """One standard error of the reward seen; zero where answers are exact."""
+        if not self.n_trajectories:
+            return 0.0
+        domain = self.domain
+        soft = soft_expansion(domain.mdp, combined_features(domain), plan.response.learned_weights)
+        covariance = count_covariance(domain.mdp, soft)[: domain.n_reward, : domain.n_reward]
+        return math.sqrt(max(float(self.true_weights @ covariance @ self.true_weights), 0.0) / self.n_trajectories)

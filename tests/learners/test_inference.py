@@ -1,0 +1,141 @@
+"""The version space of a soft learner: it always contains the truth, and says what is not determined."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from problems import random_domain_of
+from strategies import some_of
+
+import tutelage as tl
+from tutelage.learners.recovery import feature_scales, recover
+
+ABSENT = 1e7
+
+
+def degraded(domain, kind):
+    """Preference features that are duplicated, constant, never met or nested."""
+    features = domain.preference_features.copy()
+    if kind == 1:
+        features[:, -1] = features[:, 0]
+    elif kind == 2:
+        features[:, 0] = 0.7
+    elif kind == 3:
+        features = (features > 0.5).astype(float)
+        features[:, 0] = 0.0
+    elif kind == 4:
+        features[:, -1] = np.minimum(features[:, 0], features[:, -1])
+    return tl.Domain(domain.mdp, domain.reward_features, features, domain.reward_names, domain.preference_names)
+
+
+def random_rounds(seed):
+    """A random soft learner on a ragged domain, some of its preferences absent, and three rounds with it."""
+    rng = np.random.default_rng(seed)
+    domain = random_domain_of(rng, seed, max_states=20)
+    if domain.n_preference == 0:
+        return None
+    domain = degraded(domain, seed % 5)
+    penalty, violation = 10 ** rng.uniform(-1, 1, 2)
+    uniform = tl.expectation(domain, tl.uniform_policy(domain.mdp))
+    n = domain.n_preference
+    delta = np.where(rng.random(n) < 0.3, ABSENT, uniform.preference * rng.choice([0, 0.5, 0.95, 1.02], n))
+    learner = tl.SoftLearner(domain, mismatch_penalty=penalty, violation_penalty=violation, violation_allowance=delta)
+    lessons = [tl.AgnosticTeacher(domain, rng.normal(size=domain.n_reward)).open().lesson for _ in range(2)]
+    lessons.append(tl.Lesson.from_expectation(uniform.reward))
+    return learner, delta, [tl.Round(lesson, learner.respond(lesson)) for lesson in lessons]
+
+
+@pytest.mark.parametrize("seed", some_of(range(130), range(10)))
+def test_the_version_space_contains_the_truth(seed):
+    """For every learner: C_r, C_c and delta lie in their intervals, and no preference gets a wrong verdict."""
+    problem = random_rounds(seed)
+    if problem is None:
+        return
+    learner, delta, rounds = problem
+    estimate = tl.infer_learner(learner.domain, rounds)
+    assert isinstance(estimate, tl.LearnerEstimate)
+    assert estimate.contradiction == ""
+    assert estimate.residual < 1e-8
+    assert learner.mismatch_penalty in estimate.mismatch_penalty
+    assert learner.violation_penalty in estimate.violation_penalty
+    most = feature_scales(learner.domain).high[learner.domain.n_reward :]
+    for j, (interval, verdict) in enumerate(zip(estimate.violation_allowance, estimate.preferences, strict=True)):
+        assert delta[j] in interval
+        assert verdict != "there" or delta[j] < most[j]
+        assert verdict != "not there" or delta[j] >= most[j] * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("seed", some_of(range(60), (1, 2, 3, 6)))
+def test_what_makes_no_difference_is_not_identified(seed):
+    """Constant and never met features stay open; of two equal ones only the sum of their weights is determined."""
+    problem = random_rounds(seed)
+    if problem is None or seed % 5 not in (1, 2, 3):
+        return
+    learner, _, rounds = problem
+    domain = learner.domain
+    estimate = tl.infer_learner(domain, rounds)
+    first, last = domain.n_reward, len(domain.names) - 1
+    if seed % 5 == 1 and last > first:
+        assert not estimate.identified[first] and not estimate.identified[last]
+        equal = np.zeros(len(domain.names))
+        equal[[first, last]] = 1, -1
+        assert_allclose(estimate.directions @ equal, 0, atol=1e-5)
+    if seed % 5 in (2, 3):
+        assert not estimate.identified[first]
+        assert estimate.preferences[0] == "open" and estimate.violation_allowance[0] == (0, np.inf)
+
+
+def test_one_answer_in_closed_form():
+    """Two choices of a single decision: pi = sigmoid(a phi_r - b phi_c), so that the weights are a logit.
+
+    With phi_r = phi_c = the first choice only a - b is determined; with both features apart each weight is.
+    """
+    mdp = tl.MDP.from_choices(
+        np.array([[0, 1, 0], [0, 0, 1], [0, 1, 0], [0, 0, 1]], float), [0, 2, 3, 4], [1, 0, 0], 0.5
+    )
+    domain = tl.Domain(mdp, np.array([[0.0], [1.0], [0.0]]), np.array([[0.0], [1.0], [0.0]]))
+    learner = tl.SoftLearner(domain, mismatch_penalty=3, violation_penalty=1, violation_allowance=0)
+    lesson = tl.Lesson.from_expectation([1.0])
+    response = learner.respond(lesson)
+    # One visit counts discount / (1 - discount) = 1.
+    chance = response.policy[0]
+    assert_allclose(np.log(chance / (1 - chance)), 3 - 1, rtol=1e-8)
+    estimate = tl.infer_learner(domain, [tl.Round(lesson, response)])
+    assert not estimate.identified.any() and len(estimate.directions) == 1
+    assert_allclose(np.abs(estimate.directions[0]), np.sqrt(0.5), rtol=1e-9)
+    assert estimate.mismatch_penalty.low == pytest.approx(2, abs=1e-5)
+    assert estimate.mismatch_penalty.high == np.inf and estimate.preferences == ("open",)
+
+
+@pytest.mark.parametrize("world_seed", some_of(range(10), [5]))
+def test_one_answer_gives_the_mismatch_penalty(world_seed):
+    """On published worlds the answer to the agnostic lesson determines C_r; absent preferences are never certain."""
+    world = tl.object_world(size=10, seed=world_seed)
+    domain = world.domain("L5")
+    delta = np.array([0.5, 0.5, ABSENT, ABSENT, ABSENT, ABSENT])
+    learner = tl.SoftLearner(domain, mismatch_penalty=4.3, violation_penalty=2.6, violation_allowance=delta)
+    lesson = tl.AgnosticTeacher(domain, world.true_weights).open().lesson
+    estimate = tl.infer_learner(domain, [tl.Round(lesson, learner.respond(lesson))])
+    assert estimate.mismatch_penalty.low == pytest.approx(4.3, rel=1e-5)
+    assert estimate.mismatch_penalty.high == pytest.approx(4.3, rel=1e-5)
+    assert "there" not in estimate.preferences[2:]
+    assert "C_r: 4.3" in str(estimate)
+
+
+def test_the_weights_of_an_answer_have_its_expectation():
+    """Whatever is not determined, the weights found have the answer's expectation."""
+    learner, _, rounds = random_rounds(6)
+    domain, scales = learner.domain, feature_scales(learner.domain)
+    for taught in rounds:
+        seen = taught.response.expectation.both
+        answer = recover(domain, scales, taught.lesson.expectation, seen, accuracy=1e-12)
+        soft = tl.soft_expansion(domain.mdp, tl.combined_features(domain), answer.weights)
+        assert_allclose(soft.expectation, seen, rtol=1e-8, atol=1e-8)
+        assert_allclose(answer.entropy, tl.causal_entropy(domain.mdp, soft.solved.policy), rtol=1e-8)
+
+
+def test_refused():
+    learner, _, rounds = random_rounds(6)
+    with pytest.raises(tl.InvalidInput, match="at least one round"):
+        tl.infer_learner(learner.domain, [])
+    with pytest.raises(tl.InvalidInput, match="observed must be"):
+        tl.infer_learner(learner.domain, rounds, observed="policy")

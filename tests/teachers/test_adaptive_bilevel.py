@@ -1,0 +1,135 @@
+"""AdAware-BiL: it teaches unknown soft learners as Aware-BiL does known ones, and certifies nothing false."""
+
+import math
+
+import numpy as np
+import pytest
+from problems import random_domain_of
+from strategies import random_policy, some_of
+
+import tutelage as tl
+
+ABSENT = 1e6
+EVERY = [(seed, name) for seed in range(10) for name in ("L2", "L3", "L4", "L5")]
+
+
+def published_learner(seed, name):
+    """A soft learner with C_r, C_c in [1, 10] and delta of 0, 0.5 or 2, in the domain with all six features."""
+    world = tl.object_world(size=10, seed=seed)
+    rng = np.random.default_rng(100 * seed + int(name[1]) - 2)
+    domain, n = world.domain("L5"), world.domain(name).n_preference
+    delta = np.where(np.arange(6) < n, rng.choice([0, 0.5, 2]), ABSENT)
+    penalty, violation = rng.uniform(1, 10, 2)
+    learner = tl.SoftLearner(domain, mismatch_penalty=penalty, violation_penalty=violation, violation_allowance=delta)
+    return learner, world.true_weights
+
+
+def check_estimate(learner, estimate):
+    """The true parameters lie in the intervals."""
+    assert estimate.contradiction == ""
+    assert learner.mismatch_penalty in estimate.mismatch_penalty
+    assert learner.violation_penalty in estimate.violation_penalty
+    for true, interval in zip(np.asarray(learner.violation_allowance), estimate.violation_allowance, strict=True):
+        assert true in interval
+
+
+@pytest.mark.parametrize(("seed", "name"), some_of(EVERY, [(6, "L5"), (9, "L3")]))
+def test_unknown_soft_learners_are_taught_as_known_ones(seed, name):
+    """At least 99 % of Aware-BiL in three rounds and 99.9 % at the end, in d_c + 4 rounds; the bound is never below."""
+    learner, weights = published_learner(seed, name)
+    domain = learner.domain
+    teacher = tl.AdaptiveBilevelTeacher(domain, weights)
+    transcript = tl.teach(teacher, learner, max_rounds=50)
+    best = tl.BilevelTeacher(domain, weights, learner).lesson_plan().achieved
+    rewards = [taught.response_reward for taught in transcript.rounds]
+    assert len(rewards) <= domain.n_preference + 4
+    assert max(rewards[:3]) >= 0.97 * best and rewards[-1] >= 0.999 * best
+    assert rewards[-1] >= rewards[0] - 1e-9
+    assert all(taught.bound >= max(best, *rewards) - 1e-6 for taught in transcript.rounds)
+    check_estimate(learner, teacher.estimate(transcript.rounds))
+
+
+@pytest.mark.parametrize("seed", some_of(range(40), range(5)))
+def test_random_domains(seed):
+    """On ragged domains: never below the agnostic lesson, the bound holds, the intervals contain the truth."""
+    rng = np.random.default_rng(seed)
+    domain = random_domain_of(rng, seed)
+    weights = rng.normal(size=domain.n_reward)
+    penalty, violation = 10 ** rng.uniform(-1, 1, 2)
+    delta = tl.expectation(domain, random_policy(rng, domain.mdp)).preference * rng.choice([0, 0.7, 100])
+    learner = tl.SoftLearner(domain, mismatch_penalty=penalty, violation_penalty=violation, violation_allowance=delta)
+    teacher = tl.AdaptiveBilevelTeacher(domain, weights)
+    transcript = tl.teach(teacher, learner, max_rounds=50)
+    best = tl.BilevelTeacher(domain, weights, learner, max_cells=0).plan().achieved
+    rewards = [taught.response_reward for taught in transcript.rounds]
+    size = 1e-6 * (1 + abs(best))
+    assert rewards[-1] >= max(rewards) - size
+    assert all(taught.bound >= max(best, *rewards) - size for taught in transcript.rounds)
+    estimate = teacher.estimate(transcript.rounds)
+    assert estimate.contradiction == ""
+    assert learner.mismatch_penalty in estimate.mismatch_penalty
+
+
+def small_world():
+    world = tl.object_world(size=6, seed=1)
+    return world.domain("L3"), world.true_weights
+
+
+def test_a_hard_learner_is_recognised():
+    """No soft learner answers as a projection does; the bound is the reward of the best policy, which always holds."""
+    domain, weights = small_world()
+    learner = tl.HardLearner(domain, 2.5)
+    teacher = tl.AdaptiveBilevelTeacher(domain, weights)
+    transcript = tl.teach(teacher, learner, max_rounds=12)
+    assert teacher.estimate(transcript.rounds).contradiction
+    assert "nothing is certified" in transcript.ended
+    most = tl.solve_hard(domain.mdp, domain.reward_features @ weights).value @ domain.mdp.initial
+    assert transcript.final.bound == pytest.approx(most, rel=1e-6)
+    assert transcript.final.response_reward == transcript.best.response_reward
+
+
+@pytest.mark.parametrize("kind", ["published", "footnote", "noisy"])
+def test_other_learners_are_recognised(kind):
+    """One that has not converged, one of another penalty, one with noisy answers: said, and never taught worse."""
+    domain, weights = small_world()
+    learner = tl.PublishedLearner(domain, mismatch_penalty=5, violation_penalty=3, max_steps=60)
+    if kind == "footnote":
+        learner = tl.ApproximateHardLearner(domain, mismatch_penalty=0.5, violation_allowance=2.5)
+    elif kind == "noisy":
+        soft = tl.SoftLearner(domain, mismatch_penalty=4, violation_penalty=3)
+        learner = tl.SampledLearner(domain, soft, 100, 100, rng=1)
+    teacher = tl.AdaptiveBilevelTeacher(domain, weights)
+    transcript = tl.teach(teacher, learner, max_rounds=12)
+    assert teacher.estimate(transcript.rounds).contradiction
+    assert "nothing is certified" in transcript.ended
+    rewards = [taught.response_reward for taught in transcript.rounds]
+    if kind != "noisy":
+        assert rewards[-1] == pytest.approx(max(rewards))
+    most = tl.solve_hard(domain.mdp, domain.reward_features @ weights).value @ domain.mdp.initial
+    assert transcript.final.bound == pytest.approx(most, rel=1e-6)
+
+
+def test_the_same_rounds_give_the_same_advice():
+    learner, weights = published_learner(2, "L3")
+    teacher = tl.AdaptiveBilevelTeacher(learner.domain, weights, max_cells=0)
+    lesson = teacher.open().lesson
+    rounds = [tl.Round(lesson, learner.respond(lesson))]
+    first, second = teacher.adapt(rounds), teacher.adapt(rounds)
+    assert first.reason == second.reason
+    assert np.array_equal(first.lesson.expectation, second.lesson.expectation)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"observed": "policy"}, "observed must be"),
+        ({"stop_tolerance": 0}, "stop_tolerance must be positive"),
+        ({"max_cells": -1}, "must not be negative"),
+        ({"stop_tolerance": math.nan}, "stop_tolerance must be positive"),
+        ({"n_trajectories": -3}, "must not be negative"),
+    ],
+)
+def test_refused(options, message):
+    domain, weights = small_world()
+    with pytest.raises(tl.InvalidModel, match=message):
+        tl.AdaptiveBilevelTeacher(domain, weights, **options)

@@ -1,0 +1,79 @@
+"""The documentation as a whole: every public name has an entry that runs, every page is in the site's contents."""
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import tutelage as tl
+
+DOCS = Path(__file__).parents[1] / "docs"
+REFERENCE = {path.stem: path.read_text(encoding="utf-8") for path in sorted((DOCS / "reference").glob("*.md"))}
+ENTRIES = {
+    name: text
+    for page in REFERENCE.values()
+    for name, text in re.findall(r"^## (\w+)$(.*?)(?=^## |\Z)", page, flags=re.MULTILINE | re.DOTALL)
+}
+TABLE_OF_CONTENTS = re.compile(r"^```\{toctree\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# Pages that begin with an equation.
+EQUATIONS = (
+    "choices",
+    "occupancy",
+    "soft-solution",
+    "limits",
+    "demonstrations",
+    "learners",
+    "teachers",
+    "rounds",
+    "scale",
+)
+# Pages that `make docs` makes of other files.
+MADE = {"changelog", "contributing", "security"}
+
+
+def test_every_public_name_has_an_entry_in_the_reference():
+    assert sorted(set(tl.__all__) - set(ENTRIES)) == [], "add '## NAME' and an example to a page in docs/reference/"
+    assert sorted(set(ENTRIES) - set(tl.__all__)) == []
+    headings = re.findall(r"^## (\w+)$", "\n".join(REFERENCE.values()), flags=re.MULTILINE)
+    assert len(headings) == len(set(headings))
+
+
+@pytest.mark.parametrize("name", tl.__all__)
+def test_an_entry_has_an_example_that_uses_the_name(name):
+    """The examples run with the code of all other pages, in test_readme.py."""
+    code = "\n".join(re.findall(r"^```python\n(.*?)^```", ENTRIES[name], flags=re.MULTILINE | re.DOTALL))
+    assert re.search(rf"\btl\.{name}\b", code)
+
+
+@pytest.mark.parametrize("name", tl.__all__)
+def test_every_public_name_is_described(name):
+    """The name, and each of its public methods."""
+    found = getattr(tl, name)
+    assert inspect.getdoc(found)
+    for method, function in vars(found).items() if isinstance(found, type) else ():
+        if not method.startswith("_") and inspect.isfunction(inspect.unwrap(getattr(function, "__func__", function))):
+            assert getattr(function, "__doc__", None), f"{name}.{method} has no docstring"
+
+
+def test_every_page_is_in_the_contents_once():
+    listed = []
+    for page in DOCS.rglob("*.md"):
+        for entries in TABLE_OF_CONTENTS.findall(page.read_text(encoding="utf-8")):
+            lines = [line for line in entries.splitlines() if line and not line.startswith(":") and line != "*"]
+            names = [re.sub(r".*<(.+)>", r"\1", line) for line in lines]
+            listed += [(page.parent / name).relative_to(DOCS).as_posix() for name in names]
+    assert len(listed) == len(set(listed))
+    there = {path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")}
+    assert set(listed) == there - {"index"} | MADE
+
+
+@pytest.mark.parametrize("page", EQUATIONS)
+def test_equations_are_typeset(page):
+    """They are LaTeX between dollar signs, not indented text; an indented line is a command."""
+    text = re.sub(r"^```.*?^```", "", (DOCS / f"{page}.md").read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert "$$" in text
+    commands = ("make", "python", "PYTHONPATH", "tutelage")
+    assert [
+        line for line in re.findall(r"^    \S.*", text, flags=re.MULTILINE) if line.split()[0] not in commands
+    ] == []
