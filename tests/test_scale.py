@@ -1,4 +1,7 @@
-"""Problems whose numbers are not of order one: each of these was refused, crashed, hung or ended far from the optimum."""
+"""Problems whose numbers are not of order one.
+
+Each of these was refused, crashed, hung or ended far from the optimum.
+"""
 
 import math
 
@@ -93,7 +96,11 @@ def test_a_violated_hard_preference_has_no_finite_objective(monkeypatch):
         return Minimum(np.zeros_like(start), smooth(np.zeros_like(start), None), 0.0, 1, tl.Ended.CONVERGED)
 
     monkeypatch.setattr(dual, "proximal_newton", stopped)
-    monkeypatch.setattr(dual.Dual, "cheapest_response", lambda self, lesson, found, tangents, bound: self.response(lesson, found, tangents))
+    monkeypatch.setattr(
+        dual.Dual,
+        "cheapest_response",
+        lambda self, lesson, found, tangents, bound: self.response(lesson, found, tangents),
+    )
     with pytest.raises(tl.NotConverged) as caught:
         learner.respond(tl.Lesson.from_policy(domain, tl.uniform_policy(mdp)))
     proof = caught.value.answer.certificate

@@ -1,7 +1,8 @@
 """The same problem in other units, and with its states and choices in another order, has the same answers.
 
-One factor multiplies all reward features, one all preference features and one the true weights; penalties and allowances
-are converted. Answers are compared to six digits, relative to the largest values that features of their size allow.
+One factor multiplies all reward features, one all preference features and one the true weights; penalties and
+allowances are converted. Answers are compared to six digits, relative to the largest values that features of their size
+allow.
 """
 
 import math
@@ -153,7 +154,9 @@ def test_adaptive_teachers_teach_alike_in_all_units(seed, teacher):
     here, there = problem(seed), problem(seed, Units.random(seed))
     ended = []
     for given in (here, there):
-        taught = tl.teach(teacher(given.domain, given.weights), tl.HardLearner(given.domain, given.allowance), max_rounds=4)
+        taught = tl.teach(
+            teacher(given.domain, given.weights), tl.HardLearner(given.domain, given.allowance), max_rounds=4
+        )
         unit = given.units.reward * given.units.weight * here.horizon
         last = taught.rounds[-1]
         ended.append((len(taught.rounds), given.weights @ last.response.expectation.reward / unit, last.bound / unit))

@@ -184,9 +184,9 @@ class System:
 class _ChosenMethod:
     """A resolvent that chooses its method by the first system.
 
-    Krylov steps where few suffice, as on well-mixed chains. Otherwise sparse LU where elimination is cheap, as on grids,
-    queues and roads. Otherwise as many Krylov steps as are needed. factors: the LU, or None where it would cost too
-    much; empty until that is known.
+    Krylov steps where few suffice, as on well-mixed chains. Otherwise sparse LU where elimination is cheap, as on
+    grids, queues and roads. Otherwise as many Krylov steps as are needed. factors: the LU, or None where it would cost
+    too much; empty until that is known.
     """
 
     moves: SparseRows

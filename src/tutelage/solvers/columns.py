@@ -5,10 +5,10 @@ the discounted moves. Its mean over the initial distribution is the policy's fea
 value at *any* price. So policy iteration at a new price starts, without a linear system, from the policy that is best
 there among all that were evaluated before, and each of its steps gives one more column.
 
-Where every choice has one successor (a road network), F is found along the paths; where all moves are short in the order
-of the states (a queue), by a banded factorisation. Otherwise the chains of one MDP have the same kind of pattern: if the
-first one has a cheap sparse factorisation, all are factorised, and else F is found by Krylov steps from the F of the
-policy before.
+Where every choice has one successor (a road network), F is found along the paths; where all moves are short in the
+order of the states (a queue), by a banded factorisation. Otherwise the chains of one MDP have the same kind of pattern:
+if the first one has a cheap sparse factorisation, all are factorised, and else F is found by Krylov steps from the F of
+the policy before.
 """
 
 from collections.abc import Sequence

@@ -7,8 +7,8 @@ f is smooth and convex, with exact gradient and Hessian; each h is a weighted 1-
 model predicts a larger decrease than f shows, and vanishes where the model is right (Levenberg and Marquardt). The last
 steps are therefore Newton steps. If the optimal weights are infinite, f falls like an exponential. Newton steps then
 have length one and decrease f more than predicted, and the step length is doubled each time. The error measure is the
-residual of the optimality conditions (`blocks.residual`), which is zero exactly at the minimum. Where rounding hides any
-further progress, the best point is returned, and `ended` says so.
+residual of the optimality conditions (`blocks.residual`), which is zero exactly at the minimum. Where rounding hides
+any further progress, the best point is returned, and `ended` says so.
 """
 
 from collections.abc import Callable, Sequence

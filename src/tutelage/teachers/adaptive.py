@@ -83,7 +83,8 @@ def doubt(bound: float) -> str:
 def close(rounds: Sequence[Round], true_weights: Vector, reason: str, bound: float, unit: float) -> Advice:
     """End the rounds if the last lesson was the best one; otherwise repeat the best lesson with its demonstrations.
 
-    unit: the reward of one step, below a small part of which rewards do not differ. Where the bound is not certified, a lesson that was taught only once is repeated too.
+    unit: the reward of one step, below a small part of which rewards do not differ. Where the bound is not certified, a
+    lesson that was taught only once is repeated too.
     """
     rewards = mean_rewards(rounds, true_weights)
     best = int(rewards.argmax())

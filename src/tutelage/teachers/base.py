@@ -27,7 +27,6 @@ class BaseTeacher:
     def __post_init__(self) -> None:
         object.__setattr__(self, "true_weights", reward_vector(self.domain, self.true_weights, "true_weights"))
 
-
     @property
     def feature_unit(self) -> float:
         """The largest reward feature: what tolerances on expectations are relative to."""

@@ -267,4 +267,8 @@ class LessonSearch:
             if opening.value < first.value:
                 point, opening, shown = start, first, nearest_policy(self.domain, start, no_limits(self.domain))
         here = opening.source
-        return LocalOptimum(here.weights, here.expectation, opening.value, shown.policy, top.gap, ended), cuts, n_answers
+        return (
+            LocalOptimum(here.weights, here.expectation, opening.value, shown.policy, top.gap, ended),
+            cuts,
+            n_answers,
+        )

@@ -6,10 +6,10 @@ v is concave and never decreases. Its multiplier y_j is the gain per unit of one
 
     v(delta + t e_j) <= v(delta) + t y_j,        with equality in the limit t -> 0 where v is differentiable,
 
-v has a kink where limits are redundant, such as zero visits within one cell and within two, and y_j is not unique there.
-So y_j is taken at delta_j + STEP: v is piecewise linear, and its slope there is that to the right of delta_j. The loss from
-having preference j at all is v without the constraint j, minus v(delta). For a learner with soft preferences these are
-the costs of keeping them in full.
+v has a kink where limits are redundant, such as zero visits within one cell and within two, and y_j is not unique
+there. So y_j is taken at delta_j + STEP: v is piecewise linear, and its slope there is that to the right of delta_j.
+The loss from having preference j at all is v without the constraint j, minus v(delta). For a learner with soft
+preferences these are the costs of keeping them in full.
 """
 
 import math
