@@ -222,6 +222,11 @@ def _add_jobs(app: FastAPI, workers: WorkerPool) -> None:
         """The next lesson for a person who responded to the earlier ones with walks."""
         return await computed("adapt", asked, request)
 
+    @app.post("/api/infer", responses=REFUSED)
+    async def infer(asked: schema.Walking, request: Request) -> dict[str, Any]:
+        """What the walks of a person say about their preferences, by `infer_learner`."""
+        return await computed("infer", asked, request)
+
     @app.post("/api/reach", responses=REFUSED)
     async def reach(asked: schema.Reaching, request: Request) -> dict[str, Any]:
         """The reachable reward expectations, projected onto each pair of object types."""

@@ -22,7 +22,7 @@ from scipy.linalg import solve_banded
 
 from tutelage import watch
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector
-from tutelage.mdp.chain import EPSILON, RELATIVE_ACCURACY, System, discounted_rows, factorised, factorised_if_cheap
+from tutelage.mdp.chain import EPSILON, RELATIVE_ACCURACY, System, discounted_rows, factorised, has_cheap_factors
 from tutelage.mdp.model import Domain, endless, per_choice
 from tutelage.solvers.operators import bellman_operators
 
@@ -145,13 +145,10 @@ class Improver:
             band[self.width] += 1.0
             return np.ascontiguousarray(solve_banded((self.width, self.width), band, here, overwrite_ab=True))
         if not self.sparse_methods:
-            inverse = factorised_if_cheap(moves)
-            self.sparse_methods.append(Method.KRYLOV if inverse is None else Method.FACTORS)
-        elif self.sparse_methods == [Method.FACTORS]:
-            inverse = factorised(sparse.eye_array(n, format="csr") - moves)
-        else:
-            inverse = None
-        return self._iterated(moves, here, near) if inverse is None else inverse.values(here)
+            self.sparse_methods.append(Method.FACTORS if has_cheap_factors(moves) else Method.KRYLOV)
+        if self.sparse_methods == [Method.FACTORS]:
+            return factorised(sparse.eye_array(n, format="csr") - moves).values(here)
+        return self._iterated(moves, here, near)
 
     def occupancy(self, columns: Sequence[Column], weights: Vector) -> Vector:
         """(C,), the mixture of the policies' occupancies, which are recomputed rather than stored."""

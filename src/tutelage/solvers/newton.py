@@ -26,8 +26,8 @@ MAX_STEPS = 300
 LARGEST = 1e60
 # After this many steps without a residual half as large, within so many times the noise, rounding hides the rest.
 PATIENCE, NOISY = 3, 1e3
-# Where steps no longer decrease f, a residual and a relative gap below this are rounding as well.
-ACCEPTABLE = 1e-8
+# Where so many steps no longer decrease f, a residual and a relative gap below this are rounding as well.
+LONG_PATIENCE, ACCEPTABLE = 12, 1e-7
 SourceT = TypeVar("SourceT")
 
 
@@ -85,9 +85,9 @@ def proximal_newton(
             best, closest = Minimum(x, here, error, n_steps, Ended.STEP_LIMIT, value), apart
         if is_good:
             return replace(best, ended=Ended.CONVERGED)
-        if (best.residual <= here.noise and closest <= gap_tolerance) or (
-            since >= PATIENCE and best.residual <= NOISY * here.noise
-        ):
+        is_noise = best.residual <= here.noise and closest <= gap_tolerance
+        is_stuck = since >= PATIENCE and best.residual <= NOISY * here.noise
+        if is_noise or is_stuck or (since >= LONG_PATIENCE and best.residual <= ACCEPTABLE):
             return replace(best, n_steps=n_steps, ended=Ended.ROUNDING)
         watch.report("Newton steps", n_steps, error, replace(best, ended=Ended.TIME_LIMIT))
         # Flat directions need some curvature, and damping below 1e-14 of the Hessian's diagonal is lost to rounding.
