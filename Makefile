@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-c
 # There is one test process for each core, so more BLAS threads would only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: setup demo test test-all check format docs dist bench mutants lowest peers clean
+.PHONY: setup demo test test-all check format docs dist bench fuzz mutants lowest peers clean
 
 setup: .venv/ready
 
@@ -61,6 +61,10 @@ bench: setup
 	$(BIN)/python -m benchmarks learners
 	$(BIN)/python -m benchmarks teachers
 	$(BIN)/python -m benchmarks scale --quick
+
+# Thousands of random problems of every scale, and random files: does each end in an answer or in one sentence?
+fuzz: setup
+	$(BIN)/python tools/fuzz.py
 
 # Single wrong changes, one at a time: which do the tests notice? About an hour; not part of `check`.
 mutants: setup

@@ -1,9 +1,9 @@
 """`python -m benchmarks families`: MDPs that are not object worlds, against the packages that a user would choose.
 
-For each family: the constrained MDP with binding limits against linear programming (HiGHS, PDLP), the projection against
-Clarabel on the whole program, the hard solution against QuantEcon, the soft solution against SciPy's value iteration.
-Answers must agree to 1e-6. A package runs in the environment of `make peers`; one that is missing, or has no answer in
-time, gives a row with a note. The best peer of a family is the fastest with the same answer.
+For each family: the constrained MDP with binding limits against linear programming (HiGHS, PDLP), the projection
+against Clarabel on the whole program, the hard solution against QuantEcon, the soft solution against SciPy's value
+iteration. Answers must agree to 1e-6. A package runs in the environment of `make peers`; one that is missing, or has no
+answer in time, gives a row with a note. The best peer of a family is the fastest with the same answer.
 
 `python -m benchmarks.off_grid "queue" 100000` measures one constrained MDP in this process and prints JSON.
 """

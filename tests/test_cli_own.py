@@ -1,6 +1,7 @@
 """One's own domains on the command line: in by `import`, described by `info`, shown by name by `teach`."""
 
 import json
+import re
 from pathlib import Path
 
 import networkx
@@ -137,7 +138,7 @@ def test_the_routes_are_printed_by_name(folder):
         "3",
     )
     text = printed("teach", "--domain", str(folder / "roads.npz"), *options)
-    assert "What to show:" in text and "-[Central Park West" in text and "West 89th Street" in text
+    assert "What to show:" in text and "7106818623 -[" in text and "West End Avenue" in text
 
 
 def test_info_describes_what_a_file_holds(folder):
@@ -178,7 +179,7 @@ def test_weights_by_name():
     assert read_weights("at_goal=3", names).tolist() == [0, 3]
     assert read_weights("at goal=3, km=-1e-3", names).tolist() == [-1e-3, 3]
     for text, message in (
-        ("kms=1", "there is no feature 'kms'; did you mean km"),
+        ("kms=1", "there is no feature 'kms'; did you mean 'km'"),
         ("km=1,km=2", "each name once"),
         ("km=x", "weights must be numbers with commas between them, or name=number"),
         ("km=1,2", "there is no feature ''"),
@@ -186,6 +187,124 @@ def test_weights_by_name():
         with pytest.raises(InvalidInput, match=message):
             read_weights(text, names)
     assert feature(["a_b", "a b"], "a_b") == "a_b" and feature(["a b"], "a_b") == "a b"
+
+
+@pytest.fixture(scope="module")
+def taxi(tmp_path_factory):
+    """A domain file of Taxi, and a log of 300 episodes as a program would write it."""
+    import gymnasium
+
+    folder = tmp_path_factory.mktemp("taxi")
+    name = "Taxi-v4" if "Taxi-v4" in gymnasium.registry else "Taxi-v3"
+    printed("import", "gymnasium", name, "--discount", "0.95", "-o", str(folder / "taxi.npz"))
+    env, domain, rng = gymnasium.make(name), tl.load(folder / "taxi.npz"), np.random.default_rng(0)
+    policy = tl.solve_soft(domain.mdp, domain.reward_features[:, 0]).policy.reshape(-1, 6)
+    lines = ["episode,state,action,next_state,terminated"]
+    for episode in range(300):
+        state, is_over = env.reset(seed=episode)[0], False
+        while not is_over:
+            action = int(rng.choice(6, p=policy[state]))
+            after, _, terminated, truncated, _ = env.step(action)
+            lines.append(f"{episode},{state},{action},{after},{terminated}")
+            state, is_over = after, terminated or truncated
+    (folder / "log.csv").write_text("\n".join(lines))
+    return folder, env, lines
+
+
+def test_learning_from_a_log_is_that_of_python(taxi):
+    folder, env, lines = taxi
+    common = ("learn", "--domain", str(folder / "taxi.npz"), "--demonstrations", str(folder / "log.csv"))
+    hard = ("--model", "hard", "--preferences", "action_west", "--allowance", "action_west=1", "--weights", "reward=1")
+    found = shown(*common, *hard, "--then-teach", "--show", "3", "--instead", str(folder / "instead.jsonl"))
+    domain = tl.load(folder / "taxi.npz")
+    assert found["demonstrations"] == 300 and found["visits"] == len(lines) - 1 + 300
+    rewards, discount = np.zeros(300), 0.95
+    for episode, group in pandas.read_csv(folder / "log.csv").groupby("episode"):
+        paid = [env.unwrapped.P[s][a][0][2] for s, a in zip(group.state, group.action, strict=True)]
+        rewards[episode] = discount ** np.arange(len(paid)) @ paid
+    assert found["features"]["reward"]["shown"] == pytest.approx(rewards.mean())
+    # Every episode has terminated, so only the standard error is left.
+    assert found["features"]["reward"]["uncertainty"] == pytest.approx(rewards.std(ddof=1) / np.sqrt(300))
+    assert found["preferences"]["action west"] <= 1 + 1e-6
+    assert found["instead"]["reward"] >= found["reward"] - 1e-9
+    assert found["instead"]["reward"] <= found["instead"]["bound"] + 1e-9
+    assert len(found["shown"]) == 3 and tl.load_demonstrations(folder / "instead.jsonl", domain).n == 3
+    text = printed(*common, "--preferences", "action_west", "--model", "soft")
+    assert "Demonstrations(300 of" in text and "known to" in text and "It infers the weights: reward" in text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ("0,{0},5,{0},False", "line 8 of bad.csv (episode '0', step 6): "),
+        ("0,never,0,{0},False", "line 8 of bad.csv (episode '0', step 6): there is no state 'never'"),
+        ("0,{0},hoot,{0},False", "line 8 of bad.csv (episode '0', step 6): state {0} "),
+    ],
+)
+def test_a_log_with_an_impossible_step_is_refused_by_its_line(wrong, sentence, taxi, monkeypatch, capsys):
+    """After six true steps, a step that cannot follow, or that nobody can read."""
+    from tutelage.cli import main
+
+    folder, _, lines = taxi
+    state = lines[7].split(",")[1]
+    far = (int(state) + 250) % 500
+    row = wrong.format(far if "5," in wrong[4:] else state)
+    monkeypatch.chdir(folder)
+    Path("bad.csv").write_text("\n".join([*lines[:7], row]))
+    monkeypatch.setattr("sys.argv", ["tutelage", "learn", "--domain", "taxi.npz", "--demonstrations", "bad.csv"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    told = " ".join(capsys.readouterr().err.split())
+    assert ended.value.code == 2 and "bad.csv" in told
+    assert sentence.format(state) in told or ("step 5" in told and "never leads to" in told)
+
+
+def test_the_rounds_before_a_failure_are_printed(folder, monkeypatch, capsys):
+    from tutelage.cli import main
+    from tutelage.learners.projection import HardLearner
+
+    answered = []
+
+    def respond(self, lesson, **options):
+        if answered:
+            raise RuntimeError("tired")
+        answered.append(lesson)
+        return whole(self, lesson, **options)
+
+    whole = HardLearner.respond
+    monkeypatch.setattr(HardLearner, "respond", respond)
+    arguments = ("teach", "--world", "published:0:8", "--learner", "L2", "--model", "hard", "--allowance", "2.5")
+    kept = folder / "kept.npz"
+    monkeypatch.setattr("sys.argv", ["tutelage", *arguments, "--teacher", "volume-search", "--save", str(kept)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    told = capsys.readouterr().err
+    assert ended.value.code == 1 and "tired" in told
+    assert f"1 rounds were finished; they are saved in {kept}" in told.replace("\n", " ") and " round   lesson" in told
+
+
+@pytest.mark.parametrize("command", [("learn",), ("info",), ("import", "gymnasium"), ("import", "graph"), ("teach",)])
+def test_help_has_two_examples_at_least(command):
+    assert printed(*command, "--help").count(f"tutelage {' '.join(command)} ") >= 2
+
+
+def test_the_examples_of_the_help_run(tmp_path, monkeypatch):
+    """Those of `import`, `info` and `learn`, in order, in one folder."""
+    from tutelage.cli import imports, info, learn
+
+    monkeypatch.chdir(tmp_path)
+    roads = networkx.DiGraph([("a", "b", {"km": 1.0, "kind": "lane"}), ("b", "z", {"km": 2.0, "kind": "road"})])
+    networkx.write_graphml(roads, "roads.graphml")
+    Path("roads.csv").write_text("source,target,km,kind\na,b,1,lane\nb,z,2,road\n")
+    Path("log.csv").write_text(
+        "episode,state,action,next_state,terminated\n0,0,1,4,False\n0,4,1,5,True\n1,0,2,1,False\n"
+    )
+    n_run = 0
+    for function in (imports.from_environment, imports.from_file, info.info, learn.learn):
+        for command in re.findall(r"\[bold\]tutelage (.*?)\[/bold\]", function.__doc__, flags=re.DOTALL):
+            printed(*command.split())
+            n_run += 1
+    assert n_run == 8
 
 
 @pytest.mark.parametrize(
@@ -206,7 +325,7 @@ def test_weights_by_name():
             ("teach", "--domain", "roads.npz", "--teacher", "agnostic"),
             "--domain needs the true weights of its reward features: --weights km=1,at_goal=1",
         ),
-        (("teach", "--domain", "roads.npz", "--weights", "kn=1"), "there is no feature 'kn'; did you mean km"),
+        (("teach", "--domain", "roads.npz", "--weights", "kn=1"), "there is no feature 'kn'; did you mean 'km'"),
         (
             ("teach", "--domain", "roads.npz", "--weights", "km=1", "--preferences", "lanes"),
             "there is no feature 'lanes'",

@@ -6,7 +6,7 @@ continue the rounds, to replay them, or to check the teacher. It is written comp
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -103,16 +103,32 @@ class Transcript:
         """The same rounds, with the sentence that says how they ended."""
         return replace(self, ended=sentence)
 
+    @property
+    def costs(self) -> Costs | None:
+        """What the preferences cost in true reward, and how much of them the last response uses; None if not known."""
+        if self.learner is None:
+            return None
+        return preference_costs(self.learner, self.true_weights, self.final.response.expectation.preference)
+
+    def costs_as_data(self) -> dict[str, Any] | None:
+        """The costs for JSON."""
+        found = self.costs
+        if found is None:
+            return None
+        listed = [
+            {key: finite_or_none(value) if isinstance(value, float) else value for key, value in asdict(cost).items()}
+            for cost in found.preferences
+        ]
+        best = {"without": finite_or_none(found.without), "within": finite_or_none(found.within)}
+        return best | {"preferences": listed}
+
     def explain(self) -> str:
         """Why the learner earns what it earns, in units of the true reward, and then in the learner's own.
 
         The best without preferences, what was shown and done, the best that any lesson gets; for each preference its
         limit, its use, and its cost (see `preference_costs`). Without a known learner the costs are left out.
         """
-        final = self.final
-        costs = None
-        if self.learner is not None:
-            costs = preference_costs(self.learner, self.true_weights, final.response.expectation.preference)
+        final, costs = self.final, self.costs
         lines = ["In true reward:"]
         amounts = [
             ("the best, without preferences", costs.without if costs else math.nan),

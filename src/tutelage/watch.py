@@ -82,7 +82,10 @@ def is_over() -> bool:
 
 
 def report(stage: str, done: int, gap: float = math.inf, answer: object = None) -> None:
-    """Tell the callback about one step; raise `OutOfTime`, with the best answer so far, if the time limit has passed."""
+    """Tell the callback about one step.
+
+    Raise `OutOfTime`, with the best answer so far, if the time limit has passed.
+    """
     watch = _now.get()
     if watch.progress is not None:
         watch.progress(Progress(stage, done, gap))

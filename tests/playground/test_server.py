@@ -644,9 +644,8 @@ def cycle(n: int) -> tl.Domain:
 def test_a_lesson_stands_when_the_search_for_its_bound_is_stopped():
     """Only the bound fails here: the events are the lesson, why there is no tight bound, and the end."""
     settings = Settings(n_workers=1, time_limit=600.0, run_job=playground_support.failing_bounds)
-    with running(settings) as address:
-        with httpx.stream("POST", f"{address}/api/teach", json=BILEVEL, timeout=PATIENCE) as answer:
-            events = list(heard(answer))
+    with running(settings) as address, httpx.Client(base_url=address, timeout=PATIENCE) as client:
+        events = list(heard(client.post("/api/teach", json=BILEVEL)))
     assert [name for name, _ in events] == ["round", "unbounded", "end"]
     assert events[0][1]["is_bounded"] is False and "crashed" in events[1][1]["detail"]
     assert "BilevelTeacher" in events[2][1]["snippet"]

@@ -51,8 +51,10 @@ def test_volume_search_certifies_nothing_once_a_response_lies_beyond_a_cut():
 
 
 def test_a_bound_below_what_was_earned_certifies_nothing():
-    assert certified(5.0, 4.0) == 5.0 and certified(5.0, 5.0 + 1e-7) == 5.0
-    assert certified(5.0, 5.1) == math.inf
+    assert certified(5.0, 4.0, 1.0) == 5.0 and certified(5.0, 5.0 + 1e-7, 1.0) == 5.0
+    assert certified(5.0, 5.1, 1.0) == math.inf
+    # Rewards in units of 1e-8: a bound that is a hundredth too low is contradicted all the same.
+    assert certified(5e-8, 5.05e-8, 1e-8) == math.inf
 
 
 def test_the_reward_of_a_lesson_is_its_mean_over_the_rounds_that_showed_it():

@@ -90,7 +90,7 @@ def test_a_hard_learner_is_recognised():
 
 @pytest.mark.parametrize("kind", ["published", "footnote", "noisy"])
 def test_other_learners_are_recognised(kind):
-    """A learner that has not converged, one of another penalty, one with noisy answers: said, and never taught worse."""
+    """One that has not converged, one of another penalty, one with noisy answers: said, and never taught worse."""
     domain, weights = small_world()
     learner = tl.PublishedLearner(domain, mismatch_penalty=5, violation_penalty=3, max_steps=60)
     if kind == "footnote":

@@ -9,6 +9,7 @@ from tutelage.cli.demo import demo
 from tutelage.cli.imports import make_import
 from tutelage.cli.infer import infer
 from tutelage.cli.info import info
+from tutelage.cli.learn import learn
 from tutelage.cli.printing import say
 from tutelage.cli.reproduce import reproduce
 from tutelage.cli.serve import serve
@@ -41,6 +42,7 @@ def make_app() -> typer.Typer:
     app.callback()(_tutelage)
     app.command()(demo)
     app.command(help=teach_help())(teach)
+    app.command()(learn)
     app.add_typer(make_import(), name="import")
     app.command()(info)
     app.command()(infer)

@@ -7,6 +7,9 @@ import typer
 
 from tutelage.cli.printing import say, show_json
 
+# The most names of one kind in a line.
+MOST_LISTED = 5
+
 
 def info(
     path: Annotated[Path, typer.Argument(help="A domain file, .npz.")],
@@ -33,16 +36,17 @@ def summary(found: dict[str, Any]) -> str:
     low, high = found["discount"]
     discount = f"{low:g}" if low == high else f"{low:g} to {high:g}"
     lines = [f"{found['states']} states, {found['choices']} choices, discount {discount}"]
-    for label, key, count in (
-        ("starts", "starts", 0),
-        ("goals", "goals", found["n_goals"]),
-        ("actions", "action_names", 0),
+    totals = {"starts": found["n_starts"], "goals": found["n_goals"], "state_names": found["states"]}
+    for label, key in (
+        ("starts", "starts"),
+        ("goals", "goals"),
+        ("actions", "action_names"),
+        ("states", "state_names"),
     ):
-        listed = ", ".join(str(name) for name in found[key]) or "none"
-        lines.append(
-            f"{label}: {listed}" + (f" and {count - len(found[key])} others" if count > len(found[key]) else "")
-        )
-    lines += [f"states: {', '.join(str(name) for name in found['state_names'][:5])} ...", found["reach"]]
+        listed, n_others = found[key][:MOST_LISTED], totals.get(key, len(found[key])) - len(found[key][:MOST_LISTED])
+        names = "; ".join(str(name) for name in listed) or "none"
+        lines.append(f"{label}: {names}" + (f" and {n_others} others" if n_others else ""))
+    lines.append(found["reach"])
     for kind in ("reward", "preference"):
         for name, (low, high) in found[f"{kind}_features"].items():
             least = (

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tutelage.arrays import Vector
     from tutelage.mdp.model import Domain
     from tutelage.solvers.showing import Shown
+    from tutelage.transcripts import Transcript
 
 # As of a program that the signal SIGPIPE ends.
 OUTPUT_CLOSED = 141
@@ -80,6 +81,16 @@ class Bar:
 
     step: Callable[[str], None]
     note: Callable[[str], None]
+
+
+def complain_of_rounds(transcript: "Transcript", path: Path | None) -> None:
+    """Print the rounds that were finished before a failure, and where they are saved, to standard error."""
+    if not transcript.rounds:
+        return
+    kept = "they were not saved; give --save to keep them" if path is None else f"they are saved in {path}"
+    console = Console(stderr=True)
+    for line in (f"{len(transcript.rounds)} rounds were finished; {kept}", str(transcript)):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager

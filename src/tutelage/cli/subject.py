@@ -90,8 +90,12 @@ def read_weights(text: str, names: Sequence[str]) -> "Vector":
 
 def feature(names: Sequence[str], given: str) -> str:
     """The feature of this name; a space may be written as an underscore."""
+    from tutelage.mdp.names import suggestion
+
     table = {name.replace(" ", "_"): name for name in names} | {name: name for name in names}
-    return look_up(table, given, "feature")
+    if given not in table:
+        raise InvalidInput(f"there is no feature {given!r}; {suggestion(given, list(table))}")
+    return table[given]
 
 
 def make_pupil(model: str, domain: "Domain", allowance: str, **penalties: float | None) -> "Learner":

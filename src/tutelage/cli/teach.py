@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tutelage.cli.printing import progress, say, show_json, written
+from tutelage.cli.printing import complain_of_rounds, progress, say, show_json, written
 from tutelage.cli.subject import (
     ALLOWANCE_HELP,
     DOMAIN_HELP,
@@ -83,15 +83,19 @@ def teach(
         def on_round(rounds: "Transcript") -> None:
             done.step(f"the learner earns {rounds.final.response_reward:.3f}")
 
-        transcript = interaction.teach(
-            tutor,
-            pupil,
-            max_rounds=max_rounds,
-            path=save,
-            on_round=on_round,
-            time_limit=time_limit,
-            progress=lambda step: done.note(f"{step.done} {step.stage}"),
-        )
+        try:
+            transcript = interaction.teach(
+                tutor,
+                pupil,
+                max_rounds=max_rounds,
+                path=save,
+                on_round=on_round,
+                time_limit=time_limit,
+                progress=lambda step: done.note(f"{step.done} {step.stage}"),
+            )
+        except interaction.InteractionFailed as error:
+            complain_of_rounds(error.transcript, save)
+            raise
     files = _drawn(about.world, known, pupil, learner, transcript, picture)
     shown = _shown(known, transcript, show or (DEFAULT_SHOWN if demonstrations else 0))
     files += written(shown, demonstrations, known, transcript.final.lesson.policy, policy)
@@ -138,6 +142,7 @@ def _data(domain: "Domain", transcript: "Transcript") -> dict[str, Any]:
         "reward_expectation": dict(zip(domain.reward_names, rewards, strict=True)),
         "preference_expectation": dict(zip(domain.preference_names, preferences, strict=True)),
         "learned_weights": answer.learned_weights.tolist(),
+        "costs": transcript.costs_as_data(),
         "certificate": {"gap": finite_or_none(proof.gap), "residual": proof.residual, "ended": proof.ended.name},
     }
 

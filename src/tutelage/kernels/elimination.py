@@ -1,9 +1,9 @@
 """The cost of a sparse factorisation, found without numbers: minimum-degree elimination on the pattern alone.
 
 Eliminating a state connects all its neighbours. With d neighbours left, it costs about 2 d^2 operations and stores 2 d
-entries. The next state is always one with the fewest neighbours, as in the orderings of the libraries. The graph is kept
-as a quotient graph: an eliminated state becomes an *element*, the list of its neighbours, and a state has a list of
-neighbouring states and a list of elements (George and Liu). Degrees are the upper bounds of Amestoy, Davis and Duff.
+entries. The next state is always one with the fewest neighbours, as in the orderings of the libraries. The graph is
+kept as a quotient graph: an eliminated state becomes an *element*, the list of its neighbours, and a state has a list
+of neighbouring states and a list of elements (George and Liu). Degrees are the upper bounds of Amestoy, Davis and Duff.
 """
 
 import numpy as np

@@ -9,7 +9,7 @@ learner's objective over all policies; the gap between that bound and the policy
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -94,8 +94,10 @@ class Dual:
         judges its gap.
         """
         self._diagnose(shown, tangents, failure)
-        best, start = failure.answer, cheapest(self.domain, self.mismatch, tangents, shown).multipliers
-        for way in (lambda: program.minimise(start), program.followed):
+        best: SoftMinimum = failure.answer
+        start = cheapest(self.domain, self.mismatch, tangents, shown).multipliers
+        ways: tuple[Callable[[], SoftMinimum], ...] = (lambda: program.minimise(start), program.followed)
+        for way in ways:
             try:
                 return way()
             except OutOfTime as late:

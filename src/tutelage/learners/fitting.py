@@ -110,7 +110,7 @@ class _Problem:
         u = np.concatenate(
             [np.log(theta[:2]), np.minimum(theta[2:], self.most) / self.scales.unit[self.domain.n_reward :]]
         )
-        return np.clip(u, *self.limits)
+        return np.asarray(np.clip(u, *self.limits))
 
     def theta(self, u: Vector) -> Vector:
         return np.concatenate([np.exp(u[:2]), u[2:] * self.scales.unit[self.domain.n_reward :]])
@@ -145,13 +145,16 @@ class _Problem:
         found = []
         for start in ranked[:n]:
             with suppress(TutelageError):
-                limit = {"enough": enough, "max_evaluations": MAX_EVALUATIONS}
-                found.append(least_squares(self.evaluate, start, *self.limits, **limit))
+                found.append(self._searched(start, enough))
                 if found[-1].residuals.cost <= enough:
                     break
         if not found:
             raise NotConverged("no soft learner near the starts gives an answer", residual=np.inf, n_steps=0)
         return min(found, key=lambda one: one.residuals.cost)
+
+    def _searched(self, start: Vector, enough: float) -> LeastSquares[tuple[Response, ...]]:
+        low, high = self.limits
+        return least_squares(self.evaluate, start, low, high, enough=enough, max_evaluations=MAX_EVALUATIONS)
 
     def toggled(self, best: LeastSquares[tuple[Response, ...]]) -> list[Vector]:
         """The best learner with one preference changed: without it, with it in full, or with it just binding."""

@@ -172,7 +172,7 @@ def _fitted(
     space = fitted_space(domain, scales, fit, seen, observed, n_trajectories, accuracy)
     d = domain.n_reward if observed == "reward" else len(domain.names)
     misfit = float((np.abs(fit.answers - np.array(seen)) / scales.unit)[:, :d].max())
-    contradiction = "" if not misfit_of(fit, n_trajectories) else misfit_of(fit, n_trajectories)
+    contradiction = misfit_of(fit, n_trajectories)
     return build_estimate(domain, scales, space, [], [], contradiction, plausible, residual=misfit)
 
 
@@ -245,7 +245,7 @@ def _on_weights(answer: Answer) -> Matrix:
     The columns of L have disjoint supports, so that x = (L'w) / |L|^2 column by column.
     """
     combinations = answer.directions / (answer.lift**2).sum(axis=0) @ answer.lift.T
-    return combinations / np.linalg.norm(combinations, axis=1, keepdims=True)
+    return np.asarray(combinations / np.linalg.norm(combinations, axis=1, keepdims=True))
 
 
 def _directions(rows: list[Matrix], d: int) -> Matrix:

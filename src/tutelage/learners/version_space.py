@@ -68,7 +68,7 @@ class Explained:
 def narrowed(answers: Sequence[Answer], scales: Scales) -> tuple[VersionSpace, list[Explained]]:
     """The version space of the answers, and each answer within it. Raises `Contradiction` where it is empty."""
     n = len(answers[0].seen) - len(answers[0].shown)
-    space, explained = VersionSpace.everything(n), []
+    space, explained = VersionSpace.everything(n), list[Explained]()
     for _ in range(MAX_PASSES):
         before, explained = space, []
         for number, answer in enumerate(answers, start=1):
@@ -158,16 +158,16 @@ class _Polytope:
 
     @property
     def penalty_row(self) -> Vector:
-        return np.eye(len(self.scale))[-2]
+        return np.asarray(np.eye(len(self.scale))[-2])
 
     @property
     def violation_row(self) -> Vector:
-        return np.eye(len(self.scale))[-1]
+        return np.asarray(np.eye(len(self.scale))[-1])
 
     @property
     def preference_rows(self) -> Matrix:
         n = len(self.scale) - 2
-        return np.eye(n + 2)[n - self.n_preference : n]
+        return np.asarray(np.eye(n + 2)[n - self.n_preference : n])
 
     def _least(self, slope: Vector) -> Vector:
         return minimise_linear(slope, Constraints(self.lower, within=self.rows, bound=self.bound)).x

@@ -5,10 +5,10 @@ the discounted moves. Its mean over the initial distribution is the policy's fea
 value at *any* price. So policy iteration at a new price starts, without a linear system, from the policy that is best
 there among all that were evaluated before, and each of its steps gives one more column.
 
-Where every choice has one successor (a road network), F is found along the paths; where all moves are short in the order
-of the states (a queue), by a banded factorisation. Otherwise the chains of one MDP have the same kind of pattern: if the
-first one has a cheap sparse factorisation, all are factorised, and else F is found by Krylov steps from the F of the
-policy before.
+Where every choice has one successor (a road network), F is found along the paths; where all moves are short in the
+order of the states (a queue), by a banded factorisation. Otherwise the chains of one MDP have the same kind of pattern:
+if the first one has a cheap sparse factorisation, all are factorised, and else F is found by Krylov steps from the F of
+the policy before.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from scipy.linalg import solve_banded
 
 from tutelage import watch
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector
-from tutelage.mdp.chain import EPSILON, RELATIVE_ACCURACY, System, discounted_rows, factorised, factorised_if_cheap
+from tutelage.mdp.chain import EPSILON, RELATIVE_ACCURACY, System, discounted_rows, factorised, has_cheap_factors
 from tutelage.mdp.model import Domain, endless, per_choice
 from tutelage.solvers.operators import bellman_operators
 
@@ -93,6 +93,7 @@ class Improver:
         for n_steps in range(1, MAX_STEPS + 1):
             earned = float(column.counts @ price)
             # Sweeps raise the value of a policy, so a policy that is greedy to the result earns at least as much.
+            assert column.ahead is not None
             value = operators.sweep(column.ahead @ price, accuracy / mdp.horizon)
             size = float(np.abs(value).max())
             slack = (0.1 * RELATIVE_ACCURACY if Method.KRYLOV in self.sparse_methods else 4 * EPSILON) * size
@@ -115,7 +116,7 @@ class Improver:
     @cached_property
     def largest(self) -> Vector:
         """(d,), the largest size of each feature's expectation."""
-        return np.abs(endless(self.domain.mdp, self.features)).max(axis=0, initial=0.0)
+        return np.asarray(np.abs(endless(self.domain.mdp, self.features)).max(axis=0, initial=0.0))
 
     @cached_property
     def width(self) -> int:
@@ -145,13 +146,10 @@ class Improver:
             band[self.width] += 1.0
             return np.ascontiguousarray(solve_banded((self.width, self.width), band, here, overwrite_ab=True))
         if not self.sparse_methods:
-            inverse = factorised_if_cheap(moves)
-            self.sparse_methods.append(Method.KRYLOV if inverse is None else Method.FACTORS)
-        elif self.sparse_methods == [Method.FACTORS]:
-            inverse = factorised(sparse.eye_array(n, format="csr") - moves)
-        else:
-            inverse = None
-        return self._iterated(moves, here, near) if inverse is None else inverse.values(here)
+            self.sparse_methods.append(Method.FACTORS if has_cheap_factors(moves) else Method.KRYLOV)
+        if self.sparse_methods == [Method.FACTORS]:
+            return factorised(sparse.eye_array(n, format="csr") - moves).values(here)
+        return self._iterated(moves, here, near)
 
     def occupancy(self, columns: Sequence[Column], weights: Vector) -> Vector:
         """(C,), the mixture of the policies' occupancies, which are recomputed rather than stored."""
@@ -184,7 +182,7 @@ class Improver:
         ]
         solved = iter(kernels.map_in_threads(lambda task: system.solve(*task), tasks))
         change = [next(solved) if most[j] > 0 else missing[:, j] for j in range(here.shape[1])]
-        return start + np.column_stack(change)
+        return np.asarray(start + np.column_stack(change))
 
 
 def with_stored(columns: tuple[Column, ...]) -> tuple[Column, ...]:

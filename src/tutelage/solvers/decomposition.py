@@ -34,6 +34,8 @@ CANCELLED = 1e-10
 SPREAD = 0.25
 # Prices lie between those of the best bound, with this share, and those of the master problem.
 INWARD = 0.7
+# Of many columns, the latest and those with more than a tiny weight are kept.
+RECENT, TINY = 30, 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,13 +149,14 @@ def _stabilised(
     pricing step ends as soon as its price cannot improve the bound by much; only near the end is it exact. Where it
     finds nothing for the master problem, the master's own price decides.
     """
-    improver, bound, centre = Improver(domain), -np.inf, None
+    improver, bound = Improver(domain), -np.inf
+    centre: tuple[Vector, float] | None = None
     for n_rounds in range(1, MAX_ROUNDS + 1):
-        point = _master(objective, limits, columns)
+        columns, point = _pruned(columns, _master(objective, limits, columns))
         for share in (0.0,) if centre is None else (INWARD, 0.0):
-            price, offset = (
-                (1 - share) * a + share * b for a, b in zip((point.price, point.offset), centre or (0, 0), strict=True)
-            )
+            price, offset = point.price, point.offset
+            if centre is not None:
+                price, offset = (1 - share) * price + share * centre[0], (1 - share) * offset + share * centre[1]
             known = float((_matrix(columns) @ price).max())
             enough = known + 0.5 * max(offset - bound - known, 0.0)
             improved = improver.improve(price, columns, enough)
@@ -178,6 +181,13 @@ def _master(objective: Objective, limits: HalfSpaces, columns: tuple[Column, ...
     """The best mixture of the columns within the limits."""
     simplex = Hull(_matrix(columns).T, np.ones((1, len(columns))), np.ones(1))
     return _on_simplex(objective.solve(simplex, limits))
+
+
+def _pruned(columns: tuple[Column, ...], point: Point) -> tuple[tuple[Column, ...], Point]:
+    """Without the columns that are neither recent nor used, so that master problems stay small."""
+    kept = [k for k in range(len(columns)) if k >= len(columns) - RECENT or point.weights[k] > TINY]
+    weights = np.where(point.weights > TINY, point.weights, 0.0)[kept]
+    return tuple(columns[k] for k in kept), replace(point, weights=weights / weights.sum())
 
 
 def _last(mixture: Mixture) -> Mixture:

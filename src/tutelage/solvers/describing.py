@@ -30,6 +30,7 @@ def describe(domain: Domain) -> dict[str, Any]:
         "choices": mdp.n_choices,
         "discount": [float(discounts.min()), float(discounts.max())],
         "starts": [names.state_name(int(state)) for state in np.flatnonzero(mdp.initial)[:MOST_NAMES]],
+        "n_starts": int(np.count_nonzero(mdp.initial)),
         "goals": [names.state_name(int(state)) for state in goals[:MOST_NAMES]],
         "n_goals": len(goals),
         "reach": _reach(domain, len(goals)),

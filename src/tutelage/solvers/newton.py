@@ -7,8 +7,8 @@ f is smooth and convex, with exact gradient and Hessian; each h is a weighted 1-
 model predicts a larger decrease than f shows, and vanishes where the model is right (Levenberg and Marquardt). The last
 steps are therefore Newton steps. If the optimal weights are infinite, f falls like an exponential. Newton steps then
 have length one and decrease f more than predicted, and the step length is doubled each time. The error measure is the
-residual of the optimality conditions (`blocks.residual`), which is zero exactly at the minimum. Where rounding hides any
-further progress, the best point is returned, and `ended` says so.
+residual of the optimality conditions (`blocks.residual`), which is zero exactly at the minimum. Where rounding hides
+any further progress, the best point is returned, and `ended` says so.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,9 @@ from tutelage.solvers.blocks import Block, contained, gap, model_minimum, residu
 MAX_STEPS = 300
 LARGEST = 1e60
 # After this many steps without a residual half as large, within so many times the noise, rounding hides the rest.
-PATIENCE, NOISY = 8, 1e3
+PATIENCE, NOISY = 3, 1e3
+# Where so many steps no longer decrease f, a residual and a relative gap below this are rounding as well.
+LONG_PATIENCE, ACCEPTABLE = 12, 1e-7
 SourceT = TypeVar("SourceT")
 
 
@@ -83,9 +85,9 @@ def proximal_newton(
             best, closest = Minimum(x, here, error, n_steps, Ended.STEP_LIMIT, value), apart
         if is_good:
             return replace(best, ended=Ended.CONVERGED)
-        if (best.residual <= here.noise and closest <= gap_tolerance) or (
-            since >= PATIENCE and best.residual <= NOISY * here.noise
-        ):
+        is_noise = best.residual <= here.noise and closest <= gap_tolerance
+        is_stuck = since >= PATIENCE and best.residual <= NOISY * here.noise
+        if is_noise or is_stuck or (since >= LONG_PATIENCE and best.residual <= ACCEPTABLE):
             return replace(best, n_steps=n_steps, ended=Ended.ROUNDING)
         watch.report("Newton steps", n_steps, error, replace(best, ended=Ended.TIME_LIMIT))
         # Flat directions need some curvature, and damping below 1e-14 of the Hessian's diagonal is lost to rounding.
@@ -114,6 +116,8 @@ def proximal_newton(
             1 + float(np.diag(here.hessian).max(initial=0.0))
         ):
             break
+    if best.residual <= ACCEPTABLE and closest <= ACCEPTABLE * abs(best.value):
+        return replace(best, n_steps=n_steps + 1, ended=Ended.ROUNDING)
     message = f"after {n_steps + 1} Newton steps the residual is {error:.3g}, with weights up to {np.abs(x).max():.3g}"
     last = Minimum(x, here, residual(here.gradient, blocks, x), n_steps + 1, Ended.STEP_LIMIT, value)
     raise NotConverged(message, residual=error, n_steps=n_steps + 1, answer=last)

@@ -5,8 +5,8 @@ of the limits divided by its largest coefficient, the same problem reads
 
     normals @ mu <= offsets        (normals_ij unit_j / row_i) @ x <= offsets_i / row_i
 
-and the objective has a unit of its own. Libraries and tolerances then see the same numbers whether a road is measured in
-metres or in kilometres, and whether it is discounted by 0.5 or by 0.99999. Multipliers and prices are scaled back.
+and the objective has a unit of its own. Libraries and tolerances then see the same numbers whether a road is measured
+in metres or in kilometres, and whether it is discounted by 0.5 or by 0.99999. Multipliers and prices are scaled back.
 """
 
 from dataclasses import dataclass, replace

@@ -10,8 +10,8 @@ phi is convex in a. By (2) it rises with each delta_j and falls as C_c rises. Th
     t R(a; theta) <= phi(a + t w) - phi(a)        <= phi_high(a + t w) - phi_low(a)
 
 where phi_high has (delta high, C_c low) and phi_low has (delta low, C_c high). The last step loses much where a
-preference is paid for at a and at a + t w alike: an unknown delta_j then shifts both values equally. So both are bounded
-at the same theta: phi(a + t w) by any y <= C_c low in (1), and phi(a) by any policy in (2),
+preference is paid for at a and at a + t w alike: an unknown delta_j then shifts both values equally. So both are
+bounded at the same theta: phi(a + t w) by any y <= C_c low in (1), and phi(a) by any policy in (2),
 
     t R(a; theta) <= P0 @ V(a + t w, -y) - H(pi) - a @ mu_r(pi) + sum_j max over delta_j of e_j
     e_j = delta_j y_j + C_c (mu_c[j] - delta_j)+        at most the larger of its values at both ends: it is convex.
@@ -65,7 +65,7 @@ class _Point:
 
 @dataclass(slots=True, eq=False)
 class RobustBound:
-    """Bounds over the learners of a version space. delta: (2, d_c), both ends, finite. known: values computed so far."""
+    """Bounds over the learners of a version space. delta: (2, d_c), both ends, finite. known: what was computed."""
 
     domain: Domain
     space: VersionSpace
