@@ -63,7 +63,7 @@ def solve_program(python: Path, method: str, problem: dict[str, Any], limit: flo
     """One method of `program_peer` on a problem; raises `NoAnswer` if it is missing, fails or takes too long."""
     with tempfile.TemporaryDirectory() as folder:
         asked, answered = Path(folder) / "problem.npz", Path(folder) / "answer.npz"
-        np.savez(asked, **problem)  # type: ignore[arg-type]
+        np.savez(asked, **problem)
         command = [str(python), "-I", str(PROGRAM_SCRIPT), method, str(asked), str(answered), str(limit)]
         free = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
         try:

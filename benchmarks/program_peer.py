@@ -52,7 +52,7 @@ def highs(problem: "dict[str, Any]", kind: str, limit: float) -> "tuple[Any, flo
     program.row_upper_ = problem["right"]
     program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
     program.a_matrix_.start_, program.a_matrix_.index_, program.a_matrix_.value_ = rows.indptr, rows.indices, rows.data
-    solver = highspy.Highs()  # type: ignore[no-untyped-call]
+    solver = highspy.Highs()
     options: dict[str, Any] = {"output_flag": False, "time_limit": limit, "solver": kind, "run_crossover": "off"}
     options |= {"primal_feasibility_tolerance": 1e-8, "dual_feasibility_tolerance": 1e-8}
     for name, value in options.items():
