@@ -70,6 +70,6 @@ def test_the_rounds_end_with_the_best_lesson_or_repeat_it():
     assert again.lesson is best.response.lesson and again.bound == 9.0
     assert again.reason == "enough; the best lesson again, that of round 1"
     # Where nothing is certified, one good round may be chance: the lesson is repeated once.
-    uncertain = close([poor, best], WEIGHTS, "enough", math.inf)
+    uncertain = close([poor, best], WEIGHTS, "enough", math.inf, 1.0)
     assert uncertain.lesson is best.response.lesson and "nothing is certified" in uncertain.reason
-    assert close([poor, best, best], WEIGHTS, "enough", math.inf).lesson is None
+    assert close([poor, best, best], WEIGHTS, "enough", math.inf, 1.0).lesson is None
