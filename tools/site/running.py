@@ -26,9 +26,9 @@ def blocks(text: str) -> list[str]:
     return BLOCK.findall(text)
 
 
-def run(codes: list[str], name: str) -> Iterator[Ran]:
-    """Run the blocks of the page called `name` in a temporary folder; a warning is an error."""
-    names: dict[str, object] = {"__name__": name}
+def run(codes: list[str], name: str, file: str) -> Iterator[Ran]:
+    """Run the blocks of the page called `name`, with `file` as __file__, in a temporary folder; warnings are errors."""
+    names: dict[str, object] = {"__name__": name, "__file__": file}
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as made, warnings.catch_warnings():
         warnings.simplefilter("error")

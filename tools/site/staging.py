@@ -45,8 +45,9 @@ def _with_links(text: str, page: Path, folder: Path) -> str:
 def _with_results(text: str, page: Path, folder: Path) -> str:
     """Run the code of a page, and show below each block what it printed and drew."""
     name = page.relative_to(folder).as_posix()
+    program = ROOT / "examples" / f"{page.stem}.py"
     try:
-        results = iter(list(run(blocks(text), name)))
+        results = iter(list(run(blocks(text), name, str(program if page.parent.name == "examples" else page))))
     except Exception as error:
         raise SystemExit(f"the code of {name} failed: {type(error).__name__}: {error}") from error
     return BLOCK.sub(lambda found: found[0] + _shown(next(results), page), text)

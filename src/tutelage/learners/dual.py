@@ -94,10 +94,11 @@ class Dual:
         judges its gap.
         """
         self._diagnose(shown, tangents, failure)
-        best, start = failure.answer, cheapest(self.domain, self.mismatch, tangents, shown).multipliers
-        for way in (lambda: program.minimise(start), program.followed):
+        best: SoftMinimum = failure.answer
+        start = cheapest(self.domain, self.mismatch, tangents, shown).multipliers
+        for from_start in (True, False):
             try:
-                return way()
+                return program.minimise(start) if from_start else program.followed()
             except OutOfTime as late:
                 late.answer = (min(best, late.answer or best, key=lambda found: found.value), tangents)
                 raise

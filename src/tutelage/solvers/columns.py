@@ -93,7 +93,7 @@ class Improver:
         for n_steps in range(1, MAX_STEPS + 1):
             earned = float(column.counts @ price)
             # Sweeps raise the value of a policy, so a policy that is greedy to the result earns at least as much.
-            value = operators.sweep(column.ahead @ price, accuracy / mdp.horizon)
+            value = operators.sweep(np.asarray(column.ahead) @ price, accuracy / mdp.horizon)
             size = float(np.abs(value).max())
             slack = (0.1 * RELATIVE_ACCURACY if Method.KRYLOV in self.sparse_methods else 4 * EPSILON) * size
             backed, moved = operators.hard_backup(value, column.choice, slack)
@@ -115,7 +115,7 @@ class Improver:
     @cached_property
     def largest(self) -> Vector:
         """(d,), the largest size of each feature's expectation."""
-        return np.abs(endless(self.domain.mdp, self.features)).max(axis=0, initial=0.0)
+        return np.asarray(np.abs(endless(self.domain.mdp, self.features)).max(axis=0, initial=0.0))
 
     @cached_property
     def width(self) -> int:
@@ -181,7 +181,7 @@ class Improver:
         ]
         solved = iter(kernels.map_in_threads(lambda task: system.solve(*task), tasks))
         change = [next(solved) if most[j] > 0 else missing[:, j] for j in range(here.shape[1])]
-        return start + np.column_stack(change)
+        return np.asarray(start + np.column_stack(change))
 
 
 def with_stored(columns: tuple[Column, ...]) -> tuple[Column, ...]:

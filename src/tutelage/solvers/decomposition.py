@@ -149,19 +149,21 @@ def _stabilised(
     pricing step ends as soon as its price cannot improve the bound by much; only near the end is it exact. Where it
     finds nothing for the master problem, the master's own price decides.
     """
-    improver, bound, centre = Improver(domain), -np.inf, None
+    improver, bound = Improver(domain), -np.inf
+    centre: tuple[Vector, float] | None = None
     for n_rounds in range(1, MAX_ROUNDS + 1):
         columns, point = _pruned(columns, _master(objective, limits, columns))
+        mixed = columns
         for share in (0.0,) if centre is None else (INWARD, 0.0):
-            price, offset = (
-                (1 - share) * a + share * b for a, b in zip((point.price, point.offset), centre or (0, 0), strict=True)
-            )
+            price, offset = point.price, point.offset
+            if centre is not None:
+                price, offset = (1 - share) * price + share * centre[0], (1 - share) * offset + share * centre[1]
             known = float((_matrix(columns) @ price).max())
             enough = known + 0.5 * max(offset - bound - known, 0.0)
             improved = improver.improve(price, columns, enough)
             if offset - improved.best > bound:
                 bound, centre = offset - improved.best, (price, offset)
-            mixture = Mixture(columns, plan, point, bound, n_rounds, Ended.CONVERGED, improver)
+            mixture = Mixture(mixed, plan, point, bound, n_rounds, Ended.CONVERGED, improver)
             if mixture.gap <= tolerance * (1 + abs(point.value)) or point.value <= good_enough:
                 return mixture
             new = [column for column in improved.columns if not _is_known(improver.largest, column, columns)]

@@ -28,7 +28,8 @@ from tutelage.mdp.policy import policy_from_occupancy
 from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel, NotConverged, OutOfTime
 from tutelage.solvers import objectives
 from tutelage.solvers.bellman import Plan
-from tutelage.solvers.decomposition import ACCEPTABLE, Column, Mixture, decompose, price_out
+from tutelage.solvers.columns import Column
+from tutelage.solvers.decomposition import ACCEPTABLE, Mixture, decompose, price_out
 from tutelage.solvers.half_spaces import HalfSpaces
 from tutelage.solvers.objectives import Hull, Objective, Point
 from tutelage.solvers.programs import InfeasibleProgram

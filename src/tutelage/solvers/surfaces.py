@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage.arrays import Flags, Matrix, Vector
+from tutelage.arrays import Flags, Indices, Matrix, Vector
 from tutelage.solvers.blocks import SURFACE, Block, contained, residual, slices
 from tutelage.solvers.programs import minimise_conic
 
@@ -171,7 +171,7 @@ class _ConeProgram:
 
     model: _Model
     unit: Vector
-    kinked: Vector
+    kinked: Indices
 
     @classmethod
     def of(cls, model: _Model) -> "_ConeProgram":
@@ -253,8 +253,15 @@ class _ConeProgram:
         return rows / length, right
 
     def _active(
-        self, z: Vector, slacks: Vector, duals: Vector, where: list[tuple[str, int]], n_linear: int, balls: list
+        self,
+        z: Vector,
+        slacks: Vector,
+        duals: Vector,
+        where: list[tuple[str, int]],
+        n_linear: int,
+        balls: list[tuple[Matrix, Vector]],
     ) -> _Active:
+        """The active set where slacks are smaller than multipliers."""
         is_tight = slacks < duals
         by_kind: dict[str, set[int]] = {}
         for (kind, index), tight in zip(where, is_tight[:n_linear], strict=True):
