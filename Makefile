@@ -2,11 +2,11 @@
 # extended step by step, and built anew when the pins change. `lowest`, `peers` and `dist` have environments of their own.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 # There is one test process for each core, so more BLAS threads would only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: setup demo test test-all check format docs dist bench mutants lowest peers clean
+.PHONY: setup demo test test-all check format docs dist bench fuzz mutants lowest peers clean
 
 setup: .venv/ready
 
@@ -61,6 +61,11 @@ bench: setup
 	$(BIN)/python -m benchmarks learners
 	$(BIN)/python -m benchmarks teachers
 	$(BIN)/python -m benchmarks scale --quick
+	$(BIN)/python -m benchmarks families
+
+# Thousands of random problems of every scale, and random files: does each end in an answer or in one sentence?
+fuzz: setup
+	$(BIN)/python tools/fuzz.py
 
 # Single wrong changes, one at a time: which do the tests notice? About an hour; not part of `check`.
 mutants: setup
@@ -82,13 +87,15 @@ lowest: .venv-lowest/ready
 		--editable '.[cluster,gymnasium,graph,playground]' cvxpy hypothesis pytest pytest-timeout
 	touch $@
 
-# A separate environment: the dependencies of `imitation` conflict with those of Tutelage.
+# A separate environment: the dependencies of `imitation` conflict with those of Tutelage. Also linear programming and
+# QuantEcon, for `python -m benchmarks families`.
 peers: .venv-peers/ready
 
 .venv-peers/ready:
 	rm -rf .venv-peers
 	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check 'imitation==1.0.1'
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check 'imitation==1.0.1' \
+		highspy ortools quantecon
 	touch $@
 
 clean:

@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: `python -m benchmarks kernels | learners | teachers | scale`."""
+"""The command line of the benchmarks: `python -m benchmarks kernels | learners | teachers | scale | families`."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import kernels, learners, report, scale, teachers
+from benchmarks import kernels, learners, off_grid, report, scale, teachers
 from benchmarks.measure import Figure, Step, WrongAnswer
 from tutelage.cli.printing import complain, progress, say, show_json, show_table
 
-LARGE_HELP = "kernels: also 1000x1000; learners: also 300x300; teachers: all 300 problems of Appendix B.1."
-PEERS_HELP = "Folder of the environment that has `imitation`; `make peers` creates the default, .venv-peers."
+LARGE_HELP = "Also 1000x1000 (kernels), 300x300 (learners), all of Appendix B.1 (teachers), 10^6 states (families)."
+PEERS_HELP = "Folder of the environment that has the peers; `make peers` creates the default, .venv-peers."
 
 
 class Suite(StrEnum):
@@ -22,21 +22,23 @@ class Suite(StrEnum):
     learners = "learners"
     teachers = "teachers"
     scale = "scale"
+    families = "families"
 
 
 def steps_of(name: str, *, large: bool, quick: bool, peers: Path | None) -> list[Step]:
-    """The steps of a suite. peers: the folder of the environment that has `imitation`."""
+    """The steps of a suite. peers: the folder of the environment that has the peers."""
     suites: dict[str, Callable[[], list[Step]]] = {
         "kernels": lambda: kernels.steps(large=large),
         "learners": lambda: learners.steps(large=large, folder=peers),
         "teachers": lambda: teachers.steps(large=large),
         "scale": lambda: scale.steps(quick=quick),
+        "families": lambda: off_grid.steps(large=large, folder=peers),
     }
     return suites[name]()
 
 
 def run(
-    suite: Annotated[Suite, typer.Argument(help="The solvers, the learners, the teachers, or growth with states.")],
+    suite: Annotated[Suite, typer.Argument(help="Solvers, learners, teachers, growth with states, or other MDPs.")],
     large: Annotated[bool, typer.Option("--large", help=LARGE_HELP)] = False,
     quick: Annotated[bool, typer.Option("--quick", help="scale: only up to 300x300.")] = False,
     peers: Annotated[Path | None, typer.Option(envvar="TUTELAGE_PEERS", help=PEERS_HELP)] = None,

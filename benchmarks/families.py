@@ -1,7 +1,8 @@
 """Families of MDPs that are not object worlds: random rows, a slippery grid, a queue, roads and two machines.
 
 Each is made at any size from a seed, with 3 reward features and 4 or more preference features, all sparse and random,
-discount 0.99 and a uniform start. The limits are 0.3 of what the optimal policy visits, so that they bind.
+discount 0.99 and a uniform start. The limits are 0.3 of what the optimal policy visits, or
+a little above what any policy must, so that they bind.
 """
 
 from collections.abc import Callable, Mapping
@@ -44,15 +45,29 @@ def family_domain(name: str, n_states: int, *, seed: int = 0, n_preference: int 
     n = transition.shape[1]
     mdp = MDP.from_choices(transition, first_choice, np.full(n, 1 / n), DISCOUNT)
     # Without names, as many features as choices would be ambiguous.
-    names = ([f"{kind} {i}" for i in range(k)] for kind, k in (("reward", N_REWARD), ("preference", n_preference)))
-    return Domain(mdp, sparse_features(rng, n, N_REWARD), sparse_features(rng, n, n_preference), *map(tuple, names))
+    reward = tuple(f"reward {i}" for i in range(N_REWARD))
+    preference = tuple(f"preference {i}" for i in range(n_preference))
+    features = (sparse_features(rng, n, N_REWARD), sparse_features(rng, n, n_preference))
+    return Domain(mdp, *features, reward_names=reward, preference_names=preference)
 
 
 def family_problem(name: str, n_states: int, *, seed: int = 0, n_preference: int = N_PREFERENCE) -> FamilyProblem:
     """The constrained problem of a family: each limit is 0.3 of the optimal policy's visits."""
     domain, weights = family_domain(name, n_states, seed=seed, n_preference=n_preference), np.array(WEIGHTS)
     visited = best_policy(domain, weights, no_limits(domain)).expectation.preference
-    return FamilyProblem(domain, weights, preference_limits(domain, BINDING_SHARE * visited))
+    # Where no policy visits so little, the limits stay above the visits of one policy that avoids all features.
+    shy = Domain(
+        domain.mdp,
+        -(domain.preference_features / visited).sum(axis=1),
+        domain.preference_features,
+        preference_names=domain.preference_names,
+    )
+    least = best_policy(shy, [1.0], no_limits(shy)).expectation.preference
+    return FamilyProblem(
+        domain,
+        weights,
+        preference_limits(domain, np.maximum(BINDING_SHARE * visited, least + 0.1 * np.abs(visited - least))),
+    )
 
 
 def sparse_features(rng: Generator, n_states: int, count: int) -> Matrix:

@@ -1,4 +1,6 @@
-"""`imitation`'s tabular MCE-IRL, in a separate environment because it needs PyTorch and an old Gymnasium.
+"""Peers in a separate environment: `imitation`, which needs PyTorch and an old Gymnasium; HiGHS, OR-tools, QuantEcon.
+
+`imitation`'s tabular MCE-IRL:
 
 It plans over a finite horizon, drops the caller's discount in training (mce_occupancy_measures), and accepts only
 features of states. It therefore gets an equivalent MDP with discount one: each step ends the game with probability
@@ -11,16 +13,20 @@ import subprocess
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.imitation_peer import NOT_INSTALLED
+from benchmarks.program_peer import NO_ANSWER
 from tutelage.arrays import Matrix, Vector
 from tutelage.mdp.model import MDP, Domain
 
 FOLDER, SCRIPT = Path(".venv-peers"), Path(__file__).with_name("imitation_peer.py")
+PROGRAM_SCRIPT = Path(__file__).with_name("program_peer.py")
 MISSING = "imitation is not installed; `make peers` installs it"
+NO_PEERS = "the peers are not installed; `make peers` installs them"
 
 
 class NoAnswer(Exception):
@@ -45,13 +51,44 @@ class Trained:
     n_steps: int
 
 
-def peer_python(folder: Path | None) -> Path:
-    """The Python of the environment in this folder, by default .venv-peers."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Solved:
+    """The value that a peer found, and the seconds of its solution."""
+
+    value: Vector
+    seconds: float
+
+
+def solve_program(python: Path, method: str, problem: dict[str, Any], limit: float) -> Solved:
+    """One method of `program_peer` on a problem; raises `NoAnswer` if it is missing, fails or takes too long."""
+    with tempfile.TemporaryDirectory() as folder:
+        asked, answered = Path(folder) / "problem.npz", Path(folder) / "answer.npz"
+        np.savez(asked, **problem)
+        command = [str(python), "-I", str(PROGRAM_SCRIPT), method, str(asked), str(answered), str(limit)]
+        free = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
+        try:
+            ended = subprocess.run(
+                command, capture_output=True, text=True, check=False, env=free, timeout=1.5 * limit + 30
+            )
+        except subprocess.TimeoutExpired as error:
+            raise NoAnswer(f"{method} has no answer after {1.5 * limit + 30:g} s") from error
+        if ended.returncode == NOT_INSTALLED:
+            raise NoAnswer(f"{method} is not installed; `make peers` installs it")
+        if ended.returncode == NO_ANSWER:
+            raise NoAnswer(f"{method} has no answer after {limit:g} s")
+        if ended.returncode:
+            raise NoAnswer(f"{method} failed: {(ended.stderr.strip().splitlines() or ['no reason given'])[-1]}")
+        found = np.load(answered)
+        return Solved(found["value"], float(found["seconds"]))
+
+
+def peer_python(folder: Path | None, reason: str = MISSING) -> Path:
+    """The Python of the environment in this folder, by default .venv-peers. reason: what to say without it."""
     home = folder or FOLDER
     for path in (home / "bin" / "python", home / "Scripts" / "python.exe"):
         if path.exists():
             return path
-    raise NoAnswer(MISSING)
+    raise NoAnswer(reason)
 
 
 def train_imitation(python: Path, domain: Domain, visits: Vector, effort: Effort) -> Trained:

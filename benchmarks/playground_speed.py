@@ -1,4 +1,8 @@
-"""The times of docs/playground.md: `PYTHONPATH=tests python benchmarks/playground_speed.py` on an idle machine."""
+"""The times of docs/playground.md: `PYTHONPATH=tests python benchmarks/playground_speed.py` on an idle machine.
+
+The first times are those of a person: from a moved slider to the new picture, in Chromium. The others are those of the
+server's answers.
+"""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -6,14 +10,27 @@ from time import perf_counter
 from typing import Any
 
 import httpx
-from playground_support import learner_fields, running, teaching  # type: ignore[import-not-found]
+from playground_support import CHROMIUM, learner_fields, running, teaching  # type: ignore[import-not-found]
 
 import tutelage as tl
 
-N_TRIES, N_CLIENTS = 3, 20
+N_TRIES, N_CLIENTS, N_SLIDES = 3, 20, 8
 PUBLISHED = tl.object_world(10, 0)
 LESSON = teaching("bilevel", learner_fields("soft", "L3"), PUBLISHED)
 ROUNDS = teaching("line_search", learner_fields("hard", "L3", 2.5), PUBLISHED, max_rounds=20)
+
+# Move a slider, and wait until the card of the aware teacher has a new picture: milliseconds.
+SLIDE = """async ({ id, value, teacher }) => {
+  const card = document.querySelector(`[data-teacher=${teacher}]`);
+  const slider = document.getElementById(id);
+  const began = performance.now();
+  slider.value = value;
+  slider.dispatchEvent(new Event("input", { bubbles: true }));
+  slider.dispatchEvent(new Event("change", { bubbles: true }));
+  while (card.classList.contains("waiting")) await new Promise(requestAnimationFrame);
+  await new Promise(requestAnimationFrame);
+  return performance.now() - began;
+}"""
 
 
 def times(address: str, request: dict[str, Any]) -> list[float]:
@@ -23,9 +40,35 @@ def times(address: str, request: dict[str, Any]) -> list[float]:
         return [perf_counter() - began for line in answer.iter_lines() if line.startswith("event: ")]
 
 
+def slides(address: str) -> None:
+    """Print the times from a slider to the picture, for the hard and the soft learner L3 on 10x10."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.goto(f"{address}/#compare")
+        page.wait_for_selector("body[data-ready]")
+        page.get_by_text("More about the world").click()
+        page.get_by_label("Size").fill("10")
+        page.get_by_role("button", name="Load this world").click()
+        page.get_by_role("button", name="L3").click()
+        for model, teacher, slider in (("soft", "bilevel", "violation"), ("hard", "aware_cmdp", "allowance")):
+            page.get_by_label("How strict it is").select_option(model)
+            page.wait_for_selector(f"[data-teacher={teacher}]:not(.waiting) .reward", timeout=60_000)
+            page.wait_for_timeout(4000)
+            values = [0.5 + 0.5 * k for k in range(N_SLIDES)]
+            taken = [page.evaluate(SLIDE, {"id": slider, "value": str(v), "teacher": teacher}) for v in values]
+            low, middle, high = (sorted(taken)[place] for place in (0, len(taken) // 2, -1))
+            sys.stdout.write(f"slider to picture, {model}: {low:.0f} to {high:.0f} ms, median {middle:.0f} ms\n")
+        browser.close()
+
+
 def main() -> None:
     """Print the time of each request."""
     with running() as address:
+        if CHROMIUM:
+            slides(address)
         for name, request in (("bi-level", LESSON), ("line search", ROUNDS)):
             tries = [times(address, request) for _ in range(N_TRIES)]
             firsts, lasts = ([one[place] for one in tries] for place in (0, -1))

@@ -67,6 +67,29 @@ class ValueIteration:
         return value
 
 
+class RaggedValueIteration:
+    """Soft value iteration for any MDP, with SciPy and NumPy only; it stops by MacQueen's bounds."""
+
+    def __init__(self, mdp: MDP, reward: Vector) -> None:
+        """reward: (S,)."""
+        self.mdp, self.reward = mdp, np.repeat(reward, mdp.choices_per_state)
+
+    def at_its_best(self) -> Vector:
+        """The soft value, within 1e-8."""
+        mdp, starts = self.mdp, self.mdp.first_choice[:-1]
+        moves, ahead = mdp.discount * mdp.transition, mdp.largest_discount * mdp.horizon
+        value = np.log(mdp.choices_per_state) * mdp.horizon
+        while True:
+            choice_value = self.reward + moves @ value
+            best = np.maximum.reduceat(choice_value, starts)
+            power = np.exp(choice_value - np.repeat(best, mdp.choices_per_state))
+            backed = best + np.log(np.add.reduceat(power, starts))
+            low, high = float((backed - value).min()), float((backed - value).max())
+            value = backed
+            if ahead * (high - low) <= 2 * ACCURACY:
+                return value + ahead * (low + high) / 2
+
+
 def has_cvxpy() -> bool:
     """Whether CVXPY is installed."""
     return find_spec("cvxpy") is not None

@@ -206,6 +206,15 @@ def without_bounds(name: str, request: str, send: Any) -> None:
     page_job(name, request, send)
 
 
+def failing_bounds(name: str, request: str, send: Any) -> None:
+    """The jobs of the page, except that the process of a search for a bound is killed."""
+    from tutelage.playground.jobs import run_job as page_job
+
+    if name == "bound":
+        is_killed(request)
+    page_job(name, request, send)
+
+
 def numbered(name: str, request: str, send: Any) -> None:
     """Lessons and bounds are numbered in the order in which the process runs them; `reach` hangs."""
     if name == "reach":

@@ -134,9 +134,32 @@ def test_a_domain_from_a_file_is_taught(tmp_path):
     assert list(careful["preference_expectation"]) == list(domain.preference_names)
 
 
+def test_a_journey_is_taught_with_limits_by_name_and_its_arrival_is_printed(tmp_path):
+    """Two ways to work, 5 km on main roads or 8 km on others, and a block to go round."""
+    import networkx
+
+    roads = networkx.DiGraph()
+    for road, km, main_km in ((("home", "home 2"), 0.1, 0), (("home 2", "home"), 0.1, 0), (("home", "work"), 5, 5)):
+        roads.add_edge(*road, km=km, main_km=main_km)
+    roads.add_edge("home 2", "work", km=8, main_km=0)
+    own = tmp_path / "roads.npz"
+    attributes = {"reward_attributes": ["km"], "preference_attributes": ["main_km", "km"]}
+    tl.save(tl.from_graph(roads, start="home", goals=["work"], discount=0.999, duration="km", **attributes), own)
+    common = ("teach", "--domain", str(own), "--weights=-1,0", "--model", "hard", "--teacher", "aware-cmdp")
+    found = shown(*common, "--allowance", "main_km=0.2%,km=1%")
+    # The total is -1 / log 0.999 = 999.5 km: at most 2.0 km of main roads, so 0.4 of the trips take them.
+    share = -0.002 / np.log(0.999) / 5
+    assert found["arrival"]["probability"] == 1.0
+    assert found["arrival"]["duration"] == pytest.approx(5 * share + 8.1 * (1 - share), rel=1e-4)
+    assert "The learner arrives with probability 1" in printed(*common, "--allowance", "main_km=2,km=10")
+    assert "The learner never arrives" in printed(*common, "--allowance", "main_km=2,km=1e6", "--weights=1,0")
+    wrong = CliRunner().invoke(make_app(), [*common, "--allowance", "main=2"])
+    assert "did you mean" in str(wrong.exception) and "main_km" in str(wrong.exception)
+
+
 def test_the_text_has_the_rounds_the_preferences_and_the_certificate():
     text = printed(*TEACH, "--model", "hard", "--allowance", "2.5", "--teacher", "aware-cmdp")
-    for part in ("the best policy that keeps the learner's preferences", "Its preferences:", "Certificate:"):
+    for part in ("the best policy that keeps the learner's preferences", "Its preferences,", "Certificate:"):
         assert part in text
 
 

@@ -35,7 +35,9 @@ def test_the_wheel_has_the_package_and_nothing_else(built):
     assert set(names) >= NEEDED
     assert {name.split("/")[0].partition("-")[0] for name in names} == {"tutelage"}
     sources = {
-        path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.py*") if path.suffix != ".pyc"
+        path.relative_to(ROOT / "src").as_posix()
+        for path in (ROOT / "src").rglob("*.py*")
+        if path.suffix in (".py", ".pyi")
     }
     assert sources <= set(names)
     assert not [
@@ -46,7 +48,8 @@ def test_the_wheel_has_the_package_and_nothing_else(built):
 
 
 def test_the_sdist_has_the_package_and_its_documents(built):
-    names = {name.partition("/")[2] for name in tarfile.open(built[1][0]).getnames()}
+    with tarfile.open(built[1][0]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
     assert names >= {f"src/{name}" for name in NEEDED}
     assert names >= {"README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "pyproject.toml", "PKG-INFO"}
     assert {name.split("/")[0] for name in names if "/" in name} == {"src"}

@@ -65,6 +65,40 @@ def test_a_short_limit_raises_and_a_long_one_changes_nothing(name, counted):
     assert isinstance(caught.value, tl.NotConverged) and caught.value.stage == seen[0].stage
 
 
+@pytest.mark.parametrize("name", ["best_policy", "nearest_policy"])
+def test_an_optimum_that_ran_out_of_time_has_a_true_bound(name, counted):
+    """The answer is a policy within the limits, and its bound holds for the optimum."""
+    domain, call = _domain(), CALLS[name]
+    best, n_answers = call(domain), 0
+    for limit in range(1, 40):
+        try:
+            call(domain, time_limit=limit + 0.5)
+        except tl.OutOfTime as late:
+            if late.answer is None:
+                continue
+            n_answers += 1
+            low, high = sorted([late.answer.value, late.answer.bound])
+            assert low - 1e-7 <= best <= high + 1e-7
+            assert late.answer.ended is tl.Ended.TIME_LIMIT
+            assert (late.answer.expectation.preference <= _limits(domain).offsets + 1e-6).all()
+    assert n_answers
+
+
+def test_a_response_that_ran_out_of_time_has_an_honest_gap(counted):
+    domain = _domain()
+    best, lesson, n_answers = CALLS["soft"](domain), _lesson(domain), 0
+    for limit in range(1, 60, 3):
+        try:
+            _learner(domain).respond(lesson, time_limit=limit + 0.5)
+        except tl.OutOfTime as late:
+            proof = late.answer.certificate if late.answer else None
+            if proof:
+                n_answers += 1
+                assert proof.primal - 1e-9 <= best <= proof.dual + 1e-9
+                assert proof.ended is tl.Ended.TIME_LIMIT
+    assert n_answers
+
+
 def test_a_plan_is_certified_whenever_it_is_stopped(counted):
     """Whatever the limit, no lesson earns more than the bound, and the stated reward is the learner's own."""
     domain = _domain(3)

@@ -31,7 +31,11 @@ def try_out(package: Path) -> None:
         for command in (("python", "-m", *install), *COMMANDS):
             started = time.monotonic()
             subprocess.run(
-                [bin_folder / command[0], *command[1:]], cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL
+                [bin_folder / command[0], *command[1:]],
+                cwd=folder,
+                env=environment,
+                check=True,
+                stdout=subprocess.DEVNULL,
             )
             print(f"{package.name}: {' '.join(command)[:70]}: {time.monotonic() - started:.0f} s")
         _serve(bin_folder / "tutelage", folder, environment)

@@ -90,6 +90,8 @@ from .solvers.occupancy_polytope import least_violation as least_violation
 from .solvers.occupancy_polytope import nearest_policy as nearest_policy
 from .solvers.occupancy_polytope import strictest_policy as strictest_policy
 from .solvers.reachable_set import vertices as vertices
+from .solvers.showing import Shown as Shown
+from .solvers.showing import ShownDemonstration as ShownDemonstration
 from .solvers.soft_expectations import SoftExpansion as SoftExpansion
 from .solvers.soft_expectations import combined_features as combined_features
 from .solvers.soft_expectations import expectation_derivative as expectation_derivative

@@ -88,10 +88,10 @@ class NotConverged(TutelageError, RuntimeError):
 class OutOfTime(NotConverged):
     """The time limit was reached. stage: what was being computed."""
 
-    def __init__(self, stage: str, n_steps: int, residual: float) -> None:
+    def __init__(self, stage: str, n_steps: int, residual: float, answer: Any = None) -> None:
         left = f" and a gap of {residual:.3g}" if residual < math.inf else ""
         message = f"the time limit was reached after {n_steps} {stage}{left}; give more time, or use `answer`"
-        super().__init__(message, residual=residual, n_steps=n_steps)
+        super().__init__(message, residual=residual, n_steps=n_steps, answer=answer)
         self.stage = stage
 
 

@@ -14,7 +14,8 @@ from tutelage.mdp.expectations import Expectation, empirical_expectation, expect
 from tutelage.mdp.model import MDP, Domain
 from tutelage.mdp.policy import check_policy
 from tutelage.mdp.sampling import sample_demonstrations
-from tutelage.outcomes import Ended, InvalidModel
+from tutelage.outcomes import Ended, InvalidInput, InvalidModel
+from tutelage.solvers.showing import Shown, show
 
 # Numbers this small, relative to their kind, are rounding errors to a person.
 ACCURACY = 1e-9
@@ -25,7 +26,8 @@ class Lesson:
     """What a teacher shows: a reward expectation, with its policy or its demonstrations, if there are any.
 
     expectation: (d_r,), mu_hat_r, any finite vector. uncertainty: (d_r,), one standard error plus the truncation bias;
-    zero where the expectation is exact. policy: (C,), in `mdp`. recorded: demonstrations that exist already.
+    zero where the expectation is exact. policy: (C,), in `mdp`. recorded: demonstrations that exist already. domain:
+    where the features and the names are.
     """
 
     expectation: Vector
@@ -33,6 +35,7 @@ class Lesson:
     policy: Vector | None = None
     mdp: MDP | None = None
     recorded: Demonstrations | None = None
+    domain: Domain | None = None
 
     @classmethod
     def from_expectation(cls, reward_expectation: ArrayLike) -> Self:
@@ -45,19 +48,47 @@ class Lesson:
         """The exact reward expectation of a policy (C,)."""
         checked = check_policy(domain.mdp, policy)
         shown = expectation(domain, checked).reward
-        return cls(shown, freeze(np.zeros(len(shown))), policy=checked, mdp=domain.mdp)
+        return cls(shown, freeze(np.zeros(len(shown))), policy=checked, mdp=domain.mdp, domain=domain)
 
     @classmethod
     def from_demonstrations(cls, domain: Domain, demonstrations: Demonstrations) -> Self:
         """The empirical reward expectation of a finite set of demonstrations."""
         seen = empirical_expectation(domain, demonstrations)
-        return cls(seen.reward, freeze(seen.reward_standard_error + seen.reward_bias), recorded=demonstrations)
+        doubt = freeze(seen.reward_standard_error + seen.reward_bias)
+        return cls(seen.reward, doubt, recorded=demonstrations, domain=domain)
 
     def demonstrations(self, n: int, *, rng: int | np.random.Generator) -> Demonstrations:
         """n trajectories of the policy; refused if the lesson has none."""
         if self.policy is None or self.mdp is None:
             raise InvalidModel("this lesson has no policy, so it cannot be sampled; use select_demonstrations")
         return sample_demonstrations(self.mdp, self.policy, n, rng=generator(rng))
+
+    def show(
+        self,
+        n: int,
+        *,
+        domain: Domain | None = None,
+        true_weights: ArrayLike | None = None,
+        rng: int | np.random.Generator = 0,
+    ) -> Shown:
+        """At most n demonstrations by name, each with its share, features and reward.
+
+        A policy with at most n trajectories is shown as these, with their probabilities. Otherwise n trajectories are
+        selected whose mean features are close to those of the lesson. domain: needed for a lesson that has an
+        expectation only. true_weights: (d_r,), for the rewards.
+        """
+        known = domain or self.domain
+        if known is None:
+            raise InvalidInput("this lesson does not know its domain; give domain=")
+        return show(
+            known,
+            check_lesson(known, self).expectation,
+            n,
+            policy=self.policy,
+            recorded=self.recorded,
+            true_weights=true_weights,
+            rng=rng,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

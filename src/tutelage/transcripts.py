@@ -6,7 +6,7 @@ continue the rounds, to replay them, or to check the teacher. It is written comp
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -103,16 +103,32 @@ class Transcript:
         """The same rounds, with the sentence that says how they ended."""
         return replace(self, ended=sentence)
 
+    @property
+    def costs(self) -> Costs | None:
+        """What the preferences cost in true reward, and how much of them the last response uses; None if not known."""
+        if self.learner is None:
+            return None
+        return preference_costs(self.learner, self.true_weights, self.final.response.expectation.preference)
+
+    def costs_as_data(self) -> dict[str, Any] | None:
+        """The costs for JSON."""
+        found = self.costs
+        if found is None:
+            return None
+        listed = [
+            {key: finite_or_none(value) if isinstance(value, float) else value for key, value in asdict(cost).items()}
+            for cost in found.preferences
+        ]
+        best = {"without": finite_or_none(found.without), "within": finite_or_none(found.within)}
+        return best | {"preferences": listed}
+
     def explain(self) -> str:
         """Why the learner earns what it earns, in units of the true reward, and then in the learner's own.
 
         The best without preferences, what was shown and done, the best that any lesson gets; for each preference its
         limit, its use, and its cost (see `preference_costs`). Without a known learner the costs are left out.
         """
-        final = self.final
-        costs = None
-        if self.learner is not None:
-            costs = preference_costs(self.learner, self.true_weights, final.response.expectation.preference)
+        final, costs = self.final, self.costs
         lines = ["In true reward:"]
         amounts = [
             ("the best, without preferences", costs.without if costs else math.nan),
@@ -202,14 +218,14 @@ def load_transcript(path: AnyPath, domain: Domain, *, max_bytes: int = LARGEST_B
     needed, form = ("true_weights", "ended", "n_rounds"), {"kind": TRANSCRIPT_FORMAT, "version": TRANSCRIPT_VERSION}
     archive = read_archive(path, needed, others=r"\d+\..+", max_bytes=max_bytes, **form)  # type: ignore[arg-type]
     try:
-        transcript = Transcript(_unpacked(Vector, "true_weights", archive, domain.mdp), mdp=domain.mdp)
+        transcript = Transcript(_unpacked(Vector, "true_weights", archive, domain), mdp=domain.mdp)
         check_length(transcript.true_weights, domain.n_reward, "true_weights", "reward features")
-        n_rounds = whole_number(_unpacked(int, "n_rounds", archive, domain.mdp), "n_rounds", least=0)
+        n_rounds = whole_number(_unpacked(int, "n_rounds", archive, domain), "n_rounds", least=0)
         for number in range(n_rounds):
-            taught = _unpacked(Round, str(number), archive, domain.mdp)
+            taught = _unpacked(Round, str(number), archive, domain)
             _check_round(domain, taught)
             transcript = transcript.followed_by(taught)
-        return transcript.ending(_unpacked(str, "ended", archive, domain.mdp))
+        return transcript.ending(_unpacked(str, "ended", archive, domain))
     except InvalidInput as error:
         raise InvalidModel(f"{path} holds no valid transcript: {error}") from error
 
@@ -234,8 +250,8 @@ def _check_round(domain: Domain, taught: Round) -> None:
 
 
 def _packed(at: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The arrays of a value, each named by the path of its fields; an MDP is replaced by a mark."""
-    if isinstance(value, MDP):
+    """The arrays of a value, each named by the path of its fields; an MDP or a domain is replaced by a mark."""
+    if isinstance(value, MDP | Domain):
         yield at, np.array("the domain's")
     elif is_dataclass(value):
         for field in fields(value):
@@ -246,17 +262,17 @@ def _packed(at: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield at, np.array(value, dtype=np.str_) if isinstance(value, tuple) else np.asarray(value)
 
 
-def _unpacked(kind: Any, at: str, archive: Archive, mdp: MDP) -> Any:
+def _unpacked(kind: Any, at: str, archive: Archive, domain: Domain) -> Any:
     """The value of a type from the arrays of the archive under `at`: the inverse of `_packed`."""
     if type(None) in get_args(kind):
         if not any(name == at or name.startswith(f"{at}.") for name in archive):
             return None
         kind = get_args(kind)[0]
-    if kind is MDP:
-        return mdp
+    if kind in (MDP, Domain):
+        return domain.mdp if kind is MDP else domain
     if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
-        return kind(*(_unpacked(hints[part.name], f"{at}.{part.name}", archive, mdp) for part in fields(kind)))
+        return kind(*(_unpacked(hints[part.name], f"{at}.{part.name}", archive, domain) for part in fields(kind)))
     if at not in archive:
         raise InvalidModel(f"it lacks {at!r}")
     array = archive[at]

@@ -81,10 +81,13 @@ def is_over() -> bool:
     return time.monotonic() > _now.get().deadline
 
 
-def report(stage: str, done: int, gap: float = math.inf) -> None:
-    """Tell the callback about one step; raise `OutOfTime` if the time limit has passed."""
+def report(stage: str, done: int, gap: float = math.inf, answer: object = None) -> None:
+    """Tell the callback about one step.
+
+    Raise `OutOfTime`, with the best answer so far, if the time limit has passed.
+    """
     watch = _now.get()
     if watch.progress is not None:
         watch.progress(Progress(stage, done, gap))
     if time.monotonic() > watch.deadline:
-        raise OutOfTime(stage, done, gap)
+        raise OutOfTime(stage, done, gap, answer)

@@ -12,7 +12,7 @@ from strategies import domains, random_domain
 
 from tutelage.environments.gymnasium import from_gymnasium, to_gymnasium
 from tutelage.environments.object_world import ObjectWorld, object_world
-from tutelage.mdp.model import choice_reward
+from tutelage.mdp.model import MDP, Domain, choice_reward
 from tutelage.outcomes import InvalidInput, InvalidModel, MissingExtra
 
 gymnasium = pytest.importorskip("gymnasium")
@@ -54,6 +54,14 @@ def test_there_and_back_again_keeps_the_optimum_of_a_domain_that_ends(domain):
     weights = [1.0, 0.9, 0.2][: domain.n_reward]
     back = from_gymnasium(to_gymnasium(domain, weights), discount=domain.mdp.discount)
     assert optimal_value(back, [1.0]) == pytest.approx(optimal_value(domain, weights), rel=1e-10)
+
+
+def test_a_step_tells_the_discount_of_its_choice():
+    mdp = MDP.from_choices(np.ones((2, 1)), [0, 2], [1.0], [0.5, 0.75])
+    for model, discounts in ((mdp, [0.5, 0.75]), (replace(mdp, discount=0.25), [0.25, 0.25])):
+        env = to_gymnasium(Domain(model, [1.0]))
+        env.reset(seed=0)
+        assert [env.step(action)[4]["discount"] for action in (0, 1)] == discounts
 
 
 def test_an_episode_terminates_on_arrival_in_the_terminal_state_only():

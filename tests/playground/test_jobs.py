@@ -4,6 +4,7 @@ import base64
 import json
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -114,6 +115,7 @@ def test_the_rounds_of_a_teacher_are_those_of_the_library(name, scene):
     if name == "bilevel":
         # The lesson comes first, with a bound that is not yet tight.
         first = sent.pop(0)
+        assert first.pop("is_bounded") is False
         assert first | {"bound": sent[0]["bound"]} == sent[0] and first["bound"] >= sent[0]["bound"]
     assert len(sent) == len(expected.rounds)
     for number, (found, played, bound) in enumerate(zip(sent, expected.rounds, bounds, strict=True), start=1):
@@ -290,3 +292,49 @@ def test_any_world_has_rounds_or_is_refused_in_a_sentence(world, name, model, pr
         assert event == "round" and events[-1][0] == "end"
         assert len(first["reward_map"]) == len(first["visits"]) == n_cells == len(first["policy"]) / 5
         assert json.dumps(events, allow_nan=False)
+
+
+def test_the_walks_of_a_picture_are_walks_of_the_policies():
+    """Shown and done: each step has a positive probability; a walk ends at its first step into the terminal state."""
+    world = SMALL
+    domain = world.domain("L2")
+    (_, data), _ = taught(teaching("agnostic", learner_fields("soft", "L2")))
+    lesson = tl.AgnosticTeacher(domain, world.true_weights).open().lesson
+    answer = tl.SoftLearner(domain, mismatch_penalty=5, violation_penalty=10).respond(lesson)
+    for walks, policy in ((data["shown"], lesson.policy), (data["done"], answer.policy)):
+        mdp = domain.mdp
+        step = np.zeros((mdp.n_states, mdp.n_states))
+        np.add.at(step, mdp.state_of_choice, policy[:, None] * mdp.transition.toarray())
+        assert len(walks) == jobs.N_WALKS and all(walk[0] == world.start for walk in walks)
+        for walk in walks:
+            assert all(step[a, b] > 0 for a, b in pairwise(walk))
+            assert (
+                len(walk) == jobs.WALK_STEPS + 1 or step[walk[-1], world.terminal] > 0 or len(walk) >= jobs.WALK_STEPS
+            )
+
+
+def test_the_teacher_concludes_what_a_person_left_out():
+    """A person who is shown cells near green and stays away avoids them, also nearer ones; others cannot be told."""
+    things = {"star": [2], "plus": [8]}
+    world = tl.ObjectWorld(4, 12, things, {"green": [2]}, discount=0.9, weights=(1.0, 0.1, 0.0))
+    request = {"world": world_fields(world), "teacher": "volume_search", "walks": [[12, 8]]}
+    ((_, found),) = performed("adapt", request)
+    verdicts = {one["name"]: one["verdict"] for one in found["conclusions"]}
+    assert verdicts["green within 0 cells"] == verdicts["green within 1 cell"] == "avoids"
+    assert verdicts["yellow within 2 cells"] == "unknown"
+    ((_, followed),) = performed("adapt", request | {"walks": [[12, 8, 4, 5, 1, 2]]})
+    assert {one["verdict"] for one in followed["conclusions"] if one["name"].startswith("green")} == {"accepts"}
+
+
+def test_the_statistics_about_a_person_are_those_of_infer_learner():
+    """Every walk is one trajectory: the verdicts are the library's, from the lessons that the teacher showed."""
+    world = tl.ObjectWorld(3, 6, {"star": [2], "plus": [0]}, {"green": [2]}, discount=0.8)
+    walk, every, none = [6, 3, 0], world.domain("L5"), world.domain("L1")
+    ((_, found),) = performed("infer", {"world": world_fields(world), "teacher": "volume_search", "walks": [walk]})
+    visits = world.path_visits(walk)
+    lesson = tl.VolumeSearchTeacher(none, world.true_weights).open().lesson
+    seen = tl.Expectation(visits @ every.reward_features, visits @ every.preference_features)
+    answer = tl.CallbackLearner(every, lambda _: seen).respond(lesson)
+    estimate = tl.infer_learner(every, [tl.Round(lesson, answer)], n_trajectories=1)
+    known = {"there": "avoids", "not there": "accepts", "open": "unknown"}
+    assert found == {"verdicts": [known[one] for one in estimate.preferences], "text": str(estimate)}

@@ -77,7 +77,7 @@ def test_as_many_jobs_run_at_once_as_there_are_processes():
     ("name", "error", "sentence", "is_kept"),
     [
         ("refuse", JobRefused, "^there is no such world$", True),
-        ("fail", Crashed, "should not have happened: ZeroDivisionError: a mistake", False),
+        ("fail", Crashed, "should not have happened: it is a mistake in Tutelage", False),
         ("exit", Crashed, "has crashed; the others go on", False),
         ("kill", Crashed, "has crashed; the others go on", False),
         ("hang", TooSlow, "longer than 2 s and was stopped", False),

@@ -51,8 +51,10 @@ def test_volume_search_certifies_nothing_once_a_response_lies_beyond_a_cut():
 
 
 def test_a_bound_below_what_was_earned_certifies_nothing():
-    assert certified(5.0, 4.0) == 5.0 and certified(5.0, 5.0 + 1e-7) == 5.0
-    assert certified(5.0, 5.1) == math.inf
+    assert certified(5.0, 4.0, 1.0) == 5.0 and certified(5.0, 5.0 + 1e-7, 1.0) == 5.0
+    assert certified(5.0, 5.1, 1.0) == math.inf
+    # Rewards in units of 1e-8: a bound that is a hundredth too low is contradicted all the same.
+    assert certified(5e-8, 5.05e-8, 1e-8) == math.inf
 
 
 def test_the_reward_of_a_lesson_is_its_mean_over_the_rounds_that_showed_it():
@@ -62,12 +64,12 @@ def test_the_reward_of_a_lesson_is_its_mean_over_the_rounds_that_showed_it():
 
 def test_the_rounds_end_with_the_best_lesson_or_repeat_it():
     best, poor = played([1.0, 1.0], [1.0, 3.0]), played([2.0, 1.0], [0.0, 1.0])
-    ended = close([poor, best], WEIGHTS, "enough", 9.0)
+    ended = close([poor, best], WEIGHTS, "enough", 9.0, 1.0)
     assert ended.lesson is None and ended.reason == "enough" and ended.bound == 9.0
-    again = close([best, poor], WEIGHTS, "enough", 9.0)
+    again = close([best, poor], WEIGHTS, "enough", 9.0, 1.0)
     assert again.lesson is best.response.lesson and again.bound == 9.0
     assert again.reason == "enough; the best lesson again, that of round 1"
     # Where nothing is certified, one good round may be chance: the lesson is repeated once.
-    uncertain = close([poor, best], WEIGHTS, "enough", math.inf)
+    uncertain = close([poor, best], WEIGHTS, "enough", math.inf, 1.0)
     assert uncertain.lesson is best.response.lesson and "nothing is certified" in uncertain.reason
-    assert close([poor, best, best], WEIGHTS, "enough", math.inf).lesson is None
+    assert close([poor, best, best], WEIGHTS, "enough", math.inf, 1.0).lesson is None

@@ -110,3 +110,13 @@ def test_a_learner_of_unknown_preferences_is_explained_without_costs():
     person = tl.CallbackLearner(domain, lambda lesson: lesson.expectation)
     text = tl.teach(tl.AgnosticTeacher(domain, world.true_weights), person).explain()
     assert "shown by the lesson" in text and "What each preference costs" not in text
+
+
+def test_a_redundant_limit_costs_and_gains_nothing():
+    """Zero visits within one cell, given zero visits within two: a multiplier may be positive, the gain is not."""
+    world = tl.object_world(size=10, seed=0)
+    found = tl.preference_costs(tl.HardLearner(world.domain("L3"), violation_allowance=0.0), world.true_weights)
+    costs = {cost.name: cost for cost in found.preferences}
+    for name in ("green within 0 cells", "green within 1 cell"):
+        assert costs[name].loss == costs[name].gain == 0
+    assert costs["green within 2 cells"].loss > 0.01

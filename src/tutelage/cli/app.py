@@ -6,7 +6,10 @@ import typer
 
 from tutelage import __version__
 from tutelage.cli.demo import demo
+from tutelage.cli.imports import make_import
 from tutelage.cli.infer import infer
+from tutelage.cli.info import info
+from tutelage.cli.learn import learn
 from tutelage.cli.printing import say
 from tutelage.cli.reproduce import reproduce
 from tutelage.cli.serve import serve
@@ -35,10 +38,13 @@ def _tutelage(
 
 def make_app() -> typer.Typer:
     """The command line, with the players that the registry has now."""
-    app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="rich", epilog=EPILOG)
+    app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", epilog=EPILOG)
     app.callback()(_tutelage)
     app.command()(demo)
     app.command(help=teach_help())(teach)
+    app.command()(learn)
+    app.add_typer(make_import(), name="import")
+    app.command()(info)
     app.command()(infer)
     app.command()(sweep)
     app.command()(reproduce)

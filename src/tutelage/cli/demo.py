@@ -27,6 +27,8 @@ def demo(
     from tutelage.pictures.files import save_picture
 
     story, found = Demo(WorldName("published", seed, size), allowance), {}
+    # A seed or a size that is not possible is refused here; a refused task would be a row.
+    story.world.make()
     with progress("teaching", len(story.tasks())) as done:
         for task in story.tasks():
             found[task] = compute_row(task).found

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tutelage.cli.printing import say, show_json
-from tutelage.cli.teach import WORLD_HELP, subject
+from tutelage.cli.subject import WORLD_HELP, read_subject, read_weights
 from tutelage.outcomes import InvalidInput
 
 if TYPE_CHECKING:
@@ -41,8 +41,7 @@ def infer(
     """
     if (rounds is None) == (demonstrations is None):
         raise InvalidInput("give either --rounds or --demonstrations")
-    given = weights or ("0" if domain is not None else "")
-    known = subject(world, domain, given)[1]
+    known = read_subject(world, domain, "", "", "").whole
     if rounds is not None:
         _from_rounds(known, rounds, observed, n_trajectories, as_json)
     elif demonstrations is not None:
@@ -66,7 +65,7 @@ def _from_behaviour(domain: "Domain", path: Path, weights: str, as_json: bool) -
     from tutelage.learners.avoidance import infer_preferences
     from tutelage.mdp.files import load_demonstrations
 
-    known = [float(part) for part in weights.split(",")] if weights else None
+    known = read_weights(weights, domain.reward_names) if weights else None
     found = infer_preferences(domain, load_demonstrations(path, domain.mdp), reward_weights=known)
     if as_json:
         show_json(preference_data(found))

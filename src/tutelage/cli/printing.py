@@ -6,11 +6,20 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+
+from tutelage.outcomes import InvalidInput
+
+if TYPE_CHECKING:
+    from tutelage.arrays import Vector
+    from tutelage.mdp.model import Domain
+    from tutelage.solvers.showing import Shown
+    from tutelage.transcripts import Transcript
 
 # As of a program that the signal SIGPIPE ends.
 OUTPUT_CLOSED = 141
@@ -34,7 +43,7 @@ def _end_of_output() -> NoReturn:
 def show_json(found: dict[str, Any]) -> None:
     """One JSON object and nothing else."""
     try:
-        json.dump(found, sys.stdout, allow_nan=False)
+        json.dump(found, sys.stdout, allow_nan=False, default=str)
         sys.stdout.write("\n")
         sys.stdout.flush()
     except BrokenPipeError:
@@ -74,6 +83,16 @@ class Bar:
     note: Callable[[str], None]
 
 
+def complain_of_rounds(transcript: "Transcript", path: Path | None) -> None:
+    """Print the rounds that were finished before a failure, and where they are saved, to standard error."""
+    if not transcript.rounds:
+        return
+    kept = "they were not saved; give --save to keep them" if path is None else f"they are saved in {path}"
+    console = Console(stderr=True)
+    for line in (f"{len(transcript.rounds)} rounds were finished; {kept}", str(transcript)):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Bar]:
     """A progress bar on standard error, if it is a terminal."""
@@ -84,3 +103,26 @@ def progress(what: str, total: int | None) -> Iterator[Bar]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=total, last="")
         yield Bar(lambda text: bar.update(task, advance=1, last=text), lambda text: bar.update(task, last=text))
+
+
+def written(
+    shown: "Shown | None", demonstrations: Path | None, domain: "Domain", policy: "Vector | None", table: Path | None
+) -> list[Path]:
+    """The files of the demonstrations and of the policy, if they were requested."""
+    from tutelage.mdp.files import write_table, write_whole
+    from tutelage.mdp.tables import policy_columns
+
+    files = []
+    if demonstrations is not None and shown is not None:
+        if demonstrations.suffix == ".jsonl":
+            lines = [json.dumps(item.as_data(), default=str) + "\n" for item in shown]
+            write_whole(demonstrations, "".join(lines).encode())
+        else:
+            write_table(shown.to_frame(), demonstrations)
+        files.append(demonstrations)
+    if table is not None:
+        if policy is None:
+            raise InvalidInput("--policy needs a lesson with a policy, but this teacher shows an expectation only")
+        write_table(policy_columns(domain.mdp, policy), table)
+        files.append(table)
+    return files

@@ -24,7 +24,7 @@ class DomainEnv(gymnasium.Env[Any, Any]):
     An episode terminates on arrival in an absorbing state with zero reward. An absorbing state with a reward, like the
     goal of a road map, does not end the episode, because its later rewards count. Where a state offers only k choices,
     action a means choice a mod k, and `info["action_mask"]` marks actions 0 .. k - 1. `info["state_name"]` is the name
-    of the state, if the domain has names.
+    of the state, if the domain has names; after a step, `info["discount"]` is the discount of its choice.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own name and form)
@@ -74,6 +74,7 @@ class DomainEnv(gymnasium.Env[Any, Any]):
         drawn = int(self.np_random.choice(len(probabilities), p=probabilities))
         self._state = int(next_states[drawn])
         info = self._info(self._state, float(probabilities[drawn]))
+        info["discount"] = mdp.discount if isinstance(mdp.discount, float) else float(mdp.discount[choice])
         return self._state, float(self._rewards[choice]), bool(self._is_end[self._state]), False, info
 
     def _info(self, state: int, probability: float) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Vector
+from tutelage.arrays import Matrix, Vector
 from tutelage.environments.graph_attributes import (
     Attributes,
     Choice,
@@ -45,7 +45,8 @@ def from_graph(
     start: a node, or a mapping from nodes to probabilities.
     discount: of each choice; with a duration, of one unit of time.
     duration: the edge attribute, a positive number such as "km", that is the time an edge takes. To stay takes one unit
-        of time. Without it a policy that never arrives may be the best, because each edge is discounted alike.
+        of time, which counts where a journey does not end: a feature of this name is 1 for a stay at a dead end.
+        Without a duration, a policy that never arrives may be the best, because each edge is discounted alike.
     reward_attributes, preference_attributes: the edge attributes that are the features: a list of attributes that are
         numbers or truth values; or a mapping from an attribute to the classes to count, {"highway": ["service"]}, to
         groups of them by name, {"highway": {"main": ["primary", "trunk"]}}, or to None for a number.
@@ -55,7 +56,7 @@ def from_graph(
     goals: absorbing nodes. Their edges are dropped, and their one choice is to stay. With goals there is one more
         reward feature, "at goal", which is 1 for this choice, so that an earlier arrival has a higher value.
 
-    A node without edges that is not a goal can only stay, with all features zero. The names of the states are the
+    A node without edges that is not a goal can only stay, with all other features zero. The names of the states are the
     nodes. The name of a choice is the next node, (next node, key) where edges are parallel, or "stay". Node attributes
     `x` and `y`, or `pos`, are the positions of the states.
     """
@@ -64,6 +65,8 @@ def from_graph(
     mdp = _mdp(graph, choices, start, discount, _durations(choices, duration), ends)
     rewards, reward_names = edge_features(choices, reward_attributes, "reward_attributes", measure)
     preferences, preference_names = edge_features(choices, preference_attributes, "preference_attributes", measure)
+    for features, columns in ((rewards, reward_names), (preferences, preference_names)):
+        _count_waiting(features, columns, choices, ends, duration)
     if len(goals):
         rewards = np.column_stack([rewards, [choice.node in ends for choice in choices]])
         reward_names = (*reward_names, AT_GOAL)
@@ -134,6 +137,18 @@ def _durations(choices: Sequence[Choice], name: str | None) -> Vector | None:
             if not durations[row] > 0:
                 raise InvalidModel(f"{name!r} of {choice.edge} is {durations[row]}; a duration must be positive")
     return durations
+
+
+def _count_waiting(
+    features: Matrix, names: Sequence[str], choices: Sequence[Choice], goals: Collection[Hashable], duration: str | None
+) -> None:
+    """One unit of time for each stay at a dead end, in a feature that is the duration.
+
+    Otherwise to end in a dead end would cost no time, and less than any journey.
+    """
+    if duration in names:
+        waits = [choice.attributes is None and choice.node not in goals for choice in choices]
+        features[waits, list(names).index(str(duration))] = 1.0
 
 
 def _initial(number: Mapping[Hashable, int], start: Any) -> Vector:

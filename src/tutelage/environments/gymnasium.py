@@ -78,6 +78,25 @@ def from_gymnasium(
     return Domain(mdp, reward, preference, tuple(reward_names), columns)
 
 
+def environment_domain(env: Any, discount: float, *, with_cells: bool) -> Domain:
+    """The domain that `tutelage import gymnasium` writes: with a preference feature for each action.
+
+    with_cells: with a reward feature for the arrival in each state, too.
+    """
+    domain = from_gymnasium(env, discount=discount)
+    mdp, last = domain.mdp, domain.mdp.n_states - 1
+    owners, names = mdp.state_of_choice, [domain.choice_name(choice) for choice in range(mdp.n_choices)]
+    taken = {
+        f"action {one}": [float(name == one and owner != last) for name, owner in zip(names, owners, strict=True)]
+        for one in dict.fromkeys(names)
+    }
+    if not with_cells:
+        return domain.with_features(preference=taken)
+    arrivals = from_gymnasium(env, discount=discount, reward_features=np.eye(last)).reward_features
+    cells = {f"at {domain.state_name(state)}": arrivals[:, state] for state in range(last)}
+    return domain.with_features(reward=cells, preference=taken)
+
+
 def _given_names(
     env: Any, table: Table, states: Sequence[Hashable] | None, actions: Sequence[Hashable] | None
 ) -> tuple[Sequence[Hashable] | None, Sequence[Hashable] | None]:

@@ -45,18 +45,29 @@ def _warn_once() -> None:
 
 
 from tutelage.kernels.backups import hard_backup_range, hard_sweeps, problem, reachable, soft_backup_range
-from tutelage.kernels.elimination import elimination_cost
+from tutelage.kernels.elimination import elimination_cost, follow
 from tutelage.kernels.parallel import block_edges, in_blocks, map_in_threads, unsigned
-from tutelage.kernels.triangular import backward, count_parts, fill_columns, fill_weights, finish, forward, relax
+from tutelage.kernels.triangular import (
+    backward,
+    bicgstab,
+    count_parts,
+    fill_columns,
+    fill_weights,
+    finish,
+    forward,
+    relax,
+)
 
 __all__ = [
     "backward",
+    "bicgstab",
     "block_edges",
     "count_parts",
     "elimination_cost",
     "fill_columns",
     "fill_weights",
     "finish",
+    "follow",
     "forward",
     "hard_backup_range",
     "hard_sweeps",

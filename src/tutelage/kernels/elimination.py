@@ -1,15 +1,15 @@
 """The cost of a sparse factorisation, found without numbers: minimum-degree elimination on the pattern alone.
 
 Eliminating a state connects all its neighbours. With d neighbours left, it costs about 2 d^2 operations and stores 2 d
-entries. The next state is always one with the fewest neighbours, as in the orderings of the libraries. The graph is kept
-as a quotient graph: an eliminated state becomes an *element*, the list of its neighbours, and a state has a list of
-neighbouring states and a list of elements (George and Liu). Degrees are the upper bounds of Amestoy, Davis and Duff.
+entries. The next state is always one with the fewest neighbours, as in the orderings of the libraries. The graph is
+kept as a quotient graph: an eliminated state becomes an *element*, the list of its neighbours, and a state has a list
+of neighbouring states and a list of elements (George and Liu). Degrees are the upper bounds of Amestoy, Davis and Duff.
 """
 
 import numpy as np
 
-from tutelage.arrays import Indices
-from tutelage.kernels import compiled
+from tutelage.arrays import Indices, Matrix, Vector
+from tutelage.kernels import FASTMATH, compiled
 
 
 @compiled()
@@ -135,3 +135,40 @@ def elimination_cost(start: Indices, neighbour: Indices, budget: float) -> float
             head[bound] = i
             least = min(least, bound)
     return cost
+
+
+@compiled(fastmath=FASTMATH)
+def follow(after: Indices, share: Vector, here: Matrix) -> Matrix:
+    """x(s) = here(s) + share(s) * x(after(s)), for (S, d): a chain with one move per state, solved along its paths.
+
+    Every path ends in a cycle, where x = sum over the cycle of here * product of shares / (1 - product of all shares).
+    """
+    n, d = here.shape
+    x = np.empty_like(here)
+    # 0: not seen, 1: on the present path, 2: solved.
+    seen, path = np.zeros(n, np.int8), np.empty(n, np.int64)
+    for first in range(n):
+        length, s = 0, first
+        while seen[s] == 0:
+            seen[s] = 1
+            path[length] = s
+            length += 1
+            s = after[s]
+        if seen[s] == 1:
+            begin = length - 1
+            while path[begin] != s:
+                begin -= 1
+            for j in range(d):
+                total, product = 0.0, 1.0
+                for k in range(begin, length):
+                    total += product * here[path[k], j]
+                    product *= share[path[k]]
+                x[s, j] = total / (1.0 - product)
+            seen[s] = 2
+        for k in range(length - 1, -1, -1):
+            t = path[k]
+            if seen[t] == 1:
+                for j in range(d):
+                    x[t, j] = here[t, j] + share[t] * x[after[t], j]
+                seen[t] = 2
+    return x

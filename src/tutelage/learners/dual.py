@@ -21,7 +21,7 @@ from tutelage.learners.penalties import Constraints, Mismatch
 from tutelage.learners.responses import build_response, signed_multipliers
 from tutelage.learners.tangents import Tangents
 from tutelage.learners.without_entropy import cheapest
-from tutelage.mdp.expectations import Expectation
+from tutelage.mdp.expectations import Expectation, causal_entropy, expectation
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import NotConverged, OutOfTime
 from tutelage.roles import Certificate, Lesson, Response, named
@@ -67,7 +67,13 @@ class Dual:
         while True:
             offset = np.concatenate([shown, np.zeros(len(tangents.offsets))])
             program = SoftProgram(self.domain, no_weights, lift(tangents), offset, self.blocks(tangents))
-            found = self._minimum(program, np.concatenate([a, y]), shown, tangents)
+            try:
+                found = program.minimise(np.concatenate([a, y]))
+            except OutOfTime as late:
+                late.answer = None if late.answer is None else (late.answer, tangents)
+                raise
+            except NotConverged as failure:
+                found = self._from_afar(program, shown, tangents, failure)
             reached = found.expansion.source.expectation
             if found.residual > EXACT:
                 # Diverging weights look like rounding noise.
@@ -79,26 +85,25 @@ class Dual:
                 return found, tangents
             tangents = tighter
 
-    def _minimum(self, program: "SoftProgram", start: Vector, shown: Vector, tangents: Tangents) -> SoftMinimum:
-        """The minimum from a start; where that is too far, from the learner without entropy, or along a path.
+    def _from_afar(
+        self, program: "SoftProgram", shown: Vector, tangents: Tangents, failure: NotConverged
+    ) -> SoftMinimum:
+        """The minimum from the learner without entropy, or along a path, where another start is too far from it.
 
-        Returns the best point found, whose gap the caller judges, where no way converges.
+        Raises an error where there is no minimum. Returns the best point found where no way converges; the caller
+        judges its gap.
         """
-        try:
-            return program.minimise(start)
-        except OutOfTime:
-            raise
-        except NotConverged as failure:
-            self._diagnose(shown, tangents, failure)
-            best = failure.answer
-        from_afar = cheapest(self.domain, self.mismatch, tangents, shown).multipliers
-        for way in (lambda: program.minimise(from_afar), program.followed):
+        self._diagnose(shown, tangents, failure)
+        best: SoftMinimum = failure.answer
+        start = cheapest(self.domain, self.mismatch, tangents, shown).multipliers
+        for from_start in (True, False):
             try:
-                return way()
-            except OutOfTime:
+                return program.minimise(start) if from_start else program.followed()
+            except OutOfTime as late:
+                late.answer = (min(best, late.answer or best, key=lambda found: found.value), tangents)
                 raise
-            except NotConverged as failure:
-                best = min(best, failure.answer, key=lambda found: found.residual)
+            except NotConverged as later:
+                best = min(best, later.answer, key=lambda found: found.value)
         return best
 
     def blocks(self, tangents: Tangents) -> list[Block]:
@@ -129,20 +134,45 @@ class Dual:
 
     def response(self, lesson: Lesson, found: SoftMinimum, tangents: Tangents) -> Response:
         """The policy at the minimum with its certificate."""
-        mismatch, constraints, soft = self.mismatch, self.constraints, found.expansion.source
-        a, y = np.split(found.x, [self.domain.n_reward])
+        soft = found.expansion.source
         reached = Expectation(*np.split(soft.expectation, [self.domain.n_reward]))
-        weights, deviation = lift(tangents) @ found.x, reached.reward - lesson.expectation
         surprise = -np.log(np.where(soft.solved.policy > 0, soft.solved.policy, 1.0))
         entropy = float(soft.visits @ surprise)
         # P0 @ V = H + w @ mu: the large numbers w @ mu and a @ mu_hat are subtracted before they are multiplied.
-        slope = np.concatenate([deviation, -(tangents.normals @ reached.preference)])
+        slope = np.concatenate([reached.reward - lesson.expectation, -(tangents.normals @ reached.preference)])
         bound = entropy + float(slope @ found.x) + terms(self.blocks(tangents), found.x)
-        primal = entropy - self._paid(deviation, reached.preference)
+        return self._response(lesson, found, tangents, bound, (soft.solved.policy, reached, entropy))
+
+    def cheapest_response(self, lesson: Lesson, found: SoftMinimum, tangents: Tangents, bound: float) -> Response:
+        """The policy that pays least, with the same weights and bound: better where the entropy hardly matters."""
+        policy = cheapest(self.domain, self.mismatch, tangents, lesson.expectation).policy
+        reached, entropy = expectation(self.domain, policy), causal_entropy(self.domain.mdp, policy)
+        return self._response(lesson, found, tangents, bound, (policy, reached, entropy))
+
+    def _response(
+        self,
+        lesson: Lesson,
+        found: SoftMinimum,
+        tangents: Tangents,
+        bound: float,
+        done: tuple[Vector, Expectation, float],
+    ) -> Response:
+        """The response of a policy with its expectation and entropy."""
+        policy, reached, entropy = done
+        a, y = np.split(found.x, [self.domain.n_reward])
+        primal = entropy - self._paid(reached.reward - lesson.expectation, reached.preference)
         residual = self.domain.mdp.horizon * found.residual
         proof = Certificate(primal, bound, residual, found.n_steps, found.ended, lesson.uncertainty)
-        multipliers = signed_multipliers(a, tangents.by_constraint(y))
-        return build_response(lesson, proof, soft.solved.policy, reached, weights, multipliers, mismatch, constraints)
+        return build_response(
+            lesson,
+            proof,
+            policy,
+            reached,
+            lift(tangents) @ found.x,
+            signed_multipliers(a, tangents.by_constraint(y)),
+            self.mismatch,
+            self.constraints,
+        )
 
     def _paid(self, deviation: Vector, preference: Vector) -> float:
         """M + N; infinite where an exact match or a hard preference is violated by more than rounding."""
@@ -179,7 +209,8 @@ class SoftProgram:
         """Newton's method from a start (n,), each entry in a unit of its own. near: an expansion at nearby weights."""
         scaled = _Normalised.of(self, near)
         with scaled.answers():
-            found = scaled.minimise(scaled.blocks, start / scaled.unit)
+            inside = contained(scaled.blocks, start / scaled.unit)
+            found = proximal_newton(scaled.expand, scaled.blocks, inside, **scaled.tolerances(scaled.blocks))
         return scaled.in_given_units(found)
 
     def followed(self) -> SoftMinimum:
@@ -204,47 +235,41 @@ class _Normalised:
     def of(cls, program: SoftProgram, near: SoftExpansion | None) -> "_Normalised":
         """Each unit is a power of two, free of rounding; one for all entries of a ball."""
         features = combined_features(program.domain)
-        sizes = np.abs(features @ program.lift).max(axis=0)
-        unit = np.exp2(-np.round(np.log2(or_one(sizes))))
         share, blocks = 1 / program.domain.mdp.horizon, []
+        size = np.abs(features @ program.lift).max(axis=0)
+        # A feature that is zero everywhere has the size of what was shown of it.
+        size = np.where(size > 0, size, share * np.abs(program.offset))
+        unit = np.exp2(-np.round(np.log2(or_one(size))))
         for block, part in zip(program.blocks, slices(program.blocks), strict=True):
             if block.is_ball:
                 unit[part] = unit[part].min()
             blocks.append(block.in_units(float(unit[part][0]) if block.is_ball else unit[part], share))
         return cls(program, features, unit, blocks, near)
 
-    def minimise(self, blocks: list[Block], start: Vector) -> SoftMinimum:
-        """Newton's method for these terms, from a start in these units."""
-        program, share = self.program, 1 / self.program.domain.mdp.horizon
-        lift, offset = program.lift * self.unit, self.unit * program.offset
+    def expand(self, z: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
+        """f and its derivatives at z, in these units. last: the expansion at the last point."""
+        program, share, to_weights = self.program, 1 / self.program.domain.mdp.horizon, self.program.lift * self.unit
+        weights, offset = program.base + to_weights @ z, self.unit * program.offset
+        near = self.near if last is None else last
+        # The last steps are so short that the value at the last point, to first order, is nearly exact already.
+        moved = math.inf if last is None else float(np.abs(self.features @ (weights - last.weights)).max())
+        accuracy = 1e-10 if moved > 1e-6 else 1e-14
+        soft = soft_expansion(program.domain.mdp, self.features, weights, near=near, accuracy=accuracy)
+        reached, hessian = to_weights.T @ soft.expectation, to_weights.T @ soft.jacobian @ to_weights
+        # The rounding error of the soft value V, and so the relative error of the policy exp(Q - V).
+        ulps = 16 * EPSILON * float(np.abs(soft.solved.value).max())
+        away = float(offset @ z)
+        noise = share * ulps * (1 + float(np.abs(reached).max(initial=0.0)))
+        value, value_noise = share * (soft.soft_return - away), share * (ulps + EPSILON * abs(away))
+        return Expansion(value, share * (reached - offset), share * hessian, noise, value_noise, soft)
 
-        def expand(z: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
-            weights = program.base + lift @ z
-            near = self.near if last is None else last
-            # The last steps are so short that the value at the last point, to first order, is nearly exact already.
-            moved = math.inf if last is None else float(np.abs(self.features @ (weights - last.weights)).max())
-            accuracy = 1e-10 if moved > 1e-6 else 1e-14
-            soft = soft_expansion(program.domain.mdp, self.features, weights, near=near, accuracy=accuracy)
-            reached, hessian = lift.T @ soft.expectation, lift.T @ soft.jacobian @ lift
-            # The rounding error of the soft value V, and so the relative error of the policy exp(Q - V).
-            ulps = 16 * EPSILON * float(np.abs(soft.solved.value).max())
-            away = float(offset @ z)
-            noise = share * ulps * (1 + float(np.abs(reached).max(initial=0.0)))
-            return Expansion(
-                share * (soft.soft_return - away),
-                share * (reached - offset),
-                share * hessian,
-                noise,
-                share * (ulps + EPSILON * abs(away)),
-                soft,
-            )
-
-        # One unit of residual may cost as much as the largest penalty.
+    def tolerances(self, blocks: list[Block]) -> dict[str, float]:
+        """Of the residual, one unit of which may cost as much as the largest penalty, and of the gap."""
         largest = max([1.0, *(float(np.max(b.radius, initial=0.0)) for b in blocks if np.isfinite(b.radius).all())])
-        tolerance = RESIDUAL_TOLERANCE / largest
-        return proximal_newton(
-            expand, blocks, contained(blocks, start), tolerance=tolerance, gap_tolerance=GAP_TOLERANCE * share
-        )
+        return {
+            "tolerance": RESIDUAL_TOLERANCE / largest,
+            "gap_tolerance": GAP_TOLERANCE / self.program.domain.mdp.horizon,
+        }
 
     def in_given_units(self, found: SoftMinimum) -> SoftMinimum:
         return replace(found, x=self.unit * found.x)
@@ -268,7 +293,7 @@ class _Normalised:
         z, cap = np.zeros(len(self.unit)), FIRST_CAP
         while cap < LAST_CAP:
             blocks = [block.capped(cap) for block in self.blocks]
-            found = self.minimise(blocks, z)
+            found = proximal_newton(self.expand, blocks, contained(blocks, z), **self.tolerances(blocks))
             if all(_is_inside(b, f, found.x[p]) for b, f, p in zip(blocks, self.blocks, slices(blocks), strict=True)):
                 return found
             cap *= CAP_GROWTH

@@ -8,12 +8,15 @@ from tutelage.learners.dual import Dual
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.mdp.allowances import Allowance
 from tutelage.mdp.model import Domain
-from tutelage.outcomes import NotConverged
+from tutelage.outcomes import NotConverged, OutOfTime
 from tutelage.roles import Lesson, Response, check_lesson
+from tutelage.solvers.soft_expectations import combined_features
 from tutelage.watch import OnProgress, watched
 
 # The largest relative gap of a response that counts as solved.
 LOOSEST = 1e-6
+# A gap this small, relative to the entropy of one bit in every step, is rounding.
+ROUNDING = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,21 +63,32 @@ class GenericLearner(EntropyLearner):
         its answer, where the relative gap is above 1e-6. time_limit: in seconds; `OutOfTime` is raised after it.
         progress: called with a `Progress` after each step.
         """
-        with watched(time_limit, progress):
-            return self._respond(lesson, start)
-
-    def _respond(self, lesson: Lesson, start: Response | None) -> Response:
         shown, d_r = check_lesson(self.domain, lesson).expectation, self.domain.n_reward
         weights = np.zeros(d_r) if start is None else start.learned_weights[:d_r]
-        found, tangents = self.dual.optimise(shown, weights, None if start is None else start.multipliers.preference)
+        guess = None if start is None else start.multipliers.preference
+        try:
+            with watched(time_limit, progress):
+                found, tangents = self.dual.optimise(shown, weights, guess)
+        except OutOfTime as late:
+            late.answer = self.dual.response(lesson, *late.answer) if isinstance(late.answer, tuple) else None
+            raise
         response = self.dual.response(lesson, found, tangents)
+        if response.certificate.relative_gap > LOOSEST:
+            other = self.dual.cheapest_response(lesson, found, tangents, response.certificate.dual)
+            response = max(response, other, key=lambda either: either.certificate.primal)
         gap = response.certificate.relative_gap
-        if not gap <= LOOSEST:
-            message = (
-                f"the response was computed to a relative gap of {gap:.3g} only; the error carries it as its answer"
-            )
-            raise NotConverged(message, residual=gap, n_steps=found.n_steps, answer=response)
+        if not gap <= LOOSEST and response.certificate.gap > ROUNDING * self.domain.mdp.horizon:
+            raise NotConverged(self._too_wide(response), residual=gap, n_steps=found.n_steps, answer=response)
         return response
+
+    def _too_wide(self, response: Response) -> str:
+        """Which two numbers are too far apart for double precision."""
+        reward = float(np.abs(combined_features(self.domain) @ response.learned_weights).max())
+        entropy = float(np.log(self.domain.mdp.choices_per_state).max()) * self.domain.mdp.horizon
+        return (
+            f"the response was computed to a relative gap of {response.certificate.relative_gap:.3g} only: its reward "
+            f"reaches {reward:.3g} in one step, but its entropy at most {entropy:.3g} in all; use smaller penalties"
+        )
 
 
 @dataclass(frozen=True, eq=False, init=False)

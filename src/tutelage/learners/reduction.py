@@ -25,6 +25,7 @@ from tutelage.learners.penalties import Constraints
 from tutelage.learners.tangents import Tangents
 from tutelage.mdp.expectations import Expectation
 from tutelage.mdp.model import Domain
+from tutelage.outcomes import NotConverged
 from tutelage.solvers.blocks import free_directions, terms
 from tutelage.solvers.soft_expectations import SoftExpansion
 
@@ -65,11 +66,15 @@ class Reduction:
             tangents, soft = Tangents.opening(self.constraints), None
             y = np.zeros(len(tangents.offsets))
         else:
-            tangents, soft = near.tangents, near.soft
-            y = near.multipliers + near.multiplier_jacobian @ (weights - near.weights)
+            ahead = near.multipliers + near.multiplier_jacobian @ (weights - near.weights)
+            tangents, y = near.tangents.pruned(np.maximum(ahead, 0.0))
+            soft = near.soft
         while True:
             program = SoftProgram(domain, base, lift(tangents)[:, d_r:], np.zeros(len(y)), tangents.blocks())
-            found = program.minimise(y, soft)
+            try:
+                found = program.minimise(y, soft)
+            except NotConverged:
+                found = program.followed()
             point = found.expansion.source.expectation[d_r:]
             tighter, y = tangents.tightened(point, found.x)
             if tighter is tangents:

@@ -26,7 +26,7 @@ MAX_CUTS = 200
 # How far a convex constraint may lie above its tangents at the solution, relative to its largest value.
 CUT_TOLERANCE = 1e-8
 # What the part above the tangents may cost, in nats, and the rounding error of a constraint relative to its size.
-CUT_COST, ROUNDING = 1e-8, 1e-14
+CUT_COST, ROUNDING = 1e-7, 1e-14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +68,17 @@ class Tangents:
                 n_steps=MAX_CUTS,
             )
         return self._cut(point, loose), np.concatenate([multipliers, np.zeros(len(loose))])[self._order(loose)]
+
+    def pruned(self, multipliers: Vector) -> tuple[Self, Vector]:
+        """The linear constraints, and of each convex one the tangents that bind and the last, with their multipliers.
+
+        A later problem starts from these, so that the tangents of a long search do not accumulate.
+        """
+        is_linear = self.constraint < len(self.constraints.rows)
+        is_last = np.append(self.constraint[1:] != self.constraint[:-1], True)[: len(self.constraint)]
+        kept = is_linear | (multipliers > 0) | is_last
+        fewer = type(self)(self.constraints, self.normals[kept], self.offsets[kept], self.constraint[kept])
+        return fewer, multipliers[kept]
 
     def _loose(self, point: Vector) -> Indices:
         """The constraints above their allowance, and above all their tangents, by more than the tolerance."""

@@ -14,20 +14,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage.arrays import Matrix, Vector
+from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.learners.penalties import Mismatch
 from tutelage.learners.tangents import Tangents
 from tutelage.mdp.model import Domain
 from tutelage.mdp.policy import policy_from_occupancy
 from tutelage.solvers.bellman import Plan
-from tutelage.solvers.decomposition import Column, price_out
+from tutelage.solvers.columns import Column
+from tutelage.solvers.decomposition import price_out
 from tutelage.solvers.operators import bellman_operators
 from tutelage.solvers.programs import minimise_conic
 from tutelage.solvers.units import in_feature_units, or_one, sizes
 
 MAX_ROUNDS = 100
 # What is hard here has a penalty this many times the largest soft one: enough for multipliers to start from.
-HARD = 1e3
+HARD = 1e4
 # A price at which no policy is better by more than this, relative to the largest expectation, ends the rounds.
 ENOUGH = 1e-12
 
@@ -82,7 +83,7 @@ class _Master:
     charge: tuple[float, float]
     normals: Matrix
     offsets: Vector
-    owner: Vector
+    owner: Indices
     norm: float
     unit: Vector
 

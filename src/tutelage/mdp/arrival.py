@@ -59,7 +59,8 @@ class Arrival:
 def arrival(model: Domain | MDP, policy: ArrayLike, goals: ArrayLike | None = None) -> Arrival:
     """The probability that a policy (C,) ever reaches a goal, and the expected steps and duration until it does.
 
-    goals: states; by default those of the model, or its absorbing states where it has none.
+    goals: numbers of states, as `domain.state(name)` gives them; by default the goals of the model, or its absorbing
+        states where it has none.
     """
     mdp = model.mdp if isinstance(model, Domain) else model
     checked, is_goal = check_policy(mdp, policy), _goals(mdp, goals)
@@ -71,8 +72,10 @@ def arrival(model: Domain | MDP, policy: ArrayLike, goals: ArrayLike | None = No
     visits = _visits(step[places][:, places], mdp.initial[places])
     at_once = float(mdp.initial[is_goal].sum())
     if not (on_the_way & ~can_arrive).any():
-        times = np.ones(mdp.n_choices) if mdp.duration is None else mdp.duration
-        return Arrival(1.0, float(visits.sum()), float(visits @ sum_by_state(mdp, checked * times)[places]))
+        steps = float(visits.sum())
+        if mdp.duration is None:
+            return Arrival(1.0, steps, steps)
+        return Arrival(1.0, steps, float(visits @ sum_by_state(mdp, checked * mdp.duration)[places]))
     reached = at_once + float(visits @ step[places][:, is_goal].sum(axis=1))
     return Arrival(min(max(reached, 0.0), math.nextafter(1.0, 0.0)), math.inf, math.inf)
 

@@ -30,7 +30,9 @@ from tutelage.outcomes import NotConverged
 # Up to this number of states one sparse factorisation is cheaper than the iterations it replaces.
 DIRECT_LIMIT = 500
 # Above this number of states, or of operations per state, a sparse factorisation saves no time.
-FACTOR_LIMIT, OPERATIONS_PER_STATE = 200_000, 10_000
+FACTOR_LIMIT, OPERATIONS_PER_STATE = 200_000, 40_000
+# Up to this number of states, policies of an MDP with cheap factors are factorised without an attempt at Krylov steps.
+SOON_FACTORISED = 20_000
 FEW_STEPS, MANY_STEPS, FIRST_PAIRS = 6, 300, 8
 KRYLOV_TOLERANCE = 1e-6
 RELATIVE_ACCURACY, ROUGH_ACCURACY = 1e-11, 1e-5
@@ -83,7 +85,10 @@ class Resolvent:
 def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
     """The resolvent of the chain of an MDP under a policy."""
     if mdp.n_states > DIRECT_LIMIT:
-        return resolvent(chain(mdp, mdp.discount * policy), mdp.largest_discount)
+        moves = chain(mdp, mdp.discount * policy)
+        if mdp.n_states <= SOON_FACTORISED and _has_cheap_factors(mdp):
+            return factorised(sparse.eye_array(mdp.n_states, format="csr") - moves)
+        return _ChosenMethod(moves, mdp.largest_discount, lambda: _has_cheap_factors(mdp)).resolvent
     place, column, row = _pattern(mdp)
     rows = mdp.transition
     moves = np.repeat(-mdp.discount * policy, np.diff(rows.indptr)) * rows.data
@@ -114,8 +119,7 @@ def resolvent(moves: SparseRows, discount: float) -> Resolvent:
     """
     if moves.shape[0] <= DIRECT_LIMIT:
         return factorised(sparse.eye_array(moves.shape[0], format="csr") - moves)
-    method = _ChosenMethod(moves, discount)
-    return Resolvent(method.values, method.visits, lambda sums: method.values(sums, ROUGH_ACCURACY))
+    return _ChosenMethod(moves, discount, lambda: has_cheap_factors(moves)).resolvent
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,14 +188,19 @@ class System:
 class _ChosenMethod:
     """A resolvent that chooses its method by the first system.
 
-    Krylov steps where few suffice, as on well-mixed chains. Otherwise sparse LU where elimination is cheap, as on grids,
-    queues and roads. Otherwise as many Krylov steps as are needed. factors: the LU, or None where it would cost too
-    much; empty until that is known.
+    Krylov steps where few suffice, as on well-mixed chains. Otherwise sparse LU where elimination is cheap, as on
+    grids, queues and roads. Otherwise as many Krylov steps as are needed. factors: the LU, or None where it would cost
+    too much; empty until that is known. is_cheap: whether elimination is cheap, asked at most once.
     """
 
     moves: SparseRows
     discount: float
+    is_cheap: Callable[[], bool]
     factors: list[Resolvent | None] = field(default_factory=list)
+
+    @property
+    def resolvent(self) -> Resolvent:
+        return Resolvent(self.values, self.visits, lambda sums: self.values(sums, ROUGH_ACCURACY))
 
     @cached_property
     def forward(self) -> System:
@@ -226,27 +235,40 @@ class _ChosenMethod:
             answer = system.try_krylov(right)
             if answer is not None:
                 return answer
-            self.factors.append(factorised_if_cheap(self.moves))
+            system_matrix = sparse.eye_array(len(right), format="csr") - self.moves
+            self.factors.append(factorised(system_matrix) if self.is_cheap() else None)
         inverse = self.factors[0]
         return system.solve(right, accuracy) if inverse is None else direct(inverse)
 
 
-def factorised_if_cheap(moves: SparseRows) -> Resolvent | None:
-    """The resolvent of a discounted chain (S, S) by sparse LU; None where elimination would take too many operations.
+def has_cheap_factors(moves: SparseRows) -> bool:
+    """Whether a sparse LU of I - moves (S, S) takes few operations per state.
 
-    The operations are counted beforehand on the pattern of the chain and its transpose together.
+    They are counted beforehand, on the pattern of the chain and its transpose together.
     """
     from tutelage import kernels
 
     n = moves.shape[0]
     if n > FACTOR_LIMIT:
-        return None
+        return False
     ones = sparse.csr_array((np.ones(moves.nnz, np.int8), moves.indices, moves.indptr), moves.shape)
     both = sparse.csr_array(ones + ones.T)
     apart = np.repeat(np.arange(n), np.diff(both.indptr)) != both.indices
     start = np.concatenate([[0], np.cumsum(apart)])[both.indptr].astype(np.int64)
     cost = kernels.elimination_cost(start, both.indices[apart].astype(np.int64), float(OPERATIONS_PER_STATE * n))
-    return factorised(sparse.eye_array(n, format="csr") - moves) if np.isfinite(cost) else None
+    return bool(np.isfinite(cost))
+
+
+def factorised_if_cheap(moves: SparseRows) -> Resolvent | None:
+    """The resolvent of a discounted chain (S, S) by sparse LU; None where that takes too many operations."""
+    system = sparse.eye_array(moves.shape[0], format="csr") - moves
+    return factorised(system) if has_cheap_factors(moves) else None
+
+
+@lru_cache(maxsize=8)
+def _has_cheap_factors(mdp: MDP) -> bool:
+    """The same for a policy that takes every choice; the pattern is that of any such policy."""
+    return has_cheap_factors(chain(mdp, np.ones(mdp.n_choices)))
 
 
 def factorised(system: SparseRows) -> Resolvent:

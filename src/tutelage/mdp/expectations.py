@@ -120,6 +120,14 @@ def empirical_expectation(domain: Domain, demonstrations: Demonstrations) -> Emp
     return EmpiricalExpectation(reward.mean(axis=0), preference.mean(axis=0), *errors, reward_bias, preference_bias)
 
 
+def trajectory_counts(domain: Domain, demonstrations: Demonstrations) -> tuple[Matrix, Matrix]:
+    """(n, d_r) and (n, d_c), the discounted feature counts of each trajectory."""
+    demonstrations.checked_against(domain.mdp)
+    both = (("reward", domain.reward_features), ("preference", domain.preference_features))
+    rewards, preferences = (_counts(domain.mdp, features, demonstrations, kind)[0] for kind, features in both)
+    return rewards, preferences
+
+
 def reward_counts(domain: Domain, demonstrations: Demonstrations) -> Matrix:
     """(n, d_r), the discounted reward feature counts of each trajectory, whose mean is mu_hat_r."""
     demonstrations.checked_against(domain.mdp)

@@ -115,6 +115,12 @@ def load_demonstrations(path: AnyPath, mdp: MDP | Domain, *, max_bytes: int = LA
         raise InvalidModel(f"{path} holds no valid demonstrations: {error}") from error
 
 
+def write_table(columns: Mapping[str, Sequence[Any]], path: AnyPath) -> None:
+    """Write a table to a `.csv` or `.jsonl` file, as the path ends."""
+    is_csv = _suffix(path, (".csv", ".jsonl"), "a table") == ".csv"
+    write_whole(path, tables.columns_to_csv(columns) if is_csv else tables.columns_to_lines(columns))
+
+
 def _mdp(archive: Archive) -> MDP:
     initial, data = archive["initial"], archive["transition_data"]
     indices, indptr = (integers(archive[field], field) for field in TRANSITION_FIELDS[1:])

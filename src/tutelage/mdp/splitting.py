@@ -117,6 +117,9 @@ class Split:
         """Solve (I - L)^-1 (I - L - U - E) (I - U)^-1 y = r for y; r is overwritten by the residual."""
         from tutelage import kernels
 
+        if len(self.edges) == 1:
+            triangles = (self.lower.arrays, self.upper.arrays, self.across.arrays)
+            return np.asarray(kernels.bicgstab(*triangles, r, tolerance, max_steps))
         y, shadow, p, v, t = np.zeros_like(r), r.copy(), r.copy(), np.zeros_like(r), np.zeros_like(r)
         middle, rest = np.empty_like(r), np.empty_like(r)
         rho = goal = float(np.einsum("s,s->", r, r))
@@ -130,8 +133,8 @@ class Split:
             self._backward(r, 1.0, v, -alpha, v, 0.0, middle)
             tr, tt = self._forward(r, middle, rest, r, t)
             omega = tr / tt if tt > 0.0 else 0.0
-            parts = kernels.in_blocks(self.edges, kernels.finish, y, p, alpha, r, omega, t, shadow)
-            rr, rho_next = map(sum, zip(*parts, strict=True))
+            sums = kernels.in_blocks(self.edges, kernels.finish, y, p, alpha, r, omega, t, shadow)
+            rr, rho_next = (float(sum(part)) for part in zip(*sums, strict=True))
             if not rr > tolerance**2 * goal or omega == 0.0 or rho_next == 0.0:
                 break
             beta, rho = (rho_next / rho) * (alpha / omega), rho_next

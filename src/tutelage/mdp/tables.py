@@ -12,29 +12,66 @@ A line of `.csv` is one visit. The header names the columns: "episode" and "stat
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, BinaryIO
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from tutelage.mdp.demonstrations import UNKNOWN, Demonstrations
+from tutelage.mdp.expectations import occupancy
 from tutelage.mdp.model import MDP
 from tutelage.mdp.names import as_name
+from tutelage.mdp.policy import check_policy
 from tutelage.mdp.recordings import NameReader
 from tutelage.outcomes import InvalidModel
 
 KNOWN_KEYS = frozenset({"states", "actions", "choices", "terminated", "share", "features", "reward"})
 
+# Choices with fewer visits, relative to the most visited, are rounding.
+LEAST_VISITS = 1e-9
+
 
 def to_csv(demonstrations: Demonstrations) -> bytes:
     """A line for each visit: episode, step, state and action, by name."""
-    columns, text = demonstrations.to_frame(), io.StringIO()
+    columns = demonstrations.to_frame()
     columns["state"] = [str(state) for state in columns["state"]]
     if "action" in columns:
         columns["action"] = ["" if action is None else str(action) for action in columns["action"]]
+    return columns_to_csv(columns)
+
+
+def policy_columns(mdp: MDP, policy: ArrayLike) -> dict[str, list[Any]]:
+    """A table of what a policy does: the names of each state and choice that it visits, their probability and visits.
+
+    visits: the expected discounted number of times that the choice is taken.
+    """
+    checked = check_policy(mdp, policy)
+    taken = occupancy(mdp, checked)
+    places = np.flatnonzero(taken > LEAST_VISITS * taken.max())
+    names, owners = mdp.names, mdp.state_of_choice
+    return {
+        "state": [names.state_name(int(owners[choice])) for choice in places],
+        "action": [names.choice_name(int(choice)) for choice in places],
+        "probability": checked[places].tolist(),
+        "visits": taken[places].tolist(),
+    }
+
+
+def columns_to_csv(columns: Mapping[str, Sequence[Any]]) -> bytes:
+    """A table as CSV."""
+    text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(zip(*columns.values(), strict=True))
     return text.getvalue().encode("utf-8", "surrogatepass")
+
+
+def columns_to_lines(columns: Mapping[str, Sequence[Any]]) -> bytes:
+    """A table as lines of JSON, one for each row."""
+    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    return "".join(json.dumps(row, default=str) + "\n" for row in rows).encode()
 
 
 def from_csv(file: BinaryIO, path: str, mdp: MDP) -> Demonstrations:

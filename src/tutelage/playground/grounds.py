@@ -120,7 +120,7 @@ def _map(domain: Domain) -> dict[str, Any] | None:
     """The places of the states, null where a state has none, and the pairs of states that a choice connects."""
     if domain.positions is None:
         return None
-    is_placed = np.isfinite(domain.positions).all(axis=1)
+    is_placed = np.asarray(np.isfinite(domain.positions).all(axis=1))
     if not is_placed.any():
         return None
     rows = domain.mdp.transition.tocoo()

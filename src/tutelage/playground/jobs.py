@@ -8,6 +8,8 @@ import base64
 import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,9 @@ from tutelage.arrays import Matrix, Vector, finite_or_none
 from tutelage.environments.object_world import ACTIONS, ObjectWorld
 from tutelage.environments.preferences import NAMED
 from tutelage.interaction import teach
+from tutelage.learners.inference import infer_learner
 from tutelage.learners.observed import CallbackLearner
-from tutelage.mdp.expectations import state_occupancy
+from tutelage.mdp.expectations import Expectation, state_occupancy
 from tutelage.mdp.model import Domain
 from tutelage.mdp.sampling import sample_demonstrations
 from tutelage.outcomes import Ended, InvalidModel
@@ -26,7 +29,7 @@ from tutelage.playground import schema, snippets
 from tutelage.playground.grounds import brought_domain, brought_transcript, described
 from tutelage.playground.planes import clipped, shadows
 from tutelage.registry import TEACHERS, make_teacher
-from tutelage.roles import Learner, Lesson, Response, Round, Teacher
+from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher
 from tutelage.solvers.half_spaces import no_limits, preference_limits
 from tutelage.solvers.reachable_set import vertices
 from tutelage.solvers.soft_expectations import combined_features
@@ -129,28 +132,48 @@ def _answer(asked: schema.Demonstrating, send: Send) -> None:
 
 def _adapt(asked: schema.Walking, send: Send) -> None:
     """The next lesson for a person who responded to the earlier ones with walks, or why there is none."""
-    world, n_walks = asked.world.make(), len(asked.walks)
+    world = asked.world.make()
+    teacher, transcript, advice = _walked(asked)
+    found: dict[str, Any] = {
+        "conclusions": _conclusions(world, transcript.rounds, asked.walks),
+        "rounds": [taught.as_data() for taught in transcript.rounds],
+        "remaining": _remaining(teacher, _reachable(teacher.domain), transcript.rounds),
+        "reason": advice.reason,
+        "is_over": advice.lesson is None,
+        "lesson": None if advice.lesson is None else _shown(world, advice.lesson, len(asked.walks)),
+    }
+    send("answer", found | {"snippet": snippets.walking(asked)})
+
+
+def _walked(asked: schema.Walking) -> tuple[Teacher, Transcript, Advice]:
+    """The teacher, the rounds with a person's walks, and what the teacher advises next."""
+    world = asked.world.make()
     domain = world.domain("L1")
     answers = iter([visits @ domain.reward_features for visits in _path_visits(world, asked.walks)])
     person = CallbackLearner(domain, lambda lesson: next(answers))
     teacher = make_teacher(asked.teacher, domain, world.true_weights, person)
     transcript, advice = Transcript(world.true_weights), teacher.open()
-    for number in range(n_walks):
+    for number in range(len(asked.walks)):
         if advice.lesson is None:
             raise InvalidModel(f"the lessons ended after walk {number}: {advice.reason}; leave out the later walks")
         played = Round(advice.lesson, person.respond(advice.lesson), advice.reason)
         transcript = transcript.followed_by(played)
         advice = teacher.adapt(transcript.rounds)
         transcript = transcript.certified(advice.bound)
-    found: dict[str, Any] = {
-        "conclusions": _conclusions(world, transcript.rounds, asked.walks),
-        "rounds": [taught.as_data() for taught in transcript.rounds],
-        "remaining": _remaining(teacher, _reachable(domain), transcript.rounds),
-        "reason": advice.reason,
-        "is_over": advice.lesson is None,
-        "lesson": None if advice.lesson is None else _shown(world, advice.lesson, n_walks),
-    }
-    send("answer", found | {"snippet": snippets.walking(asked)})
+    return teacher, transcript, advice
+
+
+def _infer(asked: schema.Walking, send: Send) -> None:
+    """What `infer_learner` says about a person, each of whose walks counts as one trajectory of a soft learner."""
+    world = asked.world.make()
+    domain = world.domain("L5")
+    rounds = []
+    for visits, played in zip(_path_visits(world, asked.walks), _walked(asked)[1].rounds, strict=True):
+        seen = Expectation(visits @ domain.reward_features, visits @ domain.preference_features)
+        rounds.append(Round(played.lesson, replace(played.response, expectation=seen)))
+    found = infer_learner(domain, rounds, n_trajectories=1)
+    verdicts = {"there": "avoids", "not there": "accepts", "open": "unknown"}
+    send("answer", {"verdicts": [verdicts[one] for one in found.preferences], "text": str(found)})
 
 
 def _reach(asked: AnyReaching, send: Send) -> None:
@@ -192,6 +215,7 @@ JOBS: dict[str, tuple[Any, Callable[[Any, Send], None]]] = {
     "transcript": (schema.Teaching, _transcript),
     "answer": (schema.Demonstrating, _answer),
     "adapt": (schema.Walking, _adapt),
+    "infer": (schema.Walking, _infer),
     "reach": (schema.Reaching, _reach),
     "open": (schema.Opening, _open),
     "read": (schema.TranscriptReading, _read),
@@ -314,10 +338,10 @@ def _conclusions(world: ObjectWorld, rounds: Sequence[Round], walks: Sequence[Se
         share = gone / given if given > SMALLEST else math.inf if gone > SMALLEST else math.nan
         verdict = "avoids" if share < LEFT_OUT else "accepts" if share >= FOLLOWED else "unknown"
         found.append({"name": name, "shown": given, "done": gone, "verdict": verdict})
-    for near, far in zip(found, found[1:], strict=False):
+    for near, far in pairwise(found):
         if near["verdict"] == "accepts" and NAMED[near["name"]][0] == NAMED[far["name"]][0]:
             far["verdict"] = "accepts"
-    for far, near in zip(found[::-1], found[-2::-1], strict=False):
+    for far, near in pairwise(found[::-1]):
         if far["verdict"] == "avoids" and NAMED[near["name"]][0] == NAMED[far["name"]][0]:
             near["verdict"] = "avoids"
     return found

@@ -33,7 +33,7 @@ LARGEST_BODY = 512 * 1024
 # The largest request with a file that a user brings.
 LARGEST_UPLOAD = schema.LONGEST_TEXT + LARGEST_BODY
 # The first seconds of a search for a bound are spent waiting: a client that moves a slider has gone by then.
-SETTLING = 0.4
+SETTLING = 0.8
 MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
@@ -222,6 +222,11 @@ def _add_jobs(app: FastAPI, workers: WorkerPool) -> None:
         """The next lesson for a person who responded to the earlier ones with walks."""
         return await computed("adapt", asked, request)
 
+    @app.post("/api/infer", responses=REFUSED)
+    async def infer(asked: schema.Walking, request: Request) -> dict[str, Any]:
+        """What the walks of a person say about their preferences, by `infer_learner`."""
+        return await computed("infer", asked, request)
+
     @app.post("/api/reach", responses=REFUSED)
     async def reach(asked: schema.Reaching, request: Request) -> dict[str, Any]:
         """The reachable reward expectations, projected onto each pair of object types."""
@@ -233,7 +238,7 @@ async def teaching_events(
 ) -> AsyncGenerator[Event, None]:
     """The events of a teacher. A continuation of the job runs only when no other job waits: lessons before bounds.
 
-    A continuation that is stopped takes nothing from the lesson: the event `unbounded` says why there is no tight bound.
+    A continuation that is stopped takes nothing from the lesson: the event `unbounded` says why its bound is not tight.
     """
     later = None
     async with aclosing(workers.events(job, asked.model_dump_json())) as events:

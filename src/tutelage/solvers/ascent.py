@@ -26,7 +26,7 @@ class Region(Protocol):
     """A convex set over which quadratic models can be minimised. radius: its size, for the length of the first step."""
 
     @property
-    def radius(self) -> float: ...
+    def radius(self) -> float | Vector: ...
 
     def model_step(self, gradient: Vector, hessian: Matrix, x: Vector) -> Vector:
         """argmin over steps s with x + s in the region of gradient @ s + 1/2 s @ hessian @ s."""
@@ -71,7 +71,7 @@ def ascend(
         here, n_evaluations = evaluate(start, None), 1
     # A multiple of the identity, with which an unconstrained first step has length FIRST_STEP * radius.
     steepness = max(float(np.linalg.norm(here.gradient)), np.finfo(np.float64).tiny)
-    hessian = steepness / (FIRST_STEP * region.radius) * np.eye(len(start))
+    hessian = steepness / (FIRST_STEP * float(np.max(region.radius))) * np.eye(len(start))
     for _ in range(MAX_STEPS):
         step = region.model_step(-here.gradient, hessian, x)
         gap = float(here.gradient @ step)

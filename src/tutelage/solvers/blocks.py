@@ -98,7 +98,7 @@ class Block:
     @property
     def spread(self) -> Matrix:
         """(n, n), one for entries of the same group: spread @ x has the group's sum for each entry."""
-        return (self.groups[:, None] == self.groups).astype(np.float64)
+        return np.asarray(self.groups[:, None] == self.groups, dtype=np.float64)
 
     def signs(self, x: Vector) -> Vector:
         return np.sign(x) if self.is_signed else np.ones(len(x))
@@ -124,13 +124,13 @@ class Block:
             return 0.0
         if not self.is_ball:
             return float(np.abs(self._conditions(gradient, x, self.slope, self.radius)).max())
-        size, m = self.size(x), 0.0
-        if size > 0.5 * self.radius:
+        size, radius, m = self.size(x), float(self.radius), 0.0
+        if size > 0.5 * radius:
             m = self.multiplier(gradient, x)
         is_sum = self.norm == 1
         charged = self.slope + m if is_sum else self.slope
         pushed = gradient if is_sum else gradient + m * (self.spread @ x)
-        left = (self.radius - size) * (m / self.radius if is_sum else m)
+        left = (radius - size) * (m / radius if is_sum else m)
         return max(float(np.abs(self._conditions(pushed, x, charged, math.inf)).max()), left)
 
     def gap(self, gradient: Vector, x: Vector) -> float:

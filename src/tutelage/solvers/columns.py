@@ -5,26 +5,32 @@ the discounted moves. Its mean over the initial distribution is the policy's fea
 value at *any* price. So policy iteration at a new price starts, without a linear system, from the policy that is best
 there among all that were evaluated before, and each of its steps gives one more column.
 
-The chains of one MDP have the same kind of pattern: if the first one has a cheap factorisation, all are factorised, and
-otherwise F is found by Krylov steps from the F of the policy before.
+Where every choice has one successor (a road network), F is found along the paths; where all moves are short in the
+order of the states (a queue), by a banded factorisation. Otherwise the chains of one MDP have the same kind of pattern:
+if the first one has a cheap sparse factorisation, all are factorised, and else F is found by Krylov steps from the F of
+the policy before.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import solve_banded
 
 from tutelage import watch
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector
-from tutelage.mdp.chain import EPSILON, RELATIVE_ACCURACY, System, discounted_rows, factorised, factorised_if_cheap
-from tutelage.mdp.model import Domain, per_choice
+from tutelage.mdp.chain import EPSILON, RELATIVE_ACCURACY, System, discounted_rows, factorised, has_cheap_factors
+from tutelage.mdp.model import Domain, endless, per_choice
 from tutelage.solvers.operators import bellman_operators
 
 # The most memory for expected counts, in numbers; at least two policies are kept.
 MOST_STORED = 2**26
 MAX_STEPS = 1_000
+# Moves over at most this many states, in their order: a banded factorisation is the fastest.
+NARROW = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,12 +54,21 @@ class Improved:
     best: float
 
 
+class Method(Enum):
+    """How the linear systems of an MDP's chains are solved."""
+
+    FOLLOW = "along the only move of each state"
+    BANDED = "by a banded factorisation"
+    FACTORS = "by a sparse factorisation"
+    KRYLOV = "by Krylov steps"
+
+
 @dataclass(frozen=True, eq=False)
 class Improver:
-    """Policy iteration for one domain. is_direct: whether chains are factorised; empty until the first is tried."""
+    """Policy iteration for one domain. sparse_methods: FACTORS or KRYLOV, empty until the first chain was tried."""
 
     domain: Domain
-    is_direct: list[bool] = field(default_factory=list)
+    sparse_methods: list[Method] = field(default_factory=list)
 
     @cached_property
     def features(self) -> Matrix:
@@ -78,9 +93,9 @@ class Improver:
         for n_steps in range(1, MAX_STEPS + 1):
             earned = float(column.counts @ price)
             # Sweeps raise the value of a policy, so a policy that is greedy to the result earns at least as much.
-            value = operators.sweep(column.ahead @ price, accuracy / mdp.horizon)
+            value = operators.sweep(np.asarray(column.ahead) @ price, accuracy / mdp.horizon)
             size = float(np.abs(value).max())
-            slack = (4 * EPSILON if self.is_direct == [True] else 0.1 * RELATIVE_ACCURACY) * size
+            slack = (0.1 * RELATIVE_ACCURACY if Method.KRYLOV in self.sparse_methods else 4 * EPSILON) * size
             backed, moved = operators.hard_backup(value, column.choice, slack)
             error = (float(np.abs(backed - value).max()) + 4 * EPSILON * size) * mdp.horizon
             best = min(best, float(np.einsum("s,s->", mdp.initial, value)) + error)
@@ -97,20 +112,57 @@ class Improver:
                 break
         return Improved(tuple(found), best)
 
+    @cached_property
+    def largest(self) -> Vector:
+        """(d,), the largest size of each feature's expectation."""
+        return np.asarray(np.abs(endless(self.domain.mdp, self.features)).max(axis=0, initial=0.0))
+
+    @cached_property
+    def width(self) -> int:
+        """The largest distance, in the order of states, of a move of any choice."""
+        mdp = self.domain.mdp
+        states = np.repeat(mdp.state_of_choice, np.diff(mdp.transition.indptr))
+        return int(np.abs(mdp.transition.indices - states).max(initial=0))
+
     def evaluate(self, choice: Indices, near: Column | None) -> Column:
         """The column of a policy, with its expected counts. near: a similar column, as a start for iterations."""
         mdp = self.domain.mdp
-        moves = discounted_rows(mdp, choice)
         here = self.features if len(self.features) == mdp.n_states else self.features[choice]
-        inverse = None
-        if not self.is_direct:
-            inverse = factorised_if_cheap(moves)
-            self.is_direct.append(inverse is not None)
-        elif self.is_direct[0]:
-            inverse = factorised(sparse.eye_array(mdp.n_states, format="csr") - moves)
-        ahead = inverse.values(here) if inverse is not None else self._iterated(moves, here, near)
-        counts = np.einsum("s,sd->d", mdp.initial, ahead)
-        return Column(choice, counts, mdp.n_states, ahead)
+        ahead = self._ahead(discounted_rows(mdp, choice), here, near)
+        return Column(choice, np.einsum("s,sd->d", mdp.initial, ahead), mdp.n_states, ahead)
+
+    def _ahead(self, moves: SparseRows, here: Matrix, near: Column | None) -> Matrix:
+        """(S, d), F = (I - moves)^-1 here."""
+        from tutelage import kernels
+
+        n = moves.shape[0]
+        if self.domain.mdp.transition.nnz == self.domain.mdp.n_choices:
+            return kernels.follow(kernels.unsigned(moves.indices), moves.data, here)
+        if self.width <= NARROW:
+            band = np.zeros((2 * self.width + 1, n))
+            states = np.repeat(np.arange(n), np.diff(moves.indptr))
+            band[self.width + states - moves.indices, moves.indices] = -moves.data
+            band[self.width] += 1.0
+            return np.ascontiguousarray(solve_banded((self.width, self.width), band, here, overwrite_ab=True))
+        if not self.sparse_methods:
+            self.sparse_methods.append(Method.FACTORS if has_cheap_factors(moves) else Method.KRYLOV)
+        if self.sparse_methods == [Method.FACTORS]:
+            return factorised(sparse.eye_array(n, format="csr") - moves).values(here)
+        return self._iterated(moves, here, near)
+
+    def occupancy(self, columns: Sequence[Column], weights: Vector) -> Vector:
+        """(C,), the mixture of the policies' occupancies, which are recomputed rather than stored."""
+        mdp = self.domain.mdp
+        visits = np.zeros(mdp.n_choices)
+        for weight, column in zip(weights, columns, strict=True):
+            if weight > 0:
+                moves = discounted_rows(mdp, column.choice)
+                if Method.KRYLOV in self.sparse_methods:
+                    there = System(moves.T.tocsr(), mdp.largest_discount, 1).solve(mdp.initial, RELATIVE_ACCURACY)
+                else:
+                    there = factorised(sparse.eye_array(mdp.n_states, format="csr") - moves).visits(mdp.initial)
+                visits[column.choice] += weight * there
+        return visits
 
     def _iterated(self, moves: SparseRows, here: Matrix, near: Column | None) -> Matrix:
         """(S, d), F by Krylov steps on what is missing from the F of a similar policy."""
@@ -129,7 +181,7 @@ class Improver:
         ]
         solved = iter(kernels.map_in_threads(lambda task: system.solve(*task), tasks))
         change = [next(solved) if most[j] > 0 else missing[:, j] for j in range(here.shape[1])]
-        return start + np.column_stack(change)
+        return np.asarray(start + np.column_stack(change))
 
 
 def with_stored(columns: tuple[Column, ...]) -> tuple[Column, ...]:

@@ -24,6 +24,8 @@ from tutelage.solvers.operators import COMPILED_ABOVE, bellman_operators
 MAX_ROUNDS = 1_000
 # Expectations this close in every feature, relative to the largest possible one, count as equal.
 SAME = 1e-11
+# The largest weight of a policy in a mixture that counts as rounding.
+ROUNDED = 1e-14
 # The largest relative gap that counts as rounding.
 ACCEPTABLE = 1e-7
 # The bound is a difference of nearly equal numbers: its error relative to their size.
@@ -32,6 +34,8 @@ CANCELLED = 1e-10
 SPREAD = 0.25
 # Prices lie between those of the best bound, with this share, and those of the master problem.
 INWARD = 0.7
+# Of many columns, the latest and those with more than a tiny weight are kept.
+RECENT, TINY = 30, 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +57,7 @@ class Mixture:
     bound: float
     n_rounds: int
     ended: Ended
+    improver: Improver | None = None
 
     @property
     def counts(self) -> Vector:
@@ -66,6 +71,8 @@ class Mixture:
 
     def occupancy(self, domain: Domain) -> Vector:
         """(C,), the mixture of the policies' occupancies, which are recomputed rather than stored."""
+        if self.improver is not None:
+            return self.improver.occupancy(self.columns, self.point.weights)
         mdp = domain.mdp
         operators = bellman_operators(mdp, np.zeros(mdp.n_choices))
         visits = np.zeros(mdp.n_choices)
@@ -86,12 +93,14 @@ def price_out(domain: Domain, price: Vector, start: Plan | None) -> Priced:
     # Close to double precision, because the bound is compared with gaps near rounding.
     scale = max(float(np.abs(reward).max()), np.finfo(np.float64).tiny)
     plan = plan_hard(operators, mdp, accuracy=1e-11 * scale, start=start)
+    # Not `@`: above 10,000 states BLAS uses threads, which wait for each other on a busy machine.
+    best = float(np.einsum("s,s->", mdp.initial, plan.value)) + plan.error_bound
+    if mdp.n_states > COMPILED_ABOVE and np.count_nonzero(mdp.initial) > SPREAD * mdp.n_states:
+        return Priced(Improver(domain).evaluate(plan.choice, None), best, plan)
     visits = operators.visits(plan.choice)
     both_features = (domain.reward_features, domain.preference_features)
     counts = np.concatenate([_counts(features, plan.choice, visits) for features in both_features])
-    # Not `@`: above 10,000 states BLAS uses threads, which wait for each other on a busy machine.
-    value = float(np.einsum("s,s->", mdp.initial, plan.value))
-    return Priced(Column(plan.choice, counts, int(np.count_nonzero(visits))), value + plan.error_bound, plan)
+    return Priced(Column(plan.choice, counts, int(np.count_nonzero(visits))), best, plan)
 
 
 def decompose(
@@ -110,7 +119,7 @@ def decompose(
     """
     if domain.mdp.n_states > COMPILED_ABOVE and columns[0].n_reached > SPREAD * domain.mdp.n_states:
         return _stabilised(domain, objective, limits, columns, plan, tolerance, good_enough)
-    bound = -np.inf
+    bound, largest = -np.inf, _largest(domain)
     for n_rounds in range(1, MAX_ROUNDS + 1):
         point = _master(objective, limits, columns)
         priced = price_out(domain, point.price, plan)
@@ -118,9 +127,9 @@ def decompose(
         mixture = Mixture(columns, plan, point, bound, n_rounds, Ended.CONVERGED)
         if mixture.gap <= tolerance * (1 + abs(point.value)) or point.value <= good_enough:
             return mixture
-        if _is_known(domain, priced.column, columns):
+        if _is_known(largest, priced.column, columns):
             return _last(mixture)
-        watch.report("rounds of decomposition", n_rounds, mixture.gap)
+        watch.report("rounds of decomposition", n_rounds, mixture.gap, replace(mixture, ended=Ended.TIME_LIMIT))
         columns = (*columns, priced.column)
     raise _unfinished(mixture)
 
@@ -140,22 +149,24 @@ def _stabilised(
     pricing step ends as soon as its price cannot improve the bound by much; only near the end is it exact. Where it
     finds nothing for the master problem, the master's own price decides.
     """
-    improver, bound, centre = Improver(domain), -np.inf, None
+    improver, bound = Improver(domain), -np.inf
+    centre: tuple[Vector, float] | None = None
     for n_rounds in range(1, MAX_ROUNDS + 1):
-        point = _master(objective, limits, columns)
+        columns, point = _pruned(columns, _master(objective, limits, columns))
+        mixed = columns
         for share in (0.0,) if centre is None else (INWARD, 0.0):
-            price, offset = (
-                (1 - share) * a + share * b for a, b in zip((point.price, point.offset), centre or (0, 0), strict=True)
-            )
+            price, offset = point.price, point.offset
+            if centre is not None:
+                price, offset = (1 - share) * price + share * centre[0], (1 - share) * offset + share * centre[1]
             known = float((_matrix(columns) @ price).max())
             enough = known + 0.5 * max(offset - bound - known, 0.0)
             improved = improver.improve(price, columns, enough)
             if offset - improved.best > bound:
                 bound, centre = offset - improved.best, (price, offset)
-            mixture = Mixture(columns, plan, point, bound, n_rounds, Ended.CONVERGED)
+            mixture = Mixture(mixed, plan, point, bound, n_rounds, Ended.CONVERGED, improver)
             if mixture.gap <= tolerance * (1 + abs(point.value)) or point.value <= good_enough:
                 return mixture
-            new = [column for column in improved.columns if not _is_known(domain, column, columns)]
+            new = [column for column in improved.columns if not _is_known(improver.largest, column, columns)]
             earned = float((_matrix(columns) @ point.price).max())
             columns = with_stored((*columns, *new))
             if any(float(column.counts @ point.price) > earned for column in new):
@@ -163,7 +174,7 @@ def _stabilised(
         else:
             if not new:
                 return _last(mixture)
-        watch.report("rounds of decomposition", n_rounds, mixture.gap)
+        watch.report("rounds of decomposition", n_rounds, mixture.gap, replace(mixture, ended=Ended.TIME_LIMIT))
     raise _unfinished(mixture)
 
 
@@ -171,6 +182,13 @@ def _master(objective: Objective, limits: HalfSpaces, columns: tuple[Column, ...
     """The best mixture of the columns within the limits."""
     simplex = Hull(_matrix(columns).T, np.ones((1, len(columns))), np.ones(1))
     return _on_simplex(objective.solve(simplex, limits))
+
+
+def _pruned(columns: tuple[Column, ...], point: Point) -> tuple[tuple[Column, ...], Point]:
+    """Without the columns that are neither recent nor used, so that master problems stay small."""
+    kept = [k for k in range(len(columns)) if k >= len(columns) - RECENT or point.weights[k] > TINY]
+    weights = np.where(point.weights > TINY, point.weights, 0.0)[kept]
+    return tuple(columns[k] for k in kept), replace(point, weights=weights / weights.sum())
 
 
 def _last(mixture: Mixture) -> Mixture:
@@ -189,12 +207,16 @@ def _unfinished(mixture: Mixture) -> NotConverged:
     return NotConverged(message, residual=mixture.gap, n_steps=MAX_ROUNDS, answer=best)
 
 
-def _is_known(domain: Domain, column: Column, columns: tuple[Column, ...]) -> bool:
+def _is_known(largest: Vector, column: Column, columns: tuple[Column, ...]) -> bool:
     """Whether the master problem already has this expectation, up to rounding."""
-    both = (domain.reward_features, domain.preference_features)
-    largest = np.concatenate([np.abs(endless(domain.mdp, features)).max(axis=0, initial=0.0) for features in both])
     apart = np.abs(_matrix(columns) - column.counts)
     return bool((apart <= SAME * largest).all(axis=1).any())
+
+
+def _largest(domain: Domain) -> Vector:
+    """(d,), the largest size of each feature's expectation."""
+    both = (domain.reward_features, domain.preference_features)
+    return np.concatenate([np.abs(endless(domain.mdp, features)).max(axis=0, initial=0.0) for features in both])
 
 
 def _counts(features: Matrix, choice: Indices, visits: Vector) -> Vector:
@@ -213,6 +235,9 @@ def _matrix(columns: tuple[Column, ...]) -> Matrix:
 
 
 def _on_simplex(point: Point) -> Point:
-    """The point with its weights rounded onto the simplex: none negative, sum one."""
-    weights = np.maximum(point.weights, 0.0)
+    """The point with its weights rounded onto the simplex: none negative, sum one.
+
+    A weight that is no more than rounding is zero, so that a policy which never arrives is no part of the mixture.
+    """
+    weights = np.where(point.weights > ROUNDED, point.weights, 0.0)
     return replace(point, weights=weights / weights.sum())

@@ -7,8 +7,8 @@ f is smooth and convex, with exact gradient and Hessian; each h is a weighted 1-
 model predicts a larger decrease than f shows, and vanishes where the model is right (Levenberg and Marquardt). The last
 steps are therefore Newton steps. If the optimal weights are infinite, f falls like an exponential. Newton steps then
 have length one and decrease f more than predicted, and the step length is doubled each time. The error measure is the
-residual of the optimality conditions (`blocks.residual`), which is zero exactly at the minimum. Where rounding hides any
-further progress, the best point is returned, and `ended` says so.
+residual of the optimality conditions (`blocks.residual`), which is zero exactly at the minimum. Where rounding hides
+any further progress, the best point is returned, and `ended` says so.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,9 @@ from tutelage.solvers.blocks import Block, contained, gap, model_minimum, residu
 MAX_STEPS = 300
 LARGEST = 1e60
 # After this many steps without a residual half as large, within so many times the noise, rounding hides the rest.
-PATIENCE, NOISY = 8, 1e3
+PATIENCE, NOISY = 3, 1e3
+# Where so many steps no longer decrease f, a residual and a relative gap below this are rounding as well.
+LONG_PATIENCE, ACCEPTABLE = 12, 1e-7
 SourceT = TypeVar("SourceT")
 
 
@@ -46,13 +48,14 @@ class Expansion(Generic[SourceT]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Minimum(Generic[SourceT]):
-    """The minimum x, f's expansion there, and the residual of the optimality conditions."""
+    """The minimum x, f's expansion there, the residual of the optimality conditions, and f + h."""
 
     x: Vector
     expansion: Expansion[SourceT]
     residual: float
     n_steps: int
     ended: Ended
+    value: float = np.inf
 
 
 def proximal_newton(
@@ -72,19 +75,21 @@ def proximal_newton(
     value = here.value + terms(blocks, x)
     damping, stretch = 1e-3 * float(np.diag(here.hessian).max(initial=0.0)), 1.0
     best, closest, since = Minimum(x, here, np.inf, 0, Ended.STEP_LIMIT), np.inf, 0
+    gained = rounding = 0.0
     for n_steps in range(MAX_STEPS):
         error, apart = residual(here.gradient, blocks, x), abs(gap(here.gradient, blocks, x))
-        since = 0 if error <= 0.5 * best.residual or apart <= 0.5 * closest else since + 1
+        is_closer = error <= 0.5 * best.residual or apart <= 0.5 * closest
+        since = 0 if is_closer or gained > 10 * rounding else since + 1
         is_good = error <= tolerance and apart <= gap_tolerance
         if is_good or error + apart < best.residual + closest:
-            best, closest = Minimum(x, here, error, n_steps, Ended.STEP_LIMIT), apart
+            best, closest = Minimum(x, here, error, n_steps, Ended.STEP_LIMIT, value), apart
         if is_good:
             return replace(best, ended=Ended.CONVERGED)
-        if (best.residual <= here.noise and closest <= gap_tolerance) or (
-            since >= PATIENCE and best.residual <= NOISY * here.noise
-        ):
+        is_noise = best.residual <= here.noise and closest <= gap_tolerance
+        is_stuck = since >= PATIENCE and best.residual <= NOISY * here.noise
+        if is_noise or is_stuck or (since >= LONG_PATIENCE and best.residual <= ACCEPTABLE):
             return replace(best, n_steps=n_steps, ended=Ended.ROUNDING)
-        watch.report("Newton steps", n_steps, error)
+        watch.report("Newton steps", n_steps, error, replace(best, ended=Ended.TIME_LIMIT))
         # Flat directions need some curvature, and damping below 1e-14 of the Hessian's diagonal is lost to rounding.
         flat = 1e-5 * error / (1 + float(np.abs(x).max(initial=0.0)))
         damping = max(damping, flat, 1e-14 * float(np.diag(here.hessian).max(initial=0.0)))
@@ -96,9 +101,12 @@ def proximal_newton(
         decrease = value - (new.value + terms(blocks, there))
         # Close to the minimum the decrease is smaller than the rounding error of f; the model is then trusted.
         rounding = 1e-13 * (1 + abs(value)) + new.value_noise
+        gained = decrease
         if decrease >= 1e-4 * predicted - rounding:
             x, here, value = there, new, value - decrease
-            damping *= 0.05 if decrease >= 0.75 * predicted - rounding else 1.0
+            damping *= (
+                1e-3 if decrease >= 0.99 * predicted else 0.05 if decrease >= 0.75 * predicted - rounding else 1.0
+            )
             stretch = 2 * stretch if decrease > 1.1 * predicted + rounding else 1.0
         elif stretch > 1:
             stretch = 1.0
@@ -108,8 +116,11 @@ def proximal_newton(
             1 + float(np.diag(here.hessian).max(initial=0.0))
         ):
             break
-    message = f"after {n_steps + 1} Newton steps the residual is {best.residual:.3g}, with weights up to {np.abs(x).max():.3g}"
-    raise NotConverged(message, residual=best.residual, n_steps=n_steps + 1, answer=best)
+    if best.residual <= ACCEPTABLE and closest <= ACCEPTABLE * abs(best.value):
+        return replace(best, n_steps=n_steps + 1, ended=Ended.ROUNDING)
+    message = f"after {n_steps + 1} Newton steps the residual is {error:.3g}, with weights up to {np.abs(x).max():.3g}"
+    last = Minimum(x, here, residual(here.gradient, blocks, x), n_steps + 1, Ended.STEP_LIMIT, value)
+    raise NotConverged(message, residual=error, n_steps=n_steps + 1, answer=last)
 
 
 def _predicted_decrease(here: Expansion[SourceT], blocks: Sequence[Block], x: Vector, there: Vector) -> float:

@@ -25,10 +25,11 @@ from tutelage.mdp.chain import discounted_rows
 from tutelage.mdp.expectations import Expectation, expectation_of_occupancy
 from tutelage.mdp.model import Domain, per_choice
 from tutelage.mdp.policy import policy_from_occupancy
-from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel, NotConverged
+from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel, NotConverged, OutOfTime
 from tutelage.solvers import objectives
 from tutelage.solvers.bellman import Plan
-from tutelage.solvers.decomposition import ACCEPTABLE, Column, Mixture, decompose, price_out
+from tutelage.solvers.columns import Column
+from tutelage.solvers.decomposition import ACCEPTABLE, Mixture, decompose, price_out
 from tutelage.solvers.half_spaces import HalfSpaces
 from tutelage.solvers.objectives import Hull, Objective, Point
 from tutelage.solvers.programs import InfeasibleProgram
@@ -133,8 +134,9 @@ def _nearest(
         return _as_distance(found)
     if norm not in (1, np.inf):
         raise InvalidModel(f"norm must be 1, 2 or infinity, got {norm}; no solver here takes another norm")
-    found = Search(scaled, objectives.Nearest(wanted, norm), unit).solve(accuracy, route, -np.inf)
-    return replace(found, bound=max(found.bound, 0.0))
+    with _answers_as(_as_excess):
+        found = Search(scaled, objectives.Nearest(wanted, norm), unit).solve(accuracy, route, -np.inf)
+    return _as_excess(found)
 
 
 def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-8) -> ConstrainedOptimum:
@@ -143,8 +145,7 @@ def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-
     scaled = Scaled.each(domain, limits).with_common_rows(limits)
     search = Search(scaled, objectives.LeastViolation(), float(scaled.row.max(initial=1.0)))
     columns, plan = search.opening()
-    found = search.mixed(columns, plan, limits=scaled.limits, tolerance=accuracy)
-    return replace(found, bound=max(found.bound, 0.0))
+    return _as_excess(search.mixed(columns, plan, limits=scaled.limits, tolerance=accuracy))
 
 
 def strictest_policy(
@@ -221,6 +222,8 @@ class Search:
             columns, plan, limits = self.feasible(columns, plan)
         try:
             return self.mixed(columns, plan, limits=limits, tolerance=tolerance, good_enough=good_enough)
+        except OutOfTime:
+            raise
         except NotConverged as failure:
             found = self._direct_instead(failure) if route == "auto" else None
             if found is None:
@@ -366,6 +369,11 @@ def _as_maximum(found: ConstrainedOptimum) -> ConstrainedOptimum:
     return replace(found, value=0.0 - found.value, bound=0.0 - found.bound)
 
 
+def _as_excess(found: ConstrainedOptimum) -> ConstrainedOptimum:
+    """A value that is never negative, with a bound that is not."""
+    return replace(found, bound=max(found.bound, 0.0))
+
+
 def _as_distance(found: ConstrainedOptimum) -> ConstrainedOptimum:
     """The distance, from half its square."""
     value, bound = (float(np.sqrt(2 * max(half, 0.0))) for half in (found.value, found.bound))
@@ -378,8 +386,8 @@ def _answers_as(convert: Callable[[ConstrainedOptimum], ConstrainedOptimum]) -> 
     try:
         yield
     except NotConverged as failure:
-        if isinstance(failure.answer, ConstrainedOptimum):
-            failure.answer = convert(failure.answer)
+        # The answer of another problem, that of finding a policy within the limits, is none.
+        failure.answer = convert(failure.answer) if isinstance(failure.answer, ConstrainedOptimum) else None
         raise
 
 

@@ -8,6 +8,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
 
 from tutelage.arrays import Indices, Vector
 from tutelage.mdp.chain import (
@@ -15,7 +16,8 @@ from tutelage.mdp.chain import (
     FACTOR_LIMIT,
     choice_resolvent,
     discounted_rows,
-    factorised_if_cheap,
+    factorised,
+    has_cheap_factors,
     policy_resolvent,
     resolvent,
 )
@@ -124,7 +126,7 @@ class Compiled(Operators):
         moves, reward = discounted_rows(self.mdp, choice), self.reward[choice]
         one_each = np.arange(self.mdp.n_states + 1)
         value = kernels.hard_sweeps(kernels.problem(moves, one_each, reward, 1.0), value, tolerance)
-        split, factors, last = cache(lambda: split_chain(moves)), cache(lambda: factorised_if_cheap(moves)), np.inf
+        split, is_cheap, last = cache(lambda: split_chain(moves)), cache(lambda: has_cheap_factors(moves)), np.inf
         most = KRYLOV_STEPS if len(value) <= FACTOR_LIMIT else 1_000
         for _ in range(20):
             residual = reward + moves @ value - value
@@ -133,9 +135,8 @@ class Compiled(Operators):
             if error <= max(tolerance, EPSILON * float(np.abs(value).max())):
                 break
             # Krylov steps converge slowly on long journeys, whose chains often have sparse factors.
-            inverse = factors() if error > 0.01 * last else None
-            if inverse is not None:
-                return value + inverse.values(residual)
+            if error > 0.01 * last and is_cheap():
+                return value + factorised(sparse.eye_array(len(value), format="csr") - moves).values(residual)
             value, last = value + split().solve(residual, max(1e-6, 0.3 * tolerance / error), most), error
         return value
 

@@ -5,8 +5,10 @@
 Once it is known which entries rest at zero or at a bound, and which balls hold z on their surface, the optimality
 conditions are equations in the other entries and one multiplier m for each surface:
 
-    hessian (z - x) + gradient + grad h(z) + sum of m_k normal_k(z) = 0        normal: the signs of z (q = 1), or the sums
-    sum of |z_k| = radius_k (q = 1), or norm_2 of the sums = radius_k (q = 2)  of z by group (q = 2)
+    hessian (z - x) + gradient + grad h(z) + sum of m_k normal_k(z) = 0
+    sum of |z_k| = radius_k (q = 1), or norm_2 of the sums = radius_k (q = 2)
+
+where normal_k has the signs of z (q = 1), or the sums of z by group (q = 2).
 
 They are linear but for the products m z of q = 2, and a few Newton steps solve them to rounding. The active set is that
 of x where that satisfies the conditions, as it does in the last steps of an outer iteration. Otherwise an interior
@@ -20,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage.arrays import Flags, Matrix, Vector
+from tutelage.arrays import Flags, Indices, Matrix, Vector
 from tutelage.solvers.blocks import SURFACE, Block, contained, residual, slices
 from tutelage.solvers.programs import minimise_conic
 
@@ -169,7 +171,7 @@ class _ConeProgram:
 
     model: _Model
     unit: Vector
-    kinked: Vector
+    kinked: Indices
 
     @classmethod
     def of(cls, model: _Model) -> "_ConeProgram":
@@ -251,8 +253,15 @@ class _ConeProgram:
         return rows / length, right
 
     def _active(
-        self, z: Vector, slacks: Vector, duals: Vector, where: list[tuple[str, int]], n_linear: int, balls: list
+        self,
+        z: Vector,
+        slacks: Vector,
+        duals: Vector,
+        where: list[tuple[str, int]],
+        n_linear: int,
+        balls: list[tuple[Matrix, Vector]],
     ) -> _Active:
+        """The active set where slacks are smaller than multipliers."""
         is_tight = slacks < duals
         by_kind: dict[str, set[int]] = {}
         for (kind, index), tight in zip(where, is_tight[:n_linear], strict=True):

@@ -1,12 +1,12 @@
 """Units of their own for problems over policies, so that every number inside the programs is of order one.
 
-An expectation mu_j lies within horizon * max |phi_j|, which is its *unit*. With mu_j = unit_j x_j and each row of the
-limits divided by its largest coefficient, the same problem reads
+An expectation mu_j lies within max |phi_j / (1 - discount)|, which is its *unit*. With mu_j = unit_j x_j and each row
+of the limits divided by its largest coefficient, the same problem reads
 
     normals @ mu <= offsets        (normals_ij unit_j / row_i) @ x <= offsets_i / row_i
 
-and the objective has a unit of its own. Libraries and tolerances then see the same numbers whether a road is measured in
-metres or in kilometres, and whether it is discounted by 0.5 or by 0.99999. Multipliers and prices are scaled back.
+and the objective has a unit of its own. Libraries and tolerances then see the same numbers whether a road is measured
+in metres or in kilometres, and whether it is discounted by 0.5 or by 0.99999. Multipliers and prices are scaled back.
 """
 
 from dataclasses import dataclass, replace
@@ -15,23 +15,23 @@ from typing import Self
 import numpy as np
 
 from tutelage.arrays import Vector
-from tutelage.mdp.model import Domain
+from tutelage.mdp.model import Domain, endless
 from tutelage.solvers.half_spaces import HalfSpaces
 
 # A limit this many times beyond what any policy reaches binds as little, or is missed as surely, as one further out.
 BEYOND = 4.0
+TINY = float(np.finfo(np.float64).tiny)
 
 
 def or_one(sizes: Vector) -> Vector:
     """The sizes, with one for those that are zero or so small that dividing by them overflows."""
-    return np.where(sizes > np.finfo(np.float64).tiny, sizes, 1.0)
+    return np.where(sizes > TINY, sizes, 1.0)
 
 
 def sizes(domain: Domain) -> Vector:
-    """(d,), the largest |mu_j| of any policy: horizon * max |phi_j|; zero for a feature that is zero everywhere."""
+    """(d,), no policy has a larger |mu_j|: max |phi_j / (1 - discount)|; zero for a feature that is zero everywhere."""
     both = (domain.reward_features, domain.preference_features)
-    largest = [np.abs(features).max(axis=0, initial=0.0) for features in both]
-    return np.asarray(domain.mdp.horizon * np.concatenate(largest))
+    return np.concatenate([np.abs(endless(domain.mdp, features)).max(axis=0, initial=0.0) for features in both])
 
 
 def in_feature_units(domain: Domain, unit: Vector) -> Domain:

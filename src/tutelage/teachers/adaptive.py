@@ -22,10 +22,12 @@ from tutelage.arrays import Flags, Vector
 from tutelage.mdp.model import Domain
 from tutelage.roles import Advice, Round
 from tutelage.solvers.half_spaces import HalfSpaces, reward_limits
+from tutelage.solvers.units import sizes
 
-# A response may exceed a cut by this much, relative to one plus the cut's offset, and still count as inside.
-ROUNDING = 1e-6
-# Rewards this close, relative to one plus their size, are equal.
+# A response may exceed a cut by this much, relative to the largest feature plus the cut's offset, and count as inside;
+# or by this much relative to the largest expectation of any policy.
+ROUNDING, SOLVED = 1e-6, 1e-8
+# Rewards this close, relative to the reward of one step plus their size, are equal.
 SAME = 1e-9
 
 
@@ -52,12 +54,18 @@ def are_contradicted(domain: Domain, limits: HalfSpaces, rounds: Sequence[Round]
     """Whether a response lies outside a cut, so that the responses cannot all be projections."""
     done = np.array([taught.response.expectation.reward for taught in rounds])
     excess = limits.normals[:, : domain.n_reward] @ done.T - limits.offsets[:, None]
-    return bool((excess > ROUNDING * (1 + np.abs(limits.offsets))[:, None]).any())
+    largest = sizes(domain)[: domain.n_reward].max()
+    unit = largest / domain.mdp.horizon
+    allowed = ROUNDING * (unit + np.abs(limits.offsets)) + SOLVED * largest
+    return bool((excess > allowed[:, None]).any())
 
 
-def certified(bound: float, most: float) -> float:
-    """The bound, or infinity where the learner has earned more, so that its responses cannot all be projections."""
-    return bound if most <= bound + ROUNDING * (1 + abs(bound)) else math.inf
+def certified(bound: float, most: float, unit: float) -> float:
+    """The bound, or infinity where the learner has earned more, so that its responses cannot all be projections.
+
+    unit: the reward of one step.
+    """
+    return bound if most <= bound + ROUNDING * (unit + abs(bound)) else math.inf
 
 
 def mean_rewards(rounds: Sequence[Round], true_weights: Vector) -> Vector:
@@ -72,14 +80,15 @@ def doubt(bound: float) -> str:
     return "" if bound < math.inf else "; the responses are not projections onto one convex set: nothing is certified"
 
 
-def close(rounds: Sequence[Round], true_weights: Vector, reason: str, bound: float) -> Advice:
+def close(rounds: Sequence[Round], true_weights: Vector, reason: str, bound: float, unit: float) -> Advice:
     """End the rounds if the last lesson was the best one; otherwise repeat the best lesson with its demonstrations.
 
-    Where the bound is not certified, a lesson that was taught only once is repeated too.
+    unit: the reward of one step, below a small part of which rewards do not differ. Where the bound is not certified, a
+    lesson that was taught only once is repeated too.
     """
     rewards = mean_rewards(rounds, true_weights)
     best = int(rewards.argmax())
-    is_last = rewards[-1] >= rewards[best] - SAME * (1 + abs(rewards[best]))
+    is_last = rewards[-1] >= rewards[best] - SAME * (unit + abs(rewards[best]))
     if is_last and (bound < math.inf or _is_same_lesson(rounds)[-1].sum() > 1):
         return Advice(None, reason + doubt(bound), bound)
     again = f"{reason}; the best lesson again, that of round {best + 1}{doubt(bound)}"

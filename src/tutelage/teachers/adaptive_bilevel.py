@@ -87,19 +87,19 @@ class AdaptiveBilevelTeacher(BaseTeacher):
 
     def adapt(self, rounds: Sequence[Round]) -> Advice:
         """The lesson for the most optimistic learner that explains the answers, or the reason to stop."""
-        earned = float(mean_rewards(rounds, self.true_weights).max())
+        earned, unit = float(mean_rewards(rounds, self.true_weights).max()), self.reward_unit
         try:
             estimate = self.estimate(rounds)
             plan = self.plan(estimate)
         except TutelageError as failure:
-            return close(rounds, self.true_weights, f"no lesson could be planned: {failure}", self.ceiling)
+            return close(rounds, self.true_weights, f"no lesson could be planned: {failure}", self.ceiling, unit)
         doubt = f"; {estimate.contradiction}: nothing is certified" if estimate.contradiction else ""
         reason = self._reason_to_end(rounds, plan, earned, estimate)
         bound = self.bound(estimate, earned, self.max_cells if reason else min(self.max_cells, 1))
         if not reason and bound - earned <= self.stop_tolerance * self.span:
             reason = "no learner that gives these answers can earn more from any lesson"
         if reason:
-            return close(rounds, self.true_weights, reason + doubt, bound)
+            return close(rounds, self.true_weights, reason + doubt, bound, unit)
         promised = f"the best lesson for the learner inferred, {plan.predicted:.4g} predicted{doubt}"
         return Advice(plan.lesson, promised, bound)
 

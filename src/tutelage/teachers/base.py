@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from tutelage.arrays import Vector
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.mdp.arrival import Arrival, journey_of
@@ -12,6 +14,7 @@ from tutelage.outcomes import InvalidModel
 from tutelage.roles import Advice, Lesson, Response, Round
 from tutelage.solvers.bellman import solve_hard
 from tutelage.solvers.occupancy_polytope import reward_vector
+from tutelage.solvers.units import or_one
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +26,16 @@ class BaseTeacher:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "true_weights", reward_vector(self.domain, self.true_weights, "true_weights"))
+
+    @property
+    def feature_unit(self) -> float:
+        """The largest reward feature: what tolerances on expectations are relative to."""
+        return float(or_one(np.abs(self.domain.reward_features).max()))
+
+    @property
+    def reward_unit(self) -> float:
+        """The largest reward that one feature gives in one step: what tolerances on rewards are relative to."""
+        return float(or_one(np.abs(self.domain.reward_features * self.true_weights).max()))
 
 
 class OneLessonTeacher(BaseTeacher):

@@ -29,6 +29,7 @@ from tutelage.roles import Advice, Lesson
 from tutelage.solvers.blocks import Block
 from tutelage.solvers.half_spaces import no_limits
 from tutelage.solvers.occupancy_polytope import best_policy, require_feasible
+from tutelage.solvers.units import or_one
 from tutelage.teachers.base import KnownEntropyLearner, OneLessonTeacher, Plan, check_learner, optimal_lesson, reward_of
 from tutelage.teachers.bounding import search
 from tutelage.teachers.climbing import LessonSearch, LocalOptimum, ReducedProblem, distinct, sign_patterns
@@ -110,21 +111,29 @@ class BilevelTeacher(OneLessonTeacher):
         shown = [optimal_lesson(self.domain, self.true_weights)]
         shown += [] if aware is None else [Lesson.from_policy(self.domain, aware.policy)]
         if not self._is_flat:
-            return self._verified(self._realisable(shown), bound)
-        return self._verified(self._problem.climb(self._starts(shown), self._other_starts()), bound)
+            return self._verified(self._in_given_units(self._realisable(shown)), bound)
+        optima = self._problem.climb(self._starts(shown), self._other_starts())
+        return self._verified(self._in_given_units(optima), bound)
 
     def bounded(self, plan: BilevelPlan) -> BilevelPlan:
         """The same plan with the bound that branch and bound certifies; a better lesson if the search finds one."""
         is_searched = math.isfinite(self._mismatch_set.radius) and self.domain.n_reward <= MAX_SEARCHED
-        if self.max_cells == 0 or not is_searched or not self.true_weights.any():
+        if self.max_cells == 0 or not is_searched or np.abs(self.true_weights).max() <= np.finfo(np.float64).tiny:
             return plan
         problem = self._problem
-        ceiling = search(problem, achieved=plan.achieved, ceiling=plan.bound, max_cells=self.max_cells)
+        unit = self.reward_unit
+        ceiling = search(problem, achieved=plan.achieved / unit, ceiling=plan.bound / unit, max_cells=self.max_cells)
         if self.method == "exact" and self._is_flat and ceiling.better is not None:
             # Branch and bound evaluated a point that is better than the best local optimum: climb from there.
             with suppress(OutOfTime):
-                plan = self._verified([*plan.optima, *problem.climb([ceiling.better], [])], plan.bound)
-        return replace(plan, bound=max(ceiling.bound, plan.achieved), n_cells=ceiling.n_cells)
+                more = self._in_given_units(problem.climb([ceiling.better], []))
+                plan = self._verified([*plan.optima, *more], plan.bound)
+        return replace(plan, bound=max(unit * ceiling.bound, plan.achieved), n_cells=ceiling.n_cells)
+
+    def _in_given_units(self, optima: list[LocalOptimum]) -> list[LocalOptimum]:
+        """Optima whose rewards were computed in units of `reward_unit`."""
+        unit = self.reward_unit
+        return [replace(optimum, reward=unit * optimum.reward, gap=unit * optimum.gap) for optimum in optima]
 
     def _verified(self, found: list[LocalOptimum], bound: float) -> BilevelPlan:
         """The plan of the best local optimum, verified by the learner's own response to its lesson."""
@@ -151,7 +160,8 @@ class BilevelTeacher(OneLessonTeacher):
         block = self._mismatch_set
         if math.isinf(block.radius):
             block = replace(block, radius=self.largest_weight, norm=math.inf)
-        return ReducedProblem(Reduction(self.learner.preference.on(self.learner.domain)), block, self.true_weights)
+        reduction = Reduction(self.learner.preference.on(self.learner.domain))
+        return ReducedProblem(reduction, block, self.true_weights / self.reward_unit)
 
     def _printed(self) -> LocalOptimum:
         """Appendix G as printed."""
@@ -167,8 +177,8 @@ class BilevelTeacher(OneLessonTeacher):
             # Some learners cannot respond to every lesson; such a lesson yields no start.
             with suppress(TutelageError):
                 inferred.append(self.learner.respond(lesson).learned_weights[:d_r])
-        size = max(float(np.abs(self.true_weights).max()), np.finfo(np.float64).tiny)
-        return [np.zeros(d_r), *inferred, self._problem.block.radius / size * self.true_weights]
+        size = float(or_one(np.abs(self.true_weights).max()))
+        return [np.zeros(d_r), *inferred, self._problem.block.radius * (self.true_weights / size)]
 
     def _other_starts(self) -> list[Vector]:
         """Corners, edges and faces of the mismatch set, and random points."""
@@ -189,6 +199,6 @@ class BilevelTeacher(OneLessonTeacher):
             if direction.all()
         ]
         uniform = expectation(domain, uniform_policy(domain.mdp)).reward
-        starts = [*(lesson.expectation for lesson in shown), *extremes, uniform]
+        starts = [*(lesson.expectation for lesson in shown), uniform]
         dual = Dual(domain, learner.mismatch.on(domain), learner.preference.on(domain))
-        return LessonSearch(dual, self.true_weights).climb(starts)
+        return LessonSearch(dual, self.true_weights / self.reward_unit).climb(starts, extremes)

@@ -36,15 +36,20 @@ from tutelage.solvers.blocks import Block, free_directions
 from tutelage.solvers.half_spaces import no_limits
 from tutelage.solvers.occupancy_polytope import best_policy, nearest_policy
 from tutelage.solvers.programs import Constraints, minimise_quadratic
+from tutelage.solvers.units import or_one
 
 # A predicted gain this small, relative to 1 + |reward|, ends an ascent over weights, or over lessons.
 NO_GAIN, NO_LESSON_GAIN = 1e-7, 1e-9
-# Local maxima whose expectations are this close, relative to 1 + the largest entry, count as one.
+# Local maxima whose expectations are this close, relative to the largest of all entries, count as one.
 SAME = 1e-3
 # The largest number of sign patterns evaluated, and of the best of them from which to climb.
 MAX_PATTERNS, MOST_PROMISING = 81, 10
+# The same for lessons, each of which takes a solution of the learner's own problem.
+MOST_LESSONS = 4
 MAX_CUTS = 30
-# The largest distance from Omega_r, relative to 1 + the size of mu_hat, of a point that counts as realisable.
+# The largest number of the learner's answers after which no further ascent over lessons begins.
+MAX_ANSWERS = 200
+# The largest distance from Omega_r, relative to the size of that set and of mu_hat, of a realisable point.
 OUTSIDE = 1e-7
 
 
@@ -122,8 +127,8 @@ def sign_patterns(n: int, rng: np.random.Generator) -> list[Vector]:
 def distinct(optima: list[LocalOptimum]) -> list[LocalOptimum]:
     """Best first; among those with the same learner's expectation, only the best."""
     kept: list[LocalOptimum] = []
+    size = SAME * max((float(np.abs(optimum.expectation).max()) for optimum in optima), default=0.0)
     for optimum in sorted(optima, key=lambda optimum: -optimum.reward):
-        size = SAME * (1 + float(np.abs(optimum.expectation).max()))
         if all(np.abs(optimum.expectation - other.expectation).max() > size for other in kept):
             kept.append(optimum)
     return kept
@@ -154,9 +159,13 @@ class Cuts:
 
     def model_step(self, gradient: Vector, hessian: Matrix, x: Vector) -> Vector:
         """argmin over steps s within the cuts of gradient @ s + 1/2 s @ hessian @ s."""
-        room = np.maximum(self.offsets - self.normals @ x, 0.0)
+        # In steps of the radius, and with the largest slope as the unit of the objective.
+        unit = float(or_one(np.asarray(self.radius)))
+        scale = float(or_one(np.abs(gradient).max() * unit))
+        room = np.maximum(self.offsets - self.normals @ x, 0.0) / unit
         constraints = Constraints(np.full(len(x), -np.inf), within=self.normals, bound=room)
-        return minimise_quadratic(hessian, gradient, constraints).x
+        step = minimise_quadratic(hessian * (unit * unit / scale), gradient * (unit / scale), constraints).x
+        return unit * step
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,22 +179,41 @@ class LessonSearch:
     def domain(self) -> Domain:
         return self.dual.domain
 
-    def climb(self, starts: list[Vector]) -> list[LocalOptimum]:
-        """A local maximum from each realisable start (d_r,); starts that the learner cannot answer are left out."""
+    def climb(self, starts: list[Vector], others: list[Vector]) -> list[LocalOptimum]:
+        """A local maximum from each realisable start (d_r,), and from the best of the other points.
+
+        Points that the learner cannot answer are left out. At the time limit, the maxima found so far.
+        """
         found: list[LocalOptimum] = []
         cuts = self._box()
-        for start in starts:
+        openings = [(point, self._opening(point)) for point in (*starts, *others)]
+        first, rest = openings[: len(starts)], openings[len(starts) :]
+        best = sorted(rest, key=lambda pair: math.inf if pair[1] is None else -pair[1].value)[:MOST_LESSONS]
+        n_answers = 0
+        for start, opening in (*first, *best):
+            if opening is None or n_answers > MAX_ANSWERS:
+                continue
             try:
-                optimum, cuts = self._climb(start, cuts)
+                optimum, cuts, n = self._climb(start, opening, cuts)
             except OutOfTime:
                 if not found:
                     raise
                 break
             except TutelageError:
                 continue
+            n_answers += n
             if math.isfinite(optimum.reward):
                 found.append(optimum)
         return found
+
+    def _opening(self, point: Vector) -> Slope[Answer] | None:
+        """R at a point, or None where the learner cannot answer it."""
+        try:
+            return self._slope(point, None)
+        except OutOfTime:
+            raise
+        except TutelageError:
+            return None
 
     def _box(self) -> Cuts:
         """The range of each reward feature over all policies."""
@@ -218,15 +246,20 @@ class LessonSearch:
             return Slope(-math.inf, np.zeros(len(shown)), near)
         return Slope(float(self.true_weights @ answer.expectation), answer.jacobian.T @ self.true_weights, answer)
 
-    def _climb(self, start: Vector, cuts: Cuts) -> tuple[LocalOptimum, Cuts]:
-        """One ascent, and the cuts with those that it added; STEP_LIMIT where MAX_CUTS cuts were not enough."""
-        point, first = start, self._slope(start, None)
-        opening, ended = first, Ended.STEP_LIMIT
+    def _climb(self, start: Vector, first: Slope[Answer], cuts: Cuts) -> tuple[LocalOptimum, Cuts, int]:
+        """One ascent, the cuts with those that it added, and the number of the learner's answers that it took.
+
+        STEP_LIMIT where MAX_CUTS cuts or MAX_ANSWERS answers were not enough.
+        """
+        point, opening, ended, n_answers = start, first, Ended.STEP_LIMIT, 0
         for _ in range(MAX_CUTS):
+            if n_answers > MAX_ANSWERS:
+                break
             top = ascend(self._slope, cuts, point, tolerance=NO_LESSON_GAIN * (1 + abs(opening.value)), opening=opening)
+            n_answers += top.n_evaluations + 1
             shown = nearest_policy(self.domain, top.x, no_limits(self.domain))
             opening = self._slope(shown.expectation.reward, top.slope.source)
-            if shown.value <= OUTSIDE * (1 + float(np.abs(top.x).max())):
+            if shown.value <= OUTSIDE * (cuts.radius + float(np.abs(top.x).max())):
                 ended = top.ended
                 break
             normal, point = (top.x - shown.expectation.reward) / shown.value, shown.expectation.reward
@@ -234,4 +267,8 @@ class LessonSearch:
             if opening.value < first.value:
                 point, opening, shown = start, first, nearest_policy(self.domain, start, no_limits(self.domain))
         here = opening.source
-        return LocalOptimum(here.weights, here.expectation, opening.value, shown.policy, top.gap, ended), cuts
+        return (
+            LocalOptimum(here.weights, here.expectation, opening.value, shown.policy, top.gap, ended),
+            cuts,
+            n_answers,
+        )

@@ -6,7 +6,9 @@ v is concave and never decreases. Its multiplier y_j is the gain per unit of one
 
     v(delta + t e_j) <= v(delta) + t y_j,        with equality in the limit t -> 0 where v is differentiable,
 
-and the loss from having preference j at all is v without the constraint j, minus v(delta). For a learner with soft
+v has a kink where limits are redundant, such as zero visits within one cell and within two, and y_j is not unique
+there. So y_j is taken at delta_j + STEP: v is piecewise linear, and its slope there is that to the right of delta_j.
+The loss from having preference j at all is v without the constraint j, minus v(delta). For a learner with soft
 preferences these are the costs of keeping them in full.
 """
 
@@ -27,6 +29,8 @@ from tutelage.teachers.base import KnownLearner
 
 # Costs below this share of the largest reward are rounding.
 ROUNDING = 1e-7
+# How far a limit is relaxed, relative to its size: more than the accuracy of the solver, less than a piece of v.
+STEP = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +74,13 @@ def preference_costs(
     n = len(constraints.names)
     within, gains, losses = math.nan, np.full(n, math.nan), np.full(n, math.nan)
     try:
-        within, gains = _within(domain, weights, constraints)
+        within = _within(domain, weights, constraints)[0]
     except InfeasibleConstraints:
         pass
     else:
         losses = np.array([_within(domain, weights, _without(constraints, j))[0] - within for j in range(n)])
+        least = ROUNDING * max(abs(without), abs(within))
+        gains = np.array([_slope(constraints, weights, j) if losses[j] > least else 0.0 for j in range(n)])
     size = ROUNDING * max(abs(without), abs(within) if n else 0.0)
     rows = zip(constraints.names, constraints.allowance, used, gains, losses, strict=True)
     found = [
@@ -92,6 +98,14 @@ def _within(domain: Domain, weights: Vector, constraints: Constraints) -> tuple[
 
     found, tangents = optimum_within(constraints, solve)
     return found.value, tangents.by_constraint(found.multipliers)
+
+
+def _slope(constraints: Constraints, weights: Vector, j: int) -> float:
+    """The gain per unit of allowance j, to the right of the limit."""
+    domain = constraints.domain
+    step = STEP * constraints.sizes(np.zeros(domain.n_preference))[j]
+    relaxed = constraints.allowance + step * (np.arange(len(constraints.names)) == j)
+    return float(_within(domain, weights, replace(constraints, allowance=relaxed))[1][j])
 
 
 def _without(constraints: Constraints, j: int) -> Constraints:

@@ -24,7 +24,7 @@ from tutelage.teachers.adaptive import are_contradicted, certified, close, cuts,
 from tutelage.teachers.base import BaseTeacher, optimal_lesson
 from tutelage.teachers.pushes import Push, bisect_push, largest_push, nearest_push
 
-# The accuracy of a response, relative to one plus its size.
+# The accuracy of a response, relative to the largest feature plus its size.
 ROUNDING = 1e-8
 
 
@@ -32,11 +32,12 @@ ROUNDING = 1e-8
 class LineSearchTeacher(BaseTeacher):
     """Pushes the learner from its response towards more reward.
 
-    shortest_push, longest_push: the paper's alpha_min and alpha_max, in units of the true weights. method: "exact", the
-    largest push by one constrained MDP, or "bisection", Algorithm 2 as printed, to within push_tolerance.
-    match_tolerance: the distance, relative to one plus the size of mu_L, at which a push counts as realised. The rounds
-    end when the certified bound is within stop_tolerance, a reward, of the largest reward earned, or when none of the
-    last `patience` rounds gained more than stop_tolerance.
+    shortest_push, longest_push: the paper's alpha_min and alpha_max: a push of one moves the feature with the largest
+    true weight by the largest feature, so with features and weights of at most one it is mu_L + w*. method: "exact",
+    the largest push by one constrained MDP, or "bisection", Algorithm 2 as printed, to within push_tolerance.
+    match_tolerance: the distance, relative to the largest feature plus the size of mu_L, at which a push counts as
+    realised. The rounds end when the certified bound is within stop_tolerance of the largest reward earned, or when
+    none of the last `patience` rounds gained more than stop_tolerance, in units of the largest reward of one step.
 
     For a learner that projects exactly, in the 2-norm, onto a convex set, the reward never falls after a push and the
     bound is certified. Where the responses contradict that, the bound is infinite: nothing is certified.
@@ -53,7 +54,7 @@ class LineSearchTeacher(BaseTeacher):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not np.any(self.true_weights):
+        if np.abs(self.true_weights).max() <= np.finfo(np.float64).tiny:
             raise InvalidModel("true_weights are all zero, so there is no direction to push the learner in")
         if not 0 < self.shortest_push < self.longest_push < math.inf:
             raise InvalidModel(f"pushes must be 0 < shortest < longest: {self.shortest_push}, {self.longest_push}")
@@ -79,23 +80,29 @@ class LineSearchTeacher(BaseTeacher):
         bound = self.bound(rounds)
         reason = self._reason_to_end(rounds, bound)
         if reason:
-            return close(rounds, self.true_weights, reason, bound)
+            return close(rounds, self.true_weights, reason, bound, self.reward_unit)
         push = self.push(rounds[-1].response.expectation.reward)
-        missed = f"the policy nearest to a push of {push.size:.3g}, which no policy realises"
-        reason = f"a push of {push.size:.3g}" if push.is_realised else missed
+        size = push.size / self._push_unit
+        missed = f"the policy nearest to a push of {size:.3g}, which no policy realises"
+        reason = f"a push of {size:.3g}" if push.is_realised else missed
         return Advice(Lesson.from_policy(self.domain, push.policy), reason + doubt(bound), bound)
 
     def push(self, start: Vector) -> Push:
         """The lesson's policy for a learner at mu_L = start (d_r,)."""
         domain, weights, tolerance = self.domain, self.true_weights, self.match_tolerance
-        ends = self.shortest_push, self.longest_push
+        shortest, longest = self._push_unit * self.shortest_push, self._push_unit * self.longest_push
         if self.method == "bisection":
-            step = self.push_tolerance
+            step, ends = self._push_unit * self.push_tolerance, (shortest, longest)
             return bisect_push(domain, start, weights, ends, push_tolerance=step, match_tolerance=tolerance).push
-        least = nearest_push(domain, start, weights, ends[0], match_tolerance=tolerance)
+        least = nearest_push(domain, start, weights, shortest, match_tolerance=tolerance)
         if not least.is_realised:
             return least
-        return largest_push(domain, start, weights, longest=ends[1], match_tolerance=tolerance)
+        return largest_push(domain, start, weights, longest=longest, match_tolerance=tolerance)
+
+    @property
+    def _push_unit(self) -> float:
+        """The push that moves the feature with the largest true weight by the largest feature."""
+        return self.feature_unit / float(np.abs(self.true_weights).max())
 
     def bound(self, rounds: Sequence[Round]) -> float:
         """The largest reward within the cuts; infinite where the responses contradict the cuts."""
@@ -106,19 +113,20 @@ class LineSearchTeacher(BaseTeacher):
             bound = best_policy(self.domain, self.true_weights, limits).bound
         except InfeasibleConstraints:
             return math.inf
-        return certified(bound, float(mean_rewards(rounds, self.true_weights).max()))
+        return certified(bound, float(mean_rewards(rounds, self.true_weights).max()), self.reward_unit)
 
     def _rounding(self, taught: Round) -> float:
         """The error of a cut anywhere within the diameter, given the accuracy of mu_L."""
-        error = ROUNDING * (1 + float(np.abs(taught.response.expectation.reward).max()))
+        error = ROUNDING * (self.feature_unit + float(np.abs(taught.response.expectation.reward).max()))
         return error * (1 + self.diameter / distance(taught))
 
     def _reason_to_end(self, rounds: Sequence[Round], bound: float) -> str:
         """The reason to stop, or an empty string."""
         rewards = mean_rewards(rounds, self.true_weights)
-        if bound <= rewards.max() + self.stop_tolerance:
-            return f"no lesson can gain {self.stop_tolerance:g} more"
+        enough = self.stop_tolerance * self.reward_unit
+        if bound <= rewards.max() + enough:
+            return f"no lesson can gain {enough:g} more"
         gains = np.diff(np.maximum.accumulate(rewards))[-self.patience :]
-        if len(gains) == self.patience and gains.max() <= self.stop_tolerance:
-            return f"none of the last {self.patience} rounds gained more than {self.stop_tolerance:g}"
+        if len(gains) == self.patience and gains.max() <= enough:
+            return f"none of the last {self.patience} rounds gained more than {enough:g}"
         return ""

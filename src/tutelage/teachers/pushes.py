@@ -17,6 +17,7 @@ from tutelage.arrays import Matrix, Vector
 from tutelage.mdp.model import Domain
 from tutelage.solvers.half_spaces import HalfSpaces, no_limits, reward_limits
 from tutelage.solvers.occupancy_polytope import Route, best_policy, nearest_policy
+from tutelage.solvers.units import or_one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,12 +31,13 @@ class Push:
 
 def complement(weights: Vector) -> Matrix:
     """(d_r - 1, d_r), an orthonormal basis of the directions orthogonal to the weights."""
-    return np.asarray(np.linalg.svd(weights[None])[2][1:])
+    return np.asarray(np.linalg.svd(weights[None] / float(np.abs(weights).max()))[2][1:])
 
 
-def _width(start: Vector, match_tolerance: float) -> float:
+def _width(domain: Domain, start: Vector, match_tolerance: float) -> float:
     """The largest distance from the line that counts as on it."""
-    return match_tolerance * (1 + float(np.abs(start).max()))
+    unit = float(or_one(np.abs(domain.reward_features).max()))
+    return match_tolerance * (unit + float(np.abs(start).max()))
 
 
 def largest_push(
@@ -49,14 +51,17 @@ def largest_push(
 ) -> Push:
     """The largest realisable push of at most `longest`; raises `InfeasibleConstraints` where there is none at all."""
     found = best_policy(domain, weights, _on_the_line(domain, start, weights, longest, match_tolerance), route=route)
-    size = float(weights @ (found.expectation.reward - start) / (weights @ weights))
+    # Divided by the largest weight first, so that no square overflows.
+    unit = weights / float(np.abs(weights).max())
+    size = float(unit @ (found.expectation.reward - start) / (unit @ weights))
     return Push(found.policy, size, is_realised=True)
 
 
 def _on_the_line(domain: Domain, start: Vector, weights: Vector, longest: float, match_tolerance: float) -> HalfSpaces:
-    basis, wide = complement(weights), _width(start, match_tolerance)
-    normals = np.vstack([basis, -basis, weights])
-    end = weights @ start + longest * (weights @ weights)
+    basis, wide = complement(weights), _width(domain, start, match_tolerance)
+    unit = weights / float(np.abs(weights).max())
+    normals = np.vstack([basis, -basis, unit])
+    end = unit @ start + longest * (unit @ weights)
     offsets = np.concatenate([basis @ start + wide, wide - basis @ start, [end]])
     return reward_limits(domain, normals, offsets, [f"row {number} of the line" for number in range(len(offsets))])
 
@@ -64,7 +69,7 @@ def _on_the_line(domain: Domain, start: Vector, weights: Vector, longest: float,
 def nearest_push(domain: Domain, start: Vector, weights: Vector, size: float, *, match_tolerance: float) -> Push:
     """The policy nearest to start + size * weights, realisable or not."""
     found = nearest_policy(domain, start + size * weights, no_limits(domain))
-    return Push(found.policy, size, found.value <= _width(start, match_tolerance))
+    return Push(found.policy, size, found.value <= _width(domain, start, match_tolerance))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,7 +29,8 @@ class VolumeSearchTeacher(BaseTeacher):
     """Maintains an estimate of the learner's feasible set and shows the best policy within it.
 
     cut_tightness: in (0, 1], the paper's eta; 1 cuts at the learner's response, near 0 at the lesson.
-    stop_tolerance: eps; the rounds end when the response is this close to the lesson.
+    stop_tolerance: eps, in units of the largest reward feature; the rounds end when the response is this close to the
+    lesson.
     method: "exact" also ends when no policy within the cuts can gain more than eps * norm_2(w*), and repeats its best
     lesson before it ends. "printed" is App. C.1: it does neither.
 
@@ -58,8 +59,12 @@ class VolumeSearchTeacher(BaseTeacher):
 
     def estimate(self, rounds: Sequence[Round]) -> HalfSpaces:
         """The estimate of the feasible set: a cut for each round whose response differs from the lesson."""
-        differing = [taught for taught in rounds if distance(taught) > self.stop_tolerance]
+        differing = [taught for taught in rounds if distance(taught) > self._close_enough]
         return cuts(self.domain, differing, lambda taught: (1 - self.cut_tightness) * distance(taught))
+
+    @property
+    def _close_enough(self) -> float:
+        return self.stop_tolerance * self.feature_unit
 
     def adapt(self, rounds: Sequence[Round]) -> Advice:
         """The best policy within the estimate, or the reason to stop."""
@@ -70,7 +75,7 @@ class VolumeSearchTeacher(BaseTeacher):
             return self._end(rounds, "no policy is within the cuts", math.inf)
         most = float(mean_rewards(rounds, self.true_weights).max())
         is_contradicted = are_contradicted(self.domain, estimate, rounds)
-        bound = math.inf if is_contradicted else certified(found.bound, most)
+        bound = math.inf if is_contradicted else certified(found.bound, most, self.reward_unit)
         reason = self._reason_to_end(rounds, found.bound - most)
         if reason:
             return self._end(rounds, reason, bound)
@@ -79,9 +84,9 @@ class VolumeSearchTeacher(BaseTeacher):
 
     def _reason_to_end(self, rounds: Sequence[Round], possible_gain: float) -> str:
         """The reason to stop, or an empty string."""
-        if distance(rounds[-1]) <= self.stop_tolerance:
-            return f"the learner matches the lesson within {self.stop_tolerance:g}"
-        least_gain = self.stop_tolerance * float(np.linalg.norm(self.true_weights))
+        if distance(rounds[-1]) <= self._close_enough:
+            return f"the learner matches the lesson within {self._close_enough:g}"
+        least_gain = self._close_enough * float(np.linalg.norm(self.true_weights))
         if possible_gain <= least_gain and self.method == "exact":
             return f"no policy within the cuts has {least_gain:.3g} more reward than the learner has earned"
         return ""
@@ -90,4 +95,4 @@ class VolumeSearchTeacher(BaseTeacher):
         """No further lesson, or the best one again."""
         if self.method == "printed":
             return Advice(None, reason + doubt(bound), bound)
-        return close(rounds, self.true_weights, reason, bound)
+        return close(rounds, self.true_weights, reason, bound, self.reward_unit)

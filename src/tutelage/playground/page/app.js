@@ -10,7 +10,7 @@ import { closeLearning, learnMode, openLearning, startLearning } from "./learnin
 import { isDark, setTheme } from "./look.js";
 import { paintMode, startPainting } from "./painting.js";
 import { closeRounds, openRounds, startRounds } from "./rounds.js";
-import { adoptScene, fromLink, getScene, keptBefore, onChange } from "./scene.js";
+import { adoptScene, fromLink, getScene, keptBefore, onChange, setPart } from "./scene.js";
 import { setMode } from "./stage.js";
 import { closeTeaching, openTeaching, startTeaching, teachMode } from "./teaching.js";
 import { closeStory, openStory, startStory } from "./telling.js";
@@ -21,11 +21,10 @@ const PLACES = {
   rounds: { open: openRounds, close: closeRounds, mode: paintMode },
   teach: { open: openTeaching, close: closeTeaching, mode: teachMode },
   learn: { open: openLearning, close: closeLearning, mode: learnMode },
-  keep: { open: () => openKeeping(place), close: () => {}, mode: paintMode },
+  keep: { open: openKeeping, close: () => {}, mode: paintMode },
 };
 const tabs = [...document.querySelectorAll("[role=tab]")];
-let place = null,
-  worked = "compare";
+let place = null;
 
 // A place is "compare", or "story-2" for the third step of the story.
 function open(next) {
@@ -33,7 +32,7 @@ function open(next) {
   const known = name in PLACES ? name : "story";
   const before = place?.split("-")[0];
   if (before && before !== known) PLACES[before].close();
-  if (known !== "keep") worked = next;
+  if (known !== "keep") setPart({ place: next });
   place = next;
   for (const tab of tabs) {
     const isOpen = tab.id === `tab-${known}`;
@@ -46,7 +45,7 @@ function open(next) {
   byId("strip").hidden = known !== "compare" && known !== "teach";
   document.body.dataset.place = known;
   if (PLACES[known].mode) setMode(PLACES[known].mode);
-  PLACES[known].open(known === "story" ? Number(step ?? 0) || 0 : worked);
+  PLACES[known].open(known === "story" ? Number(step ?? 0) || 0 : getScene().place);
 }
 
 export function go(next) {

@@ -37,19 +37,15 @@ export async function bundle(read, recording, title) {
   const [html, style, icon] = await Promise.all(["index.html", "style.css", "icon.svg"].map(read));
   const policy =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'";
-  const page = new DOMParser().parseFromString(html, "text/html");
-  const add = (tag, attributes, text) => {
-    const element = Object.assign(page.createElement(tag), attributes);
-    if (text) element.textContent = text;
-    page.head.append(element);
-    return element;
-  };
-  for (const old of page.querySelectorAll("link, script")) old.remove();
-  page.title = title;
-  add("meta", { httpEquiv: "Content-Security-Policy", content: policy });
-  add("link", { rel: "icon", href: `data:image/svg+xml,${encodeURIComponent(icon)}` });
-  add("style", {}, style);
-  add("script", {}, `globalThis.tutelageRecording = ${inert(JSON.stringify(recording))};`);
-  add("script", { type: "module" }, `const modules = {};\n${code.replaceAll("</script", "<\\/script")}`);
-  return `<!doctype html>\n${page.documentElement.outerHTML}\n`;
+  const head = [
+    `<meta http-equiv="Content-Security-Policy" content="${policy}">`,
+    `<link rel="icon" href="data:image/svg+xml,${encodeURIComponent(icon)}">`,
+    `<style>\n${style}</style>`,
+    `<script>globalThis.tutelageRecording = ${inert(JSON.stringify(recording))};</script>`,
+    `<script type="module">const modules = {};\n${code.replaceAll("</script", "<\\/script")}</script>`,
+  ].join("\n");
+  return html
+    .replaceAll(/<(link|script) [^>]*>(<\/script>)?\n/g, "")
+    .replace(/<title>[^<]*<\/title>/, () => `<title>${title}</title>`)
+    .replace("</head>", () => `${head}\n</head>`);
 }

@@ -114,10 +114,12 @@ function refresh() {
   }
   isDirty = false;
   const scene = asked();
+  let isAny = false;
   for (const [teacher, one] of shownTeachers) {
     const request = lessonOf(scene, teacher);
     if (JSON.stringify(request) === JSON.stringify(one.request)) continue;
     Object.assign(one, { request, isCurrent: false });
+    isAny = true;
     one.card.wait();
     one.queue.run((signal, release) => teachOne(one, signal, release));
   }
@@ -126,7 +128,8 @@ function refresh() {
     aware.rounds = [];
     aware.queue.run((signal, release) => teachOne(aware, signal, release));
   }
-  view.verdict.classList.add("waiting");
+  if (isAny) view.verdict.classList.add("waiting");
+  else draw();
 }
 
 // One card per teacher of the scene, in its order.

@@ -115,34 +115,37 @@ export function drawGrid(svg, options) {
   const isMapped = Boolean(belief || visits);
   svg.setAttribute("viewBox", `-0.04 -0.04 ${size + 0.08} ${size + 0.08}`);
   const at = (cell, ...marks) => s("g", { transform: `translate(${middle(cell, size).join(" ")})` }, ...marks);
+  // In a small picture of a large world, marks are larger than their cells.
+  const zoom = !isGrid && size > LARGEST_DETAILED ? " scale(1.7)" : "";
+  const marked = (cell, one) => s("g", { transform: `translate(${middle(cell, size).join(" ")})${zoom}` }, one);
   const all = [...Array(size * size).keys()];
   const fillOf = (cell) => {
     if (belief) return beliefColour(belief.values[cell], belief.most);
     if (visits) return visitColour(visits.values[cell], visits.most);
     return avoided?.[cell] ? colours.avoided : colours.cell;
   };
+  const place = (cell) => ({ x: columnOf(cell, size), y: rowOf(cell, size), width: 1, height: 1 });
   const square = (cell) =>
     s("rect", {
-      x: columnOf(cell, size),
-      y: rowOf(cell, size),
-      width: 1,
-      height: 1,
+      ...place(cell),
       fill: fillOf(cell),
       stroke: colours.line,
       "stroke-width": 0.03,
-      ...(isGrid
-        ? {
-            role: "gridcell",
-            id: `${svg.id}-${cell}`,
-            "aria-label": describe(world, cell),
-            "aria-selected": String(cell === cursor),
-          }
-        : {}),
+      role: "gridcell",
+      id: `${svg.id}-${cell}`,
+      "aria-label": describe(world, cell),
+      "aria-selected": String(cell === cursor),
     });
-  const rows = [...Array(size).keys()].map((row) =>
-    s("g", isGrid ? { role: "row" } : {}, ...all.slice(row * size, (row + 1) * size).map(square)),
-  );
-  const layers = [s("g", {}, ...rows)];
+  const rows = [...Array(size).keys()];
+  const layers = isGrid
+    ? [
+        s(
+          "g",
+          {},
+          ...rows.map((row) => s("g", { role: "row" }, ...all.slice(row * size, (row + 1) * size).map(square))),
+        ),
+      ]
+    : ground(size, all, fillOf, place);
   if (avoided && !isMapped) {
     const cells = all.filter((cell) => avoided[cell]);
     const d = cells.map((cell) => hatching(columnOf(cell, size), rowOf(cell, size))).join("");
@@ -150,16 +153,16 @@ export function drawGrid(svg, options) {
   }
   for (const colour of Object.keys(world.distractors)) {
     const style = isMapped ? { opacity: 0.3 } : {};
-    for (const cell of world.distractors[colour]) layers.push(s("g", style, at(cell, mark(colour))));
+    for (const cell of world.distractors[colour]) layers.push(s("g", style, marked(cell, mark(colour))));
   }
   if (avoided) layers.push(outline(avoided, size));
   if (belief) layers.push(s("g", {}, ...minuses(belief, world, at)));
   const faded = { fill: policy ? mix(colours.cell, colours.ink, 0.35) : colours.ink };
   for (const cell of all) {
     const kind = holder(world.objects, cell);
-    if (kind) layers.push(at(cell, mark(kind, { scale: isMapped ? 0.8 : 1, ...faded })));
+    if (kind) layers.push(marked(cell, mark(kind, { scale: isMapped ? 0.8 : 1, ...faded })));
   }
-  layers.push(at(world.start, mark("start")));
+  layers.push(marked(world.start, mark("start")));
   if (routes) layers.push(routeLines(routes, size));
   if (policy) {
     const moved = all.filter((cell) => !reached || reached[cell] > SMALLEST_VISITS);
@@ -173,6 +176,18 @@ export function drawGrid(svg, options) {
     svg.setAttribute("role", "grid");
     svg.setAttribute("aria-label", `World of ${size} by ${size} cells`);
   }
+}
+
+// The cells of a picture that nobody draws on: only those with a colour of their own, and the lines between all.
+function ground(size, all, fillOf, place) {
+  const { cell: plain, line } = look();
+  const steps = [...Array(size + 1).keys()];
+  const d = steps.map((k) => `M0 ${k}h${size}M${k} 0v${size}`).join("");
+  return [
+    s("rect", { width: size, height: size, fill: plain }),
+    ...all.filter((cell) => fillOf(cell) !== plain).map((cell) => s("rect", { ...place(cell), fill: fillOf(cell) })),
+    s("path", { d, stroke: line, "stroke-width": 0.03, fill: "none" }),
+  ];
 }
 
 function cursorMarks() {

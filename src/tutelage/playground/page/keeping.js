@@ -10,8 +10,7 @@ import { saveable, toPng } from "./saving.js";
 import { asked, getScene, getWorld, onChange, pathTo, toLink, viewOf } from "./scene.js";
 
 const parts = {};
-let place = "compare",
-  isOpen = false;
+let isOpen = false;
 
 const json = (data) => new Blob([`${JSON.stringify(data, null, 1)}\n`], { type: "application/json" });
 const chosen = () => results.get(parts.result.value) ?? null;
@@ -29,8 +28,7 @@ async function attempt(button, action) {
 
 async function savePage() {
   const read = async (name) => (await fetch(name === "index.html" ? "./" : name)).text();
-  const scene = { ...getScene(), place };
-  const text = await bundle(read, { scene, answers: recorded() }, "Tutelage: a scene");
+  const text = await bundle(read, { scene: getScene(), answers: recorded() }, "Tutelage: a scene");
   download("tutelage-scene.html", new Blob([text], { type: "text/html" }));
   tell("Saved: open the file in any browser.");
 }
@@ -70,12 +68,11 @@ function drawChosen() {
 
 async function drawLink() {
   if (!isOpen || isRecording) return;
-  parts.link.value = await toLink(place);
+  parts.link.value = await toLink();
 }
 
-export function openKeeping(from) {
+export function openKeeping() {
   isOpen = true;
-  place = from === "keep" ? "compare" : from;
   drawLink();
   drawResults();
 }

@@ -18,8 +18,11 @@ import { OBJECTS, avoidedCells } from "./world.js";
 
 const queue = new Latest({ pause: 0 });
 const parts = {};
+const STATISTICS =
+  "The statistics are infer_learner's: what your walks prove about a soft learner, with 95 % confidence.";
 let drawn = [],
   found = null,
+  estimate = null,
   reach = null,
   isOpen = false,
   isRevealed = false;
@@ -59,7 +62,7 @@ async function adapt(walks, signal) {
       ask("/api/adapt", request, signal),
       ask("/api/reach", { world: request.world, learner: nothing }, signal),
     ]);
-    [found, reach, drawn] = [answer, polygons, []];
+    [found, reach, drawn, estimate] = [answer, polygons, [], null];
     setPart({ walks });
     keepResult("Your walks", {
       kind: "adapt",
@@ -96,6 +99,7 @@ function conclusions() {
   );
   const verdicts = { avoids: "you avoid it", accepts: "you accept it", unknown: "I cannot tell" };
   const right = (one, k) => (one.verdict === "unknown" ? null : (one.verdict === "avoids") === truth[k]);
+  const isFitted = Boolean(isRevealed && estimate?.verdicts);
   const rows = found.conclusions.map((one, k) =>
     h(
       "tr",
@@ -104,6 +108,7 @@ function conclusions() {
       h("td", {}, shown(one.shown, 1)),
       h("td", {}, shown(one.done, 1)),
       h("td", {}, verdicts[one.verdict]),
+      isFitted ? h("td", {}, verdicts[estimate.verdicts[k]]) : null,
       isRevealed
         ? h(
             "td",
@@ -116,7 +121,14 @@ function conclusions() {
   );
   const judged = found.conclusions.filter((one) => one.verdict !== "unknown");
   const hits = found.conclusions.filter((one, k) => right(one, k)).length;
-  const head = ["Cells", "shown", "you went", "I conclude", ...(isRevealed ? ["The truth"] : [])];
+  const head = [
+    "Cells",
+    "shown",
+    "you went",
+    "I conclude",
+    ...(isFitted ? ["by statistics"] : []),
+    ...(isRevealed ? ["The truth"] : []),
+  ];
   return [
     h("h2", {}, "What I conclude about you"),
     h(
@@ -142,6 +154,9 @@ function conclusions() {
           "p",
           { class: "verdict", id: "self-score" },
           `I was right about ${hits} of the ${judged.length} that I dared to judge.`,
+          estimate
+            ? h("span", { class: "hint", id: "estimate" }, ` ${estimate.verdicts ? STATISTICS : estimate.text}`)
+            : null,
         )
       : h(
           "button",
@@ -151,12 +166,32 @@ function conclusions() {
             id: "reveal",
             onclick: () => {
               isRevealed = true;
+              infer();
               draw();
             },
           },
           "Reveal my secret",
         ),
   ];
+}
+
+// The statistical estimate takes longer than the rounds, so it is asked for at the end only.
+function infer() {
+  const { world, walker, walks } = getScene();
+  const mine = found;
+  estimate = { text: "The statistical fit is on its way…" };
+  ask("/api/infer", { world, teacher: walker, walks }).then(
+    (answer) => {
+      if (found !== mine) return;
+      estimate = answer;
+      draw();
+    },
+    (error) => {
+      if (found !== mine) return;
+      estimate = { text: `No statistical fit: ${error.message}` };
+      draw();
+    },
+  );
 }
 
 function draw() {

@@ -114,12 +114,12 @@ export function drawMap(svg, { about, avoided, belief, visits, routes }) {
 }
 
 // rows: {name, value, mark, note}: bars from zero on one scale; mark: a second value, drawn as a line.
-export function drawBars(svg, rows, { colour, most, digits = 2 }) {
+export function drawBars(svg, rows, { colour, most, least = 0, digits = 2 }) {
   const { ink, line, soft, bad } = look();
   const width = 220,
     step = 26,
     height = Math.max(60, rows.length * step + 8);
-  const low = Math.min(0, ...rows.map((row) => row.value)),
+  const low = Math.min(0, least, ...rows.map((row) => row.value)),
     high = Math.max(1e-9, most ?? 0, ...rows.map((row) => Math.max(row.value, row.mark ?? 0)));
   const x = (value) => 4 + ((value - low) / (high - low)) * (width - 52);
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);

@@ -76,7 +76,7 @@ function barPanel(svg, kind, { view, round, scales }) {
     drawBars(
       svg,
       every.map((name, k) => ({ name, value: round.weights[k] })),
-      { colour: look().good, most: scales.belief },
+      { colour: look().good, most: scales.belief, least: -scales.belief },
     );
   } else {
     const rows = names.map((name, k) => ({ name, value: round.response[k], mark: round.lesson[k] }));
@@ -168,12 +168,7 @@ export function drawMeter(element, { reward, most, isCertified = true, label }) 
               ? ": no lesson earns anything here"
               : ` of ${shown(most)} ${isCertified ? "possible" : "found so far"}`,
         );
-  refill(
-    element,
-    h("span", { class: "percent" }, reward === null || most === null ? "" : percent(share)),
-    bar,
-    numbers,
-  );
+  refill(element, h("span", { class: "percent" }, share === null ? "" : percent(share)), bar, numbers);
   return share;
 }
 

@@ -88,10 +88,19 @@ function draw() {
   parts.slider.max = rounds.length;
   parts.slider.value = number;
   parts.count.textContent = `${number} of ${rounds.length}`;
-  const isSame = ended && round.reason.startsWith(ended.split(";")[0]);
-  const why = isSame ? "" : `: ${ended}`;
-  const ending = ended && number === rounds.length ? ` Ended after ${plural(number, "round")}${why}.` : "";
-  parts.reason.textContent = `Round ${number}: ${round.reason}. The learner earns ${shown(round.reward)}${boundSentence(round.bound)}${ending}`;
+  const isLast = ended !== null && number === rounds.length;
+  const ending = isLast ? ` Ended after ${plural(number, "round")}: ${ended}.` : "";
+  refill(
+    parts.reason,
+    h(
+      "p",
+      { class: "verdict" },
+      `Round ${number}: the learner earns `,
+      h("strong", {}, shown(round.reward)),
+      boundSentence(round.bound),
+    ),
+    h("p", { class: "hint" }, `Why this lesson: ${round.reason}.${ending}`),
+  );
   const scales = scalesOf(rounds);
   refill(
     parts.pictures,
@@ -245,7 +254,7 @@ export function startRounds() {
     select(parts.slider.valueAsNumber);
   });
   parts.count = h("output", { for: "round" });
-  parts.reason = h("p", { class: "verdict", id: "round-reason" });
+  parts.reason = h("div", { id: "round-reason" });
   parts.pictures = h("div", { class: "pictures" });
   parts.chart = s("svg", { id: "rounds-chart", role: "img", class: "picture" });
   parts.planes = h("div", { class: "planes", id: "planes" });

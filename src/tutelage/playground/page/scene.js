@@ -37,6 +37,7 @@ export const defaultScene = () => ({
   secrets: PREFERENCES.map(() => false),
   walker: "volume_search",
   walks: [],
+  place: "compare",
 });
 
 let scene = defaultScene();
@@ -196,6 +197,7 @@ export function adoptScene(other) {
     teachers: teachers.length ? teachers : base.teachers,
     adaptive: other.adaptive in players.teachers ? other.adaptive : base.adaptive,
     walker: other.walker in players.teachers ? other.walker : base.walker,
+    place: typeof other.place === "string" ? other.place : base.place,
     secrets: isList(other.secrets, PREFERENCES) ? other.secrets : base.secrets,
   };
   announce("world");
@@ -216,9 +218,9 @@ async function through(bytes, transform) {
 }
 
 // A link that contains the whole scene and the place on the page. It shows no secret of a person who plays the learner.
-export async function toLink(place) {
+export async function toLink() {
   const { secrets, ...rest } = scene;
-  const text = JSON.stringify({ ...rest, place });
+  const text = JSON.stringify(rest);
   const bytes = await through(new TextEncoder().encode(text), new CompressionStream("deflate-raw"));
   const packed = toBase64(bytes).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
   return `${location.origin}${location.pathname}#scene=${packed}`;

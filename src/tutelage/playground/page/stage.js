@@ -40,18 +40,26 @@ function press(cell) {
 }
 
 // A mouse or a pen draws. A finger taps: a swipe scrolls the page.
+let tapped = null;
+
 svg.addEventListener("pointerdown", (event) => {
   const cell = cellAt(svg, getWorld(), event);
-  if (event.button !== 0 || cell === null || event.pointerType === "touch") return;
+  if (event.button !== 0 || cell === null) return;
+  if (event.pointerType === "touch") {
+    tapped = { x: event.clientX, y: event.clientY };
+    return;
+  }
   event.preventDefault();
   svg.setPointerCapture(event.pointerId);
   isDown = true;
   press(cell);
 });
 
-svg.addEventListener("click", (event) => {
-  const cell = cellAt(svg, getWorld(), event);
-  if (event.pointerType === "touch" && cell !== null) press(cell);
+svg.addEventListener("pointerup", (event) => {
+  const isTap = tapped && Math.hypot(event.clientX - tapped.x, event.clientY - tapped.y) < 10;
+  const cell = isTap ? cellAt(svg, getWorld(), event) : null;
+  tapped = null;
+  if (cell !== null) press(cell);
 });
 
 svg.addEventListener("pointermove", (event) => {
@@ -65,6 +73,7 @@ svg.addEventListener("pointermove", (event) => {
 for (const end of ["pointerup", "pointercancel"]) {
   svg.addEventListener(end, () => {
     isDown = false;
+    if (end === "pointercancel") tapped = null;
   });
 }
 

@@ -1,0 +1,117 @@
+"""`tutelage import`: a domain file from a Gymnasium environment or a graph file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tutelage.cli.printing import say, show_json
+from tutelage.outcomes import InvalidInput, MissingExtra
+
+if TYPE_CHECKING:
+    from tutelage.mdp.model import Domain
+
+OUT_HELP = "The domain file to write, .npz."
+START_HELP = "The node where journeys start."
+CLASSES_HELP = "Preference features: attributes, or lengths by class, such as highway=service+track,toll."
+
+
+def from_environment(
+    name: Annotated[str, typer.Argument(help="The name of an environment with a table, such as FrozenLake-v1.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help=OUT_HELP)],
+    discount: Annotated[float, typer.Option(help="The weight of the next step, between 0 and 1.")] = 0.99,
+    cells: Annotated[bool, typer.Option("--cells", help="Add a reward feature for the arrival in each state.")] = False,
+    option: Annotated[list[str] | None, typer.Option(help="An option of the environment, is_slippery=False.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Write the table of a Gymnasium environment as a domain: its reward, and a preference feature for each action.
+
+    With --cells, a learner also matches where the agent arrives: each state is a reward feature.
+
+    [bold]tutelage import gymnasium FrozenLake-v1 --discount 0.99 -o lake.npz[/bold]
+
+    [bold]tutelage import gymnasium FrozenLake-v1 --cells --option is_slippery=False -o ice.npz --json[/bold]
+    """
+    try:
+        import gymnasium
+    except ModuleNotFoundError as error:
+        raise MissingExtra("import gymnasium", "gymnasium") from error
+    from tutelage.cli.subject import read_options
+    from tutelage.environments.graph_files import as_value
+    from tutelage.environments.gymnasium import environment_domain
+
+    options = {key: as_value(text) for key, text in read_options(option or []).items()}
+    try:
+        env = gymnasium.make(name, **options)
+    except (gymnasium.error.Error, TypeError) as error:
+        raise InvalidInput(f"Gymnasium cannot make {name!r}: {error}") from error
+    _save(environment_domain(env, discount, with_cells=cells), out, as_json)
+
+
+def from_file(
+    path: Annotated[Path, typer.Argument(help="A GraphML, GML or CSV file; a line of CSV is an edge.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help=OUT_HELP)],
+    start: Annotated[str, typer.Option(help=START_HELP)],
+    goal: Annotated[list[str] | None, typer.Option(help="A node where journeys end; may be repeated.")] = None,
+    discount: Annotated[float, typer.Option(help="Of one step, or of one unit of the duration.")] = 0.999,
+    duration: Annotated[str, typer.Option(help="The attribute that is the time an edge takes, such as km.")] = "",
+    rewards: Annotated[str, typer.Option(help="The numeric attributes that are reward features.")] = "length",
+    preferences: Annotated[str, typer.Option(help=CLASSES_HELP)] = "",
+    measure: Annotated[str, typer.Option(help="The attribute to count by class; default: the first reward.")] = "",
+    names: Annotated[str, typer.Option(help="The attribute that names the edges, such as name.")] = "",
+    undirected: Annotated[bool, typer.Option("--undirected", help="Edges of a CSV file go both ways.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Write a graph as a domain: nodes are states, edges are choices, attributes are features.
+
+    [bold]tutelage import graph roads.graphml --start a --goal z --duration km --rewards km -o roads.npz[/bold]
+
+    [bold]tutelage import graph roads.csv --start a --goal z --rewards km --preferences kind=lane -o roads.npz[/bold]
+    """
+    from tutelage.environments.graph import from_graph
+    from tutelage.environments.graph_files import read_graph
+
+    graph, counted = read_graph(path, is_directed=not undirected), _names(rewards)
+    nodes = {str(node): node for node in graph.nodes}
+    domain = from_graph(
+        graph,
+        start=nodes.get(start, start),
+        goals=[nodes.get(one, one) for one in goal or []],
+        discount=discount,
+        duration=duration or None,
+        reward_attributes=counted,
+        preference_attributes=_classes(preferences),
+        measure=measure or (counted[0] if counted else None),
+        choice_names=names or None,
+    )
+    _save(domain, out, as_json)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _classes(text: str) -> dict[str, Any]:
+    """attribute, or attribute=class+class: each class is one feature."""
+    pairs = [part.partition("=") for part in _names(text)]
+    return {name: [one for one in classes.split("+") if one] if sign else None for name, sign, classes in pairs}
+
+
+def _save(domain: "Domain", out: Path, as_json: bool) -> None:
+    from tutelage.cli.info import summary
+    from tutelage.mdp.files import save
+    from tutelage.solvers.describing import describe
+
+    save(domain, out)
+    if as_json:
+        show_json(describe(domain) | {"files": [str(out)]})
+        return
+    say(f"Written: {out}\n{summary(describe(domain))}")
+
+
+def make_import() -> typer.Typer:
+    """The command `import`, with one command for each source."""
+    app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Write a domain file from another source.")
+    app.command("gymnasium")(from_environment)
+    app.command("graph")(from_file)
+    return app

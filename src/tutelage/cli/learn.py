@@ -1,0 +1,132 @@
+"""`tutelage learn`: what a learner with preferences makes of recorded demonstrations, and what to show it instead."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tutelage.cli.printing import progress, say, show_json, written
+from tutelage.cli.subject import (
+    ALLOWANCE_HELP,
+    DOMAIN_HELP,
+    LEARNER_HELP,
+    PREFERENCES_HELP,
+    WEIGHTS_HELP,
+    WORLD_HELP,
+    Subject,
+    make_pupil,
+    read_subject,
+)
+from tutelage.registry import make_teacher
+
+if TYPE_CHECKING:
+    from tutelage.mdp.demonstrations import Demonstrations
+    from tutelage.roles import Learner, Response
+    from tutelage.transcripts import Transcript
+
+DEMONSTRATIONS_HELP = "The recording: .csv with a line per visit, .jsonl with a line per episode, or .npz."
+THEN_HELP = "Then plan what to show instead, for the true weights, by --teacher."
+SHOWN_HELP = "With --then-teach: print at most this many demonstrations to show instead."
+INSTEAD_HELP = "With --then-teach: write the demonstrations to show instead to this .jsonl or .csv file."
+
+
+def learn(
+    demonstrations: Annotated[Path, typer.Option(help=DEMONSTRATIONS_HELP)],
+    world: Annotated[str, typer.Option(help=WORLD_HELP)] = "",
+    domain: Annotated[Path | None, typer.Option(help=DOMAIN_HELP)] = None,
+    learner: Annotated[str, typer.Option(help=LEARNER_HELP)] = "",
+    preferences: Annotated[str, typer.Option(help=PREFERENCES_HELP)] = "",
+    model: Annotated[str, typer.Option(help="The learner model: soft, hard, footnote or standard.")] = "soft",
+    weights: Annotated[str, typer.Option(help=WEIGHTS_HELP)] = "",
+    mismatch_penalty: Annotated[float | None, typer.Option(help="C_r. Default: 5 for soft, 20 for footnote.")] = None,
+    violation_penalty: Annotated[float | None, typer.Option(help="C_c of the soft learner. Default: 10.")] = None,
+    allowance: Annotated[str, typer.Option(help=ALLOWANCE_HELP)] = "",
+    then_teach: Annotated[bool, typer.Option("--then-teach", help=THEN_HELP)] = False,
+    teacher: Annotated[str, typer.Option(help="The teacher of --then-teach.")] = "aware-cmdp",
+    show: Annotated[int, typer.Option(min=0, help=SHOWN_HELP)] = 5,
+    instead: Annotated[Path | None, typer.Option(help=INSTEAD_HELP)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Learn from recorded demonstrations: what they show, with its uncertainty, and what the learner makes of them.
+
+    [bold]tutelage learn --domain lake.npz --demonstrations log.csv --preferences action_down --allowance 2[/bold]
+
+    [bold]tutelage learn --domain lake.npz --demonstrations log.csv --model hard --preferences action_down
+    --allowance 20% --weights reward=1 --then-teach[/bold]
+    """
+    from tutelage.mdp.files import load_demonstrations
+    from tutelage.roles import Lesson
+
+    about = read_subject(world, domain, weights, learner, preferences)
+    pupil = make_pupil(
+        model.replace("-", "_"),
+        about.known,
+        allowance,
+        mismatch_penalty=mismatch_penalty,
+        violation_penalty=violation_penalty,
+    )
+    log = load_demonstrations(demonstrations, about.known)
+    with progress("learning", None) as done:
+        response = pupil.respond(Lesson.from_demonstrations(about.known, log))
+        transcript = _taught(about, pupil, teacher, done) if then_teach else None
+    shown, files = None, []
+    if transcript is not None:
+        lesson = transcript.final.lesson
+        shown = lesson.show(show or 1, domain=about.known, true_weights=about.weights) if show or instead else None
+        files = written(shown, instead, about.known, lesson.policy, None)
+    if as_json:
+        data = _data(about, log, response) | ({} if transcript is None else _instead(transcript))
+        show_json(data | (shown.as_data() if shown else {}) | {"files": [str(path) for path in files]})
+        return
+    lines = [f"{log} in {demonstrations}", response.explain(), _learned(about, response)]
+    if transcript is not None:
+        lines += ["", "What to show instead:", str(transcript), transcript.explain()]
+    say("\n".join([*lines, *([str(shown)] if shown else []), *(f"Written: {path}" for path in files)]))
+
+
+def _taught(about: Subject, pupil: "Learner", teacher: str, done: Any) -> "Transcript":
+    """The rounds with a teacher that knows the true weights."""
+    from tutelage import interaction
+
+    every = about.whole.preference_features
+    tutor = make_teacher(teacher.replace("-", "_"), about.known, about.weights, pupil, every_preference=every)
+    return interaction.teach(tutor, pupil, progress=lambda step: done.note(f"{step.done} {step.stage}"))
+
+
+def _learned(about: Subject, response: "Response") -> str:
+    """The weights that the learner infers, by name, and its reward."""
+    names = about.known.names
+    weights = ", ".join(f"{name} {value:.4g}" for name, value in zip(names, response.learned_weights, strict=True))
+    lines = [f"It infers the weights: {weights}"]
+    if about.true_weights is not None:
+        lines.append(f"Its true reward: {float(about.true_weights @ response.expectation.reward):.4g}")
+    return "\n".join(lines)
+
+
+def _data(about: Subject, log: "Demonstrations", response: "Response") -> dict[str, Any]:
+    """What was recorded and what the learner does, as data."""
+    from tutelage.arrays import finite_or_none
+
+    domain, lesson = about.known, response.lesson
+    rewards = zip(lesson.expectation, lesson.uncertainty, response.expectation.reward, strict=True)
+    weights = response.learned_weights.tolist()
+    return {
+        "demonstrations": log.n,
+        "visits": len(log.states),
+        "features": {
+            name: {"shown": float(shown), "uncertainty": finite_or_none(float(doubt)), "done": float(done)}
+            for name, (shown, doubt, done) in zip(domain.reward_names, rewards, strict=True)
+        },
+        "preferences": dict(zip(domain.preference_names, response.expectation.preference.tolist(), strict=True)),
+        "learned_weights": dict(zip(domain.names, weights, strict=True)),
+        "reward": None if about.true_weights is None else float(about.true_weights @ response.expectation.reward),
+    }
+
+
+def _instead(transcript: "Transcript") -> dict[str, Any]:
+    from tutelage.arrays import finite_or_none
+
+    final = transcript.final
+    return {
+        "instead": {"reward": final.response_reward, "bound": finite_or_none(final.bound), "ended": transcript.ended}
+    }

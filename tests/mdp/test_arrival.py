@@ -1,0 +1,152 @@
+"""Arrival: closed forms, the limit of discounts towards one, simulation, and policies that never arrive."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from strategies import build_mdp, random_policy, some_of
+
+import tutelage as tl
+from tutelage.outcomes import InvalidModel
+
+
+def with_goal(seed: int, *, leak: float = 0.0) -> tl.MDP:
+    """A random MDP whose last state absorbs; with a leak, the state before it absorbs too, and many rows lead there."""
+    rng = np.random.default_rng(seed)
+    mdp = build_mdp(rng, rng.integers(1, 4, size=rng.integers(4, 12)), 0.9)
+    rows = 0.9 * mdp.transition.toarray()
+    rows[:, -1] += 0.1 - leak
+    rows[:, -2] += leak
+    for state in (-1, -2) if leak else (-1,):
+        first, end = mdp.first_choice[state - 1], mdp.first_choice[mdp.n_states + state + 1]
+        rows[first:end] = np.eye(mdp.n_states)[state]
+    times = rng.uniform(0.1, 3, size=mdp.n_choices)
+    return tl.MDP.from_choices(rows, mdp.first_choice, mdp.initial, 0.9, duration=times, goals=[mdp.n_states - 1])
+
+
+def test_a_coin_that_is_tossed_until_heads():
+    """Arrival with probability one, after 1 / p steps on average, each of which takes 2.5 units of time."""
+    for p in (1.0, 0.5, 1e-6):
+        mdp = tl.MDP.from_choices([[1 - p, p], [0, 1]], [0, 1, 2], [1, 0], 0.9, duration=[2.5, 1.0])
+        found = tl.arrival(mdp, [1, 1])
+        assert found.probability == 1.0 and found.is_certain
+        assert (found.steps, found.duration) == pytest.approx((1 / p, 2.5 / p), rel=1e-9)
+
+
+def test_the_gamblers_ruin():
+    """From k of n, a fair game reaches n before 0 with probability k / n; either end comes after k (n - k) rounds."""
+    n, k = 9, 4
+    rows = np.eye(n + 1)
+    for state in range(1, n):
+        rows[state] = 0.5 * (np.eye(n + 1)[state - 1] + np.eye(n + 1)[state + 1])
+    mdp = tl.MDP.from_choices(rows, np.arange(n + 2), np.eye(n + 1)[k], 0.9)
+    won = tl.arrival(mdp, np.ones(n + 1), goals=[n])
+    assert won.probability == pytest.approx(k / n, abs=1e-12) and math.isinf(won.steps) and math.isinf(won.duration)
+    assert str(won) == "may never arrive: it arrives with probability 0.4444"
+    ended = tl.arrival(mdp, np.ones(n + 1))
+    assert ended.probability == 1.0 and ended.steps == ended.duration == pytest.approx(k * (n - k))
+    assert str(ended) == "arrives with probability 1, after 20 steps on average"
+
+
+@pytest.mark.parametrize("seed", some_of(range(100), range(10)))
+def test_expected_steps_and_duration_are_limits_of_discounted_visits(seed):
+    """As the discount tends to one, the discounted visits before the goal tend to the expected ones."""
+    mdp = with_goal(seed)
+    policy = random_policy(np.random.default_rng(seed), mdp)
+    found = tl.arrival(mdp, policy)
+    visits = tl.occupancy(replace(mdp, discount=1 - 1e-9), policy)
+    before = mdp.state_of_choice != mdp.n_states - 1
+    assert found.probability == 1.0
+    assert found.steps == pytest.approx(visits[before].sum(), rel=1e-6)
+    assert found.duration == pytest.approx((visits * mdp.duration)[before].sum(), rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", some_of(range(100), range(10)))
+def test_the_probability_is_the_share_of_discounted_visits_in_the_end(seed):
+    """Of two absorbing states, the visits to the goal tend to the probability of arrival / (1 - discount)."""
+    mdp = with_goal(seed, leak=0.04)
+    policy = random_policy(np.random.default_rng(seed), mdp)
+    found = tl.arrival(mdp, policy)
+    there = tl.occupancy(replace(mdp, discount=1 - 1e-9), policy)[mdp.state_of_choice == mdp.n_states - 1].sum() * 1e-9
+    assert found.probability == pytest.approx(there, abs=1e-6) and found.probability < 1
+    assert math.isinf(found.steps) and math.isinf(found.duration)
+    # Either absorbing state is reached with probability one.
+    either = tl.arrival(mdp, policy, goals=[mdp.n_states - 2, mdp.n_states - 1])
+    assert either.probability == 1.0
+
+
+def test_certainty_is_decided_on_the_graph_and_not_by_rounding():
+    """A trap that is reached with probability 1e-17 makes arrival uncertain; an unreachable one does not."""
+    rows = [[0, 1 - 1e-17, 1e-17], [0, 1, 0], [0, 0, 1]]
+    mdp = tl.MDP.from_choices(rows, [0, 1, 2, 3], [1, 0, 0], 0.9)
+    found = tl.arrival(mdp, [1, 1, 1], goals=[1])
+    assert found.probability < 1 and math.isinf(found.steps)
+    assert "1 - " in str(found)
+    assert tl.arrival(replace(mdp, initial=np.array([0, 1.0, 0])), [1, 1, 1], goals=[1]) == tl.Arrival(1.0, 0.0, 0.0)
+    lost = tl.arrival(replace(mdp, initial=np.array([0, 0, 1.0])), [1, 1, 1], goals=[1])
+    assert lost.probability == 0.0 and str(lost) == "never arrives"
+
+
+def test_a_policy_that_turns_in_a_circle_never_arrives():
+    """Two junctions and a goal: one choice goes on, the other back."""
+    rows = np.eye(3)[[1, 0, 2, 2]]
+    mdp = tl.MDP.from_choices(rows, [0, 1, 3, 4], [1, 0, 0], 0.9, goals=[2])
+    assert tl.arrival(mdp, [1, 1, 0, 1]).probability == 0.0
+    assert tl.arrival(mdp, [1, 0, 1, 1]) == tl.Arrival(1.0, 2.0, 2.0)
+    # Half of the time back: 2 steps a turn, two turns on average.
+    assert tl.arrival(tl.Domain(mdp, [0, 0, 1]), [1, 0.5, 0.5, 1]).steps == pytest.approx(4.0)
+
+
+def test_a_dead_end_is_no_goal_where_the_model_has_goals():
+    mdp = tl.MDP.from_choices(np.eye(3)[[1, 1, 2]], [0, 1, 2, 3], [1, 0, 0], 0.9)
+    assert tl.arrival(mdp, [1, 1, 1]).probability == 1.0
+    assert tl.arrival(replace(mdp, goals=np.array([2])), [1, 1, 1]).probability == 0.0
+
+
+@pytest.mark.parametrize(
+    ("goals", "message"),
+    [([], "goals must be states"), ([3], "goals must be states"), ([-1], "goals must be states"), ([0.5], "whole")],
+)
+def test_wrong_goals_are_refused(goals, message):
+    mdp = tl.MDP.from_choices(np.eye(3)[[1, 1, 2]], [0, 1, 2, 3], [1, 0, 0], 0.9)
+    with pytest.raises(InvalidModel, match=message):
+        tl.arrival(mdp, [1, 1, 1], goals=goals)
+    with pytest.raises(InvalidModel, match="no state is absorbing; give the states of arrival as goals"):
+        tl.arrival(tl.MDP.from_choices(np.eye(2)[[1, 0]], [0, 1, 2], [1, 0], 0.9), [1, 1])
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        ([1.0, 0.0, 1.0], r"duration\[1\] is 0.0; a choice must take a positive time"),
+        ([1.0, -2.0, 1.0], r"duration\[1\] is -2.0"),
+        ([1.0, 1.0], "duration has 2 entries, but there are 3 choices"),
+        ([1.0, np.inf, 1.0], r"duration\[1\] is inf"),
+        ([1.0, 1e-18, 1.0], r"duration\[1\] is 1e-18, and 0.9\*\*1e-18 rounds to one; measure time in another unit"),
+        ([1.0, 1e6, 1.0], "rounds to zero"),
+    ],
+)
+def test_wrong_durations_are_refused_by_choice(times, message):
+    with pytest.raises(InvalidModel, match=message):
+        tl.MDP.from_choices(np.eye(3)[[1, 1, 2]], [0, 1, 2, 3], [1, 0, 0], 0.9, duration=times)
+
+
+def test_durations_give_discounts_and_survive_a_file(tmp_path):
+    mdp = with_goal(3)
+    assert np.allclose(mdp.discount, 0.9**mdp.duration, rtol=1e-15)
+    domain = tl.Domain(mdp, np.arange(mdp.n_states))
+    tl.save(domain, tmp_path / "timed.npz")
+    again = tl.load(tmp_path / "timed.npz").mdp
+    for name in ("discount", "duration", "goals"):
+        assert np.array_equal(getattr(again, name), getattr(mdp, name))
+    with pytest.raises(InvalidModel, match="goals has state 99"):
+        replace(mdp, goals=np.array([99]))
+    with pytest.raises(InvalidModel, match="discount must be one number"):
+        tl.MDP.from_choices(mdp.transition, mdp.first_choice, mdp.initial, mdp.discount, duration=mdp.duration)
+
+
+def test_actions_may_take_different_times_in_a_table():
+    mdp = tl.MDP.from_arrays(np.ones((1, 2, 1)), [1.0], 0.5, duration=[[1.0, 2.0]])
+    assert list(mdp.discount) == [0.5, 0.25] and list(mdp.duration) == [1.0, 2.0]
+    assert tl.MDP.from_arrays(np.ones((1, 2, 1)), [1.0], 0.5, duration=2.0).discount == 0.25

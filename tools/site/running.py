@@ -1,0 +1,50 @@
+"""The Python blocks of a page: run in order in one namespace, with what they print and the pictures they save."""
+
+import contextlib
+import io
+import os
+import re
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+BLOCK = re.compile(r"^```python\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a block did: the text it printed, and the pictures it wrote, by name."""
+
+    printed: str
+    pictures: Mapping[str, bytes]
+
+
+def blocks(text: str) -> list[str]:
+    """The Python blocks of a page of Markdown, as code."""
+    return BLOCK.findall(text)
+
+
+def run(codes: list[str], name: str, file: str) -> Iterator[Ran]:
+    """Run the blocks of the page called `name`, with `file` as __file__, in a temporary folder; warnings are errors."""
+    names: dict[str, object] = {"__name__": name, "__file__": file}
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as made, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for number, code in enumerate(codes, start=1):
+            printed, seen = io.StringIO(), _pictures(made)
+            os.chdir(made)
+            try:
+                with contextlib.redirect_stdout(printed):
+                    exec(compile(code, f"{name}, block {number}", "exec"), names)
+            finally:
+                os.chdir(before)
+            new = {path: content for path, content in _pictures(made).items() if seen.get(path) != content}
+            yield Ran(printed.getvalue(), new)
+
+
+def _pictures(folder: str) -> dict[str, bytes]:
+    """The .svg pictures in a folder; a .png is taken where no .svg of the same name exists."""
+    paths = {path.stem: path for ending in ("png", "svg") for path in sorted(Path(folder).glob(f"*.{ending}"))}
+    return {path.name: path.read_bytes() for path in paths.values()}
