@@ -72,13 +72,14 @@ def test_random_domains(seed):
 
 def small_world():
     world = tl.object_world(size=6, seed=1)
-    return world.domain("L2"), world.true_weights
+    return world.domain("L3"), world.true_weights
 
 
-def test_a_hard_learner_is_recognised():
+@pytest.mark.parametrize("allowance", some_of([2.5], []))
+def test_a_hard_learner_is_recognised(allowance):
     """No soft learner answers as a projection does; the bound is the reward of the best policy, which always holds."""
     domain, weights = small_world()
-    learner = tl.HardLearner(domain, 2.5)
+    learner = tl.HardLearner(domain, allowance)
     teacher = tl.AdaptiveBilevelTeacher(domain, weights)
     transcript = tl.teach(teacher, learner, max_rounds=12)
     assert teacher.estimate(transcript.rounds).contradiction
