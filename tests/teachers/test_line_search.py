@@ -170,7 +170,7 @@ def test_a_lesson_that_is_no_push_may_cost_reward():
     assert lost == pytest.approx(expected, rel=1e-5) and lost < -0.006
 
 
-@pytest.mark.parametrize("seed", some_of(range(10), [0, 3]))
+@pytest.mark.parametrize("seed", some_of(range(10), [3]))
 def test_the_learner_of_the_published_worlds_is_pushed_to_where_it_can_be(seed):
     """L2: no round earns less than the one before, and the last is within 0.05 of Aware-CMDP, even without patience."""
     problem = published_problem("L2", seed)
@@ -183,7 +183,7 @@ def test_the_learner_of_the_published_worlds_is_pushed_to_where_it_can_be(seed):
     assert transcript.final.bound <= problem.aware + 0.1
 
 
-@pytest.mark.parametrize("seed", some_of(range(10), [0, 8]))
+@pytest.mark.parametrize("seed", some_of(range(10), [8]))
 def test_the_approximate_learner_is_taught_nearly_as_well_as_by_one_who_knows_it(seed):
     problem = published_problem("L2", seed)
     domain, weights, learner = problem.domain, problem.true_weights, soft_learner(problem)

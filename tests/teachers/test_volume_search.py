@@ -56,7 +56,7 @@ def check_corners(problem, transcript):
     assert excess <= 1e-6 * (1 + np.abs(corners).max())
 
 
-@pytest.mark.parametrize("seed", some_of(range(100), range(30)))
+@pytest.mark.parametrize("seed", some_of(range(100), range(16)))
 def test_theorem_2_on_random_domains(seed):
     problem = random_problem(seed)
     transcript = check_theorem_2(problem)
@@ -181,7 +181,7 @@ def test_theorem_2_is_for_p_2_only(norm, weights):
 
 
 @pytest.mark.parametrize("name", ["L1", "L2", "L3"])
-@pytest.mark.parametrize("seed", some_of(range(10), [0, 3, 8]))
+@pytest.mark.parametrize("seed", some_of(range(10), [0, 3]))
 def test_theorem_2_on_the_published_worlds(name, seed):
     """And for L2 within 0.1 of Aware-CMDP after three rounds, here in every world, and within 0.05 at the end."""
     problem = published_problem(name, seed)
@@ -266,7 +266,7 @@ def test_as_printed_it_agrees_with_the_default_until_the_default_stops(seed):
     assert max(rewards) - rewards[-1] > 0.3 and ours.final.response_reward == pytest.approx(max(rewards), abs=0.05)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", some_of(range(12), range(6)))
 def test_as_printed_it_ends_where_the_learner_matches_the_lesson(seed):
     """A learner that projects exactly: the only end is the printed one, and Theorem 2 holds there."""
     problem = random_problem(seed)
