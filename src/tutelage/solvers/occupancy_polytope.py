@@ -43,7 +43,7 @@ FEW_CHOICES, MANY_ROWS = 2_000, 24
 # The relative gap of a quadratic program at the level of rounding.
 TIGHT = 1e-11
 # The largest excess that counts as satisfying a limit, relative to the largest value of one of its features.
-FEASIBLE = 1e-8
+FEASIBLE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
