@@ -1,6 +1,5 @@
 """Learners behind samples: unbiased, reproducible, and taught well by adaptive teachers."""
 
-from functools import partial
 
 import numpy as np
 import pytest
@@ -52,7 +51,7 @@ def test_recorded_demonstrations_lead_to_the_same_policy_again():
     assert (again.expectation.reward != response.expectation.reward).any()
 
 
-@pytest.mark.parametrize("teacher", [VolumeSearchTeacher, partial(LineSearchTeacher, patience=3)])
+@pytest.mark.parametrize("teacher", [VolumeSearchTeacher, LineSearchTeacher])
 def test_two_hundred_demonstrations_each_way_are_nearly_enough(teacher):
     """The published worlds: on average at most 10 % below Aware-CMDP, the optimum for exact responses; in every world
     above the agnostic teacher.

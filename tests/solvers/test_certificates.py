@@ -19,6 +19,7 @@ from tutelage.solvers.objectives import MostReward, NearestSquared
 from tutelage.solvers.occupancy_polytope import best_policy, least_violation, nearest_policy, strictest_policy
 from tutelage.solvers.operators import Operators
 from tutelage.solvers.programs import Constraints, minimise_linear, minimise_quadratic
+from tutelage.solvers.units import sizes
 
 LOOSE = 0.5
 TARGET = np.array([3.0, -2.0, 1.0])
@@ -143,7 +144,7 @@ def test_a_decomposition_that_cannot_go_on_says_what_its_gap_is(monkeypatch):
     # The best answer so far goes with the error, with the gap that is left in the caller's units.
     monkeypatch.undo()
     best, optimum = caught.value.answer, best_policy(domain, WEIGHTS, no_limits(domain))
-    largest = np.abs(WEIGHTS * np.abs(domain.reward_features).max(axis=0)).max() * domain.mdp.horizon
+    largest = np.abs(WEIGHTS * sizes(domain)[: domain.n_reward]).max()
     assert best.value == pytest.approx(optimum.value) and best.gap == pytest.approx(0.01 * largest, rel=1e-4)
     assert WEIGHTS @ expectation(domain, best.policy).reward == pytest.approx(best.value)
 

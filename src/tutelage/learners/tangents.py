@@ -24,7 +24,7 @@ from tutelage.solvers.occupancy_polytope import ConstrainedOptimum
 
 MAX_CUTS = 200
 # How far a convex constraint may lie above its tangents at the solution, relative to its largest value.
-CUT_TOLERANCE = 1e-8
+CUT_TOLERANCE = 1e-9
 # What the part above the tangents may cost, in nats, and the rounding error of a constraint relative to its size.
 CUT_COST, ROUNDING = 1e-7, 1e-14
 
