@@ -61,6 +61,7 @@ bench: setup
 	$(BIN)/python -m benchmarks learners
 	$(BIN)/python -m benchmarks teachers
 	$(BIN)/python -m benchmarks scale --quick
+	$(BIN)/python -m benchmarks families
 
 # Thousands of random problems of every scale, and random files: does each end in an answer or in one sentence?
 fuzz: setup

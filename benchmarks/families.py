@@ -45,8 +45,10 @@ def family_domain(name: str, n_states: int, *, seed: int = 0, n_preference: int 
     n = transition.shape[1]
     mdp = MDP.from_choices(transition, first_choice, np.full(n, 1 / n), DISCOUNT)
     # Without names, as many features as choices would be ambiguous.
-    names = ([f"{kind} {i}" for i in range(k)] for kind, k in (("reward", N_REWARD), ("preference", n_preference)))
-    return Domain(mdp, sparse_features(rng, n, N_REWARD), sparse_features(rng, n, n_preference), *map(tuple, names))
+    reward = tuple(f"reward {i}" for i in range(N_REWARD))
+    preference = tuple(f"preference {i}" for i in range(n_preference))
+    features = (sparse_features(rng, n, N_REWARD), sparse_features(rng, n, n_preference))
+    return Domain(mdp, *features, reward_names=reward, preference_names=preference)
 
 
 def family_problem(name: str, n_states: int, *, seed: int = 0, n_preference: int = N_PREFERENCE) -> FamilyProblem:
@@ -58,8 +60,7 @@ def family_problem(name: str, n_states: int, *, seed: int = 0, n_preference: int
         domain.mdp,
         -(domain.preference_features / visited).sum(axis=1),
         domain.preference_features,
-        (),
-        domain.preference_names,
+        preference_names=domain.preference_names,
     )
     least = best_policy(shy, [1.0], no_limits(shy)).expectation.preference
     return FamilyProblem(

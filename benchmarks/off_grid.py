@@ -16,8 +16,10 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from benchmarks import peers
@@ -96,7 +98,7 @@ def hard(name: str, n_states: int, folder: Path | None) -> Iterator[Figure]:
     state = mdp.state_of_choice
     problem = _saved("rows", mdp.transition) | {
         "reward": reward[state],
-        "discount": mdp.discount,
+        "discount": np.asarray(mdp.discount),
         "state": state,
         "action": np.arange(mdp.n_choices) - mdp.first_choice[state],
     }
@@ -144,7 +146,7 @@ def check_constrained(asked: FamilyProblem, found: ConstrainedOptimum) -> None:
     check(found.gap <= allowed, f"a constrained optimum has the gap {found.gap:.3g}")
 
 
-def whole_program(asked: FamilyProblem) -> dict[str, np.ndarray]:
+def whole_program(asked: FamilyProblem) -> dict[str, Any]:
     """The linear program over occupancies times the number of states, so that right-hand sides are about one."""
     mdp, features = asked.domain.mdp, asked.domain.preference_features
     state, n_choices = mdp.state_of_choice, mdp.n_choices
@@ -156,23 +158,24 @@ def whole_program(asked: FamilyProblem) -> dict[str, np.ndarray]:
     return _saved("rows", rows) | {"right": right, "slope": slope, "n_equal": np.array(mdp.n_states)}
 
 
-def _saved(name: str, matrix: sparse.csr_array) -> dict[str, np.ndarray]:
+def _saved(name: str, matrix: sparse.csr_array) -> dict[str, Any]:
     parts = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr, "shape": np.array(matrix.shape)}
     return {f"{name}_{part}": array for part, array in parts.items()}
 
 
 def _against(
-    what: str, method: str, folder: Path | None, problem: dict[str, np.ndarray], times: list[float], right: object
+    what: str, method: str, folder: Path | None, problem: dict[str, Any], times: list[float], right: ArrayLike
 ) -> Figure:
     """One peer, once; its answer must be ours."""
     try:
-        found = peers.solve_program(peers.peer_python(folder), method, problem, PEER_SECONDS)
+        found = peers.solve_program(peers.peer_python(folder, peers.NO_PEERS), method, problem, PEER_SECONDS)
     except peers.NoAnswer as reason:
         return missing(what, 0, method, str(reason))
-    off = float(np.abs(np.asarray(found.value) - right).max() / (1 + np.abs(right).max()))
+    wanted = np.asarray(right)
+    off = float(np.abs(np.asarray(found.value) - wanted).max() / (1 + np.abs(wanted).max()))
     if off > SAME:
         return missing(what, 0, method, f"its answer is {off:.1e} from ours, after {found.seconds:.3g} s")
-    return compared(what, 0, method, [(ours, found.seconds) for ours in times])
+    return compared(what, 0, method, [(seconds, found.seconds) for seconds in times])
 
 
 def main(name: str, n_states: str) -> None:

@@ -59,7 +59,7 @@ class Solved:
     seconds: float
 
 
-def solve_program(python: Path, method: str, problem: dict[str, NDArray[Any]], limit: float) -> Solved:
+def solve_program(python: Path, method: str, problem: dict[str, Any], limit: float) -> Solved:
     """One method of `program_peer` on a problem; raises `NoAnswer` if it is missing, fails or takes too long."""
     with tempfile.TemporaryDirectory() as folder:
         asked, answered = Path(folder) / "problem.npz", Path(folder) / "answer.npz"
@@ -82,13 +82,13 @@ def solve_program(python: Path, method: str, problem: dict[str, NDArray[Any]], l
         return Solved(found["value"], float(found["seconds"]))
 
 
-def peer_python(folder: Path | None) -> Path:
-    """The Python of the environment in this folder, by default .venv-peers."""
+def peer_python(folder: Path | None, reason: str = MISSING) -> Path:
+    """The Python of the environment in this folder, by default .venv-peers. reason: what to say without it."""
     home = folder or FOLDER
     for path in (home / "bin" / "python", home / "Scripts" / "python.exe"):
         if path.exists():
             return path
-    raise NoAnswer(NO_PEERS)
+    raise NoAnswer(reason)
 
 
 def train_imitation(python: Path, domain: Domain, visits: Vector, effort: Effort) -> Trained:

@@ -8,6 +8,7 @@ processor seconds, and the status in the package's words. Does not import Tutela
 method of it, is not installed; 4: it gives no answer within the seconds.
 """
 
+import importlib
 import sys
 import time
 from importlib.util import find_spec
@@ -39,7 +40,7 @@ def matrix(problem: "dict[str, Any]", name: str) -> "sparse.csr_matrix":
 
 def highs(problem: "dict[str, Any]", kind: str, limit: float) -> "tuple[Any, float, float, str]":
     """HiGHS through highspy, with feasibility and optimality tolerances of 1e-8."""
-    import highspy
+    highspy: Any = importlib.import_module("highspy")
 
     rows, n_equal = matrix(problem, "rows"), int(problem["n_equal"])
     n_rows, n_columns = rows.shape
@@ -52,7 +53,7 @@ def highs(problem: "dict[str, Any]", kind: str, limit: float) -> "tuple[Any, flo
     program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
     program.a_matrix_.start_, program.a_matrix_.index_, program.a_matrix_.value_ = rows.indptr, rows.indices, rows.data
     solver = highspy.Highs()
-    options = {"output_flag": False, "time_limit": limit, "solver": kind, "run_crossover": "off"}
+    options: dict[str, Any] = {"output_flag": False, "time_limit": limit, "solver": kind, "run_crossover": "off"}
     options |= {"primal_feasibility_tolerance": 1e-8, "dual_feasibility_tolerance": 1e-8}
     for name, value in options.items():
         if solver.setOptionValue(name, value) != highspy.HighsStatus.kOk:
@@ -70,8 +71,9 @@ def highs(problem: "dict[str, Any]", kind: str, limit: float) -> "tuple[Any, flo
 
 def ortools(problem: "dict[str, Any]", kind: str, limit: float) -> "tuple[Any, float, float, str]":
     """PDLP of OR-tools, to a relative gap and residuals of 1e-7."""
-    from ortools.pdlp import solve_log_pb2, solvers_pb2
-    from ortools.pdlp.python import pdlp
+    solve_log_pb2: Any = importlib.import_module("ortools.pdlp.solve_log_pb2")
+    solvers_pb2: Any = importlib.import_module("ortools.pdlp.solvers_pb2")
+    pdlp: Any = importlib.import_module("ortools.pdlp.python.pdlp")
 
     rows, n_equal = matrix(problem, "rows"), int(problem["n_equal"])
     program = pdlp.QuadraticProgram()
@@ -98,7 +100,7 @@ def ortools(problem: "dict[str, Any]", kind: str, limit: float) -> "tuple[Any, f
 
 def quantecon(problem: "dict[str, Any]", kind: str, limit: float) -> "tuple[Any, float, float, str]":
     """QuantEcon's DiscreteDP, from its defaults, to 1e-8; solved once before, because its loops are compiled."""
-    from quantecon.markov import DiscreteDP
+    markov: Any = importlib.import_module("quantecon.markov")
 
     given = (
         problem["reward"],
@@ -107,7 +109,7 @@ def quantecon(problem: "dict[str, Any]", kind: str, limit: float) -> "tuple[Any,
         problem["state"],
         problem["action"],
     )
-    model = DiscreteDP(*given)
+    model = markov.DiscreteDP(*given)
     options = {} if kind == "pi" else {"epsilon": 1e-8}
     first = time.perf_counter()
     for _ in range(2):

@@ -36,7 +36,5 @@ for teacher in (tl.AgnosticTeacher(domain, true_weights), tl.AwareCmdpTeacher(do
     assert tl.arrival(domain, taught.lesson.policy).is_certain
     streets = [str(action).split(" to ")[0] for _, action in taught.lesson.demonstrations(1, rng=0)[0].steps[:-1]]
     print(f"{type(teacher).__name__}: {', '.join(street for street, _ in groupby(streets))}")
-print(
-    f"The cyclist needs {minutes[0]:.2f} minutes after the fastest way, {minutes[1]:.2f} after the best accepted one."
-)
+print(f"The cyclist needs {minutes[0]:.2f} minutes after the fastest way, {minutes[1]:.2f} after an accepted one.")
 assert minutes[1] < minutes[0] - 0.1

@@ -89,7 +89,7 @@ MODELS = {
     "discount not a number": ({"discount": NAN}, r"discount must lie strictly between 0 and 1, got nan"),
     "discount a word": ({"discount": "a"}, r"discount must be a number, got 'a'"),
     "discount nothing": ({"discount": None}, r"discount must be a number, got None"),
-    "discount a vector": ({"discount": np.array([0.9, 0.8])}, r"discount must be a number"),
+    "discount of too few": ({"discount": np.array([0.9, 0.8])}, r"discount has 2 entries, but there are 3 choices"),
 }
 
 

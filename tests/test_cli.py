@@ -154,7 +154,7 @@ def test_a_journey_is_taught_with_limits_by_name_and_its_arrival_is_printed(tmp_
     assert "The learner arrives with probability 1" in printed(*common, "--allowance", "main_km=2,km=10")
     assert "The learner never arrives" in printed(*common, "--allowance", "main_km=2,km=1e6", "--weights=1,0")
     wrong = CliRunner().invoke(make_app(), [*common, "--allowance", "main=2"])
-    assert "did you mean 'main_km'" in str(wrong.exception)
+    assert "did you mean" in str(wrong.exception) and "main_km" in str(wrong.exception)
 
 
 def test_the_text_has_the_rounds_the_preferences_and_the_certificate():

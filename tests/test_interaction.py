@@ -24,7 +24,10 @@ from tutelage.transcripts import Transcript, check_response, load_transcript, sa
 
 PROBLEM = random_problem(8)
 DOMAIN, WEIGHTS, LEARNER = PROBLEM.domain, PROBLEM.true_weights, PROBLEM.learner
-ADAPTIVE = [VolumeSearchTeacher(DOMAIN, WEIGHTS), LineSearchTeacher(DOMAIN, WEIGHTS)]
+ADAPTIVE = [
+    VolumeSearchTeacher(DOMAIN, WEIGHTS),
+    LineSearchTeacher(DOMAIN, WEIGHTS, shortest_push=0.1, longest_push=5.0, stop_tolerance=1e-3),
+]
 
 
 def values(record):

@@ -87,12 +87,20 @@ _SOFT = {"mismatch_penalty": _MISMATCH, "violation_penalty": _VIOLATION, "violat
 _FOOTNOTE = {"mismatch_penalty": replace(_MISMATCH, default=20.0), "violation_allowance": _ALLOWANCE}
 _CUTS = {
     "cut_tightness": Option("eta; 1 cuts at the response, near 0 at the lesson", 0.9, 1e-3, 1),
-    "stop_tolerance": Option("end when the response is this close to the lesson", 0.01, 1e-9, 1e3),
+    "stop_tolerance": Option(
+        "end when the response is this close to the lesson; default for a largest reward feature of 1", 0.01, 1e-9, 1e9
+    ),
 }
 _PUSHES = {
-    "shortest_push": Option("alpha_min, in units of the true weights", 0.1, 1e-9, 1e9),
-    "longest_push": Option("alpha_max, in units of the true weights", 5.0, 1e-9, 1e9),
-    "stop_tolerance": Option("end when no lesson can gain this much reward", 1e-3, 1e-9, 1e3),
+    "shortest_push": Option(
+        "alpha_min, in units of the true weights; default for features and weights up to 1", 0.1, 1e-9, 1e9
+    ),
+    "longest_push": Option(
+        "alpha_max, in units of the true weights; default for features and weights up to 1", 5.0, 1e-9, 1e9
+    ),
+    "stop_tolerance": Option(
+        "end when no lesson can gain this much reward; default for rewards up to 1 in a step", 1e-3, 1e-12, 1e9
+    ),
 }
 
 TEACHERS: dict[str, TeacherEntry] = {

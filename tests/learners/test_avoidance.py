@@ -73,8 +73,8 @@ def test_the_covariance_of_counts_is_that_of_many_trajectories(seed):
 def test_intervals_cover_and_the_test_keeps_its_level():
     """95 % intervals cover, and the test of b = 0 rejects at most 7 %, whether the reward is known or estimated.
 
-    500 repetitions (TUTELAGE_EVERY_CELL=1): coverage between 92 and 98 %. The sample of 15: at most 5 misses and 5
-    false alarms of each kind, which happens by chance with a probability below 0.001 each.
+    500 repetitions (TUTELAGE_EVERY_CELL=1): coverage of 92 to 98 %. The sample of 15: at most 5 misses and 5 false
+    alarms of each kind, which happens by chance with a probability below 0.001 each.
     """
     domain, weights, policy = behaviour()
     repetitions = some_of(range(500), range(15))

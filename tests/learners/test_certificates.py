@@ -155,7 +155,7 @@ def test_the_distance_of_an_answer_from_every_policy_is_certified(monkeypatch):
     """A person's answer: the certificate is that of the nearest policy, also where the search for it stops early."""
     domain, _, shown = problem(1)
     answer = expectation(domain, random_policy(np.random.default_rng(0), domain.mdp)).reward
-    learner = CallbackLearner(domain, lambda lesson: answer, match_tolerance=10.0)
+    learner = CallbackLearner(domain, lambda lesson: answer, match_tolerance=1e3)
     assert learner.respond(Lesson.from_expectation(shown)).certificate.gap <= 1e-6
     monkeypatch.setattr(observed, "nearest_policy", partial(nearest_policy, accuracy=0.5))
     rough = learner.respond(Lesson.from_expectation(shown))

@@ -1,10 +1,12 @@
 """The version space of a soft learner: it always contains the truth, and says what is not determined."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from problems import random_domain_of
-from strategies import some_of
+from strategies import add_features, build_mdp, some_of
 
 import tutelage as tl
 from tutelage.learners.recovery import feature_scales, recover
@@ -139,3 +141,53 @@ def test_refused():
         tl.infer_learner(learner.domain, [])
     with pytest.raises(tl.InvalidInput, match="observed must be"):
         tl.infer_learner(learner.domain, rounds, observed="policy")
+
+
+def small_problem(seed):
+    """A soft learner with one preference on a ragged domain, and lessons that it misses."""
+    rng = np.random.default_rng(seed)
+    mdp = build_mdp(rng, rng.integers(2, 4, size=8), 0.8)
+    domain = add_features(rng, mdp, n_reward=2, n_preference=1, reward_on_choices=False, preference_on_choices=True)
+    delta = 0.3 * tl.expectation(domain, tl.uniform_policy(mdp)).preference
+    learner = tl.SoftLearner(domain, mismatch_penalty=1.2, violation_penalty=1.5, violation_allowance=delta)
+    weights = ([1.0, 0.5], [-0.5, 1.0], [1.0, -1.0])
+    return learner, [tl.AgnosticTeacher(domain, np.array(w)).open().lesson for w in weights]
+
+
+@pytest.mark.parametrize("seed", some_of(range(20), range(2)))
+def test_the_reward_expectation_alone_gives_the_penalties(seed):
+    """Three responses of which mu_r is seen: C_r and C_c to six digits; the allowance, paid in full, stays open."""
+    learner, lessons = small_problem(seed)
+    rounds = [tl.Round(lesson, learner.respond(lesson)) for lesson in lessons]
+    estimate = tl.infer_learner(learner.domain, rounds, observed="reward")
+    assert estimate.contradiction == "" and estimate.residual < 1e-7
+    assert estimate.plausible.mismatch_penalty == pytest.approx(1.2, rel=1e-5)
+    assert estimate.plausible.violation_penalty == pytest.approx(1.5, rel=1e-5)
+    assert learner.mismatch_penalty in estimate.mismatch_penalty
+    assert learner.violation_penalty in estimate.violation_penalty
+    assert np.asarray(learner.violation_allowance)[0] in estimate.violation_allowance[0]
+
+
+def test_sampled_responses_give_intervals_that_cover():
+    """95 % intervals from 400 trajectories of each of two responses.
+
+    500 repetitions (TUTELAGE_EVERY_CELL=1) cover C_r and C_c in 92 to 98 %. Of the sample of 6 at most 3 may miss: that
+    happens by chance with a probability below 1e-3.
+    """
+    learner, lessons = small_problem(1)
+    domain, rng = learner.domain, np.random.default_rng(3)
+    exact = [learner.respond(lesson) for lesson in lessons[:2]]
+    repetitions = some_of(range(500), range(6))
+    covered = np.zeros(2)
+    for _ in repetitions:
+        rounds = []
+        for response in exact:
+            walks = tl.sample_demonstrations(domain.mdp, response.policy, 400, rng=rng)
+            seen = tl.empirical_expectation(domain, walks)
+            sampled = replace(response, expectation=tl.Expectation(seen.reward, seen.preference))
+            rounds.append(tl.Round(response.lesson, sampled))
+        estimate = tl.infer_learner(domain, rounds, n_trajectories=400)
+        intervals = (estimate.mismatch_penalty, estimate.violation_penalty)
+        covered += [1.2 in intervals[0], 1.5 in intervals[1]]
+    n = len(repetitions)
+    assert (covered >= (0.92 * n if n == 500 else n - 3)).all() and (n < 500 or (covered <= 0.98 * n).all())

@@ -116,6 +116,13 @@ def visit(page: Page, place: str) -> None:
     page.wait_for_selector("body[data-ready]")
 
 
+def story_of_the_docs() -> bytes:
+    """The story in docs/playground.md."""
+    text = (Path(__file__).parents[2] / "docs/playground.md").read_text(encoding="utf-8")
+    whole = text[text.index('    {"title"') :].partition("\n\n")[0]
+    return json.dumps(json.loads(whole)).encode()
+
+
 @contextmanager
 def opened(browser: Browser, jobs: RunJob) -> Iterator[Page]:
     """The page of a server with one worker and other jobs, for what the usual jobs do too fast to be seen."""
@@ -329,6 +336,10 @@ def test_a_world_is_painted_taken_back_loaded_and_refused(page: Page):
     bring(page, "mine.json", world.to_json().encode())
     expect(page.locator("#status")).to_have_text("Opened mine.json.")
     assert world_of(page) == world
+    bring(page, "story.json", story_of_the_docs())
+    expect(page.locator("#sentence")).to_have_text("The star is worth most.")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".big-number strong")).to_have_text("100 %")
 
 
 @pytest.mark.parametrize("size", [2, 30])

@@ -33,7 +33,7 @@ def check_estimate(learner, estimate):
         assert true in interval
 
 
-@pytest.mark.parametrize(("seed", "name"), some_of(EVERY, [(6, "L5"), (9, "L3")]))
+@pytest.mark.parametrize(("seed", "name"), some_of(EVERY, [(6, "L5")]))
 def test_unknown_soft_learners_are_taught_as_known_ones(seed, name):
     """At least 99 % of Aware-BiL in three rounds and 99.9 % at the end, in d_c + 4 rounds; the bound is never below."""
     learner, weights = published_learner(seed, name)
@@ -49,7 +49,7 @@ def test_unknown_soft_learners_are_taught_as_known_ones(seed, name):
     check_estimate(learner, teacher.estimate(transcript.rounds))
 
 
-@pytest.mark.parametrize("seed", some_of(range(40), range(5)))
+@pytest.mark.parametrize("seed", some_of(range(40), range(2)))
 def test_random_domains(seed):
     """On ragged domains: never below the agnostic lesson, the bound holds, the intervals contain the truth."""
     rng = np.random.default_rng(seed)
@@ -75,10 +75,11 @@ def small_world():
     return world.domain("L3"), world.true_weights
 
 
-def test_a_hard_learner_is_recognised():
+@pytest.mark.parametrize("allowance", some_of([2.5], []))
+def test_a_hard_learner_is_recognised(allowance):
     """No soft learner answers as a projection does; the bound is the reward of the best policy, which always holds."""
     domain, weights = small_world()
-    learner = tl.HardLearner(domain, 2.5)
+    learner = tl.HardLearner(domain, allowance)
     teacher = tl.AdaptiveBilevelTeacher(domain, weights)
     transcript = tl.teach(teacher, learner, max_rounds=12)
     assert teacher.estimate(transcript.rounds).contradiction
@@ -88,7 +89,7 @@ def test_a_hard_learner_is_recognised():
     assert transcript.final.response_reward == transcript.best.response_reward
 
 
-@pytest.mark.parametrize("kind", ["published", "footnote", "noisy"])
+@pytest.mark.parametrize("kind", some_of(["published", "footnote", "noisy"], ["published"]))
 def test_other_learners_are_recognised(kind):
     """One that has not converged, one of another penalty, one with noisy answers: said, and never taught worse."""
     domain, weights = small_world()
@@ -107,6 +108,27 @@ def test_other_learners_are_recognised(kind):
         assert rewards[-1] == pytest.approx(max(rewards))
     most = tl.solve_hard(domain.mdp, domain.reward_features @ weights).value @ domain.mdp.initial
     assert transcript.final.bound == pytest.approx(most, rel=1e-6)
+
+
+@pytest.mark.parametrize(("seed", "name"), some_of(EVERY, []))
+def test_sampled_responses(seed, name):
+    """200 trajectories each way: most of what Aware-BiL reaches, and not below the agnostic teacher but for noise."""
+    learner, weights = published_learner(seed, name)
+    domain = learner.domain
+    teacher = tl.AdaptiveBilevelTeacher(domain, weights, n_trajectories=200)
+    transcript = tl.teach(teacher, tl.SampledLearner(domain, learner, 200, 200, rng=seed), max_rounds=10)
+    rewards = [float(weights @ tl.expectation(domain, one.response.policy).reward) for one in transcript.rounds]
+    assert rewards[-1] >= rewards[0] - 0.5
+
+
+@pytest.mark.parametrize(("seed", "name"), some_of(EVERY, []))
+def test_only_the_reward_is_seen(seed, name):
+    """The paper's own setting: at least what the agnostic teacher reaches, in at most ten rounds."""
+    learner, weights = published_learner(seed, name)
+    teacher = tl.AdaptiveBilevelTeacher(learner.domain, weights, observed="reward")
+    transcript = tl.teach(teacher, learner, max_rounds=10)
+    assert transcript.best.response_reward >= transcript.rounds[0].response_reward - 1e-9
+    assert transcript.final.bound >= transcript.best.response_reward
 
 
 def test_the_same_rounds_give_the_same_advice():

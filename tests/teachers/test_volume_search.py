@@ -242,7 +242,7 @@ def test_a_noisy_learner_is_never_taught_worse_than_in_its_best_round():
 def test_a_learner_that_does_what_it_is_shown_needs_one_round():
     problem = random_problem(2)
     learner = CallbackLearner(problem.domain, lambda lesson: lesson.expectation)
-    transcript = teach(VolumeSearchTeacher(problem.domain, problem.true_weights), learner)
+    transcript = teach(VolumeSearchTeacher(problem.domain, problem.true_weights, stop_tolerance=0.01), learner)
     assert len(transcript.rounds) == 1 and transcript.ended == "the learner matches the lesson within 0.01"
 
 

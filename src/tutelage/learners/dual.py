@@ -9,7 +9,7 @@ learner's objective over all policies; the gap between that bound and the policy
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -96,10 +96,9 @@ class Dual:
         self._diagnose(shown, tangents, failure)
         best: SoftMinimum = failure.answer
         start = cheapest(self.domain, self.mismatch, tangents, shown).multipliers
-        ways: tuple[Callable[[], SoftMinimum], ...] = (lambda: program.minimise(start), program.followed)
-        for way in ways:
+        for from_start in (True, False):
             try:
-                return way()
+                return program.minimise(start) if from_start else program.followed()
             except OutOfTime as late:
                 late.answer = (min(best, late.answer or best, key=lambda found: found.value), tangents)
                 raise

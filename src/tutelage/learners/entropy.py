@@ -63,16 +63,12 @@ class GenericLearner(EntropyLearner):
         its answer, where the relative gap is above 1e-6. time_limit: in seconds; `OutOfTime` is raised after it.
         progress: called with a `Progress` after each step.
         """
-        with watched(time_limit, progress):
-            return self._respond(lesson, start)
-
-    def _respond(self, lesson: Lesson, start: Response | None) -> Response:
         shown, d_r = check_lesson(self.domain, lesson).expectation, self.domain.n_reward
         weights = np.zeros(d_r) if start is None else start.learned_weights[:d_r]
+        guess = None if start is None else start.multipliers.preference
         try:
-            found, tangents = self.dual.optimise(
-                shown, weights, None if start is None else start.multipliers.preference
-            )
+            with watched(time_limit, progress):
+                found, tangents = self.dual.optimise(shown, weights, guess)
         except OutOfTime as late:
             late.answer = self.dual.response(lesson, *late.answer) if isinstance(late.answer, tuple) else None
             raise

@@ -16,9 +16,9 @@ is the most entropic policy with its own expectation mu, so the x of the answer 
 
     f(x) = P0 @ V(L x) - mu @ L x                 gradient: L' (mu(L x) - mu)          Hessian: L' J L.
 
-Every other minimum differs by a direction v with v' L' J L v = 0. J is a covariance of advantages, so that the
-advantage of the feature L v is zero wherever the learner gets: its expectation is the same for all policies. A feature
-that is constant, duplicated or never met has such directions, and no answer determines the weight along them.
+Every other minimum differs by a direction v with v' L' J L v = 0. J is a covariance of advantages, so the advantage of
+the feature L v is zero wherever the learner gets: its expectation is the same for all policies. A feature that is
+constant, duplicated or never met has such directions, and no answer determines the weight along them.
 
 An expectation known to within e determines the weights along the eigenvector q of L' J L, eigenvalue l, to within
 e / l. Features and weights are measured in units of the range of mu over all policies, so that e is a relative

@@ -59,7 +59,8 @@ class Arrival:
 def arrival(model: Domain | MDP, policy: ArrayLike, goals: ArrayLike | None = None) -> Arrival:
     """The probability that a policy (C,) ever reaches a goal, and the expected steps and duration until it does.
 
-    goals: states; by default those of the model, or its absorbing states where it has none.
+    goals: numbers of states, as `domain.state(name)` gives them; by default the goals of the model, or its absorbing
+        states where it has none.
     """
     mdp = model.mdp if isinstance(model, Domain) else model
     checked, is_goal = check_policy(mdp, policy), _goals(mdp, goals)

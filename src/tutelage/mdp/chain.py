@@ -31,6 +31,8 @@ from tutelage.outcomes import NotConverged
 DIRECT_LIMIT = 500
 # Above this number of states, or of operations per state, a sparse factorisation saves no time.
 FACTOR_LIMIT, OPERATIONS_PER_STATE = 200_000, 40_000
+# Up to this number of states, policies of an MDP with cheap factors are factorised without an attempt at Krylov steps.
+SOON_FACTORISED = 20_000
 FEW_STEPS, MANY_STEPS, FIRST_PAIRS = 6, 300, 8
 KRYLOV_TOLERANCE = 1e-6
 RELATIVE_ACCURACY, ROUGH_ACCURACY = 1e-11, 1e-5
@@ -83,8 +85,10 @@ class Resolvent:
 def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
     """The resolvent of the chain of an MDP under a policy."""
     if mdp.n_states > DIRECT_LIMIT:
-        method = _ChosenMethod(chain(mdp, mdp.discount * policy), mdp.largest_discount, lambda: _has_cheap_factors(mdp))
-        return method.resolvent
+        moves = chain(mdp, mdp.discount * policy)
+        if mdp.n_states <= SOON_FACTORISED and _has_cheap_factors(mdp):
+            return factorised(sparse.eye_array(mdp.n_states, format="csr") - moves)
+        return _ChosenMethod(moves, mdp.largest_discount, lambda: _has_cheap_factors(mdp)).resolvent
     place, column, row = _pattern(mdp)
     rows = mdp.transition
     moves = np.repeat(-mdp.discount * policy, np.diff(rows.indptr)) * rows.data
@@ -253,6 +257,12 @@ def has_cheap_factors(moves: SparseRows) -> bool:
     start = np.concatenate([[0], np.cumsum(apart)])[both.indptr].astype(np.int64)
     cost = kernels.elimination_cost(start, both.indices[apart].astype(np.int64), float(OPERATIONS_PER_STATE * n))
     return bool(np.isfinite(cost))
+
+
+def factorised_if_cheap(moves: SparseRows) -> Resolvent | None:
+    """The resolvent of a discounted chain (S, S) by sparse LU; None where that takes too many operations."""
+    system = sparse.eye_array(moves.shape[0], format="csr") - moves
+    return factorised(system) if has_cheap_factors(moves) else None
 
 
 @lru_cache(maxsize=8)

@@ -56,7 +56,8 @@ def _number(value: ArrayLike) -> float:
     try:
         discount = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:
-        raise InvalidModel(f"discount must be a number, got {value!r}") from error
+        given = value.item() if isinstance(value, np.ndarray) else value
+        raise InvalidModel(f"discount must be a number, got {given!r}") from error
     if not 0 < discount < 1:
         raise InvalidModel(f"discount must lie strictly between 0 and 1, got {discount}")
     return discount

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
+from heapq import nlargest
 from itertools import islice, pairwise
 from typing import Any, overload
 
@@ -20,8 +21,8 @@ from numpy.typing import NDArray
 from tutelage.arrays import Indices, integers
 from tutelage.outcomes import InvalidInput, InvalidModel
 
-# The most names that are compared with an unknown one, for a suggestion.
-MOST_COMPARED = 100_000
+# The most names whose beginnings are compared with an unknown one, and the most that are compared as a whole.
+MOST_READ, MOST_COMPARED = 200_000, 1_000
 LAST_STATE = "end"
 
 
@@ -228,12 +229,20 @@ class Labels:
 
 def suggestion(name: Any, known: Sequence[Hashable]) -> str:
     """Which of the known names are near an unknown one, for a message."""
-    texts = {str(one): one for one in islice(known, MOST_COMPARED)}
-    near = [texts[text] for text in get_close_matches(str(name), texts, cutoff=0.5)]
+    texts, wanted = {str(one): one for one in islice(known, MOST_READ)}, str(name)
+    likely = list(texts)
+    if len(texts) > MOST_COMPARED:
+        likely = nlargest(MOST_COMPARED, texts, key=lambda text: _n_shared(text, wanted))
+    near = [texts[text] for text in get_close_matches(wanted, likely, cutoff=0.5)]
     if near:
         return f"did you mean {' or '.join(repr(one) for one in near)}?"
     listed = ", ".join(repr(one) for one in known[:5])
     return f"there are {listed}" + (f" and {len(known) - 5} others" if len(known) > 5 else "")
+
+
+def _n_shared(one: str, other: str) -> int:
+    """The length of the common beginning of two texts."""
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def to_json(names: StateNames | ChoiceNames) -> NDArray[np.uint8]:

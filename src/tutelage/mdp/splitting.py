@@ -118,8 +118,8 @@ class Split:
         from tutelage import kernels
 
         if len(self.edges) == 1:
-            parts = (self.lower.arrays, self.upper.arrays, self.across.arrays)
-            return np.asarray(kernels.bicgstab(*parts, r, tolerance, max_steps))
+            triangles = (self.lower.arrays, self.upper.arrays, self.across.arrays)
+            return np.asarray(kernels.bicgstab(*triangles, r, tolerance, max_steps))
         y, shadow, p, v, t = np.zeros_like(r), r.copy(), r.copy(), np.zeros_like(r), np.zeros_like(r)
         middle, rest = np.empty_like(r), np.empty_like(r)
         rho = goal = float(np.einsum("s,s->", r, r))

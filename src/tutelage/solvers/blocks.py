@@ -124,13 +124,13 @@ class Block:
             return 0.0
         if not self.is_ball:
             return float(np.abs(self._conditions(gradient, x, self.slope, self.radius)).max())
-        size, m = self.size(x), 0.0
-        if size > 0.5 * self.radius:
+        size, radius, m = self.size(x), float(self.radius), 0.0
+        if size > 0.5 * radius:
             m = self.multiplier(gradient, x)
         is_sum = self.norm == 1
         charged = self.slope + m if is_sum else self.slope
         pushed = gradient if is_sum else gradient + m * (self.spread @ x)
-        left = float((self.radius - size) * (m / self.radius if is_sum else m))
+        left = (radius - size) * (m / radius if is_sum else m)
         return max(float(np.abs(self._conditions(pushed, x, charged, math.inf)).max()), left)
 
     def gap(self, gradient: Vector, x: Vector) -> float:

@@ -93,8 +93,7 @@ class Improver:
         for n_steps in range(1, MAX_STEPS + 1):
             earned = float(column.counts @ price)
             # Sweeps raise the value of a policy, so a policy that is greedy to the result earns at least as much.
-            assert column.ahead is not None
-            value = operators.sweep(column.ahead @ price, accuracy / mdp.horizon)
+            value = operators.sweep(np.asarray(column.ahead) @ price, accuracy / mdp.horizon)
             size = float(np.abs(value).max())
             slack = (0.1 * RELATIVE_ACCURACY if Method.KRYLOV in self.sparse_methods else 4 * EPSILON) * size
             backed, moved = operators.hard_backup(value, column.choice, slack)

@@ -153,6 +153,7 @@ def _stabilised(
     centre: tuple[Vector, float] | None = None
     for n_rounds in range(1, MAX_ROUNDS + 1):
         columns, point = _pruned(columns, _master(objective, limits, columns))
+        mixed = columns
         for share in (0.0,) if centre is None else (INWARD, 0.0):
             price, offset = point.price, point.offset
             if centre is not None:
@@ -162,7 +163,7 @@ def _stabilised(
             improved = improver.improve(price, columns, enough)
             if offset - improved.best > bound:
                 bound, centre = offset - improved.best, (price, offset)
-            mixture = Mixture(columns, plan, point, bound, n_rounds, Ended.CONVERGED, improver)
+            mixture = Mixture(mixed, plan, point, bound, n_rounds, Ended.CONVERGED, improver)
             if mixture.gap <= tolerance * (1 + abs(point.value)) or point.value <= good_enough:
                 return mixture
             new = [column for column in improved.columns if not _is_known(improver.largest, column, columns)]

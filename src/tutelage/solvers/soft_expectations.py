@@ -31,8 +31,8 @@ class SoftExpansion:
 
     soft_return: P0 @ V. expectation: (d,), its gradient. jacobian: (d, d), its Hessian, positive semi-definite.
     solved: the soft optimum, with its policy and certificate. advantages: (C, d). visits: (C,), the occupancy.
-    ahead: (S, d), F, which is also the derivative of V. Above 50,000 states F, the advantages and the Hessian have five
-    correct digits; the expectation keeps full accuracy.
+    ahead: (S, d), F, which is also the derivative of V. Where the chain is not factorised, F, the advantages and the
+    Hessian have at least five correct digits; the expectation keeps full accuracy.
     """
 
     weights: Vector

@@ -19,7 +19,6 @@ multipliers one within another, so the time is that of a few linear systems for 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -254,8 +253,15 @@ class _ConeProgram:
         return rows / length, right
 
     def _active(
-        self, z: Vector, slacks: Vector, duals: Vector, where: list[tuple[str, int]], n_linear: int, balls: list[Any]
+        self,
+        z: Vector,
+        slacks: Vector,
+        duals: Vector,
+        where: list[tuple[str, int]],
+        n_linear: int,
+        balls: list[tuple[Matrix, Vector]],
     ) -> _Active:
+        """The active set where slacks are smaller than multipliers."""
         is_tight = slacks < duals
         by_kind: dict[str, set[int]] = {}
         for (kind, index), tight in zip(where, is_tight[:n_linear], strict=True):

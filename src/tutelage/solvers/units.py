@@ -20,11 +20,12 @@ from tutelage.solvers.half_spaces import HalfSpaces
 
 # A limit this many times beyond what any policy reaches binds as little, or is missed as surely, as one further out.
 BEYOND = 4.0
+TINY = float(np.finfo(np.float64).tiny)
 
 
 def or_one(sizes: Vector) -> Vector:
     """The sizes, with one for those that are zero or so small that dividing by them overflows."""
-    return np.where(sizes > np.finfo(np.float64).tiny, sizes, 1.0)
+    return np.where(sizes > TINY, sizes, 1.0)
 
 
 def sizes(domain: Domain) -> Vector:

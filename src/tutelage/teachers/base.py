@@ -37,6 +37,12 @@ class BaseTeacher:
         """The largest reward that one feature gives in one step: what tolerances on rewards are relative to."""
         return float(or_one(np.abs(self.domain.reward_features * self.true_weights).max()))
 
+    def _set_defaults(self, **defaults: float) -> None:
+        """Give each field that is None its default, which depends on the units of the domain."""
+        for name, value in defaults.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+
 
 class OneLessonTeacher(BaseTeacher):
     """A teacher whose opening lesson is its only lesson. A subclass defines `open() -> Advice`."""

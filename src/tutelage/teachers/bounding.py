@@ -64,7 +64,7 @@ class Cell:
             return True
         nearest = np.clip(0.0, self.low, self.high)
         furthest = np.maximum(np.abs(self.low), np.abs(self.high))
-        return bool(block.size(nearest) <= block.radius <= block.size(furthest))
+        return block.size(nearest) <= float(block.radius) <= block.size(furthest)
 
 
 def opening_cells(block: Block, weights: Vector) -> tuple[Cell, ...]:

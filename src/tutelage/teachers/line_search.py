@@ -32,23 +32,26 @@ ROUNDING = 1e-8
 class LineSearchTeacher(BaseTeacher):
     """Pushes the learner from its response towards more reward.
 
-    shortest_push, longest_push: the paper's alpha_min and alpha_max: a push of one moves the feature with the largest
-    true weight by the largest feature, so with features and weights of at most one it is mu_L + w*. method: "exact",
-    the largest push by one constrained MDP, or "bisection", Algorithm 2 as printed, to within push_tolerance.
+    shortest_push, longest_push: the paper's alpha_min and alpha_max, in units of the true weights. method: "exact", the
+    largest push by one constrained MDP, or "bisection", Algorithm 2 as printed, to within push_tolerance.
     match_tolerance: the distance, relative to the largest feature plus the size of mu_L, at which a push counts as
-    realised. The rounds end when the certified bound is within stop_tolerance of the largest reward earned, or when
-    none of the last `patience` rounds gained more than stop_tolerance, in units of the largest reward of one step.
+    realised. The rounds end when the certified bound is within stop_tolerance, a reward, of the largest reward earned,
+    or when none of the last `patience` rounds gained more than stop_tolerance.
+
+    The defaults depend on the units of the domain. Pushes are from 0.1 to 5, to within 0.001, of the push that moves
+    the feature with the largest true weight by the largest feature. stop_tolerance is 0.001 of the largest reward of
+    one step.
 
     For a learner that projects exactly, in the 2-norm, onto a convex set, the reward never falls after a push and the
     bound is certified. Where the responses contradict that, the bound is infinite: nothing is certified.
     """
 
-    shortest_push: float = 0.1
-    longest_push: float = 5.0
+    shortest_push: float = None  # type: ignore[assignment]
+    longest_push: float = None  # type: ignore[assignment]
     method: Literal["exact", "bisection"] = "exact"
-    stop_tolerance: float = 1e-3
+    stop_tolerance: float = None  # type: ignore[assignment]
     patience: int = 8
-    push_tolerance: float = 1e-3
+    push_tolerance: float = None  # type: ignore[assignment]
     match_tolerance: float = 1e-6
     diameter: float = field(init=False)
 
@@ -56,6 +59,9 @@ class LineSearchTeacher(BaseTeacher):
         super().__post_init__()
         if np.abs(self.true_weights).max() <= np.finfo(np.float64).tiny:
             raise InvalidModel("true_weights are all zero, so there is no direction to push the learner in")
+        unit = self.feature_unit / float(np.abs(self.true_weights).max())
+        pushes = {"shortest_push": 0.1 * unit, "longest_push": 5 * unit, "push_tolerance": 1e-3 * unit}
+        self._set_defaults(**pushes, stop_tolerance=1e-3 * self.reward_unit)
         if not 0 < self.shortest_push < self.longest_push < math.inf:
             raise InvalidModel(f"pushes must be 0 < shortest < longest: {self.shortest_push}, {self.longest_push}")
         if self.method not in ("exact", "bisection"):
@@ -82,27 +88,20 @@ class LineSearchTeacher(BaseTeacher):
         if reason:
             return close(rounds, self.true_weights, reason, bound, self.reward_unit)
         push = self.push(rounds[-1].response.expectation.reward)
-        size = push.size / self._push_unit
-        missed = f"the policy nearest to a push of {size:.3g}, which no policy realises"
-        reason = f"a push of {size:.3g}" if push.is_realised else missed
+        missed = f"the policy nearest to a push of {push.size:.3g}, which no policy realises"
+        reason = f"a push of {push.size:.3g}" if push.is_realised else missed
         return Advice(Lesson.from_policy(self.domain, push.policy), reason + doubt(bound), bound)
 
     def push(self, start: Vector) -> Push:
         """The lesson's policy for a learner at mu_L = start (d_r,)."""
         domain, weights, tolerance = self.domain, self.true_weights, self.match_tolerance
-        shortest, longest = self._push_unit * self.shortest_push, self._push_unit * self.longest_push
         if self.method == "bisection":
-            step, ends = self._push_unit * self.push_tolerance, (shortest, longest)
+            step, ends = self.push_tolerance, (self.shortest_push, self.longest_push)
             return bisect_push(domain, start, weights, ends, push_tolerance=step, match_tolerance=tolerance).push
-        least = nearest_push(domain, start, weights, shortest, match_tolerance=tolerance)
+        least = nearest_push(domain, start, weights, self.shortest_push, match_tolerance=tolerance)
         if not least.is_realised:
             return least
-        return largest_push(domain, start, weights, longest=longest, match_tolerance=tolerance)
-
-    @property
-    def _push_unit(self) -> float:
-        """The push that moves the feature with the largest true weight by the largest feature."""
-        return self.feature_unit / float(np.abs(self.true_weights).max())
+        return largest_push(domain, start, weights, longest=self.longest_push, match_tolerance=tolerance)
 
     def bound(self, rounds: Sequence[Round]) -> float:
         """The largest reward within the cuts; infinite where the responses contradict the cuts."""
@@ -123,7 +122,7 @@ class LineSearchTeacher(BaseTeacher):
     def _reason_to_end(self, rounds: Sequence[Round], bound: float) -> str:
         """The reason to stop, or an empty string."""
         rewards = mean_rewards(rounds, self.true_weights)
-        enough = self.stop_tolerance * self.reward_unit
+        enough = self.stop_tolerance
         if bound <= rewards.max() + enough:
             return f"no lesson can gain {enough:g} more"
         gains = np.diff(np.maximum.accumulate(rewards))[-self.patience :]

@@ -29,8 +29,8 @@ class VolumeSearchTeacher(BaseTeacher):
     """Maintains an estimate of the learner's feasible set and shows the best policy within it.
 
     cut_tightness: in (0, 1], the paper's eta; 1 cuts at the learner's response, near 0 at the lesson.
-    stop_tolerance: eps, in units of the largest reward feature; the rounds end when the response is this close to the
-    lesson.
+    stop_tolerance: eps; the rounds end when the response is this close to the lesson. By default 0.01 of the largest
+    reward feature.
     method: "exact" also ends when no policy within the cuts can gain more than eps * norm_2(w*), and repeats its best
     lesson before it ends. "printed" is App. C.1: it does neither.
 
@@ -41,11 +41,12 @@ class VolumeSearchTeacher(BaseTeacher):
     """
 
     cut_tightness: float = 0.9
-    stop_tolerance: float = 0.01
+    stop_tolerance: float = None  # type: ignore[assignment]
     method: Literal["exact", "printed"] = "exact"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._set_defaults(stop_tolerance=0.01 * self.feature_unit)
         if not 0 < self.cut_tightness <= 1:
             raise InvalidModel(f"cut_tightness must lie in (0, 1], got {self.cut_tightness}")
         if not self.stop_tolerance > 0:
@@ -59,12 +60,8 @@ class VolumeSearchTeacher(BaseTeacher):
 
     def estimate(self, rounds: Sequence[Round]) -> HalfSpaces:
         """The estimate of the feasible set: a cut for each round whose response differs from the lesson."""
-        differing = [taught for taught in rounds if distance(taught) > self._close_enough]
+        differing = [taught for taught in rounds if distance(taught) > self.stop_tolerance]
         return cuts(self.domain, differing, lambda taught: (1 - self.cut_tightness) * distance(taught))
-
-    @property
-    def _close_enough(self) -> float:
-        return self.stop_tolerance * self.feature_unit
 
     def adapt(self, rounds: Sequence[Round]) -> Advice:
         """The best policy within the estimate, or the reason to stop."""
@@ -84,9 +81,9 @@ class VolumeSearchTeacher(BaseTeacher):
 
     def _reason_to_end(self, rounds: Sequence[Round], possible_gain: float) -> str:
         """The reason to stop, or an empty string."""
-        if distance(rounds[-1]) <= self._close_enough:
-            return f"the learner matches the lesson within {self._close_enough:g}"
-        least_gain = self._close_enough * float(np.linalg.norm(self.true_weights))
+        if distance(rounds[-1]) <= self.stop_tolerance:
+            return f"the learner matches the lesson within {self.stop_tolerance:g}"
+        least_gain = self.stop_tolerance * float(np.linalg.norm(self.true_weights))
         if possible_gain <= least_gain and self.method == "exact":
             return f"no policy within the cuts has {least_gain:.3g} more reward than the learner has earned"
         return ""

@@ -1,0 +1,130 @@
+"""Policies as columns: expected counts by every method, policy iteration from stored policies, and its bounds."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from scipy.sparse.linalg import spsolve
+
+from benchmarks.families import FAMILIES, family_domain, family_problem
+from tutelage.kernels import elimination_cost, follow
+from tutelage.mdp.chain import discounted_rows
+from tutelage.mdp.expectations import expectation
+from tutelage.solvers import columns as columns_module
+from tutelage.solvers.bellman import solve_hard
+from tutelage.solvers.columns import Column, Improver, Method, with_stored
+from tutelage.solvers.occupancy_polytope import best_policy, nearest_policy
+
+# Above the size from which loops are compiled and policies are stored.
+N_STATES = 700
+
+
+def some_choice(domain, seed=0):
+    """(S,), a random choice in each state."""
+    mdp, rng = domain.mdp, np.random.default_rng(seed)
+    return mdp.first_choice[:-1] + rng.integers(mdp.choices_per_state)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_expected_counts_solve_their_linear_system(name):
+    """F = features + discount P F, by whichever method suits the family."""
+    domain = family_domain(name, N_STATES)
+    improver, choice = Improver(domain), some_choice(domain)
+    column = improver.evaluate(choice, None)
+    system = (sparse.eye_array(domain.mdp.n_states) - discounted_rows(domain.mdp, choice)).tocsc()
+    assert_allclose(column.ahead, spsolve(system, improver.features), rtol=1e-9, atol=1e-9)
+    assert_allclose(column.counts, domain.mdp.initial @ column.ahead, rtol=1e-12)
+    # From the counts of another policy, the same result.
+    again = improver.evaluate(choice, improver.evaluate(some_choice(domain, 1), None))
+    assert_allclose(again.ahead, column.ahead, rtol=1e-9, atol=1e-9)
+
+
+def test_each_family_has_the_method_that_suits_it():
+    methods = {}
+    for name in ("garnet", "slippery grid"):
+        improver = Improver(family_domain(name, 3_000))
+        improver.evaluate(some_choice(improver.domain), None)
+        methods[name] = improver.sparse_methods
+    assert methods == {"garnet": [Method.KRYLOV], "slippery grid": [Method.FACTORS]}
+    assert Improver(family_domain("queue", 50)).width == 1
+    roads = family_domain("roads", 100).mdp
+    assert roads.transition.nnz == roads.n_choices
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_policy_iteration_ends_at_the_optimum_with_a_bound_on_it(name):
+    domain = family_domain(name, N_STATES)
+    price = np.array([1.0, 0.5, 0.2, -0.3, 0.0, -0.1, -0.2])
+    improver = Improver(domain)
+    first = improver.evaluate(some_choice(domain), None)
+    found = improver.improve(price, [first], np.inf)
+    best = domain.mdp.initial @ solve_hard(domain.mdp, improver.features @ price, accuracy=1e-10).value
+    assert found.columns[-1].counts @ price == pytest.approx(best, rel=1e-9)
+    assert best - 1e-9 <= found.best <= best * (1 + 1e-6)
+
+
+def test_a_bound_of_a_policy_iteration_that_stops_early_still_holds():
+    """Certificates are tested on poor answers: any improvement is enough here."""
+    domain = family_domain("maintenance", N_STATES)
+    price = np.array([1.0, 0.5, 0.2, -0.3, 0.0, -0.1, -0.2])
+    improver = Improver(domain)
+    first = improver.evaluate(some_choice(domain), None)
+    found = improver.improve(price, [first], -np.inf)
+    best = domain.mdp.initial @ solve_hard(domain.mdp, improver.features @ price).value
+    earned = [column.counts @ price for column in (first, *found.columns)]
+    assert len(found.columns) == 1 and earned[0] < earned[1] < best <= found.best
+
+
+@pytest.mark.parametrize("name", ["queue", "roads", "maintenance"])
+def test_both_routes_agree_where_the_start_is_spread(name):
+    asked = family_problem(name, N_STATES)
+    found, direct = (best_policy(*asked, route=route) for route in ("decomposition", "direct"))
+    scale = 1 + abs(direct.value)
+    assert found.value == pytest.approx(direct.value, abs=1e-6 * scale)
+    assert found.value <= found.bound + 1e-9 * scale and found.gap <= 1e-7 * scale
+    again = expectation(asked.domain, found.policy)
+    assert (asked.limits.excess(again.both) <= 1e-7 * asked.limits.offsets).all()
+    assert again.reward @ asked.weights == pytest.approx(found.value, abs=1e-7 * scale)
+
+
+def test_the_projection_agrees_where_the_start_is_spread():
+    asked = family_problem("queue", N_STATES)
+    target = expectation(asked.domain, solve_hard(asked.domain.mdp, asked.reward).policy).reward
+    found, direct = (
+        nearest_policy(asked.domain, target, asked.limits, route=route) for route in ("decomposition", "direct")
+    )
+    assert_allclose(found.expectation.reward, direct.expectation.reward, atol=1e-6 * np.abs(target).max())
+
+
+def test_only_the_latest_columns_keep_their_counts_when_memory_is_short(monkeypatch):
+    monkeypatch.setattr(columns_module, "MOST_STORED", 60)
+    some = tuple(Column(np.zeros(10, int), np.zeros(2), 10, np.zeros((10, 2))) for _ in range(5))
+    assert [column.ahead is not None for column in with_stored(some)] == [False, False, True, True, True]
+    assert with_stored(()) == ()
+
+
+def test_a_chain_with_one_move_per_state_is_solved_along_its_paths():
+    """A random map has several cycles with trees that lead to them."""
+    rng = np.random.default_rng(3)
+    after, share, here = rng.integers(400, size=400), rng.uniform(0.5, 0.99, 400), rng.normal(size=(400, 3))
+    moves = sparse.csr_array((share, after, np.arange(401)), shape=(400, 400))
+    right = spsolve((sparse.eye_array(400) - moves).tocsc(), here)
+    assert_allclose(follow(after, share, here), right, rtol=1e-10, atol=1e-10)
+
+
+def cost_of(edges, n, budget=np.inf):
+    """The elimination cost of an undirected graph."""
+    pairs = np.array([*edges, *[(b, a) for a, b in edges]])
+    graph = sparse.csr_array((np.ones(len(pairs)), pairs.T), shape=(n, n))
+    return elimination_cost(graph.indptr.astype(np.int64), graph.indices.astype(np.int64), budget)
+
+
+def test_elimination_costs_that_are_known():
+    """A path and a star have no fill: one neighbour at each step. A complete graph is dense from the start."""
+    n = 50
+    path, star = [(k, k + 1) for k in range(n - 1)], [(0, k) for k in range(1, n)]
+    assert cost_of(path, n) == pytest.approx(4 * n, abs=8)
+    assert cost_of(star, n) == pytest.approx(4 * n, abs=8)
+    dense = cost_of([(a, b) for a in range(n) for b in range(a)], n)
+    assert dense == pytest.approx(2 * n**3 / 3, rel=0.1)
+    assert cost_of([(a, b) for a in range(n) for b in range(a)], n, budget=0.5 * dense) == np.inf
