@@ -1,6 +1,5 @@
 """Learners behind samples: unbiased, reproducible, and taught well by adaptive teachers."""
 
-
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
