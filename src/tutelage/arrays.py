@@ -49,7 +49,8 @@ def any_array(values: ArrayLike, name: str) -> NDArray[Any]:
     try:
         return np.asarray(values)
     except ValueError as error:
-        raise InvalidModel(f"{name} must be an array of numbers: {error}") from error
+        # The first sentence says it all.
+        raise InvalidModel(f"{name} must be an array of numbers: {str(error).partition('. ')[0]}") from error
 
 
 def floats(values: ArrayLike, name: str, *, ndim: int) -> NDArray[np.float64]:
