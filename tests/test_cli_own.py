@@ -283,28 +283,43 @@ def test_the_rounds_before_a_failure_are_printed(folder, monkeypatch, capsys):
     assert f"1 rounds were finished; they are saved in {kept}" in told.replace("\n", " ") and " round   lesson" in told
 
 
-@pytest.mark.parametrize("command", [("learn",), ("info",), ("import", "gymnasium"), ("import", "graph"), ("teach",)])
+EVERY_COMMAND = [
+    *[(name,) for name in ("demo", "teach", "learn", "info", "infer", "sweep", "reproduce", "serve")],
+    ("import", "gymnasium"),
+    ("import", "graph"),
+]
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND)
 def test_help_has_two_examples_at_least(command):
     assert printed(*command, "--help").count(f"tutelage {' '.join(command)} ") >= 2
 
 
 def test_the_examples_of_the_help_run(tmp_path, monkeypatch):
-    """Those of `import`, `info` and `learn`, in order, in one folder."""
-    from tutelage.cli import imports, info, learn
+    """In order, in one folder. `serve`, which does not end by itself, has tests of its own."""
+    from tutelage.cli import demo, imports, infer, info, learn, reproduce, sweep, teach
 
     monkeypatch.chdir(tmp_path)
     roads = networkx.DiGraph([("a", "b", {"km": 1.0, "kind": "lane"}), ("b", "z", {"km": 2.0, "kind": "road"})])
+    roads.add_edges_from([("a", "c", {"km": 3.0, "kind": "road"}), ("c", "z", {"km": 2.0, "kind": "road"})])
     networkx.write_graphml(roads, "roads.graphml")
-    Path("roads.csv").write_text("source,target,km,kind\na,b,1,lane\nb,z,2,road\n")
+    Path("roads.csv").write_text("source,target,km,kind\na,b,1,lane\nb,z,2,road\na,c,3,road\nc,z,2,road\n")
     Path("log.csv").write_text(
         "episode,state,action,next_state,terminated\n0,0,1,4,False\n0,4,1,5,True\n1,0,2,1,False\n"
     )
+    Path("plan.toml").write_text(
+        '[[domain]]\nworld = "text:0:4"\n[[learner]]\npreferences = "L2"\n[[teacher]]\nname = "agnostic"\n'
+    )
+    domain = tl.object_world(size=6, seed=0).domain("L5")
+    walks = tl.sample_demonstrations(domain.mdp, tl.uniform_policy(domain.mdp), 50, rng=0)
+    tl.save_demonstrations(walks, "walks.npz")
     n_run = 0
-    for function in (imports.from_environment, imports.from_file, info.info, learn.learn):
+    from_outside = (imports.from_environment, imports.from_file, info.info, learn.learn)
+    for function in (*from_outside, teach.teach, infer.infer, sweep.sweep, reproduce.reproduce, demo.demo):
         for command in re.findall(r"\[bold\]tutelage (.*?)\[/bold\]", function.__doc__, flags=re.DOTALL):
             printed(*command.split())
             n_run += 1
-    assert n_run == 8
+    assert n_run == 21
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ def demo(
     Then teach L2 with hard limits by every teacher, the two adaptive ones included. Prints tables and draws a picture.
 
     [bold]tutelage demo --seed 3 --picture out/demo[/bold]
+
+    [bold]tutelage demo --size 7 --json[/bold]
     """
     from tutelage.experiments.demo import Demo
     from tutelage.experiments.run import compute_row

@@ -33,11 +33,11 @@ def infer(
 
     The domain must have every preference feature that the learner might have: do not give --learner to teach.
 
-    [bold]tutelage teach --world published:0:10 --teacher adaptive-bilevel --save rounds.npz[/bold]
+    [bold]tutelage teach --world published:0:6 --teacher adaptive-bilevel --save rounds.npz[/bold]
 
-    [bold]tutelage infer --world published:0:10 --rounds rounds.npz[/bold]
+    [bold]tutelage infer --world published:0:6 --rounds rounds.npz[/bold]
 
-    [bold]tutelage infer --world published:0:10 --demonstrations walks.npz --weights 1,0.9,0.2[/bold]
+    [bold]tutelage infer --world published:0:6 --demonstrations walks.npz --weights 1,0.9,0.2[/bold]
     """
     if (rounds is None) == (demonstrations is None):
         raise InvalidInput("give either --rounds or --demonstrations")

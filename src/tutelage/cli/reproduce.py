@@ -30,11 +30,11 @@ def reproduce(
     The numbers are the paper's; figure3-table is the table inside Figure 3, with those of Figures 4 and 5.
     Every row is stored in results.sqlite as soon as it is computed. The same command continues a run that was stopped.
 
-    [bold]tutelage reproduce table1 --jobs 2[/bold]
+    [bold]tutelage reproduce figure1[/bold]
 
-    [bold]tutelage reproduce all --out results[/bold]
+    [bold]tutelage reproduce figure6 --jobs 1 --out results[/bold]
 
-    [bold]tutelage reproduce figure3-table --backend dask --address tcp://127.0.0.1:8786[/bold]
+    On a cluster: tutelage reproduce table1 --backend dask --address tcp://127.0.0.1:8786
     """
     from tutelage.experiments.products import Products
     from tutelage.experiments.report import summaries

@@ -29,7 +29,9 @@ def sweep(
 
     [bold]tutelage sweep plan.toml --jobs 2 --rows rows.csv --picture means[/bold]
 
-    [bold]tutelage sweep plan.toml --address tcp://127.0.0.1:8786 --json[/bold]
+    [bold]tutelage sweep plan.toml --retry --json[/bold]
+
+    On a cluster: tutelage sweep plan.toml --address tcp://127.0.0.1:8786
     """
     from tutelage.experiments.sweeps import left_of, reasons, table_rows
     from tutelage.experiments.sweeps import sweep as computed

@@ -67,7 +67,7 @@ def teach(
 
     [bold]tutelage teach --domain roads.npz --weights=-1,50 --model hard --teacher aware-cmdp[/bold]
 
-    [bold]tutelage teach --domain roads.npz --weights km=-1 --model hard --allowance slow=5% --show 3[/bold]
+    [bold]tutelage teach --domain roads.npz --weights km=-1 --model hard --teacher aware-cmdp --show 3[/bold]
     """
     from tutelage import interaction
 
