@@ -390,3 +390,19 @@ def test_what_cannot_be_done_is_a_sentence(arguments, sentence, folder, monkeypa
         main()
     assert ended.value.code == 2
     assert sentence in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_picture_of_two_features_shows_what_is_reachable_and_accepted(tmp_path):
+    arguments = ("teach", "--world", "published:0:6", "--learner", "L2", "--model", "hard", "--allowance", "2.5")
+    stem = tmp_path / "taught"
+    text = printed(*arguments, "--teacher", "aware-cmdp", "--picture", str(stem), "--plane", "star,plus")
+    assert (tmp_path / "taught-plane.svg").exists() and "taught-plane.png" in text.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("plane", "sentence"), [("star", "two different"), ("star,star", "two"), ("sta,plus", "'sta'")]
+)
+def test_a_plane_needs_two_features(plane, sentence, tmp_path):
+    arguments = ["teach", "--world", "published:0:6", "--teacher", "agnostic", "--picture", str(tmp_path / "x")]
+    result = CliRunner().invoke(make_app(), [*arguments, "--plane", plane])
+    assert isinstance(result.exception, tl.InvalidInput) and sentence in str(result.exception)

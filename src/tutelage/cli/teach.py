@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,10 +16,12 @@ from tutelage.cli.subject import (
     PREFERENCES_HELP,
     WEIGHTS_HELP,
     WORLD_HELP,
+    feature,
     make_pupil,
     read_options,
     read_subject,
 )
+from tutelage.outcomes import InvalidInput
 from tutelage.registry import LEARNER_MODELS, TEACHERS, LearnerEntry, TeacherEntry, make_teacher
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ TIME_HELP = "Seconds after which to stop with the rounds, the lesson and the bou
 SHOW_HELP = "Print at most this many demonstrations of the lesson, by name, with their shares and features."
 DEMONSTRATIONS_HELP = "Write the demonstrations to this .jsonl or .csv file; as many as --show, or 20."
 POLICY_HELP = "Write the policy of the lesson to this .csv or .jsonl file, a line for each visited state and choice."
+PLANE_HELP = "With --picture: two reward features, such as star,plus, whose reachable set to draw too."
 PICTURE_HELP = "Draw the world, or the features and the map of a domain, and what was learned; adds .png and .svg."
 
 
@@ -57,6 +60,7 @@ def teach(
     demonstrations: Annotated[Path | None, typer.Option(help=DEMONSTRATIONS_HELP)] = None,
     policy: Annotated[Path | None, typer.Option(help=POLICY_HELP)] = None,
     picture: Annotated[Path | None, typer.Option(help=PICTURE_HELP)] = None,
+    plane: Annotated[str, typer.Option(help=PLANE_HELP)] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Teach a learner. Prints its response, what it gives up, and a bound on what any lesson could achieve.
@@ -97,6 +101,7 @@ def teach(
             complain_of_rounds(error.transcript, save)
             raise
     files = _drawn(about.world, known, pupil, learner, transcript, picture)
+    files += _plane_drawn(known, pupil, transcript, plane, picture)
     shown = _shown(known, transcript, show or (DEFAULT_SHOWN if demonstrations else 0))
     files += written(shown, demonstrations, known, transcript.final.lesson.policy, policy)
     if as_json:
@@ -167,3 +172,31 @@ def _drawn(
     preference = getattr(pupil, "preference", None)
     allowed = preference.on(domain).allowance if isinstance(preference, Preference) else None
     return save_picture(domain_picture(domain, transcript, allowed), picture)
+
+
+def _plane_drawn(
+    domain: "Domain", pupil: "Learner", transcript: "Transcript", plane: str, picture: Path | None
+) -> list[Path]:
+    """The files of the picture of two features, if one was requested."""
+    names = [feature(domain.reward_names, name.strip()) for name in plane.split(",") if name.strip()]
+    if picture is None or not names:
+        if names:
+            raise InvalidInput("--plane needs --picture, the path of the picture")
+        return []
+    if len(set(names)) != 2:
+        raise InvalidInput(f"--plane needs two different reward features, such as star,plus, got {plane!r}")
+    from tutelage.experiments.figures import plane_picture
+    from tutelage.learners.penalties import Preference
+    from tutelage.pictures.files import save_picture
+    from tutelage.solvers.half_spaces import no_limits, preference_limits
+    from tutelage.solvers.reachable_set import vertices
+
+    columns = [domain.reward_names.index(name) for name in names]
+    flat = replace(domain, reward_features=domain.reward_features[:, columns], reward_names=tuple(names))
+    known, accepted = getattr(pupil, "preference", None), None
+    if isinstance(known, Preference) and known.is_hard and known.rows is None and not known.functions:
+        accepted = vertices(flat, preference_limits(flat, known.on(domain).allowance))
+    shown, done = transcript.final.lesson.expectation, transcript.final.response.expectation.reward
+    reachable = vertices(flat, no_limits(flat))
+    figure = plane_picture((names[0], names[1]), reachable, accepted, shown[columns], done[columns])
+    return save_picture(figure, picture.with_name(f"{picture.name}-plane"))

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import Vector
+from tutelage.arrays import Matrix, Vector
 from tutelage.environments.object_world import ObjectWorld
 from tutelage.mdp.expectations import expectation, occupancy
 from tutelage.mdp.model import Domain
@@ -170,6 +170,18 @@ def domain_picture(domain: Domain, transcript: Transcript, allowed: Vector | Non
             shown = final.lesson.policy if final.lesson.policy is not None else final.response.policy
             draw_map(axes, domain, occupancy(domain.mdp, shown), occupancy(domain.mdp, final.response.policy))
             axes.set_title("where they go", fontsize="medium")
+    return figure
+
+
+def plane_picture(
+    names: tuple[str, str], reachable: Matrix, accepted: Matrix | None, shown: Vector, done: Vector
+) -> Figure:
+    """What policies collect of two features, what the learner accepts, the lesson and the response, (2,) each."""
+    figure = Figure(figsize=(7.0, 5.0), layout="constrained")
+    axes = figure.subplots()
+    points = {"shown": shown.tolist(), "done": done.tolist()}
+    draw_reachable(axes, reachable, accepted, points, arrows=[("shown", "done")], labels=names)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     return figure
 
 

@@ -42,21 +42,27 @@ class DrawnPush:
 def draw_reachable(
     axes: Axes,
     reachable: ArrayLike,
-    feasible: ArrayLike,
+    feasible: ArrayLike | None,
     points: Mapping[str, Sequence[float]],
     arrows: Sequence[tuple[str, str]] = (),
+    *,
+    labels: tuple[str, str] = ("discounted star count", "discounted plus count"),
 ) -> None:
     """Draw Omega_r, the subset that the learner accepts, and single policies.
 
-    reachable, feasible: (n, 2), corners of convex polygons, in any order; the second is striped.
+    reachable, feasible: (n, 2), corners of convex polygons, in any order; the second is striped, and None if unknown.
+    labels: of the axes.
     points: the expectation of each policy, by its label. arrows: pairs of labels, each joined by an arrow.
     """
     places = {label: floats(point, label, ndim=1) for label, point in points.items()}
-    corners, accepted = polygon(reachable), polygon(feasible)
+    corners = polygon(reachable)
+    accepted = corners if feasible is None else polygon(feasible)
     _add_polygon(axes, corners)
     stripes: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.35", "hatch": "///", "linewidth": 1.0}
-    axes.add_patch(Polygon(accepted, zorder=2, label="accepted by the learner", **stripes))
+    if feasible is not None:
+        axes.add_patch(Polygon(accepted, zorder=2, label="accepted by the learner", **stripes))
     _set_plane(axes, np.concatenate([corners, accepted, *(place[None] for place in places.values())]))
+    axes.set(xlabel=labels[0], ylabel=labels[1])
     taken = [_sides(corners), _sides(accepted)]
     for one, other in arrows:
         taken.append(_add_arrow(axes, places[one], places[other], linestyle="dashed", gap=6.0, curvature=CURVATURE))
