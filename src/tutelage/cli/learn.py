@@ -58,13 +58,8 @@ def learn(
     from tutelage.roles import Lesson
 
     about = read_subject(world, domain, weights, learner, preferences)
-    pupil = make_pupil(
-        model.replace("-", "_"),
-        about.known,
-        allowance,
-        mismatch_penalty=mismatch_penalty,
-        violation_penalty=violation_penalty,
-    )
+    penalties = {"mismatch_penalty": mismatch_penalty, "violation_penalty": violation_penalty}
+    pupil = make_pupil(model.replace("-", "_"), about.known, allowance, **penalties)
     log = load_demonstrations(demonstrations, about.known)
     with progress("learning", None) as done:
         response = pupil.respond(Lesson.from_demonstrations(about.known, log))

@@ -2,13 +2,19 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tutelage.cli.printing import complain, progress, say, show_json, show_table
 from tutelage.outcomes import InvalidInput, Unavailable
 from tutelage.registry import look_up
+
+if TYPE_CHECKING:
+    from tutelage.experiments.products import Products
+    from tutelage.experiments.run import Backend
+    from tutelage.experiments.settings import AnyTask
+    from tutelage.experiments.store import Store
 
 ALL = "all"
 NAMES = "table1, figure1, figure2, figure3, figure3-table, figure4, figure5, figure6, beyond or all"
@@ -37,8 +43,7 @@ def reproduce(
     On a cluster: tutelage reproduce table1 --backend dask --address tcp://127.0.0.1:8786
     """
     from tutelage.experiments.products import Products
-    from tutelage.experiments.report import summaries
-    from tutelage.experiments.run import Backend, missing, run
+    from tutelage.experiments.run import Backend
     from tutelage.experiments.store import Store
     from tutelage.experiments.targets import RENAMED, TARGETS, tasks_of
 
@@ -51,21 +56,34 @@ def reproduce(
     tasks, store = tasks_of(names, worlds, is_slow=slow), Store(out / "results.sqlite")
     if not resume:
         store.drop(task.key for task in tasks)
+    _compute(what, tasks, store, chosen)
+    _show(Products(names, store.rows(), worlds, out), what == ALL, as_json)
+
+
+def _compute(what: str, tasks: "list[AnyTask]", store: "Store", backend: "Backend") -> None:
+    """Compute the rows that the store does not have. If the run ends early, say how many are stored."""
+    from tutelage.experiments.run import missing, run
+
     left = missing(tasks, store)
     try:
         with progress(what, len(left)) as done:
             run(
                 left,
                 store,
-                chosen,
+                backend,
                 on_row=lambda row: done.step(f"{row.key.world} {row.key.learner} {row.key.teacher}"),
             )
     except (KeyboardInterrupt, Unavailable):
         n_stored = len(tasks) - len(missing(tasks, store))
         complain(f"{n_stored} of {len(tasks)} rows are stored; run the same command again to continue")
         raise
-    products = Products(names, store.rows(), worlds, out)
-    written = products.write(with_report=what == ALL)
+
+
+def _show(products: "Products", is_all: bool, as_json: bool) -> None:
+    """Write the files, and print the tables."""
+    from tutelage.experiments.report import summaries
+
+    written = products.write(with_report=is_all)
     if as_json:
         cells = [cell.as_data() for members in products.cells.values() for cell in members]
         show_json({"cells": cells, "files": [str(path) for path in written], "origin": products.origin})

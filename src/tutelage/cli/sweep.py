@@ -2,12 +2,15 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tutelage.cli.printing import complain, progress, say, show_json, show_table
 from tutelage.outcomes import Unavailable
+
+if TYPE_CHECKING:
+    from tutelage.experiments.sweeps import Sweep
 
 ROWS_HELP = "Write the rows to this file: .csv, .jsonl, .json or .parquet."
 
@@ -33,9 +36,8 @@ def sweep(
 
     On a cluster: tutelage sweep plan.toml --address tcp://127.0.0.1:8786
     """
-    from tutelage.experiments.sweeps import left_of, reasons, table_rows
+    from tutelage.experiments.sweeps import left_of
     from tutelage.experiments.sweeps import sweep as computed
-    from tutelage.pictures.files import save_picture
 
     n_left, n_tasks = left_of(plan, out)
     try:
@@ -51,6 +53,14 @@ def sweep(
     except (KeyboardInterrupt, Unavailable):
         complain(f"{n_tasks - left_of(plan, out)[0]} of {n_tasks} rows are stored; run the same command to continue")
         raise
+    _show(found, rows, picture, as_json)
+
+
+def _show(found: "Sweep", rows: Path | None, picture: Path | None, as_json: bool) -> None:
+    """Write the files, and print the means."""
+    from tutelage.experiments.sweeps import reasons, table_rows
+    from tutelage.pictures.files import save_picture
+
     files = [] if picture is None else save_picture(found.picture(), picture)
     if rows is not None:
         found.to_file(rows)

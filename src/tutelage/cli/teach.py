@@ -27,7 +27,7 @@ from tutelage.registry import LEARNER_MODELS, TEACHERS, LearnerEntry, TeacherEnt
 if TYPE_CHECKING:
     from tutelage.environments.object_world import ObjectWorld
     from tutelage.mdp.model import Domain
-    from tutelage.roles import Learner
+    from tutelage.roles import Learner, Teacher
     from tutelage.solvers.showing import Shown
     from tutelage.transcripts import Transcript
 
@@ -73,22 +73,39 @@ def teach(
 
     [bold]tutelage teach --domain roads.npz --weights km=-1 --model hard --teacher aware-cmdp --show 3[/bold]
     """
-    from tutelage import interaction
-
     model, teacher = model.replace("-", "_"), teacher.replace("-", "_")
     about = read_subject(world, domain, weights, learner, preferences)
     known, true_weights = about.known, about.weights
     penalties = {"mismatch_penalty": mismatch_penalty, "violation_penalty": violation_penalty}
     pupil = make_pupil(model, known, allowance, **penalties)
     options, every = read_options(option or []), about.whole.preference_features
+    tutor = make_teacher(teacher, known, true_weights, pupil, every_preference=every, **options)
+    transcript = _taught(tutor, pupil, max_rounds, time_limit, save)
+    files = _drawn(about.world, known, pupil, learner, transcript, picture, plane)
+    shown = _shown(known, transcript, show or (DEFAULT_SHOWN if demonstrations else 0))
+    files += written(shown, demonstrations, known, transcript.final.lesson.policy, policy)
+    if as_json:
+        chosen = {"learner": learner or None, "model": model, "teacher": teacher}
+        data = chosen | _data(known, transcript) | ({} if shown is None else shown.as_data())
+        show_json(data | {"files": [str(path) for path in files]})
+        return
+    lines = [str(transcript), transcript.explain(), *([str(shown)] if shown and show else [])]
+    say("\n".join([*lines, *(f"Written: {path}" for path in files)]))
+
+
+def _taught(
+    tutor: "Teacher", pupil: "Learner", max_rounds: int, time_limit: float | None, save: Path | None
+) -> "Transcript":
+    """The rounds, with progress. If they fail, those that are finished are printed."""
+    from tutelage import interaction
+
     with progress("teaching", None) as done:
-        tutor = make_teacher(teacher, known, true_weights, pupil, every_preference=every, **options)
 
         def on_round(rounds: "Transcript") -> None:
             done.step(f"the learner earns {rounds.final.response_reward:.3f}")
 
         try:
-            transcript = interaction.teach(
+            return interaction.teach(
                 tutor,
                 pupil,
                 max_rounds=max_rounds,
@@ -100,17 +117,6 @@ def teach(
         except interaction.InteractionFailed as error:
             complain_of_rounds(error.transcript, save)
             raise
-    files = _drawn(about.world, known, pupil, learner, transcript, picture)
-    files += _plane_drawn(known, pupil, transcript, plane, picture)
-    shown = _shown(known, transcript, show or (DEFAULT_SHOWN if demonstrations else 0))
-    files += written(shown, demonstrations, known, transcript.final.lesson.policy, policy)
-    if as_json:
-        chosen = {"learner": learner or None, "model": model, "teacher": teacher}
-        data = chosen | _data(known, transcript) | ({} if shown is None else shown.as_data())
-        show_json(data | {"files": [str(path) for path in files]})
-        return
-    lines = [str(transcript), transcript.explain(), *([str(shown)] if shown and show else [])]
-    say("\n".join([*lines, *(f"Written: {path}" for path in files)]))
 
 
 def teach_help() -> str:
@@ -159,19 +165,21 @@ def _drawn(
     learner: str,
     transcript: "Transcript",
     picture: Path | None,
+    plane: str,
 ) -> list[Path]:
-    """The files of the picture, if one was requested."""
+    """The files of the pictures, if they were requested."""
+    files = _plane_drawn(domain, pupil, transcript, plane, picture)
     if picture is None:
-        return []
+        return files
     from tutelage.experiments.figures import domain_picture, taught_picture
     from tutelage.learners.penalties import Preference
     from tutelage.pictures.files import save_picture
 
     if world is not None:
-        return save_picture(taught_picture(world, learner or "L5", transcript.final.response), picture)
+        return save_picture(taught_picture(world, learner or "L5", transcript.final.response), picture) + files
     preference = getattr(pupil, "preference", None)
     allowed = preference.on(domain).allowance if isinstance(preference, Preference) else None
-    return save_picture(domain_picture(domain, transcript, allowed), picture)
+    return save_picture(domain_picture(domain, transcript, allowed), picture) + files
 
 
 def _plane_drawn(

@@ -6,10 +6,107 @@ kept as a quotient graph: an eliminated state becomes an *element*, the list of 
 of neighbouring states and a list of elements (George and Liu). Degrees are the upper bounds of Amestoy, Davis and Duff.
 """
 
+from typing import Any
+
 import numpy as np
 
-from tutelage.arrays import Indices, Matrix, Vector
+from tutelage.arrays import Flags, Indices, Matrix, Vector
 from tutelage.kernels import FASTMATH, compiled
+
+
+@compiled()
+def _join(p: int, lists: Any, elements: Any, pool: Indices, used: int, seen: Any) -> int:
+    """Append the new element of p to the pool: all neighbours of p, directly or through its elements, now absorbed."""
+    start, neighbour, n_elements, length = lists
+    begins, ends, is_absorbed = elements
+    is_gone, mark = seen
+    for k in range(start[p], start[p] + length[p]):
+        if k < start[p] + n_elements[p]:
+            e = neighbour[k]
+            for q in range(begins[e], ends[e]):
+                i = pool[q]
+                if not is_gone[i] and mark[i] != p:
+                    mark[i] = p
+                    pool[used] = i
+                    used += 1
+            is_absorbed[e] = True
+        else:
+            i = neighbour[k]
+            if not is_gone[i] and mark[i] != p:
+                mark[i] = p
+                pool[used] = i
+                used += 1
+    return used
+
+
+@compiled()
+def _count_outside(p: int, lists: Any, elements: Any, pool: Indices, is_gone: Flags, outside: Any) -> None:
+    """For every other element of a member of p's: how many of its members are outside p's."""
+    start, neighbour, n_elements, _ = lists
+    begins, ends, is_absorbed = elements
+    n_outside, counted_for = outside
+    for q in range(begins[p], ends[p]):
+        i = pool[q]
+        for k in range(start[i], start[i] + n_elements[i]):
+            e = neighbour[k]
+            if is_absorbed[e]:
+                continue
+            if counted_for[e] != p:
+                counted_for[e] = p
+                kept = begins[e]
+                for r in range(begins[e], ends[e]):
+                    if not is_gone[pool[r]]:
+                        pool[kept] = pool[r]
+                        kept += 1
+                ends[e] = kept
+                n_outside[e] = kept - begins[e]
+            n_outside[e] -= 1
+
+
+@compiled()
+def _relist(i: int, p: int, lists: Any, is_absorbed: Flags, n_outside: Indices, seen: Any) -> int:
+    """Put the new element of p into the list of its member i, and return how many neighbours i has beside it."""
+    start, neighbour, n_elements, length = lists
+    is_gone, mark = seen
+    beside, kept = 0, start[i]
+    for k in range(start[i], start[i] + n_elements[i]):
+        e = neighbour[k]
+        if not is_absorbed[e]:
+            if n_outside[e] == 0:
+                is_absorbed[e] = True
+                continue
+            neighbour[kept] = e
+            kept += 1
+            beside += n_outside[e]
+    states = kept
+    for k in range(start[i] + n_elements[i], start[i] + length[i]):
+        j = neighbour[k]
+        if not is_gone[j] and mark[j] != p:
+            neighbour[states] = j
+            states += 1
+    beside += states - kept
+    # Room for the new element: p itself, or an element that it absorbed, has left this list.
+    if states > kept:
+        neighbour[states] = neighbour[kept]
+    neighbour[kept] = p
+    n_elements[i], length[i] = kept - start[i] + 1, states + 1 - start[i]
+    return int(beside)
+
+
+@compiled()
+def _move(i: int, new: int, buckets: Any) -> None:
+    """Move i to the bucket of its new degree."""
+    degree, head, after, before = buckets
+    if before[i] >= 0:
+        after[before[i]] = after[i]
+    else:
+        head[degree[i]] = after[i]
+    if after[i] >= 0:
+        before[after[i]] = before[i]
+    degree[i], before[i], after[i] = new, -1, head[new]
+    if after[i] >= 0:
+        before[after[i]] = i
+    head[new] = i
 
 
 @compiled()
@@ -20,21 +117,19 @@ def elimination_cost(start: Indices, neighbour: Indices, budget: float) -> float
     """
     n = len(start) - 1
     # A state's list, in its own part of `neighbour`: first its elements, then its neighbouring states.
-    n_elements, length = np.zeros(n, np.int64), np.empty(n, np.int64)
-    degree = np.empty(n, np.int64)
+    length = start[1:] - start[:-1]
+    lists = (start, neighbour, np.zeros(n, np.int64), length)
     head, after, before = np.full(n + 1, -1), np.full(n, -1), np.full(n, -1)
     for i in range(n):
-        length[i] = start[i + 1] - start[i]
-        degree[i] = length[i]
-        after[i] = head[degree[i]]
+        after[i] = head[length[i]]
         if after[i] >= 0:
             before[after[i]] = i
-        head[degree[i]] = i
-    # Elements: the pool of their members, where each begins and ends, and how many members are not yet eliminated.
+        head[length[i]] = i
+    buckets = (length.copy(), head, after, before)
+    # Elements: where each begins and ends in the pool of members, and whether another one has absorbed it.
     pool = np.empty(max(4 * len(neighbour), 64), np.int64)
-    begins, ends, is_absorbed = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.bool_)
-    is_gone, mark, outside = np.zeros(n, np.bool_), np.full(n, -1), np.zeros(n, np.int64)
-    outside_mark = np.full(n, -1)
+    elements = (np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.bool_))
+    seen, outside = (np.zeros(n, np.bool_), np.full(n, -1)), (np.zeros(n, np.int64), np.full(n, -1))
     used, least, cost = 0, 0, 0.0
     for step in range(n):
         while head[least] < 0:
@@ -43,96 +138,26 @@ def elimination_cost(start: Indices, neighbour: Indices, budget: float) -> float
         head[least] = after[p]
         if after[p] >= 0:
             before[after[p]] = -1
-        is_gone[p] = True
-        mark[p] = p
-        # The new element: all neighbours of p, directly or through its elements, which it absorbs.
-        first = used
-        needed = length[p] - n_elements[p]
-        for k in range(start[p], start[p] + n_elements[p]):
-            needed += ends[neighbour[k]] - begins[neighbour[k]]
+        seen[0][p], seen[1][p] = True, p
+        needed = length[p]
+        for k in range(start[p], start[p] + lists[2][p]):
+            needed += elements[1][neighbour[k]] - elements[0][neighbour[k]]
         if used + needed > len(pool):
-            bigger = np.empty(2 * (used + needed), np.int64)
-            bigger[:used] = pool[:used]
-            pool = bigger
-        for k in range(start[p], start[p] + length[p]):
-            if k < start[p] + n_elements[p]:
-                e = neighbour[k]
-                for q in range(begins[e], ends[e]):
-                    i = pool[q]
-                    if not is_gone[i] and mark[i] != p:
-                        mark[i] = p
-                        pool[used] = i
-                        used += 1
-                is_absorbed[e] = True
-            else:
-                i = neighbour[k]
-                if not is_gone[i] and mark[i] != p:
-                    mark[i] = p
-                    pool[used] = i
-                    used += 1
-        begins[p], ends[p] = first, used
-        size = used - first
-        cost += 2.0 * size * size + 2.0 * size
-        if cost > budget:
-            return np.inf
-        left = n - step - 1
-        if size >= left - 1:
-            # All that is left is connected: the rest is dense.
-            return cost + 2.0 * left**3 / 3.0 if cost + 2.0 * left**3 / 3.0 <= budget else np.inf
-        # For every other element of a member: how many of its members are outside the new one.
+            pool = np.concatenate((pool[:used], np.empty(used + 2 * needed, np.int64)))
+        first, used = used, _join(p, lists, elements, pool, used, seen)
+        elements[0][p], elements[1][p], size, left = first, used, used - first, n - step - 1
+        cost += 2.0 * size * (size + 1)
+        # Where all that is left is connected, the rest is dense.
+        is_dense = size >= left - 1
+        cost += 2.0 * left**3 / 3.0 if is_dense else 0.0
+        if cost > budget or is_dense:
+            return cost if cost <= budget else np.inf
+        _count_outside(p, lists, elements, pool, seen[0], outside)
         for q in range(first, used):
             i = pool[q]
-            for k in range(start[i], start[i] + n_elements[i]):
-                e = neighbour[k]
-                if is_absorbed[e]:
-                    continue
-                if outside_mark[e] != p:
-                    outside_mark[e] = p
-                    kept = begins[e]
-                    for r in range(begins[e], ends[e]):
-                        if not is_gone[pool[r]]:
-                            pool[kept] = pool[r]
-                            kept += 1
-                    ends[e] = kept
-                    outside[e] = kept - begins[e]
-                outside[e] -= 1
-        for q in range(first, used):
-            i = pool[q]
-            bound, kept = size - 1, start[i]
-            for k in range(start[i], start[i] + n_elements[i]):
-                e = neighbour[k]
-                if not is_absorbed[e]:
-                    if outside[e] == 0:
-                        is_absorbed[e] = True
-                        continue
-                    neighbour[kept] = e
-                    kept += 1
-                    bound += outside[e]
-            n_kept = kept - start[i]
-            states = kept
-            for k in range(start[i] + n_elements[i], start[i] + length[i]):
-                j = neighbour[k]
-                if not is_gone[j] and mark[j] != p:
-                    neighbour[states] = j
-                    states += 1
-            bound += states - kept
-            # Room for the new element: p itself, or an element that it absorbed, has left this list.
-            if states > kept:
-                neighbour[states] = neighbour[kept]
-            neighbour[kept] = p
-            n_elements[i], length[i] = n_kept + 1, states + 1 - start[i]
-            bound = min(bound, degree[i] + size - 1, left - 1)
-            # Move i to the bucket of its new degree.
-            if before[i] >= 0:
-                after[before[i]] = after[i]
-            else:
-                head[degree[i]] = after[i]
-            if after[i] >= 0:
-                before[after[i]] = before[i]
-            degree[i], before[i], after[i] = bound, -1, head[bound]
-            if after[i] >= 0:
-                before[after[i]] = i
-            head[bound] = i
+            bound = size - 1 + _relist(i, p, lists, elements[2], outside[0], seen)
+            bound = min(bound, buckets[0][i] + size - 1, left - 1)
+            _move(i, bound, buckets)
             least = min(least, bound)
     return cost
 

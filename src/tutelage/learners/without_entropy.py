@@ -156,23 +156,19 @@ class _Master:
                 slope[part] = cost
                 continue
             slope[at] = cost
-            bound = np.zeros((len(part), n))
-            bound[np.arange(len(part)), part] = 1.0
+            bound = np.eye(n)[part]
             if math.isinf(norm):
                 bound[:, at] = -1.0
                 linear.append(bound)
                 right.append(np.zeros(len(part)))
             elif len(part):
-                top = np.zeros((1, n))
-                top[0, at] = -1.0
-                balls.append(np.vstack([top, -bound]))
-        n_linear = sum(len(rows) for rows in linear)
+                balls.append(np.vstack([-np.eye(n)[[at]], -bound]))
         found = minimise_conic(
             curvature,
             slope,
             np.vstack([sum_to_one, *linear, *balls]),
             np.concatenate([np.ones(1), *right, *(np.zeros(len(ball)) for ball in balls)]),
-            n_linear,
+            sum(map(len, linear)),
             [len(ball) for ball in balls],
             n_equal=1,
         )

@@ -8,7 +8,7 @@ import base64
 import json
 import os
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from importlib import resources
@@ -196,6 +196,12 @@ def _add_jobs(app: FastAPI, workers: WorkerPool) -> None:
     async def domain_transcript(asked: schema.DomainTeaching, request: Request) -> Response:
         """The same in a domain from a file."""
         return _file(await computed("domain_transcript", asked, request))
+
+    _add_answers(app, computed)
+
+
+def _add_answers(app: FastAPI, computed: Callable[[str, schema.Asked, Request], Awaitable[dict[str, Any]]]) -> None:
+    """The operations with one answer each."""
 
     @app.post("/api/domain/transcript/read", responses=REFUSED)
     async def read(asked: schema.TranscriptReading, request: Request) -> dict[str, Any]:

@@ -74,12 +74,11 @@ def proximal_newton(
     x, here = start, smooth(start, None)
     value = here.value + terms(blocks, x)
     damping, stretch = 1e-3 * float(np.diag(here.hessian).max(initial=0.0)), 1.0
-    best, closest, since = Minimum(x, here, np.inf, 0, Ended.STEP_LIMIT), np.inf, 0
-    gained = rounding = 0.0
+    best, closest, since, gained, rounding = Minimum(x, here, np.inf, 0, Ended.STEP_LIMIT), np.inf, 0, 0.0, 0.0
     for n_steps in range(MAX_STEPS):
         error, apart = residual(here.gradient, blocks, x), abs(gap(here.gradient, blocks, x))
-        is_closer = error <= 0.5 * best.residual or apart <= 0.5 * closest
-        since = 0 if is_closer or gained > 10 * rounding else since + 1
+        is_progress = error <= 0.5 * best.residual or apart <= 0.5 * closest or gained > 10 * rounding
+        since = 0 if is_progress else since + 1
         is_good = error <= tolerance and apart <= gap_tolerance
         if is_good or error + apart < best.residual + closest:
             best, closest = Minimum(x, here, error, n_steps, Ended.STEP_LIMIT, value), apart
@@ -100,27 +99,31 @@ def proximal_newton(
         new = smooth(there, here.source)
         decrease = value - (new.value + terms(blocks, there))
         # Close to the minimum the decrease is smaller than the rounding error of f; the model is then trusted.
-        rounding = 1e-13 * (1 + abs(value)) + new.value_noise
-        gained = decrease
-        if decrease >= 1e-4 * predicted - rounding:
+        rounding, gained = 1e-13 * (1 + abs(value)) + new.value_noise, decrease
+        is_taken, damping, stretch = _adapted(damping, stretch, decrease, predicted, rounding)
+        if is_taken:
             x, here, value = there, new, value - decrease
-            damping *= (
-                1e-3 if decrease >= 0.99 * predicted else 0.05 if decrease >= 0.75 * predicted - rounding else 1.0
-            )
-            stretch = 2 * stretch if decrease > 1.1 * predicted + rounding else 1.0
-        elif stretch > 1:
-            stretch = 1.0
-        else:
-            damping *= 10
-        if np.abs(x).max(initial=0.0) > LARGEST or damping > LARGEST * (
-            1 + float(np.diag(here.hessian).max(initial=0.0))
-        ):
+        if np.abs(x).max(initial=0.0) > LARGEST or damping > LARGEST * (1 + np.diag(here.hessian).max(initial=0.0)):
             break
     if best.residual <= ACCEPTABLE and closest <= ACCEPTABLE * abs(best.value):
         return replace(best, n_steps=n_steps + 1, ended=Ended.ROUNDING)
-    message = f"after {n_steps + 1} Newton steps the residual is {error:.3g}, with weights up to {np.abs(x).max():.3g}"
-    last = Minimum(x, here, residual(here.gradient, blocks, x), n_steps + 1, Ended.STEP_LIMIT, value)
-    raise NotConverged(message, residual=error, n_steps=n_steps + 1, answer=last)
+    raise _unfinished(Minimum(x, here, residual(here.gradient, blocks, x), n_steps + 1, Ended.STEP_LIMIT, value), error)
+
+
+def _adapted(
+    damping: float, stretch: float, decrease: float, predicted: float, rounding: float
+) -> tuple[bool, float, float]:
+    """Whether the step is taken, and the damping and the stretch of the next one."""
+    if decrease >= 1e-4 * predicted - rounding:
+        factor = 1e-3 if decrease >= 0.99 * predicted else 0.05 if decrease >= 0.75 * predicted - rounding else 1.0
+        return True, factor * damping, 2 * stretch if decrease > 1.1 * predicted + rounding else 1.0
+    return (False, damping, 1.0) if stretch > 1 else (False, 10 * damping, stretch)
+
+
+def _unfinished(last: Minimum[SourceT], error: float) -> NotConverged:
+    largest = np.abs(last.x).max()
+    message = f"after {last.n_steps} Newton steps the residual is {error:.3g}, with weights up to {largest:.3g}"
+    return NotConverged(message, residual=error, n_steps=last.n_steps, answer=last)
 
 
 def _predicted_decrease(here: Expansion[SourceT], blocks: Sequence[Block], x: Vector, there: Vector) -> float:
