@@ -158,7 +158,7 @@ def strictest_policy(
     first = Search(scaled, objectives.LeastViolation(), 1.0)
     least = decompose(scaled.domain, first.objective, scaled.limits, *first.opening(), tolerance=0.1 * FEASIBLE)
     # Relax the limit by the rounding error of the minimum, so that the second stage stays feasible.
-    total = float(scaled.limits.excess(least.counts).sum()) + FEASIBLE
+    total = float(scaled.limits.excess(least.counts).sum()) + 0.1 * FEASIBLE
     second = Search(scaled, objectives.RewardWithinTotal(slope, total), unit)
     with _answers_as(_as_maximum):
         found = second.mixed(least.columns, least.plan, limits=scaled.limits, tolerance=accuracy)
