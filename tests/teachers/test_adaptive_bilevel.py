@@ -35,7 +35,7 @@ def check_estimate(learner, estimate):
 
 @pytest.mark.parametrize(("seed", "name"), some_of(EVERY, [(6, "L5")]))
 def test_unknown_soft_learners_are_taught_as_known_ones(seed, name):
-    """At least 99 % of Aware-BiL in three rounds and 99.9 % at the end, in d_c + 4 rounds; the bound is never below."""
+    """Each learner: 97 % of Aware-BiL in three rounds, 99.9 % at the end, in d_c + 4 rounds; no bound is below it."""
     learner, weights = published_learner(seed, name)
     domain = learner.domain
     teacher = tl.AdaptiveBilevelTeacher(domain, weights)
