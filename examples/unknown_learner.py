@@ -1,4 +1,4 @@
-"""A soft learner that nobody described: infer it from its responses, teach it, and test what behaviour avoids.
+"""A soft learner with unknown parameters: infer it from its responses, teach it, and test what behaviour avoids.
 
 The teacher knows six features that the learner might avoid. It does not know which of them the learner avoids, how
 strongly, how much of each it allows, or how strongly it wants to match a lesson. The responses tell.

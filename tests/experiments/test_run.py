@@ -5,11 +5,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 from experiments.tasks import small_tasks
 
@@ -127,22 +127,12 @@ def test_workers_end_soon_after_a_parent_that_was_killed(tmp_path):
     before = set(Path("/dev/shm").glob("sem.*")) if Path("/dev/shm").exists() else set()
     with program(tmp_path / "results.sqlite", 2) as killed:
         killed.stdout.readline()
+        workers = psutil.Process(killed.pid).children(recursive=True)
         killed.kill()
-        killed.wait()
-        for _ in range(600):
-            if not _members(killed.pid):
-                break
-            time.sleep(0.1)
-        assert not _members(killed.pid)
+        _, alive = psutil.wait_procs(workers, timeout=120)
+    assert workers and not alive
     litter = set(Path("/dev/shm").glob("sem.*")) - before if Path("/dev/shm").exists() else set()
     assert not [path for path in litter if f"loky-{killed.pid}-" in path.name]
-
-
-def _members(group: int) -> list[int]:
-    """The processes of a group that are alive: the dead that nobody has waited for are not."""
-    listed = subprocess.run(["ps", "-eo", "pid,pgid,stat"], capture_output=True, text=True, check=True).stdout
-    rows = [line.split() for line in listed.splitlines()[1:]]
-    return [int(pid) for pid, pgid, state in rows if int(pgid) == group and not state.startswith("Z")]
 
 
 def _free_port() -> int:

@@ -1,4 +1,4 @@
-"""Sweeps of one's own: every combination once, killed and continued bit for bit, and failures that are rows."""
+"""Sweeps over a user's domains: every combination once, killed and continued bit for bit, failures as rows."""
 
 import csv
 import json
@@ -45,7 +45,7 @@ name = ["agnostic", "aware-cmdp"]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Two domains of one's own, and a plan beside them."""
+    """Two domains of a user, and a plan beside them."""
     folder = tmp_path_factory.mktemp("sweep")
     for number, name in enumerate(("first", "second")):
         rng = np.random.default_rng(number)

@@ -1,4 +1,4 @@
-"""`tutelage sweep`: many domains, learners and teachers of one's own, by a plan."""
+"""`tutelage sweep`: a user's domains, learners and teachers, compared by a plan."""
 
 import os
 from pathlib import Path

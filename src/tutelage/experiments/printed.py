@@ -5,6 +5,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+from tutelage.outcomes import InvalidInput
+
 
 class Printed(NamedTuple):
     """A printed entry: a mean and the deviation after its plus-minus sign.
@@ -28,7 +30,7 @@ def printed_known(mismatch_penalty: float, violation_penalty: float, teacher: st
     for block in _printed()["known"]:
         if (block["C_r"], block["C_c"]) == (mismatch_penalty, violation_penalty):
             return Printed(*block[teacher][learner])
-    raise KeyError(f"the paper has no table for C_r = {mismatch_penalty}, C_c = {violation_penalty}")
+    raise InvalidInput(f"the paper has no table for C_r = {mismatch_penalty}, C_c = {violation_penalty}")
 
 
 def printed_unknown(learner: str, teacher: str, size: int) -> Printed:

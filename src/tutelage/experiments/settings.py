@@ -259,7 +259,7 @@ def unknown_slow(n_worlds: int = N_WORLDS) -> Iterator[Task]:
 
 # Beyond the paper ------------------------------------------------------------------------------------------------
 
-# Soft learners that nobody described: the teacher is told the six features of L5 alone.
+# Soft learners with unknown parameters: the teacher is told the six features of L5 alone.
 UNTOLD_LEARNERS = LEARNERS[1:]
 ABSENT = 1e6
 ADAPTIVE_BILEVEL = TeacherSetting("adaptive_bilevel", max_rounds=12)

@@ -1,4 +1,4 @@
-"""A sweep of one's own: the rows of a plan, as data, as files, as a table and as a picture.
+"""A user's sweep: the rows of a plan, as data, as files, as a table and as a picture.
 
 The rows are computed and stored as those of the paper's tables are: by processes or on a cluster, each committed at
 once, and continued by the same call. A task that fails is a row that says why.

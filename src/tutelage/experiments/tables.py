@@ -176,7 +176,7 @@ def unknown(rows: Rows, n_worlds: int) -> Iterator[Cell]:
 
 
 def beyond(rows: Rows, n_worlds: int) -> Iterator[Cell]:
-    """Soft learners that nobody described; the paper has no such numbers."""
+    """Soft learners with unknown parameters; the paper has no such numbers."""
     worlds, (c_r, c_c) = WORLD_SETS["seeds"](settings.SIZES[0], n_worlds), settings.PENALTIES[0]
     where = {"worlds": "seeds", "C_r": _plain(c_r), "C_c": _plain(c_c)}
     for teacher, learner in product(settings.UNTOLD_TEACHERS, settings.UNTOLD_LEARNERS):

@@ -88,7 +88,7 @@ def rounds_target(name: str, learner: str) -> Target:
 
 
 def beyond_figure(rows: Rows, n_worlds: int) -> dict[str, Figure]:
-    """Rewards over rounds of soft learners that nobody described, one panel for each."""
+    """Rewards over rounds of soft learners with unknown parameters, one panel for each."""
     worlds = WORLD_SETS["seeds"](settings.SIZES[0], n_worlds)
     panels = []
     for learner in settings.UNTOLD_LEARNERS:
@@ -154,7 +154,7 @@ TARGETS: Mapping[str, Target] = {
     **{name: rounds_target(name, learner) for name, learner in settings.ROUNDS_FIGURES.items()},
     "figure6": Target("The line search's two cases", lambda _: settings.illustrations(), figures=figure_6),
     "beyond": Target(
-        "Beyond the paper: soft learners that nobody described",
+        "Beyond the paper: soft learners with unknown parameters",
         settings.beyond,
         cells=tables.beyond,
         figures=beyond_figure,
