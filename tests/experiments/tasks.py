@@ -11,7 +11,7 @@ from tutelage.experiments.settings import EXACT, FOOTNOTE, KNOWING, Task
 from tutelage.experiments.store import Store
 from tutelage.experiments.worlds import WorldName
 
-N_WORLDS = 5
+N_WORLDS = 3
 
 
 def small_tasks(n_worlds: int = N_WORLDS) -> list[Task]:

@@ -5,16 +5,18 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
+from distributed import Client
 from experiments.tasks import small_tasks
 
 import tutelage
-from tutelage.experiments.run import Backend, compute_row, missing, run, summary
+from tutelage.experiments.run import Backend, _end_with_parent, compute_row, missing, run, summary
 from tutelage.experiments.settings import BILEVEL, EXACT, LearnerSetting, Task, TeacherSetting, soft_setting
 from tutelage.experiments.store import Store
 from tutelage.experiments.worlds import WorldName
@@ -25,11 +27,16 @@ TASKS = small_tasks()
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory):
-    """The rows, computed one after the other in this process."""
+def full(tmp_path_factory):
+    """A store with every row, computed one after the other in this process."""
     store = Store(tmp_path_factory.mktemp("serial") / "results.sqlite")
     run(TASKS, store)
-    return store.rows()
+    return store
+
+
+@pytest.fixture(scope="module")
+def expected(full):
+    return full.rows()
 
 
 def program(store: Path, jobs: int, address: str = "") -> subprocess.Popen:
@@ -67,11 +74,9 @@ def test_two_runs_on_one_store(expected, tmp_path):
     assert Store(path).rows() == expected
 
 
-def test_a_full_store_is_not_touched(expected, tmp_path):
-    store = Store(tmp_path / "results.sqlite")
-    run(TASKS, store)
-    assert missing(TASKS, store) == []
-    run(TASKS, store, on_row=lambda row: pytest.fail("computed again"))
+def test_a_full_store_is_not_touched(full):
+    assert missing(TASKS, full) == []
+    run(TASKS, full, on_row=lambda row: pytest.fail("computed again"))
 
 
 @contextmanager
@@ -91,34 +96,32 @@ def cluster(folder: Path, n_workers: int) -> Iterator[tuple[str, list[subprocess
         workers = [
             launch("worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard") for _ in range(n_workers)
         ]
-        client = f"Client({address!r}, timeout=300)"
-        wait = f"from distributed import Client; {client}.wait_for_workers({n_workers}, timeout=300)"
-        subprocess.run([sys.executable, "-c", wait], check=True, stderr=subprocess.DEVNULL)
+        with Client(address, timeout=300, set_as_default=False) as client:
+            client.wait_for_workers(n_workers, timeout=300)
         yield address, [scheduler, *workers]
 
 
-def test_a_cluster_of_two_workers_of_which_one_is_killed(expected, tmp_path):
-    """The worker dies by SIGKILL after the first row, and its tasks move."""
-    path = tmp_path / "results.sqlite"
-    with cluster(tmp_path, 2) as (address, processes), program(path, 1, address) as running:
-        assert running.stdout.readline()
-        processes[1].kill()
-        _, errors = running.communicate(timeout=300)
+def test_a_cluster_loses_a_worker_and_then_its_scheduler(expected, tmp_path):
+    """The worker dies by SIGKILL after the first row, and its tasks move.
+
+    Without the scheduler a run ends by itself and says what to do; a second run would need only the other rows.
+    """
+    path, later = tmp_path / "results.sqlite", tmp_path / "later.sqlite"
+    with cluster(tmp_path, 2) as (address, processes):
+        with program(path, 1, address) as running:
+            assert running.stdout.readline()
+            processes[1].kill()
+            _, errors = running.communicate(timeout=300)
         assert running.returncode == 0, errors.decode()
+        with program(later, 1, address) as running:
+            assert running.stdout.readline()
+            processes[0].kill()
+            _, errors = running.communicate(timeout=300)
     assert Store(path).rows() == expected
-
-
-def test_a_scheduler_that_is_killed_is_a_sentence_and_loses_no_row(expected, tmp_path):
-    """Without the scheduler the run ends by itself, says what to do, and a second run needs only the other rows."""
-    path = tmp_path / "results.sqlite"
-    with cluster(tmp_path, 1) as (address, processes), program(path, 1, address) as running:
-        assert running.stdout.readline()
-        processes[0].kill()
-        _, errors = running.communicate(timeout=300)
     assert running.returncode != 0
     said = errors.decode().strip().splitlines()[-1]
     assert "Unavailable: the Dask cluster at tcp://127.0.0.1" in said and "run the same command again" in said
-    kept = Store(path).rows()
+    kept = Store(later).rows()
     assert kept and kept.items() <= expected.items()
 
 
@@ -133,6 +136,13 @@ def test_workers_end_soon_after_a_parent_that_was_killed(tmp_path):
     assert workers and not alive
     litter = set(Path("/dev/shm").glob("sem.*")) - before if Path("/dev/shm").exists() else set()
     assert not [path for path in litter if f"loky-{killed.pid}-" in path.name]
+
+
+def test_a_worker_whose_parent_has_gone_before_its_first_task_ends(monkeypatch):
+    ended = threading.Event()
+    monkeypatch.setattr(os, "_exit", lambda code: ended.set())
+    _end_with_parent(-1)
+    assert ended.wait(120)
 
 
 def _free_port() -> int:

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pyarrow.parquet
 import pytest
-from experiments.test_run import cluster
+from distributed import LocalCluster
 from strategies import add_features, build_mdp
 from test_cli import printed, shown
 
@@ -121,7 +121,10 @@ def test_a_sweep_that_is_killed_is_continued_bit_for_bit(folder, found):
 
 
 def test_a_cluster_computes_the_same_rows(folder, found):
-    with cluster(folder, 1) as (address, _):
+    """The cluster in processes of its own, and what it may lose, is in test_run.py."""
+    threads = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with LocalCluster(**threads, host="tcp://127.0.0.1") as cluster:
+        address = cluster.scheduler_address
         assert tl.sweep(folder / "plan.toml", out=folder / "cluster", address=address).rows == found.rows
 
 

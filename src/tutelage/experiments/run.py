@@ -81,19 +81,21 @@ def computed(tasks: list[AnyTask], backend: Backend) -> Iterator[Row]:
         yield from _computed_on_cluster(tasks, backend.address)
         return
     parallel = joblib.Parallel(backend="loky", n_jobs=backend.jobs, return_as="generator_unordered", batch_size=1)
-    yield from parallel(joblib.delayed(_in_worker)(task) for task in tasks)
+    yield from parallel(joblib.delayed(_in_worker)(task, os.getpid()) for task in tasks)
 
 
-def _in_worker(task: AnyTask) -> Row:
+def _in_worker(task: AnyTask, parent: int) -> Row:
     """`compute_row` in a process that ends with its parent."""
-    _end_with_parent()
+    _end_with_parent(parent)
     return compute_row(task)
 
 
 @cache
-def _end_with_parent() -> None:
-    """End this process soon after its parent has gone, even if the parent was killed and could not tell it."""
-    parent = os.getppid()
+def _end_with_parent(parent: int) -> None:
+    """End this process soon after its parent has gone, even if the parent was killed and could not tell it.
+
+    parent: its id, from the parent itself; here it may have gone before the first task is read.
+    """
 
     def wait() -> None:
         while os.getppid() == parent:
