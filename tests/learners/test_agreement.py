@@ -37,7 +37,7 @@ def assert_agree(response, value, mu):
     assert proof.relative_gap <= 1e-8
 
 
-@pytest.mark.parametrize("seed", some_of(range(200), range(75)))
+@pytest.mark.parametrize("seed", some_of(range(200), range(50)))
 def test_the_dual_newton_method_agrees_with_the_cone_program(seed):
     domain, mismatch, preference, shown = random_learning_problem(seed)
     response, value, mu = solve_both(domain, mismatch, preference, shown)
@@ -69,7 +69,7 @@ def test_the_certificate_can_be_recomputed(seed):
 
 KINDS = list(product([1, 2, math.inf], [0.5, 20.0, math.inf]))
 EVERY_SEED = [(seed, *kind) for seed in range(4) for kind in KINDS]
-ONE_SEED = [(place % 4, *kind) for place, kind in enumerate(KINDS)]
+ONE_SEED = [(-place % 4, *kind) for place, kind in enumerate(KINDS)]
 
 
 @pytest.mark.parametrize(("seed", "norm", "penalty"), some_of(EVERY_SEED, ONE_SEED))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import domains, random_domain
+from strategies import domains, random_domain, some_of
 
 from tutelage.mdp.files import (
     DOMAIN_FIELDS,
@@ -98,19 +98,22 @@ def test_no_truncation_goes_unnoticed(tmp_path):
 
 
 def test_no_flipped_byte_becomes_another_domain(tmp_path):
-    """A file with any one byte inverted is refused, or is the same domain (for unused bytes such as dates)."""
+    """A file with any one byte inverted (in the sample, every seventh) is refused, or is the same domain.
+
+    It is the same for unused bytes, such as dates.
+    """
     path = tmp_path / "small.npz"
     save(SMALL, path)
     content = path.read_bytes()
-    n_refused = 0
-    for place in range(len(content)):
+    n_refused, places = 0, some_of(range(len(content)), range(0, len(content), 7))
+    for place in places:
         path.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :])
         try:
             assert identical(load(path), SMALL)
         except InvalidModel as error:
             assert "small.npz" in str(error)
             n_refused += 1
-    assert n_refused > len(content) / 2
+    assert n_refused > len(places) / 2
 
 
 @given(st.binary(max_size=200))

@@ -34,7 +34,7 @@ def is_within(limits, found):
     )
 
 
-@pytest.mark.parametrize("seed", some_of(range(200), range(40)))
+@pytest.mark.parametrize("seed", some_of(range(200), range(20)))
 def test_both_routes_to_the_constrained_mdp_agree(seed):
     domain, weights, limits, _ = problem(seed)
     found = {route: best_policy(domain, weights, limits, route=route) for route in ROUTES}
@@ -52,7 +52,7 @@ def test_both_routes_to_the_constrained_mdp_agree(seed):
         assert weights @ again.reward == pytest.approx(answer.value, abs=1e-6 * scale)
 
 
-@pytest.mark.parametrize("seed", some_of(range(200), range(40)))
+@pytest.mark.parametrize("seed", some_of(range(200), range(20)))
 def test_without_limits_both_routes_earn_what_policy_iteration_earns(seed):
     domain, weights, _, _ = problem(seed)
     best = domain.mdp.initial @ solve_hard(domain.mdp, domain.reward_features @ weights).value
@@ -62,7 +62,7 @@ def test_without_limits_both_routes_earn_what_policy_iteration_earns(seed):
 
 
 @pytest.mark.parametrize("norm", [1, 2, np.inf])
-@pytest.mark.parametrize("seed", some_of(range(200), range(40)))
+@pytest.mark.parametrize("seed", some_of(range(200), range(20)))
 def test_both_routes_to_the_projection_agree(seed, norm):
     """In value for every norm; for the Euclidean, whose nearest point is unique, in the point as well."""
     domain, _, limits, rng = problem(500 + seed)
@@ -82,7 +82,7 @@ def test_both_routes_to_the_projection_agree(seed, norm):
         )
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", some_of(range(40), range(16)))
 def test_a_reachable_target_within_the_limits_is_reached(seed):
     """Sec. 3.1 (i), learner can match: the distance is zero."""
     rng = np.random.default_rng(seed)
@@ -95,7 +95,7 @@ def test_a_reachable_target_within_the_limits_is_reached(seed):
             assert found.value <= 1e-6 * (1 + np.abs(shown.reward).max())
 
 
-@pytest.mark.parametrize("chunk", range(4))
+@pytest.mark.parametrize("chunk", some_of(range(4), [0]))
 def test_what_a_best_policy_shows_is_its_own_projection(chunk):
     """At a corner of the reachable set the distance is zero, all multipliers vanish, and many columns lie close by."""
     for seed in range(25 * chunk, 25 * (chunk + 1)):
@@ -137,7 +137,7 @@ def test_best_policy_is_the_best_mixture_of_deterministic_ones(seed):
     assert best_policy(domain, weights, preference_limits(domain, limit)).value == pytest.approx(-mixed.fun, abs=1e-7)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", some_of(range(40), range(20)))
 def test_multipliers_are_the_worth_of_easing_a_limit(seed):
     """By LP sensitivity the value is concave in the limits with the multipliers as supergradient."""
     domain, weights, limits, rng = problem(900 + seed, max_states=20)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from oracles import deterministic_expectations, lattice
-from strategies import random_domain
+from strategies import random_domain, some_of
 
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
@@ -27,7 +27,7 @@ def test_vertices_are_those_of_the_hull_of_every_deterministic_policy(seed, n_re
     assert distances.max() <= 1e-6 * size
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", some_of(range(5), range(2)))
 def test_the_feasible_part_supports_what_the_constrained_best_policy_earns(seed):
     rng = np.random.default_rng(40 + seed)
     domain = random_domain(rng, max_states=12, n_reward=2, n_preference=1)

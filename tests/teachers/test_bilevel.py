@@ -29,9 +29,9 @@ def reward_of(learner, world, lesson):
 
 
 def cells():
-    """Appendix B.1; or two cells of Table 1, and one that the paper's method missed by most."""
+    """Appendix B.1; or a cell of Table 1, and one that the paper's method missed by most."""
     every = [(penalties, name) for penalties in PENALTIES for name in LEARNERS]
-    chosen = {(5, 10): ("L3", "L5"), (10, 5): ("L4",)}
+    chosen = {(5, 10): ("L3",), (10, 5): ("L4",)}
     return some_of(every, [(penalties, name) for penalties, name in every if name in chosen.get(penalties, ())])
 
 
@@ -87,13 +87,14 @@ GRIDS = [(0, "L4", 10, 5), (1, "L2", 1, 10)]
 
 @pytest.mark.parametrize("case", some_of(GRIDS, GRIDS[:1]))
 def test_no_grid_point_is_better(case):
-    """A 21 by 21 grid on each of the three faces through which w* leads out of the box; and R never falls along w*, so
-    that no other point of the box is better than the best of these faces."""
+    """A 21 by 21 grid (in the sample, half of its lines) on each of the three faces through which w* leads out of the
+    box; and R never falls along w*, so that no other point of the box is better than the best of these faces."""
     seed, name, mismatch_penalty, violation_penalty = case
     world = tl.object_world(size=10, seed=seed)
     learner, found = plan(world, name, mismatch_penalty, violation_penalty, max_cells=0)
     reduction, near, best = Reduction(learner.preference.on(learner.domain)), None, -math.inf
-    line = np.linspace(-mismatch_penalty, mismatch_penalty, 21)
+    (n_lines,) = some_of([21], [11])
+    line = np.linspace(-mismatch_penalty, mismatch_penalty, n_lines)
     for face in range(3):
         for i, u in enumerate(line):
             for v in line[:: 1 if i % 2 == 0 else -1]:

@@ -32,7 +32,7 @@ def random_reduction(seed):
     return Reduction(Preference(penalty=10 ** rng.uniform(-1, 1), allowance=room).on(domain)), rng
 
 
-@pytest.mark.parametrize("seed", some_of(range(12), range(6)))
+@pytest.mark.parametrize("seed", some_of(range(12), (0, 2, 4)))
 def test_no_weights_of_the_set_beat_the_bound(seed):
     """Against forty points of the set, most of them on its border, whatever the number of cells."""
     reduction, rng = random_reduction(seed)

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from strategies import random_domain
+from strategies import random_domain, some_of
 
 from tutelage.environments.object_world import object_world
 from tutelage.learners.entropy import SoftLearner
@@ -134,7 +134,7 @@ def test_a_mixed_answer_to_the_optimal_policy_may_be_far_better_than_either_bran
     assert w @ response.expectation.reward > earned(learner, w, taught(learner, w)) + 5
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", some_of(range(4), range(2)))
 def test_on_random_domains_branches_hold_and_full_kkt_predict_the_learner(seed):
     """Step ii implies the conditions of every preference; of step i they must be asked for."""
     rng = np.random.default_rng(seed)

