@@ -22,7 +22,7 @@ estimate = tl.infer_learner(domain, transcript.rounds)
 print(f"\nWhat the responses say about the learner:\n{estimate}")
 assert 3 in estimate.mismatch_penalty and 4 in estimate.violation_penalty
 
-known = tl.BilevelTeacher(domain, world.true_weights, learner).plan().achieved
+known = tl.BilevelTeacher(domain, world.true_weights, learner).lesson_plan().achieved
 reached = transcript.final.response_reward
 print(f"\nA teacher that was told everything reaches {known:.3f}; this one {reached:.3f}.")
 assert reached > 0.999 * known and transcript.final.bound >= known - 1e-6

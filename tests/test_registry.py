@@ -60,7 +60,8 @@ def test_a_teacher_that_is_registered_has_a_row_in_an_experiment(toy):
 def test_every_teacher_of_the_registry_teaches(name):
     learner = make_learner("soft", DOMAIN, violation_allowance=50.0)
     every = WORLD.domain("L5").preference_features
-    teacher = make_teacher(name, DOMAIN, WORLD.true_weights, learner, every_preference=every)
+    few = {"max_cells": 1} if "max_cells" in TEACHERS[name].options else {}
+    teacher = make_teacher(name, DOMAIN, WORLD.true_weights, learner, every_preference=every, **few)
     assert tl.teach(teacher, learner, max_rounds=1).final.lesson_reward < 10
 
 

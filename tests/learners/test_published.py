@@ -70,7 +70,7 @@ def test_learner_one_to_three_digits(mismatch_penalty, expected):
 
 
 def test_its_certificate_is_valid_and_shows_the_gap_that_the_exact_learner_closes():
-    world = worlds()[0]
+    world = object_world(size=6, seed=0)
     domain = world.domain("L2")
     best = solve_hard(domain.mdp, domain.reward_features @ world.true_weights)
     lesson = Lesson.from_policy(domain, best.policy)
@@ -94,13 +94,13 @@ def test_its_certificate_is_valid_and_shows_the_gap_that_the_exact_learner_close
 
 def test_the_allowance_counts_in_the_preference_gradient():
     """Appendix E's gradient omits the allowance; with it, the schedule approaches the exact response."""
-    world = worlds()[0]
+    world = object_world(size=6, seed=0)
     domain = world.domain("L2")
     best = solve_hard(domain.mdp, domain.reward_features @ world.true_weights)
     lesson = Lesson.from_policy(domain, best.policy)
     exact = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10, violation_allowance=2.5).respond(lesson)
     near = PublishedLearner(
-        domain, mismatch_penalty=5, violation_penalty=10, violation_allowance=2.5, max_steps=1500
+        domain, mismatch_penalty=5, violation_penalty=10, violation_allowance=2.5, max_steps=500
     ).respond(lesson)
     assert np.abs(near.expectation.both - exact.expectation.both).max() <= 0.05
 

@@ -14,6 +14,7 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
+from strategies import some_of
 
 from tutelage.playground.server import Settings, make_app
 
@@ -47,7 +48,7 @@ def server():
 
 
 @DESCRIBED.parametrize()
-@settings(max_examples=10, suppress_health_check=list(HealthCheck))
+@settings(max_examples=some_of([10], [6])[0], suppress_health_check=list(HealthCheck))
 def test_no_request_is_the_server_s_mistake(case, hasty):
     """Requests at and beyond every bound of the description: an answer as described, or a refusal as described."""
     case.call_and_validate(**hasty, checks=CHECKS)
@@ -58,7 +59,7 @@ def test_whatever_fits_the_description_is_computed_or_refused(name, server):
     """Random requests, repaired where the schema cannot express a condition, so that they are computed."""
     statuses: list[int] = []
 
-    @settings(max_examples=8, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=some_of([8], [5])[0], suppress_health_check=list(HealthCheck))
     @given(DESCRIBED[f"/api/{name}"]["POST"].as_strategy(generation_mode=GenerationMode.POSITIVE), st.integers(2, 5))
     def asked(case, size):
         case.body = mended(case.body, size)

@@ -33,7 +33,7 @@ def check_estimate(learner, estimate):
         assert true in interval
 
 
-@pytest.mark.parametrize(("seed", "name"), some_of(EVERY, [(6, "L5")]))
+@pytest.mark.parametrize(("seed", "name"), some_of(EVERY, [(6, "L3")]))
 def test_unknown_soft_learners_are_taught_as_known_ones(seed, name):
     """Each learner: 97 % of Aware-BiL in three rounds, 99.9 % at the end, in d_c + 4 rounds; no bound is below it."""
     learner, weights = published_learner(seed, name)
@@ -49,7 +49,7 @@ def test_unknown_soft_learners_are_taught_as_known_ones(seed, name):
     check_estimate(learner, teacher.estimate(transcript.rounds))
 
 
-@pytest.mark.parametrize("seed", some_of(range(40), range(2)))
+@pytest.mark.parametrize("seed", some_of(range(40), [1]))
 def test_random_domains(seed):
     """On ragged domains: never below the agnostic lesson, the bound holds, the intervals contain the truth."""
     rng = np.random.default_rng(seed)

@@ -76,7 +76,7 @@ def check_theorem_3(problem, transcript, diameter):
     assert transcript.final.response_reward >= transcript.best.response_reward - 1e-9 * size
 
 
-@pytest.mark.parametrize("seed", some_of([*PUSHED, *range(3, 15)], [*PUSHED[:8], *range(3, 7)]))
+@pytest.mark.parametrize("seed", some_of([*PUSHED, *range(3, 15)], [*PUSHED[:4], *range(3, 5)]))
 def test_theorem_3_on_random_domains(seed):
     """Monotone reward and Proposition 1. The learner starts close to its best; for the number of rounds see below."""
     problem = random_problem(seed)
@@ -119,7 +119,7 @@ def test_theorem_3_has_the_right_rate(eps, push):
     assert promised / 40 <= n_rounds <= promised
 
 
-@pytest.mark.parametrize("seed", some_of(range(12), range(4)))
+@pytest.mark.parametrize("seed", some_of(range(12), range(2)))
 def test_theorem_3_where_many_pushes_are_needed(seed):
     """A random polytope around zero, far from the border of Omega_r; the learner starts at its least reward."""
     rng = np.random.default_rng(seed)
@@ -194,7 +194,7 @@ def test_the_approximate_learner_is_taught_nearly_as_well_as_by_one_who_knows_it
     assert final >= 0.95 * problem.taught(AwareCmdpTeacher(domain, weights, learner).open().lesson, learner)
 
 
-@pytest.mark.parametrize("seed", some_of([*PUSHED, 4, 6, 8], [*PUSHED[:6], 4, 6]))
+@pytest.mark.parametrize("seed", some_of([*PUSHED, 4, 6, 8], [*PUSHED[:3], 4]))
 def test_bisection_and_the_linear_program_agree_on_the_push(seed):
     """And both routes to the program; and the policy shown has the expectation that was asked for."""
     problem = random_problem(seed)
