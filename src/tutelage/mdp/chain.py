@@ -20,6 +20,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import lapack
 from scipy.sparse import linalg
 
 from tutelage.arrays import Indices, SparseRows, Vector
@@ -27,6 +28,8 @@ from tutelage.mdp.model import MDP
 from tutelage.mdp.splitting import Split, split_chain
 from tutelage.outcomes import NotConverged
 
+# Up to this number of states a dense factorisation is cheaper than a sparse one: a tenth of the time for ten states.
+DENSE_LIMIT = 200
 # Up to this number of states one sparse factorisation is cheaper than the iterations it replaces.
 DIRECT_LIMIT = 500
 # Above this number of states, or of operations per state, a sparse factorisation saves no time.
@@ -89,9 +92,11 @@ def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
         if mdp.n_states <= SOON_FACTORISED and _has_cheap_factors(mdp):
             return factorised(sparse.eye_array(mdp.n_states, format="csr") - moves)
         return _ChosenMethod(moves, mdp.largest_discount, lambda: _has_cheap_factors(mdp)).resolvent
-    place, column, row = _pattern(mdp)
     rows = mdp.transition
     moves = np.repeat(-mdp.discount * policy, np.diff(rows.indptr)) * rows.data
+    if mdp.n_states <= DENSE_LIMIT:
+        return _dense(mdp.n_states, _places(mdp), moves)
+    place, column, row = _pattern(mdp)
     weight = np.bincount(place, weights=np.concatenate([moves, np.ones(mdp.n_states)]), minlength=len(column))
     return factorised(sparse.csr_array((weight, column, row), (mdp.n_states, mdp.n_states)))
 
@@ -102,6 +107,10 @@ def choice_resolvent(mdp: MDP, choice: Indices) -> Resolvent:
         return resolvent(discounted_rows(mdp, choice), mdp.largest_discount)
     # The same as `resolvent`, but in one pass over the rows, because policy iteration calls this thousands of times.
     rows = mdp.transition
+    if mdp.n_states <= DENSE_LIMIT:
+        policy = np.zeros(mdp.n_choices)
+        policy[choice] = 1.0
+        return policy_resolvent(mdp, policy)
     counts = rows.indptr[choice + 1] - rows.indptr[choice]
     start = np.concatenate([[0], np.cumsum(counts + 1)])
     place = np.arange(start[-1]) - np.repeat(start[:-1] - rows.indptr[choice], counts + 1)
@@ -281,6 +290,29 @@ def factorised(system: SparseRows) -> Resolvent:
         return np.asarray(factors.solve(sums, trans="T"))
 
     return Resolvent(values, factors.solve, values)
+
+
+def _dense(n: int, places: Indices, moves: Vector) -> Resolvent:
+    """The resolvent by one dense LU of A (n, n), whose entries are those of the identity and `moves` at `places`."""
+    system: Vector = np.bincount(places, weights=moves, minlength=n * n).astype(np.float64, copy=False)
+    system[:: n + 1] += 1.0
+    # A by rows is A' by columns, which LAPACK reads.
+    factors, pivots, _ = lapack.dgetrf(system.reshape(n, n).T, overwrite_a=True)
+
+    def values(sums: Vector) -> Vector:
+        return np.asarray(lapack.dgetrs(factors, pivots, sums, trans=1)[0])
+
+    def visits(start: Vector) -> Vector:
+        return np.asarray(lapack.dgetrs(factors, pivots, start)[0])
+
+    return Resolvent(values, visits, values)
+
+
+@lru_cache(maxsize=8)
+def _places(mdp: MDP) -> Indices:
+    """The position of each entry of the transition in I - discount * P, stored by rows."""
+    owner = np.repeat(mdp.state_of_choice, np.diff(mdp.transition.indptr))
+    return np.asarray(owner * mdp.n_states + mdp.transition.indices)
 
 
 @lru_cache(maxsize=8)
