@@ -28,6 +28,13 @@ def test_random_problems_of_every_scale_are_answered_or_refused(case):
     assert sum(count.values()) == N_PROBLEMS
 
 
+@pytest.mark.parametrize(("case", "problem"), [(fuzz.generic, 22), (fuzz.bilevel, 3), (fuzz.bilevel, 6)])
+def test_problems_that_once_had_no_answer_have_one(case, problem):
+    """Rejected steps of Newton's method were taken for rounding; a bound or a start that fails ended the plan."""
+    kind, detail = fuzz.outcome(case, problem)
+    assert kind in ("answered", "refused", "slow"), detail
+
+
 def test_a_wrong_answer_and_a_foreign_exception_are_noticed():
     """The tool itself: what a case asserts or raises becomes a failure with its reproduction."""
 

@@ -53,6 +53,21 @@ CALLS = {
 }
 
 
+def test_a_budget_allows_as_many_steps_as_it_has():
+    budget = watch.Budget(3)
+    with watch.spending(budget):
+        watch.report("steps", 1)
+        watch.spend(2)
+        with pytest.raises(tl.OutOfTime):
+            watch.report("steps", 2)
+        with watch.unlimited():
+            watch.report("steps", 3)
+        with watch.watched(1e9), pytest.raises(tl.OutOfTime):
+            watch.report("steps", 4)
+    watch.report("steps", 5)
+    assert budget.left == -2
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_a_short_limit_raises_and_a_long_one_changes_nothing(name, counted):
     domain, call = _domain(), CALLS[name]

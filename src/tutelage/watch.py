@@ -9,6 +9,9 @@ Every iteration below it calls `report` once per step. `report` passes the step 
 `OutOfTime` when the time is over. A method that has a useful answer at any time catches `OutOfTime` and returns that
 answer with `Ended.TIME_LIMIT`. Limits nest: the earliest one holds. The watch is a context variable, so it needs no
 argument in the functions between, and each thread or task has its own.
+
+A search that could go on for long has a `Budget` of steps instead of seconds, so that its result is the same on every
+machine. `OutOfTime` is raised within `spending(budget)` when the budget is used up.
 """
 
 import math
@@ -16,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tutelage.outcomes import InvalidInput, OutOfTime
 
@@ -37,12 +40,20 @@ class Progress:
 OnProgress = Callable[[Progress], object]
 
 
+@dataclass(slots=True)
+class Budget:
+    """left: the number of steps that a search may still take."""
+
+    left: int
+
+
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """deadline: of `time.monotonic`. progress: the callback, if any."""
+    """deadline: of `time.monotonic`. progress: the callback, if any. budget: of the innermost search, if any."""
 
     deadline: float = math.inf
     progress: OnProgress | None = None
+    budget: Budget | None = None
 
 
 _UNWATCHED = _Watch()
@@ -59,17 +70,27 @@ def watched(time_limit: float | None = None, progress: OnProgress | None = None)
         raise InvalidInput(f"time_limit must be a positive number of seconds, got {time_limit}")
     outer = _now.get()
     deadline = outer.deadline if time_limit is None else min(outer.deadline, time.monotonic() + time_limit)
-    token = _now.set(_Watch(deadline, outer.progress if progress is None else progress))
-    try:
+    with _set(_Watch(deadline, outer.progress if progress is None else progress, outer.budget)):
         yield
-    finally:
-        _now.reset(token)
+
+
+@contextmanager
+def spending(budget: Budget) -> Iterator[None]:
+    """Within this block every reported step takes one from the budget."""
+    with _set(replace(_now.get(), budget=budget)):
+        yield
 
 
 @contextmanager
 def unlimited() -> Iterator[None]:
-    """Within this block no time limit holds: for the short last steps of an answer that must be complete."""
-    token = _now.set(_Watch(math.inf, _now.get().progress))
+    """Within this block no limit holds: for the short last steps of an answer that must be complete."""
+    with _set(_Watch(progress=_now.get().progress)):
+        yield
+
+
+@contextmanager
+def _set(watch: _Watch) -> Iterator[None]:
+    token = _now.set(watch)
     try:
         yield
     finally:
@@ -84,10 +105,18 @@ def is_over() -> bool:
 def report(stage: str, done: int, gap: float = math.inf, answer: object = None) -> None:
     """Tell the callback about one step.
 
-    Raise `OutOfTime`, with the best answer so far, if the time limit has passed.
+    Raise `OutOfTime`, with the best answer so far, if the time limit has passed or the budget is used up.
     """
     watch = _now.get()
     if watch.progress is not None:
         watch.progress(Progress(stage, done, gap))
-    if time.monotonic() > watch.deadline:
+    spend()
+    if time.monotonic() > watch.deadline or (watch.budget is not None and watch.budget.left < 0):
         raise OutOfTime(stage, done, gap, answer)
+
+
+def spend(n_steps: int = 1) -> None:
+    """Take steps from the budget, if there is one: for inner steps that are not worth a report."""
+    budget = _now.get().budget
+    if budget is not None:
+        budget.left -= n_steps

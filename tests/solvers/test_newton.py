@@ -120,6 +120,17 @@ def test_noise_ends_the_search_and_is_said_to():
     assert found.residual <= 1e-4
 
 
+def test_steps_that_are_too_long_are_not_taken_for_noise():
+    """f = sqrt(1 + x^2): from 10, a Newton step ends at -1000. The noise is large, but no reason to stop there."""
+
+    def smooth(x, _):
+        size = np.sqrt(1 + x * x)
+        return Expansion(float(size.sum()), x / size, np.diag(size**-3), 1e-3, 1e-16, None)
+
+    found = proximal_newton(smooth, [free(1)], np.array([10.0]), tolerance=1e-12)
+    assert abs(found.x[0]) <= 1e-3
+
+
 def test_the_last_source_is_handed_on_to_start_from():
     seen = []
 

@@ -50,6 +50,32 @@ def test_a_search_that_runs_out_of_cuts_says_so(monkeypatch):
     assert Ended.STEP_LIMIT in {optimum.ended for optimum in plan("squared").optima}
 
 
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_a_search_without_steps_left_has_a_lesson_and_says_so(kind, monkeypatch):
+    """The first start is free of charge; the ascent from it and all other starts are not."""
+    full = plan(kind)
+    for name in ("MAX_STEPS", "LOOK_STEPS", "ASCENT_STEPS"):
+        monkeypatch.setattr(climbing, name, 0)
+    short = plan(kind)
+    assert {optimum.ended for optimum in short.optima} == {Ended.STEP_LIMIT}
+    assert short.achieved == pytest.approx(short.predicted, rel=1e-5)
+    assert short.achieved <= full.achieved + 1e-9 <= short.bound + 2e-9
+
+
+def test_weights_at_which_the_learner_cannot_be_computed_are_left_out(monkeypatch):
+    slope, seen = climbing.ReducedProblem.slope, []
+
+    def fails_at_first(problem, weights, near):
+        seen.append(weights)
+        if len(seen) == 1:
+            raise tl.NotConverged("no minimum", residual=1.0, n_steps=1)
+        return slope(problem, weights, near)
+
+    whole = plan("flat")
+    monkeypatch.setattr(climbing.ReducedProblem, "slope", fails_at_first)
+    assert plan("flat").achieved == pytest.approx(whole.achieved, rel=1e-6)
+
+
 def test_the_printed_method_s_own_ending_is_reported():
     world = tl.object_world(size=6, seed=0)
     domain = world.domain("L2")

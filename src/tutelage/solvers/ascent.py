@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
+from tutelage import watch
 from tutelage.arrays import Matrix, Vector
 from tutelage.outcomes import Ended, OutOfTime
 
@@ -64,7 +65,7 @@ def ascend(
 
     evaluate: f at a point, given the source of the last point as a warm start. opening: f at the start, where known.
     CONVERGED: the predicted gain is within the tolerance. SETTLED: the line search found no gain above the tolerance.
-    TIME_LIMIT: the time ended, and x is the best point so far.
+    TIME_LIMIT or STEP_LIMIT: the time or the budget of steps ended, and x is the best point so far.
     """
     x, here, n_evaluations = start, opening, 0
     if here is None:
@@ -82,7 +83,8 @@ def ascend(
             try:
                 new = evaluate(x + share * step, here.source)
             except OutOfTime:
-                return LocalMaximum(x, here, gap, n_evaluations, Ended.TIME_LIMIT)
+                ended = Ended.TIME_LIMIT if watch.is_over() else Ended.STEP_LIMIT
+                return LocalMaximum(x, here, gap, n_evaluations, ended)
             n_evaluations += 1
             if new.value >= here.value + 1e-4 * share * gap:
                 break

@@ -77,7 +77,8 @@ def proximal_newton(
     best, closest, since, gained, rounding = Minimum(x, here, np.inf, 0, Ended.STEP_LIMIT), np.inf, 0, 0.0, 0.0
     for n_steps in range(MAX_STEPS):
         error, apart = residual(here.gradient, blocks, x), abs(gap(here.gradient, blocks, x))
-        is_progress = error <= 0.5 * best.residual or apart <= 0.5 * closest or gained > 10 * rounding
+        # A step that was too long says nothing about rounding: the next one is shorter.
+        is_progress = error <= 0.5 * best.residual or apart <= 0.5 * closest or abs(gained) > 10 * rounding
         since = 0 if is_progress else since + 1
         is_good = error <= tolerance and apart <= gap_tolerance
         if is_good or error + apart < best.residual + closest:

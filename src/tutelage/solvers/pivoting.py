@@ -12,11 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tutelage import watch
 from tutelage.arrays import Flags, Matrix, Vector
 from tutelage.outcomes import NotConverged
 
-MAX_ROUNDS = 100
+MAX_ROUNDS = 40
 PATIENCE = 3
+# So many rounds take as long as one step of another iteration on a small model.
+ROUNDS_PER_STEP = 3
 ROUNDING = 1e-13
 
 
@@ -46,7 +49,9 @@ class SeparableProgram:
         is_free = (start > self.lower) & (start < self.upper) & ((self.slope == 0) | (start != 0))
         z = np.clip(start, self.lower, self.upper)
         fewest, patience = len(z) + 1, PATIENCE
-        for _ in range(MAX_ROUNDS):
+        for n_rounds in range(MAX_ROUNDS):
+            if n_rounds % ROUNDS_PER_STEP == ROUNDS_PER_STEP - 1:
+                watch.spend()
             z = self._solve_free(z, side, is_free)
             moves = self._misplaced(z, side, is_free)
             chosen = moves.any(axis=0)

@@ -22,11 +22,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tutelage import watch
 from tutelage.arrays import Flags, Indices, Matrix, Vector
 from tutelage.solvers.blocks import SURFACE, Block, contained, residual, slices
 from tutelage.solvers.programs import minimise_conic
 
 MAX_STEPS = 12
+# An interior point takes as long as so many steps of another iteration on a small model.
+POINT_STEPS = 5
 # The largest residual, relative to the terms that it is made of, at which an active set counts as the right one.
 EXACT = 1e-11
 
@@ -127,6 +130,7 @@ class _Model:
 
     def interior_point(self) -> tuple[Vector | None, _Active]:
         """A point close to the minimum, and the active set that its slacks and multipliers show."""
+        watch.spend(POINT_STEPS)
         program = _ConeProgram.of(self)
         found = program.solve()
         z = contained(self.blocks, found.z)

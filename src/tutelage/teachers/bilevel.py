@@ -105,7 +105,7 @@ class BilevelTeacher(OneLessonTeacher):
             return self._verified([self._printed()], self._unconstrained_bound())
         # It may be impossible to keep all preferences of a soft learner, or to plan for them within the time limit.
         aware = None
-        with suppress(InfeasibleConstraints, OutOfTime):
+        with suppress(OutOfTime, *(() if preference.is_hard else (InfeasibleConstraints,))):
             aware = AwareCmdpTeacher(self.domain, self.true_weights, self.learner).optimum()
         bound = aware.bound if aware is not None and preference.is_hard else self._unconstrained_bound()
         shown = [optimal_lesson(self.domain, self.true_weights)]

@@ -23,7 +23,7 @@ import numpy as np
 from tutelage import watch
 from tutelage.arrays import Vector
 from tutelage.learners.reduction import Reduction, Settled
-from tutelage.outcomes import OutOfTime
+from tutelage.outcomes import NotConverged
 from tutelage.solvers.blocks import Block
 from tutelage.teachers.climbing import ReducedProblem
 
@@ -93,8 +93,8 @@ def search(
 ) -> Ceiling:
     """Split cells until every bound is within `tolerance * (1 + |achieved|)` of `achieved`, or up to `max_cells`.
 
-    At the time limit the search ends with the bound that it has. achieved: the reward of a known lesson.
-    ceiling: a known bound.
+    At the time limit, or where phi cannot be computed, the search ends with the bound that it has. achieved: the reward
+    of a known lesson. ceiling: a known bound.
     """
     block, weights, better = problem.block, problem.true_weights, None
     convex = _Tangents(problem.reduction)
@@ -109,8 +109,8 @@ def search(
                     achieved, better = reward, cell.centre
                 heapq.heappush(queue, (-min(parent, _bound(convex, cell, weights, achieved)), n_cells, cell))
                 n_cells += 1
-        except OutOfTime:
-            # The bound of their parent holds for the cells that were not finished.
+        except NotConverged:
+            # Also at the time limit. The bound of their parent holds for the cells that were not finished.
             heapq.heappush(queue, (-parent, n_cells, fresh[0]))
             break
         if not queue or -queue[0][0] <= achieved + tolerance * (1 + abs(achieved)) or n_cells >= max_cells:

@@ -21,16 +21,18 @@ that ends outside Omega_r is projected onto it; the face of that projection beco
 """
 
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
+from tutelage import watch
 from tutelage.arrays import Matrix, Vector
 from tutelage.learners.dual import Dual, lift
 from tutelage.learners.reduction import Reduction, Settled
 from tutelage.mdp.model import Domain
-from tutelage.outcomes import Ended, OutOfTime, TutelageError
+from tutelage.outcomes import Ended, NotConverged, OutOfTime, TutelageError
 from tutelage.solvers.ascent import Slope, ascend
 from tutelage.solvers.blocks import Block, free_directions
 from tutelage.solvers.half_spaces import no_limits
@@ -47,8 +49,9 @@ MAX_PATTERNS, MOST_PROMISING = 81, 10
 # The same for lessons, each of which takes a solution of the learner's own problem.
 MOST_LESSONS = 4
 MAX_CUTS = 30
-# The largest number of the learner's answers after which no further ascent over lessons begins.
-MAX_ANSWERS = 200
+# The most steps of all iterations (`watch.report`) in a search, in a first look at lessons, and in one ascent over
+# lessons. The published worlds need at most 3,300 in all, and 4,000 take about 2 s on a small model.
+MAX_STEPS, LOOK_STEPS, ASCENT_STEPS = 4_000, 500, 1_000
 # The largest distance from Omega_r, relative to the size of that set and of mu_hat, of a realisable point.
 OUTSIDE = 1e-7
 
@@ -86,7 +89,7 @@ class ReducedProblem:
     def climb(self, starts: list[Vector], others: list[Vector]) -> list[LocalOptimum]:
         """The distinct local maxima from each start, and from the best of the other points; best first.
 
-        Points outside the set are first moved into it. At the time limit, the maxima found so far.
+        Points outside the set are first moved into it. At the time limit, or after MAX_STEPS, the maxima found so far.
         """
         inside = [self.block.contain(start) for start in (*starts, *others)]
         first_at = {point.tobytes(): i for i, point in reversed(list(enumerate(inside)))}
@@ -94,20 +97,27 @@ class ReducedProblem:
         found: list[LocalOptimum] = []
         # Only the best are kept, since an expansion takes as much memory as the model.
         promising: list[tuple[Vector, Slope[Settled]]] = []
+        budget = watch.Budget(MAX_STEPS)
         for i in sorted(first_at.values()):
             try:
-                opening = self.slope(inside[i], near)
+                # There is always one maximum, so its start is free.
+                with watch.spending(budget) if found else nullcontext():
+                    opening = self.slope(inside[i], near)
             except OutOfTime:
                 if not found:
                     raise
                 break
+            except NotConverged:
+                continue
             near = opening.source
             if i < len(starts):
-                found.append(self._top(inside[i], opening))
+                with watch.spending(budget):
+                    found.append(self._top(inside[i], opening))
             else:
                 promising.append((inside[i], opening))
                 promising = sorted(promising, key=lambda pair: -pair[1].value)[:MOST_PROMISING]
-        return distinct([*found, *(self._top(*pair) for pair in promising)])
+        with watch.spending(budget):
+            return distinct([*found, *(self._top(*pair) for pair in promising)])
 
     def _top(self, start: Vector, opening: Slope[Settled]) -> LocalOptimum:
         tolerance = NO_GAIN * (1 + abs(opening.value))
@@ -185,35 +195,40 @@ class LessonSearch:
         Points that the learner cannot answer are left out. At the time limit, the maxima found so far.
         """
         found: list[LocalOptimum] = []
-        cuts = self._box()
-        openings = [(point, self._opening(point)) for point in (*starts, *others)]
-        first, rest = openings[: len(starts)], openings[len(starts) :]
-        best = sorted(rest, key=lambda pair: math.inf if pair[1] is None else -pair[1].value)[:MOST_LESSONS]
-        n_answers = 0
+        cuts, first, rest = self._box(), self._openings(starts), self._openings(others)
+        best = sorted(rest, key=lambda pair: -pair[1].value)[:MOST_LESSONS]
+        left = MAX_STEPS
         for start, opening in (*first, *best):
-            if opening is None or n_answers > MAX_ANSWERS:
-                continue
+            budget = watch.Budget(min(left, ASCENT_STEPS))
+            left -= budget.left
             try:
-                optimum, cuts, n = self._climb(start, opening, cuts)
+                optimum, cuts = self._climb(start, opening, cuts, budget)
             except OutOfTime:
                 if not found:
                     raise
                 break
             except TutelageError:
                 continue
-            n_answers += n
+            left += max(budget.left, 0)
             if math.isfinite(optimum.reward):
                 found.append(optimum)
         return found
 
-    def _opening(self, point: Vector) -> Slope[Answer] | None:
-        """R at a point, or None where the learner cannot answer it."""
-        try:
-            return self._slope(point, None)
-        except OutOfTime:
-            raise
-        except TutelageError:
-            return None
+    def _openings(self, points: list[Vector]) -> list[tuple[Vector, Slope[Answer]]]:
+        """R at each point that the learner can answer, for as many as LOOK_STEPS allow; the first is free."""
+        found: list[tuple[Vector, Slope[Answer]]] = []
+        budget = watch.Budget(LOOK_STEPS)
+        for point in points:
+            try:
+                with watch.spending(budget) if found else nullcontext():
+                    found.append((point, self._slope(point, None)))
+            except OutOfTime:
+                if not found:
+                    raise
+                break
+            except TutelageError:
+                continue
+        return found
 
     def _box(self) -> Cuts:
         """The range of each reward feature over all policies."""
@@ -246,29 +261,26 @@ class LessonSearch:
             return Slope(-math.inf, np.zeros(len(shown)), near)
         return Slope(float(self.true_weights @ answer.expectation), answer.jacobian.T @ self.true_weights, answer)
 
-    def _climb(self, start: Vector, first: Slope[Answer], cuts: Cuts) -> tuple[LocalOptimum, Cuts, int]:
-        """One ascent, the cuts with those that it added, and the number of the learner's answers that it took.
-
-        STEP_LIMIT where MAX_CUTS cuts or MAX_ANSWERS answers were not enough.
-        """
-        point, opening, ended, n_answers = start, first, Ended.STEP_LIMIT, 0
+    def _climb(
+        self, start: Vector, first: Slope[Answer], cuts: Cuts, budget: watch.Budget
+    ) -> tuple[LocalOptimum, Cuts]:
+        """One ascent, and the cuts with those that it added; STEP_LIMIT where cuts or budget were not enough."""
+        point, opening, ended = start, first, Ended.STEP_LIMIT
         for _ in range(MAX_CUTS):
-            if n_answers > MAX_ANSWERS:
-                break
-            top = ascend(self._slope, cuts, point, tolerance=NO_LESSON_GAIN * (1 + abs(opening.value)), opening=opening)
-            n_answers += top.n_evaluations + 1
+            tolerance = NO_LESSON_GAIN * (1 + abs(opening.value))
+            with watch.spending(budget):
+                top = ascend(self._slope, cuts, point, tolerance=tolerance, opening=opening)
             shown = nearest_policy(self.domain, top.x, no_limits(self.domain))
             opening = self._slope(shown.expectation.reward, top.slope.source)
-            if shown.value <= OUTSIDE * (cuts.radius + float(np.abs(top.x).max())):
+            is_inside = shown.value <= OUTSIDE * (cuts.radius + float(np.abs(top.x).max()))
+            if is_inside:
                 ended = top.ended
                 break
             normal, point = (top.x - shown.expectation.reward) / shown.value, shown.expectation.reward
             cuts = Cuts(np.vstack([cuts.normals, normal]), np.append(cuts.offsets, normal @ point))
             if opening.value < first.value:
                 point, opening, shown = start, first, nearest_policy(self.domain, start, no_limits(self.domain))
+            if budget.left < 0:
+                break
         here = opening.source
-        return (
-            LocalOptimum(here.weights, here.expectation, opening.value, shown.policy, top.gap, ended),
-            cuts,
-            n_answers,
-        )
+        return LocalOptimum(here.weights, here.expectation, opening.value, shown.policy, top.gap, ended), cuts
