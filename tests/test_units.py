@@ -42,6 +42,7 @@ class Problem:
     units: Units
     weights: np.ndarray
     shown: np.ndarray
+    reached: np.ndarray
     allowance: np.ndarray
     seed: int
 
@@ -53,9 +54,11 @@ class Problem:
     def lesson(self):
         return tl.Lesson.from_expectation(self.shown)
 
-    def mismatch(self, norm, *, squared=False):
+    def mismatch(self, norm, *, squared=False, allowance=0.0):
         size = 10 ** np.random.default_rng([self.seed, 2]).uniform(-1, 2)
-        return tl.Mismatch(norm=norm, penalty=size / self.units.reward ** (2 if squared else 1), squared=squared)
+        penalty = size / self.units.reward ** (2 if squared else 1)
+        within = allowance * self.horizon * self.units.reward
+        return tl.Mismatch(norm=norm, penalty=penalty, squared=squared, allowance=within)
 
     def preference(self, norm, *, is_hard=False):
         penalty = math.inf if is_hard else 10 ** np.random.default_rng([self.seed, 3]).uniform(-1, 2)
@@ -63,7 +66,7 @@ class Problem:
 
 
 def problem(seed, units=ONE, *, is_permuted=False):
-    """A ragged random domain in these units. The lesson is near the expectation of a random policy."""
+    """A ragged random domain in these units. The lesson is near what a random policy reaches."""
     rng = np.random.default_rng(seed)
     mdp = build_mdp(rng, rng.integers(1, 4, size=rng.integers(2, 8)), DISCOUNTS[seed % len(DISCOUNTS)])
     d_r, d_c = int(rng.integers(1, 5)), int(rng.integers(1, 5))
@@ -78,7 +81,8 @@ def problem(seed, units=ONE, *, is_permuted=False):
         features = [matrix[choices] for matrix in features]
     domain = tl.Domain(mdp, units.reward * features[0], units.preference * features[1], *names)
     shown = units.reward * (usual.reward + 0.05 * mdp.horizon * noise)
-    return Problem(domain, units, units.weight * weights, shown, units.preference * usual.preference, seed)
+    reached, allowance = units.reward * usual.reward, units.preference * usual.preference
+    return Problem(domain, units, units.weight * weights, shown, reached, allowance, seed)
 
 
 def permuted(mdp, rng):
@@ -102,24 +106,25 @@ LEARNERS = {
     "euclidean": lambda p: tl.GenericLearner(p.domain, p.mismatch(2), p.preference(2)),
     "largest": lambda p: tl.GenericLearner(p.domain, p.mismatch(math.inf), p.preference(math.inf)),
     "approximate": lambda p: tl.GenericLearner(p.domain, p.mismatch(2, squared=True), p.preference(1, is_hard=True)),
+    "allowing": lambda p: tl.GenericLearner(p.domain, p.mismatch(1, allowance=0.02), p.preference(2)),
+    "standard": lambda p: tl.StandardLearner(p.domain),
 }
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_an_entropy_learner_answers_alike_in_all_units(seed, learner):
-    here = problem(seed)
-    expected = response_numbers(here, LEARNERS[learner](here).respond(here.lesson))
-    size = 1 + np.abs(expected[-2:]).max()
-    for there in (problem(seed, Units.random(seed)), problem(seed, is_permuted=True)):
-        model = LEARNERS[learner](there)
-        found = model.respond(there.lesson)
-        apart = np.abs(response_numbers(there, found) - expected)
-        # The objective is strictly concave in the policy only by its entropy: large penalties hide it.
-        assert apart[-2:].max() <= DIGITS * size and apart.max() <= 1e-4 * size
-        if math.isinf(model.preference.penalty):
-            limit = DIGITS * there.horizon * there.units.preference
-            assert found.violation_excess.max() <= limit
+    """Expectations, objective and bound. Exact matches are asked for what a policy reaches."""
+    found = []
+    for given in (problem(seed), problem(seed, Units.random(seed)), problem(seed, is_permuted=True)):
+        model = LEARNERS[learner](given)
+        lesson = tl.Lesson.from_expectation(given.reached) if learner == "standard" else given.lesson
+        response = model.respond(lesson)
+        found.append(response_numbers(given, response))
+        if math.isinf(model.preference.penalty) and len(response.violation_excess):
+            assert response.violation_excess.max() <= DIGITS * given.horizon * given.units.preference
+    for other in found[1:]:
+        assert np.abs(other - found[0]).max() <= DIGITS * (1 + np.abs(found[0][-2:]).max())
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -145,7 +150,9 @@ def test_hard_learners_project_alike_in_all_units(seed):
     here = problem(seed)
     for there in (problem(seed, Units.random(seed)), problem(seed, is_permuted=True)):
         found = [tl.HardLearner(p.domain, p.allowance).respond(p.lesson).expectation.reward for p in (here, there)]
-        assert np.abs(found[1] / there.units.reward - found[0]).max() <= 1e-5 * here.horizon
+        assert np.abs(found[1] / there.units.reward - found[0]).max() <= DIGITS * (
+            here.horizon + np.abs(here.shown).max()
+        )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -160,10 +167,10 @@ def test_adaptive_teachers_teach_alike_in_all_units(seed, teacher):
         unit = given.units.reward * given.units.weight * here.horizon
         last = taught.rounds[-1]
         ended.append((len(taught.rounds), given.weights @ last.response.expectation.reward / unit, last.bound / unit))
-    assert ended[1] == pytest.approx(ended[0], rel=1e-5, abs=1e-5)
+    assert ended[1] == pytest.approx(ended[0], rel=DIGITS, abs=DIGITS)
 
 
-@pytest.mark.parametrize("seed", SEEDS[::2])
+@pytest.mark.parametrize("seed", some_of(SEEDS, SEEDS[::2]))
 def test_the_bilevel_teacher_plans_alike_in_all_units(seed):
     plans = []
     for given in (problem(seed), problem(seed, Units.random(seed))):
@@ -171,4 +178,4 @@ def test_the_bilevel_teacher_plans_alike_in_all_units(seed):
         plan = tl.BilevelTeacher(given.domain, given.weights, learner, max_cells=2, n_random=1).plan()
         unit = given.units.reward * given.units.weight * given.horizon
         plans.append((plan.achieved / unit, plan.bound / unit))
-    assert plans[1] == pytest.approx(plans[0], abs=1e-5)
+    assert plans[1] == pytest.approx(plans[0], rel=DIGITS, abs=DIGITS)

@@ -256,10 +256,11 @@ class _Normalised:
         accuracy = 1e-10 if moved > 1e-6 else 1e-14
         soft = soft_expansion(program.domain.mdp, self.features, weights, near=near, accuracy=accuracy)
         reached, hessian = to_weights.T @ soft.expectation, to_weights.T @ soft.jacobian @ to_weights
-        # The rounding error of the soft value V, and so the relative error of the policy exp(Q - V).
-        ulps = 16 * EPSILON * float(np.abs(soft.solved.value).max())
-        away = float(offset @ z)
-        noise = share * ulps * (1 + float(np.abs(reached).max(initial=0.0)))
+        # The rounding error of the differences of the soft value V, and so the relative error of the policy exp(Q - V).
+        low, high = float(soft.solved.value.min()), float(soft.solved.value.max())
+        ulps, away = 16 * EPSILON * max(abs(low), abs(high)), float(offset @ z)
+        apart = 16 * EPSILON * (high - low + float(np.abs(self.features @ weights).max()))
+        noise = share * apart * (1 + float(np.abs(reached).max(initial=0.0)))
         value, value_noise = share * (soft.soft_return - away), share * (ulps + EPSILON * abs(away))
         return Expansion(value, share * (reached - offset), share * hessian, noise, value_noise, soft)
 

@@ -16,7 +16,7 @@ iteration, for the soft operator soft policy iteration. A step is a sparse direc
 solve by compiled Krylov steps (inexact Newton) for a large one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -105,7 +105,24 @@ def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: Ar
     else:
         first = floats(start, "start", ndim=1)
         check_length(first, mdp.n_states, "start", "states")
-    return _soft_policy_iteration(bellman_operators(mdp, given), mdp, given, first, accuracy)
+        return _centred(mdp, given, first, accuracy)
+    found = _soft_policy_iteration(bellman_operators(mdp, given), mdp, given, first, accuracy)
+    return found if found.ended is Ended.CONVERGED else _centred(mdp, given, found.value, accuracy)
+
+
+def _centred(mdp: MDP, reward: Vector, first: Vector, accuracy: float) -> Optimum:
+    """The soft optimum, computed for the value less a constant where that is most of the value.
+
+    If V has the reward r(c), V - k has the reward r(c) - (1 - discount) k. The policy depends on the differences of V
+    alone, and these lose no digits to a k of many horizons.
+    """
+    low, high = float(first.min()), float(first.max())
+    middle = (low + high) / 2
+    if high - low > 0.1 * abs(middle):
+        return _soft_policy_iteration(bellman_operators(mdp, reward), mdp, reward, first, accuracy)
+    rest = reward - (1 - mdp.discount) * middle
+    found = _soft_policy_iteration(bellman_operators(mdp, rest), mdp, rest, first - middle, accuracy)
+    return replace(found, value=freeze(found.value + middle), choice_value=freeze(found.choice_value + middle))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,14 +172,14 @@ def plan_hard(operators: Operators, mdp: MDP, *, accuracy: float, start: Plan | 
 def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value: Vector, accuracy: float) -> Optimum:
     """Inexact Newton on the soft Bellman equation. A residual above twice the best one tightens the inner tolerance."""
     inner_tolerance, best = INNER_TOLERANCE, np.inf
-    discount = mdp.largest_discount
+    discount, unit = mdp.largest_discount, max(1.0, float(np.abs(reward).max()))
     # MacQueen's bounds need one discount for all choices.
     has_bounds, ahead = isinstance(mdp.discount, float), discount / (1 - discount)
     for n_steps in range(1, MAX_STEPS + 1):
         backed, policy = operators.soft_backup(value)
         change = backed - value
         residual = float(np.abs(change).max())
-        bound, ended = _verdict(residual, value, discount, accuracy, 1.0)
+        bound, ended = _verdict(residual, value, discount, accuracy, unit)
         if ended is not None:
             choice_value = reward + mdp.discount * (mdp.transition @ value)
             return Optimum(freeze(value), freeze(choice_value), freeze(policy), residual, bound, n_steps, ended)
@@ -184,7 +201,7 @@ def _verdict(
 ) -> tuple[float, Ended | None]:
     """The error bound that a residual implies, and the reason to stop, if any.
 
-    unit: the size of what a backup adds to the rewards; the logarithm of a few choices for the soft one.
+    unit: the size of the rewards, and of the logarithm of a few choices; zero where the value is larger than both.
     """
     rounding = 4 * EPSILON * max(unit, float(np.abs(value).max())) / (1 - discount)
     bound = residual / (1 - discount) + rounding
