@@ -181,3 +181,21 @@ def test_a_warm_start_changes_the_steps_not_the_answer():
     warm = solve_soft(mdp, reward, start=cold.value)
     assert warm.n_steps < cold.n_steps
     assert_allclose(warm.value, cold.value, atol=2e-8)
+
+
+@pytest.mark.parametrize("discounts", [0.99999, [0.99999, 0.99999, 0.9999, 0.99999]])
+def test_a_long_horizon_costs_the_soft_policy_no_digits(discounts):
+    """Both choices of each state lead to the same state, so only the difference of their rewards matters.
+
+    The values reach 1e11, and rounding makes 1e-5 of them; the policy is known to 1e-9 all the same.
+    """
+    rows = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
+    mdp = MDP.from_choices(rows, [0, 2, 4], [1.0, 0.0], discounts)
+    more = np.log(3.0)
+    solved = solve_soft(mdp, [1e6, 1e6 + more, 1e6, 1e6 + more])
+    assert_allclose(solved.policy[:2], [0.25, 0.75], rtol=1e-9)
+    assert solved.error_bound >= np.finfo(float).eps * np.abs(solved.value).max()
+    if isinstance(discounts, float):
+        expected = (1e6 + np.log(4.0)) * mdp.horizon
+        assert_allclose(solved.value, expected, rtol=0, atol=solved.error_bound)
+        assert_allclose(solved.policy[2:], [0.25, 0.75], rtol=1e-9)

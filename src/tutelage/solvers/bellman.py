@@ -105,24 +105,28 @@ def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: Ar
     else:
         first = floats(start, "start", ndim=1)
         check_length(first, mdp.n_states, "start", "states")
-        return _centred(mdp, given, first, accuracy)
-    found = _soft_policy_iteration(bellman_operators(mdp, given), mdp, given, first, accuracy)
-    return found if found.ended is Ended.CONVERGED else _centred(mdp, given, found.value, accuracy)
+    # If V has the reward r(c), V - k has the reward r(c) - (1 - discount) k. The policy depends on the differences of V
+    # alone, and these lose no digits to a k of many horizons.
+    common = 0.0 if start is None else _common_part(first)
+    rest = given - (1 - mdp.discount) * common
+    found = _soft_policy_iteration(bellman_operators(mdp, rest), mdp, rest, first - common, accuracy)
+    if start is None and found.ended is not Ended.CONVERGED and _common_part(found.value):
+        return solve_soft(mdp, given, accuracy=accuracy, start=found.value)
+    bound = found.error_bound + 2 * EPSILON * abs(common)
+    return replace(
+        found,
+        value=freeze(found.value + common),
+        choice_value=freeze(found.choice_value + common),
+        error_bound=bound,
+        ended=found.ended if bound <= accuracy else Ended.ROUNDING,
+    )
 
 
-def _centred(mdp: MDP, reward: Vector, first: Vector, accuracy: float) -> Optimum:
-    """The soft optimum, computed for the value less a constant where that is most of the value.
-
-    If V has the reward r(c), V - k has the reward r(c) - (1 - discount) k. The policy depends on the differences of V
-    alone, and these lose no digits to a k of many horizons.
-    """
-    low, high = float(first.min()), float(first.max())
+def _common_part(value: Vector) -> float:
+    """The middle of the values, if they differ by less than a tenth of it; else zero."""
+    low, high = float(value.min()), float(value.max())
     middle = (low + high) / 2
-    if high - low > 0.1 * abs(middle):
-        return _soft_policy_iteration(bellman_operators(mdp, reward), mdp, reward, first, accuracy)
-    rest = reward - (1 - mdp.discount) * middle
-    found = _soft_policy_iteration(bellman_operators(mdp, rest), mdp, rest, first - middle, accuracy)
-    return replace(found, value=freeze(found.value + middle), choice_value=freeze(found.choice_value + middle))
+    return middle if high - low <= 0.1 * abs(middle) else 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
