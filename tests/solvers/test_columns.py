@@ -7,12 +7,12 @@ from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
 from benchmarks.families import FAMILIES, family_domain, family_problem
-from tutelage.kernels import elimination_cost, follow
-from tutelage.mdp.chain import discounted_rows
+from tutelage.kernels import carry, elimination_order, follow
+from tutelage.mdp.chain import cheap_order, discounted_rows, factorised, has_cheap_choices
 from tutelage.mdp.expectations import expectation
 from tutelage.solvers import columns as columns_module
 from tutelage.solvers.bellman import solve_hard
-from tutelage.solvers.columns import Column, Improver, Method, with_stored
+from tutelage.solvers.columns import Column, Improver, with_stored
 from tutelage.solvers.occupancy_polytope import best_policy, nearest_policy
 
 # Above the size from which loops are compiled and policies are stored.
@@ -34,21 +34,33 @@ def test_expected_counts_solve_their_linear_system(name):
     system = (sparse.eye_array(domain.mdp.n_states) - discounted_rows(domain.mdp, choice)).tocsc()
     assert_allclose(column.ahead, spsolve(system, improver.features), rtol=1e-9, atol=1e-9)
     assert_allclose(column.counts, domain.mdp.initial @ column.ahead, rtol=1e-12)
+    assert_allclose(improver.visits(column), spsolve(system.T.tocsc(), domain.mdp.initial), rtol=1e-9, atol=1e-12)
     # From the counts of another policy, the same result.
     again = improver.evaluate(choice, improver.evaluate(some_choice(domain, 1), None))
     assert_allclose(again.ahead, column.ahead, rtol=1e-9, atol=1e-9)
 
 
 def test_each_family_has_the_method_that_suits_it():
-    methods = {}
-    for name in ("garnet", "slippery grid"):
-        improver = Improver(family_domain(name, 3_000))
-        improver.evaluate(some_choice(improver.domain), None)
-        methods[name] = improver.sparse_methods
-    assert methods == {"garnet": [Method.KRYLOV], "slippery grid": [Method.FACTORS]}
-    assert Improver(family_domain("queue", 50)).width == 1
-    roads = family_domain("roads", 100).mdp
-    assert roads.transition.nnz == roads.n_choices
+    improvers = {name: Improver(family_domain(name, 3_000)) for name in FAMILIES}
+    assert {name for name, improver in improvers.items() if improver.is_quick} == {"queue", "roads"}
+    assert {name for name, improver in improvers.items() if not improver.is_exact} == {"garnet"}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_policy_with_several_choices_has_the_occupancy_of_its_policy(name):
+    """Two routes to one expectation: expected counts from the start, and visits times features."""
+    domain = family_domain(name, N_STATES)
+    improver, mdp = Improver(domain), domain.mdp
+    weight = np.random.default_rng(1).random(mdp.n_choices) * (np.random.default_rng(2).random(mdp.n_choices) < 0.5)
+    weight[some_choice(domain)] += 1e-3
+    policy = weight / np.repeat(np.add.reduceat(weight, mdp.first_choice[:-1]), mdp.choices_per_state)
+    column = improver.evaluate_policy(policy, None)
+    again = expectation(domain, policy).both
+    assert_allclose(column.counts, again, rtol=1e-8)
+    one = improver.evaluate(some_choice(domain), None)
+    mixed = improver.occupancy([column, one], np.array([0.4, 0.6]))
+    features = np.repeat(improver.features, mdp.choices_per_state, axis=0)
+    assert_allclose(mixed @ features, 0.4 * again + 0.6 * one.counts, rtol=1e-8)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -75,7 +87,7 @@ def test_a_bound_of_a_policy_iteration_that_stops_early_still_holds():
     assert len(found.columns) == 1 and earned[0] < earned[1] < best <= found.best
 
 
-@pytest.mark.parametrize("name", ["queue", "roads", "maintenance"])
+@pytest.mark.parametrize("name", FAMILIES)
 def test_both_routes_agree_where_the_start_is_spread(name):
     asked = family_problem(name, N_STATES)
     found, direct = (best_policy(*asked, route=route) for route in ("decomposition", "direct"))
@@ -87,8 +99,9 @@ def test_both_routes_agree_where_the_start_is_spread(name):
     assert again.reward @ asked.weights == pytest.approx(found.value, abs=1e-7 * scale)
 
 
-def test_the_projection_agrees_where_the_start_is_spread():
-    asked = family_problem("queue", N_STATES)
+@pytest.mark.parametrize("name", ["queue", "slippery grid"])
+def test_the_projection_agrees_where_the_start_is_spread(name):
+    asked = family_problem(name, N_STATES)
     target = expectation(asked.domain, solve_hard(asked.domain.mdp, asked.reward).policy).reward
     found, direct = (
         nearest_policy(asked.domain, target, asked.limits, route=route) for route in ("decomposition", "direct")
@@ -110,13 +123,29 @@ def test_a_chain_with_one_move_per_state_is_solved_along_its_paths():
     moves = sparse.csr_array((share, after, np.arange(401)), shape=(400, 400))
     right = spsolve((sparse.eye_array(400) - moves).tocsc(), here)
     assert_allclose(follow(after, share, here), right, rtol=1e-10, atol=1e-10)
+    start = rng.random(400)
+    right = spsolve((sparse.eye_array(400) - moves).T.tocsc(), start)
+    assert_allclose(carry(after, share, start), right, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["slippery grid", "maintenance"])
+def test_another_order_of_elimination_gives_the_same_solution_with_less_fill(name):
+    domain = family_domain(name, N_STATES)
+    moves = discounted_rows(domain.mdp, some_choice(domain))
+    order = cheap_order(moves)
+    assert sorted(order) == list(range(domain.mdp.n_states)) and has_cheap_choices(domain.mdp)
+    system = sparse.csr_array(sparse.eye_array(domain.mdp.n_states) - moves)
+    plain, ordered = factorised(system), factorised(system, order)
+    for right in (domain.mdp.initial, domain.reward_features):
+        assert_allclose(ordered.values(right), plain.values(right), rtol=1e-9, atol=1e-12)
+    assert_allclose(ordered.visits(domain.mdp.initial), plain.visits(domain.mdp.initial), rtol=1e-9, atol=1e-15)
 
 
 def cost_of(edges, n, budget=np.inf):
     """The elimination cost of an undirected graph."""
     pairs = np.array([*edges, *[(b, a) for a, b in edges]])
     graph = sparse.csr_array((np.ones(len(pairs)), pairs.T), shape=(n, n))
-    return elimination_cost(graph.indptr.astype(np.int64), graph.indices.astype(np.int64), budget)
+    return elimination_order(graph.indptr.astype(np.int64), graph.indices.astype(np.int64), budget)[1]
 
 
 def test_elimination_costs_that_are_known():

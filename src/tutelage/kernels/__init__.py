@@ -45,7 +45,8 @@ def _warn_once() -> None:
 
 
 from tutelage.kernels.backups import hard_backup_range, hard_sweeps, problem, reachable, soft_backup_range
-from tutelage.kernels.elimination import elimination_cost, follow
+from tutelage.kernels.elimination import carry, elimination_order, follow
+from tutelage.kernels.one_step import smooth_maxima_range, smooth_policy_range
 from tutelage.kernels.parallel import block_edges, in_blocks, map_in_threads, unsigned
 from tutelage.kernels.triangular import (
     backward,
@@ -62,8 +63,9 @@ __all__ = [
     "backward",
     "bicgstab",
     "block_edges",
+    "carry",
     "count_parts",
-    "elimination_cost",
+    "elimination_order",
     "fill_columns",
     "fill_weights",
     "finish",
@@ -76,6 +78,8 @@ __all__ = [
     "problem",
     "reachable",
     "relax",
+    "smooth_maxima_range",
+    "smooth_policy_range",
     "soft_backup_range",
     "unsigned",
 ]

@@ -110,12 +110,13 @@ def _move(i: int, new: int, buckets: Any) -> None:
 
 
 @compiled()
-def elimination_cost(start: Indices, neighbour: Indices, budget: float) -> float:
-    """Operations of an elimination of a symmetric pattern without its diagonal; infinite as soon as above the budget.
+def elimination_order(start: Indices, neighbour: Indices, budget: float) -> tuple[Indices, float]:
+    """An order of elimination for a symmetric pattern without its diagonal, and its operations.
 
-    start: (S+1,). neighbour: the columns; overwritten.
+    Operations are infinite as soon as they exceed the budget. start: (S+1,). neighbour: the columns; overwritten.
     """
     n = len(start) - 1
+    order = np.empty(n, np.int64)
     # A state's list, in its own part of `neighbour`: first its elements, then its neighbouring states.
     length = start[1:] - start[:-1]
     lists = (start, neighbour, np.zeros(n, np.int64), length)
@@ -135,6 +136,7 @@ def elimination_cost(start: Indices, neighbour: Indices, budget: float) -> float
         while head[least] < 0:
             least += 1
         p = head[least]
+        order[step] = p
         head[least] = after[p]
         if after[p] >= 0:
             before[after[p]] = -1
@@ -150,8 +152,11 @@ def elimination_cost(start: Indices, neighbour: Indices, budget: float) -> float
         # Where all that is left is connected, the rest is dense.
         is_dense = size >= left - 1
         cost += 2.0 * left**3 / 3.0 if is_dense else 0.0
-        if cost > budget or is_dense:
-            return cost if cost <= budget else np.inf
+        if cost > budget:
+            return order, np.inf
+        if is_dense:
+            order[step + 1 :] = np.flatnonzero(~seen[0])
+            return order, cost
         _count_outside(p, lists, elements, pool, seen[0], outside)
         for q in range(first, used):
             i = pool[q]
@@ -159,7 +164,7 @@ def elimination_cost(start: Indices, neighbour: Indices, budget: float) -> float
             bound = min(bound, buckets[0][i] + size - 1, left - 1)
             _move(i, bound, buckets)
             least = min(least, bound)
-    return cost
+    return order, cost
 
 
 @compiled(fastmath=FASTMATH)
@@ -197,3 +202,47 @@ def follow(after: Indices, share: Vector, here: Matrix) -> Matrix:
                     x[t, j] = here[t, j] + share[t] * x[after[t], j]
                 seen[t] = 2
     return x
+
+
+@compiled(fastmath=FASTMATH)
+def carry(after: Indices, share: Vector, initial: Vector) -> Vector:
+    """d(t) = initial(t) + sum over s with after(s) = t of share(s) * d(s): the visits of the chain of `follow`.
+
+    States that no other state leads to come first; what is left are cycles, solved as in `follow`.
+    """
+    n = len(initial)
+    d, n_before, waiting = initial.copy(), np.zeros(n, np.int64), np.empty(n, np.int64)
+    for s in range(n):
+        n_before[after[s]] += 1
+    n_waiting = 0
+    for s in range(n):
+        if n_before[s] == 0:
+            waiting[n_waiting] = s
+            n_waiting += 1
+    k = 0
+    while k < n_waiting:
+        s = waiting[k]
+        t = int(after[s])
+        d[t] += share[s] * d[s]
+        n_before[t] -= 1
+        if n_before[t] == 0:
+            waiting[n_waiting] = t
+            n_waiting += 1
+        k += 1
+    for first in range(n):
+        if n_before[first] == 0:
+            continue
+        # Once around the cycle: what arrives at `first` from the others, and the share of it that returns.
+        total, product, s = 0.0, share[first], int(after[first])
+        while s != first:
+            total = share[s] * (total + d[s])
+            product *= share[s]
+            s = int(after[s])
+        d[first] = (d[first] + total) / (1.0 - product)
+        n_before[first] = 0
+        s, t = first, int(after[first])
+        while t != first:
+            d[t] += share[s] * d[s]
+            n_before[t] = 0
+            s, t = t, int(after[t])
+    return d

@@ -27,7 +27,7 @@ from tutelage.outcomes import NotConverged, OutOfTime
 from tutelage.roles import Certificate, Lesson, Response, named
 from tutelage.solvers.blocks import Block, contained, slices, terms
 from tutelage.solvers.half_spaces import no_limits
-from tutelage.solvers.newton import Expansion, Minimum, proximal_newton
+from tutelage.solvers.newton import Expansion, Minimum, Tolerances, proximal_newton
 from tutelage.solvers.occupancy_polytope import nearest_policy, require_feasible
 from tutelage.solvers.soft_expectations import SoftExpansion, combined_features, soft_expansion
 from tutelage.solvers.units import or_one, sizes
@@ -264,7 +264,7 @@ class _Normalised:
         value, value_noise = share * (soft.soft_return - away), share * (ulps + EPSILON * abs(away))
         return Expansion(value, share * (reached - offset), share * hessian, noise, value_noise, soft)
 
-    def tolerances(self, blocks: list[Block]) -> dict[str, float]:
+    def tolerances(self, blocks: list[Block]) -> Tolerances:
         """Of the residual, one unit of which may cost as much as the largest penalty, and of the gap."""
         largest = max([1.0, *(float(np.max(b.radius, initial=0.0)) for b in blocks if np.isfinite(b.radius).all())])
         return {

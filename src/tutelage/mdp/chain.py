@@ -34,6 +34,8 @@ DENSE_LIMIT = 200
 DIRECT_LIMIT = 500
 # Above this number of states, or of operations per state, a sparse factorisation saves no time.
 FACTOR_LIMIT, OPERATIONS_PER_STATE = 200_000, 40_000
+# An order that all policies share may take so many times more operations for a policy of all choices.
+SHARED = 10
 # Up to this number of states, policies of an MDP with cheap factors are factorised without an attempt at Krylov steps.
 SOON_FACTORISED = 20_000
 FEW_STEPS, MANY_STEPS, FIRST_PAIRS = 6, 300, 8
@@ -250,28 +252,35 @@ class _ChosenMethod:
         return system.solve(right, accuracy) if inverse is None else direct(inverse)
 
 
-def has_cheap_factors(moves: SparseRows) -> bool:
-    """Whether a sparse LU of I - moves (S, S) takes few operations per state.
+def cheap_order(moves: SparseRows, operations_per_state: float = OPERATIONS_PER_STATE) -> Indices | None:
+    """An order of the states in which a sparse LU of I - moves (S, S) takes few operations, if there is one.
 
-    They are counted beforehand, on the pattern of the chain and its transpose together.
+    Operations are counted beforehand, on the pattern of the chain and its transpose together.
     """
     from tutelage import kernels
 
     n = moves.shape[0]
     if n > FACTOR_LIMIT:
-        return False
+        return None
     ones = sparse.csr_array((np.ones(moves.nnz, np.int8), moves.indices, moves.indptr), moves.shape)
     both = sparse.csr_array(ones + ones.T)
     apart = np.repeat(np.arange(n), np.diff(both.indptr)) != both.indices
     start = np.concatenate([[0], np.cumsum(apart)])[both.indptr].astype(np.int64)
-    cost = kernels.elimination_cost(start, both.indices[apart].astype(np.int64), float(OPERATIONS_PER_STATE * n))
-    return bool(np.isfinite(cost))
+    neighbour = both.indices[apart].astype(np.int64)
+    order, cost = kernels.elimination_order(start, neighbour, float(operations_per_state * n))
+    return order if np.isfinite(cost) else None
 
 
-def factorised_if_cheap(moves: SparseRows) -> Resolvent | None:
-    """The resolvent of a discounted chain (S, S) by sparse LU; None where that takes too many operations."""
-    system = sparse.eye_array(moves.shape[0], format="csr") - moves
-    return factorised(system) if has_cheap_factors(moves) else None
+def has_cheap_factors(moves: SparseRows) -> bool:
+    """Whether a sparse LU of I - moves (S, S) takes few operations per state."""
+    return cheap_order(moves) is not None
+
+
+@lru_cache(maxsize=8)
+def has_cheap_choices(mdp: MDP) -> bool:
+    """The same for policies with one choice per state; the chain of random choices stands for all."""
+    choice = mdp.first_choice[:-1] + np.random.default_rng(0).integers(mdp.choices_per_state)
+    return has_cheap_factors(mdp.transition[choice])
 
 
 @lru_cache(maxsize=8)
@@ -280,16 +289,48 @@ def _has_cheap_factors(mdp: MDP) -> bool:
     return has_cheap_factors(chain(mdp, np.ones(mdp.n_choices)))
 
 
-def factorised(system: SparseRows) -> Resolvent:
-    """The resolvent by one sparse LU. The CSR arrays of A are the CSC arrays of A', which `splu` needs."""
+@lru_cache(maxsize=8)
+def shared_order(mdp: MDP) -> Indices | None:
+    """One order of elimination for all policies, if it is good for the policy that takes every choice.
+
+    Policies with few choices then take no more operations than that one, and none needs an order of its own.
+    """
+    return cheap_order(chain(mdp, np.ones(mdp.n_choices)), SHARED * OPERATIONS_PER_STATE)
+
+
+def factorised(system: SparseRows, order: Indices | None = None) -> Resolvent:
+    """The resolvent by one sparse LU. order: of elimination; by default that of the library.
+
+    The CSR arrays of A are the CSC arrays of A', which `splu` needs.
+    """
+    if order is not None:
+        system = _reordered(system, order)
     transposed = sparse.csc_array((system.data, system.indices, system.indptr), system.shape)
     # For these nearly symmetric patterns the ordering of A + A' is several times faster than the default.
-    factors = linalg.splu(transposed, permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
+    ordering = "MMD_AT_PLUS_A" if order is None else "NATURAL"
+    factors = linalg.splu(transposed, permc_spec=ordering, options={"SymmetricMode": True})
 
     def values(sums: Vector) -> Vector:
         return np.asarray(factors.solve(sums, trans="T"))
 
-    return Resolvent(values, factors.solve, values)
+    if order is None:
+        return Resolvent(values, factors.solve, values)
+    place = np.argsort(order)
+
+    def reordered_values(sums: Vector) -> Vector:
+        return values(sums[order])[place]
+
+    return Resolvent(reordered_values, lambda start: factors.solve(start[order])[place], reordered_values)
+
+
+def _reordered(system: SparseRows, order: Indices) -> SparseRows:
+    """The matrix with its states in another order."""
+    place = np.empty(len(order), dtype=system.indices.dtype)
+    place[order] = np.arange(len(order))
+    rows = system[order]
+    moved = sparse.csr_array((rows.data, place[rows.indices], rows.indptr), rows.shape)
+    moved.sort_indices()
+    return moved
 
 
 def _dense(n: int, places: Indices, moves: Vector) -> Resolvent:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import Vector, check_length, divisors, floats, freeze, sum_tolerance
+from tutelage.arrays import Indices, Vector, check_length, divisors, floats, freeze, sum_tolerance
 from tutelage.mdp.model import MDP, per_choice
 from tutelage.outcomes import InvalidModel
 
@@ -16,6 +16,13 @@ def sum_by_state(mdp: MDP, values: Vector) -> Vector:
 def max_by_state(mdp: MDP, values: Vector) -> Vector:
     """(S,), the maximum of values on choices (C,) over the choices of each state."""
     return np.maximum.reduceat(values, mdp.first_choice[:-1])
+
+
+def first_maximum(mdp: MDP, values: Vector) -> Indices:
+    """(S,), the first choice of each state with the maximum of values on choices (C,)."""
+    is_best = np.flatnonzero(values == per_choice(mdp, max_by_state(mdp, values)))
+    # Both the best choices and the first choices of the states ascend.
+    return np.asarray(is_best[np.searchsorted(is_best, mdp.first_choice[:-1])])
 
 
 def uniform_policy(mdp: MDP) -> Vector:

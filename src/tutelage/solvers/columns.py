@@ -7,23 +7,32 @@ there among all that were evaluated before, and each of its steps gives one more
 
 Where every choice has one successor (a road network), F is found along the paths; where all moves are short in the
 order of the states (a queue), by a banded factorisation. Otherwise the chains of one MDP have the same kind of pattern:
-if the first one has a cheap sparse factorisation, all are factorised, and else F is found by Krylov steps from the F of
-the policy before.
+if one has a cheap sparse factorisation, all are factorised, in an order of elimination that they share. Otherwise F is
+found by Krylov steps from the F of the policy before.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import solve_banded
+from scipy.linalg import lapack
 
 from tutelage import watch
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector
-from tutelage.mdp.chain import EPSILON, RELATIVE_ACCURACY, System, discounted_rows, factorised, has_cheap_factors
+from tutelage.mdp.chain import (
+    EPSILON,
+    RELATIVE_ACCURACY,
+    System,
+    chain,
+    discounted_rows,
+    factorised,
+    has_cheap_choices,
+    shared_order,
+)
 from tutelage.mdp.model import Domain, endless, per_choice
+from tutelage.mdp.policy import first_maximum, sum_by_state
 from tutelage.solvers.operators import bellman_operators
 
 # The most memory for expected counts, in numbers; at least two policies are kept.
@@ -35,15 +44,19 @@ NARROW = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """A deterministic policy, one choice per state (S,), and its feature expectation (d,).
+    """A policy, one choice per state (S,), and its feature expectation (d,).
 
-    ahead: (S, d), its expected counts from each state, where they are stored. n_reached: the states that it visits.
+    n_reached: the states that it visits. ahead: (S, d), its expected counts from each state, where they are stored.
+    visits: (S,), its visits to states, where they are stored. policy: (C,), the probabilities of a policy with several
+    choices in some state; `choice` then has the most probable ones.
     """
 
     choice: Indices
     counts: Vector
     n_reached: int = 0
     ahead: Matrix | None = None
+    visits: Vector | None = None
+    policy: Vector | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,21 +67,11 @@ class Improved:
     best: float
 
 
-class Method(Enum):
-    """How the linear systems of an MDP's chains are solved."""
-
-    FOLLOW = "along the only move of each state"
-    BANDED = "by a banded factorisation"
-    FACTORS = "by a sparse factorisation"
-    KRYLOV = "by Krylov steps"
-
-
 @dataclass(frozen=True, eq=False)
 class Improver:
-    """Policy iteration for one domain. sparse_methods: FACTORS or KRYLOV, empty until the first chain was tried."""
+    """Policy iteration for one domain."""
 
     domain: Domain
-    sparse_methods: list[Method] = field(default_factory=list)
 
     @cached_property
     def features(self) -> Matrix:
@@ -95,7 +98,7 @@ class Improver:
             # Sweeps raise the value of a policy, so a policy that is greedy to the result earns at least as much.
             value = operators.sweep(np.asarray(column.ahead) @ price, accuracy / mdp.horizon)
             size = float(np.abs(value).max())
-            slack = (0.1 * RELATIVE_ACCURACY if Method.KRYLOV in self.sparse_methods else 4 * EPSILON) * size
+            slack = (4 * EPSILON if self.is_exact else 0.1 * RELATIVE_ACCURACY) * size
             backed, moved = operators.hard_backup(value, column.choice, slack)
             error = (float(np.abs(backed - value).max()) + 4 * EPSILON * size) * mdp.horizon
             best = min(best, float(np.einsum("s,s->", mdp.initial, value)) + error)
@@ -124,45 +127,80 @@ class Improver:
         states = np.repeat(mdp.state_of_choice, np.diff(mdp.transition.indptr))
         return int(np.abs(mdp.transition.indices - states).max(initial=0))
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether policies are evaluated by a factorisation, not by iterations."""
+        return self.is_quick or has_cheap_choices(self.domain.mdp)
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether policies are evaluated along paths or by a band, in little more time than a sweep over the states."""
+        mdp = self.domain.mdp
+        return mdp.transition.nnz == mdp.n_choices or self.width <= NARROW
+
     def evaluate(self, choice: Indices, near: Column | None) -> Column:
         """The column of a policy, with its expected counts. near: a similar column, as a start for iterations."""
         mdp = self.domain.mdp
         here = self.features if len(self.features) == mdp.n_states else self.features[choice]
-        ahead = self._ahead(discounted_rows(mdp, choice), here, near)
-        return Column(choice, np.einsum("s,sd->d", mdp.initial, ahead), mdp.n_states, ahead)
+        ahead, visits = (
+            self._followed(choice, here)
+            if mdp.transition.nnz == mdp.n_choices
+            else self._solved(discounted_rows(mdp, choice), here, near)
+        )
+        return Column(choice, np.einsum("s,sd->d", mdp.initial, ahead), mdp.n_states, ahead, visits)
 
-    def _ahead(self, moves: SparseRows, here: Matrix, near: Column | None) -> Matrix:
-        """(S, d), F = (I - moves)^-1 here."""
+    def evaluate_policy(self, policy: Vector, near: Column | None) -> Column:
+        """The column of a policy (C,) that may have several choices in a state."""
+        mdp = self.domain.mdp
+        here = self.features
+        if len(here) != mdp.n_states:
+            here = sum_by_state(mdp, policy[:, None] * here)
+        moves = chain(mdp, mdp.discount * policy)
+        moves.eliminate_zeros()
+        ahead, visits = self._solved(moves, here, near)
+        choice = first_maximum(mdp, policy)
+        counts = np.einsum("s,sd->d", mdp.initial, ahead)
+        return Column(choice, counts, mdp.n_states, ahead, visits, policy)
+
+    def _followed(self, choice: Indices, here: Matrix) -> tuple[Matrix, Vector | None]:
+        """F and the visits where each choice has one move."""
         from tutelage import kernels
 
-        n = moves.shape[0]
-        if self.domain.mdp.transition.nnz == self.domain.mdp.n_choices:
-            return kernels.follow(kernels.unsigned(moves.indices), moves.data, here)
+        mdp = self.domain.mdp
+        discount = mdp.discount if isinstance(mdp.discount, float) else mdp.discount[choice]
+        after, share = kernels.unsigned(mdp.transition.indices[choice]), discount * mdp.transition.data[choice]
+        return kernels.follow(after, share, here), kernels.carry(after, share, mdp.initial)
+
+    def _solved(self, moves: SparseRows, here: Matrix, near: Column | None) -> tuple[Matrix, Vector | None]:
+        """F = (I - moves)^-1 here, (S, d), and the visits (I - moves')^-1 initial where they cost little more."""
+        n, initial = moves.shape[0], self.domain.mdp.initial
         if self.width <= NARROW:
-            band = np.zeros((2 * self.width + 1, n))
-            states = np.repeat(np.arange(n), np.diff(moves.indptr))
-            band[self.width + states - moves.indices, moves.indices] = -moves.data
-            band[self.width] += 1.0
-            return np.ascontiguousarray(solve_banded((self.width, self.width), band, here, overwrite_ab=True))
-        if not self.sparse_methods:
-            self.sparse_methods.append(Method.FACTORS if has_cheap_factors(moves) else Method.KRYLOV)
-        if self.sparse_methods == [Method.FACTORS]:
-            return factorised(sparse.eye_array(n, format="csr") - moves).values(here)
-        return self._iterated(moves, here, near)
+            return _banded(moves, self.width, here, initial)
+        if has_cheap_choices(self.domain.mdp):
+            inverse = factorised(sparse.eye_array(n, format="csr") - moves, shared_order(self.domain.mdp))
+            return inverse.values(here), inverse.visits(initial)
+        return self._iterated(moves, here, near), None
+
+    def visits(self, column: Column) -> Vector:
+        """(S,), the visits of a column to each state."""
+        if column.visits is not None:
+            return column.visits
+        mdp = self.domain.mdp
+        moves = (
+            discounted_rows(mdp, column.choice) if column.policy is None else chain(mdp, mdp.discount * column.policy)
+        )
+        return System(moves.T.tocsr(), mdp.largest_discount, 1).solve(mdp.initial, RELATIVE_ACCURACY)
 
     def occupancy(self, columns: Sequence[Column], weights: Vector) -> Vector:
-        """(C,), the mixture of the policies' occupancies, which are recomputed rather than stored."""
+        """(C,), the mixture of the policies' occupancies."""
         mdp = self.domain.mdp
-        visits = np.zeros(mdp.n_choices)
+        occupancy = np.zeros(mdp.n_choices)
         for weight, column in zip(weights, columns, strict=True):
-            if weight > 0:
-                moves = discounted_rows(mdp, column.choice)
-                if Method.KRYLOV in self.sparse_methods:
-                    there = System(moves.T.tocsr(), mdp.largest_discount, 1).solve(mdp.initial, RELATIVE_ACCURACY)
-                else:
-                    there = factorised(sparse.eye_array(mdp.n_states, format="csr") - moves).visits(mdp.initial)
-                visits[column.choice] += weight * there
-        return visits
+            if weight > 0 and column.policy is None:
+                occupancy[column.choice] += weight * self.visits(column)
+            elif weight > 0:
+                occupancy += weight * per_choice(mdp, self.visits(column)) * column.policy
+        return occupancy
 
     def _iterated(self, moves: SparseRows, here: Matrix, near: Column | None) -> Matrix:
         """(S, d), F by Krylov steps on what is missing from the F of a similar policy."""
@@ -182,6 +220,20 @@ class Improver:
         solved = iter(kernels.map_in_threads(lambda task: system.solve(*task), tasks))
         change = [next(solved) if most[j] > 0 else missing[:, j] for j in range(here.shape[1])]
         return np.asarray(start + np.column_stack(change))
+
+
+def _banded(moves: SparseRows, width: int, here: Matrix, initial: Vector) -> tuple[Matrix, Vector]:
+    """F and the visits by one factorisation with `width` diagonals on either side."""
+    n = moves.shape[0]
+    # LAPACK's storage: entry (i, j) in row 2 * width + i - j of column j; the first rows are for pivots.
+    band = np.zeros((3 * width + 1, n), order="F")
+    states = np.repeat(np.arange(n), np.diff(moves.indptr))
+    band[2 * width + states - moves.indices, moves.indices] = -moves.data
+    band[2 * width] += 1.0
+    factors, pivots, _ = lapack.dgbtrf(band, width, width, overwrite_ab=True)
+    ahead, _ = lapack.dgbtrs(factors, width, width, here, pivots)
+    visits, _ = lapack.dgbtrs(factors, width, width, initial[:, None], pivots, trans=1)
+    return np.ascontiguousarray(ahead), visits[:, 0]
 
 
 def with_stored(columns: tuple[Column, ...]) -> tuple[Column, ...]:

@@ -13,7 +13,7 @@ any further progress, the best point is returned, and `ended` says so.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic, TypedDict, TypeVar
 
 import numpy as np
 
@@ -58,6 +58,13 @@ class Minimum(Generic[SourceT]):
     value: float = np.inf
 
 
+class Tolerances(TypedDict):
+    """When to stop: at this residual and this duality gap."""
+
+    tolerance: float
+    gap_tolerance: float
+
+
 def proximal_newton(
     smooth: Callable[[Vector, SourceT | None], Expansion[SourceT]],
     blocks: Sequence[Block],
@@ -65,6 +72,7 @@ def proximal_newton(
     *,
     tolerance: float,
     gap_tolerance: float = np.inf,
+    max_steps: int = MAX_STEPS,
 ) -> Minimum[SourceT]:
     """Minimise to a residual of `tolerance` and a duality gap of `gap_tolerance`, or as far as noise allows.
 
@@ -75,7 +83,7 @@ def proximal_newton(
     value = here.value + terms(blocks, x)
     damping, stretch = 1e-3 * float(np.diag(here.hessian).max(initial=0.0)), 1.0
     best, closest, since, gained, rounding = Minimum(x, here, np.inf, 0, Ended.STEP_LIMIT), np.inf, 0, 0.0, 0.0
-    for n_steps in range(MAX_STEPS):
+    for n_steps in range(max_steps):
         error, apart = residual(here.gradient, blocks, x), abs(gap(here.gradient, blocks, x))
         # A step that was too long says nothing about rounding: the next one is shorter.
         is_progress = error <= 0.5 * best.residual or apart <= 0.5 * closest or abs(gained) > 10 * rounding

@@ -19,7 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Vector
+from tutelage.arrays import Matrix, Vector
+from tutelage.solvers.blocks import Block, terms
 from tutelage.solvers.half_spaces import HalfSpaces
 from tutelage.solvers.programs import Constraints, minimise_linear, minimise_quadratic
 
@@ -34,14 +35,39 @@ class Hull:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Dual:
+    """The lower bounds of an objective f, one for each u = (multipliers of the half-spaces, further entries) of a set:
+
+        f(x) >= offset(u) - price(u) @ x        price(u) = base + turn @ u,   offset(u) = -linear @ u - terms(u)
+
+    base: (d,). turn: (d, k). linear: (k,). blocks: the set of u and its terms; None where it is no product of blocks.
+    """
+
+    base: Vector
+    turn: Matrix
+    linear: Vector
+    blocks: tuple[Block, ...] | None
+
+    def price(self, u: Vector) -> Vector:
+        return np.asarray(self.base + self.turn @ u)
+
+    def offset(self, u: Vector) -> float:
+        return -float(self.linear @ u) - (terms(self.blocks, u) if self.blocks else 0.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Point:
-    """The best point of a hull: weights v (n,), objective value, the half-spaces' multipliers (m,), price, offset."""
+    """The best point of a hull: weights v (n,), objective value, the half-spaces' multipliers (m,), price, offset.
+
+    dual: (k,), the u of the price and of the offset.
+    """
 
     weights: Vector
     value: float
     multipliers: Vector
     price: Vector
     offset: float
+    dual: Vector
 
 
 class Objective(Protocol):
@@ -49,6 +75,9 @@ class Objective(Protocol):
 
     def opening(self, limits: HalfSpaces) -> Vector:
         """(d,), the price that gives the first policy."""
+
+    def dual(self, limits: HalfSpaces) -> Dual:
+        """The lower bounds of the objective within the limits."""
 
     def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
         """The best point of the hull within the limits."""
@@ -63,13 +92,15 @@ class MostReward:
     def opening(self, limits: HalfSpaces) -> Vector:
         return _padded(self.weights, limits)
 
+    def dual(self, limits: HalfSpaces) -> Dual:
+        return Dual(_padded(self.weights, limits), -limits.normals.T, limits.offsets, (_not_negative(len(limits)),))
+
     def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
         weights = _padded(self.weights, limits)
         slope, within = -(hull.generate.T @ weights), limits.normals @ hull.generate
         constraints = Constraints(np.zeros(len(slope)), hull.equal, hull.right, within, limits.offsets)
         solution = minimise_linear(slope, constraints)
-        y = solution.within_multipliers
-        return Point(solution.x, solution.primal, y, weights - limits.normals.T @ y, float(-limits.offsets @ y))
+        return _point(self, limits, solution.x, solution.primal, solution.within_multipliers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,13 +113,16 @@ class LeastViolation:
     def opening(self, limits: HalfSpaces) -> Vector:
         return np.asarray(-limits.normals.sum(axis=0))
 
+    def dual(self, limits: HalfSpaces) -> Dual:
+        base = np.zeros(limits.normals.shape[1])
+        return Dual(base, -limits.normals.T, limits.offsets, (_not_negative(len(limits), 1.0),))
+
     def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
         n, m = hull.generate.shape[1], len(limits)
         within = _beside(limits.normals @ hull.generate, -np.eye(m))
         constraints = Constraints(np.zeros(n + m), _widened(hull, m), hull.right, within, limits.offsets)
         solution = minimise_linear(np.concatenate([np.zeros(n), np.ones(m)]), constraints)
-        y = np.minimum(solution.within_multipliers, 1.0)
-        return Point(solution.x[:n], solution.primal, y, -limits.normals.T @ y, float(-limits.offsets @ y))
+        return _point(self, limits, solution.x[:n], solution.primal, np.minimum(solution.within_multipliers, 1.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,6 +139,10 @@ class RewardWithinTotal:
     def opening(self, limits: HalfSpaces) -> Vector:
         return _padded(self.weights, limits)
 
+    def dual(self, limits: HalfSpaces) -> Dual:
+        turn = np.column_stack([-limits.normals.T, np.zeros(limits.normals.shape[1])])
+        return Dual(_padded(self.weights, limits), turn, np.append(limits.offsets, self.total), None)
+
     def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
         n, m, weights = hull.generate.shape[1], len(limits), _padded(self.weights, limits)
         sum_of_slacks = np.concatenate([np.zeros(n), np.ones(m)])
@@ -113,8 +151,7 @@ class RewardWithinTotal:
         constraints = Constraints(np.zeros(n + m), _widened(hull, m), hull.right, within, bound)
         solution = minimise_linear(np.concatenate([-(hull.generate.T @ weights), np.zeros(m)]), constraints)
         y, k = solution.within_multipliers[:m], max(float(solution.within_multipliers.max(initial=0.0)), 0.0)
-        offset = float(-limits.offsets @ y) - k * self.total
-        return Point(solution.x[:n], solution.primal, y, weights - limits.normals.T @ y, offset)
+        return _point(self, limits, solution.x[:n], solution.primal, np.append(y, k))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,6 +167,11 @@ class Nearest:
     def opening(self, limits: HalfSpaces) -> Vector:
         return _padded(self.target, limits)
 
+    def dual(self, limits: HalfSpaces) -> Dual:
+        n = len(self.target)
+        ball = Block(np.zeros(n), 1.0, np.inf if self.norm == 1 else 1, True, np.arange(n))
+        return _matching_dual(self.target, limits, ball)
+
     def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
         n, d_r = hull.generate.shape[1], len(self.target)
         reach = np.eye(d_r) if self.norm == 1 else np.ones((d_r, 1))
@@ -144,9 +186,7 @@ class Nearest:
         # Scaled into the dual ball, so that the bound holds for any tolerance of the solver.
         direction = low - up
         shrink = 1 / max(1.0, float(np.linalg.norm(direction, np.inf if self.norm == 1 else 1)))
-        direction, y = shrink * direction, shrink * y
-        price = _padded(direction, limits) - limits.normals.T @ y
-        return Point(solution.x[:n], solution.primal, y, price, float(direction @ self.target - limits.offsets @ y))
+        return _point(self, limits, solution.x[:n], solution.primal, shrink * np.concatenate([y, direction]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,6 +200,10 @@ class NearestSquared:
 
     def opening(self, limits: HalfSpaces) -> Vector:
         return _padded(self.target, limits)
+
+    def dual(self, limits: HalfSpaces) -> Dual:
+        n = len(self.target)
+        return _matching_dual(self.target, limits, Block(np.zeros(n), np.inf, np.inf, True, np.arange(n), 1.0))
 
     def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
         n, d_r = hull.generate.shape[1], len(self.target)
@@ -175,10 +219,25 @@ class NearestSquared:
         curvature = sparse.diags_array(weight) if sparse.issparse(equal) else np.diag(weight)
         solution = minimise_quadratic(curvature, np.zeros(n + d_r), constraints)
         direction = self.target - here @ solution.x[:n]
-        y = unit * solution.within_multipliers
-        price = _padded(direction, limits) - limits.normals.T @ y
-        offset = float(direction @ self.target - 0.5 * direction @ direction - limits.offsets @ y)
-        return Point(solution.x[:n], 0.5 * float(direction @ direction), y, price, offset)
+        u = np.concatenate([unit * solution.within_multipliers, direction])
+        return _point(self, limits, solution.x[:n], 0.5 * float(direction @ direction), u)
+
+
+def _point(objective: Objective, limits: HalfSpaces, weights: Vector, value: float, u: Vector) -> Point:
+    dual = objective.dual(limits)
+    return Point(weights, value, u[: len(limits)], dual.price(u), dual.offset(u), u)
+
+
+def _not_negative(n: int, most: float = np.inf) -> Block:
+    """The multipliers of n half-spaces, each at most `most`."""
+    return Block(np.zeros(n), most, np.inf, False, np.arange(n))
+
+
+def _matching_dual(target: Vector, limits: HalfSpaces, ball: Block) -> Dual:
+    """a @ (target - x_r) - h @ y + G'y @ x, for y >= 0 and a in the ball."""
+    d, m = limits.normals.shape[1], len(limits)
+    turn = np.hstack([-limits.normals.T, np.eye(d)[:, : len(target)]])
+    return Dual(np.zeros(d), turn, np.concatenate([limits.offsets, -target]), (_not_negative(m), ball))
 
 
 def _padded(reward_part: Vector, limits: HalfSpaces) -> Vector:

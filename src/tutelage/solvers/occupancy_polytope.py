@@ -29,8 +29,9 @@ from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel, NotCon
 from tutelage.solvers import objectives
 from tutelage.solvers.bellman import Plan
 from tutelage.solvers.columns import Column
-from tutelage.solvers.decomposition import ACCEPTABLE, Mixture, decompose, price_out
+from tutelage.solvers.decomposition import decompose, price_out
 from tutelage.solvers.half_spaces import HalfSpaces
+from tutelage.solvers.mixtures import ACCEPTABLE, Mixture
 from tutelage.solvers.objectives import Hull, Objective, Point
 from tutelage.solvers.programs import InfeasibleProgram
 from tutelage.solvers.units import Scaled, or_one

@@ -17,12 +17,12 @@ from tutelage.mdp.chain import (
     choice_resolvent,
     discounted_rows,
     factorised,
-    has_cheap_factors,
+    has_cheap_choices,
     policy_resolvent,
     resolvent,
 )
 from tutelage.mdp.model import MDP, endless, per_choice
-from tutelage.mdp.policy import max_by_state, sum_by_state, uniform_policy
+from tutelage.mdp.policy import first_maximum, max_by_state, sum_by_state, uniform_policy
 from tutelage.mdp.splitting import Pattern, split_chain
 
 if TYPE_CHECKING:
@@ -61,10 +61,7 @@ class Operators:
         """
         choice_value = self.choice_value(value)
         best = max_by_state(self.mdp, choice_value)
-        is_best = np.flatnonzero(choice_value == per_choice(self.mdp, best))
-        # The first best choice of each state: both flatnonzero and the states of the choices ascend.
-        leader = is_best[np.searchsorted(is_best, self.mdp.first_choice[:-1])]
-        return best, np.where(best > choice_value[choice] + slack, leader, choice)
+        return best, np.where(best > choice_value[choice] + slack, first_maximum(self.mdp, choice_value), choice)
 
     def guess(self) -> Vector:
         """A value (S,) to start from."""
@@ -126,7 +123,7 @@ class Compiled(Operators):
         moves, reward = discounted_rows(self.mdp, choice), self.reward[choice]
         one_each = np.arange(self.mdp.n_states + 1)
         value = kernels.hard_sweeps(kernels.problem(moves, one_each, reward, 1.0), value, tolerance)
-        split, is_cheap, last = cache(lambda: split_chain(moves)), cache(lambda: has_cheap_factors(moves)), np.inf
+        split, is_cheap, last = cache(lambda: split_chain(moves)), cache(lambda: has_cheap_choices(self.mdp)), np.inf
         most = KRYLOV_STEPS if len(value) <= FACTOR_LIMIT else 1_000
         for _ in range(20):
             residual = reward + moves @ value - value

@@ -16,6 +16,7 @@ from scipy import optimize, sparse
 
 from tutelage.arrays import Flags, Matrix, Vector
 from tutelage.outcomes import NotConverged, TutelageError
+from tutelage.solvers import tableau
 
 # Relative gaps asked of Clarabel, in order. The error of x is only the square root of the gap, hence so small.
 GAP_TOLERANCES = (1e-15, 1e-12)
@@ -24,6 +25,8 @@ FEASIBILITY_TOLERANCE = 1e-12
 ACCEPTABLE = 1e-8
 # Errors below this are rounding errors.
 ROUNDING = 1e-14
+# Largest error of a linear solution from a basis, relative to its size; a library's tolerance is 1e-9.
+EXACT = 1e-12
 # Weight of the constraints beside the objective in least squares, and the largest entry that may stand for zero there.
 HEAVY, SMALL = 1e5, 1e-6
 
@@ -98,6 +101,9 @@ def minimise_linear(slope: Vector, constraints: Constraints) -> ProgramSolution:
 
     Raises `InfeasibleProgram` where no x satisfies the constraints, and `NotConverged` where the library fails.
     """
+    solution = _by_basis(slope, constraints)
+    if solution is not None:
+        return solution
     for attempt in LINEAR_ATTEMPTS:
         result = optimize.linprog(
             slope,
@@ -117,6 +123,31 @@ def minimise_linear(slope: Vector, constraints: Constraints) -> ProgramSolution:
         raise NotConverged(f"the linear program was not solved: {result.message}", residual=np.inf, n_steps=result.nit)
     nu, y = -result.eqlin.marginals, np.maximum(-result.ineqlin.marginals, 0.0)
     return _solution(np.zeros(len(slope)), slope, constraints, result.x, nu, y)
+
+
+def _by_basis(slope: Vector, constraints: Constraints) -> ProgramSolution | None:
+    """The solution of a small dense program from an optimal basis, if its error is rounding."""
+    n, n_equal, n_within = len(slope), len(constraints.right), len(constraints.bound)
+    is_small = n_equal + n_within <= tableau.MOST_ROWS and n + n_within <= tableau.MOST_COLUMNS
+    if not is_small or sparse.issparse(constraints.equal) or not np.isfinite(constraints.lower).all():
+        return None
+    slacks = np.vstack([np.zeros((n_equal, n_within)), np.eye(n_within)])
+    rows = np.hstack([np.vstack([constraints.equal, constraints.within]), slacks])
+    right = np.concatenate([constraints.right, constraints.bound]) - rows[:, :n] @ constraints.lower
+    costs = np.concatenate([slope, np.zeros(n_within)])
+    basis = tableau.optimal_basis(costs, rows, right, n_within)
+    if basis is None:
+        return None
+    square, x = rows[:, basis], np.zeros(n + n_within)
+    try:
+        x[basis], multipliers = np.linalg.solve(square, right), -np.linalg.solve(square.T, costs[basis])
+    except np.linalg.LinAlgError:
+        return None
+    nu, y = np.split(multipliers, [n_equal])
+    x = np.maximum(x[:n], 0.0) + constraints.lower
+    solution = _solution(np.zeros(n), slope, constraints, x, nu, np.maximum(y, 0.0))
+    size = 1 + float(np.abs(x).max(initial=0.0)) + float(np.abs(multipliers).max(initial=0.0))
+    return solution if solution.error <= EXACT * size else None
 
 
 def minimise_quadratic(curvature: Any, slope: Vector, constraints: Constraints) -> ProgramSolution:
