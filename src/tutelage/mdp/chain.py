@@ -91,9 +91,9 @@ def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
     """The resolvent of the chain of an MDP under a policy."""
     if mdp.n_states > DIRECT_LIMIT:
         moves = chain(mdp, mdp.discount * policy)
-        if mdp.n_states <= SOON_FACTORISED and _has_cheap_factors(mdp):
-            return factorised(sparse.eye_array(mdp.n_states, format="csr") - moves)
-        return _ChosenMethod(moves, mdp.largest_discount, lambda: _has_cheap_factors(mdp)).resolvent
+        if mdp.n_states <= SOON_FACTORISED and has_cheap_policies(mdp):
+            return factorised(sparse.eye_array(mdp.n_states, format="csr") - moves, shared_order(mdp))
+        return _ChosenMethod(moves, mdp.largest_discount, lambda: has_cheap_policies(mdp)).resolvent
     rows = mdp.transition
     moves = np.repeat(-mdp.discount * policy, np.diff(rows.indptr)) * rows.data
     if mdp.n_states <= DENSE_LIMIT:
@@ -252,28 +252,27 @@ class _ChosenMethod:
         return system.solve(right, accuracy) if inverse is None else direct(inverse)
 
 
-def cheap_order(moves: SparseRows, operations_per_state: float = OPERATIONS_PER_STATE) -> Indices | None:
-    """An order of the states in which a sparse LU of I - moves (S, S) takes few operations, if there is one.
+def elimination(moves: SparseRows, budget: float) -> tuple[Indices, float]:
+    """An order of elimination for I - moves (S, S), and the operations per state of its sparse LU.
 
-    Operations are counted beforehand, on the pattern of the chain and its transpose together.
+    Operations are counted on the pattern of the chain and its transpose together; infinite if above the budget.
     """
     from tutelage import kernels
 
     n = moves.shape[0]
     if n > FACTOR_LIMIT:
-        return None
+        return np.arange(n), np.inf
     ones = sparse.csr_array((np.ones(moves.nnz, np.int8), moves.indices, moves.indptr), moves.shape)
     both = sparse.csr_array(ones + ones.T)
     apart = np.repeat(np.arange(n), np.diff(both.indptr)) != both.indices
     start = np.concatenate([[0], np.cumsum(apart)])[both.indptr].astype(np.int64)
-    neighbour = both.indices[apart].astype(np.int64)
-    order, cost = kernels.elimination_order(start, neighbour, float(operations_per_state * n))
-    return order if np.isfinite(cost) else None
+    order, cost = kernels.elimination_order(start, both.indices[apart].astype(np.int64), float(budget * n))
+    return order, cost / n
 
 
 def has_cheap_factors(moves: SparseRows) -> bool:
     """Whether a sparse LU of I - moves (S, S) takes few operations per state."""
-    return cheap_order(moves) is not None
+    return elimination(moves, OPERATIONS_PER_STATE)[1] < np.inf
 
 
 @lru_cache(maxsize=8)
@@ -283,19 +282,23 @@ def has_cheap_choices(mdp: MDP) -> bool:
     return has_cheap_factors(mdp.transition[choice])
 
 
-@lru_cache(maxsize=8)
-def _has_cheap_factors(mdp: MDP) -> bool:
+def has_cheap_policies(mdp: MDP) -> bool:
     """The same for a policy that takes every choice; the pattern is that of any such policy."""
-    return has_cheap_factors(chain(mdp, np.ones(mdp.n_choices)))
+    return _elimination_of_all(mdp)[1] <= OPERATIONS_PER_STATE
 
 
-@lru_cache(maxsize=8)
 def shared_order(mdp: MDP) -> Indices | None:
     """One order of elimination for all policies, if it is good for the policy that takes every choice.
 
     Policies with few choices then take no more operations than that one, and none needs an order of its own.
     """
-    return cheap_order(chain(mdp, np.ones(mdp.n_choices)), SHARED * OPERATIONS_PER_STATE)
+    order, cost = _elimination_of_all(mdp)
+    return order if np.isfinite(cost) else None
+
+
+@lru_cache(maxsize=8)
+def _elimination_of_all(mdp: MDP) -> tuple[Indices, float]:
+    return elimination(chain(mdp, np.ones(mdp.n_choices)), SHARED * OPERATIONS_PER_STATE)
 
 
 def factorised(system: SparseRows, order: Indices | None = None) -> Resolvent:
