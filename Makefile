@@ -95,7 +95,7 @@ peers: .venv-peers/ready
 	rm -rf .venv-peers
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check 'imitation==1.0.1' \
-		highspy ortools quantecon
+		'highspy[extras]' ortools quantecon
 	touch $@
 
 clean:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import kernels, learners, off_grid, report, scale, teachers
+from benchmarks import kernels, learners, off_grid, report, scale, teachers, upkeep
 from benchmarks.measure import Figure, Step, WrongAnswer
 from tutelage.cli.printing import complain, progress, say, show_json, show_table
 
@@ -32,7 +32,11 @@ def steps_of(name: str, *, large: bool, quick: bool, peers: Path | None) -> list
         "learners": lambda: learners.steps(large=large, folder=peers),
         "teachers": lambda: teachers.steps(large=large),
         "scale": lambda: scale.steps(quick=quick),
-        "families": lambda: off_grid.steps(large=large, folder=peers),
+        "families": lambda: [
+            *off_grid.steps(large=large, folder=peers),
+            Step("two machines: 20,000 states", upkeep.solved),
+            Step("two machines: bi-level teaching", upkeep.planned),
+        ],
     }
     return suites[name]()
 

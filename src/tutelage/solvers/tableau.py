@@ -67,7 +67,7 @@ def _leaving(column: list[float], right: list[float], basis: list[int], is_caref
     Plain numbers, because there are only a few.
     """
     ratios = [max(have, 0.0) / used if used > TINY else np.inf for have, used in zip(right, column, strict=True)]
-    least = min(ratios)
+    least = min(ratios, default=np.inf)
     if least == np.inf:
         return -1
     tied = [i for i, ratio in enumerate(ratios) if ratio <= least + TINY * (1 + least)]
