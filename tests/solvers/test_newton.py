@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.special import expit, xlogy
 
 from tutelage.outcomes import Ended, NotConverged
+from tutelage.solvers import newton
 from tutelage.solvers.blocks import Block, contained
 from tutelage.solvers.newton import Expansion, proximal_newton
 
@@ -148,3 +149,25 @@ def test_the_start_may_be_the_answer():
     found = proximal_newton(linear(np.array([2.0, 0.0, 0.0])), [block], start, tolerance=TOLERANCE)
     assert found.n_steps == 0
     assert_allclose(found.x, start)
+
+
+def test_an_end_by_noise_is_not_called_convergence():
+    """A gradient with an error of 1e-5 that changes with every bit of x: its residual never reaches 1e-12."""
+
+    def noisy(x, _):
+        return Expansion(float(0.5 * x @ x), x + 1e-5 * (2 + np.sin(1e12 * x)), np.eye(1), 1e-4, 0.0, None)
+
+    found = proximal_newton(noisy, [free(1)], np.ones(1), tolerance=1e-12, gap_tolerance=1e-30)
+    assert found.ended is Ended.ROUNDING and 1e-12 < found.residual <= 1e-4
+
+
+def test_the_predicted_decrease_of_a_quadratic_is_its_decrease():
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(3, 3))
+    hessian, slope = root @ root.T, rng.normal(size=3)
+    f = lambda x: float(slope @ x + 0.5 * x @ hessian @ x)  # noqa: E731
+    x, there = rng.normal(size=(2, 3))
+    here = Expansion(f(x), slope + hessian @ x, hessian, 0.0, 0.0, None)
+    kinked = [Block(np.ones(3), np.inf, np.inf, True, np.arange(3))]
+    expected = f(x) + np.abs(x).sum() - f(there) - np.abs(there).sum()
+    assert newton._predicted_decrease(here, kinked, x, there) == pytest.approx(expected)

@@ -84,3 +84,11 @@ def test_the_printed_method_s_own_ending_is_reported():
     inferred = learner.respond(tl.AgnosticTeacher(domain, world.true_weights).open().lesson).learned_weights[:3]
     printed = printed_bilevel(learner, world.true_weights, inferred)
     assert (found.optima[0].ended, found.optima[0].gap) == (printed.ended, printed.gap)
+
+
+def test_of_equal_expectations_only_the_best_is_kept_and_the_best_is_first():
+    def optimum(expectation, reward):
+        return climbing.LocalOptimum(np.zeros(1), np.array([expectation]), reward, np.ones(1), 0.0, Ended.CONVERGED)
+
+    kept = climbing.distinct([optimum(1.0, 1.0), optimum(5.0, 3.0), optimum(5.001, 4.0), optimum(3.0, 2.0)])
+    assert [found.reward for found in kept] == [4.0, 2.0, 1.0]

@@ -88,3 +88,12 @@ def test_a_teacher_that_opens_with_a_bare_lesson_is_told_what_to_return():
 
     with pytest.raises(tl.InvalidModel, match="open and adapt must return an Advice, got Lesson"):
         tl.teach(OldTeacher(DOMAIN, WORLD.true_weights), SOFT)
+
+
+def test_an_aware_plan_says_what_it_expected_and_what_it_got():
+    """A soft learner does not match the lesson, so the two differ."""
+    plan = tl.AwareCmdpTeacher(DOMAIN, WORLD.true_weights, SOFT).plan()
+    shown = tl.expectation(DOMAIN, plan.lesson.policy).reward @ WORLD.true_weights
+    assert plan.predicted == pytest.approx(shown, abs=1e-6)
+    assert plan.achieved == pytest.approx(plan.response.expectation.reward @ WORLD.true_weights, abs=1e-9)
+    assert plan.achieved < plan.predicted - 0.1

@@ -17,6 +17,7 @@ from tutelage.mdp.policy import uniform_policy
 from tutelage.mdp.sampling import sample_demonstrations
 from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.roles import Lesson
+from tutelage.solvers import selection
 from tutelage.solvers.bellman import solve_hard
 from tutelage.solvers.half_spaces import preference_limits
 from tutelage.solvers.occupancy_polytope import best_policy
@@ -184,3 +185,13 @@ def test_a_lesson_samples_its_own_demonstrations():
 def test_a_lesson_without_a_policy_has_nothing_to_sample():
     with pytest.raises(InvalidModel, match="has no policy, so it cannot be sampled"):
         Lesson.from_expectation([1.0]).demonstrations(3, rng=np.random.default_rng(0))
+
+
+def test_greedy_adds_the_trajectory_that_brings_the_sum_closest_to_zero():
+    """Herding, written out: each trajectory at most once, and each chosen for the sum of all before it."""
+    rng = np.random.default_rng(0)
+    offsets, left, total = rng.normal(size=(12, 2)), list(range(12)), np.zeros(2)
+    for chosen in selection._greedy(offsets, 12):
+        assert chosen == min(left, key=lambda i: np.linalg.norm(total + offsets[i]))
+        left.remove(chosen)
+        total = total + offsets[chosen]
