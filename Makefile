@@ -63,9 +63,11 @@ bench: setup
 	$(BIN)/python -m benchmarks scale --quick
 	$(BIN)/python -m benchmarks families
 
-# Thousands of random problems of every scale, and random files: does each end in an answer or in one sentence?
+# Thousands of random problems of every scale, damaged files and worlds, and random requests to the server: does each
+# end in an answer or in one sentence?
 fuzz: setup
 	$(BIN)/python tools/fuzz.py
+	TUTELAGE_EVERY_CELL=1 $(BIN)/pytest tests/playground/test_schema_fuzz.py
 
 # Single wrong changes, one at a time: which do the tests notice? About an hour; not part of `check`.
 mutants: setup

@@ -9,18 +9,23 @@ Problem number k is a function of k alone. Each is a small ragged MDP with units
     escaped      an exception that is not a `TutelageError`, or a warning
     loose        an answer whose certificate is not tight, or that violates a hard preference
     unanswered   `NotConverged` where an answer exists
-    slow         more than 5 s of processor time
+    slow         more than 5 s of processor time (the search for a bi-level bound may take longer)
+
+The last cases damage files and worlds. Requests to the server are made by `tests/playground/test_schema_fuzz.py`.
 """
 
 import argparse
+import json
 import math
 import sys
+import tempfile
 import time
 import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.random import Generator
@@ -228,11 +233,15 @@ def _known_learner(given: Problem) -> tl.GenericLearner:
     return tl.GenericLearner(given.domain, given.mismatch(), given.preference())
 
 
-def bilevel(given: Problem) -> None:
-    plan = tl.BilevelTeacher(given.domain, given.weights, _known_learner(given), max_cells=4).plan()
+def bilevel(given: Problem, max_cells: int = 0) -> None:
+    plan = tl.BilevelTeacher(given.domain, given.weights, _known_learner(given), max_cells=max_cells).plan()
     size = given.horizon * float((np.abs(given.domain.reward_features) * np.abs(given.weights)).sum(axis=1).max())
     assert plan.achieved <= plan.bound + TIGHT * size, f"{plan.achieved} above the bound {plan.bound}"
     assert abs(plan.achieved - plan.predicted) <= 1e-3 * size, f"{plan.predicted} predicted, {plan.achieved} achieved"
+
+
+def bounded(given: Problem) -> None:
+    bilevel(given, max_cells=2)
 
 
 def aware(given: Problem) -> None:
@@ -261,6 +270,55 @@ def line(given: Problem) -> None:
     _taught(given, tl.LineSearchTeacher(given.domain, given.weights))
 
 
+def _damaged(rng: Generator, data: bytes) -> bytes:
+    """The bytes cut, some of them changed, or a part repeated."""
+    kind, at = rng.integers(3), int(rng.integers(len(data)))
+    if kind == 0:
+        return data[:at]
+    if kind == 1:
+        return data[:at] + data[at // 2 :]
+    changed = bytearray(data)
+    for place in rng.integers(len(data), size=rng.integers(1, 9)):
+        changed[place] = rng.integers(256)
+    return bytes(changed)
+
+
+def _refused_or_read(read: Callable[[], object]) -> None:
+    """A damaged file may still be valid; otherwise it is refused in one sentence."""
+    try:
+        read()
+    except tl.TutelageError as refusal:
+        assert len(str(refusal)) <= 300, f"a refusal of {len(str(refusal))} characters"
+
+
+def files(given: Problem) -> None:
+    taught = tl.teach(tl.AgnosticTeacher(given.domain, given.weights), tl.HardLearner(given.domain, 1e300))
+    with tempfile.TemporaryDirectory() as folder:
+        domain, transcript, shown = (Path(folder) / name for name in ("domain.npz", "transcript.npz", "shown.npz"))
+        tl.save(given.domain, domain)
+        tl.save_transcript(taught, transcript)
+        policy = tl.uniform_policy(given.domain.mdp)
+        tl.save_demonstrations(
+            tl.sample_demonstrations(given.domain.mdp, policy, 2, rng=given.rng, truncation_bias=0.9 * given.horizon),
+            shown,
+        )
+        for path in (domain, transcript, shown):
+            path.write_bytes(_damaged(given.rng, path.read_bytes()))
+        _refused_or_read(lambda: tl.load(domain))
+        _refused_or_read(lambda: tl.load_transcript(transcript, given.domain))
+        _refused_or_read(lambda: tl.load_demonstrations(shown, given.domain))
+
+
+def worlds(given: Problem) -> None:
+    rng = given.rng
+    fields = json.loads(tl.object_world(size=int(rng.integers(8, 12)), seed=int(rng.integers(9))).to_json())
+    junk = (None, True, -1, 1e308, math.nan, "", "x" * 999, [], [[]], {}, [None], [-1, 10**30], {"a": [1]})
+    name = rng.choice(list(fields))
+    fields[name] = junk[rng.integers(len(junk))]
+    _refused_or_read(lambda: tl.ObjectWorld.from_json(json.dumps(fields)))
+    _refused_or_read(lambda: tl.ObjectWorld.from_json(_damaged(rng, json.dumps(fields).encode())))
+
+
 CASES: tuple[Callable[[Problem], None], ...] = (
     standard,
     soft,
@@ -272,10 +330,13 @@ CASES: tuple[Callable[[Problem], None], ...] = (
     violation,
     bellman,
     bilevel,
+    bounded,
     aware,
     conservative,
     volume,
     line,
+    files,
+    worlds,
 )
 
 
@@ -303,7 +364,7 @@ def outcome(case: Callable[[Problem], None], seed: int) -> tuple[str, str]:
             f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})",
         )
     spent = time.process_time() - start
-    if spent > LONGEST:
+    if spent > LONGEST and case is not bounded:
         kind, detail = "slow", f"{spent:.1f} s, {kind} {detail}"
     return kind, detail
 
