@@ -32,10 +32,10 @@ from tutelage.solvers.occupancy_polytope import best_policy, require_feasible
 from tutelage.solvers.units import or_one
 from tutelage.teachers.base import KnownEntropyLearner, OneLessonTeacher, Plan, check_learner, optimal_lesson, reward_of
 from tutelage.teachers.bounding import search
-from tutelage.teachers.climbing import LessonSearch, LocalOptimum, ReducedProblem, distinct, sign_patterns
+from tutelage.teachers.climbing import LOOK_STEPS, LessonSearch, LocalOptimum, ReducedProblem, distinct, sign_patterns
 from tutelage.teachers.fixed import AwareCmdpTeacher
 from tutelage.teachers.printed_bilevel import check_soft, printed_bilevel
-from tutelage.watch import OnProgress, unlimited, watched
+from tutelage.watch import Budget, OnProgress, spending, unlimited, watched
 
 # The largest number of reward features for which cells, of 2^(d_r - 1) corners each, are searched.
 MAX_SEARCHED = 6
@@ -174,8 +174,8 @@ class BilevelTeacher(OneLessonTeacher):
         """Zero, the weights that the learner infers from the lessons of the other teachers, and w*."""
         d_r, inferred = self.domain.n_reward, []
         for lesson in shown:
-            # Some learners cannot respond to every lesson; such a lesson yields no start.
-            with suppress(TutelageError):
+            # Some learners cannot respond to every lesson, or not soon; such a lesson yields no start.
+            with suppress(TutelageError), spending(Budget(LOOK_STEPS)):
                 inferred.append(self.learner.respond(lesson).learned_weights[:d_r])
         size = float(or_one(np.abs(self.true_weights).max()))
         return [np.zeros(d_r), *inferred, self._problem.block.radius * (self.true_weights / size)]
