@@ -230,9 +230,15 @@ def _banded(moves: SparseRows, width: int, here: Matrix, initial: Vector) -> tup
     states = np.repeat(np.arange(n), np.diff(moves.indptr))
     band[2 * width + states - moves.indices, moves.indices] = -moves.data
     band[2 * width] += 1.0
-    factors, pivots, _ = lapack.dgbtrf(band, width, width, overwrite_ab=True)
-    ahead, _ = lapack.dgbtrs(factors, width, width, here, pivots)
-    visits, _ = lapack.dgbtrs(factors, width, width, initial[:, None], pivots, trans=1)
+    if width == 1:
+        # Three diagonals have routines of their own, which are several times faster.
+        factors = lapack.dgttrf(band[3, :-1], band[2], band[1, 1:])[:5]
+        ahead, _ = lapack.dgttrs(*factors, here)
+        visits, _ = lapack.dgttrs(*factors, initial[:, None], trans="T")
+    else:
+        factors, pivots, _ = lapack.dgbtrf(band, width, width, overwrite_ab=True)
+        ahead, _ = lapack.dgbtrs(factors, width, width, here, pivots)
+        visits, _ = lapack.dgbtrs(factors, width, width, initial[:, None], pivots, trans=1)
     return np.ascontiguousarray(ahead), visits[:, 0]
 
 

@@ -37,6 +37,8 @@ FIRST_WIDTH, NARROWER, WIDER, LEAST_WIDTH = 0.3, 0.2, 4.0, 1e-9
 EXACT, LEAST_EXCESS = 1e-6, 1e-11
 # Newton steps start from the last smoothed policy where it earns almost as much as the best; in shares of the gap.
 ALMOST = 0.1
+# The most rounds between Newton steps.
+MOST_WAITS = 2
 
 
 def decompose_spread(
@@ -98,7 +100,7 @@ class NewtonSteps:
     """The Newton steps of one decomposition.
 
     width: of the last smoothing. After a step that gave no better bound, the next one waits for a number of rounds that
-    doubles each time.
+    grows each time.
     """
 
     improver: Improver
@@ -131,7 +133,7 @@ class NewtonSteps:
         if is_better:
             self.n_waits = 0
         else:
-            self.next_round, self.n_waits = n_rounds + 1 + self.n_waits, max(1, 2 * self.n_waits)
+            self.next_round, self.n_waits = n_rounds + 1 + self.n_waits, min(self.n_waits + 1, MOST_WAITS)
 
     def _near(self, columns: tuple[Column, ...], price: Vector, gap: float) -> Column:
         """The column to start from: the last smoothed policy where it is almost the best at the price, or the best.
