@@ -117,6 +117,8 @@ class NewtonSteps:
         if self.dual.blocks is None or self.improver.is_quick or mixture.n_rounds < self.next_round:
             return None
         near = self._near(columns, self.dual.price(centre), mixture.gap)
+        if near is None:
+            return None
         model = OneStep(self.improver, self.dual, near)
         self.width = FIRST_WIDTH * model.deviation(centre) if self.width == 0.0 else NARROWER * self.width
         for _ in range(3):
@@ -135,14 +137,15 @@ class NewtonSteps:
         else:
             self.next_round, self.n_waits = n_rounds + 1 + self.n_waits, min(self.n_waits + 1, MOST_WAITS)
 
-    def _near(self, columns: tuple[Column, ...], price: Vector, gap: float) -> Column:
+    def _near(self, columns: tuple[Column, ...], price: Vector, gap: float) -> Column | None:
         """The column to start from: the last smoothed policy where it is almost the best at the price, or the best.
 
-        Near the end the optimal policy takes several choices in some states, and only a smoothed policy is close to it.
+        None where no column has its expected counts. Near the end the optimal policy takes several choices in some
+        states, and only a smoothed policy is close to it.
         """
         stored = [column for column in columns if column.ahead is not None]
-        best = max(stored, key=lambda column: float(column.counts @ price))
+        best = max(stored, key=lambda column: float(column.counts @ price), default=None)
         smoothed = [column for column in stored if column.policy is not None]
-        if smoothed and float((best.counts - smoothed[-1].counts) @ price) <= ALMOST * gap:
+        if best is not None and smoothed and float((best.counts - smoothed[-1].counts) @ price) <= ALMOST * gap:
             return smoothed[-1]
         return best
