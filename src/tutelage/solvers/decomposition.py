@@ -39,6 +39,9 @@ class Priced:
 def price_out(domain: Domain, price: Vector, start: Plan | None) -> Priced:
     """The policy with the largest `price @ mu`, and an upper bound over all policies."""
     mdp, d_r = domain.mdp, domain.n_reward
+    is_spread = mdp.n_states > COMPILED_ABOVE and np.count_nonzero(mdp.initial) > SPREAD * mdp.n_states
+    if is_spread and (improver := Improver(domain)).is_quick:
+        return _quickly_priced(improver, price, start)
     parts = (domain.reward_features @ price[:d_r], domain.preference_features @ price[d_r:])
     # If both are on states, add them before they are repeated for every choice.
     both = parts if len(parts[0]) == len(parts[1]) else tuple(per_choice(mdp, part) for part in parts)
@@ -49,12 +52,23 @@ def price_out(domain: Domain, price: Vector, start: Plan | None) -> Priced:
     plan = plan_hard(operators, mdp, accuracy=1e-11 * scale, start=start)
     # Not `@`: above 10,000 states BLAS uses threads, which wait for each other on a busy machine.
     best = float(np.einsum("s,s->", mdp.initial, plan.value)) + plan.error_bound
-    if mdp.n_states > COMPILED_ABOVE and np.count_nonzero(mdp.initial) > SPREAD * mdp.n_states:
+    if is_spread:
         return Priced(Improver(domain).evaluate(plan.choice, None), best, plan)
     visits = operators.visits(plan.choice)
     both_features = (domain.reward_features, domain.preference_features)
     counts = np.concatenate([_counts(features, plan.choice, visits) for features in both_features])
     return Priced(Column(plan.choice, counts, int(np.count_nonzero(visits))), best, plan)
+
+
+def _quickly_priced(improver: Improver, price: Vector, start: Plan | None) -> Priced:
+    """The same where policies are evaluated quickly: policy iteration with all expected counts of each policy."""
+    mdp = improver.domain.mdp
+    first = improver.evaluate(mdp.first_choice[:-1] if start is None else start.choice, None)
+    improved = improver.improve(price, [first], np.inf)
+    column = (first, *improved.columns)[-1]
+    error = improved.best - float(column.counts @ price)
+    plan = Plan(np.asarray(column.ahead) @ price, column.choice, error / mdp.horizon, error, 1, Ended.CONVERGED)
+    return Priced(column, improved.best, plan)
 
 
 def decompose(
