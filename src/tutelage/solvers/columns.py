@@ -102,7 +102,9 @@ class Improver:
             backed, moved = operators.hard_backup(value, column.choice, slack)
             error = (float(np.abs(backed - value).max()) + 4 * EPSILON * size) * mdp.horizon
             best = min(best, float(np.einsum("s,s->", mdp.initial, value)) + error)
-            if (found and earned >= enough) or np.array_equal(moved, column.choice):
+            # A policy with several choices differs from its most probable ones.
+            is_settled = column.policy is None and np.array_equal(moved, column.choice)
+            if (found and earned >= enough) or is_settled:
                 break
             watch.report("policy iterations", n_steps, error)
             better = self.evaluate(moved, column)
