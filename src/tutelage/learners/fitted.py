@@ -8,17 +8,21 @@ variance one. With J their derivative in theta, which contains the exact Hessian
 
 Only mu_r is seen, exactly. The error of theta is |pinv(J)| times the error of the answers.
 
+Several fits may explain the answers. An allowance that binds and a preference that is paid in full can look alike, for
+example. All fits found whose sum of squares is within 1.96^2 of the least are kept, and an interval contains all theirs.
+
 A parameter without influence on any answer has no such interval. An allowance is then confined by the answers alone:
 below mu_c[j] where the preference is paid for, above it where not. Where mu_c is not seen, it stays open.
 """
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from tutelage.arrays import Matrix, Vector, freeze
+from tutelage.arrays import Vector, freeze
 from tutelage.learners.fitting import Fit, Seen, fit_learner
 from tutelage.learners.recovery import Scales, match_within
 from tutelage.learners.sampling_error import count_covariance
@@ -33,6 +37,8 @@ CAP = 300.0
 RARE = 1e-5
 # The misfit that counts as exact, relative to the range of a feature.
 EXACT = 1e-8
+# The cost that ends a search, and the relative decrease that is not worth a step: exact answers, and samples.
+CLEAN, NOISY = (0.5 * EXACT**2, 1e-10), (1e-3, 1e-4)
 
 
 class Parameters(NamedTuple):
@@ -43,43 +49,47 @@ class Parameters(NamedTuple):
     violation_allowance: Vector
 
 
-def fitted_learner(
+def fitted_learners(
     domain: Domain,
     scales: Scales,
     shown: Sequence[Vector],
     seen: Sequence[Vector],
     observed: str,
     n_trajectories: int,
-    *,
-    n_refined: int = 2,
-    n_toggled: int = 1,
-) -> tuple[Parameters, Fit]:
-    """The parameters of the best fit. shown, seen: the lessons (d_r,) and the answers (d,)."""
+) -> tuple[Fit, ...]:
+    """The best fits, the closest first. shown, seen: the lessons (d_r,) and the answers (d,)."""
     n_seen = domain.n_reward if observed == "reward" else len(domain.names)
-    weights = [_weight(domain, scales, answer, n_seen, n_trajectories) for answer in seen]
-    data = [Seen(*one) for one in zip(shown, seen, weights, strict=True)]
-    enough = 0.1 if n_trajectories else 0.5 * EXACT**2
-    fit = fit_learner(domain, scales, data, enough=enough, n_refined=n_refined, n_toggled=n_toggled)
-    return Parameters(fit.penalty, fit.violation, freeze(fit.allowance)), fit
+    data = tuple(
+        _seen(domain, scales, one.tobytes(), answer.tobytes(), n_seen, n_trajectories)
+        for one, answer in zip(shown, seen, strict=True)
+    )
+    return fit_learner(domain, scales, data, *(NOISY if n_trajectories else CLEAN))
 
 
-def _weight(domain: Domain, scales: Scales, seen: Vector, n_seen: int, n_trajectories: int) -> Matrix:
-    """(n_seen, d), W: the inverse root of the sampling covariance, or of the squared range."""
-    kept = np.eye(len(scales.unit))[:n_seen]
+def parameters_of(fit: Fit) -> Parameters:
+    return Parameters(fit.penalty, fit.violation, freeze(fit.allowance))
+
+
+@lru_cache(maxsize=256)
+def _seen(domain: Domain, scales: Scales, shown: bytes, seen: bytes, n_seen: int, n_trajectories: int) -> Seen:
+    """An answer with its weight: W is the inverse root of the sampling covariance, or of the squared range.
+
+    Cached, because the answers of earlier rounds come again in every round.
+    """
+    target, kept = np.frombuffer(seen), np.eye(len(scales.unit))[:n_seen]
     if not n_trajectories:
-        return kept / scales.unit
-    soft = match_within(domain, scales, seen, n_seen, CAP)
+        return Seen(np.frombuffer(shown), target, kept / scales.unit)
+    soft = match_within(domain, scales, target, n_seen, CAP)
     covariance = count_covariance(domain.mdp, soft) / n_trajectories + np.diag(RARE * scales.unit**2 / n_trajectories)
-    return np.asarray(np.linalg.inv(np.linalg.cholesky(kept @ covariance @ kept.T)) @ kept)
+    weight = np.linalg.inv(np.linalg.cholesky(kept @ covariance @ kept.T)) @ kept
+    return Seen(np.frombuffer(shown), target, weight)
 
 
 def misfit_of(fit: Fit, n_trajectories: int) -> str:
     """Why no soft learner explains the answers, or an empty string."""
     if not n_trajectories:
         size = math.sqrt(2 * fit.cost)
-        return (
-            "" if size <= 1e3 * EXACT else f"no soft learner found gives these answers: the best misses by {size:.2g}"
-        )
+        return "" if _is_exact(fit) else f"no soft learner found gives these answers: the best misses by {size:.2g}"
     freedom = max(fit.jacobian.shape[0] - fit.jacobian.shape[1], 1)
     excess = (2 * fit.cost - freedom) / math.sqrt(2 * freedom)
     return (
@@ -87,7 +97,29 @@ def misfit_of(fit: Fit, n_trajectories: int) -> str:
     )
 
 
+def _is_exact(fit: Fit) -> bool:
+    return math.sqrt(2 * fit.cost) <= 1e3 * EXACT
+
+
 def fitted_space(
+    domain: Domain,
+    scales: Scales,
+    fits: Sequence[Fit],
+    seen: Sequence[Vector],
+    observed: str,
+    n_trajectories: int,
+    accuracy: float,
+) -> VersionSpace:
+    """The interval of each parameter: the hull of those of all fits that the answers do not reject."""
+    kept = [
+        fit for fit in fits if (fit.cost - fits[0].cost <= QUANTILE**2 / 2 if n_trajectories else _is_exact(fit))
+    ]
+    ends = [_interval(domain, scales, fit, seen, observed, n_trajectories, accuracy) for fit in kept]
+    low, high = np.min([one[0] for one in ends], axis=0), np.max([one[1] for one in ends], axis=0)
+    return VersionSpace(np.array([low[0], high[0]]), np.array([low[1], high[1]]), low[2:], high[2:])
+
+
+def _interval(
     domain: Domain,
     scales: Scales,
     fit: Fit,
@@ -95,8 +127,8 @@ def fitted_space(
     observed: str,
     n_trajectories: int,
     accuracy: float,
-) -> VersionSpace:
-    """The interval of each parameter."""
+) -> tuple[Vector, Vector]:
+    """Both ends of each parameter (2 + d_c,) around one fit."""
     theta = np.concatenate([[fit.penalty, fit.violation], fit.allowance])
     error = _errors(fit, scales, domain.n_reward, n_trajectories, accuracy)
     is_open = ~np.isfinite(error)
@@ -106,7 +138,7 @@ def fitted_space(
     if observed == "expectation":
         for j in np.flatnonzero(is_open[2:]):
             low[2 + j], high[2 + j] = _one_sided(domain, scales, fit, seen, int(j), n_trajectories)
-    return VersionSpace(np.array([low[0], high[0]]), np.array([low[1], high[1]]), low[2:], high[2:])
+    return low, high
 
 
 def _errors(fit: Fit, scales: Scales, d_r: int, n_trajectories: int, accuracy: float) -> Vector:

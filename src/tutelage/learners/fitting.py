@@ -3,42 +3,39 @@ for answers known from samples.
 
     minimise over theta   1/2 sum over answers of |W (mu(theta; mu_hat) - mu)|^2           theta = (C_r, C_c, delta)
 
-mu(theta; mu_hat) is the learner's own answer, and its derivative is exact (`sensitivity`). The problem is not convex,
-and where a preference is paid for in full the answer does not depend on delta_j at all. So the search starts from
-several learners: without preferences, with all of them, and from a relaxation in which every preference has a penalty
-c_j of its own and no allowance,
-
-    the answer is the soft policy of (a, -c),      a = argmin over |a_k| <= C_r of P0 @ V(a, -c) - a @ mu_hat
-
-whose answer is smooth in c. Its solution stands for the learner with C_c = max c, no preference where c_j is near zero,
-and delta_j = the relaxed learner's least mu_c[j] where c_j is between.
+mu(theta; mu_hat) is the learner's own answer, and its derivative is exact (`sensitivity`). The answer is continuous in
+theta, with kinks, and it has flats: delta_j changes nothing while y_j is zero in every answer, nor while y_j = C_c in
+every answer. A flat ends at a kink, delta_j = the largest or the least mu_c[j] of the answers. So on a flat delta_j is
+moved to its kink, which changes no answer, and the derivative is that of the far side. A step of the search then
+switches a preference on or off where that helps.
 """
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.learners.dual import SoftProgram
-from tutelage.learners.entropy import SoftLearner
-from tutelage.learners.penalties import Mismatch
 from tutelage.learners.recovery import Scales
-from tutelage.learners.sensitivity import response_derivative
+from tutelage.learners.sensitivity import beyond_kink, moves, signs
 from tutelage.mdp.model import Domain
-from tutelage.outcomes import NotConverged, TutelageError
-from tutelage.roles import Lesson, Response
-from tutelage.solvers.blocks import SURFACE
+from tutelage.outcomes import Ended, NotConverged, TutelageError
+from tutelage.solvers.blocks import SURFACE, Block
 from tutelage.solvers.least_squares import LeastSquares, Residuals, least_squares
 from tutelage.solvers.soft_expectations import SoftExpansion
 
 # The penalties searched, in units of one over the range of a feature.
-SMALLEST, LARGEST = 1e-2, 1e4
-# C_r and C_c at the starts, in units of one over the range of the reward features.
+SMALLEST, LARGEST = 1e-2, 1e3
+# C_r at the starts, in units of one over the range of the reward features.
 START = 30.0
-# The most evaluations of one search.
-MAX_EVALUATIONS = 12
+# C_c at the starts, as a share of C_r, and delta, as a share of the largest mu_c of any policy.
+SHARES = ((0.3, 0.0), (1.0, 0.2), (0.1, 0.0), (3.0, 0.05), (1.0, 1.0))
+# How many searches are continued in each stage, the closest ones, and with how many evaluations.
+STAGES = ((6, 4), (2, 6), (1, 12))
+# The longest step of log C_r and log C_c; a third of it is that of delta, in units of the range of mu_c.
+LONGEST = 0.7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,9 +49,9 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """penalty, violation, allowance: theta; an allowance at the largest mu_c of any policy is a preference that is not
-    there. cost: 1/2 |r|^2. jacobian: (M, 2 + d_c), dr / d theta. answers: (n, d), mu of the fitted learner. paid:
-    (n, d_c), its multipliers.
+    """penalty, violation, allowance: theta; an infinite allowance is a preference that no answer needs. cost:
+    1/2 |r|^2. jacobian: (M, 2 + d_c), dr / d theta. answers: (n, d), mu of the fitted learner. paid: (n, d_c), its
+    multipliers.
     """
 
     penalty: float
@@ -66,22 +63,46 @@ class Fit:
     paid: Matrix
 
 
-def fit_learner(
-    domain: Domain, scales: Scales, seen: Sequence[Seen], *, enough: float, n_refined: int, n_toggled: int
-) -> Fit:
-    """The best fit. enough: a cost that counts as exact. n_refined: how many starts are refined. n_toggled: how often
-    single preferences are switched on and off in search of a better fit.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Answer:
+    """The learner's own x = (a, y), its soft policy, and dx / d theta."""
+
+    x: Vector
+    soft: SoftExpansion
+    moved: Matrix
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Answers:
+    """The answers to all lessons. theta: (2 + d_c,). paid: (n, d_c)."""
+
+    theta: Vector
+    each: tuple[_Answer, ...]
+    paid: Matrix
+
+
+Search = LeastSquares[_Answers]
+
+
+@lru_cache(maxsize=64)
+def fit_learner(domain: Domain, scales: Scales, seen: tuple[Seen, ...], enough: float, gain: float) -> tuple[Fit, ...]:
+    """The best fits, the closest first.
+
+    Searches start from the best fit of all answers but the last, and from the learners of `STARTS`. After each stage
+    only the closest ones go on. enough: a cost that counts as exact. gain: a relative decrease that is not worth a
+    step. Cached, so that a teacher's next round continues the search of the last one.
     """
-    problem = _Problem(domain, scales, tuple(seen))
-    best = problem.refined([problem.inside(theta) for theta in problem.starts()], n_refined, enough)
-    for _ in range(n_toggled):
-        if best.residuals.cost <= enough:
-            break
-        other = problem.refined(problem.toggled(best), 1, enough)
-        if other.residuals.cost >= 0.999 * best.residuals.cost:
-            break
-        best = other
-    return problem.described(best)
+    problem = _Problem(domain, scales, seen)
+    starts = problem.starts()
+    if len(seen) > 1:
+        with suppress(TutelageError):
+            starts = [problem.inside(fit_learner(domain, scales, seen[:-1], enough, gain)[0]), *starts]
+    found = [LeastSquares(start, None, 0, Ended.STEP_LIMIT) for start in starts]
+    for n_kept, n_evaluations in STAGES:
+        found = problem.continued(found[:n_kept], enough, gain, n_evaluations)
+    if not found:
+        raise NotConverged("no soft learner near the starts gives an answer", residual=np.inf, n_steps=0)
+    return tuple(problem.described(one) for one in found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,123 +126,119 @@ class _Problem:
         low = np.concatenate([np.log(SMALLEST / sizes), np.zeros(self.domain.n_preference)])
         return low, np.concatenate([np.log(LARGEST / sizes), self.most / unit[d_r:]])
 
-    def inside(self, theta: Vector) -> Vector:
-        """u of a theta, moved into the limits."""
-        u = np.concatenate(
-            [np.log(theta[:2]), np.minimum(theta[2:], self.most) / self.scales.unit[self.domain.n_reward :]]
-        )
-        return np.asarray(np.clip(u, *self.limits))
+    def starts(self) -> list[Vector]:
+        """u of learners with weak and strong preferences, with all of them and with none."""
+        penalty = START / float(self.scales.unit[: self.domain.n_reward].max())
+        unit = self.scales.unit[self.domain.n_reward :]
+        return [
+            np.concatenate([[np.log(penalty), np.log(share * penalty)], allowed * self.most / unit])
+            for share, allowed in SHARES
+        ]
+
+    def inside(self, fit: Fit) -> Vector:
+        """u of a fit, moved into the limits."""
+        delta = np.minimum(fit.allowance, self.most) / self.scales.unit[self.domain.n_reward :]
+        return np.asarray(np.clip([*np.log([fit.penalty, fit.violation]), *delta], *self.limits))
 
     def theta(self, u: Vector) -> Vector:
         return np.concatenate([np.exp(u[:2]), u[2:] * self.scales.unit[self.domain.n_reward :]])
 
-    def learner(self, u: Vector) -> SoftLearner:
-        theta = self.theta(u)
-        return SoftLearner(
-            self.domain, mismatch_penalty=theta[0], violation_penalty=theta[1], violation_allowance=theta[2:]
-        )
-
-    def evaluate(self, u: Vector, last: tuple[Response, ...] | None) -> Residuals[tuple[Response, ...]]:
-        """The weighted misfits of all answers and their derivative in u."""
-        learner, theta = self.learner(u), self.theta(u)
-        chain = np.concatenate([theta[:2], self.scales.unit[self.domain.n_reward :]])
-        answers, values, slopes = [], [], []
-        for i, one in enumerate(self.seen):
-            answer = learner.respond(Lesson.from_expectation(one.shown), start=None if last is None else last[i])
-            values.append(one.weight @ (answer.expectation.both - one.target))
-            slopes.append(one.weight @ response_derivative(learner, answer) * chain)
-            answers.append(answer)
-        return Residuals(np.concatenate(values), np.vstack(slopes), tuple(answers))
-
-    def cost(self, u: Vector) -> float:
-        try:
-            return self.evaluate(u, None).cost
-        except TutelageError:
-            return np.inf
-
-    def refined(self, starts: Sequence[Vector], n: int, enough: float) -> LeastSquares[tuple[Response, ...]]:
-        """The best of the searches from the n most promising starts."""
-        ranked = sorted(starts, key=self.cost)
-        found = []
-        for start in ranked[:n]:
-            with suppress(TutelageError):
-                found.append(self._searched(start, enough))
-                if found[-1].residuals.cost <= enough:
-                    break
-        if not found:
-            raise NotConverged("no soft learner near the starts gives an answer", residual=np.inf, n_steps=0)
-        return min(found, key=lambda one: one.residuals.cost)
-
-    def _searched(self, start: Vector, enough: float) -> LeastSquares[tuple[Response, ...]]:
-        low, high = self.limits
-        return least_squares(self.evaluate, start, low, high, enough=enough, max_evaluations=MAX_EVALUATIONS)
-
-    def toggled(self, best: LeastSquares[tuple[Response, ...]]) -> list[Vector]:
-        """The best learner with one preference changed: without it, with it in full, or with it just binding."""
-        least = np.array([answer.expectation.preference for answer in best.residuals.source]).min(axis=0)
-        changed = []
-        for j in range(self.domain.n_preference):
-            for allowance in (0.0, 0.5 * least[j], self.most[j]):
-                u = best.x.copy()
-                u[2 + j] = allowance / self.scales.unit[self.domain.n_reward + j]
-                if abs(u[2 + j] - best.x[2 + j]) > 1e-3:
-                    changed.append(u)
-        return changed or [best.x]
-
-    def described(self, found: LeastSquares[tuple[Response, ...]]) -> Fit:
-        theta, answers = self.theta(found.x), found.residuals.source
-        chain = np.concatenate([theta[:2], self.scales.unit[self.domain.n_reward :]])
-        done = np.array([answer.expectation.both for answer in answers])
-        paid = np.array([answer.multipliers.preference for answer in answers])
-        allowance = np.where(theta[2:] >= self.most * (1 - 1e-9), np.inf, theta[2:])
-        jacobian = found.residuals.jacobian / chain
-        return Fit(float(theta[0]), float(theta[1]), allowance, found.residuals.cost, jacobian, done, paid)
-
-    def starts(self) -> list[Vector]:
-        """theta of: the relaxed learner fitted from weak to strong preferences, none at all, and all in full."""
-        penalty = START / float(self.scales.unit[: self.domain.n_reward].max())
-        absent, zero = self.most, np.zeros(self.domain.n_preference)
-        found = [np.concatenate([[penalty, penalty], absent]), np.concatenate([[penalty, penalty], zero])]
-        for share in (0.03, 0.3, 1.0):
-            try:
-                found = [*self._relaxed(penalty, share * penalty), *found]
-            except TutelageError:
+    def continued(self, searches: list[Search], enough: float, gain: float, n_evaluations: int) -> list[Search]:
+        """The searches after some more evaluations, the closest first; without those that failed."""
+        found = list[Search]()
+        longest = np.concatenate([[LONGEST, LONGEST], np.full(self.domain.n_preference, LONGEST / 3)])
+        for one in searches:
+            if one.residuals is not None and one.ended is not Ended.STEP_LIMIT:
+                found.append(one)
                 continue
+            with suppress(TutelageError):
+                found.append(
+                    least_squares(
+                        self.evaluate,
+                        one.x,
+                        *self.limits,
+                        enough=enough,
+                        gain=gain,
+                        max_evaluations=n_evaluations,
+                        longest=longest,
+                        moved=self.at_kinks,
+                        first=one.residuals,
+                    )
+                )
+        return sorted(found, key=lambda one: one.residuals.cost)
+
+    def evaluate(self, u: Vector, last: _Answers | None) -> Residuals[_Answers]:
+        """The weighted misfits of all answers and their derivative in u."""
+        theta, d_r = self.theta(u), self.domain.n_reward
+        each = tuple(self._answer(theta, one, last, i) for i, one in enumerate(self.seen))
+        answers = _Answers(theta, each, np.array([answer.x[d_r:] for answer in each]))
+        chain = np.concatenate([theta[:2], self.scales.unit[d_r:]])
+        slopes = self._slopes(answers)
+        values = [one.weight @ (mine.soft.expectation - one.target) for one, mine in zip(self.seen, each, strict=True)]
+        return Residuals(np.concatenate(values), np.vstack(slopes) * chain, answers)
+
+    def _answer(self, theta: Vector, one: Seen, last: _Answers | None, i: int) -> _Answer:
+        """The answer to one lesson, from the last one along its derivative."""
+        d_r, d_c = self.domain.n_reward, self.domain.n_preference
+        sign, near = signs(d_r, d_c), None if last is None else last.each[i].soft
+        blocks = [
+            Block(np.zeros(d_r), float(theta[0]), np.inf, True, np.arange(d_r)),
+            Block(theta[2:], float(theta[1]), np.inf, False, np.arange(d_c)),
+        ]
+        program = SoftProgram(
+            self.domain, np.zeros(d_r + d_c), np.diag(sign), np.concatenate([one.shown, np.zeros(d_c)]), blocks
+        )
+        start = np.zeros(d_r + d_c)
+        if last is not None:
+            start = last.each[i].x + last.each[i].moved @ (theta - last.theta)
+        try:
+            found = program.minimise(start, near)
+        except NotConverged:
+            found = program.followed()
+        soft = found.expansion.source
+        hessian = sign[:, None] * soft.jacobian * sign
+        return _Answer(found.x, soft, moves(found.x, hessian, d_r, (float(theta[0]), float(theta[1]))))
+
+    def _slopes(self, answers: _Answers) -> list[Matrix]:
+        """W d mu / d theta of each answer; on a flat of delta_j that beyond its end."""
+        d_r, d_c = self.domain.n_reward, self.domain.n_preference
+        sign, penalties = signs(d_r, d_c), (float(answers.theta[0]), float(answers.theta[1]))
+        moved = [answer.moved.copy() for answer in answers.each]
+        for j, _, i in self._flats(answers):
+            answer = answers.each[i]
+            hessian = sign[:, None] * answer.soft.jacobian * sign
+            moved[i][:, 2 + j] = beyond_kink(answer.x, hessian, d_r, penalties, j)
+        parts = zip(self.seen, answers.each, moved, strict=True)
+        return [one.weight @ answer.soft.jacobian @ (sign[:, None] * way) for one, answer, way in parts]
+
+    def _flats(self, answers: _Answers) -> list[tuple[int, bool, int]]:
+        """Each j on whose delta_j no answer depends, whether nothing is paid there, and the answer of the kink."""
+        done = np.array([answer.soft.expectation[self.domain.n_reward :] for answer in answers.each])
+        found, full = [], (1 - SURFACE) * answers.theta[1]
+        for j in range(self.domain.n_preference):
+            if (answers.paid[:, j] == 0).all():
+                found.append((j, True, int(done[:, j].argmax())))
+            elif (answers.paid[:, j] >= full).all():
+                found.append((j, False, int(done[:, j].argmin())))
         return found
 
-    def _relaxed(self, penalty: float, each: float) -> list[Vector]:
-        """theta of the relaxed learner, fitted from C_r and c_j = each."""
-        d_c, unit = self.domain.n_preference, self.scales.unit[self.domain.n_reward :]
-        start = np.concatenate([[np.log(penalty)], np.full(d_c, each) * unit])
-        lower = np.concatenate([self.limits[0][:1], np.zeros(d_c)])
-        upper = np.concatenate([self.limits[1][:1], np.full(d_c, LARGEST)])
-        fitted = least_squares(self._relaxation, start, lower, upper, enough=1e-16, max_evaluations=MAX_EVALUATIONS)
-        prices, answers = fitted.x[1:] / unit, np.array([soft.expectation for soft in fitted.residuals.source])
-        violation = float(prices.max(initial=0.0)) or 1 / float(unit.max(initial=1.0))
-        least = answers[:, self.domain.n_reward :].min(axis=0)
-        partly = np.where(prices < 0.05 * violation, self.most, np.where(prices > 0.95 * violation, 0.0, least))
-        fully = np.where(prices < 0.3 * violation, self.most, 0.0)
-        head = [np.exp(fitted.x[0]), violation]
-        return [np.concatenate([head, partly]), np.concatenate([head, fully])]
+    def at_kinks(self, u: Vector, answers: _Answers) -> tuple[Vector, Vector, Vector]:
+        """u with each delta_j moved from a flat to its end, and the limits that keep it on that side."""
+        d_r, (lower, upper) = self.domain.n_reward, self.limits
+        u = u.copy()
+        for j, is_absent, i in self._flats(answers):
+            kink = answers.each[i].soft.expectation[d_r + j] / self.scales.unit[d_r + j]
+            u[2 + j] = np.clip(kink, lower[2 + j], upper[2 + j])
+            (upper if is_absent else lower)[2 + j] = u[2 + j]
+        return u, lower, upper
 
-    def _relaxation(self, u: Vector, last: tuple[SoftExpansion, ...] | None) -> Residuals[tuple[SoftExpansion, ...]]:
-        """The misfits of the relaxed learner at u = (log C_r, c * unit), and their derivative."""
-        domain, d_r, d_c = self.domain, self.domain.n_reward, self.domain.n_preference
-        penalty, unit = float(np.exp(u[0])), self.scales.unit[self.domain.n_reward :]
-        base, lift = np.concatenate([np.zeros(d_r), -u[1:] / unit]), np.eye(d_r + d_c)[:, :d_r]
-        values, slopes, softs = [], [], []
-        for i, one in enumerate(self.seen):
-            program = SoftProgram(domain, base, lift, one.shown, [Mismatch(norm=1, penalty=penalty).block(domain)])
-            found = program.minimise(np.zeros(d_r) if last is None else last[i].weights[:d_r])
-            soft, a = found.expansion.source, found.x
-            at_limit = np.abs(a) >= (1 - SURFACE) * penalty
-            moved = np.zeros((d_r + d_c, 1 + d_c))
-            moved[:d_r, 0] = np.where(at_limit, np.sign(a) * penalty, 0.0)
-            moved[d_r:, 1:] = -np.diag(1 / unit)
-            free = np.flatnonzero(~at_limit)
-            pushed = soft.jacobian[free] @ moved
-            moved[free] = -np.linalg.pinv(soft.jacobian[np.ix_(free, free)], hermitian=True) @ pushed
-            values.append(one.weight @ (soft.expectation - one.target))
-            slopes.append(one.weight @ soft.jacobian @ moved)
-            softs.append(soft)
-        return Residuals(np.concatenate(values), np.vstack(slopes), tuple(softs))
+    def described(self, found: LeastSquares[_Answers]) -> Fit:
+        answers, d_r = found.residuals.source, self.domain.n_reward
+        theta, chain = answers.theta.copy(), np.concatenate([answers.theta[:2], self.scales.unit[d_r:]])
+        jacobian = found.residuals.jacobian / chain
+        for j, is_absent, i in self._flats(answers):
+            theta[2 + j] = np.inf if is_absent else 0.5 * answers.each[i].soft.expectation[d_r + j]
+            jacobian[:, 2 + j] = 0.0
+        done = np.array([answer.soft.expectation for answer in answers.each])
+        cost = found.residuals.cost
+        return Fit(float(theta[0]), float(theta[1]), theta[2:], cost, jacobian, done, answers.paid)

@@ -11,14 +11,14 @@ them, and delta_j is the least mu_c[j] at which one was paid. It gives the answe
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from tutelage.arrays import Flags, Matrix, Vector, freeze, whole_number
 from tutelage.learners.entropy import SoftLearner
-from tutelage.learners.fitted import Parameters, fitted_learner, fitted_space, misfit_of
+from tutelage.learners.fitted import Parameters, fitted_learners, fitted_space, misfit_of, parameters_of
 from tutelage.learners.recovery import Answer, Scales, feature_scales, recover
 from tutelage.learners.version_space import Contradiction, Explained, VersionSpace, narrowed
 from tutelage.mdp.model import Domain
@@ -54,7 +54,7 @@ class LearnerEstimate:
     directions: (k, d), orthonormal, the combinations of the weights (a, -b) that an answer determined. identified:
     (d,), whether the weight of each feature was determined by itself. residual: the largest misfit of an answer,
     relative to the range of the feature. contradiction: why no soft learner gives these answers, or empty; then the
-    intervals say nothing. plausible: the parameters of `learner()`.
+    intervals say nothing. plausible: the parameters of `learner()`. rivals: those of other fits, where there are any.
     """
 
     domain: Domain
@@ -69,10 +69,15 @@ class LearnerEstimate:
     plausible: Parameters
     scales: Scales = field(repr=False)
     explained: tuple[Explained, ...] = field(default=(), repr=False)
+    rivals: tuple[Parameters, ...] = field(default=(), repr=False)
 
     def learner(self) -> SoftLearner:
-        """The most plausible learner. A preference that it does not have gets an allowance that no policy reaches."""
-        penalty, violation, delta = self.plausible
+        """The most plausible learner."""
+        return self.learner_of(self.plausible)
+
+    def learner_of(self, parameters: Parameters) -> SoftLearner:
+        """The learner of some parameters. A preference without limit gets an allowance that no policy reaches."""
+        penalty, violation, delta = parameters
         most = self.scales.high[self.domain.n_reward :]
         allowance = np.where(np.isinf(delta), 2 * np.abs(most) + 1, delta)
         return SoftLearner(
@@ -153,7 +158,7 @@ def infer_exactly(domain: Domain, scales: Scales, rounds: Sequence[Round], *, ac
         space, explained, contradiction = VersionSpace.everything(domain.n_preference), [], str(failure)
         shown = [taught.response.lesson.expectation for taught in rounds]
         seen = [taught.response.expectation.both for taught in rounds]
-        plausible, _ = fitted_learner(domain, scales, shown, seen, "expectation", 0, n_refined=1, n_toggled=0)
+        plausible = parameters_of(fitted_learners(domain, scales, shown, seen, "expectation", 0)[0])
     return build_estimate(domain, scales, space, answers, explained, contradiction, plausible)
 
 
@@ -168,12 +173,15 @@ def _fitted(
     accuracy: float,
 ) -> LearnerEstimate:
     """The estimate by least squares."""
-    plausible, fit = fitted_learner(domain, scales, shown, seen, observed, n_trajectories)
-    space = fitted_space(domain, scales, fit, seen, observed, n_trajectories, accuracy)
+    fits = fitted_learners(domain, scales, shown, seen, observed, n_trajectories)
+    fit, *others = fits
     d = domain.n_reward if observed == "reward" else len(domain.names)
     misfit = float((np.abs(fit.answers - np.array(seen)) / scales.unit)[:, :d].max())
-    contradiction = misfit_of(fit, n_trajectories)
-    return build_estimate(domain, scales, space, [], [], contradiction, plausible, residual=misfit)
+    contradiction, space = misfit_of(fit, n_trajectories), VersionSpace.everything(domain.n_preference)
+    if not contradiction:
+        space = fitted_space(domain, scales, fits, seen, observed, n_trajectories, accuracy)
+    found = build_estimate(domain, scales, space, [], [], contradiction, parameters_of(fit), residual=misfit)
+    return replace(found, rivals=tuple(map(parameters_of, others)))
 
 
 def _recovered(domain: Domain, scales: Scales, taught: Round, number: int, accuracy: float) -> Answer:

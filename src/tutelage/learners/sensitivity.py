@@ -7,12 +7,14 @@ entries keep their gradient at zero. With H = L' J L, the Hessian of f, F the fr
     H_FF dx_F + H_FB dx_B + E_F d delta = 0            E: delta_j enters the gradient of y_j alone
     d mu = J L dx
 
-The derivative exists wherever no multiplier is at a limit with a gradient of zero, that is almost everywhere.
+The derivative exists wherever no multiplier is at a limit with a gradient of zero, that is almost everywhere. Where
+y_j is at a limit, delta_j changes nothing until it reaches mu_c[j]; there the answer has a kink, and on its other side
+y_j is free (`beyond_kink`).
 """
 
 import numpy as np
 
-from tutelage.arrays import Matrix, Vector
+from tutelage.arrays import Flags, Matrix, Vector
 from tutelage.learners.entropy import SoftLearner
 from tutelage.roles import Response
 from tutelage.solvers.blocks import SURFACE
@@ -23,17 +25,20 @@ def response_derivative(learner: SoftLearner, response: Response) -> Matrix:
     """(d, 2 + d_c), the derivative of mu = (mu_r, mu_c) in C_r, C_c and each delta_j, at the learner's response."""
     domain, d_r = learner.domain, learner.domain.n_reward
     soft = soft_expansion(domain.mdp, combined_features(domain), response.learned_weights)
-    sign = np.concatenate([np.ones(d_r), -np.ones(domain.n_preference)])
-    moved = _moved(learner, sign * response.learned_weights, sign[:, None] * soft.jacobian * sign, d_r)
+    sign = signs(d_r, domain.n_preference)
+    penalties = learner.mismatch_penalty, learner.violation_penalty
+    moved = moves(sign * response.learned_weights, sign[:, None] * soft.jacobian * sign, d_r, penalties)
     return np.asarray(soft.jacobian @ (sign[:, None] * moved))
 
 
-def _moved(learner: SoftLearner, x: Vector, hessian: Matrix, d_r: int) -> Matrix:
-    """(d, 2 + d_c), the derivative of x = (a, y), from the Hessian of f."""
-    is_reward = np.arange(len(x)) < d_r
-    limit = np.where(is_reward, learner.mismatch_penalty, learner.violation_penalty)
-    at_limit = np.abs(x) >= (1 - SURFACE) * limit
-    is_free = ~at_limit & (is_reward | (x > 0))
+def signs(n_reward: int, n_preference: int) -> Vector:
+    """The diagonal of L."""
+    return np.concatenate([np.ones(n_reward), -np.ones(n_preference)])
+
+
+def moves(x: Vector, hessian: Matrix, d_r: int, penalties: tuple[float, float]) -> Matrix:
+    """(d, 2 + d_c), the derivative of x = (a, y), from the Hessian of f. penalties: C_r and C_c."""
+    is_reward, at_limit, is_free = _places(x, d_r, penalties)
     moved = np.zeros((len(x), 2 + len(x) - d_r))
     moved[:, 0] = np.where(at_limit & is_reward, np.sign(x), 0.0)
     moved[:, 1] = np.where(at_limit & ~is_reward, 1.0, 0.0)
@@ -41,3 +46,19 @@ def _moved(learner: SoftLearner, x: Vector, hessian: Matrix, d_r: int) -> Matrix
     pushed[:, 2:] += np.eye(len(x))[is_free, d_r:]
     moved[is_free] = -np.linalg.pinv(hessian[np.ix_(is_free, is_free)], hermitian=True) @ pushed
     return moved
+
+
+def beyond_kink(x: Vector, hessian: Matrix, d_r: int, penalties: tuple[float, float], j: int) -> Vector:
+    """(d,), the derivative of x in delta_j on the side of the kink delta_j = mu_c[j] where y_j, now at a limit, is free."""
+    is_free = _places(x, d_r, penalties)[2]
+    is_free[d_r + j] = True
+    moved, pushed = np.zeros(len(x)), np.eye(len(x))[d_r + j, is_free]
+    moved[is_free] = -np.linalg.pinv(hessian[np.ix_(is_free, is_free)], hermitian=True) @ pushed
+    return moved
+
+
+def _places(x: Vector, d_r: int, penalties: tuple[float, float]) -> tuple[Flags, Flags, Flags]:
+    """(d,) each: whether an entry is a reward weight, at its limit, and free."""
+    is_reward = np.arange(len(x)) < d_r
+    at_limit = np.abs(x) >= (1 - SURFACE) * np.where(is_reward, *penalties)
+    return is_reward, at_limit, ~at_limit & (is_reward | (x > 0))

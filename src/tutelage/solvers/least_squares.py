@@ -51,23 +51,32 @@ def least_squares(
     upper: Vector,
     *,
     enough: float,
+    gain: float = NO_GAIN,
     max_evaluations: int,
+    longest: Vector | float = np.inf,
+    first: Residuals[SourceT] | None = None,
+    moved: Callable[[Vector, SourceT], tuple[Vector, Vector, Vector]] | None = None,
 ) -> LeastSquares[SourceT]:
     """Minimise from a start in the box until 1/2 |r|^2 <= enough, or nothing is gained, or the limit is reached.
 
-    evaluate: r and its Jacobian at a point, given the source of the last accepted point as a warm start.
+    evaluate: r and its Jacobian at a point, given the source of the last accepted point as a warm start. moved: the end
+    of a flat on which the point lies, where r is the same, and the limits of a step from there. longest: the largest
+    change of each entry in one step. first: the residuals at the start, where they are known.
     """
-    x, here, damping = start, evaluate(start, None), 1e-2
+    x, here, damping = start, evaluate(start, None) if first is None else first, 1e-2
     for n_evaluations in range(1, max_evaluations):
         if here.cost <= enough:
             return LeastSquares(x, here, n_evaluations, Ended.CONVERGED)
+        if moved is not None:
+            x, lower, upper = moved(x, here.source)
         hessian, gradient = here.jacobian.T @ here.jacobian, here.jacobian.T @ here.value
         diagonal = np.maximum(np.diag(hessian), 1e-12 * max(float(np.diag(hessian).max(initial=0.0)), 1e-300))
         curved = hessian + np.diag(damping * diagonal)
-        there = SeparableProgram(curved, gradient - curved @ x, np.zeros(len(x)), lower, upper).solve(x)
+        nearest, furthest = np.maximum(lower, x - longest), np.minimum(upper, x + longest)
+        there = SeparableProgram(curved, gradient - curved @ x, np.zeros(len(x)), nearest, furthest).solve(x)
         step = there - x
         predicted = -float(gradient @ step + 0.5 * step @ hessian @ step)
-        if predicted <= NO_GAIN * here.cost:
+        if predicted <= gain * here.cost:
             return LeastSquares(x, here, n_evaluations, Ended.SETTLED)
         new = evaluate(there, here.source)
         decrease = here.cost - new.cost

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tutelage.learners.entropy import SoftLearner
 from tutelage.learners.inference import LearnerEstimate, Observed, estimate_from
 from tutelage.learners.recovery import Scales, feature_scales
 from tutelage.learners.sampling_error import count_covariance
@@ -91,10 +92,15 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         try:
             estimate = self.estimate(rounds)
             plan = self.plan(estimate)
+            reason = self._reason_to_end(rounds, plan, earned, estimate)
+            for rival in estimate.rivals if reason else ():
+                other = self._plan_for(estimate.learner_of(rival))
+                if not self._reason_to_end(rounds, other, earned, estimate):
+                    plan, reason = other, ""
+                    break
         except TutelageError as failure:
             return close(rounds, self.true_weights, f"no lesson could be planned: {failure}", self.ceiling, unit)
         doubt = f"; {estimate.contradiction}: nothing is certified" if estimate.contradiction else ""
-        reason = self._reason_to_end(rounds, plan, earned, estimate)
         bound = self.bound(estimate, earned, self.max_cells if reason else min(self.max_cells, 1))
         if not reason and bound - earned <= self.stop_tolerance * self.span:
             reason = "no learner that gives these answers can earn more from any lesson"
@@ -105,7 +111,9 @@ class AdaptiveBilevelTeacher(BaseTeacher):
 
     def plan(self, estimate: LearnerEstimate) -> BilevelPlan:
         """The exact bi-level plan for the most plausible learner."""
-        learner = estimate.learner()
+        return self._plan_for(estimate.learner())
+
+    def _plan_for(self, learner: SoftLearner) -> BilevelPlan:
         return BilevelTeacher(
             self.domain, self.true_weights, learner, n_random=self.n_random, max_cells=0
         ).lesson_plan()
@@ -132,7 +140,8 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         unit = self.scales.unit[: self.domain.n_reward]
         if (np.abs(shown - plan.lesson.expectation) <= SAME * unit).all(axis=1).any():
             return "the best lesson for the learner inferred was taught before"
-        if len(rounds) >= (PATIENCE if estimate.contradiction else self.domain.n_preference + 3):
+        is_foreign = estimate.contradiction and self.observed == "expectation"
+        if len(rounds) >= (PATIENCE if is_foreign else self.domain.n_preference + 3):
             return f"{len(rounds)} rounds did not determine the learner"
         return ""
 
