@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutelage.arrays import Vector, freeze
-from tutelage.learners.fitting import Fit, Seen, fit_learner
+from tutelage.learners.fitting import Fit, Seen, alternatives, fit_learner
 from tutelage.learners.recovery import Scales, match_within
 from tutelage.learners.sampling_error import count_covariance
 from tutelage.learners.version_space import VersionSpace
@@ -49,21 +49,25 @@ class Parameters(NamedTuple):
     violation_allowance: Vector
 
 
-def fitted_learners(
+def fitted_learners(domain: Domain, scales: Scales, seen: tuple[Seen, ...], n_trajectories: int) -> tuple[Fit, ...]:
+    """The best fits, the closest first."""
+    return fit_learner(domain, scales, seen, *(NOISY if n_trajectories else CLEAN))
+
+
+def answers_seen(
     domain: Domain,
     scales: Scales,
     shown: Sequence[Vector],
     seen: Sequence[Vector],
     observed: str,
     n_trajectories: int,
-) -> tuple[Fit, ...]:
-    """The best fits, the closest first. shown, seen: the lessons (d_r,) and the answers (d,)."""
+) -> tuple[Seen, ...]:
+    """The answers (d,) to the lessons shown (d_r,), with their weights."""
     n_seen = domain.n_reward if observed == "reward" else len(domain.names)
-    data = tuple(
+    return tuple(
         _seen(domain, scales, one.tobytes(), answer.tobytes(), n_seen, n_trajectories)
         for one, answer in zip(shown, seen, strict=True)
     )
-    return fit_learner(domain, scales, data, *(NOISY if n_trajectories else CLEAN))
 
 
 def parameters_of(fit: Fit) -> Parameters:
@@ -77,12 +81,12 @@ def _seen(domain: Domain, scales: Scales, shown: bytes, seen: bytes, n_seen: int
     Cached, because the answers of earlier rounds come again in every round.
     """
     target, kept = np.frombuffer(seen), np.eye(len(scales.unit))[:n_seen]
-    if not n_trajectories:
-        return Seen(np.frombuffer(shown), target, kept / scales.unit)
     soft = match_within(domain, scales, target, n_seen, CAP)
+    if not n_trajectories:
+        return Seen(np.frombuffer(shown), target, kept / scales.unit, soft.weights[:n_seen])
     covariance = count_covariance(domain.mdp, soft) / n_trajectories + np.diag(RARE * scales.unit**2 / n_trajectories)
     weight = np.linalg.inv(np.linalg.cholesky(kept @ covariance @ kept.T)) @ kept
-    return Seen(np.frombuffer(shown), target, weight)
+    return Seen(np.frombuffer(shown), target, weight, soft.weights[:n_seen])
 
 
 def misfit_of(fit: Fit, n_trajectories: int) -> str:
@@ -105,15 +109,16 @@ def fitted_space(
     domain: Domain,
     scales: Scales,
     fits: Sequence[Fit],
-    seen: Sequence[Vector],
+    answers: tuple[Seen, ...],
     observed: str,
     n_trajectories: int,
     accuracy: float,
 ) -> VersionSpace:
     """The interval of each parameter: the hull of those of all fits that the answers do not reject."""
-    kept = [
-        fit for fit in fits if (fit.cost - fits[0].cost <= QUANTILE**2 / 2 if n_trajectories else _is_exact(fit))
-    ]
+    tried = (*fits, *alternatives(domain, scales, answers, fits[0], (NOISY if n_trajectories else CLEAN)[1]))
+    best = min(fit.cost for fit in tried)
+    kept = [fit for fit in tried if (fit.cost - best <= QUANTILE**2 / 2 if n_trajectories else _is_exact(fit))]
+    seen = [one.target for one in answers]
     ends = [_interval(domain, scales, fit, seen, observed, n_trajectories, accuracy) for fit in kept]
     low, high = np.min([one[0] for one in ends], axis=0), np.max([one[1] for one in ends], axis=0)
     return VersionSpace(np.array([low[0], high[0]]), np.array([low[1], high[1]]), low[2:], high[2:])

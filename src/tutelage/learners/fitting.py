@@ -11,8 +11,9 @@ switches a preference on or off where that helps.
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 
@@ -28,23 +29,30 @@ from tutelage.solvers.soft_expectations import SoftExpansion
 
 # The penalties searched, in units of one over the range of a feature.
 SMALLEST, LARGEST = 1e-2, 1e3
-# C_r at the starts, in units of one over the range of the reward features.
-START = 30.0
 # C_c at the starts, as a share of C_r, and delta, as a share of the largest mu_c of any policy.
-SHARES = ((0.3, 0.0), (1.0, 0.2), (0.1, 0.0), (3.0, 0.05), (1.0, 1.0))
+SHARES = ((0.3, 0.0), (1.0, 0.2), (1.0, 1.0), (0.1, 0.0))
 # How many searches are continued in each stage, the closest ones, and with how many evaluations.
-STAGES = ((6, 4), (2, 6), (1, 12))
+STAGES = ((6, 4), (3, 5), (2, 6))
+# Searches whose misfits differ by less than this, relative to them, find the same fit.
+APART = 0.2
+# The evaluations of a search for an alternative.
+ALTERNATIVE = 6
+# From so many answers on, a search starts from the best fit of all but the last.
+WARM = 4
 # The longest step of log C_r and log C_c; a third of it is that of delta, in units of the range of mu_c.
 LONGEST = 0.7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """One answer. shown: (d_r,), mu_hat. target: (d,), mu, any number where it was not seen. weight: (m, d), W."""
+    """One answer. shown: (d_r,), mu_hat. target: (d,), mu, any number where it was not seen. weight: (m, d), W.
+    matched: (m,), weights of the features seen whose soft policy has this expectation.
+    """
 
     shown: Vector
     target: Vector
     weight: Matrix
+    matched: Vector
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,13 +96,13 @@ Search = LeastSquares[_Answers]
 def fit_learner(domain: Domain, scales: Scales, seen: tuple[Seen, ...], enough: float, gain: float) -> tuple[Fit, ...]:
     """The best fits, the closest first.
 
-    Searches start from the best fit of all answers but the last, and from the learners of `STARTS`. After each stage
-    only the closest ones go on. enough: a cost that counts as exact. gain: a relative decrease that is not worth a
+    Searches start from the learners of `SHARES` and, of many answers, from the best fit of all but the last. After each
+    stage only the closest ones go on. enough: a cost that counts as exact. gain: a relative decrease that is not worth a
     step. Cached, so that a teacher's next round continues the search of the last one.
     """
     problem = _Problem(domain, scales, seen)
     starts = problem.starts()
-    if len(seen) > 1:
+    if len(seen) >= WARM:
         with suppress(TutelageError):
             starts = [problem.inside(fit_learner(domain, scales, seen[:-1], enough, gain)[0]), *starts]
     found = [LeastSquares(start, None, 0, Ended.STEP_LIMIT) for start in starts]
@@ -103,6 +111,17 @@ def fit_learner(domain: Domain, scales: Scales, seen: tuple[Seen, ...], enough: 
     if not found:
         raise NotConverged("no soft learner near the starts gives an answer", residual=np.inf, n_steps=0)
     return tuple(problem.described(one) for one in found)
+
+
+def alternatives(domain: Domain, scales: Scales, seen: tuple[Seen, ...], fit: Fit, gain: float) -> tuple[Fit, ...]:
+    """Fits near another one in which one preference is absent, or paid for in full."""
+    problem = _Problem(domain, scales, seen)
+    starts = []
+    for j, other in product(range(domain.n_preference), (0.0, np.inf)):
+        if fit.allowance[j] != other:
+            changed = np.where(np.arange(domain.n_preference) == j, other, fit.allowance)
+            starts.append(LeastSquares(problem.inside(replace(fit, allowance=changed)), None, 0, Ended.STEP_LIMIT))
+    return tuple(problem.described(one) for one in problem.continued(starts, 0.0, gain, ALTERNATIVE))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,13 +146,19 @@ class _Problem:
         return low, np.concatenate([np.log(LARGEST / sizes), self.most / unit[d_r:]])
 
     def starts(self) -> list[Vector]:
-        """u of learners with weak and strong preferences, with all of them and with none."""
-        penalty = START / float(self.scales.unit[: self.domain.n_reward].max())
-        unit = self.scales.unit[self.domain.n_reward :]
-        return [
-            np.concatenate([[np.log(penalty), np.log(share * penalty)], allowed * self.most / unit])
+        """u of learners with weak and strong preferences, with all of them and with none; C_r as if there were none."""
+        d_r, (lower, upper) = self.domain.n_reward, self.limits
+        penalty = max(float(np.abs(one.matched[:d_r]).max()) for one in self.seen)
+        starts = [
+            np.concatenate([np.log([penalty, share * penalty]), allowed * self.most / self.scales.unit[d_r:]])
             for share, allowed in SHARES
         ]
+        paid = -np.array([one.matched[d_r:] for one in self.seen])
+        if paid.size and paid.max() > 0:
+            absent = paid.max(axis=0) < 0.3 * paid.max()
+            delta = np.where(absent, self.most, 0.0) / self.scales.unit[d_r:]
+            starts.insert(0, np.concatenate([np.log([penalty, paid.max()]), delta]))
+        return [np.clip(start, lower, upper) for start in starts]
 
     def inside(self, fit: Fit) -> Vector:
         """u of a fit, moved into the limits."""
@@ -165,7 +190,11 @@ class _Problem:
                         first=one.residuals,
                     )
                 )
-        return sorted(found, key=lambda one: one.residuals.cost)
+        distinct = list[Search]()
+        for one in sorted(found, key=lambda one: one.residuals.cost):
+            if all(_are_apart(one.residuals.value, other.residuals.value) for other in distinct):
+                distinct.append(one)
+        return distinct
 
     def evaluate(self, u: Vector, last: _Answers | None) -> Residuals[_Answers]:
         """The weighted misfits of all answers and their derivative in u."""
@@ -242,3 +271,7 @@ class _Problem:
         done = np.array([answer.soft.expectation for answer in answers.each])
         cost = found.residuals.cost
         return Fit(float(theta[0]), float(theta[1]), theta[2:], cost, jacobian, done, answers.paid)
+
+
+def _are_apart(one: Vector, other: Vector) -> bool:
+    return bool(np.linalg.norm(one - other) > APART * np.linalg.norm(one))

@@ -18,7 +18,7 @@ import numpy as np
 
 from tutelage.arrays import Flags, Matrix, Vector, freeze, whole_number
 from tutelage.learners.entropy import SoftLearner
-from tutelage.learners.fitted import Parameters, fitted_learners, fitted_space, misfit_of, parameters_of
+from tutelage.learners.fitted import Parameters, answers_seen, fitted_learners, fitted_space, misfit_of, parameters_of
 from tutelage.learners.recovery import Answer, Scales, feature_scales, recover
 from tutelage.learners.version_space import Contradiction, Explained, VersionSpace, narrowed
 from tutelage.mdp.model import Domain
@@ -133,8 +133,9 @@ def estimate_from(
     observed: Observed,
     n_trajectories: int = 0,
     accuracy: float = ACCURACY,
+    has_intervals: bool = True,
 ) -> LearnerEstimate:
-    """As `infer_learner`, with the scales of the domain."""
+    """As `infer_learner`, with the scales of the domain. has_intervals: whether those of fits are wanted too."""
     if not rounds:
         raise InvalidInput("infer_learner needs at least one round; teach a lesson first")
     if observed not in ("expectation", "reward"):
@@ -143,7 +144,16 @@ def estimate_from(
         return infer_exactly(domain, scales, rounds, accuracy=accuracy)
     shown = [check_lesson(domain, taught.response.lesson).expectation for taught in rounds]
     seen = [taught.response.expectation.both for taught in rounds]
-    return _fitted(domain, scales, shown, seen, observed=observed, n_trajectories=n_trajectories, accuracy=accuracy)
+    return _fitted(
+        domain,
+        scales,
+        shown,
+        seen,
+        observed=observed,
+        n_trajectories=n_trajectories,
+        accuracy=accuracy,
+        has_intervals=has_intervals,
+    )
 
 
 def infer_exactly(domain: Domain, scales: Scales, rounds: Sequence[Round], *, accuracy: float) -> LearnerEstimate:
@@ -158,7 +168,9 @@ def infer_exactly(domain: Domain, scales: Scales, rounds: Sequence[Round], *, ac
         space, explained, contradiction = VersionSpace.everything(domain.n_preference), [], str(failure)
         shown = [taught.response.lesson.expectation for taught in rounds]
         seen = [taught.response.expectation.both for taught in rounds]
-        plausible = parameters_of(fitted_learners(domain, scales, shown, seen, "expectation", 0)[0])
+        plausible = parameters_of(
+            fitted_learners(domain, scales, answers_seen(domain, scales, shown, seen, "expectation", 0), 0)[0]
+        )
     return build_estimate(domain, scales, space, answers, explained, contradiction, plausible)
 
 
@@ -171,15 +183,17 @@ def _fitted(
     observed: Observed,
     n_trajectories: int,
     accuracy: float,
+    has_intervals: bool,
 ) -> LearnerEstimate:
     """The estimate by least squares."""
-    fits = fitted_learners(domain, scales, shown, seen, observed, n_trajectories)
+    answers = answers_seen(domain, scales, shown, seen, observed, n_trajectories)
+    fits = fitted_learners(domain, scales, answers, n_trajectories)
     fit, *others = fits
     d = domain.n_reward if observed == "reward" else len(domain.names)
     misfit = float((np.abs(fit.answers - np.array(seen)) / scales.unit)[:, :d].max())
     contradiction, space = misfit_of(fit, n_trajectories), VersionSpace.everything(domain.n_preference)
-    if not contradiction:
-        space = fitted_space(domain, scales, fits, seen, observed, n_trajectories, accuracy)
+    if has_intervals and not contradiction:
+        space = fitted_space(domain, scales, fits, answers, observed, n_trajectories, accuracy)
     found = build_estimate(domain, scales, space, [], [], contradiction, parameters_of(fit), residual=misfit)
     return replace(found, rivals=tuple(map(parameters_of, others)))
 

@@ -82,15 +82,23 @@ class AdaptiveBilevelTeacher(BaseTeacher):
 
     def estimate(self, rounds: Sequence[Round]) -> LearnerEstimate:
         """What the rounds say about the learner."""
+        return self._estimated(rounds, has_intervals=True)
+
+    def _estimated(self, rounds: Sequence[Round], *, has_intervals: bool) -> LearnerEstimate:
         return estimate_from(
-            self.domain, self.scales, rounds, observed=self.observed, n_trajectories=self.n_trajectories
+            self.domain,
+            self.scales,
+            rounds,
+            observed=self.observed,
+            n_trajectories=self.n_trajectories,
+            has_intervals=has_intervals,
         )
 
     def adapt(self, rounds: Sequence[Round]) -> Advice:
         """The lesson for the most optimistic learner that explains the answers, or the reason to stop."""
         earned, unit = float(mean_rewards(rounds, self.true_weights).max()), self.reward_unit
         try:
-            estimate = self.estimate(rounds)
+            estimate = self._estimated(rounds, has_intervals=False)
             plan = self.plan(estimate)
             reason = self._reason_to_end(rounds, plan, earned, estimate)
             for rival in estimate.rivals if reason else ():
