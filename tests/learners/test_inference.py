@@ -209,7 +209,6 @@ def test_sampled_responses_give_intervals_that_cover():
         covered += [true in interval for true, interval in zip((3, 1.5, delta), intervals, strict=True)]
     n = len(repetitions)
     least, most = (0.92 * n, 0.98 * n) if n == 500 else (n - 3, n)
-    np.savetxt("/tmp/c20/covered.txt", covered)
     assert (covered >= least).all() and (covered <= most).all(), covered / n
 
 

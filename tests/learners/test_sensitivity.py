@@ -56,7 +56,7 @@ def test_the_derivative_is_that_of_central_differences(seed):
 
 @pytest.mark.parametrize("seed", some_of(range(30), range(4)))
 def test_beyond_a_kink_the_derivative_is_that_of_one_side(seed):
-    """delta_j at mu_c[j] of a preference paid in full, or not at all: on the other side the answer moves as predicted."""
+    """A preference is paid in full, or not at all. With delta_j beyond mu_c[j] the answer moves as predicted."""
     domain, lesson, theta = random_problem(seed)
     learner = build(domain, theta)
     response = learner.respond(lesson)

@@ -9,7 +9,7 @@ variance one. With J their derivative in theta, which contains the exact Hessian
 Only mu_r is seen, exactly. The error of theta is |pinv(J)| times the error of the answers.
 
 Several fits may explain the answers. An allowance that binds and a preference that is paid in full can look alike, for
-example. All fits found whose sum of squares is within 1.96^2 of the least are kept, and an interval contains all theirs.
+example. All fits found whose sum of squares is within 1.96^2 of the least are kept; an interval contains all theirs.
 
 A parameter without influence on any answer has no such interval. An allowance is then confined by the answers alone:
 below mu_c[j] where the preference is paid for, above it where not. Where mu_c is not seen, it stays open.
@@ -105,6 +105,11 @@ def _is_exact(fit: Fit) -> bool:
     return math.sqrt(2 * fit.cost) <= 1e3 * EXACT
 
 
+def is_likely(fit: Fit, best: Fit) -> bool:
+    """Whether samples do not reject a fit beside a better one."""
+    return fit.cost - best.cost <= QUANTILE**2 / 2
+
+
 def fitted_space(
     domain: Domain,
     scales: Scales,
@@ -116,8 +121,8 @@ def fitted_space(
 ) -> VersionSpace:
     """The interval of each parameter: the hull of those of all fits that the answers do not reject."""
     tried = (*fits, *alternatives(domain, scales, answers, fits[0], (NOISY if n_trajectories else CLEAN)[1]))
-    best = min(fit.cost for fit in tried)
-    kept = [fit for fit in tried if (fit.cost - best <= QUANTILE**2 / 2 if n_trajectories else _is_exact(fit))]
+    best = min(tried, key=lambda fit: fit.cost)
+    kept = [fit for fit in tried if (is_likely(fit, best) if n_trajectories else _is_exact(fit))]
     seen = [one.target for one in answers]
     ends = [_interval(domain, scales, fit, seen, observed, n_trajectories, accuracy) for fit in kept]
     low, high = np.min([one[0] for one in ends], axis=0), np.max([one[1] for one in ends], axis=0)

@@ -29,16 +29,18 @@ from tutelage.solvers.soft_expectations import SoftExpansion
 
 # The penalties searched, in units of one over the range of a feature.
 SMALLEST, LARGEST = 1e-2, 1e3
+# C_r at some starts, in units of one over the range of the reward features.
+TYPICAL = 30.0
 # C_c at the starts, as a share of C_r, and delta, as a share of the largest mu_c of any policy.
-SHARES = ((0.3, 0.0), (1.0, 0.2), (1.0, 1.0), (0.1, 0.0))
+SHARES = ((0.3, 0.0), (1.0, 0.2), (1.0, 1.0))
 # How many searches are continued in each stage, the closest ones, and with how many evaluations.
-STAGES = ((6, 4), (3, 5), (2, 6))
+STAGES = ((6, 4), (2, 18))
 # Searches whose misfits differ by less than this, relative to them, find the same fit.
 APART = 0.2
 # The evaluations of a search for an alternative.
 ALTERNATIVE = 6
-# From so many answers on, a search starts from the best fit of all but the last.
-WARM = 4
+# From so many answers on, one search starts from the best fit of all but the last.
+WARM = 2
 # The longest step of log C_r and log C_c; a third of it is that of delta, in units of the range of mu_c.
 LONGEST = 0.7
 
@@ -97,15 +99,15 @@ def fit_learner(domain: Domain, scales: Scales, seen: tuple[Seen, ...], enough: 
     """The best fits, the closest first.
 
     Searches start from the learners of `SHARES` and, of many answers, from the best fit of all but the last. After each
-    stage only the closest ones go on. enough: a cost that counts as exact. gain: a relative decrease that is not worth a
-    step. Cached, so that a teacher's next round continues the search of the last one.
+    stage only the closest ones go on. enough: a cost that counts as exact. gain: a relative decrease that is too small
+    for a step. Cached, so that a teacher's next round continues the search of the last one.
     """
     problem = _Problem(domain, scales, seen)
     starts = problem.starts()
     if len(seen) >= WARM:
         with suppress(TutelageError):
             starts = [problem.inside(fit_learner(domain, scales, seen[:-1], enough, gain)[0]), *starts]
-    found = [LeastSquares(start, None, 0, Ended.STEP_LIMIT) for start in starts]
+    found = problem.begun(starts)
     for n_kept, n_evaluations in STAGES:
         found = problem.continued(found[:n_kept], enough, gain, n_evaluations)
     if not found:
@@ -120,8 +122,9 @@ def alternatives(domain: Domain, scales: Scales, seen: tuple[Seen, ...], fit: Fi
     for j, other in product(range(domain.n_preference), (0.0, np.inf)):
         if fit.allowance[j] != other:
             changed = np.where(np.arange(domain.n_preference) == j, other, fit.allowance)
-            starts.append(LeastSquares(problem.inside(replace(fit, allowance=changed)), None, 0, Ended.STEP_LIMIT))
-    return tuple(problem.described(one) for one in problem.continued(starts, 0.0, gain, ALTERNATIVE))
+            starts.append(problem.inside(replace(fit, allowance=changed)))
+    found = problem.continued(problem.begun(starts), 0.0, gain, ALTERNATIVE)
+    return tuple(problem.described(one) for one in found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,12 +149,13 @@ class _Problem:
         return low, np.concatenate([np.log(LARGEST / sizes), self.most / unit[d_r:]])
 
     def starts(self) -> list[Vector]:
-        """u of learners with weak and strong preferences, with all of them and with none; C_r as if there were none."""
+        """u of learners with all preferences and with none; C_r is a typical one, or explains an answer without any."""
         d_r, (lower, upper) = self.domain.n_reward, self.limits
         penalty = max(float(np.abs(one.matched[:d_r]).max()) for one in self.seen)
+        typical = TYPICAL / float(self.scales.unit[:d_r].max())
         starts = [
-            np.concatenate([np.log([penalty, share * penalty]), allowed * self.most / self.scales.unit[d_r:]])
-            for share, allowed in SHARES
+            np.concatenate([np.log([c_r, share * c_r]), allowed * self.most / self.scales.unit[d_r:]])
+            for c_r, (share, allowed) in ((penalty, SHARES[0]), *((typical, each) for each in SHARES))
         ]
         paid = -np.array([one.matched[d_r:] for one in self.seen])
         if paid.size and paid.max() > 0:
@@ -168,12 +172,20 @@ class _Problem:
     def theta(self, u: Vector) -> Vector:
         return np.concatenate([np.exp(u[:2]), u[2:] * self.scales.unit[self.domain.n_reward :]])
 
+    def begun(self, starts: list[Vector]) -> list[Search]:
+        """Searches at their starts; without those where a response cannot be computed."""
+        found = list[Search]()
+        for start in starts:
+            with suppress(TutelageError):
+                found.append(LeastSquares(start, self.evaluate(start, None), 1, Ended.STEP_LIMIT))
+        return found
+
     def continued(self, searches: list[Search], enough: float, gain: float, n_evaluations: int) -> list[Search]:
         """The searches after some more evaluations, the closest first; without those that failed."""
         found = list[Search]()
         longest = np.concatenate([[LONGEST, LONGEST], np.full(self.domain.n_preference, LONGEST / 3)])
         for one in searches:
-            if one.residuals is not None and one.ended is not Ended.STEP_LIMIT:
+            if one.ended is not Ended.STEP_LIMIT:
                 found.append(one)
                 continue
             with suppress(TutelageError):

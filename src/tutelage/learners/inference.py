@@ -12,13 +12,22 @@ them, and delta_j is the least mu_c[j] at which one was paid. It gives the answe
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from tutelage.arrays import Flags, Matrix, Vector, freeze, whole_number
 from tutelage.learners.entropy import SoftLearner
-from tutelage.learners.fitted import Parameters, answers_seen, fitted_learners, fitted_space, misfit_of, parameters_of
+from tutelage.learners.fitted import (
+    Parameters,
+    answers_seen,
+    fitted_learners,
+    fitted_space,
+    is_likely,
+    misfit_of,
+    parameters_of,
+)
 from tutelage.learners.recovery import Answer, Scales, feature_scales, recover
 from tutelage.learners.version_space import Contradiction, Explained, VersionSpace, narrowed
 from tutelage.mdp.model import Domain
@@ -195,13 +204,14 @@ def _fitted(
     if has_intervals and not contradiction:
         space = fitted_space(domain, scales, fits, answers, observed, n_trajectories, accuracy)
     found = build_estimate(domain, scales, space, [], [], contradiction, parameters_of(fit), residual=misfit)
-    return replace(found, rivals=tuple(map(parameters_of, others)))
+    rivals = [other for other in others if not n_trajectories or is_likely(other, fit)]
+    return replace(found, rivals=tuple(map(parameters_of, rivals)))
 
 
 def _recovered(domain: Domain, scales: Scales, taught: Round, number: int, accuracy: float) -> Answer:
     shown, seen = check_lesson(domain, taught.response.lesson).expectation, taught.response.expectation.both
     try:
-        answer = recover(domain, scales, shown, seen, accuracy=accuracy)
+        answer = _recovered_once(domain, scales, shown.tobytes(), seen.tobytes(), accuracy)
     except NotConverged as failure:
         raise Contradiction(f"no finite weights explain the answer of round {number}: {failure}") from None
     if answer.residual > max(MISFIT, 100 * accuracy):
@@ -210,6 +220,12 @@ def _recovered(domain: Domain, scales: Scales, taught: Round, number: int, accur
             f"the nearest misses it by {answer.residual:.2g} of the range of a feature"
         )
     return answer
+
+
+@lru_cache(maxsize=256)
+def _recovered_once(domain: Domain, scales: Scales, shown: bytes, seen: bytes, accuracy: float) -> Answer:
+    """Cached, because the answers of earlier rounds come again in every round."""
+    return recover(domain, scales, np.frombuffer(shown), np.frombuffer(seen), accuracy=accuracy)
 
 
 def plausible_parameters(space: VersionSpace, explained: Sequence[Explained], scales: Scales) -> Parameters:

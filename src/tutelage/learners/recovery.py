@@ -119,6 +119,12 @@ class Answer:
         """(n,), whether each unknown is determined by itself."""
         return np.asarray(np.linalg.norm(self.directions, axis=0) >= 1 - 1e-9)
 
+    def known_ranges(self, rounding: float) -> list[Vector | None]:
+        """(2,) for each unknown that is not negative and determined by itself: both ends; None for the others."""
+        spread = np.abs(self.directions).T @ (self.error + rounding / 10) + rounding
+        ends = np.array([np.maximum(self.point - spread, 0.0), self.point + spread]) / self.unit
+        return [ends[:, k] if known else None for k, known in enumerate(self.is_determined)]
+
 
 def recover(domain: Domain, scales: Scales, shown: Vector, seen: Vector, *, accuracy: float) -> Answer:
     """What the answer mu = seen (d,) to the lesson shown (d_r,) determines.

@@ -49,7 +49,7 @@ def moves(x: Vector, hessian: Matrix, d_r: int, penalties: tuple[float, float]) 
 
 
 def beyond_kink(x: Vector, hessian: Matrix, d_r: int, penalties: tuple[float, float], j: int) -> Vector:
-    """(d,), the derivative of x in delta_j on the side of the kink delta_j = mu_c[j] where y_j, now at a limit, is free."""
+    """(d,), the derivative of x in delta_j beyond the kink delta_j = mu_c[j], where y_j, now at a limit, is free."""
     is_free = _places(x, d_r, penalties)[2]
     is_free[d_r + j] = True
     moved, pushed = np.zeros(len(x)), np.eye(len(x))[d_r + j, is_free]

@@ -90,7 +90,13 @@ def _narrowed_by(space: VersionSpace, answer: Answer, scales: Scales) -> tuple[V
     program, done = _Polytope.of(space, answer, scales), answer.seen[len(answer.shown) :]
     slack = scales.slack[len(answer.shown) :]
     penalty, violation = program.range_of(program.penalty_row), program.range_of(program.violation_row)
-    ranges = np.array([program.range_of(row) for row in program.preference_rows]).reshape(-1, 2)
+    n = len(answer.point) - len(done)
+    ranges = np.array(
+        [
+            program.range_of(row) if known is None else known
+            for row, known in zip(program.preference_rows, answer.known_ranges(ROUNDING)[n:], strict=True)
+        ]
+    ).reshape(-1, 2)
     # At the least C_c that the answers allow, where the space is bounded by it.
     violation = np.array([max(violation[0], space.violation[0]), min(violation[1], space.violation[1])])
     fuzz = ROUNDING / scales.unit[len(answer.shown) :] + ROUNDING * ranges[:, 0]
