@@ -70,6 +70,7 @@ def test_the_covariance_of_counts_is_that_of_many_trajectories(seed):
     assert (np.abs(products.mean(axis=0) - exact) <= 5 * error + 0.01 * np.abs(exact).max()).all()
 
 
+@pytest.mark.timeout(3600)
 def test_intervals_cover_and_the_test_keeps_its_level():
     """95 % intervals cover, and the test of b = 0 rejects at most 7 %, whether the reward is known or estimated.
 

@@ -193,6 +193,7 @@ def sampled_rounds(learner, lessons, n, rng):
         yield tl.Round(lesson, replace(response, expectation=tl.Expectation(seen.reward, seen.preference)))
 
 
+@pytest.mark.timeout(3600)
 def test_sampled_responses_give_intervals_that_cover():
     """95 % intervals of C_r, C_c and delta from 400 trajectories of each of three responses.
 

@@ -14,13 +14,14 @@ at that value or above never matters: it stands for a preference that the learne
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector, freeze
 from tutelage.learners.recovery import Answer, Scales
-from tutelage.outcomes import TutelageError
+from tutelage.outcomes import NotConverged, TutelageError
 from tutelage.solvers.programs import Constraints, InfeasibleProgram, minimise_linear
 
 # Bounds of a linear program, in units of one over a feature's range: nothing is known beyond FAR.
@@ -113,12 +114,15 @@ def _narrowed_by(space: VersionSpace, answer: Answer, scales: Scales) -> tuple[V
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Polytope:
-    """The unknowns (x, C_r, C_c) of one answer, in units: rows @ unknowns <= bound. scale: (n,) of each unknown."""
+    """The unknowns (x, C_r, C_c) of one answer, in units: rows @ unknowns <= bound. scale: of each unknown. point: (n,),
+    the x found.
+    """
 
     rows: Matrix
     bound: Vector
     lower: Vector
     scale: Vector
+    point: Vector
     n_preference: int
 
     @classmethod
@@ -160,7 +164,7 @@ class _Polytope:
         lower = np.where(np.isin(np.arange(n + 2), np.arange(first, n_free)), -np.inf, 0.0)
         sized = np.array(rows)
         size = np.maximum(np.abs(sized).max(axis=1), 1e-300)
-        return cls(sized / size[:, None], np.array(bound) / size, lower, scale, d_c)
+        return cls(sized / size[:, None], np.array(bound) / size, lower, scale, answer.point, d_c)
 
     @property
     def penalty_row(self) -> Vector:
@@ -180,12 +184,19 @@ class _Polytope:
 
     def range_of(self, row: Vector) -> Vector:
         """(2,), the least and the largest value of one unknown; infinite where FAR is reached."""
-        unit = float(row @ self.scale)
-        low, high = float(row @ self._least(row)), float(row @ self._least(-row))
+        unit, low, high = float(row @ self.scale), 0.0, FAR
+        # A program that the solver gives up on proves nothing: its end stays open.
+        with suppress(NotConverged):
+            low = float(row @ self._least(row))
+        with suppress(NotConverged):
+            high = float(row @ self._least(-row))
         return np.array([max(low - ROUNDING, 0.0) / unit, np.inf if high >= 0.9 * FAR else (high + ROUNDING) / unit])
 
     def least_sum(self) -> Vector:
         """(d_c,), the b of least sum: what the answer does not need counts as absent."""
         rows = self.preference_rows
-        found = self._least(rows.sum(axis=0) + 1e-3 * self.violation_row)
+        try:
+            found = self._least(rows.sum(axis=0) + 1e-3 * self.violation_row)
+        except NotConverged:
+            found = np.concatenate([self.point, np.zeros(2)])
         return np.asarray(rows @ found) / (rows @ self.scale)
