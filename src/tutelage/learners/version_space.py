@@ -114,8 +114,8 @@ def _narrowed_by(space: VersionSpace, answer: Answer, scales: Scales) -> tuple[V
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Polytope:
-    """The unknowns (x, C_r, C_c) of one answer, in units: rows @ unknowns <= bound. scale: of each unknown. point: (n,),
-    the x found.
+    """The unknowns (x, C_r, C_c) of one answer, in units: rows @ unknowns <= bound. scale: of each unknown. point: the
+    x found.
     """
 
     rows: Matrix
