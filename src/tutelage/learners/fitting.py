@@ -33,8 +33,8 @@ SMALLEST, LARGEST = 1e-2, 1e3
 TYPICAL = 30.0
 # C_c at the starts, as a share of C_r, and delta, as a share of the largest mu_c of any policy.
 SHARES = ((0.3, 0.0), (1.0, 0.2), (1.0, 1.0))
-# How many searches are continued in each stage, the closest ones, and with how many evaluations.
-STAGES = ((6, 4), (2, 18))
+# The evaluations of each search, and the further ones of the closest.
+FIRST, LAST = 4, 18
 # Searches whose misfits differ by less than this, relative to them, find the same fit.
 APART = 0.2
 # The evaluations of a search for an alternative.
@@ -98,18 +98,20 @@ Search = LeastSquares[_Answers]
 def fit_learner(domain: Domain, scales: Scales, seen: tuple[Seen, ...], enough: float, gain: float) -> tuple[Fit, ...]:
     """The best fits, the closest first.
 
-    Searches start from the learners of `SHARES` and, of many answers, from the best fit of all but the last. After each
-    stage only the closest ones go on. enough: a cost that counts as exact. gain: a relative decrease that is too small
-    for a step. Cached, so that a teacher's next round continues the search of the last one.
+    Searches start from the learners of `SHARES` and from the best fit of all answers but the last. After a few steps only
+    the closest two go on, and one from the closest with its preferences paid in full. enough: a cost that counts as
+    exact. gain: a relative decrease that is too small for a step. Cached, so that a teacher's next round continues the
+    search of the last one.
     """
     problem = _Problem(domain, scales, seen)
     starts = problem.starts()
     if len(seen) >= WARM:
         with suppress(TutelageError):
             starts = [problem.inside(fit_learner(domain, scales, seen[:-1], enough, gain)[0]), *starts]
-    found = problem.begun(starts)
-    for n_kept, n_evaluations in STAGES:
-        found = problem.continued(found[:n_kept], enough, gain, n_evaluations)
+    found = problem.continued(problem.begun(starts), enough, gain, FIRST)
+    if found:
+        found = [*found[:2], *problem.begun([problem.in_full(found[0])])]
+        found = problem.continued(found, enough, gain, LAST)
     if not found:
         raise NotConverged("no soft learner near the starts gives an answer", residual=np.inf, n_steps=0)
     return tuple(problem.described(one) for one in found)
@@ -163,6 +165,14 @@ class _Problem:
             delta = np.where(absent, self.most, 0.0) / self.scales.unit[d_r:]
             starts.insert(0, np.concatenate([np.log([penalty, paid.max()]), delta]))
         return [np.clip(start, lower, upper) for start in starts]
+
+    def in_full(self, search: Search) -> Vector:
+        """u with C_c the largest mean payment, every preference paid for half as much paid in full, and no other."""
+        paid, d_r = search.residuals.source.paid.mean(axis=0), self.domain.n_reward
+        most = float(paid.max(initial=0.0))
+        delta = np.where(paid >= 0.5 * most, 0.0, self.most) / self.scales.unit[d_r:]
+        violation = np.log(most) if most > 0 else search.x[1]
+        return np.asarray(np.clip(np.concatenate([[search.x[0], violation], delta]), *self.limits))
 
     def inside(self, fit: Fit) -> Vector:
         """u of a fit, moved into the limits."""
