@@ -98,7 +98,7 @@ Search = LeastSquares[_Answers]
 def fit_learner(domain: Domain, scales: Scales, seen: tuple[Seen, ...], enough: float, gain: float) -> tuple[Fit, ...]:
     """The best fits, the closest first.
 
-    Searches start from the learners of `SHARES` and from the best fit of all answers but the last. After a few steps only
+    Searches start from the learners of `SHARES` and from the best fit of all answers but the last. After a few steps
     the closest two go on, and one from the closest with its preferences paid in full. enough: a cost that counts as
     exact. gain: a relative decrease that is too small for a step. Cached, so that a teacher's next round continues the
     search of the last one.

@@ -142,8 +142,8 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         self, rounds: Sequence[Round], plan: BilevelPlan, earned: float, estimate: LearnerEstimate
     ) -> str:
         """Why a plan is not worth a round, or an empty string."""
-        # A fit of mu_r alone that misses an answer promises nothing; its lesson tells more.
-        is_blind = self.observed == "reward" and not self.n_trajectories and estimate.contradiction != ""
+        # A fit that misses an answer promises nothing; its lesson tells more.
+        is_blind = (self.observed == "reward" or self.n_trajectories > 0) and estimate.contradiction != ""
         if not is_blind and plan.achieved - earned <= max(self.stop_tolerance * self.span, self._noise(plan)):
             return "the learner answers as predicted, and no lesson promises more"
         shown = np.array([taught.lesson.expectation for taught in rounds])
