@@ -86,7 +86,7 @@ lowest: .venv-lowest/ready
 	$(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python tools/lowest.py > .venv-lowest/pins.txt
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-lowest/pins.txt \
-		--editable '.[cluster,gymnasium,graph,playground]' cvxpy hypothesis pytest pytest-timeout
+		--editable '.[cluster,gymnasium,graph,playground]' cvxpy hypothesis pandas pytest pytest-timeout
 	touch $@
 
 # A separate environment: the dependencies of `imitation` conflict with those of Tutelage. Also linear programming and
