@@ -1,5 +1,7 @@
 """The documentation as a whole: every public name has an entry that runs, every page is in the site's contents."""
 
+import ast
+import importlib.util
 import inspect
 import re
 from pathlib import Path
@@ -15,6 +17,9 @@ ENTRIES = {
     for page in REFERENCE.values()
     for name, text in re.findall(r"^## (\w+)$(.*?)(?=^## |\Z)", page, flags=re.MULTILINE | re.DOTALL)
 }
+SPEC = importlib.util.spec_from_file_location("signatures", DOCS.parent / "tools" / "site" / "signatures.py")
+SIGNATURES = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(SIGNATURES)
 TABLE_OF_CONTENTS = re.compile(r"^```\{toctree\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Pages that begin with an equation.
 EQUATIONS = (
@@ -26,6 +31,8 @@ EQUATIONS = (
     "learners",
     "teachers",
     "rounds",
+    "inference",
+    "time",
     "scale",
 )
 # Pages that `make docs` makes of other files.
@@ -54,6 +61,19 @@ def test_every_public_name_is_described(name):
     for method, function in vars(found).items() if isinstance(found, type) else ():
         if not method.startswith("_") and inspect.isfunction(inspect.unwrap(getattr(function, "__func__", function))):
             assert getattr(function, "__doc__", None), f"{name}.{method} has no docstring"
+
+
+@pytest.mark.parametrize("name", [name for name in tl.__all__ if callable(getattr(tl, name))])
+def test_the_signature_on_the_site_has_the_parameters_of_the_function(name):
+    found = getattr(tl, name)
+    shown = SIGNATURES.written(found)
+    if shown is None:  # then Sphinx asks `inspect` itself
+        return
+    given = ast.parse(f"def shown{shown[0]}: ...").body[0].args
+    names = [argument.arg for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    parameters = inspect.signature(found).parameters.values()
+    assert names == [parameter.name for parameter in parameters if parameter.kind not in variable]
 
 
 def test_every_page_is_in_the_contents_once():

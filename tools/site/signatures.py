@@ -18,8 +18,10 @@ def described(obj: Any) -> set[str]:
 def written(obj: Any) -> tuple[str, str | None] | None:
     """The parameters and the result of a function or class; nothing where the source does not say."""
     if isinstance(obj, type):
-        if "__init__" in vars(obj) and not dataclasses.is_dataclass(obj):
-            return written(vars(obj)["__init__"])
+        # The source of an `__init__` that a dataclass has generated cannot be read.
+        is_ours = getattr(obj.__init__, "__module__", "").startswith("tutelage")
+        if is_ours and (found := written(obj.__init__)):
+            return found
         return (f"({', '.join(_fields(obj))})", None) if dataclasses.is_dataclass(obj) else None
     node = _node(inspect.unwrap(getattr(obj, "__func__", obj)))
     if not isinstance(node, ast.FunctionDef):
