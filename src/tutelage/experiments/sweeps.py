@@ -196,7 +196,7 @@ def _bars(means: Sequence[Mean]) -> Figure:
     axes.tick_params(axis="x", labelsize=7)
     axes.axhline(0.0, color="black", linewidth=0.8)
     axes.set_ylabel("the learner's true reward")
-    axes.legend(fontsize=8)
+    figure.legend(loc="outside upper center", ncols=4, frameon=False, fontsize="small")
     return figure
 
 
