@@ -7,7 +7,7 @@ from hypothesis import settings
 from playground_support import CHROMIUM, NO_BROWSER
 from strategies import some_of
 
-(EXAMPLES,) = some_of([100], [25])
+(EXAMPLES,) = some_of([100], [20])
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True, max_examples=EXAMPLES)
 settings.load_profile("ci")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from strategies import some_of
 from typer.testing import CliRunner
 
 import tutelage as tl
@@ -163,7 +164,7 @@ def test_the_text_has_the_rounds_the_preferences_and_the_certificate():
         assert part in text
 
 
-@pytest.mark.parametrize("what", ["table1", "figure5", "all"])
+@pytest.mark.parametrize("what", some_of(["table1", "figure5", "all"], ["table1", "figure5"]))
 def test_reproducing_one_world_writes_what_it_says(what, tmp_path, monkeypatch):
     """The rows are invented, so nothing is computed: every file that is named is written."""
     from experiments.test_tables import made_up

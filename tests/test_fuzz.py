@@ -12,19 +12,22 @@ SPEC = importlib.util.spec_from_file_location("fuzz", Path(__file__).parents[1] 
 fuzz = sys.modules["fuzz"] = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(fuzz)
 
-N_PROBLEMS = some_of([400], [25])[0]
+N_PROBLEMS = some_of([400], [12])[0]
 
 
 @pytest.mark.parametrize(
     "case", [case for case in fuzz.CASES if case not in (fuzz.bilevel, fuzz.bounded)], ids=lambda case: case.__name__
 )
 def test_random_problems_of_every_scale_are_answered_or_refused(case):
-    """At most one in 25 may end without an answer to the promised accuracy; a limit of time is not part of the test."""
+    """At most one in 25 (in the sample, one) may end without an answer to the promised accuracy.
+
+    A limit of time is not part of the test.
+    """
     count: Counter[tuple[str, str]] = Counter()
     failed = list(fuzz.failures(range(1000, 1000 + N_PROBLEMS), (case,), count))
     wrong = [str(failure) for failure in failed if failure.kind in ("escaped", "loose")]
     assert not wrong, wrong[0]
-    assert sum(failure.kind == "unanswered" for failure in failed) <= N_PROBLEMS // 25
+    assert sum(failure.kind == "unanswered" for failure in failed) <= max(1, N_PROBLEMS // 25)
     assert sum(count.values()) == N_PROBLEMS
 
 

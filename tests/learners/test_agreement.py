@@ -69,7 +69,7 @@ def test_the_certificate_can_be_recomputed(seed):
 
 KINDS = list(product([1, 2, math.inf], [0.5, 20.0, math.inf]))
 EVERY_SEED = [(seed, *kind) for seed in range(4) for kind in KINDS]
-ONE_SEED = [(-place % 4, *kind) for place, kind in enumerate(KINDS)]
+ONE_SEED = [(place % 3, *kind) for place, kind in enumerate(KINDS)]
 
 
 @pytest.mark.parametrize(("seed", "norm", "penalty"), some_of(EVERY_SEED, ONE_SEED))

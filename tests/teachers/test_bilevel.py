@@ -56,7 +56,7 @@ def test_the_printed_mean_is_reached_and_the_agnostic_teacher_beaten_in_every_wo
 ALLOWED = tuple(product([("L2", 3), ("L3", 0), ("L5", 0)], [0.5, 2.5]))
 
 
-@pytest.mark.parametrize(("problem", "allowance"), some_of(ALLOWED, ALLOWED[1:5:3]))
+@pytest.mark.parametrize(("problem", "allowance"), some_of(ALLOWED, ALLOWED[1:2]))
 def test_predicted_is_achieved_with_allowances_too(problem, allowance):
     name, seed = problem
     world = tl.object_world(size=10, seed=seed)
@@ -195,7 +195,10 @@ def test_the_same_problem_is_planned_the_same_way_twice():
     assert first.bound == second.bound
 
 
-@pytest.mark.parametrize(("name", "penalties"), [("L2", (5, 10)), ("L4", (10, 5)), ("L3", (1, 10))])
+PRINTED = [("L2", (5, 10)), ("L4", (10, 5)), ("L3", (1, 10))]
+
+
+@pytest.mark.parametrize(("name", "penalties"), some_of(PRINTED, PRINTED[:1]))
 def test_frank_wolfe_is_never_better(name, penalties):
     """Appendix G as printed, by the learner's own response; both report the same kind of plan."""
     for seed in range(2):

@@ -181,7 +181,7 @@ def test_theorem_2_is_for_p_2_only(norm, weights):
 
 
 @pytest.mark.parametrize("name", ["L1", "L2", "L3"])
-@pytest.mark.parametrize("seed", some_of(range(10), [0, 3]))
+@pytest.mark.parametrize("seed", some_of(range(10), [3]))
 def test_theorem_2_on_the_published_worlds(name, seed):
     """And for L2 within 0.1 of Aware-CMDP after three rounds, here in every world, and within 0.05 at the end."""
     problem = published_problem(name, seed)
