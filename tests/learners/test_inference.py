@@ -74,6 +74,8 @@ def test_what_makes_no_difference_is_not_identified(seed):
         return
     learner, _, rounds = problem
     domain = learner.domain
+    if seed % 5 == 2 and not isinstance(domain.mdp.discount, float):
+        return  # Where choices take different times, a constant feature counts how many choices are taken.
     estimate = tl.infer_learner(domain, rounds)
     first, last = domain.n_reward, len(domain.names) - 1
     if seed % 5 == 1 and last > first:
