@@ -36,7 +36,7 @@ from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, best_policy
 
 N_STATES, GROWING = 10_000, (10_000, 30_000, 100_000, 300_000, 1_000_000)
 SAME, ACCURACY = 1e-6, 1e-8
-PROGRAMS = ("highs-ipm", "highs-simplex", "highs-pdlp", "highs-hipo", "ortools-pdlp")
+PROGRAMS = ("highs-ipx", "highs-hipo", "highs-simplex", "highs-pdlp", "ortools-pdlp")
 PLANNERS = ("quantecon-vi", "quantecon-pi", "quantecon-mpi")
 # The most seconds for a peer; those of our solution and its memory in GiB, by states; the exponent of growth.
 PEER_SECONDS = 200.0

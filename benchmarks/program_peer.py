@@ -2,7 +2,7 @@
 
     python -I program_peer.py method problem.npz answer.npz seconds
 
-method: `highs-ipm` (without crossover), `highs-simplex`, `highs-pdlp`, `highs-hipo`, `ortools-pdlp` for the linear
+method: `highs-ipx`, `highs-hipo` (without crossover), `highs-simplex`, `highs-pdlp`, `ortools-pdlp` for the linear
 program of a constrained MDP; `quantecon-...` for an MDP without limits. answer: value, the seconds of the solution, the
 processor seconds, and the status in the package's words. Does not import Tutelage. Exit code 3: the package, or this
 method of it, is not installed; 4: it gives no answer within the seconds.
