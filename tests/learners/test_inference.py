@@ -46,9 +46,12 @@ def random_rounds(seed):
     return learner, delta, [tl.Round(lesson, learner.respond(lesson)) for lesson in lessons]
 
 
-@pytest.mark.parametrize("seed", some_of(range(130), range(10)))
+@pytest.mark.parametrize("seed", some_of(range(130), (*range(10), 39)))
 def test_the_version_space_contains_the_truth(seed):
-    """For every learner: C_r, C_c and delta lie in their intervals, and no preference gets a wrong verdict."""
+    """For every learner: C_r, C_c and delta lie in their intervals, and no preference gets a wrong verdict.
+
+    With seed 39 one answer has the residual 1.6e-6, by which its mu_c misses delta: no contradiction.
+    """
     problem = random_rounds(seed)
     if problem is None:
         return

@@ -38,6 +38,8 @@ from tutelage.roles import Round, check_lesson
 ACCURACY = 1e-12
 # A fit further than this from the answer, relative to the range, contradicts it.
 MISFIT = 1e-8
+# Answers may be as inexact as their residuals say, in units of the largest feature, but not more than this.
+LARGEST_RESIDUAL = 1e-5
 
 Observed = Literal["expectation", "reward"]
 Verdict = Literal["there", "not there", "open"]
@@ -219,7 +221,9 @@ def _recovered(domain: Domain, scales: Scales, taught: Round, number: int, accur
             f"the answer of round {number} is not that of a soft learner: "
             f"the nearest misses it by {answer.residual:.2g} of the range of a feature"
         )
-    return answer
+    # The residual of a response is in units of the largest feature, rounded to a power of two.
+    largest = float(np.abs(domain.preference_features).max(initial=0.0))
+    return replace(answer, blur=2 * largest * min(taught.response.certificate.residual, LARGEST_RESIDUAL))
 
 
 @lru_cache(maxsize=256)

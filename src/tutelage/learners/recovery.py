@@ -94,7 +94,7 @@ class Answer:
     lift: (d, n), L, in units; the last d_c columns are those of b. point: (n,), the x found, in units. directions:
     (k, n), orthonormal, along which x is known to within `error` (k,). unit: (n,), x = point / unit. residual: the
     largest |mu(L x) - mu|, relative to its range. entropy: that of the policy found. floor: (d_c,), certain lower ends
-    of b.
+    of b. blur: how far mu_c may be from that of the learner's exact answer.
     """
 
     shown: Vector
@@ -108,6 +108,7 @@ class Answer:
     residual: float
     entropy: float
     floor: Vector
+    blur: float = 0.0
 
     @property
     def weights(self) -> Vector:

@@ -89,7 +89,7 @@ def narrowed(answers: Sequence[Answer], scales: Scales) -> tuple[VersionSpace, l
 def _narrowed_by(space: VersionSpace, answer: Answer, scales: Scales) -> tuple[VersionSpace, Explained]:
     """The space within what one answer allows."""
     program, done = _Polytope.of(space, answer, scales), answer.seen[len(answer.shown) :]
-    slack = scales.slack[len(answer.shown) :]
+    slack = scales.slack[len(answer.shown) :] + answer.blur
     penalty, violation = program.range_of(program.penalty_row), program.range_of(program.violation_row)
     n = len(answer.point) - len(done)
     ranges = np.array(
@@ -141,7 +141,7 @@ class _Polytope:
         for k in range(n_free):
             rows += [eye[k] - eye[n], -eye[k] - eye[n] if k >= first else eye[n] - eye[k]]
             bound += [ROUNDING / scale[k]] * 2
-        done, slack = answer.seen[len(answer.shown) :], scales.slack[len(answer.shown) :]
+        done, slack = answer.seen[len(answer.shown) :], scales.slack[len(answer.shown) :] + answer.blur
         for j in range(d_c):
             row = eye[n_free + j]
             rows += [row - eye[n + 1], -row]
