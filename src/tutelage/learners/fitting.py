@@ -39,7 +39,7 @@ FIRST, LAST = 4, 18
 APART = 0.2
 # The evaluations of a search for an alternative.
 ALTERNATIVE = 6
-# From so many answers on, one search starts from the best fit of all but the last.
+# With at least this many answers, one search starts from the best fit of the earlier ones.
 WARM = 2
 # The longest step of log C_r and log C_c; a third of it is that of delta, in units of the range of mu_c.
 LONGEST = 0.7
