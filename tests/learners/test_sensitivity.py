@@ -1,4 +1,4 @@
-"""The derivative of a soft learner's answer in its parameters agrees with central differences to 1e-5."""
+"""The derivatives of a soft learner's answer, smoothed or not, agree with central differences to 1e-5."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,8 @@ from problems import random_domain_of
 from strategies import some_of
 
 import tutelage as tl
-from tutelage.learners.sensitivity import beyond_kink, moves, response_derivative, signs
+from tutelage.learners.barrier import smoothed
+from tutelage.learners.sensitivity import response_derivative
 
 
 def build(domain, theta):
@@ -54,25 +55,26 @@ def test_the_derivative_is_that_of_central_differences(seed):
         assert_allclose(exact[:, k], slope, atol=1e-5 * max(1.0, np.abs(exact).max()))
 
 
-@pytest.mark.parametrize("seed", some_of(range(30), range(4)))
-def test_beyond_a_kink_the_derivative_is_that_of_one_side(seed):
-    """A preference is paid in full, or not at all. With delta_j beyond mu_c[j] the answer moves as predicted."""
+@pytest.mark.parametrize("seed", some_of(range(40), range(6)))
+def test_the_smoothed_derivative_is_that_of_central_differences(seed):
+    """In every parameter, whether or not its preference is paid for: there is no kink and no flat."""
     domain, lesson, theta = random_problem(seed)
-    learner = build(domain, theta)
-    response = learner.respond(lesson)
-    place, d_r = places(learner, response), domain.n_reward
-    soft = tl.soft_expansion(domain.mdp, tl.combined_features(domain), response.learned_weights)
-    sign = signs(d_r, domain.n_preference)
-    x, hessian = sign * response.learned_weights, sign[:, None] * soft.jacobian * sign
-    assert_allclose(moves(x, hessian, d_r, (theta[0], theta[1]))[:, 2:][:, place[d_r:] != 1], 0, atol=1e-12)
-    for j in np.flatnonzero(place[d_r:] != 1):
-        moved = soft.jacobian @ (sign * beyond_kink(x, hessian, d_r, (theta[0], theta[1]), int(j)))
-        if np.abs(moved[d_r + j] - 1) > 1e-6:
-            continue  # The feature is constant, or a combination of others that are free: no policy can move it.
-        step = 1e-3 * (1 if place[d_r + j] == 2 else -1)
-        beyond = theta.copy()
-        beyond[2 + j] = response.expectation.preference[j] + step
-        other = build(domain, beyond).respond(lesson)
-        if (np.delete(places(build(domain, beyond), other) - place, d_r + j) == 0).all():
-            change = other.expectation.both - response.expectation.both
-            assert_allclose(change, step * moved, atol=0.02 * abs(step) * max(1, np.abs(moved).max()))
+    here = smoothed(domain, theta, lesson.expectation, 0.1, None)
+    assert here.slopes.shape == (len(domain.names), len(theta))
+    for k, direction in enumerate(np.eye(len(theta))):
+        sides = [smoothed(domain, theta + s * 1e-4 * direction, lesson.expectation, 0.1, here) for s in (1, -1)]
+        assert_allclose(sides[0].x - sides[1].x, 2e-4 * here.moved[:, k], atol=1e-8)
+        change = sides[0].soft.expectation - sides[1].soft.expectation
+        assert_allclose(change, 2e-4 * here.slopes[:, k], atol=1e-7 * max(1, np.abs(here.slopes).max()))
+
+
+@pytest.mark.parametrize("seed", some_of(range(40), range(6)))
+def test_the_smoothed_answer_tends_to_the_learners_own(seed):
+    """The smoothed objective is within 2 d tau of the learner's, so the answers meet as tau falls."""
+    domain, lesson, theta = random_problem(seed)
+    own = build(domain, theta).respond(lesson).expectation.both
+    near, missed = None, []
+    for tau in (1e-1, 1e-3, 1e-5, 1e-7):
+        near = smoothed(domain, theta, lesson.expectation, tau, near)
+        missed.append(np.abs(near.soft.expectation - own).max())
+    assert missed[-1] < 1e-4 * (1 + np.abs(own).max()) and missed[-1] <= missed[0]

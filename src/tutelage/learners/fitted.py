@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutelage.arrays import Vector, freeze
-from tutelage.learners.fitting import Fit, Seen, alternatives, fit_learner
+from tutelage.learners.fitting import EXACT, EXPLAINED, Fit, Seen, alternatives, fit_learner
 from tutelage.learners.recovery import Scales, match_within
 from tutelage.learners.sampling_error import count_covariance
 from tutelage.learners.version_space import VersionSpace
@@ -35,10 +35,8 @@ QUANTILE, MISFIT = 1.959963985, 6.0
 CAP = 300.0
 # A variance below this, relative to the squared range of a feature, is that of a feature too rare to be sampled.
 RARE = 1e-5
-# The misfit that counts as exact, relative to the range of a feature.
-EXACT = 1e-8
-# The cost that ends a search, and the relative decrease that is not worth a step: exact answers, and samples.
-CLEAN, NOISY = (0.5 * EXACT**2, 1e-10), (1e-3, 1e-4)
+# Added to the distance of an exact answer from the ends of its range, relative to that range, for its weight.
+END = 1e-3
 
 
 class Parameters(NamedTuple):
@@ -49,9 +47,11 @@ class Parameters(NamedTuple):
     violation_allowance: Vector
 
 
-def fitted_learners(domain: Domain, scales: Scales, seen: tuple[Seen, ...], n_trajectories: int) -> tuple[Fit, ...]:
-    """The best fits, the closest first."""
-    return fit_learner(domain, scales, seen, *(NOISY if n_trajectories else CLEAN))
+def fitted_learners(
+    domain: Domain, scales: Scales, seen: tuple[Seen, ...], n_trajectories: int, *, n_least: int = 0
+) -> tuple[Fit, ...]:
+    """The best fits, the closest first. n_least: how many searches to make at least."""
+    return fit_learner(domain, scales, seen, n_trajectories > 0, n_least)
 
 
 def answers_seen(
@@ -76,14 +76,17 @@ def parameters_of(fit: Fit) -> Parameters:
 
 @lru_cache(maxsize=256)
 def _seen(domain: Domain, scales: Scales, shown: bytes, seen: bytes, n_seen: int, n_trajectories: int) -> Seen:
-    """An answer with its weight: W is the inverse root of the sampling covariance, or of the squared range.
+    """An answer with its weight: W is the inverse root of the sampling covariance. For an exact answer it is that of a
+    variance proportional to the distance from the ends of the range, as for samples: what is done rarely tells most.
 
     Cached, because the answers of earlier rounds come again in every round.
     """
     target, kept = np.frombuffer(seen), np.eye(len(scales.unit))[:n_seen]
     soft = match_within(domain, scales, target, n_seen, CAP)
     if not n_trajectories:
-        return Seen(np.frombuffer(shown), target, kept / scales.unit, soft.weights[:n_seen])
+        share = np.clip((target - scales.low) / scales.unit, 0.0, 1.0)
+        weight = kept / (scales.unit * np.sqrt(np.minimum(share, 1 - share) + END))
+        return Seen(np.frombuffer(shown), target, weight, soft.weights[:n_seen])
     covariance = count_covariance(domain.mdp, soft) / n_trajectories + np.diag(RARE * scales.unit**2 / n_trajectories)
     weight = np.linalg.inv(np.linalg.cholesky(kept @ covariance @ kept.T)) @ kept
     return Seen(np.frombuffer(shown), target, weight, soft.weights[:n_seen])
@@ -102,11 +105,13 @@ def misfit_of(fit: Fit, n_trajectories: int) -> str:
 
 
 def _is_exact(fit: Fit) -> bool:
-    return math.sqrt(2 * fit.cost) <= 1e3 * EXACT
+    return math.sqrt(2 * fit.cost) <= EXPLAINED
 
 
-def is_likely(fit: Fit, best: Fit) -> bool:
-    """Whether samples do not reject a fit beside a better one."""
+def is_likely(fit: Fit, best: Fit, n_trajectories: int) -> bool:
+    """Whether the answers do not reject a fit beside a better one."""
+    if not n_trajectories:
+        return _is_exact(fit) or not _is_exact(best)
     return fit.cost - best.cost <= QUANTILE**2 / 2
 
 
@@ -120,9 +125,9 @@ def fitted_space(
     accuracy: float,
 ) -> VersionSpace:
     """The interval of each parameter: the hull of those of all fits that the answers do not reject."""
-    tried = (*fits, *alternatives(domain, scales, answers, fits[0], (NOISY if n_trajectories else CLEAN)[1]))
+    tried = (*fits, *alternatives(domain, scales, answers, fits[0], n_trajectories > 0))
     best = min(tried, key=lambda fit: fit.cost)
-    kept = [fit for fit in tried if (is_likely(fit, best) if n_trajectories else _is_exact(fit))]
+    kept = [fit for fit in tried if is_likely(fit, best, n_trajectories)]
     seen = [one.target for one in answers]
     ends = [_interval(domain, scales, fit, seen, observed, n_trajectories, accuracy) for fit in kept]
     low, high = np.min([one[0] for one in ends], axis=0), np.max([one[1] for one in ends], axis=0)
@@ -160,7 +165,7 @@ def _errors(fit: Fit, scales: Scales, d_r: int, n_trajectories: int, accuracy: f
     is_determined = np.linalg.norm(rows[~kept], axis=0) <= 1e-3
     inverse = rows[kept] / sizes[kept, None]
     spread = QUANTILE * np.linalg.norm(inverse, axis=0) if n_trajectories else np.abs(inverse).sum(axis=0)
-    scale = 1.0 if n_trajectories else max(accuracy, EXACT) * math.sqrt(len(fit.jacobian))
+    scale = 1.0 if n_trajectories else max(accuracy, EXACT, math.sqrt(2 * fit.cost)) * math.sqrt(len(fit.jacobian))
     return np.where(is_determined & np.isfinite([1, 1, *fit.allowance]), unit * scale * spread, np.inf)
 
 

@@ -3,46 +3,51 @@ for answers known from samples.
 
     minimise over theta   1/2 sum over answers of |W (mu(theta; mu_hat) - mu)|^2           theta = (C_r, C_c, delta)
 
-mu(theta; mu_hat) is the learner's own answer, and its derivative is exact (`sensitivity`). The answer is continuous in
-theta, with kinks, and it has flats: delta_j changes nothing while y_j is zero in every answer, nor while y_j = C_c in
-every answer. A flat ends at a kink, delta_j = the largest or the least mu_c[j] of the answers. So on a flat delta_j is
-moved to its kink, which changes no answer, and the derivative is that of the far side. A step of the search then
-switches a preference on or off where that helps.
+mu(theta; mu_hat) is the learner's own answer. It is continuous in theta, but it has kinks, and flats: delta_j changes
+nothing while y_j is zero in every answer, nor while y_j = C_c in every answer. A search on it stops at the first kink.
+So each search follows a path. It first fits smoothed answers (`barrier`), in which every parameter has an influence. It
+reduces the smoothing step by step to zero, where the derivative is that of `sensitivity`. The first steps slightly
+prefer typical penalties and no preferences. A path may end in a local minimum, so there are several starts.
 """
 
+import math
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
+from tutelage.learners.barrier import Smoothed, smoothed
 from tutelage.learners.dual import SoftProgram
 from tutelage.learners.recovery import Scales
-from tutelage.learners.sensitivity import beyond_kink, moves, signs
+from tutelage.learners.sensitivity import moves, signs
 from tutelage.mdp.model import Domain
-from tutelage.outcomes import Ended, NotConverged, TutelageError
+from tutelage.outcomes import NotConverged, TutelageError
 from tutelage.solvers.blocks import SURFACE, Block
 from tutelage.solvers.least_squares import LeastSquares, Residuals, least_squares
-from tutelage.solvers.soft_expectations import SoftExpansion
 
-# The penalties searched, in units of one over the range of a feature.
-SMALLEST, LARGEST = 1e-2, 1e3
-# C_r at some starts, in units of one over the range of the reward features.
-TYPICAL = 30.0
-# C_c at the starts, as a share of C_r, and delta, as a share of the largest mu_c of any policy.
-SHARES = ((0.3, 0.0), (1.0, 0.2), (1.0, 1.0))
-# The evaluations of each search, and the further ones of the closest.
-FIRST, LAST = 4, 18
-# Searches whose misfits differ by less than this, relative to them, find the same fit.
-APART = 0.2
-# The evaluations of a search for an alternative.
-ALTERNATIVE = 6
-# With at least this many answers, one search starts from the best fit of the earlier ones.
-WARM = 2
-# The longest step of log C_r and log C_c; a third of it is that of delta, in units of the range of mu_c.
-LONGEST = 0.7
+# The penalties searched and the typical ones, in units of the horizon, which is also the size of the entropy, over the
+# largest range of a feature of their kind. The range of a preference is that of seeking its feature for ever, of which
+# a learner does a small part.
+SMALLEST, TYPICAL, LARGEST = np.array([1e-4, 1e-3]), np.array([0.3, 3.0]), np.array([10.0, 100.0])
+# The smoothing along a path, in nats; where the last step is none.
+PATH: tuple[float, ...] = (0.1, 0.01, 1e-3, 1e-4, 1e-5, 0.0)
+# A search near a known fit starts with this step of the path.
+LOCAL = 2
+# Steps with at least this smoothing prefer typical penalties, by this weight, and allowances that bind nothing, by a
+# tenth of it.
+GUIDED, PREFERENCE = 0.01, 0.03
+# The evaluations of each step of a path, and the relative decrease that is too small for one more.
+EVALUATIONS, GAIN = 10, 1e-3
+# The random starts, and the shares of the largest mu_c among which they choose the allowances.
+N_RANDOM, SHARES = 6, (0.02, 0.2)
+# The weighted misfit at which a search ends, and the largest with which a fit explains exact answers.
+EXACT, EXPLAINED = 1e-8, 1e-4
+# Fits whose penalties differ by less than this, relatively, and whose allowances, in units of the range, are the same.
+APART = 1e-2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,68 +79,98 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Answer:
-    """The learner's own x = (a, y), its soft policy, and dx / d theta."""
+class Goal:
+    """enough: a cost that counts as exact. gain: a relative decrease that is too small for a step of the last part of a
+    path. good: a cost that the answers do not reject. n_least: how many paths to follow, even if the first is good.
+    """
 
-    x: Vector
-    soft: SoftExpansion
-    moved: Matrix
+    enough: float
+    gain: float
+    good: float
+    n_least: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Answers:
-    """The answers to all lessons. theta: (2 + d_c,). paid: (n, d_c)."""
+    """The answers to all lessons, smoothed or not. paid: (n, d_c), the multipliers."""
 
     theta: Vector
-    each: tuple[_Answer, ...]
+    each: tuple[Smoothed, ...]
     paid: Matrix
 
 
 Search = LeastSquares[_Answers]
 
 
-@lru_cache(maxsize=64)
-def fit_learner(domain: Domain, scales: Scales, seen: tuple[Seen, ...], enough: float, gain: float) -> tuple[Fit, ...]:
-    """The best fits, the closest first.
+def goal_of(seen: tuple[Seen, ...], is_sampled: bool) -> Goal:
+    """When to end the search for a fit of some answers. Samples do not reject two standard deviations."""
+    if not is_sampled:
+        return Goal(enough=0.5 * EXACT**2, gain=1e-10, good=0.5 * EXPLAINED**2, n_least=1)
+    n = sum(len(one.weight) for one in seen)
+    return Goal(enough=1e-3, gain=1e-4, good=0.5 * (n + 2 * math.sqrt(2 * n)), n_least=3)
 
-    Searches start from the learners of `SHARES` and from the best fit of all answers but the last. After a few steps
-    the closest two go on, and one from the closest with its preferences paid in full. enough: a cost that counts as
-    exact. gain: a relative decrease that is too small for a step. Cached, so that a teacher's next round continues the
-    search of the last one.
+
+@lru_cache(maxsize=64)
+def fit_learner(
+    domain: Domain, scales: Scales, seen: tuple[Seen, ...], is_sampled: bool, n_least: int
+) -> tuple[Fit, ...]:
+    """The fits found, the closest first.
+
+    Paths start from the best fit of all answers but the last, and from other learners until a fit is good. n_least: how
+    many paths to follow at least. Cached, so that a teacher's next round continues from the fit of the last one.
     """
-    problem = _Problem(domain, scales, seen)
-    starts = problem.starts()
-    if len(seen) >= WARM:
+    goal = goal_of(seen, is_sampled)
+    problem, found = _Problem(domain, scales, seen), list[Search]()
+    paths = [(start, PATH) for start in problem.starts()]
+    if len(seen) > 1:
         with suppress(TutelageError):
-            starts = [problem.inside(fit_learner(domain, scales, seen[:-1], enough, gain)[0]), *starts]
-    found = problem.continued(problem.begun(starts), enough, gain, FIRST)
-    if found:
-        found = [*found[:2], *problem.begun([problem.in_full(found[0])])]
-        found = problem.continued(found, enough, gain, LAST)
+            last = problem.inside(fit_learner(domain, scales, seen[:-1], is_sampled, 0)[0])
+            paths = [(last, PATH[-1:]), (last, PATH), *paths]
+    for number, (start, path) in enumerate(paths, start=1):
+        with suppress(TutelageError):
+            found.append(problem.search(start, path, goal))
+        if (
+            number >= max(goal.n_least, n_least)
+            and min((one.residuals.cost for one in found), default=np.inf) <= goal.good
+        ):
+            break
     if not found:
         raise NotConverged("no soft learner near the starts gives an answer", residual=np.inf, n_steps=0)
-    return tuple(problem.described(one) for one in found)
+    best = min(found, key=lambda one: one.residuals.cost)
+    if best.residuals.cost > goal.good:
+        with suppress(TutelageError):
+            found.append(problem.search(problem.in_full(best), PATH[LOCAL:], goal))
+    return _distinct([problem.described(one) for one in found], scales)
 
 
-def alternatives(domain: Domain, scales: Scales, seen: tuple[Seen, ...], fit: Fit, gain: float) -> tuple[Fit, ...]:
-    """Fits near another one in which one preference is absent, or paid for in full."""
-    problem = _Problem(domain, scales, seen)
-    starts = []
-    for j, other in product(range(domain.n_preference), (0.0, np.inf)):
-        if fit.allowance[j] != other:
-            changed = np.where(np.arange(domain.n_preference) == j, other, fit.allowance)
-            starts.append(problem.inside(replace(fit, allowance=changed)))
-    found = problem.continued(problem.begun(starts), 0.0, gain, ALTERNATIVE)
-    return tuple(problem.described(one) for one in found)
+def alternatives(domain: Domain, scales: Scales, seen: tuple[Seen, ...], fit: Fit, is_sampled: bool) -> tuple[Fit, ...]:
+    """Fits near another one in which one preference is paid for in full, absent, or kept to its allowance."""
+    problem, found = _Problem(domain, scales, seen), list[Search]()
+    goal, kept = goal_of(seen, is_sampled), fit.answers[:, domain.n_reward :].min(axis=0)
+    for j, (other, factor) in product(range(domain.n_preference), ((0.0, 1.0), (np.inf, 1.0), (None, 2.0))):
+        allowed = kept[j] if other is None else other
+        if fit.allowance[j] != allowed:
+            changed = np.where(np.arange(domain.n_preference) == j, allowed, fit.allowance)
+            near = replace(fit, violation=factor * fit.violation, allowance=changed)
+            with suppress(TutelageError):
+                found.append(problem.search(problem.inside(near), PATH[-1:], goal))
+    return _distinct([problem.described(one) for one in found], scales)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Problem:
-    """The search over u = (log C_r, log C_c, delta / unit)."""
+    """The search over u = theta / unit."""
 
     domain: Domain
     scales: Scales
     seen: tuple[Seen, ...]
+
+    @property
+    def unit(self) -> Vector:
+        """(2 + d_c,), the units of C_r, C_c and delta."""
+        reward, preference = np.split(self.scales.unit, [self.domain.n_reward])
+        sizes = np.array([reward.max(), preference.max(initial=1e-300)])
+        return np.concatenate([self.domain.mdp.horizon / sizes, preference])
 
     @property
     def most(self) -> Vector:
@@ -145,155 +180,127 @@ class _Problem:
     @property
     def limits(self) -> tuple[Vector, Vector]:
         """Both ends of u."""
-        unit, d_r = self.scales.unit, self.domain.n_reward
-        sizes = np.full(2, unit[:d_r].max())
-        low = np.concatenate([np.log(SMALLEST / sizes), np.zeros(self.domain.n_preference)])
-        return low, np.concatenate([np.log(LARGEST / sizes), self.most / unit[d_r:]])
+        no_preference = self.most / self.unit[2:]
+        return np.concatenate([SMALLEST, np.zeros(len(no_preference))]), np.concatenate([LARGEST, no_preference])
+
+    def near(self, u: Vector) -> tuple[Vector, Vector]:
+        """Both ends of a step from u."""
+        longest, (lower, upper) = np.concatenate([0.6 * u[:2], np.full(len(u) - 2, 0.25)]), self.limits
+        return np.maximum(lower, u - longest), np.minimum(upper, u + longest)
 
     def starts(self) -> list[Vector]:
-        """u of learners with all preferences and with none; C_r is a typical one, or explains an answer without any."""
-        d_r, (lower, upper) = self.domain.n_reward, self.limits
-        penalty = max(float(np.abs(one.matched[:d_r]).max()) for one in self.seen)
-        typical = TYPICAL / float(self.scales.unit[:d_r].max())
-        starts = [
-            np.concatenate([np.log([c_r, share * c_r]), allowed * self.most / self.scales.unit[d_r:]])
-            for c_r, (share, allowed) in ((penalty, SHARES[0]), *((typical, each) for each in SHARES))
-        ]
-        paid = -np.array([one.matched[d_r:] for one in self.seen])
+        """u of the learner that the matched weights suggest, if mu_c was seen, and of others, new ones each round."""
+        d_r, (lower, upper), rng = self.domain.n_reward, self.limits, np.random.default_rng(len(self.seen))
+        starts, paid = list[Vector](), -np.array([one.matched[d_r:] for one in self.seen])
         if paid.size and paid.max() > 0:
-            absent = paid.max(axis=0) < 0.3 * paid.max()
-            delta = np.where(absent, self.most, 0.0) / self.scales.unit[d_r:]
-            starts.insert(0, np.concatenate([np.log([penalty, paid.max()]), delta]))
+            penalty = max(float(np.abs(one.matched[:d_r]).max()) for one in self.seen)
+            delta = np.where(paid.max(axis=0) < 0.3 * paid.max(), self.most, 0.0)
+            starts.append(np.concatenate([[penalty, paid.max()], delta]) / self.unit)
+        for number in range(N_RANDOM):
+            share: float | Vector = rng.choice([0.0, 0.05, 1.0], len(self.most))
+            if number % (len(SHARES) + 1) < len(SHARES):
+                share = SHARES[number % (len(SHARES) + 1)]
+            starts.append(np.concatenate([TYPICAL * np.exp(rng.uniform(-1, 1, 2)), share * upper[2:]]))
         return [np.clip(start, lower, upper) for start in starts]
-
-    def in_full(self, search: Search) -> Vector:
-        """u with C_c the largest mean payment, every preference paid for half as much paid in full, and no other."""
-        paid, d_r = search.residuals.source.paid.mean(axis=0), self.domain.n_reward
-        most = float(paid.max(initial=0.0))
-        delta = np.where(paid >= 0.5 * most, 0.0, self.most) / self.scales.unit[d_r:]
-        violation = np.log(most) if most > 0 else search.x[1]
-        return np.asarray(np.clip(np.concatenate([[search.x[0], violation], delta]), *self.limits))
 
     def inside(self, fit: Fit) -> Vector:
         """u of a fit, moved into the limits."""
-        delta = np.minimum(fit.allowance, self.most) / self.scales.unit[self.domain.n_reward :]
-        return np.asarray(np.clip([*np.log([fit.penalty, fit.violation]), *delta], *self.limits))
+        theta = np.concatenate([[fit.penalty, fit.violation], np.minimum(fit.allowance, self.most)])
+        return np.asarray(np.clip(theta / self.unit, *self.limits))
 
-    def theta(self, u: Vector) -> Vector:
-        return np.concatenate([np.exp(u[:2]), u[2:] * self.scales.unit[self.domain.n_reward :]])
+    def in_full(self, search: Search) -> Vector:
+        """u with C_c the largest mean payment, every preference paid for half as much paid in full, and no other.
 
-    def begun(self, starts: list[Vector]) -> list[Search]:
-        """Searches at their starts; without those where a response cannot be computed."""
-        found = list[Search]()
-        for start in starts:
-            with suppress(TutelageError):
-                found.append(LeastSquares(start, self.evaluate(start, None), 1, Ended.STEP_LIMIT))
+        An allowance that binds and a preference paid in full look alike, and no path leads from one to the other.
+        """
+        paid = search.residuals.source.paid.mean(axis=0)
+        largest = float(paid.max(initial=0.0))
+        delta = np.where(paid >= 0.5 * largest, 0.0, self.limits[1][2:])
+        violation = largest / self.unit[1] if largest > 0 else search.x[1]
+        return np.asarray(np.clip(np.concatenate([[search.x[0], violation], delta]), *self.limits))
+
+    def search(self, start: Vector, path: tuple[float, ...], goal: Goal) -> Search:
+        """The end of a path."""
+        u, last = start, None
+        for tau in path:
+            found = least_squares(
+                partial(self.evaluate, tau=tau),
+                u,
+                self.near,
+                enough=goal.enough,
+                gain=goal.gain if tau == path[-1] else GAIN,
+                max_evaluations=EVALUATIONS,
+                source=last,
+            )
+            u, last = found.x, found.residuals.source
         return found
 
-    def continued(self, searches: list[Search], enough: float, gain: float, n_evaluations: int) -> list[Search]:
-        """The searches after some more evaluations, the closest first; without those that failed."""
-        found = list[Search]()
-        longest = np.concatenate([[LONGEST, LONGEST], np.full(self.domain.n_preference, LONGEST / 3)])
-        for one in searches:
-            if one.ended is not Ended.STEP_LIMIT:
-                found.append(one)
-                continue
-            with suppress(TutelageError):
-                found.append(
-                    least_squares(
-                        self.evaluate,
-                        one.x,
-                        *self.limits,
-                        enough=enough,
-                        gain=gain,
-                        max_evaluations=n_evaluations,
-                        longest=longest,
-                        moved=self.at_kinks,
-                        first=one.residuals,
-                    )
-                )
-        distinct = list[Search]()
-        for one in sorted(found, key=lambda one: one.residuals.cost):
-            if all(_are_apart(one.residuals.value, other.residuals.value) for other in distinct):
-                distinct.append(one)
-        return distinct
-
-    def evaluate(self, u: Vector, last: _Answers | None) -> Residuals[_Answers]:
-        """The weighted misfits of all answers and their derivative in u."""
-        theta, d_r = self.theta(u), self.domain.n_reward
-        each = tuple(self._answer(theta, one, last, i) for i, one in enumerate(self.seen))
-        answers = _Answers(theta, each, np.array([answer.x[d_r:] for answer in each]))
-        chain = np.concatenate([theta[:2], self.scales.unit[d_r:]])
-        slopes = self._slopes(answers)
+    def evaluate(self, u: Vector, last: _Answers | None, tau: float) -> Residuals[_Answers]:
+        """The weighted misfits of all answers and their derivative in u. tau: the smoothing."""
+        theta = self.unit * u
+        near = [None] * len(self.seen) if last is None else last.each
+        pairs = list(zip(self.seen, near, strict=True))
+        if tau > 0:
+            each = tuple(smoothed(self.domain, theta, one.shown, tau, mine) for one, mine in pairs)
+        else:
+            each = tuple(self._answer(theta, one, mine) for one, mine in pairs)
+        paid = theta[1] * np.array([answer.x[self.domain.n_reward :] for answer in each])
         values = [one.weight @ (mine.soft.expectation - one.target) for one, mine in zip(self.seen, each, strict=True)]
-        return Residuals(np.concatenate(values), np.vstack(slopes) * chain, answers)
+        slopes = [one.weight @ mine.slopes * self.unit for one, mine in zip(self.seen, each, strict=True)]
+        if tau >= GUIDED:
+            guide = PREFERENCE * np.concatenate([1 / TYPICAL, np.full(len(u) - 2, 0.1)])
+            values.append(guide * (u - np.concatenate([TYPICAL, self.limits[1][2:]])))
+            slopes.append(np.diag(guide))
+        return Residuals(np.concatenate(values), np.vstack(slopes), _Answers(theta, each, paid))
 
-    def _answer(self, theta: Vector, one: Seen, last: _Answers | None, i: int) -> _Answer:
-        """The answer to one lesson, from the last one along its derivative."""
+    def _answer(self, theta: Vector, one: Seen, near: Smoothed | None) -> Smoothed:
+        """The learner's own answer to one lesson."""
         d_r, d_c = self.domain.n_reward, self.domain.n_preference
-        sign, near = signs(d_r, d_c), None if last is None else last.each[i].soft
+        sign, penalties = signs(d_r, d_c), (float(theta[0]), float(theta[1]))
+        scale = np.concatenate([np.full(d_r, theta[0]), np.full(d_c, theta[1])])
         blocks = [
-            Block(np.zeros(d_r), float(theta[0]), np.inf, True, np.arange(d_r)),
-            Block(theta[2:], float(theta[1]), np.inf, False, np.arange(d_c)),
+            Block(np.zeros(d_r), penalties[0], np.inf, True, np.arange(d_r)),
+            Block(theta[2:], penalties[1], np.inf, False, np.arange(d_c)),
         ]
         program = SoftProgram(
             self.domain, np.zeros(d_r + d_c), np.diag(sign), np.concatenate([one.shown, np.zeros(d_c)]), blocks
         )
-        start = np.zeros(d_r + d_c)
-        if last is not None:
-            start = last.each[i].x + last.each[i].moved @ (theta - last.theta)
+        start = np.zeros(d_r + d_c) if near is None else scale * (near.x + near.moved @ (theta - near.theta))
         try:
-            found = program.minimise(start, near)
+            found = program.minimise(start, None if near is None else near.soft)
         except NotConverged:
             found = program.followed()
         soft = found.expansion.source
-        hessian = sign[:, None] * soft.jacobian * sign
-        return _Answer(found.x, soft, moves(found.x, hessian, d_r, (float(theta[0]), float(theta[1]))))
+        moved = moves(found.x, sign[:, None] * soft.jacobian * sign, d_r, penalties)
+        x, shares = found.x / scale, moved.copy()
+        shares[:d_r, 0] -= x[:d_r]
+        shares[d_r:, 1] -= x[d_r:]
+        return Smoothed(theta, x, soft, shares / scale[:, None], soft.jacobian @ (sign[:, None] * moved))
 
-    def _slopes(self, answers: _Answers) -> list[Matrix]:
-        """W d mu / d theta of each answer; on a flat of delta_j that beyond its end."""
-        d_r, d_c = self.domain.n_reward, self.domain.n_preference
-        sign, penalties = signs(d_r, d_c), (float(answers.theta[0]), float(answers.theta[1]))
-        moved = [answer.moved.copy() for answer in answers.each]
-        for j, _, i in self._flats(answers):
-            answer = answers.each[i]
-            hessian = sign[:, None] * answer.soft.jacobian * sign
-            moved[i][:, 2 + j] = beyond_kink(answer.x, hessian, d_r, penalties, j)
-        parts = zip(self.seen, answers.each, moved, strict=True)
-        return [one.weight @ answer.soft.jacobian @ (sign[:, None] * way) for one, answer, way in parts]
-
-    def _flats(self, answers: _Answers) -> list[tuple[int, bool, int]]:
-        """Each j on whose delta_j no answer depends, whether nothing is paid there, and the answer of the kink."""
-        done = np.array([answer.soft.expectation[self.domain.n_reward :] for answer in answers.each])
-        found, full = [], (1 - SURFACE) * answers.theta[1]
-        for j in range(self.domain.n_preference):
-            if (answers.paid[:, j] == 0).all():
-                found.append((j, True, int(done[:, j].argmax())))
-            elif (answers.paid[:, j] >= full).all():
-                found.append((j, False, int(done[:, j].argmin())))
-        return found
-
-    def at_kinks(self, u: Vector, answers: _Answers) -> tuple[Vector, Vector, Vector]:
-        """u with each delta_j moved from a flat to its end, and the limits that keep it on that side."""
-        d_r, (lower, upper) = self.domain.n_reward, self.limits
-        u = u.copy()
-        for j, is_absent, i in self._flats(answers):
-            kink = answers.each[i].soft.expectation[d_r + j] / self.scales.unit[d_r + j]
-            u[2 + j] = np.clip(kink, lower[2 + j], upper[2 + j])
-            (upper if is_absent else lower)[2 + j] = u[2 + j]
-        return u, lower, upper
-
-    def described(self, found: LeastSquares[_Answers]) -> Fit:
+    def described(self, found: Search) -> Fit:
+        """The fit at the end of a path. An allowance that no answer depends on is infinite, or below every mu_c."""
         answers, d_r = found.residuals.source, self.domain.n_reward
-        theta, chain = answers.theta.copy(), np.concatenate([answers.theta[:2], self.scales.unit[d_r:]])
-        jacobian = found.residuals.jacobian / chain
-        for j, is_absent, i in self._flats(answers):
-            theta[2 + j] = np.inf if is_absent else 0.5 * answers.each[i].soft.expectation[d_r + j]
-            jacobian[:, 2 + j] = 0.0
+        theta, jacobian = answers.theta.copy(), found.residuals.jacobian / self.unit
         done = np.array([answer.soft.expectation for answer in answers.each])
-        cost = found.residuals.cost
-        return Fit(float(theta[0]), float(theta[1]), theta[2:], cost, jacobian, done, answers.paid)
+        for j in range(self.domain.n_preference):
+            is_absent = (answers.paid[:, j] <= SURFACE * theta[1]).all()
+            if is_absent or (answers.paid[:, j] >= (1 - SURFACE) * theta[1]).all():
+                theta[2 + j] = np.inf if is_absent else 0.5 * float(done[:, d_r + j].min())
+                jacobian[:, 2 + j] = 0.0
+        return Fit(float(theta[0]), float(theta[1]), theta[2:], found.residuals.cost, jacobian, done, answers.paid)
 
 
-def _are_apart(one: Vector, other: Vector) -> bool:
-    return bool(np.linalg.norm(one - other) > APART * np.linalg.norm(one))
+def _distinct(found: Sequence[Fit], scales: Scales) -> tuple[Fit, ...]:
+    """The different fits, the closest first."""
+    distinct = list[Fit]()
+    for one in sorted(found, key=lambda one: one.cost):
+        if all(_are_apart(one, other, scales) for other in distinct):
+            distinct.append(one)
+    return tuple(distinct)
+
+
+def _are_apart(one: Fit, other: Fit, scales: Scales) -> bool:
+    unit = scales.unit[-len(one.allowance) :] if len(one.allowance) else 1.0
+    ratio = np.log([one.penalty / other.penalty, one.violation / other.violation])
+    is_same = np.isclose(one.allowance / unit, other.allowance / unit, rtol=0, atol=APART)
+    return bool(np.abs(ratio).max() > APART or not is_same.all())

@@ -145,8 +145,12 @@ def estimate_from(
     n_trajectories: int = 0,
     accuracy: float = ACCURACY,
     has_intervals: bool = True,
+    n_least: int = 0,
 ) -> LearnerEstimate:
-    """As `infer_learner`, with the scales of the domain. has_intervals: whether those of fits are wanted too."""
+    """As `infer_learner`, with the scales of the domain.
+
+    has_intervals: whether those of fits are wanted too. n_least: the least number of searches for a fit.
+    """
     if not rounds:
         raise InvalidInput("infer_learner needs at least one round; teach a lesson first")
     if observed not in ("expectation", "reward"):
@@ -164,6 +168,7 @@ def estimate_from(
         n_trajectories=n_trajectories,
         accuracy=accuracy,
         has_intervals=has_intervals,
+        n_least=n_least,
     )
 
 
@@ -195,10 +200,11 @@ def _fitted(
     n_trajectories: int,
     accuracy: float,
     has_intervals: bool,
+    n_least: int,
 ) -> LearnerEstimate:
     """The estimate by least squares."""
     answers = answers_seen(domain, scales, shown, seen, observed, n_trajectories)
-    fits = fitted_learners(domain, scales, answers, n_trajectories)
+    fits = fitted_learners(domain, scales, answers, n_trajectories, n_least=n_least)
     fit, *others = fits
     d = domain.n_reward if observed == "reward" else len(domain.names)
     misfit = float((np.abs(fit.answers - np.array(seen)) / scales.unit)[:, :d].max())
@@ -206,7 +212,7 @@ def _fitted(
     if has_intervals and not contradiction:
         space = fitted_space(domain, scales, fits, answers, observed, n_trajectories, accuracy)
     found = build_estimate(domain, scales, space, [], [], contradiction, parameters_of(fit), residual=misfit)
-    rivals = [other for other in others if not n_trajectories or is_likely(other, fit)]
+    rivals = [other for other in others if is_likely(other, fit, n_trajectories)]
     return replace(found, rivals=tuple(map(parameters_of, rivals)))
 
 

@@ -8,8 +8,7 @@ entries keep their gradient at zero. With H = L' J L, the Hessian of f, F the fr
     d mu = J L dx
 
 The derivative exists wherever no multiplier is at a limit with a gradient of zero, that is almost everywhere. Where
-y_j is at a limit, delta_j changes nothing until it reaches mu_c[j]; there the answer has a kink, and on its other side
-y_j is free (`beyond_kink`).
+y_j is at a limit, delta_j changes nothing until it reaches mu_c[j]; there the answer has a kink.
 """
 
 import numpy as np
@@ -44,15 +43,6 @@ def moves(x: Vector, hessian: Matrix, d_r: int, penalties: tuple[float, float]) 
     moved[:, 1] = np.where(at_limit & ~is_reward, 1.0, 0.0)
     pushed = hessian[is_free] @ moved
     pushed[:, 2:] += np.eye(len(x))[is_free, d_r:]
-    moved[is_free] = -np.linalg.pinv(hessian[np.ix_(is_free, is_free)], hermitian=True) @ pushed
-    return moved
-
-
-def beyond_kink(x: Vector, hessian: Matrix, d_r: int, penalties: tuple[float, float], j: int) -> Vector:
-    """(d,), the derivative of x in delta_j beyond the kink delta_j = mu_c[j], where y_j, now at a limit, is free."""
-    is_free = _places(x, d_r, penalties)[2]
-    is_free[d_r + j] = True
-    moved, pushed = np.zeros(len(x)), np.eye(len(x))[d_r + j, is_free]
     moved[is_free] = -np.linalg.pinv(hessian[np.ix_(is_free, is_free)], hermitian=True) @ pushed
     return moved
 

@@ -3,7 +3,7 @@
     minimise   1/2 |r(x)|^2      subject to   lower <= x <= upper
 
 A step minimises 1/2 |r + J s|^2 + damping / 2 * |D s|^2 over the box exactly, with D^2 the diagonal of J'J. The damping
-falls where the model is right and grows where it is not. r may have kinks; `ended` says how the search ended.
+falls where the model is right and grows where it is not. `ended` says how the search ended.
 """
 
 from collections.abc import Callable
@@ -16,8 +16,6 @@ from tutelage.arrays import Matrix, Vector
 from tutelage.outcomes import Ended
 from tutelage.solvers.pivoting import SeparableProgram
 
-# A predicted decrease below this, relative to 1/2 |r|^2, ends the search.
-NO_GAIN = 1e-10
 SourceT = TypeVar("SourceT")
 
 
@@ -47,40 +45,33 @@ class LeastSquares(Generic[SourceT]):
 def least_squares(
     evaluate: Callable[[Vector, SourceT | None], Residuals[SourceT]],
     start: Vector,
-    lower: Vector,
-    upper: Vector,
+    limits: Callable[[Vector], tuple[Vector, Vector]],
     *,
     enough: float,
-    gain: float = NO_GAIN,
+    gain: float,
     max_evaluations: int,
-    longest: Vector | float = np.inf,
-    first: Residuals[SourceT] | None = None,
-    moved: Callable[[Vector, SourceT], tuple[Vector, Vector, Vector]] | None = None,
+    source: SourceT | None = None,
 ) -> LeastSquares[SourceT]:
-    """Minimise from a start in the box until 1/2 |r|^2 <= enough, or nothing is gained, or the limit is reached.
+    """Minimise from a start until 1/2 |r|^2 <= enough, or a step promises less than gain of it, or the limit.
 
-    evaluate: r and its Jacobian at a point, given the source of the last accepted point as a warm start. moved: the end
-    of a flat on which the point lies, where r is the same, and the limits of a step from there. longest: the largest
-    change of each entry in one step. first: the residuals at the start, where they are known.
+    evaluate: r and its Jacobian at a point, given the source of the last accepted point as a warm start. limits: both
+    ends of the box of a step from a point. source: a warm start of the first evaluation.
     """
-    x, here, damping = start, evaluate(start, None) if first is None else first, 1e-2
+    x, here, damping = start, evaluate(start, source), 1e-2
     for n_evaluations in range(1, max_evaluations):
         if here.cost <= enough:
             return LeastSquares(x, here, n_evaluations, Ended.CONVERGED)
-        if moved is not None:
-            x, lower, upper = moved(x, here.source)
         hessian, gradient = here.jacobian.T @ here.jacobian, here.jacobian.T @ here.value
-        diagonal = np.maximum(np.diag(hessian), 1e-12 * max(float(np.diag(hessian).max(initial=0.0)), 1e-300))
+        diagonal = np.maximum(np.diag(hessian), 1e-6 * max(float(np.diag(hessian).max(initial=0.0)), 1e-300))
         curved = hessian + np.diag(damping * diagonal)
-        nearest, furthest = np.maximum(lower, x - longest), np.minimum(upper, x + longest)
-        there = SeparableProgram(curved, gradient - curved @ x, np.zeros(len(x)), nearest, furthest).solve(x)
+        there = SeparableProgram(curved, gradient - curved @ x, np.zeros(len(x)), *limits(x)).solve(x)
         step = there - x
         predicted = -float(gradient @ step + 0.5 * step @ hessian @ step)
         if predicted <= gain * here.cost:
             return LeastSquares(x, here, n_evaluations, Ended.SETTLED)
         new = evaluate(there, here.source)
         decrease = here.cost - new.cost
-        if decrease > 1e-4 * predicted:
+        if decrease > 1e-3 * predicted:
             x, here = there, new
             damping *= 0.1 if decrease > 0.5 * predicted else 1.0
         else:

@@ -13,12 +13,13 @@ agnostic teacher does. After each answer
 An answer that is not as predicted contradicts the parameters planned for, so it removes them from the version space.
 A learner that no soft learner explains is recognised. The teacher then plans for the soft learner with the least
 misfit, certifies nothing beyond the best policy's reward, and repeats its best lesson at the end. So does a teacher
-that sees only mu_r, or the mean of sampled trajectories.
+that sees only mu_r, or the mean of sampled trajectories. It shows lessons beyond the planned response, which tell more,
+and before it ends it looks for other learners that explain the answers and for whom another lesson is better.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -27,8 +28,10 @@ from tutelage.learners.inference import LearnerEstimate, Observed, estimate_from
 from tutelage.learners.recovery import Scales, feature_scales
 from tutelage.learners.sampling_error import count_covariance
 from tutelage.outcomes import InvalidModel, TutelageError
-from tutelage.roles import Advice, Round
+from tutelage.roles import Advice, Lesson, Round
 from tutelage.solvers.bellman import solve_hard
+from tutelage.solvers.half_spaces import reward_limits
+from tutelage.solvers.occupancy_polytope import best_policy
 from tutelage.solvers.soft_expectations import combined_features, soft_expansion
 from tutelage.teachers.adaptive import close, mean_rewards
 from tutelage.teachers.base import BaseTeacher, optimal_lesson
@@ -39,6 +42,10 @@ from tutelage.teachers.robust_bounding import RobustBound, robust_bound
 SAME = 1e-7
 # Rounds with a learner that no soft learner explains, before the best lesson is repeated.
 PATIENCE = 4
+# The searches for learners that explain the answers too, before the rounds end.
+N_SEARCHES = 6
+# How far a lesson lies beyond the response planned, relative to the range of each feature.
+BEYOND = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +91,12 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         """What the rounds say about the learner."""
         return self._estimated(rounds, has_intervals=True)
 
-    def _estimated(self, rounds: Sequence[Round], *, has_intervals: bool) -> LearnerEstimate:
+    @property
+    def _is_exact(self) -> bool:
+        """Whether answers are seen whole and without noise."""
+        return self.observed == "expectation" and not self.n_trajectories
+
+    def _estimated(self, rounds: Sequence[Round], *, has_intervals: bool, n_least: int = 0) -> LearnerEstimate:
         return estimate_from(
             self.domain,
             self.scales,
@@ -92,6 +104,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
             observed=self.observed,
             n_trajectories=self.n_trajectories,
             has_intervals=has_intervals,
+            n_least=n_least,
         )
 
     def adapt(self, rounds: Sequence[Round]) -> Advice:
@@ -101,11 +114,13 @@ class AdaptiveBilevelTeacher(BaseTeacher):
             estimate = self._estimated(rounds, has_intervals=False)
             plan = self.plan(estimate)
             reason = self._reason_to_end(rounds, plan, earned, estimate)
-            for rival in estimate.rivals if reason else ():
-                other = self._plan_for(estimate.learner_of(rival))
-                if not self._reason_to_end(rounds, other, earned, estimate):
-                    plan, reason = other, ""
-                    break
+            if reason and not self._is_exact:
+                estimate = self._estimated(rounds, has_intervals=False, n_least=N_SEARCHES)
+                for rival in estimate.rivals:
+                    other = self._plan_for(estimate.learner_of(rival))
+                    if not self._reason_to_end(rounds, other, earned, estimate):
+                        plan, reason = other, ""
+                        break
         except TutelageError as failure:
             return close(rounds, self.true_weights, f"no lesson could be planned: {failure}", self.ceiling, unit)
         doubt = f"; {estimate.contradiction}: nothing is certified" if estimate.contradiction else ""
@@ -122,14 +137,35 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         return self._plan_for(estimate.learner())
 
     def _plan_for(self, learner: SoftLearner) -> BilevelPlan:
-        return BilevelTeacher(
+        plan = BilevelTeacher(
             self.domain, self.true_weights, learner, n_random=self.n_random, max_cells=0
         ).lesson_plan()
+        return plan if self._is_exact else replace(plan, lesson=self._beyond(plan, learner))
+
+    def _beyond(self, plan: BilevelPlan, learner: SoftLearner) -> Lesson:
+        """A lesson with the same response, beyond it in every feature k with a_k = +-C_r.
+
+        The response is optimal for it too: a_k = C_r sign(mu_hat_k - mu_k). It misses the lesson, so an answer shows
+        C_r, and the noise of a sampled lesson changes nothing. An answer that matches its lesson shows next to nothing.
+        """
+        domain, unit = self.domain, self.scales.unit[: self.domain.n_reward]
+        weights, start = plan.response.learned_weights[: domain.n_reward], plan.response.expectation.reward
+        side = np.where(np.abs(weights) >= (1 - 1e-6) * learner.mismatch_penalty, np.sign(weights), 0.0)
+        least = np.minimum(side, 0) * BEYOND - SAME
+        most = np.maximum(side, 0) * BEYOND + SAME
+        normals = np.vstack([np.diag(1 / unit), -np.diag(1 / unit)])
+        offsets = np.concatenate([start / unit + most, -start / unit - least])
+        limits = reward_limits(domain, normals, offsets, [f"end {k} of the lesson" for k in range(len(offsets))])
+        if not side.any():
+            return plan.lesson
+        try:
+            return Lesson.from_policy(domain, best_policy(domain, side / unit, limits).policy)
+        except TutelageError:
+            return plan.lesson
 
     def bound(self, estimate: LearnerEstimate, earned: float, max_cells: int) -> float:
         """Certified: no lesson gets more reward from any soft learner that gives the answers seen."""
-        is_exact = self.observed == "expectation" and not self.n_trajectories and not estimate.contradiction
-        if not is_exact or estimate.violation_penalty.low == 0 or max_cells == 0:
+        if not self._is_exact or estimate.contradiction or estimate.violation_penalty.low == 0 or max_cells == 0:
             return self.ceiling
         most = self.scales.high[self.domain.n_reward :]
         bounds = RobustBound.of(self.domain, estimate.space, estimate.explained, most)
@@ -143,7 +179,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
     ) -> str:
         """Why a plan is not worth a round, or an empty string."""
         # A fit that misses an answer promises nothing; its lesson tells more.
-        is_blind = (self.observed == "reward" or self.n_trajectories > 0) and estimate.contradiction != ""
+        is_blind = not self._is_exact and estimate.contradiction != ""
         if not is_blind and plan.achieved - earned <= max(self.stop_tolerance * self.span, self._noise(plan)):
             return "the learner answers as predicted, and no lesson promises more"
         shown = np.array([taught.lesson.expectation for taught in rounds])
