@@ -5,6 +5,8 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 # There is one test process for each core, so more BLAS threads would only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
+# The tests start hundreds of processes; without bytecode on disk each would compile every module again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: setup demo test test-all check format docs dist bench fuzz mutants lowest peers clean
 
