@@ -58,6 +58,21 @@ def test_a_teacher_with_one_lesson_has_one_round():
     assert transcript.final.bound == math.inf and transcript.final.reason == "an optimal policy"
 
 
+def test_a_round_has_the_bound_that_its_response_certifies():
+    """The bound of the advice after a response replaces that of the advice before it."""
+
+    class Certain(AgnosticTeacher):
+        def open(self):
+            return replace(super().open(), bound=1e6)
+
+        def adapt(self, rounds):
+            advice = super().open() if len(rounds) < 2 else Advice(None, "enough")
+            return replace(advice, bound=1e6 - len(rounds))
+
+    taught = teach(Certain(DOMAIN, WEIGHTS), LEARNER, max_rounds=5)
+    assert [each.bound for each in taught.rounds] == [1e6 - 1, 1e6 - 2]
+
+
 @pytest.mark.parametrize("teacher", ADAPTIVE)
 def test_a_transcript_keeps_rewards_and_distances(teacher):
     transcript = teach(teacher, LEARNER)

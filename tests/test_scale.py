@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from strategies import some_of
 
 import tutelage as tl
-from tutelage.learners import dual
+from tutelage.learners import dual, soft_program
 from tutelage.solvers.newton import Minimum
 
 
@@ -95,7 +95,7 @@ def test_a_violated_hard_preference_has_no_finite_objective(monkeypatch):
     def stopped(smooth, blocks, start, **_):
         return Minimum(np.zeros_like(start), smooth(np.zeros_like(start), None), 0.0, 1, tl.Ended.CONVERGED)
 
-    monkeypatch.setattr(dual, "proximal_newton", stopped)
+    monkeypatch.setattr(soft_program, "proximal_newton", stopped)
     monkeypatch.setattr(
         dual.Dual,
         "cheapest_response",

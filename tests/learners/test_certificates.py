@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import random_domain, random_policy
 
-from tutelage.learners import dual, observed, projection
+from tutelage.learners import observed, projection, soft_program
 from tutelage.learners.entropy import ApproximateHardLearner, GenericLearner, SoftLearner
 from tutelage.learners.observed import CallbackLearner
 from tutelage.learners.penalties import Mismatch, Preference
@@ -47,7 +47,7 @@ def stop_at_the_start(monkeypatch):
         residual = float(np.abs(start - natural_step(here.gradient, blocks, start)).max())
         return Minimum(start, here, residual, 0, Ended.STEP_LIMIT)
 
-    monkeypatch.setattr(dual, "proximal_newton", stopped)
+    monkeypatch.setattr(soft_program, "proximal_newton", stopped)
 
 
 def unfinished(learner, lesson, start):

@@ -88,10 +88,15 @@ def test_a_warm_start_changes_the_time_and_not_the_answer():
 
 
 def test_convex_preferences_settle_too():
-    """A disc instead of a box: the derivative along its curved border is exact up to the tangents' tolerance."""
+    """A disc instead of a box: the derivative along its curved border is that of differences."""
     domain = tl.object_world(size=6, seed=1).domain("L2")
-    disc = tl.distance_constraint("near nothing", np.zeros(2))
+    disc = tl.distance_constraint("near little", [0.1, 0.2])
     preference = Preference(norm=1, penalty=10, allowance=1.0, rows=np.zeros((0, 2)), functions=(disc,))
-    here = Reduction(preference.on(domain)).settle(np.array([3.0, 2.0, 0.5]))
-    assert np.linalg.norm(here.expectation.preference) <= 1.0 + 1e-6
-    assert here.jacobian.shape == (3, 3)
+    reduction, a = Reduction(preference.on(domain)), np.array([3.0, 2.0, 0.5])
+    here = reduction.settle(a)
+    assert disc.value(here.expectation.preference) == pytest.approx(1.0, abs=1e-8) and here.multipliers[0] > 0
+    slope = central_difference(lambda b: reduction.settle(b, near=here).value, a, step=1e-4)
+    assert_allclose(slope, here.expectation.reward, atol=1e-6)
+    for i in range(3):
+        moved = central_difference(lambda b, i=i: reduction.settle(b, near=here).expectation.reward[i], a, step=1e-4)
+        assert_allclose(moved, here.jacobian[i], atol=1e-5 * np.abs(here.jacobian).max())

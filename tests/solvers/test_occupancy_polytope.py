@@ -7,12 +7,15 @@ from oracles import deterministic_expectations, lattice, occupancy_program
 from scipy.optimize import linprog
 from strategies import random_domain, random_policy, some_of
 
-from tutelage.mdp.expectations import expectation
+from tutelage.mdp.expectations import expectation, occupancy
 from tutelage.mdp.model import Domain
-from tutelage.outcomes import InfeasibleConstraints, InvalidModel
+from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel
 from tutelage.solvers import operators
 from tutelage.solvers.bellman import solve_hard
+from tutelage.solvers.columns import Column
 from tutelage.solvers.half_spaces import HalfSpaces, no_limits, preference_limits, reward_limits
+from tutelage.solvers.mixtures import Mixture
+from tutelage.solvers.objectives import Point
 from tutelage.solvers.occupancy_polytope import best_policy, least_violation, nearest_policy
 
 ROUTES = ("decomposition", "direct")
@@ -32,6 +35,35 @@ def is_within(limits, found):
     return limits.excess(found.expectation.both).max(initial=0.0) <= 2e-8 * max(
         1.0, np.abs(limits.offsets).max(initial=0.0)
     )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_limits_missed_by_less_than_rounding_are_met_as_closely_as_possible(seed):
+    """The least possible expectation less 3e-10 of its size: within the tolerance of feasibility, so no error."""
+    rng = np.random.default_rng(seed)
+    domain = random_domain(rng, max_states=30, n_preference=2)
+    cheap = Domain(domain.mdp, -domain.preference_features[:, :1])
+    least = -best_policy(cheap, [1.0], no_limits(cheap)).value
+    size = float(np.abs(domain.preference_features).max()) * domain.mdp.horizon
+    limits = preference_limits(domain, [least - 3e-10 * size, 1e6])
+    found = best_policy(domain, rng.normal(size=3), limits, route="decomposition")
+    assert found.expectation.preference[0] <= least + 1e-8 * size and found.gap <= 1e-6 * size
+
+
+def test_a_mixture_visits_what_any_of_its_policies_visits():
+    """Two policies that share choices: the occupancy of the mixture is the weighted sum."""
+    rng = np.random.default_rng(3)
+    domain = random_domain(rng, max_states=8)
+    mdp = domain.mdp
+    second = np.minimum(mdp.first_choice[:-1] + 1, mdp.first_choice[1:] - 1)
+    second[: len(second) // 2] = mdp.first_choice[: len(second) // 2]
+    choices, weights, none = (mdp.first_choice[:-1].copy(), second), np.array([0.25, 0.75]), np.zeros(0)
+    columns = tuple(Column(choice, np.zeros(5)) for choice in choices)
+    point = Point(weights, 0.0, none, none, 0.0, none)
+    mixture = Mixture(columns, solve_hard(mdp, np.zeros(mdp.n_states)), point, 0.0, 1, Ended.CONVERGED)
+    policies = [np.bincount(choice, minlength=mdp.n_choices).astype(float) for choice in choices]
+    expected = sum(weight * occupancy(mdp, policy) for weight, policy in zip(weights, policies, strict=True))
+    assert_allclose(mixture.occupancy(domain), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", some_of(range(200), range(20)))

@@ -68,6 +68,8 @@ def test_residuals_tell_a_wrong_answer():
     assert wrong.primal_residual == pytest.approx(0.1)
     assert wrong.dual_residual == pytest.approx(0.5)
     assert wrong.gap == pytest.approx(1.7 - 1.5)
+    assert constraints.violation(np.array([0.5, 0.4])) == pytest.approx(0.1)
+    assert constraints.violation(np.array([1.2, -0.2])) == pytest.approx(0.2)
 
 
 def test_programs_without_an_answer_raise():

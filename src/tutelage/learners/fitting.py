@@ -21,9 +21,9 @@ import numpy as np
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.learners.barrier import Smoothed, smoothed
-from tutelage.learners.dual import SoftProgram
 from tutelage.learners.recovery import Scales
 from tutelage.learners.sensitivity import moves, signs
+from tutelage.learners.soft_program import SoftProgram
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import NotConverged, TutelageError
 from tutelage.solvers.blocks import SURFACE, Block

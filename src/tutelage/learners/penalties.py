@@ -85,11 +85,15 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConvexConstraint:
-    """A convex function of the preference expectation mu_c (d_c,), with its gradient (d_c,)."""
+    """A convex function of the preference expectation mu_c (d_c,), with its gradient (d_c,).
+
+    second: its Hessian (d_c, d_c); without one, differences of the gradient are used.
+    """
 
     name: str
     value: Callable[[Vector], float]
     gradient: Callable[[Vector], Vector]
+    second: Callable[[Vector], Matrix] | None = None
 
     def slope(self, point: Vector) -> Vector:
         """The gradient at a point (d_c,); a gradient of another shape, or one that is not finite, is refused."""
@@ -98,6 +102,21 @@ class ConvexConstraint:
             raise InvalidModel(f"the gradient of {self.name!r} has shape {slope.shape}, not {point.shape}")
         check_finite(slope, f"the gradient of {self.name!r}")
         return slope
+
+    def hessian(self, point: Vector, steps: Vector) -> Matrix:
+        """(d_c, d_c), as given, or by central differences of the gradient with steps (d_c,).
+
+        Zero where a point beside this one has left the domain of the function.
+        """
+        if self.second is not None:
+            return self.second(point)
+        try:
+            with np.errstate(all="ignore"):
+                columns = [self.slope(point + step) - self.slope(point - step) for step in np.diag(steps)]
+        except (ArithmeticError, ValueError):
+            return np.zeros((len(point), len(point)))
+        hessian: Matrix = np.array(columns).reshape(len(point), -1) / (2 * steps[:, None])
+        return (hessian + hessian.T) / 2
 
 
 def distance_constraint(name: str, centre: ArrayLike, *, scale: ArrayLike = 1.0) -> ConvexConstraint:
@@ -109,7 +128,13 @@ def distance_constraint(name: str, centre: ArrayLike, *, scale: ArrayLike = 1.0)
         size = float(np.linalg.norm(offset))
         return stretch * offset / size if size > 0 else np.zeros_like(point)
 
-    return ConvexConstraint(name, lambda point: float(np.linalg.norm(stretch * (point - middle))), gradient)
+    def second(point: Vector) -> Matrix:
+        offset = stretch * (point - middle)
+        size, scales = float(np.linalg.norm(offset)), stretch * np.ones_like(point)
+        across = np.eye(len(point)) - np.outer(offset, offset) / size**2 if size > 0 else np.zeros((len(point),) * 2)
+        return scales[:, None] * across * scales / (size or 1.0)
+
+    return ConvexConstraint(name, lambda point: float(np.linalg.norm(stretch * (point - middle))), gradient, second)
 
 
 def quadratic_constraint(name: str, curvature: ArrayLike, slope: ArrayLike) -> ConvexConstraint:
@@ -126,6 +151,7 @@ def quadratic_constraint(name: str, curvature: ArrayLike, slope: ArrayLike) -> C
         name,
         lambda point: float(0.5 * point @ hessian @ point + linear @ point),
         lambda point: hessian @ point + linear,
+        lambda point: hessian,
     )
 
 

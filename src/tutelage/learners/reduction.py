@@ -20,13 +20,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector, freeze
-from tutelage.learners.dual import SoftMinimum, SoftProgram, lift
 from tutelage.learners.penalties import Constraints
+from tutelage.learners.soft_program import SoftMinimum, SoftProgram
 from tutelage.learners.tangents import Tangents
 from tutelage.mdp.expectations import Expectation
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import NotConverged
-from tutelage.solvers.blocks import free_directions, terms
+from tutelage.solvers.blocks import free_directions, inverse, terms
 from tutelage.solvers.soft_expectations import SoftExpansion
 
 
@@ -35,7 +35,8 @@ class Settled:
     """The learner at reward weights a (d_r,).
 
     value: phi(a). expectation: of its policy. jacobian: (d_r, d_r), d mu_r / d a, symmetric and positive semi-definite.
-    multipliers: y, one per tangent. multiplier_jacobian: (K, d_r), d y / d a. soft: the soft optimum with its policy.
+    multipliers: those of `Tangents`, (K,) or (K + d_c,). multiplier_jacobian: their derivative in a, (..., d_r). soft:
+    the soft optimum with its policy.
     """
 
     weights: Vector
@@ -64,16 +65,21 @@ class Reduction:
         base = np.concatenate([weights, np.zeros(domain.n_preference)])
         if near is None:
             tangents, soft = Tangents.opening(self.constraints), None
-            y = np.zeros(len(tangents.offsets))
+            y = np.zeros(tangents.n_multipliers)
         else:
             ahead = near.multipliers + near.multiplier_jacobian @ (weights - near.weights)
-            tangents, y = near.tangents.pruned(np.maximum(ahead, 0.0))
+            tangents, y = near.tangents.pruned(ahead)
             soft = near.soft
         while True:
-            program = SoftProgram(domain, base, lift(tangents)[:, d_r:], np.zeros(len(y)), tangents.blocks())
+            lift = np.vstack([np.zeros((d_r, tangents.lift.shape[1])), tangents.lift])
+            none = np.zeros(lift.shape[1])
+            program = SoftProgram(domain, base, lift, none, tangents.blocks(), tangents.moving)
             try:
                 found = program.minimise(y, soft)
             except NotConverged:
+                if tangents.centre is not None:
+                    tangents, y = tangents.fixed(), y[: len(tangents.offsets)]
+                    continue
                 found = program.followed()
             point = found.expansion.source.expectation[d_r:]
             tighter, y = tangents.tightened(point, found.x)
@@ -82,16 +88,15 @@ class Reduction:
             tangents = tighter
 
     def _at_minimum(self, weights: Vector, program: SoftProgram, found: SoftMinimum, tangents: Tangents) -> Settled:
-        soft, y, d_r, to_weights = found.expansion.source, found.x, self.domain.n_reward, program.lift
-        free, curvature = free_directions(program.blocks, y, to_weights.T @ soft.expectation)
-        lifted = free.T @ to_weights.T @ soft.jacobian
-        hessian = lifted @ to_weights @ free + free.T @ curvature @ free
-        mixed = lifted[:, :d_r]
-        moved = -np.linalg.pinv(hessian, hermitian=True) @ mixed
+        soft, y, d_r, touch = found.expansion.source, found.x, self.domain.n_reward, program.touch(found.x)
+        free, curvature = free_directions(program.blocks, y, found.expansion.gradient)
+        hessian = free.T @ (found.expansion.hessian + curvature) @ free
+        mixed = (program.jacobian(touch) @ free).T @ soft.jacobian[:, :d_r]
+        moved = -inverse(hessian) @ mixed
         jacobian = soft.jacobian[:d_r, :d_r] + mixed.T @ moved
         return Settled(
             weights=freeze(weights.copy()),
-            value=soft.soft_return + terms(program.blocks, y),
+            value=soft.soft_return + terms(program.blocks, y) + (0.0 if touch is None else touch.value),
             expectation=Expectation(*np.split(soft.expectation, [d_r])),
             jacobian=freeze((jacobian + jacobian.T) / 2),
             multipliers=freeze(y),

@@ -3,26 +3,35 @@
 Each g_j lies above its tangents, g_j(x) >= g_j(x_k) + grad g_j(x_k) @ (x - x_k). A program within finitely many
 tangents is therefore a relaxation, and its dual bounds the true optimum. Each solution that violates a constraint adds
 a tangent there. A linear constraint is its own tangent.
+
+A smooth constraint of many features would need very many tangents. A program with entropy therefore has one tangent of
+each, and the point where it touches is a variable (`soft_program.Moving`). Where that fails, tangents are added.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
 from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.learners.penalties import DUAL_NORM, Constraints
+from tutelage.learners.soft_program import Moving
 from tutelage.mdp.expectations import expectation
 from tutelage.mdp.policy import uniform_policy
 from tutelage.outcomes import NotConverged
 from tutelage.roles import named
 from tutelage.solvers.blocks import Block
 from tutelage.solvers.half_spaces import HalfSpaces
-from tutelage.solvers.occupancy_polytope import ConstrainedOptimum
+from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, best_policy
+from tutelage.solvers.units import or_one, sizes
 
-MAX_CUTS = 200
+MAX_CUTS, FEW_CUTS = 200, 20
+# After so many programs whose tangents moved, tangents are added.
+MAX_MOVES = 10
+# How far from the solution a tangent may touch, relative to the largest expectations.
+AWAY = 1e-5
 # How far a convex constraint may lie above its tangents at the solution, relative to its largest value.
 CUT_TOLERANCE = 1e-9
 # What the part above the tangents may cost, in nats, and the rounding error of a constraint relative to its size.
@@ -33,32 +42,58 @@ CUT_COST, ROUNDING = 1e-7, 1e-14
 class Tangents:
     """normals @ mu_c <= offsets, (K, d_c) and (K,).
 
-    constraint: (K,), ascending; row k is a tangent of constraint number constraint[k]. n_cuts: the additions so far.
+    constraint: (K,), ascending; row k is a tangent of constraint number constraint[k]. centre: (d_c,), where the only
+    tangent of each convex constraint touches, if a program may move it; None for fixed tangents. is_rough: whether the
+    first, rough solution is enough. n_cuts: the additions so far. Multipliers are y, (K,), or with a centre (y, p),
+    (K + d_c,), for tangents that touch at centre + p.
     """
 
     constraints: Constraints
     normals: Matrix
     offsets: Vector
     constraint: Indices
+    centre: Vector | None = None
+    is_rough: bool = False
     n_cuts: int = 0
 
     @classmethod
     def opening(cls, constraints: Constraints) -> Self:
         """The linear constraints, and the tangent of each convex one at the uniform policy's expectation."""
-        rows, allowance, domain = constraints.rows, constraints.allowance, constraints.domain
-        linear = cls(constraints, rows, allowance[: len(rows)], np.arange(len(rows)))
         if not constraints.preference.functions:
-            return linear
-        point = expectation(domain, uniform_policy(domain.mdp)).preference
-        return linear._cut(point, np.arange(len(rows), len(allowance)))
+            return cls._linear(constraints)
+        point = expectation(constraints.domain, uniform_policy(constraints.domain.mdp)).preference
+        return replace(cls._touching(constraints, point), is_rough=True)
+
+    @classmethod
+    def _linear(cls, constraints: Constraints) -> Self:
+        rows = constraints.rows
+        return cls(constraints, rows, constraints.allowance[: len(rows)], np.arange(len(rows)))
+
+    @classmethod
+    def _touching(cls, constraints: Constraints, point: Vector) -> Self:
+        """The linear constraints, and the tangent of each convex one at a point, which may move."""
+        convex = np.arange(len(constraints.rows), len(constraints.allowance))
+        return replace(cls._linear(constraints)._cut(point, convex), centre=point)
+
+    def fixed(self) -> Self:
+        """The same tangents, which programs do not move."""
+        return replace(self, centre=None, is_rough=False)
+
+    def touched(self, multipliers: Vector) -> tuple[Self, Vector]:
+        """Fixed tangents where those of a program touch at its solution, with their multipliers y (K,)."""
+        if self.centre is None:
+            return self, multipliers
+        y, p = np.split(multipliers, [len(self.offsets)])
+        return self._touching(self.constraints, self.centre + p).fixed(), y
 
     def tightened(self, point: Vector, multipliers: Vector) -> tuple[Self, Vector]:
-        """Tangents at mu_c = point (d_c,) added for each constraint that needs one; itself where none does.
+        """The next tangents, from the solution mu_c = point (d_c,) of a program; itself where these are close enough.
 
-        multipliers: (K,), one per row; the second result has zeros for the rows added.
+        The second result is a guess of the multipliers of the next program.
         """
-        loose = self._loose(point)
-        if not len(loose):
+        here, y = self.touched(multipliers)
+        loose = here._loose(point)
+        if not len(loose) and self._is_settled(point, multipliers):
             return self, multipliers
         if self.n_cuts >= MAX_CUTS:
             values = named(self.constraints.names, self.constraints.values(point))
@@ -67,18 +102,56 @@ class Tangents:
                 residual=math.inf,
                 n_steps=MAX_CUTS,
             )
-        return self._cut(point, loose), np.concatenate([multipliers, np.zeros(len(loose))])[self._order(loose)]
+        if self.centre is not None and (self.n_cuts < MAX_MOVES or not len(loose)):
+            there = replace(self._touching(self.constraints, point), n_cuts=self.n_cuts + 1)
+            return there, np.append(y, np.zeros(len(point)))
+        return here._cut(point, loose), np.concatenate([y, np.zeros(len(loose))])[here._order(loose)]
+
+    def _is_settled(self, point: Vector, multipliers: Vector) -> bool:
+        """Whether tangents that bind touch at the solution, where the curvature of the constraints counts.
+
+        A program may leave them beside it in a direction without curvature, where the Hessian is another one.
+        """
+        if self.moving is None or self.centre is None:
+            return True
+        y, p = np.split(multipliers, [len(self.offsets)])
+        is_bound = bool((y[len(self.constraints.rows) :] > 0).any())
+        away = float((np.abs(point - self.centre - p) / self.moving.sizes).max())
+        return not self.is_rough and (not is_bound or away <= AWAY)
 
     def pruned(self, multipliers: Vector) -> tuple[Self, Vector]:
-        """The linear constraints, and of each convex one the tangents that bind and the last, with their multipliers.
+        """The tangents from which a later problem starts, with their multipliers.
 
-        A later problem starts from these, so that the tangents of a long search do not accumulate.
+        Of fixed tangents of a convex constraint, those that bind and the last, so that those of a long search do not
+        accumulate.
         """
+        if self.centre is not None:
+            y, p = np.split(multipliers, [len(self.offsets)])
+            return self._touching(self.constraints, self.centre + p), np.append(np.maximum(y, 0.0), np.zeros(len(p)))
         is_linear = self.constraint < len(self.constraints.rows)
         is_last = np.append(self.constraint[1:] != self.constraint[:-1], True)[: len(self.constraint)]
         kept = is_linear | (multipliers > 0) | is_last
         fewer = type(self)(self.constraints, self.normals[kept], self.offsets[kept], self.constraint[kept])
-        return fewer, multipliers[kept]
+        return fewer, np.maximum(multipliers[kept], 0.0)
+
+    @property
+    def n_multipliers(self) -> int:
+        return len(self.offsets) + (0 if self.centre is None else len(self.centre))
+
+    @property
+    def lift(self) -> Matrix:
+        """(d_c, k), the map from the multipliers of fixed tangents to the weights -G'y of the preference features."""
+        return -self.normals[: len(self.offsets if self.centre is None else self.constraints.rows)].T
+
+    @property
+    def moving(self) -> Moving | None:
+        """The convex constraints whose tangents may move."""
+        if self.centre is None:
+            return None
+        domain = self.constraints.domain
+        return Moving(
+            self.constraints.preference.functions, self.centre, or_one(sizes(domain)[domain.n_reward :]), self.is_rough
+        )
 
     def _loose(self, point: Vector) -> Indices:
         """The constraints above their allowance, and above all their tangents, by more than the tolerance."""
@@ -101,15 +174,22 @@ class Tangents:
             offsets.append(self.constraints.allowance[j] + slope @ point - function.value(point))
         order = self._order(which)
         constraint = np.concatenate([self.constraint, which])[order]
-        return type(self)(
-            self.constraints, np.array(normals)[order], np.array(offsets)[order], constraint, self.n_cuts + 1
-        )
+        rows, ends = np.array(normals)[order], np.array(offsets)[order]
+        return type(self)(self.constraints, rows, ends, constraint, n_cuts=self.n_cuts + 1)
 
     def _order(self, which: Indices) -> Indices:
         return np.argsort(np.concatenate([self.constraint, which]), kind="stable")
 
     def blocks(self) -> list[Block]:
-        """N*(y) as terms of the dual.
+        """N*(y) as terms of the dual, and no term for p."""
+        if self.centre is None:
+            return self._charges(self.offsets)
+        n = len(self.centre)
+        free = Block(np.zeros(n), math.inf, math.inf, True, np.arange(n))
+        return [*self._charges(self.constraints.allowance), free]
+
+    def _charges(self, offsets: Vector) -> list[Block]:
+        """N*(y), for offsets (K,).
 
         The tangents of one constraint share its excess, so their y's are summed. For p = 1 the set is a box on the
         sums: a box for the linear constraints and, as y >= 0, a 1-norm ball for each convex constraint.
@@ -117,13 +197,13 @@ class Tangents:
         preference = self.constraints.preference
         radius, norm = preference.penalty, DUAL_NORM[preference.norm]
         if not math.isinf(norm):
-            return [Block(self.offsets, radius, norm, False, self.constraint)]
+            return [Block(offsets, radius, norm, False, self.constraint)]
         alone = np.bincount(self.constraint)[self.constraint] == 1 if len(self.constraint) else self.constraint == 0
         n_alone = int(np.argmin(np.append(alone, False)))
         shared = np.unique(self.constraint[n_alone:])
         parts = [np.arange(n_alone), *(np.flatnonzero(self.constraint == j) for j in shared)]
         return [
-            Block(self.offsets[part], radius, math.inf if k == 0 else 1, False, np.arange(len(part)))
+            Block(offsets[part], radius, math.inf if k == 0 else 1, False, np.arange(len(part)))
             for k, part in enumerate(parts)
         ]
 
@@ -141,10 +221,21 @@ def optimum_within(
     constraints: Constraints, solve: Callable[[HalfSpaces], ConstrainedOptimum]
 ) -> tuple[ConstrainedOptimum, Tangents]:
     """The optimum within convex constraints, and the tangents that prove it. solve: the optimum within half-spaces."""
-    tangents = Tangents.opening(constraints)
+    tangents = Tangents.opening(constraints).fixed()
     while True:
         found = solve(tangents.half_spaces())
         tighter, _ = tangents.tightened(found.expectation.preference, found.multipliers)
         if tighter is tangents:
             return found, tangents
+        tangents = tighter
+
+
+def require_possible(constraints: Constraints) -> None:
+    """Raise `InfeasibleConstraints` where FEW_CUTS tangents show that no policy satisfies convex constraints."""
+    domain, tangents = constraints.domain, Tangents.opening(constraints).fixed()
+    for _ in range(FEW_CUTS):
+        found = best_policy(domain, np.zeros(domain.n_reward), tangents.half_spaces())
+        tighter, _ = tangents.tightened(found.expectation.preference, found.multipliers)
+        if tighter is tangents:
+            return
         tangents = tighter

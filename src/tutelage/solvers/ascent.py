@@ -7,6 +7,7 @@ segment to that maximum. The model's Hessian is estimated by BFGS updates with P
 All iterates lie in the region. At a kink of f the steps become short; `ended` and `gap` say how the ascent ended.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -70,9 +71,13 @@ def ascend(
     x, here, n_evaluations = start, opening, 0
     if here is None:
         here, n_evaluations = evaluate(start, None), 1
+    steepness, radius = float(np.linalg.norm(here.gradient)), float(np.max(region.radius))
+    most = 2 * radius * math.sqrt(len(start)) * steepness
+    if most <= tolerance:
+        # No step within the region can gain more.
+        return LocalMaximum(x, here, most, n_evaluations, Ended.CONVERGED)
     # A multiple of the identity, with which an unconstrained first step has length FIRST_STEP * radius.
-    steepness = max(float(np.linalg.norm(here.gradient)), np.finfo(np.float64).tiny)
-    hessian = steepness / (FIRST_STEP * float(np.max(region.radius))) * np.eye(len(start))
+    hessian = steepness / (FIRST_STEP * radius) * np.eye(len(start))
     for _ in range(MAX_STEPS):
         step = region.model_step(-here.gradient, hessian, x)
         gap = float(here.gradient @ step)

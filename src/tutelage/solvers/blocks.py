@@ -8,13 +8,14 @@ squares, is added to the objective. A unit may differ from entry to entry except
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Self
 
 import numpy as np
-from scipy.linalg import block_diag
+from scipy.linalg import block_diag, cho_factor, cho_solve
 
 from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.outcomes import NotConverged
@@ -183,6 +184,12 @@ class Block:
         return model_minimum(gradient, hessian, [self], x) - x
 
     @property
+    def is_free(self) -> bool:
+        """Whether the entries have neither a term nor a limit."""
+        is_unlimited = bool(np.isinf(self.radius).all())
+        return self.is_signed and is_unlimited and not (self.slope.any() or np.any(self.curvature))
+
+    @property
     def is_ball(self) -> bool:
         """Whether the entries share one limit; a single entry has a box for any norm."""
         return not math.isinf(self.norm) and len(self.slope) > 1 and bool(np.isfinite(self.radius).all())
@@ -200,6 +207,13 @@ def free_directions(blocks: Sequence[Block], x: Vector, gradient: Vector) -> tup
     """
     parts = [block.free_directions(x[s], gradient[s]) for block, s in zip(blocks, slices(blocks), strict=True)]
     return block_diag(*(part[0] for part in parts)), block_diag(*(part[1] for part in parts))
+
+
+def inverse(hessian: Matrix) -> Matrix:
+    """The pseudo-inverse of a positive semi-definite matrix whose entries may have very different units."""
+    diagonal = np.diag(hessian)
+    unit = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    return unit[:, None] * np.linalg.pinv(unit[:, None] * hessian * unit, hermitian=True) * unit
 
 
 def terms(blocks: Sequence[Block], x: Vector) -> float:
@@ -245,7 +259,26 @@ def model_minimum(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x:
             pass
     from tutelage.solvers.surfaces import surface_minimum
 
+    if blocks[-1].is_free:
+        with suppress(np.linalg.LinAlgError):
+            return _eliminated(gradient, hessian, blocks, x, surface_minimum)
     return surface_minimum(gradient, hessian, blocks, x)
+
+
+def _eliminated(
+    gradient: Vector,
+    hessian: Matrix,
+    blocks: Sequence[Block],
+    x: Vector,
+    minimum: Callable[[Vector, Matrix, Sequence[Block], Vector], Vector],
+) -> Vector:
+    """The model's minimum where the last block has no term: its entries are eliminated (Schur complement)."""
+    n = len(x) - len(blocks[-1].slope)
+    factor = cho_factor(hessian[n:, n:])
+    from_rest, alone = cho_solve(factor, hessian[n:, :n]), cho_solve(factor, gradient[n:])
+    reduced = hessian[:n, :n] - hessian[:n, n:] @ from_rest
+    rest = minimum(gradient[:n] - hessian[:n, n:] @ alone, (reduced + reduced.T) / 2, blocks[:-1], x[:n])
+    return np.concatenate([rest, x[n:] - alone - from_rest @ (rest - x[:n])])
 
 
 def _on_box(slope: Vector, hessian: Matrix, blocks: Sequence[Block], start: Vector) -> Vector:

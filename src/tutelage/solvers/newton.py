@@ -28,6 +28,8 @@ LARGEST = 1e60
 PATIENCE, NOISY = 3, 1e3
 # Where so many steps no longer decrease f, a residual and a relative gap below this are rounding as well.
 LONG_PATIENCE, ACCEPTABLE = 12, 1e-7
+# The least factor of the damping after a refused step, and the largest power of ten by which refused steps raise it.
+CAUTIOUS, FASTEST = 0.3, 4
 SourceT = TypeVar("SourceT")
 
 
@@ -35,7 +37,7 @@ SourceT = TypeVar("SourceT")
 class Expansion(Generic[SourceT]):
     """f to second order at a point, and whatever else was computed there.
 
-    noise: the rounding error of the gradient's entries. value_noise: the rounding error of the value.
+    noise: the rounding error of the gradient's entries. value_noise: the error of the value.
     """
 
     value: float
@@ -81,7 +83,7 @@ def proximal_newton(
     """
     x, here = start, smooth(start, None)
     value = here.value + terms(blocks, x)
-    damping, stretch = 1e-3 * float(np.diag(here.hessian).max(initial=0.0)), 1.0
+    damping, stretch, refused = 1e-3 * float(np.diag(here.hessian).max(initial=0.0)), 1.0, 0
     best, closest, since, gained, rounding = Minimum(x, here, np.inf, 0, Ended.STEP_LIMIT), np.inf, 0, 0.0, 0.0
     for n_steps in range(max_steps):
         error, apart = residual(here.gradient, blocks, x), abs(gap(here.gradient, blocks, x))
@@ -108,8 +110,8 @@ def proximal_newton(
         new = smooth(there, here.source)
         decrease = value - (new.value + terms(blocks, there))
         # Close to the minimum the decrease is smaller than the rounding error of f; the model is then trusted.
-        rounding, gained = 1e-13 * (1 + abs(value)) + new.value_noise, decrease
-        is_taken, damping, stretch = _adapted(damping, stretch, decrease, predicted, rounding)
+        rounding, gained = 1e-13 * (1 + abs(value)) + new.value_noise + here.value_noise, decrease
+        is_taken, damping, stretch, refused = _adapted(damping, stretch, refused, decrease, predicted, rounding)
         if is_taken:
             x, here, value = there, new, value - decrease
         if np.abs(x).max(initial=0.0) > LARGEST or damping > LARGEST * (1 + np.diag(here.hessian).max(initial=0.0)):
@@ -120,13 +122,19 @@ def proximal_newton(
 
 
 def _adapted(
-    damping: float, stretch: float, decrease: float, predicted: float, rounding: float
-) -> tuple[bool, float, float]:
-    """Whether the step is taken, and the damping and the stretch of the next one."""
+    damping: float, stretch: float, refused: int, decrease: float, predicted: float, rounding: float
+) -> tuple[bool, float, float, int]:
+    """Whether the step is taken, and the damping, the stretch and the number of refused steps before the next one.
+
+    Damping grows faster with each refused step; after one, it does not fall at once to where steps were refused.
+    """
     if decrease >= 1e-4 * predicted - rounding:
         factor = 1e-3 if decrease >= 0.99 * predicted else 0.05 if decrease >= 0.75 * predicted - rounding else 1.0
-        return True, factor * damping, 2 * stretch if decrease > 1.1 * predicted + rounding else 1.0
-    return (False, damping, 1.0) if stretch > 1 else (False, 10 * damping, stretch)
+        factor = max(factor, CAUTIOUS) if refused else factor
+        return True, factor * damping, 2 * stretch if decrease > 1.1 * predicted + rounding else 1.0, 0
+    if stretch > 1:
+        return False, damping, 1.0, refused
+    return False, 10.0 ** min(refused + 1, FASTEST) * damping, stretch, refused + 1
 
 
 def _unfinished(last: Minimum[SourceT], error: float) -> NotConverged:

@@ -30,6 +30,8 @@ from tutelage.solvers.programs import minimise_conic
 MAX_STEPS = 12
 # An interior point takes as long as so many steps of another iteration on a small model.
 POINT_STEPS = 5
+# A step of this size, relative to the point, is rounding.
+ROUNDED = 1e-14
 # The largest residual, relative to the terms that it is made of, at which an active set counts as the right one.
 EXACT = 1e-11
 
@@ -103,6 +105,7 @@ class _Model:
         )
         offset = self.gradient - self.hessian @ self.x + kinks
         is_curved, last = any(block.norm == 2 for block, _ in balls), math.inf
+        watch.spend()
         for _ in range(MAX_STEPS):
             system, normals = curved.copy(), np.zeros((len(balls), len(z)))
             short = np.zeros(len(balls))
@@ -123,6 +126,8 @@ class _Model:
                 break
             z[free] += step[: len(free)]
             m, last = m + step[len(free) :], moved if is_curved else 0.0
+            if moved <= ROUNDED * float(np.abs(z).max()):
+                break
         if not np.isfinite(z).all() or (m < 0).any():
             return None
         is_lost = (active.side != 0) & (np.sign(z) != active.side) & ~active.is_fixed & (kinks != 0)

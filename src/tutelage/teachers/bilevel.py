@@ -103,9 +103,9 @@ class BilevelTeacher(OneLessonTeacher):
             require_feasible(domain, Tangents.opening(preference.on(domain)).half_spaces())
         if self.method == "frank-wolfe":
             return self._verified([self._printed()], self._unconstrained_bound())
-        # It may be impossible to keep all preferences of a soft learner, or to plan for them within the time limit.
+        # It may be impossible to keep all preferences of a soft learner, or to plan for them closely or in time.
         aware = None
-        with suppress(OutOfTime, *(() if preference.is_hard else (InfeasibleConstraints,))):
+        with suppress(NotConverged, *(() if preference.is_hard else (InfeasibleConstraints,))):
             aware = AwareCmdpTeacher(self.domain, self.true_weights, self.learner).optimum()
         bound = aware.bound if aware is not None and preference.is_hard else self._unconstrained_bound()
         shown = [optimal_lesson(self.domain, self.true_weights)]

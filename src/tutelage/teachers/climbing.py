@@ -29,12 +29,13 @@ import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import Matrix, Vector
-from tutelage.learners.dual import Dual, lift
+from tutelage.learners.dual import Dual
 from tutelage.learners.reduction import Reduction, Settled
+from tutelage.learners.tangents import Tangents
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import Ended, NotConverged, OutOfTime, TutelageError
 from tutelage.solvers.ascent import Slope, ascend
-from tutelage.solvers.blocks import Block, free_directions
+from tutelage.solvers.blocks import Block, free_directions, inverse
 from tutelage.solvers.half_spaces import no_limits
 from tutelage.solvers.occupancy_polytope import best_policy, nearest_policy
 from tutelage.solvers.programs import Constraints, minimise_quadratic
@@ -50,8 +51,10 @@ MAX_PATTERNS, MOST_PROMISING = 81, 10
 MOST_LESSONS = 4
 MAX_CUTS = 30
 # The most steps of all iterations (`watch.report`) in a search, in a first look at lessons, and in one ascent over
-# lessons. The published worlds need at most 3,300 in all, and 4,000 take about 2 s on a small model.
-MAX_STEPS, LOOK_STEPS, ASCENT_STEPS = 4_000, 500, 1_000
+# lessons. The published worlds need at most 3,300 in all, and 3,500 take about 3 s on a small model.
+MAX_STEPS, LOOK_STEPS, ASCENT_STEPS = 3_500, 500, 1_000
+# A small quadratic program takes as long as so many steps.
+PROGRAM_STEPS = 4
 # The largest distance from Omega_r, relative to the size of that set and of mu_hat, of a realisable point.
 OUTSIDE = 1e-7
 
@@ -150,6 +153,7 @@ class Answer:
 
     weights: Vector
     multipliers: Vector
+    tangents: Tangents
     expectation: Vector
     jacobian: Matrix
 
@@ -173,6 +177,7 @@ class Cuts:
         unit = float(or_one(np.asarray(self.radius)))
         scale = float(or_one(np.abs(gradient).max() * unit))
         room = np.maximum(self.offsets - self.normals @ x, 0.0) / unit
+        watch.spend(PROGRAM_STEPS)
         constraints = Constraints(np.full(len(x), -np.inf), within=self.normals, bound=room)
         step = minimise_quadratic(hessian * (unit * unit / scale), gradient * (unit / scale), constraints).x
         return unit * step
@@ -195,10 +200,13 @@ class LessonSearch:
         Points that the learner cannot answer are left out. At the time limit, the maxima found so far.
         """
         found: list[LocalOptimum] = []
-        cuts, first, rest = self._box(), self._openings(starts), self._openings(others)
+        looks = (watch.Budget(LOOK_STEPS), watch.Budget(LOOK_STEPS))
+        cuts, first, rest = self._box(), self._openings(starts, looks[0]), self._openings(others, looks[1])
         best = sorted(rest, key=lambda pair: -pair[1].value)[:MOST_LESSONS]
-        left = MAX_STEPS
+        left = MAX_STEPS - sum(LOOK_STEPS - look.left for look in looks)
         for start, opening in (*first, *best):
+            if found and left <= 0:
+                break
             budget = watch.Budget(min(left, ASCENT_STEPS))
             left -= budget.left
             try:
@@ -214,10 +222,9 @@ class LessonSearch:
                 found.append(optimum)
         return found
 
-    def _openings(self, points: list[Vector]) -> list[tuple[Vector, Slope[Answer]]]:
-        """R at each point that the learner can answer, for as many as LOOK_STEPS allow; the first is free."""
+    def _openings(self, points: list[Vector], budget: watch.Budget) -> list[tuple[Vector, Slope[Answer]]]:
+        """R at each point that the learner can answer, for as many as the budget allows; the first is free."""
         found: list[tuple[Vector, Slope[Answer]]] = []
-        budget = watch.Budget(LOOK_STEPS)
         for point in points:
             try:
                 with watch.spending(budget) if found else nullcontext():
@@ -239,15 +246,15 @@ class LessonSearch:
     def answer(self, shown: Vector, near: Answer | None) -> Answer:
         """The learner's response to a lesson (d_r,), and its derivative in the lesson."""
         d_r = self.domain.n_reward
-        start = np.zeros(d_r) if near is None else near.weights
-        found, tangents = self.dual.optimise(shown, start, None if near is None else near.multipliers)
-        soft, lifted = found.expansion.source, lift(tangents)
-        slope = lifted.T @ soft.expectation - np.concatenate([shown, np.zeros(len(tangents.offsets))])
-        free, hessian = free_directions(self.dual.blocks(tangents), found.x, slope)
-        curvature = free.T @ (lifted.T @ soft.jacobian @ lifted + hessian) @ free
-        moved = free @ np.linalg.pinv(curvature, hermitian=True) @ free[:d_r].T
+        guess = (np.zeros(d_r), None, None) if near is None else (near.weights, near.multipliers, near.tangents)
+        found, tangents = self.dual.optimise(shown, *guess)
+        soft, program = found.expansion.source, self.dual.program(shown, tangents)
+        free, hessian = free_directions(program.blocks, found.x, found.expansion.gradient)
+        curvature = free.T @ (found.expansion.hessian + hessian) @ free
+        moved = free @ inverse(curvature) @ free[:d_r].T
+        jacobian = soft.jacobian[:d_r] @ program.jacobian(program.touch(found.x)) @ moved
         weights, multipliers = np.split(found.x, [d_r])
-        return Answer(weights, multipliers, soft.expectation[:d_r], soft.jacobian[:d_r] @ lifted @ moved)
+        return Answer(weights, *tangents.pruned(multipliers)[::-1], soft.expectation[:d_r], jacobian)
 
     def _slope(self, shown: Vector, near: Answer | None) -> Slope[Answer]:
         """R and its gradient at a lesson (d_r,); R is -inf where the learner cannot answer a lesson near another."""

@@ -1,0 +1,273 @@
+"""A convex program of a few numbers around the soft value, and its solver.
+
+    minimise   P0 @ V(base + lift @ x) - offset @ x + sum over blocks of h(x_block)
+
+The dual of every entropy learner has this form (`dual`). Convex preference constraints g_j bring a further part, whose
+variables are their multipliers y and the point c + p at which their tangents touch (`Moving`):
+
+    weights of mu_c   - sum over j of y_j grad g_j(c + p)        value   sum over j of y_j (grad g_j @ (c + p) - g_j)
+
+At any point the tangents lie below the constraints, so that the objective bounds the learner's for any p. It is least
+where the tangents touch at the solution, because its gradient in p is W (c + p - mu_c), W = sum of y_j hess g_j.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tutelage.arrays import Matrix, Vector, floats
+from tutelage.learners.penalties import ConvexConstraint
+from tutelage.mdp.model import Domain
+from tutelage.outcomes import NotConverged
+from tutelage.solvers.blocks import Block, contained, slices
+from tutelage.solvers.newton import Expansion, Minimum, Tolerances, proximal_newton
+from tutelage.solvers.soft_expectations import SoftExpansion, combined_features, soft_expansion
+from tutelage.solvers.units import or_one
+
+SoftMinimum = Minimum[SoftExpansion]
+EPSILON = float(np.finfo(np.float64).eps)
+# Of the optimality conditions, in units of the largest expectations.
+RESIDUAL_TOLERANCE = 2e-11
+# Of the duality gap, in nats.
+GAP_TOLERANCE = 1e-8
+# The path of penalties starts here, where Newton's method converges from zero, and grows by this factor.
+FIRST_CAP, CAP_GROWTH, LAST_CAP = 1.0, 4.0, 1e30
+# The residual of a rough solution.
+ROUGH = 1e-3
+# Steps of the differences that give Hessians of constraints, relative to the largest expectations.
+STEP = 1e-6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Touch:
+    """Tangents at a point (d_c,): y (m,), values g_j (m,), slopes (m, d_c), and W (d_c, d_c)."""
+
+    point: Vector
+    y: Vector
+    values: Vector
+    slopes: Matrix
+    curvature: Matrix
+
+    @property
+    def weights(self) -> Vector:
+        """(d_c,), of the preference features."""
+        return -(self.slopes.T @ self.y)
+
+    @property
+    def jacobian(self) -> Matrix:
+        """(d_c, m + d_c), of the weights in (y, p)."""
+        return -np.hstack([self.slopes.T, self.curvature])
+
+    @property
+    def value(self) -> float:
+        return float(self.y @ (self.slopes @ self.point - self.values))
+
+    def gradient(self, reached: Vector) -> Vector:
+        """(m + d_c,), in (y, p), of P0 @ V and the value together, where mu_c = reached."""
+        away = reached - self.point
+        return np.concatenate([-(self.values + self.slopes @ away), -(self.curvature @ away)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moving:
+    """Convex constraints by one tangent each.
+
+    centre: c, (d_c,). sizes: (d_c,), the largest expectations. is_rough: whether a rough solution is enough.
+    """
+
+    functions: tuple[ConvexConstraint, ...]
+    centre: Vector
+    sizes: Vector
+    is_rough: bool = False
+
+    def __len__(self) -> int:
+        return len(self.functions) + len(self.centre)
+
+    def touch(self, x: Vector) -> Touch:
+        """The tangents for x = (y, p), (m + d_c,).
+
+        Raises `NotConverged` without an answer where the point has left the domain of a constraint.
+        """
+        y, p = np.split(x, [len(self.functions)])
+        point = self.centre + p
+        try:
+            with np.errstate(all="ignore"):
+                values = floats([function.value(point) for function in self.functions], "the constraints", ndim=1)
+                slopes = np.array([function.slope(point) for function in self.functions])
+        except (ArithmeticError, ValueError) as error:
+            raise NotConverged(f"a tangent cannot move further: {error}", residual=math.inf, n_steps=0) from error
+        return Touch(point, y, values, slopes, self._curvature(y, point))
+
+    def _curvature(self, y: Vector, point: Vector) -> Matrix:
+        """W, positive semi-definite: rounding may leave a flat direction with a negative curvature."""
+        total = np.zeros((len(point), len(point)))
+        for weight, function in zip(y, self.functions, strict=True):
+            if weight > 0:
+                total += weight * function.hessian(point, STEP * self.sizes)
+        if not total.any():
+            return total
+        values, directions = np.linalg.eigh(self.sizes[:, None] * total * self.sizes)
+        root = directions * np.sqrt(np.maximum(values, 0.0)) / self.sizes[:, None]
+        curvature: Matrix = root @ root.T
+        return curvature
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SoftProgram:
+    """base: (d,), fixed weights of the features. lift: (d, n). offset: (n,). blocks: they partition x in order.
+
+    moving: the convex constraints, whose variables are the last of x; lift and offset have only those before them.
+    """
+
+    domain: Domain
+    base: Vector
+    lift: Matrix
+    offset: Vector
+    blocks: list[Block]
+    moving: Moving | None = None
+
+    def touch(self, x: Vector) -> Touch | None:
+        """The tangents of the convex constraints at x, if there are any."""
+        return None if self.moving is None else self.moving.touch(x[len(self.offset) :])
+
+    def weights(self, x: Vector, touch: Touch | None) -> Vector:
+        """(d,), of all features."""
+        weights: Vector = self.base + self.lift @ x[: len(self.offset)]
+        if touch is not None:
+            weights[self.domain.n_reward :] += touch.weights
+        return weights
+
+    def jacobian(self, touch: Touch | None) -> Matrix:
+        """(d, n), of the weights in x."""
+        if touch is None:
+            return self.lift
+        none = np.zeros((self.domain.n_reward, len(touch.y) + len(touch.point)))
+        return np.hstack([self.lift, np.vstack([none, touch.jacobian])])
+
+    def minimise(self, start: Vector, near: SoftExpansion | None = None) -> SoftMinimum:
+        """Newton's method from a start (n,), each entry in a unit of its own. near: an expansion at nearby weights."""
+        scaled = _Normalised.of(self, near)
+        with scaled.answers():
+            inside = contained(scaled.blocks, start / scaled.unit)
+            found = proximal_newton(scaled.expand, scaled.blocks, inside, **scaled.tolerances(scaled.blocks))
+        return scaled.in_given_units(found)
+
+    def followed(self) -> SoftMinimum:
+        """The minimum by continuation from small penalties, which are raised step by step to their own."""
+        scaled = _Normalised.of(self, None)
+        with scaled.answers():
+            found = scaled.followed()
+        return scaled.in_given_units(found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Normalised:
+    """The same program in z = x / unit, with the objective divided by the horizon: expectations are of order one."""
+
+    program: SoftProgram
+    features: Matrix
+    unit: Vector
+    blocks: list[Block]
+    near: SoftExpansion | None
+
+    @classmethod
+    def of(cls, program: SoftProgram, near: SoftExpansion | None) -> "_Normalised":
+        """Each unit is a power of two, free of rounding; one for all entries of a ball."""
+        features = combined_features(program.domain)
+        share, blocks = 1 / program.domain.mdp.horizon, []
+        size = np.abs(features @ program.lift).max(axis=0)
+        # A feature that is zero everywhere has the size of what was shown of it.
+        size = np.where(size > 0, size, share * np.abs(program.offset))
+        if program.moving is not None:
+            slopes = np.array([function.slope(program.moving.centre) for function in program.moving.functions])
+            size = np.concatenate([size, share * (np.abs(slopes) @ program.moving.sizes), 1 / program.moving.sizes])
+        unit = np.exp2(-np.round(np.log2(or_one(size))))
+        for block, part in zip(program.blocks, slices(program.blocks), strict=True):
+            if block.is_ball:
+                # That of the largest; an entry that is always zero has no size.
+                unit[part] = unit[part].min(where=size[part] > 0, initial=np.inf) if size[part].any() else 1.0
+            blocks.append(block.in_units(float(unit[part][0]) if block.is_ball else unit[part], share))
+        return cls(program, features, unit, blocks, near)
+
+    def expand(self, z: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
+        """f and its derivatives at z, in these units. last: the expansion at the last point."""
+        program, share, x = self.program, 1 / self.program.domain.mdp.horizon, self.unit * z
+        touch, n = program.touch(x), len(program.offset)
+        weights, to_weights = program.weights(x, touch), program.jacobian(touch) * self.unit
+        near = self.near if last is None else last
+        # The last steps are so short that the value at the last point, to first order, is nearly exact already.
+        moved = math.inf if last is None else float(np.abs(self.features @ (weights - last.weights)).max())
+        accuracy = 1e-10 if moved > 1e-6 else 1e-14
+        soft = soft_expansion(program.domain.mdp, self.features, weights, near=near, accuracy=accuracy)
+        reached, hessian = to_weights.T @ soft.expectation, to_weights.T @ soft.jacobian @ to_weights
+        gradient, away = reached.copy(), float(program.offset @ x[:n])
+        gradient[:n] -= self.unit[:n] * program.offset
+        if touch is not None:
+            away -= touch.value
+            gradient[n:] = self.unit[n:] * touch.gradient(soft.expectation[program.domain.n_reward :])
+            d_c = len(touch.point)
+            hessian[-d_c:, -d_c:] += self.unit[-d_c:, None] * touch.curvature * self.unit[-d_c:]
+        # The rounding error of the differences of the soft value V, and so the relative error of the policy exp(Q - V).
+        low, high = float(soft.solved.value.min()), float(soft.solved.value.max())
+        ulps = 16 * EPSILON * max(abs(low), abs(high)) + soft.solved.error_bound
+        apart = 16 * EPSILON * (high - low + float(np.abs(self.features @ weights).max()))
+        noise = share * apart * (1 + float(np.abs(reached).max(initial=0.0)))
+        value, value_noise = share * (soft.soft_return - away), share * (ulps + EPSILON * abs(away))
+        return Expansion(value, share * gradient, share * hessian, noise, value_noise, soft)
+
+    def tolerances(self, blocks: list[Block]) -> Tolerances:
+        """Of the residual, one unit of which may cost as much as the largest penalty, and of the gap."""
+        if self.program.moving is not None and self.program.moving.is_rough:
+            return {"tolerance": ROUGH, "gap_tolerance": math.inf}
+        largest = max([1.0, *(float(np.max(b.radius, initial=0.0)) for b in blocks if np.isfinite(b.radius).all())])
+        return {
+            "tolerance": RESIDUAL_TOLERANCE / largest,
+            "gap_tolerance": GAP_TOLERANCE / self.program.domain.mdp.horizon,
+        }
+
+    def in_given_units(self, found: SoftMinimum) -> SoftMinimum:
+        per_unit, here = self.program.domain.mdp.horizon / self.unit, found.expansion
+        hessian = per_unit[:, None] * here.hessian / self.unit
+        return replace(
+            found, x=self.unit * found.x, expansion=replace(here, gradient=per_unit * here.gradient, hessian=hessian)
+        )
+
+    @contextmanager
+    def answers(self) -> Iterator[None]:
+        """Convert the best point that an error carries."""
+        try:
+            yield
+        except NotConverged as failure:
+            if isinstance(failure.answer, Minimum):
+                failure.answer = self.in_given_units(failure.answer)
+            raise
+
+    def followed(self) -> SoftMinimum:
+        """The minimum by continuation: from small penalties, raised step by step.
+
+        With large penalties the dual is nearly piecewise linear, and Newton's steps from afar oscillate across its
+        edges. While penalties are small, the minimum grows with them. Hard limits have the same path, without an end.
+        """
+        z, cap = np.zeros(len(self.unit)), FIRST_CAP
+        while cap < LAST_CAP:
+            blocks = [block.capped(cap) for block in self.blocks]
+            found = proximal_newton(self.expand, blocks, contained(blocks, z), **self.tolerances(blocks))
+            if all(_is_inside(b, f, found.x[p]) for b, f, p in zip(blocks, self.blocks, slices(blocks), strict=True)):
+                return found
+            cap *= CAP_GROWTH
+            radius = np.concatenate([np.full(len(block.slope), block.radius) for block in blocks])
+            z = np.where(np.abs(found.x) > 0.9 * radius, CAP_GROWTH, 1.0) * found.x
+        message = "the weights grow without end"
+        raise NotConverged(message, residual=found.residual, n_steps=found.n_steps, answer=found)
+
+
+def _is_inside(capped: Block, full: Block, z: Vector) -> bool:
+    """Whether the cap on a term does not matter at z."""
+    if np.any(full.curvature):
+        return bool(np.array_equal(capped.curvature, full.curvature))
+    if np.array_equal(np.broadcast_to(capped.radius, z.shape), np.broadcast_to(full.radius, z.shape)):
+        return True
+    return bool(capped.size(z) < 0.9 * capped.radius if capped.is_ball else (np.abs(z) < 0.9 * capped.radius).all())

@@ -1,0 +1,81 @@
+"""Convex preferences in the dual: tangents that move, against differences, cone programs' cases and fixed tangents."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from oracles import central_difference
+from strategies import random_domain, random_policy
+
+import tutelage as tl
+from tutelage.learners.penalties import ConvexConstraint
+from tutelage.learners.soft_program import Moving, SoftProgram
+
+
+def test_the_derivatives_of_moving_tangents_are_those_of_differences():
+    functions = (
+        tl.distance_constraint("near", [1.0, -2.0]),
+        tl.quadratic_constraint("bowl", [[2.0, 0.5], [0.5, 1.0]], [1.0, -1.0]),
+    )
+    moving, reached = Moving(functions, np.array([3.0, 1.0]), np.full(2, 4.0)), np.array([2.0, 2.0])
+    x = np.array([0.7, 1.3, 0.5, -0.2])
+    touch = moving.touch(x)
+    for i in range(2):
+        slope = central_difference(lambda z, i=i: moving.touch(z).weights[i], x)
+        assert_allclose(touch.jacobian[i], slope, atol=1e-6)
+    # With mu_c = reached, the derivative of the dual is that of weights @ reached + value.
+    slope = central_difference(lambda z: float(moving.touch(z).weights @ reached) + moving.touch(z).value, x)
+    assert_allclose(touch.gradient(reached), slope, atol=1e-6)
+
+
+def far_learner(n_features, functions_of, penalty):
+    """A learner that must stay near the expectation of a random policy."""
+    rng = np.random.default_rng(5)
+    domain = random_domain(rng, max_states=30, n_preference=n_features)
+    liked = tl.expectation(domain, random_policy(rng, domain.mdp)).preference
+    functions, allowance = functions_of(liked)
+    preference = tl.Preference(
+        penalty=penalty, allowance=allowance, rows=np.zeros((0, n_features)), functions=tuple(functions)
+    )
+    lesson = tl.Lesson.from_policy(domain, random_policy(rng, domain.mdp))
+    return domain, tl.GenericLearner(domain, tl.Mismatch(norm=2, penalty=20.0), preference), lesson, liked
+
+
+@pytest.mark.parametrize("penalty", [30.0, np.inf])
+def test_a_smooth_preference_of_many_features_takes_few_programs(monkeypatch, penalty):
+    """Fixed tangents took about fifty; the tangent that moves needs one program, or a second where it starts idle."""
+    programs = []
+    minimise = SoftProgram.minimise
+    monkeypatch.setattr(SoftProgram, "minimise", lambda self, *given: programs.append(1) or minimise(self, *given))
+    _, learner, lesson, liked = far_learner(12, lambda at: ([tl.distance_constraint("far", at)], [0.05]), penalty)
+    found = learner.respond(lesson)
+    assert found.multipliers.preference[0] > 0 and len(programs) <= 3
+    assert found.certificate.relative_gap <= 1e-8
+    if np.isinf(penalty):
+        assert np.linalg.norm(found.expectation.preference - liked) == pytest.approx(0.05, rel=1e-6)
+
+
+@pytest.mark.parametrize("penalty", [3.0, np.inf])
+def test_a_preference_with_kinks_is_met_by_fixed_tangents(penalty):
+    """max over k of mu_c[k] - liked[k], within an infinity norm: d_c linear constraints have the same response."""
+
+    def largest(liked):
+        def gradient(point):
+            return np.eye(len(liked))[int((point - liked).argmax())]
+
+        return [ConvexConstraint("largest", lambda point: float((point - liked).max()), gradient)], [0.0]
+
+    domain, kinked, lesson, liked = far_learner(4, largest, penalty)
+    preference = tl.Preference(norm=np.inf, penalty=penalty, allowance=liked)
+    linear = tl.GenericLearner(domain, kinked.mismatch, preference).respond(lesson)
+    found = kinked.respond(lesson)
+    assert linear.multipliers.preference.max() > 0
+    assert found.certificate.primal == pytest.approx(linear.certificate.primal, rel=1e-7)
+    assert_allclose(found.policy, linear.policy, atol=1e-5)
+
+
+def test_a_preference_that_is_defined_only_inside_is_met():
+    """-sum of log mu_c is not defined everywhere where the search for a tangent may go."""
+    spread = ConvexConstraint("spread", lambda x: -np.log(x).sum(), lambda x: -1 / x)
+    _, learner, lesson, _ = far_learner(2, lambda _: ([spread], [0.0]), 50.0)
+    found = learner.respond(lesson)
+    assert found.certificate.relative_gap <= 1e-7 and (found.expectation.preference > 0).all()
