@@ -44,8 +44,13 @@ GUIDED, PREFERENCE = 0.01, 0.03
 EVALUATIONS, GAIN = 10, 1e-3
 # The random starts, and the shares of the largest mu_c among which they choose the allowances.
 N_RANDOM, SHARES = 6, (0.02, 0.2)
-# The weighted misfit at which a search ends, and the largest with which a fit explains exact answers.
-EXACT, EXPLAINED = 1e-8, 1e-4
+# The weighted misfit at which a search ends, the largest with which a fit explains exact answers, and the largest with
+# which only few paths are followed.
+EXACT, EXPLAINED, ROUGH = 1e-8, 1e-4, 1e-2
+FEW = 3
+# How far an allowance is moved across its kink, relatively, how often the best fit is changed so, and the share of the
+# cost that must remain at most.
+ACROSS, N_MENDED, MENDED = 0.03, 3, 0.25
 # Fits whose penalties differ by less than this, relatively, and whose allowances, in units of the range, are the same.
 APART = 1e-2
 
@@ -81,12 +86,14 @@ class Fit:
 @dataclass(frozen=True, slots=True, eq=False)
 class Goal:
     """enough: a cost that counts as exact. gain: a relative decrease that is too small for a step of the last part of a
-    path. good: a cost that the answers do not reject. n_least: how many paths to follow, even if the first is good.
+    path. good: a cost that the answers do not reject. rough: a cost after which few paths are followed: one more
+    answer tells more. n_least: how many paths to follow, even if the first is good.
     """
 
     enough: float
     gain: float
     good: float
+    rough: float
     n_least: int
 
 
@@ -105,9 +112,10 @@ Search = LeastSquares[_Answers]
 def goal_of(seen: tuple[Seen, ...], is_sampled: bool) -> Goal:
     """When to end the search for a fit of some answers. Samples do not reject two standard deviations."""
     if not is_sampled:
-        return Goal(enough=0.5 * EXACT**2, gain=1e-10, good=0.5 * EXPLAINED**2, n_least=1)
+        return Goal(enough=0.5 * EXACT**2, gain=1e-10, good=0.5 * EXPLAINED**2, rough=0.5 * ROUGH**2, n_least=1)
     n = sum(len(one.weight) for one in seen)
-    return Goal(enough=1e-3, gain=1e-4, good=0.5 * (n + 2 * math.sqrt(2 * n)), n_least=3)
+    good = 0.5 * (n + 2 * math.sqrt(2 * n))
+    return Goal(enough=1e-3, gain=1e-4, good=good, rough=good, n_least=3)
 
 
 @lru_cache(maxsize=64)
@@ -119,8 +127,7 @@ def fit_learner(
     Paths start from the best fit of all answers but the last, and from other learners until a fit is good. n_least: how
     many paths to follow at least. Cached, so that a teacher's next round continues from the fit of the last one.
     """
-    goal = goal_of(seen, is_sampled)
-    problem, found = _Problem(domain, scales, seen), list[Search]()
+    problem, goal, found = _Problem(domain, scales, seen), goal_of(seen, is_sampled), list[Search]()
     paths = [(start, PATH) for start in problem.starts()]
     if len(seen) > 1:
         with suppress(TutelageError):
@@ -129,18 +136,22 @@ def fit_learner(
     for number, (start, path) in enumerate(paths, start=1):
         with suppress(TutelageError):
             found.append(problem.search(start, path, goal))
-        if (
-            number >= max(goal.n_least, n_least)
-            and min((one.residuals.cost for one in found), default=np.inf) <= goal.good
-        ):
+        if number == FEW and found:
+            found += problem.mended(_closest(found), goal)
+        cost = _closest(found).residuals.cost if found else np.inf
+        if number >= max(goal.n_least, n_least) and (cost <= goal.good or (number >= FEW and cost <= goal.rough)):
             break
     if not found:
         raise NotConverged("no soft learner near the starts gives an answer", residual=np.inf, n_steps=0)
-    best = min(found, key=lambda one: one.residuals.cost)
-    if best.residuals.cost > goal.good:
+    if _closest(found).residuals.cost > goal.rough:
         with suppress(TutelageError):
-            found.append(problem.search(problem.in_full(best), PATH[LOCAL:], goal))
+            found.append(problem.search(problem.in_full(_closest(found)), PATH[LOCAL:], goal))
+        found += problem.mended(_closest(found), goal)
     return _distinct([problem.described(one) for one in found], scales)
+
+
+def _closest(found: list[Search]) -> Search:
+    return min(found, key=lambda one: one.residuals.cost)
 
 
 def alternatives(domain: Domain, scales: Scales, seen: tuple[Seen, ...], fit: Fit, is_sampled: bool) -> tuple[Fit, ...]:
@@ -234,6 +245,37 @@ class _Problem:
             )
             u, last = found.x, found.residuals.source
         return found
+
+    def mended(self, search: Search, goal: Goal) -> list[Search]:
+        """Better fits, in which one preference after the other is moved across its kink, or left out."""
+        best, found = search, list[Search]()
+        for _ in range(N_MENDED):
+            if best.residuals.cost <= goal.good:
+                break
+            tried = list[Search]()
+            for start in self._across_kinks(best):
+                with suppress(TutelageError):
+                    tried.append(self.search(start, PATH[-1:], goal))
+            if not tried or _closest(tried).residuals.cost > MENDED * best.residuals.cost:
+                break
+            best = _closest(tried)
+            found.append(best)
+        return found
+
+    def _across_kinks(self, search: Search) -> list[Vector]:
+        """u with one allowance below the largest mu_c where nothing is paid, above the least where all is, or none."""
+        answers, starts = search.residuals.source, list[Vector]()
+        done = np.array([answer.soft.expectation[self.domain.n_reward :] for answer in answers.each]) / self.unit[2:]
+        for j, paid in enumerate(answers.paid.T / answers.theta[1]):
+            values = [self.limits[1][2 + j]]
+            if (paid <= SURFACE).all():
+                values = [(1 - ACROSS) * float(done[:, j].max())]
+            elif (paid >= 1 - SURFACE).all():
+                values.append((1 + ACROSS) * float(done[:, j].min()))
+            for value in values:
+                changed = np.where(np.arange(len(search.x)) == 2 + j, value, search.x)
+                starts.append(np.asarray(np.clip(changed, *self.limits)))
+        return starts
 
     def evaluate(self, u: Vector, last: _Answers | None, tau: float) -> Residuals[_Answers]:
         """The weighted misfits of all answers and their derivative in u. tau: the smoothing."""

@@ -43,7 +43,7 @@ SAME = 1e-7
 # Rounds with a learner that no soft learner explains, before the best lesson is repeated.
 PATIENCE = 4
 # The searches for learners that explain the answers too, before the rounds end.
-N_SEARCHES = 6
+N_SEARCHES = 4
 # How far a lesson lies beyond the response planned, relative to the range of each feature.
 BEYOND = 0.1
 
