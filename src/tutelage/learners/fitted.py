@@ -23,7 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tutelage.arrays import Vector, freeze
-from tutelage.learners.fitting import EXACT, EXPLAINED, Fit, Seen, alternatives, fit_learner
+from tutelage.learners.fits import EXACT, EXPLAINED, alternatives, fit_learner
+from tutelage.learners.fitting import Fit, Seen
 from tutelage.learners.recovery import Scales, match_within
 from tutelage.learners.sampling_error import count_covariance
 from tutelage.learners.version_space import VersionSpace

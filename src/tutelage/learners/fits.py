@@ -1,0 +1,172 @@
+"""The fits that explain a soft learner's answers: many searches (`fitting`), because each may end in a local minimum.
+
+The searches start from the fit of the earlier answers and from random learners, until a fit explains the answers. A
+search may also end on the wrong side of a kink, where a preference starts or ceases to be paid for. So the best fit is
+changed by moving one allowance across its kink, or leaving one preference out, as long as that helps.
+"""
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+from itertools import product
+
+import numpy as np
+
+from tutelage.arrays import Vector
+from tutelage.learners.fitting import PATH, TYPICAL, Fit, FitProblem, Goal, Search, Seen
+from tutelage.learners.recovery import Scales
+from tutelage.mdp.model import Domain
+from tutelage.outcomes import NotConverged, TutelageError
+from tutelage.solvers.blocks import SURFACE
+
+# A search near a known fit starts with this step of the path.
+LOCAL = 2
+# The random starts, and the shares of the largest mu_c among which they choose the allowances.
+N_RANDOM, SHARES = 6, (0.02, 0.2)
+# The weighted misfit at which a search ends, the largest with which a fit explains exact answers, and the largest with
+# which only few paths are followed.
+EXACT, EXPLAINED, ROUGH = 1e-8, 1e-4, 1e-2
+FEW = 3
+# How far an allowance is moved across its kink, relatively, how often the best fit is changed so, and the share of the
+# cost that must remain at most.
+ACROSS, N_MENDED, MENDED = 0.03, 3, 0.25
+# Fits whose penalties differ by less than this, relatively, and whose allowances, in units of the range, are the same.
+APART = 1e-2
+
+
+def goal_of(seen: tuple[Seen, ...], is_sampled: bool) -> Goal:
+    """When to end the search for a fit of some answers. Samples do not reject two standard deviations."""
+    if not is_sampled:
+        return Goal(enough=0.5 * EXACT**2, gain=1e-10, good=0.5 * EXPLAINED**2, rough=0.5 * ROUGH**2, n_least=1)
+    n = sum(len(one.weight) for one in seen)
+    good = 0.5 * (n + 2 * math.sqrt(2 * n))
+    return Goal(enough=1e-3, gain=1e-4, good=good, rough=good, n_least=3)
+
+
+@lru_cache(maxsize=64)
+def fit_learner(
+    domain: Domain, scales: Scales, seen: tuple[Seen, ...], is_sampled: bool, n_least: int
+) -> tuple[Fit, ...]:
+    """The fits found, the closest first.
+
+    Paths start from the best fit of all answers but the last, and from other learners until a fit is good. n_least: how
+    many paths to follow at least. Cached, so that a teacher's next round continues from the fit of the last one.
+    """
+    problem, goal, found = FitProblem(domain, scales, seen), goal_of(seen, is_sampled), list[Search]()
+    paths = [(start, PATH) for start in _starts(problem)]
+    if len(seen) > 1:
+        with suppress(TutelageError):
+            last = problem.inside(fit_learner(domain, scales, seen[:-1], is_sampled, 0)[0])
+            paths = [(last, PATH[-1:]), (last, PATH), *paths]
+    for number, (start, path) in enumerate(paths, start=1):
+        with suppress(TutelageError):
+            found.append(problem.search(start, path, goal))
+        if number == FEW and found:
+            found += _mended(problem, _closest(found), goal)
+        cost = _closest(found).residuals.cost if found else np.inf
+        if number >= max(goal.n_least, n_least) and (cost <= goal.good or (number >= FEW and cost <= goal.rough)):
+            break
+    if not found:
+        raise NotConverged("no soft learner near the starts gives an answer", residual=np.inf, n_steps=0)
+    if _closest(found).residuals.cost > goal.rough:
+        with suppress(TutelageError):
+            found.append(problem.search(_in_full(problem, _closest(found)), PATH[LOCAL:], goal))
+        found += _mended(problem, _closest(found), goal)
+    return _distinct([problem.described(one) for one in found], scales)
+
+
+def _closest(found: list[Search]) -> Search:
+    return min(found, key=lambda one: one.residuals.cost)
+
+
+def alternatives(domain: Domain, scales: Scales, seen: tuple[Seen, ...], fit: Fit, is_sampled: bool) -> tuple[Fit, ...]:
+    """Fits near another one in which one preference is paid for in full, absent, or kept to its allowance."""
+    problem, found = FitProblem(domain, scales, seen), list[Search]()
+    goal, kept = goal_of(seen, is_sampled), fit.answers[:, domain.n_reward :].min(axis=0)
+    for j, (other, factor) in product(range(domain.n_preference), ((0.0, 1.0), (np.inf, 1.0), (None, 2.0))):
+        allowed = kept[j] if other is None else other
+        if fit.allowance[j] != allowed:
+            changed = np.where(np.arange(domain.n_preference) == j, allowed, fit.allowance)
+            near = replace(fit, violation=factor * fit.violation, allowance=changed)
+            with suppress(TutelageError):
+                found.append(problem.search(problem.inside(near), PATH[-1:], goal))
+    return _distinct([problem.described(one) for one in found], scales)
+
+
+def _starts(problem: FitProblem) -> list[Vector]:
+    """u of the learner that the matched weights suggest, if mu_c was seen, and of others, new ones each round."""
+    d_r, (lower, upper), rng = problem.domain.n_reward, problem.limits, np.random.default_rng(len(problem.seen))
+    starts, paid = list[Vector](), -np.array([one.matched[d_r:] for one in problem.seen])
+    if paid.size and paid.max() > 0:
+        penalty = max(float(np.abs(one.matched[:d_r]).max()) for one in problem.seen)
+        delta = np.where(paid.max(axis=0) < 0.3 * paid.max(), problem.most, 0.0)
+        starts.append(np.concatenate([[penalty, paid.max()], delta]) / problem.unit)
+    for number in range(N_RANDOM):
+        share: float | Vector = rng.choice([0.0, 0.05, 1.0], len(problem.most))
+        if number % (len(SHARES) + 1) < len(SHARES):
+            share = SHARES[number % (len(SHARES) + 1)]
+        starts.append(np.concatenate([TYPICAL * np.exp(rng.uniform(-1, 1, 2)), share * upper[2:]]))
+    return [np.clip(start, lower, upper) for start in starts]
+
+
+def _in_full(problem: FitProblem, search: Search) -> Vector:
+    """u with C_c the largest mean payment, every preference paid for half as much paid in full, and no other.
+
+    An allowance that binds and a preference paid in full look alike, and no path leads from one to the other.
+    """
+    paid = search.residuals.source.paid.mean(axis=0)
+    largest = float(paid.max(initial=0.0))
+    delta = np.where(paid >= 0.5 * largest, 0.0, problem.limits[1][2:])
+    violation = largest / problem.unit[1] if largest > 0 else search.x[1]
+    return np.asarray(np.clip(np.concatenate([[search.x[0], violation], delta]), *problem.limits))
+
+
+def _mended(problem: FitProblem, search: Search, goal: Goal) -> list[Search]:
+    """Better fits, in which one preference after the other is moved across its kink, or left out."""
+    best, found = search, list[Search]()
+    for _ in range(N_MENDED):
+        if best.residuals.cost <= goal.good:
+            break
+        tried = list[Search]()
+        for start in _across_kinks(problem, best):
+            with suppress(TutelageError):
+                tried.append(problem.search(start, PATH[-1:], goal))
+        if not tried or _closest(tried).residuals.cost > MENDED * best.residuals.cost:
+            break
+        best = _closest(tried)
+        found.append(best)
+    return found
+
+
+def _across_kinks(problem: FitProblem, search: Search) -> list[Vector]:
+    """u with one allowance below the largest mu_c where nothing is paid, above the least where all is, or none."""
+    answers, starts = search.residuals.source, list[Vector]()
+    done = np.array([answer.soft.expectation[problem.domain.n_reward :] for answer in answers.each]) / problem.unit[2:]
+    for j, paid in enumerate(answers.paid.T / answers.theta[1]):
+        values = [problem.limits[1][2 + j]]
+        if (paid <= SURFACE).all():
+            values = [(1 - ACROSS) * float(done[:, j].max())]
+        elif (paid >= 1 - SURFACE).all():
+            values.append((1 + ACROSS) * float(done[:, j].min()))
+        for value in values:
+            changed = np.where(np.arange(len(search.x)) == 2 + j, value, search.x)
+            starts.append(np.asarray(np.clip(changed, *problem.limits)))
+    return starts
+
+
+def _distinct(found: Sequence[Fit], scales: Scales) -> tuple[Fit, ...]:
+    """The different fits, the closest first."""
+    distinct = list[Fit]()
+    for one in sorted(found, key=lambda one: one.cost):
+        if all(_are_apart(one, other, scales) for other in distinct):
+            distinct.append(one)
+    return tuple(distinct)
+
+
+def _are_apart(one: Fit, other: Fit, scales: Scales) -> bool:
+    unit = scales.unit[-len(one.allowance) :] if len(one.allowance) else 1.0
+    ratio = np.log([one.penalty / other.penalty, one.violation / other.violation])
+    is_same = np.isclose(one.allowance / unit, other.allowance / unit, rtol=0, atol=APART)
+    return bool(np.abs(ratio).max() > APART or not is_same.all())
