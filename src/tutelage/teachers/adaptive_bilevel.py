@@ -8,7 +8,7 @@ agnostic teacher does. After each answer
 2. the exact bi-level method plans the lesson for the most optimistic learner that explains the answers: the largest
    C_r, the least C_c, the largest delta, no preference that no answer needs;
 3. the rounds end when that plan promises no more reward than the learner has earned, which is so once it answers as
-   predicted, or when no learner of the version space can earn more (`robust_bounding`).
+   predicted. Then `robust_bounding` certifies what no learner of the version space can exceed.
 
 An answer that is not as predicted contradicts the parameters planned for, so it removes them from the version space.
 A learner that no soft learner explains is recognised. The teacher then plans for the soft learner with the least
@@ -55,7 +55,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
     observed: what the teacher sees of each answer, "expectation" for all of mu or "reward" for mu_r alone.
     n_trajectories: each answer is the mean of so many trajectories of the learner; 0 where it is exact.
     stop_tolerance: the rounds end when no lesson promises this much more, relative to the range of the reward over all
-    policies. max_cells: how many cells to search for the certified bound at the end; before, only the first ones.
+    policies. max_cells: how many cells to search for the certified bound, at the end; before, it is the best policy's.
     n_random: the number of random starts of each plan. The bound is certified for every soft learner that gives
     the answers seen. For any other learner the bound is the reward of the best policy.
     """
@@ -124,13 +124,11 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         except TutelageError as failure:
             return close(rounds, self.true_weights, f"no lesson could be planned: {failure}", self.ceiling, unit)
         doubt = f"; {estimate.contradiction}: nothing is certified" if estimate.contradiction else ""
-        bound = self.bound(estimate, earned, self.max_cells if reason else min(self.max_cells, 1))
-        if not reason and bound - earned <= self.stop_tolerance * self.span:
-            reason = "no learner that gives these answers can earn more from any lesson"
         if reason:
-            return close(rounds, self.true_weights, reason + doubt, bound, unit)
+            return close(rounds, self.true_weights, reason + doubt, self.bound(estimate, earned), unit)
+        # The learner planned for gives the answers seen, so no bound is below what the plan promises.
         promised = f"the best lesson for the learner inferred, {plan.predicted:.4g} predicted{doubt}"
-        return Advice(plan.lesson, promised, bound)
+        return Advice(plan.lesson, promised, self.ceiling)
 
     def plan(self, estimate: LearnerEstimate) -> BilevelPlan:
         """The exact bi-level plan for the most plausible learner."""
@@ -163,15 +161,19 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         except TutelageError:
             return plan.lesson
 
-    def bound(self, estimate: LearnerEstimate, earned: float, max_cells: int) -> float:
+    def bound(self, estimate: LearnerEstimate, earned: float) -> float:
         """Certified: no lesson gets more reward from any soft learner that gives the answers seen."""
-        if not self._is_exact or estimate.contradiction or estimate.violation_penalty.low == 0 or max_cells == 0:
+        if not self._is_exact or estimate.contradiction or estimate.violation_penalty.low == 0 or self.max_cells == 0:
             return self.ceiling
         most = self.scales.high[self.domain.n_reward :]
         bounds = RobustBound.of(self.domain, estimate.space, estimate.explained, most)
-        tolerance = self.stop_tolerance * self.span
         return robust_bound(
-            bounds, self.true_weights, achieved=earned, ceiling=self.ceiling, max_cells=max_cells, tolerance=tolerance
+            bounds,
+            self.true_weights,
+            achieved=earned,
+            ceiling=self.ceiling,
+            max_cells=self.max_cells,
+            tolerance=self.stop_tolerance * self.span,
         )
 
     def _reason_to_end(
