@@ -28,7 +28,7 @@ N_RANDOM, SHARES = 6, (0.02, 0.2)
 # The weighted misfit at which a search ends, the largest with which a fit explains exact answers, and the largest with
 # which only few paths are followed.
 EXACT, EXPLAINED, ROUGH = 1e-8, 1e-4, 1e-2
-FEW = 3
+FEW = 2
 # How far an allowance is moved across its kink, relatively, how often the best fit is changed so, and the share of the
 # cost that must remain at most.
 ACROSS, N_MENDED, MENDED = 0.03, 3, 0.25
