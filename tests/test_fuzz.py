@@ -19,7 +19,7 @@ N_PROBLEMS = some_of([400], [12])[0]
     "case", [case for case in fuzz.CASES if case not in (fuzz.bilevel, fuzz.bounded)], ids=lambda case: case.__name__
 )
 def test_random_problems_of_every_scale_are_answered_or_refused(case):
-    """At most one in 25 (in the sample, one) may end without an answer to the promised accuracy.
+    """With every problem, at most one in 100 may end without an answer to the promised accuracy; in the sample, none.
 
     A limit of time is not part of the test.
     """
@@ -27,11 +27,15 @@ def test_random_problems_of_every_scale_are_answered_or_refused(case):
     failed = list(fuzz.failures(range(1000, 1000 + N_PROBLEMS), (case,), count))
     wrong = [str(failure) for failure in failed if failure.kind in ("escaped", "loose")]
     assert not wrong, wrong[0]
-    assert sum(failure.kind == "unanswered" for failure in failed) <= max(1, N_PROBLEMS // 25)
+    assert sum(failure.kind == "unanswered" for failure in failed) <= N_PROBLEMS // 100
     assert sum(count.values()) == N_PROBLEMS
 
 
-@pytest.mark.parametrize(("case", "problem"), [(fuzz.generic, 22), (fuzz.bilevel, 3), (fuzz.bilevel, 6)])
+# Features that are zero everywhere, a ball with one of them, and convex preferences of many features.
+SLOW = [(fuzz.approximate, 113), (fuzz.bilevel, 157), (fuzz.bilevel, 300), (fuzz.bilevel, 366), (fuzz.generic, 132)]
+
+
+@pytest.mark.parametrize(("case", "problem"), [(fuzz.generic, 22), (fuzz.bilevel, 3), (fuzz.bilevel, 6), *SLOW])
 def test_problems_that_once_had_no_answer_have_one(case, problem):
     """Rejected steps of Newton's method were taken for rounding; a bound or a start that fails ended the plan."""
     kind, detail = fuzz.outcome(case, problem)

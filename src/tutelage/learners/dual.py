@@ -71,7 +71,7 @@ class Dual:
             if found.residual > EXACT and not tangents.is_rough:
                 # Diverging weights look like rounding noise.
                 excuse = NotConverged("rounding hides the minimum", residual=found.residual, n_steps=found.n_steps)
-                self._diagnose(shown, tangents, excuse)
+                self.diagnose(shown, tangents, excuse)
             a, y = np.split(found.x, [self.domain.n_reward])
             if found.residual > EXACT and tangents.centre is not None and not tangents.is_rough:
                 tangents, y = tangents.touched(y)
@@ -94,7 +94,7 @@ class Dual:
         Raises an error where there is no minimum. Returns the best point found where no way converges; the caller
         judges its gap.
         """
-        self._diagnose(shown, tangents, failure)
+        self.diagnose(shown, tangents, failure)
         best: SoftMinimum = failure.answer
         start = np.zeros(len(best.x))
         from_rows = cheapest(self.domain, self.mismatch, tangents, shown).multipliers
@@ -113,7 +113,7 @@ class Dual:
         """M*(-a) and N*(y)."""
         return [self.mismatch.block(self.domain), *tangents.blocks()]
 
-    def _diagnose(self, shown: Vector, tangents: Tangents, failure: NotConverged) -> None:
+    def diagnose(self, shown: Vector, tangents: Tangents, failure: NotConverged) -> None:
         """Raise an error that names the cause of diverging multipliers, where there is one."""
         limits = tangents.half_spaces()
         if self.constraints.preference.is_hard:

@@ -78,7 +78,10 @@ class GenericLearner(EntropyLearner):
             response = max(response, other, key=lambda either: either.certificate.primal)
         gap = response.certificate.relative_gap
         if not gap <= LOOSEST and response.certificate.gap > ROUNDING * self.domain.mdp.horizon:
-            raise NotConverged(self._too_wide(response), residual=gap, n_steps=found.n_steps, answer=response)
+            failure = NotConverged(self._too_wide(response), residual=gap, n_steps=found.n_steps, answer=response)
+            # An exact match on the boundary of the reachable set has no finite weights.
+            self.dual.diagnose(shown, tangents, failure)
+            raise failure
         return response
 
     def _too_wide(self, response: Response) -> str:
