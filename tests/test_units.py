@@ -157,25 +157,26 @@ def test_hard_learners_project_alike_in_all_units(seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("teacher", [tl.VolumeSearchTeacher, tl.LineSearchTeacher])
-def test_adaptive_teachers_teach_alike_in_all_units(seed, teacher):
-    here, there = problem(seed), problem(seed, Units.random(seed))
-    ended = []
-    for given in (here, there):
+def test_adaptive_teachers_teach_alike_in_all_units_and_orders(seed, teacher):
+    here, ended = problem(seed), []
+    for given in (here, problem(seed, Units.random(seed)), problem(seed, is_permuted=True)):
         taught = tl.teach(
             teacher(given.domain, given.weights), tl.HardLearner(given.domain, given.allowance), max_rounds=4
         )
         unit = given.units.reward * given.units.weight * here.horizon
         last = taught.rounds[-1]
         ended.append((len(taught.rounds), given.weights @ last.response.expectation.reward / unit, last.bound / unit))
-    assert ended[1] == pytest.approx(ended[0], rel=DIGITS, abs=DIGITS)
+    for other in ended[1:]:
+        assert other == pytest.approx(ended[0], rel=DIGITS, abs=DIGITS)
 
 
-@pytest.mark.parametrize("seed", some_of(SEEDS, SEEDS[::2]))
-def test_the_bilevel_teacher_plans_alike_in_all_units(seed):
+@pytest.mark.parametrize("seed", some_of(SEEDS, (0, 164)))
+def test_the_bilevel_teacher_plans_alike_in_all_units_and_orders(seed):
     plans = []
-    for given in (problem(seed), problem(seed, Units.random(seed))):
+    for given in (problem(seed), problem(seed, Units.random(seed)), problem(seed, is_permuted=True)):
         learner = tl.GenericLearner(given.domain, given.mismatch(1), given.preference(1))
         plan = tl.BilevelTeacher(given.domain, given.weights, learner, max_cells=2, n_random=1).plan()
         unit = given.units.reward * given.units.weight * given.horizon
         plans.append((plan.achieved / unit, plan.bound / unit))
-    assert plans[1] == pytest.approx(plans[0], rel=DIGITS, abs=DIGITS)
+    for other in plans[1:]:
+        assert other == pytest.approx(plans[0], rel=DIGITS, abs=DIGITS)
