@@ -28,17 +28,17 @@ def model_at(name, u):
 
     first = improver.evaluate(domain.mdp.first_choice[:-1], None)
     column = improver.improve(dual.price(u), [first], np.inf).columns[-1]
-    return OneStep(improver, dual, column), optimal
+    return OneStep(improver, dual, dual.box, column), optimal
 
 
 @pytest.mark.parametrize("name", ["garnet", "slippery grid", "maintenance"])
 def test_near_an_optimal_policy_the_model_has_the_value_and_the_slope_of_the_dual(name):
     model, optimal = model_at(name, U)
-    here = model.expanded(U, 1e-12)
-    assert here.value - model.dual.linear @ U == pytest.approx(optimal(U), rel=1e-9)
+    value, gradient, _ = model.expanded(U, 1e-12)
+    assert value - model.dual.linear @ U == pytest.approx(optimal(U), rel=1e-9)
     # The dual is convex: its slopes at U lie between difference quotients, and the model has one of them.
     for j, step in enumerate(1e-4 * np.eye(4)):
-        slope = here.gradient[j] - model.dual.linear[j]
+        slope = gradient[j] - model.dual.linear[j]
         below, above = (optimal(U) - optimal(U - step)) / 1e-4, (optimal(U + step) - optimal(U)) / 1e-4
         assert below - 1e-6 <= slope <= above + 1e-6
 
@@ -48,21 +48,21 @@ def test_away_from_its_policy_the_model_is_better_than_the_slope_alone():
     model, optimal = model_at("garnet", U)
     there = U + 0.05
     change = optimal(there) - optimal(U)
-    here = model.expanded(U, 1e-12)
-    linear = (here.gradient - model.dual.linear) @ (there - U)
-    predicted = model.expanded(there, 1e-12).value - here.value - model.dual.linear @ (there - U)
+    value, gradient, _ = model.expanded(U, 1e-12)
+    linear = (gradient - model.dual.linear) @ (there - U)
+    predicted = model.expanded(there, 1e-12)[0] - value - model.dual.linear @ (there - U)
     assert abs(predicted - change) < 0.2 * abs(linear - change)
 
 
 def test_the_smoothed_model_is_above_the_model_and_has_its_derivatives():
     model, _ = model_at("slippery grid", U)
     width = 0.05
-    here = model.expanded(U, width)
-    assert here.value >= model.expanded(U, 1e-12).value
-    gradient = central_difference(lambda u: model.expanded(u, width).value, U)
-    assert_allclose(here.gradient, gradient, rtol=1e-5, atol=1e-7)
-    hessian = np.array([central_difference(lambda u, j=j: model.expanded(u, width).gradient[j], U) for j in range(4)])
-    assert_allclose(here.hessian, hessian, rtol=1e-4, atol=1e-5)
+    value, gradient, hessian = model.expanded(U, width)
+    assert value >= model.expanded(U, 1e-12)[0]
+    slopes = central_difference(lambda u: model.expanded(u, width)[0], U)
+    assert_allclose(gradient, slopes, rtol=1e-5, atol=1e-7)
+    curved = np.array([central_difference(lambda u, j=j: model.expanded(u, width)[1][j], U) for j in range(4)])
+    assert_allclose(hessian, curved, rtol=1e-4, atol=1e-5)
 
 
 def test_the_policy_of_the_minimum_meets_the_limits_in_the_model():
@@ -73,11 +73,35 @@ def test_the_policy_of_the_minimum_meets_the_limits_in_the_model():
     u = found.multipliers
     first = improver.evaluate(asked.domain.mdp.first_choice[:-1], None)
     near = improver.improve(dual.price(u), [first], np.inf).columns[-1]
-    model = OneStep(improver, dual, near)
+    model = OneStep(improver, dual, dual.box, near)
     least = model.minimum(u, 1e-2, 1e-9)
-    assert np.abs(model.expanded(least, 1e-2).gradient[least > 0]).max() <= 1e-8
+    assert np.abs(model.expanded(least, 1e-2)[1][least > 0]).max() <= 1e-8
     policy = model.policy(least, 1e-2)
     assert_allclose(np.add.reduceat(policy, asked.domain.mdp.first_choice[:-1]), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("width", [1e-1, 1e-3, 1e-5])
+@pytest.mark.parametrize(
+    "objective", [objectives.MostReward(WEIGHTS), objectives.NearestSquared(np.array([1.0, 2, 3]))]
+)
+def test_no_other_point_of_the_box_has_a_smaller_smoothed_value(width, objective):
+    """Most states are left out of most steps, because their choice is clear nearby; the minimum is that of all."""
+    domain = family_domain("slippery grid", N_STATES)
+    improver, dual = Improver(domain), objective.dual(preference_limits(domain, 3.0))
+    model = OneStep(improver, dual, dual.box, improver.evaluate(domain.mdp.first_choice[:-1], None))
+    start = np.full(len(dual.linear), 0.3)
+    least = model.minimum(start, width, 1e-9, radius=0.5)
+    box = dual.box.around(start, 0.5)
+    assert (least >= box.lower).all() and (least <= box.upper).all()
+
+    def value(u):
+        return model.expanded(u, width)[0] - dual.offset(u) - dual.linear @ u
+
+    rng = np.random.default_rng(0)
+    for size in (1e-1, 1e-2, 1e-3, 1e-4):
+        for _ in range(20):
+            near = np.clip(least + size * rng.normal(size=len(least)), box.lower, box.upper)
+            assert value(near) >= value(least) - 1e-12 * (1 + abs(value(least)))
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,8 @@ def _warn_once() -> None:
 
 
 from tutelage.kernels.backups import hard_backup_range, hard_sweeps, problem, reachable, soft_backup_range
-from tutelage.kernels.elimination import carry, elimination_order, follow
-from tutelage.kernels.one_step import smooth_maxima_range, smooth_policy_range
+from tutelage.kernels.elimination import band, carry, elimination_cost, follow, solve_band
+from tutelage.kernels.one_step import least_smooth_maxima, smooth_maxima, smooth_policy
 from tutelage.kernels.parallel import block_edges, in_blocks, map_in_threads, unsigned
 from tutelage.kernels.triangular import (
     backward,
@@ -61,11 +61,12 @@ from tutelage.kernels.triangular import (
 
 __all__ = [
     "backward",
+    "band",
     "bicgstab",
     "block_edges",
     "carry",
     "count_parts",
-    "elimination_order",
+    "elimination_cost",
     "fill_columns",
     "fill_weights",
     "finish",
@@ -74,12 +75,14 @@ __all__ = [
     "hard_backup_range",
     "hard_sweeps",
     "in_blocks",
+    "least_smooth_maxima",
     "map_in_threads",
     "problem",
     "reachable",
     "relax",
-    "smooth_maxima_range",
-    "smooth_policy_range",
+    "smooth_maxima",
+    "smooth_policy",
     "soft_backup_range",
+    "solve_band",
     "unsigned",
 ]

@@ -110,13 +110,12 @@ def _move(i: int, new: int, buckets: Any) -> None:
 
 
 @compiled()
-def elimination_order(start: Indices, neighbour: Indices, budget: float) -> tuple[Indices, float]:
-    """An order of elimination for a symmetric pattern without its diagonal, and its operations.
+def elimination_cost(start: Indices, neighbour: Indices, budget: float) -> float:
+    """The operations of an elimination of a symmetric pattern without its diagonal.
 
-    Operations are infinite as soon as they exceed the budget. start: (S+1,). neighbour: the columns; overwritten.
+    They are infinite as soon as they exceed the budget. start: (S+1,). neighbour: the columns; overwritten.
     """
     n = len(start) - 1
-    order = np.empty(n, np.int64)
     # A state's list, in its own part of `neighbour`: first its elements, then its neighbouring states.
     length = start[1:] - start[:-1]
     lists = (start, neighbour, np.zeros(n, np.int64), length)
@@ -136,7 +135,6 @@ def elimination_order(start: Indices, neighbour: Indices, budget: float) -> tupl
         while head[least] < 0:
             least += 1
         p = head[least]
-        order[step] = p
         head[least] = after[p]
         if after[p] >= 0:
             before[after[p]] = -1
@@ -153,10 +151,9 @@ def elimination_order(start: Indices, neighbour: Indices, budget: float) -> tupl
         is_dense = size >= left - 1
         cost += 2.0 * left**3 / 3.0 if is_dense else 0.0
         if cost > budget:
-            return order, np.inf
+            return np.inf
         if is_dense:
-            order[step + 1 :] = np.flatnonzero(~seen[0])
-            return order, cost
+            return cost
         _count_outside(p, lists, elements, pool, seen[0], outside)
         for q in range(first, used):
             i = pool[q]
@@ -164,7 +161,7 @@ def elimination_order(start: Indices, neighbour: Indices, budget: float) -> tupl
             bound = min(bound, buckets[0][i] + size - 1, left - 1)
             _move(i, bound, buckets)
             least = min(least, bound)
-    return order, cost
+    return cost
 
 
 @compiled(fastmath=FASTMATH)
@@ -246,3 +243,57 @@ def carry(after: Indices, share: Vector, initial: Vector) -> Vector:
             n_before[t] = 0
             s, t = t, int(after[t])
     return d
+
+
+@compiled(fastmath=FASTMATH)
+def band(row: Indices, column: Indices, probability: Vector, first: Indices, weights: Vector, width: int) -> Matrix:
+    """(S, 2 * width + 1), I - sum over choices of weights(c) T(c), where no move is further than `width` states.
+
+    Entry (s, t) is in place t - s + width of row s. weights: (C,).
+    """
+    n = len(first) - 1
+    entries = np.zeros((n, 2 * width + 1))
+    for s in range(n):
+        entries[s, width] = 1.0
+        for c in range(first[s], first[s + 1]):
+            if weights[c] != 0.0:
+                for k in range(row[c], row[c + 1]):
+                    entries[s, int(column[k]) - s + width] -= weights[c] * probability[k]
+    return entries
+
+
+@compiled(fastmath=FASTMATH)
+def solve_band(entries: Matrix, width: int, here: Matrix, initial: Vector) -> tuple[Matrix, Vector]:
+    """A^-1 here, (S, d), and A'^-1 initial, (S,), for A in a band; `entries` is overwritten by its factors.
+
+    A is diagonally dominant, so elimination in the order of the states needs no pivots.
+    """
+    n, d = here.shape
+    ahead, visits = here.copy(), initial.copy()
+    for s in range(n):
+        # The diagonal keeps its reciprocal.
+        entries[s, width] = 1.0 / entries[s, width]
+        for t in range(s + 1, min(s + width + 1, n)):
+            factor = entries[t, s - t + width] * entries[s, width]
+            entries[t, s - t + width] = factor
+            if factor != 0.0:
+                for j in range(1, width + 1):
+                    entries[t, s - t + width + j] -= factor * entries[s, width + j]
+                for j in range(d):
+                    ahead[t, j] -= factor * ahead[s, j]
+    for s in range(n - 1, -1, -1):
+        for t in range(s + 1, min(s + width + 1, n)):
+            entry = entries[s, t - s + width]
+            for j in range(d):
+                ahead[s, j] -= entry * ahead[t, j]
+        for j in range(d):
+            ahead[s, j] *= entries[s, width]
+    # A' = U' L'.
+    for s in range(n):
+        visits[s] *= entries[s, width]
+        for t in range(s + 1, min(s + width + 1, n)):
+            visits[t] -= entries[s, t - s + width] * visits[s]
+    for s in range(n - 1, -1, -1):
+        for t in range(s + 1, min(s + width + 1, n)):
+            visits[s] -= entries[t, s - t + width] * visits[t]
+    return ahead, visits

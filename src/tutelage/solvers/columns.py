@@ -8,7 +8,7 @@ there among all that were evaluated before, and each of its steps gives one more
 Where every choice has one successor (a road network), F is found along the paths; where all moves are short in the
 order of the states (a queue), by a banded factorisation. Otherwise the chains of one MDP have the same kind of pattern:
 if one has a cheap sparse factorisation, all are factorised, in an order of elimination that they share. Otherwise F is
-found by Krylov steps from the F of the policy before.
+found from the F of the policy before, by sweeps where the chain mixes quickly (`mdp.mixing`), else by Krylov steps.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,6 @@ from functools import cached_property
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import lapack
 
 from tutelage import watch
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector
@@ -31,13 +30,16 @@ from tutelage.mdp.chain import (
     has_cheap_choices,
     shared_order,
 )
+from tutelage.mdp.mixing import mixed_values, mixed_visits
 from tutelage.mdp.model import Domain, endless, per_choice
 from tutelage.mdp.policy import first_maximum, sum_by_state
-from tutelage.solvers.operators import bellman_operators
+from tutelage.solvers.operators import Operators, bellman_operators
 
 # The most memory for expected counts, in numbers; at least two policies are kept.
 MOST_STORED = 2**26
 MAX_STEPS = 1_000
+# Where policies are evaluated quickly, sweeps save time only while this share of the states changes its choice.
+MANY = 0.01
 # Moves over at most this many states, in their order: a banded factorisation is the fastest.
 NARROW = 8
 
@@ -81,10 +83,16 @@ class Improver:
             both = (per_choice(self.domain.mdp, both[0]), per_choice(self.domain.mdp, both[1]))
         return np.hstack(both)
 
-    def improve(self, price: Vector, columns: Sequence[Column], enough: float) -> Improved:
+    @property
+    def is_on_states(self) -> bool:
+        """Whether all features are on states."""
+        return len(self.features) == self.domain.mdp.n_states
+
+    def improve(self, price: Vector, columns: Sequence[Column], enough: float, close: float = 0.0) -> Improved:
         """Policy iteration at a price, from the best stored column, until a policy earns `enough` or none earns more.
 
-        The bound holds in either case: V* <= V + max |B V - V| / (1 - discount), with an allowance for rounding.
+        It also ends where its bound is within `close` of what the policy earns. The bound holds in every case:
+        V* <= V + max |B V - V| / (1 - discount), with an allowance for rounding.
         """
         mdp = self.domain.mdp
         operators = bellman_operators(mdp, per_choice(mdp, self.features @ price))
@@ -95,16 +103,13 @@ class Improver:
         best = np.inf
         for n_steps in range(1, MAX_STEPS + 1):
             earned = float(column.counts @ price)
-            # Sweeps raise the value of a policy, so a policy that is greedy to the result earns at least as much.
-            value = operators.sweep(np.asarray(column.ahead) @ price, accuracy / mdp.horizon)
+            value, backed, moved = self._greedy(operators, column, price, accuracy / mdp.horizon)
             size = float(np.abs(value).max())
-            slack = (4 * EPSILON if self.is_exact else 0.1 * RELATIVE_ACCURACY) * size
-            backed, moved = operators.hard_backup(value, column.choice, slack)
             error = (float(np.abs(backed - value).max()) + 4 * EPSILON * size) * mdp.horizon
             best = min(best, float(np.einsum("s,s->", mdp.initial, value)) + error)
             # A policy with several choices differs from its most probable ones.
             is_settled = column.policy is None and np.array_equal(moved, column.choice)
-            if (found and earned >= enough) or is_settled:
+            if (found and earned >= enough) or best - earned <= close or is_settled:
                 break
             watch.report("policy iterations", n_steps, error)
             better = self.evaluate(moved, column)
@@ -116,6 +121,20 @@ class Improver:
             if error <= accuracy:
                 break
         return Improved(tuple(found), best)
+
+    def _greedy(
+        self, operators: Operators, column: Column, price: Vector, tolerance: float
+    ) -> tuple[Vector, Vector, Indices]:
+        """A value V at most the optimal one and at least the column's, B V, and the choices that are greedy to V."""
+        value = np.asarray(column.ahead) @ price
+        slack = (4 * EPSILON if self.is_exact else 0.1 * RELATIVE_ACCURACY) * float(np.abs(value).max())
+        if self.is_quick:
+            backed, moved = operators.hard_backup(value, column.choice, slack)
+            if np.count_nonzero(moved != column.choice) <= MANY * len(value):
+                return value, backed, moved
+        # Sweeps raise the value of a policy, so a policy that is greedy to the result earns at least as much.
+        value = operators.sweep(value, tolerance)
+        return value, *operators.hard_backup(value, column.choice, slack)
 
     @cached_property
     def largest(self) -> Vector:
@@ -144,11 +163,14 @@ class Improver:
         """The column of a policy, with its expected counts. near: a similar column, as a start for iterations."""
         mdp = self.domain.mdp
         here = self.features if len(self.features) == mdp.n_states else self.features[choice]
-        ahead, visits = (
-            self._followed(choice, here)
-            if mdp.transition.nnz == mdp.n_choices
-            else self._solved(discounted_rows(mdp, choice), here, near)
-        )
+        if mdp.transition.nnz == mdp.n_choices:
+            ahead, visits = self._followed(choice, here)
+        elif self.width <= NARROW:
+            weights = np.zeros(mdp.n_choices)
+            weights[choice] = 1.0
+            ahead, visits = self._banded(weights, here)
+        else:
+            ahead, visits = self._solved(discounted_rows(mdp, choice), here, near)
         return Column(choice, np.einsum("s,sd->d", mdp.initial, ahead), mdp.n_states, ahead, visits)
 
     def evaluate_policy(self, policy: Vector, near: Column | None) -> Column:
@@ -157,9 +179,12 @@ class Improver:
         here = self.features
         if len(here) != mdp.n_states:
             here = sum_by_state(mdp, policy[:, None] * here)
-        moves = chain(mdp, mdp.discount * policy)
-        moves.eliminate_zeros()
-        ahead, visits = self._solved(moves, here, near)
+        if self.width <= NARROW:
+            ahead, visits = self._banded(policy, here)
+        else:
+            moves = chain(mdp, mdp.discount * policy)
+            moves.eliminate_zeros()
+            ahead, visits = self._solved(moves, here, near)
         choice = first_maximum(mdp, policy)
         counts = np.einsum("s,sd->d", mdp.initial, ahead)
         return Column(choice, counts, mdp.n_states, ahead, visits, policy)
@@ -173,11 +198,18 @@ class Improver:
         after, share = kernels.unsigned(mdp.transition.indices[choice]), discount * mdp.transition.data[choice]
         return kernels.follow(after, share, here), kernels.carry(after, share, mdp.initial)
 
+    def _banded(self, policy: Vector, here: Matrix) -> tuple[Matrix, Vector | None]:
+        """F and the visits of a policy (C,) where every move is short."""
+        from tutelage import kernels
+
+        mdp = self.domain.mdp
+        rows = mdp.transition
+        given = (rows.indptr, rows.indices, rows.data, mdp.first_choice, mdp.discount * policy)
+        return kernels.solve_band(kernels.band(*given, self.width), self.width, here, mdp.initial)
+
     def _solved(self, moves: SparseRows, here: Matrix, near: Column | None) -> tuple[Matrix, Vector | None]:
         """F = (I - moves)^-1 here, (S, d), and the visits (I - moves')^-1 initial where they cost little more."""
         n, initial = moves.shape[0], self.domain.mdp.initial
-        if self.width <= NARROW:
-            return _banded(moves, self.width, here, initial)
         if has_cheap_choices(self.domain.mdp):
             inverse = factorised(sparse.eye_array(n, format="csr") - moves, shared_order(self.domain.mdp))
             return inverse.values(here), inverse.visits(initial)
@@ -191,6 +223,10 @@ class Improver:
         moves = (
             discounted_rows(mdp, column.choice) if column.policy is None else chain(mdp, mdp.discount * column.policy)
         )
+        if isinstance(mdp.discount, float):
+            visits = mixed_visits(moves, mdp.discount, mdp.initial, RELATIVE_ACCURACY)
+            if visits is not None:
+                return visits
         return System(moves.T.tocsr(), mdp.largest_discount, 1).solve(mdp.initial, RELATIVE_ACCURACY)
 
     def occupancy(self, columns: Sequence[Column], weights: Vector) -> Vector:
@@ -205,14 +241,19 @@ class Improver:
         return occupancy
 
     def _iterated(self, moves: SparseRows, here: Matrix, near: Column | None) -> Matrix:
-        """(S, d), F by Krylov steps on what is missing from the F of a similar policy."""
+        """(S, d), F by sweeps where the chain mixes quickly; else by Krylov steps on what is still missing."""
         from tutelage import kernels
 
-        system = System(moves, self.domain.mdp.largest_discount, np.inf)
+        mdp = self.domain.mdp
         start = np.zeros_like(here) if near is None or near.ahead is None else near.ahead
+        if isinstance(mdp.discount, float):
+            start, is_exact = mixed_values(moves, mdp.discount, here, start, RELATIVE_ACCURACY)
+            if is_exact:
+                return start
+        system = System(moves, mdp.largest_discount, np.inf)
         missing = here + moves @ start - start
         size = np.maximum(np.abs(start).max(axis=0), np.abs(here).max(axis=0))
-        most = np.abs(missing).max(axis=0) * self.domain.mdp.horizon
+        most = np.abs(missing).max(axis=0) * mdp.horizon
         _ = system.split
         tasks = [
             (np.ascontiguousarray(missing[:, j]), float(min(RELATIVE_ACCURACY * size[j] / most[j], 0.1)))
@@ -222,26 +263,6 @@ class Improver:
         solved = iter(kernels.map_in_threads(lambda task: system.solve(*task), tasks))
         change = [next(solved) if most[j] > 0 else missing[:, j] for j in range(here.shape[1])]
         return np.asarray(start + np.column_stack(change))
-
-
-def _banded(moves: SparseRows, width: int, here: Matrix, initial: Vector) -> tuple[Matrix, Vector]:
-    """F and the visits by one factorisation with `width` diagonals on either side."""
-    n = moves.shape[0]
-    # LAPACK's storage: entry (i, j) in row 2 * width + i - j of column j; the first rows are for pivots.
-    band = np.zeros((3 * width + 1, n), order="F")
-    states = np.repeat(np.arange(n), np.diff(moves.indptr))
-    band[2 * width + states - moves.indices, moves.indices] = -moves.data
-    band[2 * width] += 1.0
-    if width == 1:
-        # Three diagonals have routines of their own, which are several times faster.
-        factors = lapack.dgttrf(band[3, :-1], band[2], band[1, 1:])[:5]
-        ahead, _ = lapack.dgttrs(*factors, here)
-        visits, _ = lapack.dgttrs(*factors, initial[:, None], trans="T")
-    else:
-        factors, pivots, _ = lapack.dgbtrf(band, width, width, overwrite_ab=True)
-        ahead, _ = lapack.dgbtrs(factors, width, width, here, pivots)
-        visits, _ = lapack.dgbtrs(factors, width, width, initial[:, None], pivots, trans=1)
-    return np.ascontiguousarray(ahead), visits[:, 0]
 
 
 def with_stored(columns: tuple[Column, ...]) -> tuple[Column, ...]:

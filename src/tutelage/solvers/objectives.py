@@ -20,7 +20,6 @@ import numpy as np
 from scipy import sparse
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.solvers.blocks import Block, terms
 from tutelage.solvers.half_spaces import HalfSpaces
 from tutelage.solvers.programs import Constraints, minimise_linear, minimise_quadratic
 
@@ -35,24 +34,38 @@ class Hull:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Box:
+    """The vectors u (k,) from lower to upper, with the term 1/2 curvature @ u^2."""
+
+    lower: Vector
+    upper: Vector
+    curvature: Vector
+
+    def around(self, centre: Vector, radius: float) -> "Box":
+        """The part of the box within `radius` of a centre, in every entry."""
+        return Box(np.maximum(self.lower, centre - radius), np.minimum(self.upper, centre + radius), self.curvature)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Dual:
     """The lower bounds of an objective f, one for each u = (multipliers of the half-spaces, further entries) of a set:
 
-        f(x) >= offset(u) - price(u) @ x        price(u) = base + turn @ u,   offset(u) = -linear @ u - terms(u)
+        f(x) >= offset(u) - price(u) @ x        price(u) = base + turn @ u,   offset(u) = -linear @ u - term(u)
 
-    base: (d,). turn: (d, k). linear: (k,). blocks: the set of u and its terms; None where it is no product of blocks.
+    base: (d,). turn: (d, k). linear: (k,). box: the set of u and its term; None where the set is no box.
     """
 
     base: Vector
     turn: Matrix
     linear: Vector
-    blocks: tuple[Block, ...] | None
+    box: Box | None
 
     def price(self, u: Vector) -> Vector:
         return np.asarray(self.base + self.turn @ u)
 
     def offset(self, u: Vector) -> float:
-        return -float(self.linear @ u) - (terms(self.blocks, u) if self.blocks else 0.0)
+        term = 0.0 if self.box is None else 0.5 * float(self.box.curvature @ (u * u))
+        return -float(self.linear @ u) - term
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +106,7 @@ class MostReward:
         return _padded(self.weights, limits)
 
     def dual(self, limits: HalfSpaces) -> Dual:
-        return Dual(_padded(self.weights, limits), -limits.normals.T, limits.offsets, (_not_negative(len(limits)),))
+        return Dual(_padded(self.weights, limits), -limits.normals.T, limits.offsets, _multipliers(len(limits)))
 
     def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
         weights = _padded(self.weights, limits)
@@ -115,7 +128,7 @@ class LeastViolation:
 
     def dual(self, limits: HalfSpaces) -> Dual:
         base = np.zeros(limits.normals.shape[1])
-        return Dual(base, -limits.normals.T, limits.offsets, (_not_negative(len(limits), 1.0),))
+        return Dual(base, -limits.normals.T, limits.offsets, _multipliers(len(limits), 1.0))
 
     def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
         n, m = hull.generate.shape[1], len(limits)
@@ -168,9 +181,8 @@ class Nearest:
         return _padded(self.target, limits)
 
     def dual(self, limits: HalfSpaces) -> Dual:
-        n = len(self.target)
-        ball = Block(np.zeros(n), 1.0, np.inf if self.norm == 1 else 1, True, np.arange(n))
-        return _matching_dual(self.target, limits, ball)
+        ones = np.ones(len(self.target))
+        return _matching_dual(self.target, limits, Box(-ones, ones, 0 * ones) if self.norm == 1 else None)
 
     def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
         n, d_r = hull.generate.shape[1], len(self.target)
@@ -202,8 +214,8 @@ class NearestSquared:
         return _padded(self.target, limits)
 
     def dual(self, limits: HalfSpaces) -> Dual:
-        n = len(self.target)
-        return _matching_dual(self.target, limits, Block(np.zeros(n), np.inf, np.inf, True, np.arange(n), 1.0))
+        ones = np.ones(len(self.target))
+        return _matching_dual(self.target, limits, Box(-np.inf * ones, np.inf * ones, ones))
 
     def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
         n, d_r = hull.generate.shape[1], len(self.target)
@@ -228,16 +240,20 @@ def _point(objective: Objective, limits: HalfSpaces, weights: Vector, value: flo
     return Point(weights, value, u[: len(limits)], dual.price(u), dual.offset(u), u)
 
 
-def _not_negative(n: int, most: float = np.inf) -> Block:
+def _multipliers(n: int, most: float = np.inf) -> Box:
     """The multipliers of n half-spaces, each at most `most`."""
-    return Block(np.zeros(n), most, np.inf, False, np.arange(n))
+    return Box(np.zeros(n), np.full(n, most), np.zeros(n))
 
 
-def _matching_dual(target: Vector, limits: HalfSpaces, ball: Block) -> Dual:
-    """a @ (target - x_r) - h @ y + G'y @ x, for y >= 0 and a in the ball."""
+def _matching_dual(target: Vector, limits: HalfSpaces, box: Box | None) -> Dual:
+    """a @ (target - x_r) - h @ y + G'y @ x, for y >= 0 and a in the box, or in a set that is none."""
     d, m = limits.normals.shape[1], len(limits)
     turn = np.hstack([-limits.normals.T, np.eye(d)[:, : len(target)]])
-    return Dual(np.zeros(d), turn, np.concatenate([limits.offsets, -target]), (_not_negative(m), ball))
+    if box is not None:
+        y = _multipliers(m)
+        parts = zip((y.lower, y.upper, y.curvature), (box.lower, box.upper, box.curvature), strict=True)
+        box = Box(*(np.concatenate(part) for part in parts))
+    return Dual(np.zeros(d), turn, np.concatenate([limits.offsets, -target]), box)
 
 
 def _padded(reward_part: Vector, limits: HalfSpaces) -> Vector:

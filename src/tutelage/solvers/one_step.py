@@ -19,96 +19,78 @@ a policy that takes nearly equal choices with similar probabilities: its expecta
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.mdp.model import discounted, per_choice
-from tutelage.outcomes import NotConverged, OutOfTime
 from tutelage.solvers.columns import Column, Improver
-from tutelage.solvers.newton import Expansion, proximal_newton
-from tutelage.solvers.objectives import Dual
+from tutelage.solvers.objectives import Box, Dual
 
-if TYPE_CHECKING:
-    from tutelage.kernels.parallel import Edges
-
-MAX_STEPS = 60
+MAX_STEPS = 400
 # The largest entry of the next u, in units of one plus the largest entry of this one.
 FURTHEST = 4.0
-# Rounding of sums over all states, in a problem of order one.
-NOISE = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
 class OneStep:
-    """The dual problem near a column, to be minimised over u of the dual's set."""
+    """The dual problem near a column, to be minimised over u of the dual's box."""
 
     improver: Improver
     dual: Dual
+    box: Box
     column: Column
 
     @cached_property
-    def _affine(self) -> tuple[Vector, Matrix]:
-        """price(u) @ A(c) = base(c) + slope(c) @ u, (C,) and (C, k)."""
-        mdp, ahead = self.improver.domain.mdp, np.asarray(self.column.ahead)
-        advantages = discounted(mdp, mdp.transition @ ahead)
-        advantages -= per_choice(mdp, ahead)
-        advantages += per_choice(mdp, self.improver.features)
-        return advantages @ self.dual.base, np.ascontiguousarray(advantages @ self.dual.turn)
+    def _affine(self) -> Matrix:
+        """(C, k+1), price(u) @ A(c) = affine[c] @ (1, u)."""
+        mdp = self.improver.domain.mdp
+        turn = np.column_stack([self.dual.base, self.dual.turn])
+        ahead = np.asarray(self.column.ahead) @ turn
+        affine = discounted(mdp, mdp.transition @ ahead)
+        affine += per_choice(mdp, self.improver.features @ turn - ahead if self.improver.is_on_states else -ahead)
+        if not self.improver.is_on_states:
+            affine += self.improver.features @ turn
+        return np.ascontiguousarray(affine)
 
     @cached_property
     def _visits(self) -> Vector:
         return self.improver.visits(self.column)
 
     @cached_property
-    def _edges(self) -> "Edges":
-        from tutelage import kernels
-
-        return kernels.block_edges(self.improver.domain.mdp.first_choice)
-
-    @cached_property
-    def _scratch(self) -> Vector:
-        return np.empty(self.improver.domain.mdp.n_choices)
+    def _slope(self) -> Vector:
+        return np.asarray(self.column.counts @ self.dual.turn + self.dual.linear)
 
     def deviation(self, u: Vector) -> float:
         """The standard deviation of the choices' advantages at price(u)."""
-        base, slope = self._affine
-        return float((base + slope @ u).std())
+        return float((self._affine @ np.concatenate([[1.0], u])).std())
 
-    def expanded(self, u: Vector, width: float) -> Expansion[None]:
-        """price(u) @ mu + linear @ u + the smoothed maxima, to second order."""
+    def expanded(self, u: Vector, width: float) -> tuple[float, Vector, Matrix]:
+        """price(u) @ mu + linear @ u + the smoothed maxima: the value, the gradient and the Hessian."""
         from tutelage import kernels
 
-        given = (self.improver.domain.mdp.first_choice, *self._affine, self._visits, u, width, self._scratch)
-        parts = kernels.in_blocks(self._edges, kernels.smooth_maxima_range, *given)
-        value, gradient, hessian = (sum(part) for part in zip(*parts, strict=True))
-        constant, slope = self.column.counts @ self.dual.base, self.column.counts @ self.dual.turn + self.dual.linear
-        return Expansion(float(constant + slope @ u + value), slope + gradient, hessian, NOISE, NOISE, None)
+        mdp = self.improver.domain.mdp
+        states = np.arange(mdp.n_states)
+        value, gradient, hessian = kernels.smooth_maxima(mdp.first_choice, self._affine, self._visits, states, u, width)
+        return float(self.column.counts @ self.dual.base + self._slope @ u + value), self._slope + gradient, hessian
 
-    def minimum(self, start: Vector, width: float, tolerance: float) -> Vector | None:
+    def minimum(self, start: Vector, width: float, tolerance: float, radius: float = np.inf) -> Vector | None:
         """The u with the least smoothed value, from `start`; None where it is not found.
 
         tolerance: of the residual, an excess over the limits.
         """
+        from tutelage import kernels
+
         # Far from the minimum the model may have none; a step need not go further than this.
-        blocks = [block.capped(FURTHEST * (1 + np.abs(start).max())) for block in self.dual.blocks or ()]
-
-        def smooth(u: Vector, _: None) -> Expansion[None]:
-            return self.expanded(u, width)
-
-        try:
-            return proximal_newton(smooth, blocks, start, tolerance=tolerance, max_steps=MAX_STEPS).x
-        except OutOfTime:
-            raise
-        except NotConverged:
-            return None
+        box = self.box.around(start, min(radius, FURTHEST * (1 + float(np.abs(start).max()))))
+        given = (self.improver.domain.mdp.first_choice, self._affine, self._visits, self._slope)
+        u, is_minimum = kernels.least_smooth_maxima(
+            *given, box.curvature, box.lower, box.upper, start, width, tolerance, MAX_STEPS
+        )
+        return u if is_minimum else None
 
     def policy(self, u: Vector, width: float) -> Vector:
         """(C,), the smoothed maximum's policy: a little of every choice that is nearly best."""
         from tutelage import kernels
 
-        mdp, policy = self.improver.domain.mdp, self._scratch.copy()
-        given = (mdp.first_choice, *self._affine, u, width, policy)
-        kernels.in_blocks(self._edges, kernels.smooth_policy_range, *given)
-        return policy
+        return np.asarray(kernels.smooth_policy(self.improver.domain.mdp.first_choice, self._affine, u, width))

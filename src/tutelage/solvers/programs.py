@@ -7,7 +7,7 @@ Each solution computes its residuals and its duality gap from the problem itself
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import clarabel
@@ -23,8 +23,8 @@ GAP_TOLERANCES = (1e-15, 1e-12)
 FEASIBILITY_TOLERANCE = 1e-12
 # Largest relative error of an accepted quadratic solution; every caller checks its own gap as well.
 ACCEPTABLE = 1e-8
-# Errors below this are rounding errors.
-ROUNDING = 1e-14
+# Errors below this are rounding errors; below the second one they are small enough for any caller.
+ROUNDING, GOOD = 1e-14, 1e-12
 # Largest error of a linear solution from a basis, relative to its size; a library's tolerance is 1e-9.
 EXACT = 1e-12
 # Weight of the constraints beside the objective in least squares, and the largest entry that may stand for zero there.
@@ -166,8 +166,12 @@ def minimise_quadratic(curvature: Any, slope: Vector, constraints: Constraints) 
         if not slope.any():
             guesses += _active_by_least_squares(curvature, constraints)
         polished = [_polished(curvature, slope, constraints, *guess) for guess in guesses]
+        found = [solution, *polished]
+        if min(one.error for one in found) > GOOD:
+            # Of nearly equal columns one solution may have the right x and another one the right multipliers.
+            found += [_with_multipliers(x, y) for x in found for y in found]
         # Between errors that are both rounding, the lower objective decides.
-        solution = min(solution, *polished, key=lambda found: (max(found.error, ROUNDING), found.primal))
+        solution = min(found, key=lambda one: (max(one.error, ROUNDING), one.primal))
     worst = solution.error / (1.0 + float(np.abs(solution.x).max()) + abs(solution.primal))
     if not worst <= ACCEPTABLE:
         raise NotConverged(f"the quadratic program was solved to {worst:.2g} only", residual=worst, n_steps=2)
@@ -287,6 +291,17 @@ def _polished(
     y = np.zeros(len(is_tight))
     y[is_tight] = np.maximum(multipliers[len(multipliers) - is_tight.sum() :], 0.0)
     return _solution(curvature @ x, slope, constraints, x, multipliers[: len(constraints.right)], y)
+
+
+def _with_multipliers(x: ProgramSolution, y: ProgramSolution) -> ProgramSolution:
+    """The x of one solution with the multipliers, and so the dual objective, of another; weak duality needs no more."""
+    return replace(
+        x,
+        equal_multipliers=y.equal_multipliers,
+        within_multipliers=y.within_multipliers,
+        dual=y.dual,
+        dual_residual=y.dual_residual,
+    )
 
 
 def _solution(

@@ -4,7 +4,7 @@ A round solves the master problem and then tries prices, in this order, until on
 can use:
 
 - the Newton step (`one_step`) from the prices of the best bound so far, where evaluating a policy is expensive. The
-  policy of the smoothed maximum is a column as well. The width of the smoothing falls from round to round, so the last
+  policy of the smoothed maximum is a column as well. The width of the smoothing falls with the gap, so the last
   policies differ in a few states only, and both the prices and the expectation converge quadratically;
 - prices between those of the best bound and those of the master problem (in-out separation);
 - the prices of the master problem itself, which decide whether any policy is missing.
@@ -21,7 +21,7 @@ import numpy as np
 from tutelage import watch
 from tutelage.arrays import Vector
 from tutelage.mdp.model import Domain
-from tutelage.outcomes import Ended
+from tutelage.outcomes import Ended, NotConverged
 from tutelage.solvers.bellman import Plan
 from tutelage.solvers.columns import Column, Improver, with_stored
 from tutelage.solvers.half_spaces import HalfSpaces
@@ -31,14 +31,23 @@ from tutelage.solvers.one_step import OneStep
 
 # Prices lie between those of the best bound, with this share, and those of the master problem.
 INWARD = 0.7
-# The width of the smoothing: at first in standard deviations of the advantages, then its factor from round to round.
-FIRST_WIDTH, NARROWER, WIDER, LEAST_WIDTH = 0.3, 0.2, 4.0, 1e-9
+# The width of the smoothing: the largest, in standard deviations of the advantages; the factor by which it is made
+# narrower until it changes the dual little, and wider where no minimum was found; and the least.
+FIRST_WIDTH, NARROWER, WIDER, LEAST_WIDTH = 0.3, 0.1, 4.0, 1e-12
+# The change of the dual by the smoothing, in shares of the gap.
+SMOOTHED = 0.003
 # The excess that a smoothed policy may have over the limits, in shares of the gap, and the least that is asked for.
-EXACT, LEAST_EXCESS = 1e-6, 1e-11
+EXACT, LEAST_EXCESS = 1e-3, 1e-12
 # Newton steps start from the last smoothed policy where it earns almost as much as the best; in shares of the gap.
 ALMOST = 0.1
-# The most rounds between Newton steps.
-MOST_WAITS = 2
+# The largest change of u, in units of the last one, after a step that gave a better bound and after one that did not.
+AFTER_BETTER, AFTER_WORSE = 10.0, 0.3
+# A pricing step is exact enough if its bound is this close to what its best policy earns; in shares of the gap.
+CLOSE = 0.05
+# The share of the gap that a Newton step has to close, or else other prices are tried in the same round.
+GAINED = 0.05
+# A relative gap below this is rounding where so many rounds have not halved it; and where no master problem is solved.
+ROUNDED, PATIENCE, NEARLY_ROUNDED = 1e-12, 4, 1e-10
 
 
 def decompose_spread(
@@ -52,33 +61,49 @@ def decompose_spread(
 ) -> Mixture:
     """The best mixture of policies; arguments as for `decompose`."""
     improver, dual = Improver(domain), objective.dual(limits)
-    bound, steps = -np.inf, NewtonSteps(improver, dual)
+    bound, steps, closest = -np.inf, NewtonSteps(improver, dual), Closest()
     centre: Vector | None = None
     for n_rounds in range(1, MAX_ROUNDS + 1):
-        columns, point = pruned(columns, master(objective, limits, columns))
+        try:
+            columns, point = pruned(columns, master(objective, limits, columns))
+        except NotConverged:
+            # Columns that differ only by rounding can be too much for a quadratic program.
+            if closest.mixture is None or not closest.mixture.is_within(NEARLY_ROUNDED):
+                raise
+            return replace(closest.mixture, bound=bound, ended=Ended.ROUNDING)
         mixture = Mixture(columns, plan, point, bound, n_rounds, Ended.CONVERGED, improver)
         if point.value <= good_enough or mixture.is_within(tolerance):
             return mixture
         for u, found in _trials(steps, columns, mixture, centre):
-            columns, is_better = with_stored((*columns, *found)), False
+            columns, gain = with_stored((*columns, *found)), 0.0
             price, offset = dual.price(u), dual.offset(u)
             known = float((matrix(columns) @ price).max())
-            improved = improver.improve(price, columns, known + 0.5 * max(offset - bound - known, 0.0))
+            # Without any bound, one better policy is enough.
+            enough, close = -np.inf, 0.0
+            if bound > -np.inf:
+                enough = known + 0.5 * max(offset - bound - known, 0.0)
+                # At the prices of the master problem no policy may be missed.
+                close = 0.0 if u is point.dual else CLOSE * mixture.gap
+            improved = improver.improve(price, columns, enough, close)
             if offset - improved.best > bound:
-                bound, centre, is_better = offset - improved.best, u, bool(found)
+                gain, bound, centre = offset - improved.best - bound, offset - improved.best, u
             if found:
-                steps.judge(is_better, n_rounds)
+                steps.judge(gain > 0)
+            is_gained = bool(found) and gain > GAINED * mixture.gap
             mixture = replace(mixture, bound=bound)
             if mixture.is_within(tolerance):
                 return mixture
             new = [column for column in improved.columns if not is_known(improver.largest, column, columns)]
             earned = float((matrix(columns) @ point.price).max())
             columns = with_stored((*columns, *new))
-            if is_better or any(float(column.counts @ point.price) > earned for column in new):
+            if is_gained or any(float(column.counts @ point.price) > earned for column in new):
                 break
         else:
             if not new:
                 return last(mixture)
+        final = closest.final(mixture)
+        if final is not None:
+            return replace(final, bound=bound, n_rounds=n_rounds, ended=Ended.ROUNDING)
         watch.report("rounds of decomposition", n_rounds, mixture.gap, replace(mixture, ended=Ended.TIME_LIMIT))
     raise unfinished(mixture)
 
@@ -96,46 +121,60 @@ def _trials(
 
 
 @dataclass(eq=False)
+class Closest:
+    """The mixture with the smallest gap, and the rounds since that gap was last halved."""
+
+    mixture: Mixture | None = None
+    since: int = 0
+
+    def final(self, mixture: Mixture) -> Mixture | None:
+        """Take note of the mixture of a round. The closest one, if its gap is at the level of rounding."""
+        if self.mixture is None or mixture.gap <= 0.5 * self.mixture.gap:
+            self.mixture, self.since = mixture, 0
+        else:
+            self.since += 1
+        return self.mixture if self.since >= PATIENCE and self.mixture.is_within(ROUNDED) else None
+
+
+@dataclass(eq=False)
 class NewtonSteps:
     """The Newton steps of one decomposition.
 
-    width: of the last smoothing. After a step that gave no better bound, the next one waits for a number of rounds that
-    grows each time.
+    length: the largest change of an entry of u in the last step. radius: its bound in the next step, because far from
+    the policy that it starts from the model says little.
     """
 
     improver: Improver
     dual: Dual
-    width: float = 0.0
-    n_waits: int = 0
-    next_round: int = 0
+    length: float = np.inf
+    radius: float = np.inf
 
     def next(
         self, columns: tuple[Column, ...], centre: Vector, mixture: Mixture
     ) -> tuple[Vector, tuple[Column, ...]] | None:
         """The dual variables of the next step, and its smoothed policy; None where there is no step in this round."""
         # Where policies are evaluated quickly, more rounds with other prices take less time than Newton steps.
-        if self.dual.blocks is None or self.improver.is_quick or mixture.n_rounds < self.next_round:
+        if self.dual.box is None or self.improver.is_quick:
             return None
         near = self._near(columns, self.dual.price(centre), mixture.gap)
         if near is None:
             return None
-        model = OneStep(self.improver, self.dual, near)
-        self.width = FIRST_WIDTH * model.deviation(centre) if self.width == 0.0 else NARROWER * self.width
+        model = OneStep(self.improver, self.dual, self.dual.box, near)
+        width = _width(model, centre, mixture.gap)
         for _ in range(3):
-            self.width = max(self.width, LEAST_WIDTH)
-            u = model.minimum(centre, self.width, max(EXACT * mixture.gap, LEAST_EXCESS))
+            u = model.minimum(centre, width, max(EXACT * mixture.gap, LEAST_EXCESS), self.radius)
             if u is not None:
-                return u, (self.improver.evaluate_policy(model.policy(u, self.width), near),)
-            self.width *= WIDER
-        self.judge(False, mixture.n_rounds)
+                self.length = float(np.abs(u - centre).max())
+                return u, (self.improver.evaluate_policy(model.policy(u, width), near),)
+            width *= WIDER
         return None
 
-    def judge(self, is_better: bool, n_rounds: int) -> None:
-        """Go on after a step that gave a better bound, and wait otherwise."""
+    def judge(self, is_better: bool) -> None:
+        """Set the radius of the next step."""
         if is_better:
-            self.n_waits = 0
+            self.radius = max(self.radius, AFTER_BETTER * self.length)
         else:
-            self.next_round, self.n_waits = n_rounds + 1 + self.n_waits, min(self.n_waits + 1, MOST_WAITS)
+            self.radius = AFTER_WORSE * self.length
 
     def _near(self, columns: tuple[Column, ...], price: Vector, gap: float) -> Column | None:
         """The column to start from: the last smoothed policy where it is almost the best at the price, or the best.
@@ -149,3 +188,11 @@ class NewtonSteps:
         if best is not None and smoothed and float((best.counts - smoothed[-1].counts) @ price) <= ALMOST * gap:
             return smoothed[-1]
         return best
+
+
+def _width(model: OneStep, centre: Vector, gap: float) -> float:
+    """The width at which smoothing changes the dual by about a share of the gap."""
+    width, least = FIRST_WIDTH * model.deviation(centre), model.expanded(centre, LEAST_WIDTH)[0]
+    while width > LEAST_WIDTH and model.expanded(centre, width)[0] - least > SMOOTHED * gap:
+        width *= NARROWER
+    return max(width, LEAST_WIDTH)
