@@ -1,10 +1,13 @@
 """Docstrings as reStructuredText, which Sphinx reads; they are written as the docs are, in plain text with backticks.
 
-Indented lines are equations or code and stay as they are; `code` is code; paragraphs of `name: meaning` become a list.
+An indented paragraph is an equation, line by line; `code` is code; the paper's symbols are mathematics; paragraphs of
+`name: meaning` become a list.
 """
 
 import re
 from collections.abc import Iterator
+
+from symbols import typeset
 
 FIELD = re.compile(r"(?:^|(?<=[.;] ))([a-z]\w*(?:, [a-z]\w*)*): ")
 
@@ -14,7 +17,7 @@ def as_rst(lines: list[str], names: set[str]) -> list[str]:
     made: list[str] = []
     for paragraph in _paragraphs(lines):
         if all(line.startswith("    ") for line in paragraph):
-            made += ["::", "", *paragraph, ""]
+            made += [*(f"    | {_marked(line.strip())}" for line in paragraph), ""]
         else:
             made += [*_text(" ".join(line.strip() for line in paragraph), names), ""]
     return made
@@ -32,14 +35,13 @@ def _text(flat: str, names: set[str]) -> list[str]:
     """A paragraph: its text, and then a list of the names that it describes."""
     starts = [found for found in FIELD.finditer(flat) if names.issuperset(found[1].split(", "))]
     bounds = [found.start() for found in starts] + [len(flat)]
-    text = [_escaped(flat[: bounds[0]].strip()), ""] if bounds[0] else []
+    text = [_marked(flat[: bounds[0]].strip()), ""] if bounds[0] else []
     items = (flat[found.end() : end].strip() for found, end in zip(starts, bounds[1:], strict=True))
     marks = ("``" + found[1].replace(", ", "``, ``") + "``" for found in starts)
-    return text + [f"- {mark}: {_escaped(item)}" for mark, item in zip(marks, items, strict=True)]
+    return text + [f"- {mark}: {_marked(item)}" for mark, item in zip(marks, items, strict=True)]
 
 
-def _escaped(text: str) -> str:
-    """Outside backticks no character has a meaning; within them the text is code."""
+def _marked(text: str) -> str:
+    """Within backticks the text is code."""
     parts = text.split("`")
-    marked = [f"``{part}``" if number % 2 else re.sub(r"([*|_\\])", r"\\\1", part) for number, part in enumerate(parts)]
-    return "".join(marked)
+    return "".join(f"``{part}``" if number % 2 else typeset(part) for number, part in enumerate(parts))
