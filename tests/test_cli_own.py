@@ -8,6 +8,7 @@ import networkx
 import numpy as np
 import pandas
 import pytest
+from strategies import some_of
 from typer.testing import CliRunner
 
 import tutelage as tl
@@ -313,13 +314,15 @@ def test_the_examples_of_the_help_run(tmp_path, monkeypatch):
     domain = tl.object_world(size=6, seed=0).domain("L5")
     walks = tl.sample_demonstrations(domain.mdp, tl.uniform_policy(domain.mdp), 50, rng=0)
     tl.save_demonstrations(walks, "walks.npz")
-    n_run = 0
+    commands = []
     from_outside = (imports.from_environment, imports.from_file, info.info, learn.learn)
     for function in (*from_outside, teach.teach, infer.infer, sweep.sweep, reproduce.reproduce, demo.demo):
         for command in re.findall(r"\[bold\]tutelage (.*?)\[/bold\]", function.__doc__, flags=re.DOTALL):
-            printed(*command.split())
-            n_run += 1
-    assert n_run == 21
+            commands.append(command.split())
+    # The demo has tests of its own; its two examples take as long as all others.
+    for command in some_of(commands, (command for command in commands if command[0] != "demo")):
+        printed(*command)
+    assert len(commands) == 21
 
 
 @pytest.mark.parametrize(
