@@ -342,7 +342,7 @@ def test_a_world_is_painted_taken_back_loaded_and_refused(page: Page):
 
 @pytest.mark.parametrize("size", [2, *some_of([30], [16])])
 def test_the_smallest_and_the_largest_world_are_taught(page: Page, size: int):
-    """From 2x2 to 16x16, the sample, or 30x30: an empty world has nothing to earn, and says so; then one star is found."""
+    """From 2x2 to 30x30 (the sample: 16x16): an empty world has nothing to earn, and says so; then a star is found."""
     choose_hard(page)
     page.get_by_text("More about the world").click()
     page.get_by_label("Cells along a side").fill(str(size))
