@@ -181,9 +181,10 @@ def _family(cell: Cell) -> str:
 
 
 def summaries(cells: Sequence[Cell]) -> list[Grid]:
-    """The verdicts, the readings of Sec. 6.2, and the overview."""
-    grids = [verdicts("Verdicts", cells), *overview(cells)]
-    return [grids[0], readings(cells), *grids[1:]] if any(cell.entry for cell in cells) else grids
+    """The verdicts where the paper has numbers, the readings of Sec. 6.2, and the overview."""
+    grids = [verdicts("Verdicts", cells)] if any(cell.printed for cell in cells) else []
+    grids += [readings(cells)] if any(cell.entry for cell in cells) else []
+    return [*grids, *overview(cells)]
 
 
 LEGEND = (
