@@ -70,6 +70,21 @@ def test_random_domains(seed):
     assert learner.mismatch_penalty in estimate.mismatch_penalty
 
 
+@pytest.mark.parametrize("size", some_of([50], []))
+def test_a_large_world(size):
+    """2,501 states: the weights of an answer are known to within less than a linear program's tolerance."""
+    world = tl.object_world(size=size, seed=0)
+    delta = [0.5, 0.5, ABSENT, ABSENT, ABSENT, ABSENT]
+    learner = tl.SoftLearner(
+        world.domain("L5"), mismatch_penalty=5, violation_penalty=8, violation_allowance=np.array(delta)
+    )
+    teacher = tl.AdaptiveBilevelTeacher(learner.domain, world.true_weights, max_cells=0)
+    transcript = tl.teach(teacher, learner, max_rounds=10)
+    best = tl.BilevelTeacher(learner.domain, world.true_weights, learner, max_cells=0).plan().achieved
+    assert transcript.final.response_reward >= 0.999 * best
+    check_estimate(learner, teacher.estimate(transcript.rounds))
+
+
 def small_world():
     world = tl.object_world(size=6, seed=1)
     return world.domain("L3"), world.true_weights
