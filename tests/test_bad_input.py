@@ -79,7 +79,7 @@ MODELS = {
     "initial negative": ({"initial": [1.5, -0.5]}, r"initial\[1\] is -0.5; a probability cannot be negative"),
     "initial not a number": ({"initial": [1.0, NAN]}, r"initial\[1\] is nan"),
     "initial too long": ({"initial": [1.0, 0.0, 0.0]}, r"initial has 3 entries, but there are 2 states"),
-    "initial a number": ({"initial": 1.0}, r"initial must have 1 axes"),
+    "initial a number": ({"initial": 1.0}, r"initial must have 1 axis"),
     "initial ragged": ({"initial": [[1.0], [0.0, 0.0]]}, r"initial must be an array of numbers"),
     "initial empty": ({"initial": []}, r"initial sums to 0"),
     "discount 0": ({"discount": 0}, r"discount must lie strictly between 0 and 1, got 0"),
@@ -182,10 +182,10 @@ POLICIES = {
     "negative": ([1.5, -0.5, 1.0], r"policy\[1\] is -0.5; a probability cannot be negative"),
     "not a number": ([0.5, NAN, 1.0], r"policy\[1\] is nan"),
     "too short": ([0.5, 0.5], r"policy has 2 entries, but there are 3 choices"),
-    "a table": (np.ones((3, 1)), r"policy must have 1 axes, got shape \(3, 1\)"),
+    "a table": (np.ones((3, 1)), r"policy must have 1 axis, got shape \(3, 1\)"),
     "words": (["a", "b", "c"], r"policy must be an array of numbers"),
     "ragged": ([[1], [1, 2]], r"policy must be an array of numbers"),
-    "nothing": (None, r"policy must have 1 axes|policy must be"),
+    "nothing": (None, r"policy must have 1 axis|policy must be"),
     "empty": ([], r"policy has 0 entries"),
 }
 
@@ -206,7 +206,7 @@ def test_a_policy_that_is_none_is_refused_wherever_it_is_given(policy, complaint
     ("reward", "complaint"),
     [
         (np.ones(4), r"reward has 4 entries; it needs one per state \(2\) or one per choice \(3\)"),
-        (np.ones((2, 1)), r"reward must have 1 axes"),
+        (np.ones((2, 1)), r"reward must have 1 axis"),
         ([1.0, NAN], r"reward\[1\] is nan"),
         (["a", "b"], r"reward must be an array of numbers"),
     ],

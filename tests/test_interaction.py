@@ -356,3 +356,10 @@ def test_the_rewards_of_a_loaded_transcript_are_those_of_its_rounds(tmp_path):
     with np.load(path) as archive:
         np.savez(path, **dict(archive) | {"0.response_reward": np.array(99.0)})
     assert_same(load_transcript(path, DOMAIN), transcript)
+
+
+def test_a_learner_in_the_place_of_the_teacher_is_refused():
+    with pytest.raises(InvalidInput, match=r"the teacher has no method open; write teach\(teacher, learner\)"):
+        teach(LEARNER, ADAPTIVE[0])
+    with pytest.raises(InvalidInput, match="the learner has no method respond"):
+        teach(ADAPTIVE[0], ADAPTIVE[0])

@@ -63,7 +63,7 @@ def floats(values: ArrayLike, name: str, *, ndim: int) -> NDArray[np.float64]:
     except (TypeError, ValueError) as error:
         raise InvalidModel(f"{name} must be an array of numbers: {error}") from error
     if array.ndim != ndim:
-        raise InvalidModel(f"{name} must have {ndim} axes, got shape {array.shape}")
+        raise InvalidModel(f"{name} must have {ndim} {'axis' if ndim == 1 else 'axes'}, got shape {array.shape}")
     check_finite(array, name)
     return freeze(array)
 

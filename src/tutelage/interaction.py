@@ -127,6 +127,9 @@ def _begun(teacher: Teacher, learner: Learner, so_far: Transcript | None, max_ro
     """The transcript to continue; refused if its weights are not the teacher's."""
     if max_rounds < 1:
         raise InvalidInput(f"max_rounds must be at least one, got {max_rounds}")
+    for role, given, method in (("teacher", teacher, "open"), ("learner", learner, "respond")):
+        if not callable(getattr(given, method, None)):
+            raise InvalidInput(f"the {role} has no method {method}; write teach(teacher, learner)")
     if so_far is None:
         return Transcript(teacher.true_weights, learner=_known(learner), mdp=teacher.domain.mdp)
     if not np.array_equal(so_far.true_weights, teacher.true_weights):

@@ -245,7 +245,7 @@ def test_infeasible_hard_preferences_are_named_with_the_least_violation():
         (lambda d: quadratic_constraint("q", np.eye(3), np.zeros(2)), "shape"),
         (lambda d: distance_constraint("b", [np.inf, 0.0]), "inf"),
         (lambda d: Lesson.from_expectation([math.nan, 0, 0]), "nan"),
-        (lambda d: Lesson.from_expectation([[1.0]]), "1 axes"),
+        (lambda d: Lesson.from_expectation([[1.0]]), "1 axis"),
         (
             lambda d: SoftLearner(d, mismatch_penalty=5, violation_penalty=10).respond(Lesson.from_expectation([1.0])),
             "expectation has 1 entries",

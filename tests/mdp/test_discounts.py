@@ -179,7 +179,7 @@ def test_discounts_of_actions_may_be_a_table():
         ([0.5, 1.0, 0.5], r"discount\[1\] must lie strictly between 0 and 1, got 1.0"),
         ([0.5, -0.1, 2.0], r"discount\[1\] must lie strictly between 0 and 1, got -0.1"),
         ([0.5, np.nan, 0.5], r"discount\[1\] is nan"),
-        ([[0.5, 0.5, 0.4]], "discount must have 1 axes"),
+        ([[0.5, 0.5, 0.4]], "discount must have 1 axis"),
         ("often", "discount must be a number"),
         (None, "discount must be a number"),
     ],
