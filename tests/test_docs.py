@@ -17,9 +17,17 @@ ENTRIES = {
     for page in REFERENCE.values()
     for name, text in re.findall(r"^## (\w+)$(.*?)(?=^## |\Z)", page, flags=re.MULTILINE | re.DOTALL)
 }
-SPEC = importlib.util.spec_from_file_location("signatures", DOCS.parent / "tools" / "site" / "signatures.py")
-SIGNATURES = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(SIGNATURES)
+
+
+def tool(name):
+    """A module of tools/site, which is no package that tests can import."""
+    spec = importlib.util.spec_from_file_location(name, DOCS.parent / "tools" / "site" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+SIGNATURES, COMMANDS, SYMBOLS = tool("signatures"), tool("commands"), tool("symbols")
 TABLE_OF_CONTENTS = re.compile(r"^```\{toctree\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Pages that begin with an equation.
 EQUATIONS = (
@@ -74,6 +82,26 @@ def test_the_signature_on_the_site_has_the_parameters_of_the_function(name):
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     parameters = inspect.signature(found).parameters.values()
     assert names == [parameter.name for parameter in parameters if parameter.kind not in variable]
+
+
+def test_every_command_is_on_its_page_with_its_options():
+    page = COMMANDS.command_pages()
+    for name in ("teach", "learn", "import gymnasium", "import graph"):
+        assert f"## `tutelage {name}`" in page
+    assert "[bold]" not in page and "| `--goal` |" in page
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("g_j(mu_c) <= delta_c[j]", r"\ :math:`g_{j}`\ (\ :math:`\mu_{c}`\ ) ≤ \ :math:`\delta_{c}`\ [j]"),
+        ("delta_r^hard, w_r*", r"\ :math:`\delta_{r}^{\mathrm{hard}}`\ , \ :math:`w_{r}^{*}`\ "),
+        ("norm_2(x - mu_hat)^2", r"‖x - \ :math:`\hat{\mu}`\ ‖₂\ :sup:`2`\ "),
+        ("a.mu_r, mu_rows, *", r"a.mu\_r, mu\_rows, \*"),
+    ],
+)
+def test_symbols_of_docstrings_are_typeset(text, shown):
+    assert SYMBOLS.typeset(text) == shown
 
 
 def test_every_page_is_in_the_contents_once():

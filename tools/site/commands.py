@@ -13,14 +13,23 @@ def command_pages() -> str:
 
     group: Any = typer.main.get_command(make_app())
     lines = [_plain(group.epilog or ""), ""]
-    for name, command in group.commands.items():
-        lines += [f"## `tutelage {name}`", "", *_described(command), ""]
+    for name, command in _commands(group):
+        lines += [f"## `tutelage {name}`", "", *_described(name, command), ""]
     return "\n".join(lines)
 
 
-def _described(command: Any) -> Iterator[str]:
+def _commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Every command by its whole name, `import graph`, those of groups included."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", command
+
+
+def _described(name: str, command: Any) -> Iterator[str]:
     arguments = " ".join(parameter.name.upper() for parameter in command.params if _is_argument(parameter))
-    yield f"    tutelage {command.name} [OPTIONS] {arguments}".rstrip()
+    yield f"    tutelage {name} [OPTIONS] {arguments}".rstrip()
     yield ""
     yield _plain(command.help or "")
     yield ""
@@ -44,6 +53,7 @@ def _is_argument(parameter: Any) -> bool:
 
 def _plain(text: str) -> str:
     """Rich markup as Markdown: a line in bold is a command, so it becomes code. Dashes start lists."""
+    text = re.sub(r"\[bold\][^\[]+\[/bold\]", lambda found: " ".join(found[0].split()), text)
     text = re.sub(r"^\[bold\](.+?)\[/bold\]$", r"    \1", text, flags=re.MULTILINE)
     text = re.sub(r"\[bold\](.+?)\[/bold\]", r"`\1`", text)
     return re.sub(r"\[/?[a-z]+\]", "", text).replace("\\[", "[").replace("\b\n", "").replace("\f", "")

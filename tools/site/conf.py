@@ -23,6 +23,7 @@ myst_dmath_double_inline = True
 myst_heading_anchors = 4
 nitpicky = False  # signatures name types of NumPy, which are not here
 default_role = "literal"
+smartquotes_action = "q"  # quotes only: two dashes begin an option
 highlight_language = "text"
 pygments_style = "friendly"
 
