@@ -63,7 +63,7 @@ class Shown:
     """A few demonstrations; a sequence of `ShownDemonstration`.
 
     demonstrations: the same as arrays. shares: (n,), sum to one. expectation: (d_r,), the mean of the reward feature
-    counts by shares. distance: norm_2 of its difference from the lesson. is_whole: whether these are all trajectories
+    counts by shares. distance: 2-norm of its difference from the lesson. is_whole: whether these are all trajectories
     of the policy.
     """
 

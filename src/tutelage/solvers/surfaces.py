@@ -6,7 +6,7 @@ Once it is known which entries rest at zero or at a bound, and which balls hold 
 conditions are equations in the other entries and one multiplier m for each surface:
 
     hessian (z - x) + gradient + grad h(z) + sum of m_k normal_k(z) = 0
-    sum of |z_k| = radius_k (q = 1), or norm_2 of the sums = radius_k (q = 2)
+    sum of |z_k| = radius_k (q = 1), or 2-norm of the sums = radius_k (q = 2)
 
 where normal_k has the signs of z (q = 1), or the sums of z by group (q = 2).
 
@@ -251,7 +251,7 @@ class _ConeProgram:
         return np.array(rows).reshape(-1, n + k), np.array(right), where
 
     def _ball_rows(self, block: Block, part: slice) -> tuple[Matrix, Vector]:
-        """radius >= norm_2 of the sums by group, as rows of a second-order cone."""
+        """radius >= 2-norm of the sums by group, as rows of a second-order cone."""
         n_groups, n = int(block.groups.max()) + 1, len(self.unit)
         rows = np.zeros((1 + n_groups, n + len(self.kinked)))
         for i, group in enumerate(block.groups):

@@ -16,7 +16,7 @@ class SelectedDemonstrations:
     """The demonstrations selected for a lesson.
 
     demonstrations: n trajectories. expectation: (d_r,), their empirical reward expectation, mu_hat_r(Xi).
-    distance: norm_2 of its difference from the lesson's expectation. random_distance: the mean distance of 400 random
+    distance: 2-norm of its difference from the lesson's expectation. random_distance: the mean distance of 400 random
     selections of n trajectories from the same pool. pool_size: the number of trajectories in the pool.
     """
 
