@@ -100,10 +100,10 @@ class Improver:
         column = max(stored, key=lambda known: float(known.counts @ price))
         found: list[Column] = []
         accuracy = RELATIVE_ACCURACY * float(np.abs(operators.reward).max())
-        best = np.inf
+        best, is_local = np.inf, self.is_quick
         for n_steps in range(1, MAX_STEPS + 1):
             earned = float(column.counts @ price)
-            value, backed, moved = self._greedy(operators, column, price, accuracy / mdp.horizon)
+            value, backed, moved = self._greedy(operators, column, price, accuracy / mdp.horizon, is_local)
             size = float(np.abs(value).max())
             error = (float(np.abs(backed - value).max()) + 4 * EPSILON * size) * mdp.horizon
             best = min(best, float(np.einsum("s,s->", mdp.initial, value)) + error)
@@ -114,8 +114,12 @@ class Improver:
             watch.report("policy iterations", n_steps, error)
             better = self.evaluate(moved, column)
             if not float(better.counts @ price) > earned:
-                # Policies improve strictly, so this one differs by rounding only.
-                break
+                if not is_local:
+                    # Policies improve strictly, so this one differs by rounding only.
+                    break
+                # The states that changed are not reached: sweeps carry their values on to others.
+                is_local = False
+                continue
             column = better
             found.append(column)
             if error <= accuracy:
@@ -123,12 +127,12 @@ class Improver:
         return Improved(tuple(found), best)
 
     def _greedy(
-        self, operators: Operators, column: Column, price: Vector, tolerance: float
+        self, operators: Operators, column: Column, price: Vector, tolerance: float, is_local: bool
     ) -> tuple[Vector, Vector, Indices]:
         """A value V at most the optimal one and at least the column's, B V, and the choices that are greedy to V."""
         value = np.asarray(column.ahead) @ price
         slack = (4 * EPSILON if self.is_exact else 0.1 * RELATIVE_ACCURACY) * float(np.abs(value).max())
-        if self.is_quick:
+        if is_local:
             backed, moved = operators.hard_backup(value, column.choice, slack)
             if np.count_nonzero(moved != column.choice) <= MANY * len(value):
                 return value, backed, moved
