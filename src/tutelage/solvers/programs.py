@@ -6,7 +6,7 @@
 Each solution computes its residuals and its duality gap from the problem itself, not from the library's report.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -162,11 +162,7 @@ def minimise_quadratic(curvature: Any, slope: Vector, constraints: Constraints) 
         second = _interior_point(curvature, slope, constraints, GAP_TOLERANCES[1])
         solution = min(solution, second, key=lambda found: found.error)
     if not sparse.issparse(curvature):
-        guesses = [_active_by_multipliers(curvature, slope, constraints, solution)]
-        if not slope.any():
-            guesses += _active_by_least_squares(curvature, constraints)
-        polished = [_polished(curvature, slope, constraints, *guess) for guess in guesses]
-        found = [solution, *polished]
+        found = [solution, *_polishings(curvature, slope, constraints, solution)]
         if min(one.error for one in found) > GOOD:
             # Of nearly equal columns one solution may have the right x and another one the right multipliers.
             found += [_with_multipliers(x, y) for x in found for y in found]
@@ -241,6 +237,18 @@ def minimise_conic(
     x, slacks, multipliers = (np.array(part) for part in (result.x, result.s, result.z))
     is_solved = result.status in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved)
     return ConicSolution(x, slacks, multipliers, is_solved and bool(np.isfinite(x).all()))
+
+
+def _polishings(
+    curvature: Any, slope: Vector, constraints: Constraints, near: ProgramSolution
+) -> Iterator[ProgramSolution]:
+    """Polished solutions for several guesses of the active constraints, up to the first good one."""
+    guess = _active_by_multipliers(curvature, slope, constraints, near)
+    polished = _polished(curvature, slope, constraints, *guess)
+    yield polished
+    if polished.error > GOOD and not slope.any():
+        for guess in _active_by_least_squares(curvature, constraints):
+            yield _polished(curvature, slope, constraints, *guess)
 
 
 def _active_by_multipliers(
