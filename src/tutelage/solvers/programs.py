@@ -23,8 +23,8 @@ GAP_TOLERANCES = (1e-15, 1e-12)
 FEASIBILITY_TOLERANCE = 1e-12
 # Largest relative error of an accepted quadratic solution; every caller checks its own gap as well.
 ACCEPTABLE = 1e-8
-# Errors below this are rounding errors; below the second one they are small enough for any caller.
-ROUNDING, GOOD = 1e-14, 1e-12
+# Errors below this are rounding errors. Others below the second one, or below a share of the objective, are good.
+ROUNDING, GOOD, GOOD_SHARE = 1e-14, 1e-12, 1e-9
 # Largest error of a linear solution from a basis, relative to its size; a library's tolerance is 1e-9.
 EXACT = 1e-12
 # Weight of the constraints beside the objective in least squares, and the largest entry that may stand for zero there.
@@ -242,11 +242,14 @@ def minimise_conic(
 def _polishings(
     curvature: Any, slope: Vector, constraints: Constraints, near: ProgramSolution
 ) -> Iterator[ProgramSolution]:
-    """Polished solutions for several guesses of the active constraints, up to the first good one."""
+    """Polished solutions for several guesses of the active constraints, up to the first good one.
+
+    Good is relative to the objective: at distance zero only least squares find the active constraints.
+    """
     guess = _active_by_multipliers(curvature, slope, constraints, near)
     polished = _polished(curvature, slope, constraints, *guess)
     yield polished
-    if polished.error > GOOD and not slope.any():
+    if polished.error > GOOD_SHARE * abs(polished.primal) and not slope.any():
         for guess in _active_by_least_squares(curvature, constraints):
             yield _polished(curvature, slope, constraints, *guess)
 
