@@ -87,23 +87,6 @@ def test_rounding_never_satisfies_infeasible_limits(max_choices, size):
             learner.respond(lesson)
 
 
-@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
-def test_a_feature_that_is_always_zero_changes_nothing(unit):
-    """It has no size, so it cannot set the unit of a ball of weights."""
-    rng = np.random.default_rng(11)
-    domain = random_domain(rng, max_states=12)
-    policy = random_policy(rng, domain.mdp)
-    expected = 1.5 * unit * expectation(domain, policy).reward
-    wider = unit * np.insert(domain.reward_features, 1, 0.0, axis=1)
-    given = {"mismatch_penalty": 30.0 / unit, "violation_allowance": expectation(domain, policy).preference}
-    plain = in_other_units(domain, unit, 1.0)
-    few = ApproximateHardLearner(plain, squared=False, **given).respond(Lesson.from_expectation(expected))
-    more = ApproximateHardLearner(Domain(domain.mdp, wider, domain.preference_features), squared=False, **given)
-    found = more.respond(Lesson.from_expectation(np.insert(expected, 1, 0.0)))
-    assert_allclose(found.policy, few.policy, atol=1e-6)
-    assert found.certificate.n_steps <= 2 * few.certificate.n_steps + 5
-
-
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("max_choices", [1, 4])
 def test_rounding_never_satisfies_an_impossible_match(max_choices, size):

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from oracles import central_difference
 from strategies import add_features, random_domain, random_mdp, some_of
 
-from tutelage.mdp import chain
+from tutelage.mdp import chain, systems
 from tutelage.mdp.expectations import expectation, occupancy
 from tutelage.mdp.model import per_choice
 from tutelage.solvers.soft_expectations import combined_features, expectation_derivative, soft_expansion
@@ -81,8 +81,9 @@ def test_the_expectation_keeps_full_accuracy_where_slopes_are_rough(monkeypatch)
     domain = random_domain(np.random.default_rng(3), n_reward=2, n_preference=1)
     mdp, features, weights = domain.mdp, combined_features(domain), np.array([1.0, -0.5, 0.3])
     exact = soft_expansion(mdp, features, weights)
-    for name, value in (("DIRECT_LIMIT", 0), ("FACTOR_LIMIT", 0), ("ROUGH_ACCURACY", 0.3), ("KRYLOV_TOLERANCE", 0.3)):
+    for name, value in (("DIRECT_LIMIT", 0), ("FACTOR_LIMIT", 0), ("ROUGH_ACCURACY", 0.3)):
         monkeypatch.setattr(chain, name, value)
+    monkeypatch.setattr(systems, "KRYLOV_TOLERANCE", 0.3)
     rough = soft_expansion(mdp, features, weights)
     assert rough.inverse.is_rough and not exact.inverse.is_rough
     assert np.abs(mdp.initial @ rough.ahead - exact.expectation).max() > 1e-5 * np.abs(exact.expectation).max()

@@ -180,6 +180,17 @@ def _newton_step(gradient: Vector, hessian: Matrix, u: Vector, lower: Vector, up
 
 
 @compiled(fastmath=FASTMATH)
+def _predicted(gradient: Vector, hessian: Matrix, step: Vector) -> float:
+    """The decrease of the second-order model."""
+    decrease = 0.0
+    for i in range(len(step)):
+        decrease -= gradient[i] * step[i]
+        for j in range(len(step)):
+            decrease -= 0.5 * step[i] * hessian[i, j] * step[j]
+    return decrease
+
+
+@compiled(fastmath=FASTMATH)
 def least_smooth_maxima(
     first: Indices,
     affine: Matrix,
@@ -208,13 +219,9 @@ def least_smooth_maxima(
         residual = np.abs(u - np.minimum(np.maximum(u - gradient, lower), upper)).max()
         if residual <= tolerance:
             return u, True
-        curved, largest = hessian.copy(), 0.0
-        for j in range(k):
-            curved[j, j] += curvature[j]
-            largest = max(largest, curved[j, j])
+        largest = (np.diag(hessian) + curvature).max()
         damping = max(damping, FLAT * residual, TINY * largest)
-        for j in range(k):
-            curved[j, j] += damping
+        curved = hessian + np.diag(curvature + damping)
         step = _newton_step(gradient, curved, u, lower, upper)
         there, length = u + step, np.abs(step).max()
         if not np.abs(there - centre).max() <= radius or length < CLOSER * radius:
@@ -225,11 +232,7 @@ def least_smooth_maxima(
             settled += more
         new_value, new_gradient, new_hessian = smooth_maxima(first, affine, visits, states[:n_open], there, width)
         new_value += settled[0] + np.sum((settled[1:] + slope) * there + 0.5 * curvature * there * there)
-        predicted = 0.0
-        for i in range(k):
-            predicted -= gradient[i] * step[i] - 0.5 * damping * step[i] * step[i]
-            for j in range(k):
-                predicted -= 0.5 * step[i] * curved[i, j] * step[j]
+        predicted = _predicted(gradient, curved, step) + 0.5 * damping * np.sum(step * step)
         decrease = value - new_value
         if decrease >= ENOUGH * predicted - ROUNDED * (1 + abs(value)):
             damping *= 0.1 if decrease >= 0.75 * predicted else 0.5 if decrease >= 0.25 * predicted else 2.0

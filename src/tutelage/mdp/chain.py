@@ -6,14 +6,10 @@ P has the rows diag(discount) @ transition, and `discount` below is the largest 
     A x = b       expected discounted sums of b from each state (values)
     A' d = p      expected discounted visits from the distribution p (occupancies)
 
-A solution found by iteration is verified: |x - A^-1 b| <= |A x - b| / (1 - discount) in the maximum norm, and
-|d - A'^-1 p| <= |A' d - p| / (1 - discount) in the sum norm, because discount * P and its transpose are contractions in
-these norms. The bound is at most 1e-11 of the norm of the solution. For discounts so near one that rounding exceeds
-this, the bound is the smallest that can be verified. A solution by factorisation needs no check: A is diagonally
+Solutions by iteration are verified (`systems`). A solution by factorisation needs no check: A is diagonally
 dominant, so elimination is stable.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -25,8 +21,7 @@ from scipy.sparse import linalg
 
 from tutelage.arrays import Indices, SparseRows, Vector
 from tutelage.mdp.model import MDP
-from tutelage.mdp.splitting import Split, split_chain
-from tutelage.outcomes import NotConverged
+from tutelage.mdp.systems import RELATIVE_ACCURACY, System
 
 # Up to this number of states a dense factorisation is cheaper than a sparse one: a tenth of the time for ten states.
 DENSE_LIMIT = 200
@@ -40,10 +35,7 @@ SHARED = 10
 BY_DEGREE = "MMD_AT_PLUS_A"
 # Up to this number of states, policies of an MDP with cheap factors are factorised without an attempt at Krylov steps.
 SOON_FACTORISED = 20_000
-FEW_STEPS, MANY_STEPS, FIRST_PAIRS = 6, 300, 8
-KRYLOV_TOLERANCE = 1e-6
-RELATIVE_ACCURACY, ROUGH_ACCURACY = 1e-11, 1e-5
-EPSILON = float(np.finfo(np.float64).eps)
+ROUGH_ACCURACY = 1e-5
 
 
 def chain(mdp: MDP, weights: Vector) -> SparseRows:
@@ -133,68 +125,6 @@ def resolvent(moves: SparseRows, discount: float) -> Resolvent:
     if moves.shape[0] <= DIRECT_LIMIT:
         return factorised(sparse.eye_array(moves.shape[0], format="csr") - moves)
     return _ChosenMethod(moves, discount, lambda: has_cheap_factors(moves)).resolvent
-
-
-@dataclass(frozen=True, eq=False)
-class System:
-    """x = right + moves @ x by iteration; moves is discount * P or its transpose, a contraction in the `norm`."""
-
-    moves: SparseRows
-    discount: float
-    norm: float
-
-    @cached_property
-    def split(self) -> Split:
-        return split_chain(self.moves)
-
-    def error(self, right: Vector, answer: Vector) -> tuple[Vector, float]:
-        """The residual, and the bound on the relative error that it implies."""
-        residual = right + self.moves @ answer - answer
-        bound = float(np.linalg.norm(residual, self.norm)) / (1 - self.discount)
-        size = float(np.linalg.norm(answer, self.norm))
-        return residual, bound / size if size > 0 else (np.inf if bound > 0 else 0.0)
-
-    def verifiable(self, accuracy: float) -> float:
-        """The requested accuracy, or the accuracy that rounding errors of the residual allow, whichever is larger."""
-        return max(accuracy, 64 * EPSILON / (1 - self.discount))
-
-    def try_krylov(self, right: Vector) -> Vector | None:
-        """Solve in batches of a few Krylov steps; None as soon as a batch reduces the error too little."""
-        answer, residual, last = np.zeros_like(right), right, 1 / (1 - self.discount)
-        goal = self.verifiable(RELATIVE_ACCURACY)
-        while True:
-            answer = answer + self.split.solve(residual, KRYLOV_TOLERANCE, FEW_STEPS)
-            residual, error = self.error(right, answer)
-            if error <= goal:
-                return answer
-            if not error <= 1e-3 * last:
-                return None
-            last = error
-
-    def solve(self, right: Vector, accuracy: float) -> Vector:
-        """Solve to a verified relative accuracy, by Krylov steps, or by sweeps where Krylov steps do not converge.
-
-        Each sweep multiplies the norm of the residual by the discount or less, so the iteration ends.
-        """
-        answer, n_pairs, goal = np.zeros_like(right), FIRST_PAIRS, self.verifiable(accuracy)
-        residual, error = self.error(right, answer)
-        n_sweeps, enough = 0, 1_000 + 4 * math.log(goal * (1 - self.discount)) / math.log(self.discount)
-        while error > goal and n_sweeps < enough:
-            tried = answer + self.split.solve(residual, max(KRYLOV_TOLERANCE, 0.01 * accuracy), MANY_STEPS)
-            left, reached = self.error(right, tried)
-            if not reached < 0.1 * error:
-                # Discard the Krylov steps. Each time double the number of sweeps, so that failed attempts cost little.
-                tried = self.split.relaxed(right, answer, n_pairs)
-                left, reached = self.error(right, tried)
-                n_sweeps, n_pairs = n_sweeps + 2 * n_pairs, 2 * n_pairs
-            answer, residual, error = tried, left, reached
-        if error > goal:
-            message = (
-                f"a linear system of {len(right)} states has relative error {error:.2g} after {n_sweeps} sweeps, "
-                f"but {goal:.2g} is needed; try a discount less close to one than {self.discount}"
-            )
-            raise NotConverged(message, residual=error, n_steps=n_sweeps)
-        return answer
 
 
 @dataclass(frozen=True, eq=False)

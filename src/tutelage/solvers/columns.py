@@ -20,19 +20,11 @@ from scipy import sparse
 
 from tutelage import watch
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector
-from tutelage.mdp.chain import (
-    EPSILON,
-    RELATIVE_ACCURACY,
-    System,
-    chain,
-    discounted_rows,
-    factorised,
-    has_cheap_choices,
-    shared_order,
-)
+from tutelage.mdp.chain import chain, discounted_rows, factorised, has_cheap_choices, shared_order
 from tutelage.mdp.mixing import mixed_values, mixed_visits
 from tutelage.mdp.model import Domain, endless, per_choice
 from tutelage.mdp.policy import first_maximum, sum_by_state
+from tutelage.mdp.systems import EPSILON, RELATIVE_ACCURACY, System
 from tutelage.solvers.operators import Operators, bellman_operators
 
 # The most memory for expected counts, in numbers; at least two policies are kept.

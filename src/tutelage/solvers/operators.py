@@ -12,7 +12,6 @@ from scipy import sparse
 
 from tutelage.arrays import Indices, Vector
 from tutelage.mdp.chain import (
-    EPSILON,
     FACTOR_LIMIT,
     choice_resolvent,
     discounted_rows,
@@ -24,6 +23,7 @@ from tutelage.mdp.chain import (
 from tutelage.mdp.model import MDP, endless, per_choice
 from tutelage.mdp.policy import first_maximum, max_by_state, sum_by_state, uniform_policy
 from tutelage.mdp.splitting import Pattern, split_chain
+from tutelage.mdp.systems import EPSILON
 
 if TYPE_CHECKING:
     from tutelage.kernels.backups import Problem

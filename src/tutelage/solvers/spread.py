@@ -70,7 +70,7 @@ def decompose_spread(
             # Columns that differ only by rounding can be too much for a quadratic program.
             if closest.mixture is None or not closest.mixture.is_within(NEARLY_ROUNDED):
                 raise
-            return replace(closest.mixture, bound=bound, ended=Ended.ROUNDING)
+            return closest.rounded(bound, n_rounds)
         mixture = Mixture(columns, plan, point, bound, n_rounds, Ended.CONVERGED, improver)
         if point.value <= good_enough or mixture.is_within(tolerance):
             return mixture
@@ -78,12 +78,9 @@ def decompose_spread(
             columns, gain = with_stored((*columns, *found)), 0.0
             price, offset = dual.price(u), dual.offset(u)
             known = float((matrix(columns) @ price).max())
-            # Without any bound, one better policy is enough.
-            enough, close = -np.inf, 0.0
-            if bound > -np.inf:
-                enough = known + 0.5 * max(offset - bound - known, 0.0)
-                # At the prices of the master problem no policy may be missed.
-                close = 0.0 if u is point.dual else CLOSE * mixture.gap
+            # Without any bound one better policy is enough; at the prices of the master problem none may be missed.
+            enough = known + 0.5 * max(offset - bound - known, 0.0) if bound > -np.inf else -np.inf
+            close = CLOSE * mixture.gap if bound > -np.inf and u is not point.dual else 0.0
             improved = improver.improve(price, columns, enough, close)
             if offset - improved.best > bound:
                 gain, bound, centre = offset - improved.best - bound, offset - improved.best, u
@@ -101,9 +98,8 @@ def decompose_spread(
         else:
             if not new:
                 return last(mixture)
-        final = closest.final(mixture)
-        if final is not None:
-            return replace(final, bound=bound, n_rounds=n_rounds, ended=Ended.ROUNDING)
+        if closest.is_final(mixture):
+            return closest.rounded(bound, n_rounds)
         watch.report("rounds of decomposition", n_rounds, mixture.gap, replace(mixture, ended=Ended.TIME_LIMIT))
     raise unfinished(mixture)
 
@@ -127,13 +123,18 @@ class Closest:
     mixture: Mixture | None = None
     since: int = 0
 
-    def final(self, mixture: Mixture) -> Mixture | None:
-        """Take note of the mixture of a round. The closest one, if its gap is at the level of rounding."""
+    def is_final(self, mixture: Mixture) -> bool:
+        """Take note of the mixture of a round. Whether the smallest gap is at the level of rounding."""
         if self.mixture is None or mixture.gap <= 0.5 * self.mixture.gap:
             self.mixture, self.since = mixture, 0
         else:
             self.since += 1
-        return self.mixture if self.since >= PATIENCE and self.mixture.is_within(ROUNDED) else None
+        return self.since >= PATIENCE and self.mixture.is_within(ROUNDED)
+
+    def rounded(self, bound: float, n_rounds: int) -> Mixture:
+        """The mixture as the answer, with the best bound."""
+        assert self.mixture is not None
+        return replace(self.mixture, bound=bound, n_rounds=n_rounds, ended=Ended.ROUNDING)
 
 
 @dataclass(eq=False)
