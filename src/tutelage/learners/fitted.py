@@ -29,6 +29,7 @@ from tutelage.learners.recovery import Scales, match_within
 from tutelage.learners.sampling_error import count_covariance
 from tutelage.learners.version_space import VersionSpace
 from tutelage.mdp.model import Domain
+from tutelage.solvers.blocks import SURFACE
 
 # The 97.5 % quantile of the normal distribution, and the sum of squares that counts as a misfit: 6 standard deviations.
 QUANTILE, MISFIT = 1.959963985, 6.0
@@ -73,6 +74,33 @@ def answers_seen(
 
 def parameters_of(fit: Fit) -> Parameters:
     return Parameters(fit.penalty, fit.violation, freeze(fit.allowance))
+
+
+def optimistic_parameters(fit: Fit) -> Parameters:
+    """The learner that gives the answers of a fit, with the least C_c and the largest allowances.
+
+    Where no answer pays C_c in full, C_c is as small as the largest payment. A preference that every answer pays in
+    full has its allowance just where the first answer exceeds it. Neither changes an optimality condition.
+    """
+    largest = float(fit.paid.max(initial=0.0))
+    violation = min(fit.violation, largest) if largest > 0 else fit.violation
+    is_full = (fit.paid >= (1 - SURFACE) * fit.violation).all(axis=0)
+    least = fit.answers[:, fit.answers.shape[1] - fit.paid.shape[1] :].min(axis=0)
+    return Parameters(fit.penalty, violation, freeze(np.where(is_full, least, fit.allowance)))
+
+
+def rivals_of(fit: Fit, others: Sequence[Fit]) -> tuple[Parameters, ...]:
+    """Learners that explain the answers too: the most optimistic one of each fit, and the other fits."""
+    rivals, known = list[Parameters](), [parameters_of(fit)]
+    for one in (*map(optimistic_parameters, (fit, *others)), *map(parameters_of, others)):
+        if not any(_is_equal(one, other) for other in known):
+            rivals.append(one)
+            known.append(one)
+    return tuple(rivals)
+
+
+def _is_equal(one: Parameters, other: Parameters) -> bool:
+    return one[:2] == other[:2] and bool((one.violation_allowance == other.violation_allowance).all())
 
 
 @lru_cache(maxsize=256)

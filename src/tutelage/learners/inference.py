@@ -27,6 +27,7 @@ from tutelage.learners.fitted import (
     is_likely,
     misfit_of,
     parameters_of,
+    rivals_of,
 )
 from tutelage.learners.recovery import Answer, Scales, feature_scales, recover
 from tutelage.learners.version_space import Contradiction, Explained, VersionSpace, narrowed
@@ -212,8 +213,8 @@ def _fitted(
     if has_intervals and not contradiction:
         space = fitted_space(domain, scales, fits, answers, observed, n_trajectories, accuracy)
     found = build_estimate(domain, scales, space, [], [], contradiction, parameters_of(fit), residual=misfit)
-    rivals = [other for other in others if is_likely(other, fit, n_trajectories)]
-    return replace(found, rivals=tuple(map(parameters_of, rivals)))
+    kept = [other for other in others if is_likely(other, fit, n_trajectories)]
+    return replace(found, rivals=rivals_of(fit, kept))
 
 
 def _recovered(domain: Domain, scales: Scales, taught: Round, number: int, accuracy: float) -> Answer:

@@ -80,13 +80,12 @@ def doubt(bound: float) -> str:
     return "" if bound < math.inf else "; the responses are not projections onto one convex set: nothing is certified"
 
 
-def close(rounds: Sequence[Round], true_weights: Vector, reason: str, bound: float, unit: float) -> Advice:
+def close(rounds: Sequence[Round], rewards: Vector, reason: str, bound: float, unit: float) -> Advice:
     """End the rounds if the last lesson was the best one; otherwise repeat the best lesson with its demonstrations.
 
-    unit: the reward of one step, below a small part of which rewards do not differ. Where the bound is not certified, a
+    rewards: (n,), of each round's lesson (`mean_rewards`). unit: the reward of one step, below a small part of which rewards do not differ. Where the bound is not certified, a
     lesson that was taught only once is repeated too.
     """
-    rewards = mean_rewards(rounds, true_weights)
     best = int(rewards.argmax())
     is_last = rewards[-1] >= rewards[best] - SAME * (unit + abs(rewards[best]))
     if is_last and (bound < math.inf or _is_same_lesson(rounds)[-1].sum() > 1):

@@ -23,7 +23,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from tutelage.arrays import Vector
 from tutelage.learners.entropy import SoftLearner
+from tutelage.learners.fitted import Parameters
 from tutelage.learners.inference import LearnerEstimate, Observed, estimate_from
 from tutelage.learners.recovery import Scales, feature_scales
 from tutelage.learners.sampling_error import count_covariance
@@ -44,6 +46,8 @@ SAME = 1e-7
 PATIENCE = 4
 # The searches for learners that explain the answers too, before the rounds end.
 N_SEARCHES = 4
+# A promise of this share of the standard error of an answer's reward is worth a round.
+SHARE = 0.25
 # How far a lesson lies beyond the response planned, relative to the range of each feature.
 BEYOND = 0.1
 
@@ -109,23 +113,23 @@ class AdaptiveBilevelTeacher(BaseTeacher):
 
     def adapt(self, rounds: Sequence[Round]) -> Advice:
         """The lesson for the most optimistic learner that explains the answers, or the reason to stop."""
-        earned, unit = float(mean_rewards(rounds, self.true_weights).max()), self.reward_unit
+        unit, rewards = self.reward_unit, mean_rewards(rounds, self.true_weights)
         try:
             estimate = self._estimated(rounds, has_intervals=False)
-            plan = self.plan(estimate)
-            reason = self._reason_to_end(rounds, plan, earned, estimate)
+            plan, reason = self._planned(rounds, estimate, estimate.plausible)
             if reason and not self._is_exact:
                 estimate = self._estimated(rounds, has_intervals=False, n_least=N_SEARCHES)
                 for rival in estimate.rivals:
-                    other = self._plan_for(estimate.learner_of(rival))
-                    if not self._reason_to_end(rounds, other, earned, estimate):
+                    other, objection = self._planned(rounds, estimate, rival)
+                    if not objection:
                         plan, reason = other, ""
                         break
+            rewards = self._rewards(rounds, estimate, estimate.learner())
         except TutelageError as failure:
-            return close(rounds, self.true_weights, f"no lesson could be planned: {failure}", self.ceiling, unit)
+            return close(rounds, rewards, f"no lesson could be planned: {failure}", self.ceiling, unit)
         doubt = f"; {estimate.contradiction}: nothing is certified" if estimate.contradiction else ""
         if reason:
-            return close(rounds, self.true_weights, reason + doubt, self.bound(estimate, earned), unit)
+            return close(rounds, rewards, reason + doubt, self.bound(estimate, float(rewards.max())), unit)
         # The learner planned for gives the answers seen, so no bound is below what the plan promises.
         promised = f"the best lesson for the learner inferred, {plan.predicted:.4g} predicted{doubt}"
         return Advice(plan.lesson, promised, self.ceiling)
@@ -176,13 +180,31 @@ class AdaptiveBilevelTeacher(BaseTeacher):
             tolerance=self.stop_tolerance * self.span,
         )
 
+    def _planned(
+        self, rounds: Sequence[Round], estimate: LearnerEstimate, parameters: Parameters
+    ) -> tuple[BilevelPlan, str]:
+        """The plan for a learner, and why it is not worth a round, or an empty string."""
+        learner = estimate.learner_of(parameters)
+        plan = self._plan_for(learner)
+        return plan, self._reason_to_end(rounds, plan, self._rewards(rounds, estimate, learner), estimate)
+
+    def _rewards(self, rounds: Sequence[Round], estimate: LearnerEstimate, learner: SoftLearner) -> Vector:
+        """(n,), the reward of each round's lesson: as seen, but as the learner inferred earns it where only samples
+        are seen, since all answers together determine it better than its own.
+        """
+        if not self.n_trajectories or estimate.contradiction:
+            return mean_rewards(rounds, self.true_weights)
+        answers = [learner.respond(taught.response.lesson).expectation.reward for taught in rounds]
+        return np.asarray(np.array(answers) @ self.true_weights)
+
     def _reason_to_end(
-        self, rounds: Sequence[Round], plan: BilevelPlan, earned: float, estimate: LearnerEstimate
+        self, rounds: Sequence[Round], plan: BilevelPlan, rewards: Vector, estimate: LearnerEstimate
     ) -> str:
         """Why a plan is not worth a round, or an empty string."""
         # A fit that misses an answer promises nothing; its lesson tells more.
         is_blind = not self._is_exact and estimate.contradiction != ""
-        if not is_blind and plan.achieved - earned <= max(self.stop_tolerance * self.span, self._noise(plan)):
+        gain = plan.achieved - float(rewards.max())
+        if not is_blind and gain <= max(self.stop_tolerance * self.span, SHARE * self._noise(plan)):
             return "the learner answers as predicted, and no lesson promises more"
         shown = np.array([taught.lesson.expectation for taught in rounds])
         unit = self.scales.unit[: self.domain.n_reward]

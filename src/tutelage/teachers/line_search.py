@@ -86,7 +86,7 @@ class LineSearchTeacher(BaseTeacher):
         bound = self.bound(rounds)
         reason = self._reason_to_end(rounds, bound)
         if reason:
-            return close(rounds, self.true_weights, reason, bound, self.reward_unit)
+            return close(rounds, mean_rewards(rounds, self.true_weights), reason, bound, self.reward_unit)
         push = self.push(rounds[-1].response.expectation.reward)
         missed = f"the policy nearest to a push of {push.size:.3g}, which no policy realises"
         reason = f"a push of {push.size:.3g}" if push.is_realised else missed

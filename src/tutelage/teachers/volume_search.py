@@ -92,4 +92,4 @@ class VolumeSearchTeacher(BaseTeacher):
         """No further lesson, or the best one again."""
         if self.method == "printed":
             return Advice(None, reason + doubt(bound), bound)
-        return close(rounds, self.true_weights, reason, bound, self.reward_unit)
+        return close(rounds, mean_rewards(rounds, self.true_weights), reason, bound, self.reward_unit)
