@@ -55,14 +55,9 @@ def fit_learner(
     many paths to follow at least. Cached, so that a teacher's next round continues from the fit of the last one.
     """
     problem, goal, found = FitProblem(domain, scales, seen), goal_of(seen, is_sampled), list[Search]()
-    paths = [(start, PATH) for start in _starts(problem)]
-    if len(seen) > 1:
+    for number in range(1, 1 + len(_paths(domain, scales, seen, is_sampled))):
         with suppress(TutelageError):
-            last = problem.inside(fit_learner(domain, scales, seen[:-1], is_sampled, 0)[0])
-            paths = [(last, PATH[-1:]), (last, PATH), *paths]
-    for number, (start, path) in enumerate(paths, start=1):
-        with suppress(TutelageError):
-            found.append(problem.search(start, path, goal))
+            found.append(_end_of_path(domain, scales, seen, is_sampled, number))
         if number == FEW and found:
             found += _mended(problem, _closest(found), goal)
         cost = _closest(found).residuals.cost if found else np.inf
@@ -75,6 +70,27 @@ def fit_learner(
             found.append(problem.search(_in_full(problem, _closest(found)), PATH[LOCAL:], goal))
         found += _mended(problem, _closest(found), goal)
     return _distinct([problem.described(one) for one in found], scales)
+
+
+@lru_cache(maxsize=64)
+def _paths(
+    domain: Domain, scales: Scales, seen: tuple[Seen, ...], is_sampled: bool
+) -> list[tuple[Vector, tuple[float, ...]]]:
+    """The start and the smoothing of each path."""
+    problem = FitProblem(domain, scales, seen)
+    paths = [(start, PATH) for start in _starts(problem)]
+    if len(seen) > 1:
+        with suppress(TutelageError):
+            last = problem.inside(fit_learner(domain, scales, seen[:-1], is_sampled, 0)[0])
+            paths = [(last, PATH[-1:]), (last, PATH), *paths]
+    return paths
+
+
+@lru_cache(maxsize=256)
+def _end_of_path(domain: Domain, scales: Scales, seen: tuple[Seen, ...], is_sampled: bool, number: int) -> Search:
+    """Cached, because a teacher first follows few paths and then more."""
+    start, path = _paths(domain, scales, seen, is_sampled)[number - 1]
+    return FitProblem(domain, scales, seen).search(start, path, goal_of(seen, is_sampled))
 
 
 def _closest(found: list[Search]) -> Search:

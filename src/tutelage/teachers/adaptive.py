@@ -83,8 +83,8 @@ def doubt(bound: float) -> str:
 def close(rounds: Sequence[Round], rewards: Vector, reason: str, bound: float, unit: float) -> Advice:
     """End the rounds if the last lesson was the best one; otherwise repeat the best lesson with its demonstrations.
 
-    rewards: (n,), of each round's lesson (`mean_rewards`). unit: the reward of one step, below a small part of which rewards do not differ. Where the bound is not certified, a
-    lesson that was taught only once is repeated too.
+    rewards: (n,), of each round's lesson (`mean_rewards`). unit: the reward of one step, below a small part of which
+    rewards do not differ. Where the bound is not certified, a lesson that was taught only once is repeated too.
     """
     best = int(rewards.argmax())
     is_last = rewards[-1] >= rewards[best] - SAME * (unit + abs(rewards[best]))
