@@ -226,3 +226,33 @@ def test_what_samples_cannot_tell_apart_stays_open():
     assert 1.5 in estimate.violation_penalty and estimate.violation_penalty.high > 3
     assert np.asarray(learner.violation_allowance)[0] in estimate.violation_allowance[0]
     assert 0.95 in estimate.violation_allowance[0]
+
+
+@pytest.mark.parametrize("lessons", some_of([[0], [1, 2]], [[0]]))
+def test_the_most_optimistic_learner_responds_alike(lessons):
+    """The least C_c and the largest allowance, where the preference is paid for in part (0), or in full (1 and 2)."""
+    learner, shown = determined_problem()
+    rounds = [tl.Round(shown[k], learner.respond(shown[k])) for k in lessons]
+    estimate = tl.infer_learner(learner.domain, rounds, n_trajectories=400)
+    best, rival = estimate.plausible, estimate.rivals[0]
+    paid = max(-taught.response.learned_weights[-1] for taught in rounds)
+    least = min(taught.response.expectation.preference[0] for taught in rounds)
+    assert (
+        rival.violation_penalty == pytest.approx(paid, rel=1e-2) and rival.violation_penalty <= best.violation_penalty
+    )
+    assert rival.violation_allowance[0] == pytest.approx(least, rel=1e-2)
+    assert rival.violation_allowance[0] >= best.violation_allowance[0]
+    for taught in rounds:
+        mine, other = (estimate.learner_of(one).respond(taught.lesson).expectation.both for one in (best, rival))
+        assert_allclose(mine, other, atol=1e-6)
+
+
+def test_samples_of_a_learner_without_preferences():
+    """In a domain without preference features C_r is all that there is."""
+    learner, shown = determined_problem()
+    whole = learner.domain
+    domain = tl.Domain(whole.mdp, whole.reward_features, np.zeros((len(whole.mdp.initial), 0)))
+    learner = tl.SoftLearner(domain, mismatch_penalty=2, violation_penalty=1)
+    rounds = list(sampled_rounds(learner, shown[:2], 400, np.random.default_rng(0)))
+    estimate = tl.infer_learner(domain, rounds, n_trajectories=400)
+    assert 2 in estimate.mismatch_penalty and estimate.violation_allowance == ()

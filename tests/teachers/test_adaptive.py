@@ -64,12 +64,13 @@ def test_the_reward_of_a_lesson_is_its_mean_over_the_rounds_that_showed_it():
 
 def test_the_rounds_end_with_the_best_lesson_or_repeat_it():
     best, poor = played([1.0, 1.0], [1.0, 3.0]), played([2.0, 1.0], [0.0, 1.0])
-    ended = close([poor, best], WEIGHTS, "enough", 9.0, 1.0)
+    low, high = -1.0, 5.0
+    ended = close([poor, best], np.array([low, high]), "enough", 9.0, 1.0)
     assert ended.lesson is None and ended.reason == "enough" and ended.bound == 9.0
-    again = close([best, poor], WEIGHTS, "enough", 9.0, 1.0)
+    again = close([best, poor], np.array([high, low]), "enough", 9.0, 1.0)
     assert again.lesson is best.response.lesson and again.bound == 9.0
     assert again.reason == "enough; the best lesson again, that of round 1"
     # Where nothing is certified, one good round may be chance: the lesson is repeated once.
-    uncertain = close([poor, best], WEIGHTS, "enough", math.inf, 1.0)
+    uncertain = close([poor, best], np.array([low, high]), "enough", math.inf, 1.0)
     assert uncertain.lesson is best.response.lesson and "nothing is certified" in uncertain.reason
-    assert close([poor, best, best], WEIGHTS, "enough", math.inf, 1.0).lesson is None
+    assert close([poor, best, best], np.array([low, high, high]), "enough", math.inf, 1.0).lesson is None

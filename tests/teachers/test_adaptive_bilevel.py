@@ -1,6 +1,7 @@
 """AdAware-BiL: it teaches unknown soft learners as Aware-BiL does known ones, and certifies nothing false."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -176,6 +177,20 @@ def test_lessons_beyond_the_response_have_the_same_response():
     assert missed.max() > 0.1 > 1e-3 > np.abs(plain.lesson.expectation - plain.response.expectation.reward).max()
     done = learner.respond(plan.lesson).expectation.reward
     np.testing.assert_allclose(done, plain.response.expectation.reward, atol=1e-5)
+
+
+def test_luck_of_samples_is_not_earned():
+    """What a lesson earns is taken from the learner that explains all answers; if none does, from its trajectories."""
+    domain, weights = small_world()
+    learner = tl.SoftLearner(domain, mismatch_penalty=4, violation_penalty=6, violation_allowance=0.4)
+    teacher = tl.AdaptiveBilevelTeacher(domain, weights, n_trajectories=50)
+    sampled = tl.SampledLearner(domain, learner, 50, 50, rng=3)
+    rounds = [tl.Round(lesson, sampled.respond(lesson)) for lesson in [teacher.open().lesson] * 2]
+    true = [weights @ tl.expectation(domain, taught.response.policy).reward for taught in rounds]
+    seen = [weights @ taught.response.expectation.reward for taught in rounds]
+    explained, foreign = SimpleNamespace(contradiction=""), SimpleNamespace(contradiction="a hard learner")
+    np.testing.assert_allclose(teacher._rewards(rounds, explained, learner), true, atol=1e-6)
+    np.testing.assert_allclose(teacher._rewards(rounds, foreign, learner), seen)
 
 
 def test_the_same_rounds_give_the_same_advice():
