@@ -66,7 +66,8 @@ class LearnerEstimate:
     directions: (k, d), orthonormal, the combinations of the weights (a, -b) that an answer determined. identified:
     (d,), whether the weight of each feature was determined by itself. residual: the largest misfit of an answer,
     relative to the range of the feature. contradiction: why no soft learner gives these answers, or empty; then the
-    intervals say nothing. plausible: the parameters of `learner()`. rivals: those of other fits, where there are any.
+    intervals say nothing. plausible: the parameters of `learner()`. rivals: those of other
+    learners that explain the answers, where the answers were fitted.
     """
 
     domain: Domain

@@ -13,8 +13,9 @@ agnostic teacher does. After each answer
 An answer that is not as predicted contradicts the parameters planned for, so it removes them from the version space.
 A learner that no soft learner explains is recognised. The teacher then plans for the soft learner with the least
 misfit, certifies nothing beyond the best policy's reward, and repeats its best lesson at the end. So does a teacher
-that sees only mu_r, or the mean of sampled trajectories. It shows lessons beyond the planned response, which tell more,
-and before it ends it looks for other learners that explain the answers and for whom another lesson is better.
+that sees only mu_r, or the mean of sampled trajectories. It shows lessons beyond the planned response, which tell more.
+Before it ends it looks for other learners that explain the answers and for whom another lesson is better: other fits,
+and those with the least C_c and the largest delta among all that give the answers of a fit.
 """
 
 import math
