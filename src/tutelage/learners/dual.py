@@ -15,6 +15,7 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from tutelage.arrays import Vector
+from tutelage.learners.cones import first_tangents
 from tutelage.learners.penalties import Constraints, Mismatch
 from tutelage.learners.responses import build_response, signed_multipliers
 from tutelage.learners.soft_program import SoftMinimum, SoftProgram
@@ -51,10 +52,14 @@ class Dual:
         weights: a guess of a. near: the tangents of a nearby lesson. multipliers: a guess of y, ignored unless it has
         one entry per tangent. Raises an error that names the constraints or features at fault where no minimum exists.
         """
-        a, tangents = weights, Tangents.opening(self.constraints) if near is None else near
+        a, tangents = weights, first_tangents(self.constraints) if near is None else near
         y = np.zeros(tangents.n_multipliers)
-        if multipliers is not None and len(multipliers) in (len(y), len(tangents.offsets)):
-            y[: len(multipliers)] = multipliers
+        if multipliers is not None and len(multipliers) in (
+            len(y),
+            len(tangents.offsets),
+            len(tangents.constraints.names),
+        ):
+            y[: len(multipliers)] = multipliers[: len(y)]
         while True:
             program = self.program(shown, tangents)
             try:
@@ -63,8 +68,9 @@ class Dual:
                 late.answer = None if late.answer is None else (late.answer, tangents)
                 raise
             except NotConverged as failure:
-                if failure.answer is None:
-                    tangents, y = tangents.fixed(), y[: len(tangents.offsets)]
+                if failure.answer is None or tangents.lengths:
+                    self.diagnose(shown, tangents, failure)
+                    tangents, y = tangents.retreat(y)
                     continue
                 found = self._from_afar(program, shown, tangents, failure)
             reached = found.expansion.source.expectation
@@ -84,9 +90,9 @@ class Dual:
     def program(self, shown: Vector, tangents: Tangents) -> SoftProgram:
         """The dual program for the expectation shown (d_r,)."""
         to_weights = block_diag(np.eye(len(shown)), tangents.lift)
-        offset = np.concatenate([shown, np.zeros(tangents.lift.shape[1])])
-        no_weights = np.zeros(len(self.domain.names))
-        return SoftProgram(self.domain, no_weights, to_weights, offset, self.blocks(tangents), tangents.moving)
+        offset = np.concatenate([shown, tangents.offset])
+        no_weights, blocks = np.zeros(len(self.domain.names)), self.blocks(tangents)
+        return SoftProgram(self.domain, no_weights, to_weights, offset, blocks, tangents.moving, tangents.lengths)
 
     def _from_afar(self, program: SoftProgram, shown: Vector, tangents: Tangents, failure: NotConverged) -> SoftMinimum:
         """The minimum from the learner without entropy, or along a path, where another start is too far from it.
@@ -118,7 +124,7 @@ class Dual:
         limits = tangents.half_spaces()
         if self.constraints.preference.is_hard:
             require_feasible(self.domain, limits)
-            if tangents.centre is not None:
+            if not tangents.is_complete:
                 require_possible(self.constraints)
         else:
             limits = no_limits(self.domain)

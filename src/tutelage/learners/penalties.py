@@ -84,16 +84,26 @@ class Mismatch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Distance:
+    """norm_2(scale * (mu_c - centre)), (d_c,) each."""
+
+    centre: Vector
+    scale: Vector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ConvexConstraint:
     """A convex function of the preference expectation mu_c (d_c,), with its gradient (d_c,).
 
-    second: its Hessian (d_c, d_c); without one, differences of the gradient are used.
+    second: its Hessian (d_c, d_c); without one, differences of the gradient are used. distance: the function as a
+    distance, if it is one.
     """
 
     name: str
     value: Callable[[Vector], float]
     gradient: Callable[[Vector], Vector]
     second: Callable[[Vector], Matrix] | None = None
+    distance: Distance | None = None
 
     def slope(self, point: Vector) -> Vector:
         """The gradient at a point (d_c,); a gradient of another shape, or one that is not finite, is refused."""
@@ -134,7 +144,10 @@ def distance_constraint(name: str, centre: ArrayLike, *, scale: ArrayLike = 1.0)
         across = np.eye(len(point)) - np.outer(offset, offset) / size**2 if size > 0 else np.zeros((len(point),) * 2)
         return scales[:, None] * across * scales / (size or 1.0)
 
-    return ConvexConstraint(name, lambda point: float(np.linalg.norm(stretch * (point - middle))), gradient, second)
+    def value(point: Vector) -> float:
+        return float(np.linalg.norm(stretch * (point - middle)))
+
+    return ConvexConstraint(name, value, gradient, second, Distance(middle, stretch * np.ones_like(middle)))
 
 
 def quadratic_constraint(name: str, curvature: ArrayLike, slope: ArrayLike) -> ConvexConstraint:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector, freeze
+from tutelage.learners.cones import first_tangents
 from tutelage.learners.penalties import Constraints
 from tutelage.learners.soft_program import SoftMinimum, SoftProgram
 from tutelage.learners.tangents import Tangents
@@ -64,7 +65,7 @@ class Reduction:
         domain, d_r = self.domain, self.domain.n_reward
         base = np.concatenate([weights, np.zeros(domain.n_preference)])
         if near is None:
-            tangents, soft = Tangents.opening(self.constraints), None
+            tangents, soft = first_tangents(self.constraints), None
             y = np.zeros(tangents.n_multipliers)
         else:
             ahead = near.multipliers + near.multiplier_jacobian @ (weights - near.weights)
@@ -72,13 +73,14 @@ class Reduction:
             soft = near.soft
         while True:
             lift = np.vstack([np.zeros((d_r, tangents.lift.shape[1])), tangents.lift])
-            none = np.zeros(lift.shape[1])
-            program = SoftProgram(domain, base, lift, none, tangents.blocks(), tangents.moving)
+            blocks = tangents.blocks()
+            program = SoftProgram(domain, base, lift, tangents.offset, blocks, tangents.moving, tangents.lengths)
             try:
                 found = program.minimise(y, soft)
             except NotConverged:
-                if tangents.centre is not None:
-                    tangents, y = tangents.fixed(), y[: len(tangents.offsets)]
+                later, y = tangents.retreat(y)
+                if later is not tangents:
+                    tangents = later
                     continue
                 found = program.followed()
             point = found.expansion.source.expectation[d_r:]
@@ -96,7 +98,7 @@ class Reduction:
         jacobian = soft.jacobian[:d_r, :d_r] + mixed.T @ moved
         return Settled(
             weights=freeze(weights.copy()),
-            value=soft.soft_return + terms(program.blocks, y) + (0.0 if touch is None else touch.value),
+            value=soft.soft_return + program.simple(y, touch) + terms(program.blocks, y),
             expectation=Expectation(*np.split(soft.expectation, [d_r])),
             jacobian=freeze((jacobian + jacobian.T) / 2),
             multipliers=freeze(y),

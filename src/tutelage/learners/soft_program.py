@@ -22,6 +22,7 @@ from tutelage.arrays import Matrix, Vector, floats
 from tutelage.learners.penalties import ConvexConstraint
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import NotConverged
+from tutelage.solvers import newton
 from tutelage.solvers.blocks import Block, contained, slices
 from tutelage.solvers.newton import Expansion, Minimum, Tolerances, proximal_newton
 from tutelage.solvers.soft_expectations import SoftExpansion, combined_features, soft_expansion
@@ -39,6 +40,8 @@ FIRST_CAP, CAP_GROWTH, LAST_CAP = 1.0, 4.0, 1e30
 ROUGH = 1e-3
 # Steps of the differences that give Hessians of constraints, relative to the largest expectations.
 STEP = 1e-6
+# A multiplier of this size, in nats for one step, is zero. Programs with such a term have at most so many steps.
+ZERO, MAX_STEPS = 1e-13, 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,6 +123,7 @@ class SoftProgram:
     """base: (d,), fixed weights of the features. lift: (d, n). offset: (n,). blocks: they partition x in order.
 
     moving: the convex constraints, whose variables are the last of x; lift and offset have only those before them.
+    lengths: slopes of the 2-norms of the last blocks of x, one for each (`cones`).
     """
 
     domain: Domain
@@ -128,6 +132,19 @@ class SoftProgram:
     offset: Vector
     blocks: list[Block]
     moving: Moving | None = None
+    lengths: tuple[float, ...] = ()
+
+    @property
+    def long(self) -> list[tuple[slice, float]]:
+        """The blocks with a 2-norm, and its slope."""
+        n = len(self.lengths)
+        return list(zip(slices(self.blocks)[len(self.blocks) - n :], self.lengths, strict=True))
+
+    def simple(self, x: Vector, touch: Touch | None) -> float:
+        """The terms of the objective beside P0 @ V and those of the blocks."""
+        value = 0.0 if touch is None else touch.value
+        lengths = sum(slope * float(np.linalg.norm(x[part])) for part, slope in self.long)
+        return value + lengths - float(self.offset @ x[: len(self.offset)])
 
     def touch(self, x: Vector) -> Touch | None:
         """The tangents of the convex constraints at x, if there are any."""
@@ -149,10 +166,12 @@ class SoftProgram:
 
     def minimise(self, start: Vector, near: SoftExpansion | None = None) -> SoftMinimum:
         """Newton's method from a start (n,), each entry in a unit of its own. near: an expansion at nearby weights."""
-        scaled = _Normalised.of(self, near)
+        scaled, most = _Normalised.of(self, near), MAX_STEPS if self.lengths else newton.MAX_STEPS
         with scaled.answers():
             inside = contained(scaled.blocks, start / scaled.unit)
-            found = proximal_newton(scaled.expand, scaled.blocks, inside, **scaled.tolerances(scaled.blocks))
+            found = proximal_newton(
+                scaled.expand, scaled.blocks, inside, **scaled.tolerances(scaled.blocks), max_steps=most
+            )
         return scaled.in_given_units(found)
 
     def followed(self) -> SoftMinimum:
@@ -203,13 +222,16 @@ class _Normalised:
         accuracy = 1e-10 if moved > 1e-6 else 1e-14
         soft = soft_expansion(program.domain.mdp, self.features, weights, near=near, accuracy=accuracy)
         reached, hessian = to_weights.T @ soft.expectation, to_weights.T @ soft.jacobian @ to_weights
-        gradient, away = reached.copy(), float(program.offset @ x[:n])
+        gradient, away = reached.copy(), -program.simple(x, touch)
         gradient[:n] -= self.unit[:n] * program.offset
         if touch is not None:
-            away -= touch.value
             gradient[n:] = self.unit[n:] * touch.gradient(soft.expectation[program.domain.n_reward :])
             d_c = len(touch.point)
             hessian[-d_c:, -d_c:] += self.unit[-d_c:, None] * touch.curvature * self.unit[-d_c:]
+        for part, slope in program.long:
+            along, across = self._length(z[part], self.unit[part])
+            gradient[part] += slope * along
+            hessian[part, part] += slope * across
         # The rounding error of the differences of the soft value V, and so the relative error of the policy exp(Q - V).
         low, high = float(soft.solved.value.min()), float(soft.solved.value.max())
         ulps = 16 * EPSILON * max(abs(low), abs(high)) + soft.solved.error_bound
@@ -217,6 +239,18 @@ class _Normalised:
         noise = share * apart * (1 + float(np.abs(reached).max(initial=0.0)))
         value, value_noise = share * (soft.soft_return - away), share * (ulps + EPSILON * abs(away))
         return Expansion(value, share * gradient, share * hessian, noise, value_noise, soft)
+
+    def _length(self, z: Vector, unit: Vector) -> tuple[Vector, Matrix]:
+        """The gradient and the Hessian in z of norm_2(unit * z).
+
+        Raises `NotConverged` without an answer at zero, where there is none: the constraint does not bind.
+        """
+        length = float(np.linalg.norm(unit * z))
+        if not np.linalg.norm(z) > ZERO:
+            raise NotConverged("a distance constraint does not bind", residual=math.inf, n_steps=0)
+        direction = unit * z / length
+        across = (np.eye(len(z)) - np.outer(direction, direction)) / length
+        return unit * direction, unit[:, None] * across * unit
 
     def tolerances(self, blocks: list[Block]) -> Tolerances:
         """Of the residual, one unit of which may cost as much as the largest penalty, and of the gap."""

@@ -79,14 +79,18 @@ class Tangents:
         """The same tangents, which programs do not move."""
         return replace(self, centre=None, is_rough=False)
 
-    def touched(self, multipliers: Vector) -> tuple[Self, Vector]:
+    def retreat(self, multipliers: Vector) -> tuple["Tangents", Vector]:
+        """What to go on with where the program fails: tangents that do not move; themselves where they do not."""
+        return (self, multipliers) if self.centre is None else (self.fixed(), multipliers[: len(self.offsets)])
+
+    def touched(self, multipliers: Vector) -> tuple["Tangents", Vector]:
         """Fixed tangents where those of a program touch at its solution, with their multipliers y (K,)."""
         if self.centre is None:
             return self, multipliers
         y, p = np.split(multipliers, [len(self.offsets)])
         return self._touching(self.constraints, self.centre + p).fixed(), y
 
-    def tightened(self, point: Vector, multipliers: Vector) -> tuple[Self, Vector]:
+    def tightened(self, point: Vector, multipliers: Vector) -> tuple["Tangents", Vector]:
         """The next tangents, from the solution mu_c = point (d_c,) of a program; itself where these are close enough.
 
         The second result is a guess of the multipliers of the next program.
@@ -119,7 +123,7 @@ class Tangents:
         away = float((np.abs(point - self.centre - p) / self.moving.sizes).max())
         return not self.is_rough and (not is_bound or away <= AWAY)
 
-    def pruned(self, multipliers: Vector) -> tuple[Self, Vector]:
+    def pruned(self, multipliers: Vector) -> tuple["Tangents", Vector]:
         """The tangents from which a later problem starts, with their multipliers.
 
         Of fixed tangents of a convex constraint, those that bind and the last, so that those of a long search do not
@@ -137,6 +141,21 @@ class Tangents:
     @property
     def n_multipliers(self) -> int:
         return len(self.offsets) + (0 if self.centre is None else len(self.centre))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the tangents stand for all constraints."""
+        return self.centre is None
+
+    @property
+    def offset(self) -> Vector:
+        """(k,), what the multipliers of fixed tangents earn beside their terms."""
+        return np.zeros(self.lift.shape[1])
+
+    @property
+    def lengths(self) -> tuple[float, ...]:
+        """The slopes of norms of multipliers, which only `cones` have."""
+        return ()
 
     @property
     def lift(self) -> Matrix:

@@ -1,0 +1,151 @@
+"""Distance constraints without tangents: the dual of a norm is a ball.
+
+The constraint norm_2(S (mu_c - c)) <= delta with a multiplier y has all its tangents in one vector t, (d_c,):
+
+    y (norm_2(S (mu_c - c)) - delta) = max over norm_2(t) <= y of   t @ S (mu_c - c) - y delta
+
+so that its part of the dual program is convex and, where t is not zero, smooth:
+
+    weights of mu_c   - S t        value   t @ S c + delta norm_2(t)        on norm_2(t) <= C_c
+
+This holds for p = 1 and for hard preferences, where no other constraint shares the limit of y = norm_2(t). A constraint
+takes part once a solution without it violates it: t is then not zero at the solution.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from tutelage.arrays import Matrix, Vector
+from tutelage.learners.penalties import Constraints, Distance
+from tutelage.learners.tangents import Tangents
+from tutelage.solvers.blocks import Block
+
+# A constraint starts with weights that change the reward of one step by at most this much, in nats.
+FIRST = 0.1
+
+
+def first_tangents(constraints: Constraints) -> Tangents:
+    """What an entropy learner's program starts with: cones where every convex constraint is one, or else tangents."""
+    preference = constraints.preference
+    are_cones = all(function.distance is not None for function in preference.functions)
+    if preference.functions and are_cones and (preference.is_hard or preference.norm == 1):
+        return Cones.opening(constraints)
+    return Tangents.opening(constraints)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cones(Tangents):
+    """The linear constraints, and the distance constraints that take part. Multipliers: y of the linear ones, then t's.
+
+    active: their numbers among the convex constraints. is_warm: whether they come from another problem.
+    """
+
+    active: tuple[int, ...] = ()
+    is_warm: bool = False
+
+    @classmethod
+    def opening(cls, constraints: Constraints) -> Self:
+        """The linear constraints alone."""
+        return cls._linear(constraints)
+
+    @property
+    def _distances(self) -> list[tuple[int, Distance]]:
+        """The distances that take part, with the numbers of their constraints."""
+        functions, n_rows = self.constraints.preference.functions, len(self.constraints.rows)
+        found = [(n_rows + j, functions[j].distance) for j in self.active]
+        return [(number, distance) for number, distance in found if distance is not None]
+
+    def _split(self, multipliers: Vector) -> tuple[Vector, list[Vector]]:
+        """y (n_rows,), and t (d_c,) of each distance that takes part."""
+        y, rest = np.split(multipliers, [len(self.offsets)])
+        return y, np.split(rest, len(self.active)) if self.active else []
+
+    def touched(self, multipliers: Vector) -> tuple[Tangents, Vector]:
+        """The linear constraints and, for each t, the tangent in its direction, with their multipliers."""
+        y, ts = self._split(multipliers)
+        normals, offsets, numbers, sizes = [*self.normals], [*self.offsets], [*self.constraint], [*y]
+        for (number, distance), t in zip(self._distances, ts, strict=True):
+            length = float(np.linalg.norm(t))
+            normal = distance.scale * t / (length or 1.0)
+            normals.append(normal)
+            offsets.append(self.constraints.allowance[number] + normal @ distance.centre)
+            numbers.append(number)
+            sizes.append(length)
+        order = np.argsort(numbers, kind="stable")
+        rows = np.array(normals).reshape(-1, self.normals.shape[1])[order]
+        return (
+            Tangents(self.constraints, rows, np.array(offsets)[order], np.array(numbers, dtype=np.intp)[order]),
+            np.array(sizes)[order],
+        )
+
+    def tightened(self, point: Vector, multipliers: Vector) -> tuple[Tangents, Vector]:
+        """With the distances that the solution mu_c = point (d_c,) violates; itself where there are none."""
+        loose = self.touched(multipliers)[0]._loose(point)
+        fresh = [int(j) - len(self.constraints.rows) for j in loose]
+        if not fresh:
+            return self, multipliers
+        if set(fresh) & set(self.active):
+            return self.retreat(multipliers)
+        more = replace(self, active=(*self.active, *fresh))
+        starts = [self._start(j, point) for j in fresh]
+        return more, np.concatenate([multipliers, *starts])
+
+    def _start(self, which: int, point: Vector) -> Vector:
+        """(d_c,), a short t in the direction of the violation."""
+        function, number = self.constraints.preference.functions[which], len(self.constraints.rows) + which
+        distance, domain = function.distance, self.constraints.domain
+        assert distance is not None
+        away = distance.scale * (point - distance.centre)
+        direction = away / np.linalg.norm(away)
+        share = float(self.constraints.excess(point)[number] / self.constraints.sizes(point)[number])
+        largest = float(np.abs(domain.preference_features @ (distance.scale * direction)).max())
+        length = min(share, FIRST) / largest if largest > 0 else FIRST
+        return min(length, self.constraints.preference.penalty) * direction
+
+    def retreat(self, multipliers: Vector) -> tuple[Tangents, Vector]:
+        """Where the program fails: from the start, or if it came from there, with tangents instead."""
+        if not self.active:
+            return self, multipliers
+        there = Cones.opening(self.constraints) if self.is_warm else Tangents.opening(self.constraints)
+        return there, np.zeros(there.n_multipliers)
+
+    def pruned(self, multipliers: Vector) -> tuple[Tangents, Vector]:
+        """The same distances, but for those whose t is zero."""
+        y, ts = self._split(multipliers)
+        kept = [(j, t) for j, t in zip(self.active, ts, strict=True) if t.any()]
+        fewer = replace(self, active=tuple(j for j, _ in kept), is_warm=True)
+        return fewer, np.concatenate([np.maximum(y, 0.0), *(t for _, t in kept)])
+
+    @property
+    def n_multipliers(self) -> int:
+        return len(self.offsets) + len(self.active) * int(self.normals.shape[1])
+
+    @property
+    def is_complete(self) -> bool:
+        return False
+
+    @property
+    def lift(self) -> Matrix:
+        """(d_c, k), the map from (y, t) to the weights -G'y - S t of the preference features."""
+        return np.hstack([-self.normals.T, *(-np.diag(distance.scale) for _, distance in self._distances)])
+
+    @property
+    def offset(self) -> Vector:
+        """(k,), -S c for each t."""
+        cones = [-distance.scale * distance.centre for _, distance in self._distances]
+        return np.concatenate([np.zeros(len(self.offsets)), *cones])
+
+    @property
+    def lengths(self) -> tuple[float, ...]:
+        """The allowances delta of the distances that take part."""
+        return tuple(float(self.constraints.allowance[number]) for number, _ in self._distances)
+
+    def blocks(self) -> list[Block]:
+        """N*(y), and a ball for each t."""
+        n, radius = self.normals.shape[1], self.constraints.preference.penalty
+        ball = Block(np.zeros(n), radius, 2, True, np.arange(n))
+        free = replace(ball, norm=math.inf)
+        return [*self._charges(self.offsets), *(free if math.isinf(radius) else ball for _ in self.active)]
