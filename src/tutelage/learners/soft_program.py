@@ -41,7 +41,7 @@ ROUGH = 1e-3
 # Steps of the differences that give Hessians of constraints, relative to the largest expectations.
 STEP = 1e-6
 # A multiplier of this size, in nats for one step, is zero. Programs with such a term have at most so many steps.
-ZERO, MAX_STEPS = 1e-13, 100
+ZERO, MAX_STEPS = 1e-13, 150
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,128 @@
+"""Distance constraints as balls of the dual: against moving tangents, differences, and features of unlike sizes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from oracles import central_difference
+from strategies import random_domain, random_policy, some_of
+
+import tutelage as tl
+from tutelage.learners.cones import Cones, first_tangents
+from tutelage.learners.reduction import Reduction
+from tutelage.learners.tangents import Tangents
+
+KINDS = [(1, 4.0), (1, np.inf), (2, np.inf), (np.inf, np.inf)]
+
+
+def distance_learner(seed, norm, penalty, *, n_functions=1, scale=1.0, unit=1.0):
+    """A learner that should stay near what other policies reach, and a lesson that leads it away."""
+    rng = np.random.default_rng([seed, 3])
+    domain = random_domain(rng, max_states=12, n_preference=3)
+    domain = tl.Domain(domain.mdp, domain.reward_features, unit * domain.preference_features)
+    liked = tl.expectation(domain, random_policy(rng, domain.mdp)).preference
+    functions = tuple(tl.distance_constraint(f"far {k}", liked, scale=scale) for k in range(n_functions))
+    # Two distances from one point: only the stricter binds.
+    within = [0.02 * (k + 1) * domain.mdp.horizon for k in range(n_functions)]
+    preference = tl.Preference(norm=norm, penalty=penalty, allowance=[*(1.5 * liked), *within], functions=functions)
+    lesson = tl.Lesson.from_policy(domain, random_policy(rng, domain.mdp))
+    return tl.GenericLearner(domain, tl.Mismatch(norm=2, penalty=20.0), preference), lesson
+
+
+def with_tangents(learner):
+    """The same learner, not told that its functions are distances."""
+    functions = tuple(replace(function, distance=None) for function in learner.preference.functions)
+    return replace(learner, preference=replace(learner.preference, functions=functions))
+
+
+@pytest.mark.parametrize(("norm", "penalty"), KINDS)
+@pytest.mark.parametrize("seed", some_of(range(25), range(3)))
+def test_the_response_is_that_of_moving_tangents(seed, norm, penalty):
+    scale = [1.0, 3.0, 0.2] if seed % 2 else 1.0
+    learner, lesson = distance_learner(seed, norm, penalty, n_functions=1 + seed % 3 // 2, scale=scale)
+    found, other = learner.respond(lesson), with_tangents(learner).respond(lesson)
+    assert isinstance(first_tangents(learner.dual.constraints), Cones)
+    assert found.certificate.relative_gap <= 1e-8
+    assert found.certificate.primal == pytest.approx(other.certificate.primal, rel=1e-7, abs=1e-7)
+    assert_allclose(found.policy, other.policy, atol=1e-4)
+    assert_allclose(found.multipliers.preference, other.multipliers.preference, rtol=1e-3, atol=1e-4)
+
+
+def test_some_of_these_distances_bind():
+    bound = [distance_learner(seed, 1, 4.0) for seed in range(3)]
+    assert any(learner.respond(lesson).multipliers.preference[-1] > 1e-3 for learner, lesson in bound)
+
+
+def test_norms_that_share_a_limit_keep_tangents():
+    for norm in (2, np.inf):
+        learner, _ = distance_learner(0, norm, 4.0)
+        assert type(first_tangents(learner.dual.constraints)) is Tangents
+
+
+def test_a_ray_of_the_cone_is_a_tangent():
+    learner, _ = distance_learner(1, 1, 4.0, scale=[1.0, 3.0, 0.2])
+    constraints = learner.dual.constraints
+    cones = replace(Cones.opening(constraints), active=(0,))
+    t = np.array([0.3, -0.4, 1.2])
+    there, y = cones.touched(np.concatenate([np.zeros(3), t]))
+    normal, offset, (ball,) = there.normals[-1], there.offsets[-1], learner.preference.functions
+    assert y[-1] == pytest.approx(1.3)
+    point = ball.distance.centre + 2.0 * t / ball.distance.scale
+    assert normal @ point - offset == pytest.approx(ball.value(point) - constraints.allowance[-1])
+    for other in np.random.default_rng(0).normal(size=(20, 3)) * 5:
+        assert normal @ other - offset <= ball.value(other) - constraints.allowance[-1] + 1e-12
+
+
+@pytest.mark.parametrize("penalty", [4.0, np.inf])
+def test_the_reduced_learner_has_the_derivatives_of_differences(penalty):
+    learner, _ = distance_learner(2, 1, penalty, scale=[1.0, 3.0, 0.2])
+    reduction, weights = Reduction(learner.dual.constraints), np.linspace(-1, 2, learner.domain.n_reward)
+    here = reduction.settle(weights)
+    assert here.tangents.lengths
+    slope = central_difference(lambda a: reduction.settle(a, near=here).value, weights)
+    assert_allclose(slope, here.expectation.reward, rtol=1e-6, atol=1e-6)
+    for i in range(len(weights)):
+        slope = central_difference(lambda a, i=i: reduction.settle(a, near=here).expectation.reward[i], weights)
+        assert_allclose(slope, here.jacobian[i], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("penalty", [900.0, np.inf])
+def test_features_of_very_unlike_sizes_are_answered(penalty):
+    """Tangents that move crawl along a curved valley here, and their relative gap stayed above 1e-6."""
+    rng = np.random.default_rng(140)
+    mdp = tl.MDP.from_choices(
+        rng.dirichlet(np.full(8, 0.3), 24), np.arange(0, 25, 3), rng.dirichlet(np.ones(8)), 0.9999
+    )
+    features = rng.random((8, 3)) * [0.14, 130.0, 0.19]
+    domain = tl.Domain(mdp, 0.01 * rng.random((8, 2)), features, ("a", "b"), ("x", "y", "z"))
+    liked = tl.expectation(domain, random_policy(rng, mdp)).preference
+    within = [*(1.2 * liked), 0.02 * mdp.horizon]
+    preference = tl.Preference(penalty=penalty, allowance=within, functions=(tl.distance_constraint("far", liked),))
+    learner = tl.GenericLearner(domain, tl.Mismatch(norm=np.inf, penalty=5000.0), preference)
+    found = learner.respond(tl.Lesson.from_policy(domain, random_policy(rng, mdp)))
+    assert found.certificate.relative_gap <= 1e-8 and found.certificate.n_steps <= 60
+    assert found.multipliers.preference[-1] > 0
+
+
+def test_a_ball_that_no_policy_reaches_is_refused():
+    learner, lesson = distance_learner(0, 1, np.inf)
+    away = tl.distance_constraint("away", np.full(3, 10 * learner.domain.mdp.horizon))
+    preference = replace(learner.preference, functions=(away,))
+    with pytest.raises(tl.InfeasibleConstraints, match="no policy satisfies"):
+        replace(learner, preference=preference).respond(lesson)
+
+
+def test_a_distance_that_no_longer_binds_is_dropped():
+    """From the learner of one lesson to that of another: t of the first would have to become zero."""
+    learner, lesson = distance_learner(0, 1, 4.0)
+    dual, d_r = learner.dual, learner.domain.n_reward
+    found, tangents = dual.optimise(lesson.expectation, np.zeros(d_r), None)
+    assert tangents.lengths
+    near = tl.expectation(learner.domain, tl.uniform_policy(learner.domain.mdp)).reward
+    wide = replace(learner, preference=replace(learner.preference, allowance=1e6))
+    moved = replace(tangents, constraints=wide.dual.constraints).pruned(found.x[d_r:])
+    again, later = wide.dual.optimise(near, found.x[:d_r], moved[1], moved[0])
+    fresh = wide.respond(tl.Lesson.from_expectation(near))
+    assert not later.lengths
+    assert_allclose(again.expansion.source.solved.policy, fresh.policy, atol=1e-7)
