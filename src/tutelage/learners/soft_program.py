@@ -170,7 +170,12 @@ class SoftProgram:
         with scaled.answers():
             inside = contained(scaled.blocks, start / scaled.unit)
             found = proximal_newton(
-                scaled.expand, scaled.blocks, inside, **scaled.tolerances(scaled.blocks), max_steps=most
+                scaled.expand,
+                scaled.blocks,
+                inside,
+                **scaled.tolerances(scaled.blocks),
+                max_steps=most,
+                damped=scaled.damped,
             )
         return scaled.in_given_units(found)
 
@@ -191,6 +196,7 @@ class _Normalised:
     unit: Vector
     blocks: list[Block]
     near: SoftExpansion | None
+    damped: Vector
 
     @classmethod
     def of(cls, program: SoftProgram, near: SoftExpansion | None) -> "_Normalised":
@@ -203,13 +209,16 @@ class _Normalised:
         if program.moving is not None:
             slopes = np.array([function.slope(program.moving.centre) for function in program.moving.functions])
             size = np.concatenate([size, share * (np.abs(slopes) @ program.moving.sizes), 1 / program.moving.sizes])
-        unit = np.exp2(-np.round(np.log2(or_one(size))))
+        own = np.exp2(-np.round(np.log2(or_one(size))))
+        unit = own.copy()
         for block, part in zip(program.blocks, slices(program.blocks), strict=True):
             if block.is_ball:
                 # That of the largest; an entry that is always zero has no size.
                 unit[part] = unit[part].min(where=size[part] > 0, initial=np.inf) if size[part].any() else 1.0
             blocks.append(block.in_units(float(unit[part][0]) if block.is_ball else unit[part], share))
-        return cls(program, features, unit, blocks, near)
+        # In the ball of a distance, entries of another size are damped as in units of their own.
+        is_own = (size > 0) & bool(program.lengths)
+        return cls(program, features, unit, blocks, near, (unit / np.where(is_own, own, unit)) ** 2)
 
     def expand(self, z: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
         """f and its derivatives at z, in these units. last: the expansion at the last point."""
@@ -288,7 +297,9 @@ class _Normalised:
         z, cap = np.zeros(len(self.unit)), FIRST_CAP
         while cap < LAST_CAP:
             blocks = [block.capped(cap) for block in self.blocks]
-            found = proximal_newton(self.expand, blocks, contained(blocks, z), **self.tolerances(blocks))
+            found = proximal_newton(
+                self.expand, blocks, contained(blocks, z), **self.tolerances(blocks), damped=self.damped
+            )
             if all(_is_inside(b, f, found.x[p]) for b, f, p in zip(blocks, self.blocks, slices(blocks), strict=True)):
                 return found
             cap *= CAP_GROWTH

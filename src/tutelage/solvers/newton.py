@@ -75,11 +75,13 @@ def proximal_newton(
     tolerance: float,
     gap_tolerance: float = np.inf,
     max_steps: int = MAX_STEPS,
+    damped: Vector | float = 1.0,
 ) -> Minimum[SourceT]:
     """Minimise to a residual of `tolerance` and a duality gap of `gap_tolerance`, or as far as noise allows.
 
-    smooth: f, given the source of the last expansion as a warm start. start: a point of the set. Raises `NotConverged`
-    where x diverges or the step limit is reached, with the best point as its answer; `OutOfTime` at the time limit.
+    smooth: f, given the source of the last expansion as a warm start. start: a point of the set. damped: factors of the
+    damping, (n,) or one for all entries. Raises `NotConverged` where x diverges or the step limit is reached, with the
+    best point as its answer; `OutOfTime` at the time limit.
     """
     x, here = start, smooth(start, None)
     value = here.value + terms(blocks, x)
@@ -103,7 +105,7 @@ def proximal_newton(
         # Flat directions need some curvature, and damping below 1e-14 of the Hessian's diagonal is lost to rounding.
         flat = 1e-5 * error / (1 + float(np.abs(x).max(initial=0.0)))
         damping = max(damping, flat, 1e-14 * float(np.diag(here.hessian).max(initial=0.0)))
-        there = model_minimum(here.gradient, here.hessian + damping * np.eye(len(x)), blocks, x)
+        there = model_minimum(here.gradient, here.hessian + np.diag(damping * damped * np.ones(len(x))), blocks, x)
         predicted = _predicted_decrease(here, blocks, x, there)
         if stretch > 1:
             there = contained(blocks, x + stretch * (there - x))
