@@ -10,6 +10,7 @@ from benchmarks.families import FAMILIES, family_domain, family_problem
 from tutelage.kernels import carry, elimination_cost, follow
 from tutelage.mdp.chain import discounted_rows, factorised, has_cheap_choices, shared_order
 from tutelage.mdp.expectations import expectation
+from tutelage.mdp.policy import policy_from_occupancy
 from tutelage.solvers import columns as columns_module
 from tutelage.solvers.bellman import solve_hard
 from tutelage.solvers.columns import Column, Improver, with_stored
@@ -58,9 +59,25 @@ def test_a_policy_with_several_choices_has_the_occupancy_of_its_policy(name):
     again = expectation(domain, policy).both
     assert_allclose(column.counts, again, rtol=1e-8)
     one = improver.evaluate(some_choice(domain), None)
-    mixed = improver.occupancy([column, one], np.array([0.4, 0.6]))
+    mixed = improver.occupancy([column, one], np.array([[0.4], [0.6]]))
     features = np.repeat(improver.features, mdp.choices_per_state, axis=0)
     assert_allclose(mixed @ features, 0.4 * again + 0.6 * one.counts, rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name != "garnet"])
+def test_every_group_of_starts_may_have_a_mixture_of_its_own(name):
+    """The parts of a policy sum to its expectation, and the occupancy of a mixture by group has its expectation."""
+    domain = family_domain(name, N_STATES)
+    improver, mdp, rng = Improver(domain), domain.mdp, np.random.default_rng(3)
+    columns = [improver.evaluate(some_choice(domain, seed), None) for seed in range(3)]
+    assert len(columns[0].parts) == mdp.n_states // 5
+    assert_allclose(columns[0].parts.sum(axis=0), columns[0].counts, rtol=1e-10)
+    weights = rng.dirichlet(np.ones(3), size=len(columns[0].parts)).T
+    mixed = improver.occupancy(columns, weights)
+    expected = sum(shares @ column.parts for shares, column in zip(weights, columns, strict=True))
+    assert_allclose(mixed @ np.repeat(improver.features, mdp.choices_per_state, axis=0), expected, rtol=1e-8)
+    # One stationary policy does the same.
+    assert_allclose(expectation(domain, policy_from_occupancy(mdp, mixed)).both, expected, rtol=1e-8)
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -48,6 +48,7 @@ from tutelage.kernels.backups import hard_backup_range, hard_sweeps, problem, re
 from tutelage.kernels.elimination import band, carry, elimination_cost, follow, solve_band
 from tutelage.kernels.one_step import least_smooth_maxima, smooth_maxima, smooth_policy
 from tutelage.kernels.parallel import block_edges, in_blocks, map_in_threads, unsigned
+from tutelage.kernels.shares import SLACK, basic_solution, best_shares
 from tutelage.kernels.triangular import (
     backward,
     bicgstab,
@@ -60,8 +61,11 @@ from tutelage.kernels.triangular import (
 )
 
 __all__ = [
+    "SLACK",
     "backward",
     "band",
+    "basic_solution",
+    "best_shares",
     "bicgstab",
     "block_edges",
     "carry",

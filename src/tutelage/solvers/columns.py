@@ -20,10 +20,11 @@ from scipy import sparse
 
 from tutelage import watch
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector
-from tutelage.mdp.chain import chain, discounted_rows, factorised, has_cheap_choices, shared_order
+from tutelage.mdp.chain import Resolvent, chain, discounted_rows, factorised, has_cheap_choices, shared_order
 from tutelage.mdp.mixing import mixed_values, mixed_visits
 from tutelage.mdp.model import Domain, endless, per_choice
 from tutelage.mdp.policy import first_maximum, sum_by_state
+from tutelage.mdp.start_groups import StartGroups, start_groups
 from tutelage.mdp.systems import EPSILON, RELATIVE_ACCURACY, System
 from tutelage.solvers.operators import Operators, bellman_operators
 
@@ -42,7 +43,8 @@ class Column:
 
     n_reached: the states that it visits. ahead: (S, d), its expected counts from each state, where they are stored.
     visits: (S,), its visits to states, where they are stored. policy: (C,), the probabilities of a policy with several
-    choices in some state; `choice` then has the most probable ones.
+    choices in some state; `choice` then has the most probable ones. parts: (K, d), the parts of the expectation from
+    each group of starts, where there are several groups.
     """
 
     choice: Indices
@@ -51,6 +53,7 @@ class Column:
     ahead: Matrix | None = None
     visits: Vector | None = None
     policy: Vector | None = None
+    parts: Matrix | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,12 +93,14 @@ class Improver:
         operators = bellman_operators(mdp, per_choice(mdp, self.features @ price))
         stored = [column for column in columns if column.ahead is not None] or [self.evaluate(columns[-1].choice, None)]
         column = max(stored, key=lambda known: float(known.counts @ price))
+        # Whoever follows in each state the column that is best from there on earns at least this.
+        value = np.max([np.asarray(known.ahead) @ price for known in stored], axis=0)
         found: list[Column] = []
         accuracy = RELATIVE_ACCURACY * float(np.abs(operators.reward).max())
         best, is_local = np.inf, self.is_quick
         for n_steps in range(1, MAX_STEPS + 1):
             earned = float(column.counts @ price)
-            value, backed, moved = self._greedy(operators, column, price, accuracy / mdp.horizon, is_local)
+            value, backed, moved = self._greedy(operators, value, column.choice, accuracy / mdp.horizon, is_local)
             size = float(np.abs(value).max())
             error = (float(np.abs(backed - value).max()) + 4 * EPSILON * size) * mdp.horizon
             best = min(best, float(np.einsum("s,s->", mdp.initial, value)) + error)
@@ -112,30 +117,34 @@ class Improver:
                 # The states that changed are not reached: sweeps carry their values on to others.
                 is_local = False
                 continue
-            column = better
+            column, value = better, np.asarray(better.ahead) @ price
             found.append(column)
             if error <= accuracy:
                 break
         return Improved(tuple(found), best)
 
     def _greedy(
-        self, operators: Operators, column: Column, price: Vector, tolerance: float, is_local: bool
+        self, operators: Operators, value: Vector, choice: Indices, tolerance: float, is_local: bool
     ) -> tuple[Vector, Vector, Indices]:
-        """A value V at most the optimal one and at least the column's, B V, and the choices that are greedy to V."""
-        value = np.asarray(column.ahead) @ price
+        """A value V from the given one to the optimal one, B V, and the choices that are greedy to V."""
         slack = (4 * EPSILON if self.is_exact else 0.1 * RELATIVE_ACCURACY) * float(np.abs(value).max())
         if is_local:
-            backed, moved = operators.hard_backup(value, column.choice, slack)
-            if np.count_nonzero(moved != column.choice) <= MANY * len(value):
+            backed, moved = operators.hard_backup(value, choice, slack)
+            if np.count_nonzero(moved != choice) <= MANY * len(value):
                 return value, backed, moved
         # Sweeps raise the value of a policy, so a policy that is greedy to the result earns at least as much.
         value = operators.sweep(value, tolerance)
-        return value, *operators.hard_backup(value, column.choice, slack)
+        return value, *operators.hard_backup(value, choice, slack)
 
     @cached_property
     def largest(self) -> Vector:
         """(d,), the largest size of each feature's expectation."""
         return np.asarray(np.abs(endless(self.domain.mdp, self.features)).max(axis=0, initial=0.0))
+
+    @cached_property
+    def groups(self) -> StartGroups | None:
+        """Groups of starts, where there are many and policies are evaluated by a factorisation."""
+        return start_groups(self.domain.mdp, in_order=self.width <= NARROW) if self.is_exact else None
 
     @cached_property
     def width(self) -> int:
@@ -159,15 +168,14 @@ class Improver:
         """The column of a policy, with its expected counts. near: a similar column, as a start for iterations."""
         mdp = self.domain.mdp
         here = self.features if len(self.features) == mdp.n_states else self.features[choice]
+        visits: Vector | None
         if mdp.transition.nnz == mdp.n_choices:
-            ahead, visits = self._followed(choice, here)
+            ahead, visits = self._followed(choice, here, mdp.initial)
         elif self.width <= NARROW:
-            weights = np.zeros(mdp.n_choices)
-            weights[choice] = 1.0
-            ahead, visits = self._banded(weights, here)
+            ahead, visits = self._banded(self._probabilities(choice), here, mdp.initial)
         else:
             ahead, visits = self._solved(discounted_rows(mdp, choice), here, near)
-        return Column(choice, np.einsum("s,sd->d", mdp.initial, ahead), mdp.n_states, ahead, visits)
+        return self._column(choice, ahead, visits)
 
     def evaluate_policy(self, policy: Vector, near: Column | None) -> Column:
         """The column of a policy (C,) that may have several choices in a state."""
@@ -175,65 +183,90 @@ class Improver:
         here = self.features
         if len(here) != mdp.n_states:
             here = sum_by_state(mdp, policy[:, None] * here)
+        visits: Vector | None
         if self.width <= NARROW:
-            ahead, visits = self._banded(policy, here)
+            ahead, visits = self._banded(policy, here, mdp.initial)
         else:
             moves = chain(mdp, mdp.discount * policy)
             moves.eliminate_zeros()
             ahead, visits = self._solved(moves, here, near)
-        choice = first_maximum(mdp, policy)
-        counts = np.einsum("s,sd->d", mdp.initial, ahead)
-        return Column(choice, counts, mdp.n_states, ahead, visits, policy)
+        return self._column(first_maximum(mdp, policy), ahead, visits, policy)
 
-    def _followed(self, choice: Indices, here: Matrix) -> tuple[Matrix, Vector | None]:
+    def _column(self, choice: Indices, ahead: Matrix, visits: Vector | None, policy: Vector | None = None) -> Column:
+        counts = np.einsum("s,sd->d", self.domain.mdp.initial, ahead)
+        parts = None if self.groups is None else self.groups.sums(ahead)
+        return Column(choice, counts, len(ahead), ahead, visits, policy, parts)
+
+    def _probabilities(self, choice: Indices) -> Vector:
+        weights = np.zeros(self.domain.mdp.n_choices)
+        weights[choice] = 1.0
+        return weights
+
+    def _followed(self, choice: Indices, here: Matrix, initial: Vector) -> tuple[Matrix, Vector]:
         """F and the visits where each choice has one move."""
         from tutelage import kernels
 
         mdp = self.domain.mdp
         discount = mdp.discount if isinstance(mdp.discount, float) else mdp.discount[choice]
         after, share = kernels.unsigned(mdp.transition.indices[choice]), discount * mdp.transition.data[choice]
-        return kernels.follow(after, share, here), kernels.carry(after, share, mdp.initial)
+        return kernels.follow(after, share, here), kernels.carry(after, share, initial)
 
-    def _banded(self, policy: Vector, here: Matrix) -> tuple[Matrix, Vector | None]:
+    def _banded(self, policy: Vector, here: Matrix, initial: Vector) -> tuple[Matrix, Vector]:
         """F and the visits of a policy (C,) where every move is short."""
         from tutelage import kernels
 
         mdp = self.domain.mdp
         rows = mdp.transition
         given = (rows.indptr, rows.indices, rows.data, mdp.first_choice, mdp.discount * policy)
-        return kernels.solve_band(kernels.band(*given, self.width), self.width, here, mdp.initial)
+        return kernels.solve_band(kernels.band(*given, self.width), self.width, here, initial)
 
     def _solved(self, moves: SparseRows, here: Matrix, near: Column | None) -> tuple[Matrix, Vector | None]:
         """F = (I - moves)^-1 here, (S, d), and the visits (I - moves')^-1 initial where they cost little more."""
-        n, initial = moves.shape[0], self.domain.mdp.initial
         if has_cheap_choices(self.domain.mdp):
-            inverse = factorised(sparse.eye_array(n, format="csr") - moves, shared_order(self.domain.mdp))
-            return inverse.values(here), inverse.visits(initial)
+            inverse = self._factorised(moves)
+            return inverse.values(here), inverse.visits(self.domain.mdp.initial)
         return self._iterated(moves, here, near), None
 
     def visits(self, column: Column) -> Vector:
         """(S,), the visits of a column to each state."""
-        if column.visits is not None:
-            return column.visits
-        mdp = self.domain.mdp
-        moves = (
-            discounted_rows(mdp, column.choice) if column.policy is None else chain(mdp, mdp.discount * column.policy)
-        )
+        return column.visits if column.visits is not None else self._visits_from(self.domain.mdp.initial, column)
+
+    def _visits_from(self, initial: Vector, column: Column) -> Vector:
+        """(S,), the visits of a column from other starts."""
+        mdp, nothing = self.domain.mdp, np.zeros((self.domain.mdp.n_states, 0))
+        if mdp.transition.nnz == mdp.n_choices and column.policy is None:
+            return self._followed(column.choice, nothing, initial)[1]
+        policy = self._probabilities(column.choice) if column.policy is None else column.policy
+        if self.width <= NARROW:
+            return self._banded(policy, nothing, initial)[1]
+        moves = chain(mdp, mdp.discount * policy)
+        moves.eliminate_zeros()
+        if has_cheap_choices(mdp):
+            return self._factorised(moves).visits(initial)
         if isinstance(mdp.discount, float):
-            visits = mixed_visits(moves, mdp.discount, mdp.initial, RELATIVE_ACCURACY)
+            visits = mixed_visits(moves, mdp.discount, initial, RELATIVE_ACCURACY)
             if visits is not None:
                 return visits
-        return System(moves.T.tocsr(), mdp.largest_discount, 1).solve(mdp.initial, RELATIVE_ACCURACY)
+        return System(moves.T.tocsr(), mdp.largest_discount, 1).solve(initial, RELATIVE_ACCURACY)
 
-    def occupancy(self, columns: Sequence[Column], weights: Vector) -> Vector:
-        """(C,), the mixture of the policies' occupancies."""
+    def _factorised(self, moves: SparseRows) -> Resolvent:
+        return factorised(sparse.eye_array(moves.shape[0], format="csr") - moves, shared_order(self.domain.mdp))
+
+    def occupancy(self, columns: Sequence[Column], weights: Matrix) -> Vector:
+        """(C,), the occupancy of a mixture. weights: (n, K), of each column for each group of starts."""
         mdp = self.domain.mdp
         occupancy = np.zeros(mdp.n_choices)
-        for weight, column in zip(weights, columns, strict=True):
-            if weight > 0 and column.policy is None:
-                occupancy[column.choice] += weight * self.visits(column)
-            elif weight > 0:
-                occupancy += weight * per_choice(mdp, self.visits(column)) * column.policy
+        for shares, column in zip(weights, columns, strict=True):
+            if not shares.any():
+                continue
+            if self.groups is None or len(shares) == 1:
+                visits = shares[0] * self.visits(column)
+            else:
+                visits = self._visits_from(mdp.initial * shares[self.groups.of_state], column)
+            if column.policy is None:
+                occupancy[column.choice] += visits
+            else:
+                occupancy += per_choice(mdp, visits) * column.policy
         return occupancy
 
     def _iterated(self, moves: SparseRows, here: Matrix, near: Column | None) -> Matrix:

@@ -3,15 +3,19 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.mdp.model import Domain
+from tutelage.mdp.policy import policy_from_occupancy
 from tutelage.outcomes import Ended, NotConverged
 from tutelage.solvers.bellman import Plan
 from tutelage.solvers.columns import Column, Improver
 from tutelage.solvers.half_spaces import HalfSpaces
 from tutelage.solvers.objectives import Hull, Objective, Point
 from tutelage.solvers.operators import bellman_operators
+from tutelage.solvers.shares import best_shares, can_share
 
 MAX_ROUNDS = 1_000
 # Expectations this close in every feature, relative to the largest possible one, count as equal.
@@ -39,9 +43,17 @@ class Mixture:
     improver: Improver | None = None
 
     @property
+    def weights(self) -> Matrix:
+        """(n, K), the weight of each column for each group of starts; one group where all starts have one mixture."""
+        return self.point.weights.reshape(len(self.columns), -1)
+
+    @property
     def counts(self) -> Vector:
         """(d,), the feature expectation of the mixture."""
-        return self.point.weights @ matrix(self.columns)
+        weights = self.weights
+        if weights.shape[1] == 1:
+            return np.asarray(weights[:, 0] @ matrix(self.columns))
+        return np.asarray(np.einsum("nk,nkd->d", weights, parts(self.columns)))
 
     @property
     def gap(self) -> float:
@@ -55,7 +67,7 @@ class Mixture:
     def occupancy(self, domain: Domain) -> Vector:
         """(C,), the mixture of the policies' occupancies."""
         if self.improver is not None:
-            return self.improver.occupancy(self.columns, self.point.weights)
+            return self.improver.occupancy(self.columns, self.weights)
         mdp = domain.mdp
         operators = bellman_operators(mdp, np.zeros(mdp.n_choices))
         visits = np.zeros(mdp.n_choices)
@@ -64,10 +76,63 @@ class Mixture:
                 visits[column.choice] += weight * operators.visits(column.choice)
         return visits
 
+    def columns_for(self, objective: Objective, limits: HalfSpaces) -> tuple[Column, ...]:
+        """The columns for the decomposition of another objective.
+
+        Where every group of starts has a mixture here and the other objective has one for all, these mixtures may be
+        within limits that no mixture of the columns keeps; the policy of them all is one more column.
+        """
+        if self.improver is None or self.weights.shape[1] == 1 or can_share(objective.dual(limits)):
+            return self.columns
+        domain = self.improver.domain
+        policy = policy_from_occupancy(domain.mdp, self.occupancy(domain))
+        return (*self.columns, self.improver.evaluate_policy(policy, None))
+
 
 def matrix(columns: tuple[Column, ...]) -> Matrix:
     """(K, d), one policy's expectation per row."""
     return np.array([column.counts for column in columns])
+
+
+def parts(columns: tuple[Column, ...]) -> NDArray[np.float64]:
+    """(n, K, d), the parts of each policy's expectation from each group of starts."""
+    return np.array([column.parts for column in columns])
+
+
+@dataclass(eq=False)
+class Master:
+    """The master problems of one decomposition.
+
+    is_by_group: whether every group of starts has a mixture of its own. near: the last dual variables, to start from.
+    """
+
+    objective: Objective
+    limits: HalfSpaces
+    is_by_group: bool
+    near: Vector
+
+    @classmethod
+    def of(cls, objective: Objective, limits: HalfSpaces, columns: tuple[Column, ...]) -> "Master":
+        dual = objective.dual(limits)
+        is_by_group = can_share(dual) and all(column.parts is not None for column in columns)
+        return cls(objective, limits, is_by_group, np.zeros(len(dual.linear)))
+
+    def solve(self, columns: tuple[Column, ...]) -> Point:
+        """The best mixture of the columns within the limits."""
+        point = self._by_group(columns) if self.is_by_group else master(self.objective, self.limits, columns)
+        self.near = point.dual
+        return point
+
+    def _by_group(self, columns: tuple[Column, ...]) -> Point:
+        known = parts(columns)
+        n, n_groups, d = known.shape
+        point = best_shares(self.objective.dual(self.limits), known, self.near)
+        if point is None:
+            sums = sparse.hstack([sparse.eye_array(n_groups, format="csr")] * n, format="csr")
+            point = self.objective.solve(Hull(known.reshape(-1, d).T, sums, np.ones(n_groups)), self.limits)
+            weights = np.maximum(point.weights, 0.0).reshape(n, n_groups)
+            point = replace(point, weights=weights / weights.sum(axis=0))
+        return point
 
 
 def master(objective: Objective, limits: HalfSpaces, columns: tuple[Column, ...]) -> Point:
@@ -78,9 +143,10 @@ def master(objective: Objective, limits: HalfSpaces, columns: tuple[Column, ...]
 
 def pruned(columns: tuple[Column, ...], point: Point) -> tuple[tuple[Column, ...], Point]:
     """Without the columns that are neither recent nor used, so that master problems stay small."""
-    kept = [k for k in range(len(columns)) if k >= len(columns) - RECENT or point.weights[k] > TINY]
+    largest = point.weights.reshape(len(columns), -1).max(axis=1)
+    kept = [k for k in range(len(columns)) if k >= len(columns) - RECENT or largest[k] > TINY]
     weights = np.where(point.weights > TINY, point.weights, 0.0)[kept]
-    return tuple(columns[k] for k in kept), replace(point, weights=weights / weights.sum())
+    return tuple(columns[k] for k in kept), replace(point, weights=weights / weights.sum(axis=0))
 
 
 def is_known(largest: Vector, column: Column, columns: tuple[Column, ...]) -> bool:

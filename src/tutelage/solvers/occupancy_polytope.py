@@ -162,7 +162,8 @@ def strictest_policy(
     total = float(scaled.limits.excess(least.counts).sum()) + 0.1 * FEASIBLE
     second = Search(scaled, objectives.RewardWithinTotal(slope, total), unit)
     with _answers_as(_as_maximum):
-        found = second.mixed(least.columns, least.plan, limits=scaled.limits, tolerance=accuracy)
+        columns = least.columns_for(second.objective, scaled.limits)
+        found = second.mixed(columns, least.plan, limits=scaled.limits, tolerance=accuracy)
     return _as_maximum(found)
 
 
@@ -288,10 +289,12 @@ class Search:
         mixture = decompose(
             self.domain, objective, limits, columns, plan, tolerance=0.1 * FEASIBLE, good_enough=FEASIBLE
         )
-        excess = limits.excess(mixture.counts)
         if mixture.point.value > FEASIBLE:
             raise self._infeasible()
-        return mixture.columns, mixture.plan, limits.relaxed(excess)
+        columns = mixture.columns_for(self.objective, limits)
+        # A last column that was added is the mixture itself.
+        reached = mixture.counts if columns is mixture.columns else columns[-1].counts
+        return columns, mixture.plan, limits.relaxed(limits.excess(reached))
 
     def _infeasible(self) -> InfeasibleConstraints:
         """The error that names the limits which no policy keeps together, in the caller's units."""

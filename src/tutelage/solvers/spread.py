@@ -1,7 +1,7 @@
 """Decomposition for policies that visit most states: many rounds, each cheap.
 
 A round solves the master problem and then tries prices, in this order, until one gives a policy that the master problem
-can use:
+can use (where every group of starts has a mixture of its own, `shares`, only the last, as long as the gap falls fast):
 
 - the Newton step (`one_step`) from the prices of the best bound so far, where evaluating a policy is expensive. The
   policy of the smoothed maximum is a column as well. The width of the smoothing falls with the gap, so the last
@@ -25,7 +25,7 @@ from tutelage.outcomes import Ended, NotConverged
 from tutelage.solvers.bellman import Plan
 from tutelage.solvers.columns import Column, Improver, with_stored
 from tutelage.solvers.half_spaces import HalfSpaces
-from tutelage.solvers.mixtures import MAX_ROUNDS, Mixture, is_known, last, master, matrix, pruned, unfinished
+from tutelage.solvers.mixtures import MAX_ROUNDS, Master, Mixture, is_known, last, matrix, pruned, unfinished
 from tutelage.solvers.objectives import Dual, Objective
 from tutelage.solvers.one_step import OneStep
 
@@ -46,6 +46,9 @@ AFTER_BETTER, AFTER_WORSE = 10.0, 0.3
 CLOSE = 0.05
 # The share of the gap that a Newton step has to close, or else other prices are tried in the same round.
 GAINED = 0.05
+# Where every group of starts has a mixture, a gap that falls to this share of the last one falls fast enough without
+# Newton steps.
+FAST = 0.5
 # A relative gap below this is rounding where so many rounds have not halved it; and where no master problem is solved.
 ROUNDED, PATIENCE, NEARLY_ROUNDED = 1e-12, 4, 1e-10
 
@@ -63,9 +66,10 @@ def decompose_spread(
     improver, dual = Improver(domain), objective.dual(limits)
     bound, steps, closest = -np.inf, NewtonSteps(improver, dual), Closest()
     centre: Vector | None = None
+    master, before = Master.of(objective, limits, columns), np.inf
     for n_rounds in range(1, MAX_ROUNDS + 1):
         try:
-            columns, point = pruned(columns, master(objective, limits, columns))
+            columns, point = pruned(columns, master.solve(columns))
         except NotConverged:
             # Columns that differ only by rounding can be too much for a quadratic program.
             if closest.mixture is None or not closest.mixture.is_within(NEARLY_ROUNDED):
@@ -74,7 +78,9 @@ def decompose_spread(
         mixture = Mixture(columns, plan, point, bound, n_rounds, Ended.CONVERGED, improver)
         if point.value <= good_enough or mixture.is_within(tolerance):
             return mixture
-        for u, found in _trials(steps, columns, mixture, centre):
+        is_fast = master.is_by_group and (improver.is_quick or mixture.gap <= FAST * before)
+        before = mixture.gap
+        for u, found in _trials(steps, columns, mixture, None if is_fast else centre):
             columns, gain = with_stored((*columns, *found)), 0.0
             price, offset = dual.price(u), dual.offset(u)
             known = float((matrix(columns) @ price).max())
