@@ -201,7 +201,10 @@ class LessonSearch:
         """
         found: list[LocalOptimum] = []
         looks = (watch.Budget(LOOK_STEPS), watch.Budget(LOOK_STEPS))
-        cuts, first, rest = self._box(), self._openings(starts, looks[0]), self._openings(others, looks[1])
+        cuts, first = self._box(), self._openings(starts, looks[0], None)
+        # With convex preferences an answer from afar takes long.
+        is_slow = bool(first) and bool(self.dual.constraints.preference.functions)
+        rest = self._openings(others, looks[1], first[-1][1].source if is_slow else None)
         best = sorted(rest, key=lambda pair: -pair[1].value)[:MOST_LESSONS]
         left = MAX_STEPS - sum(LOOK_STEPS - look.left for look in looks)
         for start, opening in (*first, *best):
@@ -222,15 +225,24 @@ class LessonSearch:
                 found.append(optimum)
         return found
 
-    def _openings(self, points: list[Vector], budget: watch.Budget) -> list[tuple[Vector, Slope[Answer]]]:
-        """R at each point that the learner can answer, for as many as the budget allows; the first is free."""
+    def _openings(
+        self, points: list[Vector], budget: watch.Budget, near: Answer | None
+    ) -> list[tuple[Vector, Slope[Answer]]]:
+        """R at each point that the learner can answer, for as many as the budget allows.
+
+        near: an earlier answer, to start from. Without one the first point is free.
+        """
         found: list[tuple[Vector, Slope[Answer]]] = []
         for point in points:
+            is_free = near is None and not found
             try:
-                with watch.spending(budget) if found else nullcontext():
-                    found.append((point, self._slope(point, None)))
+                with nullcontext() if is_free else watch.spending(budget):
+                    opening = self._slope(point, near)
+                    if not math.isfinite(opening.value):
+                        opening = self._slope(point, None)
+                found.append((point, opening))
             except OutOfTime:
-                if not found:
+                if is_free:
                     raise
                 break
             except TutelageError:
