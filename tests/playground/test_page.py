@@ -204,7 +204,7 @@ def check_with_axe(page: Page) -> None:
     assert found.violations_count == 0, found.generate_report()
 
 
-@pytest.mark.parametrize(("size", "scheme"), some_of(EVERY_LOOK, [("large", "light"), ("narrow", "dark")]))
+@pytest.mark.parametrize(("size", "scheme"), some_of(EVERY_LOOK, [("narrow", "dark")]))
 def test_the_story_is_told_by_keys_alone_and_ends_in_a_world_of_one_s_own(
     browser: Browser, address: str, size: str, scheme: str
 ):
