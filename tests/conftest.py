@@ -1,6 +1,5 @@
 """Hypothesis: the same examples in every run, without a deadline. Reports a missing browser."""
 
-import os
 import signal
 
 import pytest
@@ -8,18 +7,13 @@ from hypothesis import settings
 from playground_support import CHROMIUM, NO_BROWSER
 from strategies import some_of
 
-(EXAMPLES,) = some_of([100], [20])
+(EXAMPLES,) = some_of([100], [12])
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True, max_examples=EXAMPLES)
 settings.load_profile("ci")
 
 # A shell makes background jobs and their children ignore SIGINT; some tests send SIGINT to a child.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def pytest_xdist_auto_num_workers() -> int:
-    """One process more than there are cores, because many tests wait for a browser, a server or another process."""
-    return (os.cpu_count() or 1) + 1
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -170,7 +170,7 @@ def test_adaptive_teachers_teach_alike_in_all_units_and_orders(seed, teacher):
         assert other == pytest.approx(ended[0], rel=DIGITS, abs=DIGITS)
 
 
-@pytest.mark.parametrize("seed", some_of(SEEDS, (0, 164)))
+@pytest.mark.parametrize("seed", some_of(SEEDS, (0,)))
 def test_the_bilevel_teacher_plans_alike_in_all_units_and_orders(seed):
     plans = []
     for given in (problem(seed), problem(seed, Units.random(seed)), problem(seed, is_permuted=True)):
