@@ -132,6 +132,18 @@ def test_groups_take_fewer_rounds_and_change_nothing_else(name, monkeypatch):
     assert_allclose(many.multipliers, one.multipliers, atol=1e-4 * one.multipliers.max())
 
 
+@pytest.mark.parametrize("unit", [1e-7, 1e7])
+def test_groups_are_the_same_in_other_units(unit):
+    asked = family_problem("roads", 700)
+    base = asked.domain
+    domain = Domain(base.mdp, unit * base.reward_features, base.preference_features / unit)
+    limits = half_spaces(asked.limits.normals, asked.limits.offsets / unit)
+    plain, found = best_policy(*asked), best_policy(domain, asked.weights, limits)
+    assert Improver(domain).groups is not None
+    assert found.value == pytest.approx(unit * plain.value, rel=1e-6) and found.gap <= 1e-6 * found.value
+    assert (limits.excess(found.expectation.both) <= 1e-7 * limits.offsets).all()
+
+
 def test_the_strictest_policy_is_the_same_with_and_without_groups(monkeypatch):
     """Its second stage has no groups, but starts from what the first reached by them."""
     asked = family_problem("queue", 700)
