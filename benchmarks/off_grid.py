@@ -32,7 +32,8 @@ from tutelage.mdp.expectations import expectation
 from tutelage.roles import Lesson
 from tutelage.solvers.bellman import solve_hard, solve_soft
 from tutelage.solvers.half_spaces import no_limits
-from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, best_policy
+from tutelage.solvers.occupancy_polytope import best_policy
+from tutelage.solvers.search import ConstrainedOptimum
 
 N_STATES, GROWING = 10_000, (10_000, 30_000, 100_000, 300_000, 1_000_000)
 SAME, ACCURACY = 1e-6, 1e-8

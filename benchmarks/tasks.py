@@ -23,7 +23,8 @@ from tutelage.learners.projection import HardLearner
 from tutelage.mdp.expectations import causal_entropy, expectation
 from tutelage.roles import Response
 from tutelage.solvers.bellman import Optimum, solve_hard, solve_soft
-from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, best_policy
+from tutelage.solvers.occupancy_polytope import best_policy
+from tutelage.solvers.search import ConstrainedOptimum
 from tutelage.teachers.line_search import LineSearchTeacher
 from tutelage.teachers.volume_search import VolumeSearchTeacher
 from tutelage.transcripts import Transcript

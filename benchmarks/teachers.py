@@ -20,7 +20,8 @@ from tutelage.learners.entropy import SoftLearner
 from tutelage.learners.penalties import Preference
 from tutelage.learners.reduction import Reduction
 from tutelage.mdp.expectations import expectation
-from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, best_policy
+from tutelage.solvers.occupancy_polytope import best_policy
+from tutelage.solvers.search import ConstrainedOptimum
 from tutelage.teachers.bilevel import BilevelTeacher
 
 HIGHS, PRINTED = "HiGHS, the whole program", "Appendix G as printed"

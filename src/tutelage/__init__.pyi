@@ -84,12 +84,12 @@ from .solvers.half_spaces import HalfSpaces as HalfSpaces
 from .solvers.half_spaces import no_limits as no_limits
 from .solvers.half_spaces import preference_limits as preference_limits
 from .solvers.half_spaces import reward_limits as reward_limits
-from .solvers.occupancy_polytope import ConstrainedOptimum as ConstrainedOptimum
 from .solvers.occupancy_polytope import best_policy as best_policy
 from .solvers.occupancy_polytope import least_violation as least_violation
 from .solvers.occupancy_polytope import nearest_policy as nearest_policy
 from .solvers.occupancy_polytope import strictest_policy as strictest_policy
 from .solvers.reachable_set import vertices as vertices
+from .solvers.search import ConstrainedOptimum as ConstrainedOptimum
 from .solvers.showing import Shown as Shown
 from .solvers.showing import ShownDemonstration as ShownDemonstration
 from .solvers.soft_expectations import SoftExpansion as SoftExpansion

@@ -9,10 +9,11 @@ from tutelage.learners.projection import HardLearner
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel, NotConverged
 from tutelage.roles import Lesson
-from tutelage.solvers import occupancy_polytope
+from tutelage.solvers import search
 from tutelage.solvers.half_spaces import no_limits, preference_limits
 from tutelage.solvers.objectives import MostReward, NearestSquared
-from tutelage.solvers.occupancy_polytope import FEW_CHOICES, MANY_ROWS, best_policy, is_crowded, nearest_policy
+from tutelage.solvers.occupancy_polytope import best_policy, nearest_policy
+from tutelage.solvers.search import FEW_CHOICES, MANY_ROWS, is_crowded
 
 
 def one_hot_domain(n_features, n_states=40, n_choices=3):
@@ -66,7 +67,7 @@ def test_a_direct_program_that_fails_is_left_to_decomposition(monkeypatch):
     def fail(*_):
         raise NotConverged("not today", residual=1.0, n_steps=1)
 
-    monkeypatch.setattr(occupancy_polytope.Search, "direct", fail)
+    monkeypatch.setattr(search.Search, "direct", fail)
     found = nearest_policy(domain, target, no_limits(domain))
     assert_array_equal(found.policy, right.policy)
 

@@ -22,7 +22,8 @@ from tutelage.mdp.allowances import Allowance
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Certificate, Lesson, Response, check_lesson
-from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, Route, nearest_policy
+from tutelage.solvers.occupancy_polytope import nearest_policy
+from tutelage.solvers.search import ConstrainedOptimum, Route
 from tutelage.watch import OnProgress, watched
 
 

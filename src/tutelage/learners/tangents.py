@@ -24,7 +24,8 @@ from tutelage.outcomes import NotConverged
 from tutelage.roles import named
 from tutelage.solvers.blocks import Block
 from tutelage.solvers.half_spaces import HalfSpaces
-from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, best_policy
+from tutelage.solvers.occupancy_polytope import best_policy
+from tutelage.solvers.search import ConstrainedOptimum
 from tutelage.solvers.units import or_one, sizes
 
 MAX_CUTS, FEW_CUTS = 200, 20

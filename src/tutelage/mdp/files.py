@@ -199,6 +199,8 @@ def read_archive(
     others: a pattern of the names of further arrays to read. max_bytes: the largest size of the file and of its arrays.
     """
     wanted = re.compile(rf"({'|'.join(['format', 'version', *fields, others])})\.npy")
+    cause = "it is damaged, cut short, pickled or not an .npz file"
+    damaged = InvalidModel(f"{path} cannot be read as a {kind} file: {cause}")
     with open_regular(path, max_bytes) as file:
         try:
             with zipfile.ZipFile(file) as archive:
@@ -206,15 +208,14 @@ def read_archive(
                 total = sum(member.file_size for member in members.values())
                 if total > max_bytes:
                     raise _too_large(path, total, max_bytes)
-                for member in members.values():
-                    _check_header(archive, member)
+                if not all(_is_as_declared(archive, member) for member in members.values()):
+                    raise damaged
                 arrays = {name: _array(archive, member) for name, member in members.items()}
         except InvalidModel:
             raise
         # Damaged bytes raise many kinds of exceptions in zip, zlib and NumPy; all have the same meaning here.
         except Exception as error:
-            cause = "it is damaged, cut short, pickled or not an .npz file"
-            raise InvalidModel(f"{path} cannot be read as a {kind} file: {cause}") from error
+            raise damaged from error
     _check_format(path, arrays, kind, version)
     missing = [field for field in fields if field not in arrays]
     if missing:
@@ -222,17 +223,17 @@ def read_archive(
     return arrays
 
 
-def _check_header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
-    """Refuse an array whose header does not have the form and the size that the archive declares for it."""
+def _is_as_declared(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bool:
+    """Whether an array is compressed as NumPy does, and its header has the size that the archive declares for it."""
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise ValueError("NumPy does not compress in this way")
+        return False
     with archive.open(member) as content:
         # Headers of later versions of the format may be gigabytes long.
         if np.lib.format.read_magic(content) != (1, 0):
-            raise ValueError("the version of the array format is not 1.0")
+            return False
         shape, _, dtype = np.lib.format.read_array_header_1_0(content)
-        if dtype.kind not in "biufU" or content.tell() + prod(shape) * dtype.itemsize != member.file_size:
-            raise ValueError("the array is pickled, or not as large as declared")
+        # An array of objects is pickled.
+        return dtype.kind in "biufU" and content.tell() + prod(shape) * dtype.itemsize == member.file_size
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:

@@ -24,7 +24,8 @@ from tutelage.learners.tangents import optimum_within
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InfeasibleConstraints
 from tutelage.solvers.half_spaces import HalfSpaces, no_limits
-from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, best_policy, reward_vector
+from tutelage.solvers.occupancy_polytope import best_policy, reward_vector
+from tutelage.solvers.search import ConstrainedOptimum
 from tutelage.teachers.base import KnownLearner
 
 # Costs below this share of the largest reward are rounding.

@@ -15,7 +15,8 @@ from tutelage.mdp.allowances import Allowance
 from tutelage.mdp.model import Domain
 from tutelage.roles import Advice, Lesson
 from tutelage.solvers.half_spaces import HalfSpaces, no_limits, preference_limits
-from tutelage.solvers.occupancy_polytope import ConstrainedOptimum, best_policy, reward_vector, strictest_policy
+from tutelage.solvers.occupancy_polytope import best_policy, reward_vector, strictest_policy
+from tutelage.solvers.search import ConstrainedOptimum
 from tutelage.teachers.base import KnownLearner, OneLessonTeacher, Plan, check_learner, optimal_lesson, reward_of
 from tutelage.watch import OnProgress, watched
 

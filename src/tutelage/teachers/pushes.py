@@ -16,7 +16,8 @@ import numpy as np
 from tutelage.arrays import Matrix, Vector
 from tutelage.mdp.model import Domain
 from tutelage.solvers.half_spaces import HalfSpaces, no_limits, reward_limits
-from tutelage.solvers.occupancy_polytope import Route, best_policy, nearest_policy
+from tutelage.solvers.occupancy_polytope import best_policy, nearest_policy
+from tutelage.solvers.search import Route
 from tutelage.solvers.units import or_one
 
 
