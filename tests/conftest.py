@@ -1,5 +1,6 @@
 """Hypothesis: the same examples in every run, without a deadline. Reports a missing browser."""
 
+import os
 import signal
 
 import pytest
@@ -14,6 +15,11 @@ settings.load_profile("ci")
 # A shell makes background jobs and their children ignore SIGINT; some tests send SIGINT to a child.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than there are cores, because many tests wait for a browser, a server or a deadline."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -88,10 +88,10 @@ def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
         if mdp.n_states <= SOON_FACTORISED and has_cheap_policies(mdp):
             return factorised(sparse.eye_array(mdp.n_states, format="csr") - moves, shared_order(mdp))
         return _ChosenMethod(moves, mdp.largest_discount, lambda: has_cheap_policies(mdp)).resolvent
-    rows = mdp.transition
-    moves = np.repeat(-mdp.discount * policy, np.diff(rows.indptr)) * rows.data
+    choices, places = _entries(mdp)
+    moves = (-mdp.discount * policy)[choices] * mdp.transition.data
     if mdp.n_states <= DENSE_LIMIT:
-        return _dense(mdp.n_states, _places(mdp), moves)
+        return _dense(mdp.n_states, places, moves)
     place, column, row = _pattern(mdp)
     weight = np.bincount(place, weights=np.concatenate([moves, np.ones(mdp.n_states)]), minlength=len(column))
     return factorised(sparse.csr_array((weight, column, row), (mdp.n_states, mdp.n_states)))
@@ -291,10 +291,10 @@ def _dense(n: int, places: Indices, moves: Vector) -> Resolvent:
 
 
 @lru_cache(maxsize=8)
-def _places(mdp: MDP) -> Indices:
-    """The position of each entry of the transition in I - discount * P, stored by rows."""
-    owner = np.repeat(mdp.state_of_choice, np.diff(mdp.transition.indptr))
-    return np.asarray(owner * mdp.n_states + mdp.transition.indices)
+def _entries(mdp: MDP) -> tuple[Indices, Indices]:
+    """The choice of each entry of the transition, and the entry's position in I - discount * P, stored by rows."""
+    choices = np.repeat(np.arange(mdp.n_choices), np.diff(mdp.transition.indptr))
+    return choices, np.asarray(mdp.state_of_choice[choices] * mdp.n_states + mdp.transition.indices)
 
 
 @lru_cache(maxsize=8)
@@ -304,9 +304,8 @@ def _pattern(mdp: MDP) -> tuple[Indices, Indices, Indices]:
     Returns the position of each entry of the transition, and then of the identity, among the stored entries; and the
     columns and row starts of these. Cached, because sorting the entries of a small system takes longer than solving it.
     """
-    rows, n = mdp.transition, mdp.n_states
-    owner = np.repeat(mdp.state_of_choice, np.diff(rows.indptr))
-    keys = np.concatenate([owner * n + rows.indices, np.arange(n) * (n + 1)])
+    n = mdp.n_states
+    keys = np.concatenate([_entries(mdp)[1], np.arange(n) * (n + 1)])
     stored, place = np.unique(keys, return_inverse=True)
     row = np.searchsorted(stored, np.arange(n + 1) * n)
     return place, (stored % n).astype(np.int32), row.astype(np.int32)

@@ -18,6 +18,7 @@ distribution of choices, and each feature expectation is a mean of features / (1
 import copy
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -30,6 +31,9 @@ from tutelage.mdp.discounts import checked_discount, checked_duration, timed_dis
 from tutelage.mdp.features import Feature, changed_features
 from tutelage.mdp.names import Labels
 from tutelage.outcomes import InvalidModel
+
+# Up to so many choices their states are kept, since repeating a few values takes less time than counting.
+FEW_CHOICES = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -279,7 +283,15 @@ def per_choice(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Values on states, repeated for each choice of the state; values on choices unchanged."""
     if len(values) == mdp.n_choices:
         return values
+    if mdp.n_choices <= FEW_CHOICES:
+        return values[_states_of_few(mdp)]
     return np.repeat(values, mdp.choices_per_state, axis=0)
+
+
+@lru_cache(maxsize=8)
+def _states_of_few(mdp: MDP) -> Indices:
+    """`state_of_choice`, kept for small MDPs, whose values are repeated thousands of times."""
+    return mdp.state_of_choice
 
 
 def discounted(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
