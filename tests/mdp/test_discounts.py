@@ -86,7 +86,7 @@ def test_compiled_operators_agree_with_numpy(seed):
     tight = 1e-12 / mdp.horizon
     assert_allclose(plain.evaluate(choice, value, tight), compiled.evaluate(choice, value, tight), atol=1e-9)
     assert_allclose(plain.visits(choice), compiled.visits(choice), rtol=1e-9, atol=1e-12)
-    assert_allclose(plain.newton(policy)(value, 1e-12), compiled.newton(policy)(value, 1e-12), atol=1e-7)
+    assert_allclose(plain.solve(policy, value, 1e-12), compiled.solve(policy, value, 1e-12), atol=1e-7)
 
 
 @settings(max_examples=20)

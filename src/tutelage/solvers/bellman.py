@@ -23,18 +23,16 @@ from numpy.typing import ArrayLike
 
 from tutelage import watch
 from tutelage.arrays import Indices, Vector, check_length, floats, freeze
-from tutelage.mdp.chain import Resolvent, discounted_rows, policy_resolvent
+from tutelage.mdp.chain import discounted_rows, policy_resolvent
 from tutelage.mdp.model import MDP, choice_reward, per_choice
 from tutelage.mdp.policy import greedy_policy, max_by_state, sum_by_state
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
-from tutelage.solvers.operators import COMPILED_ABOVE, Operators, Step, bellman_operators
+from tutelage.solvers.operators import COMPILED_ABOVE, Operators, bellman_operators
 
 MAX_STEPS = 1_000
 INNER_TOLERANCE = 0.05
 # Modified policy iteration: sweeps for each policy, and the factor of the error from policy to policy that is quick.
 N_SWEEPS, QUICKLY = 10, 0.75
-# The factor of the residual from step to step at which the inverse of an earlier policy is used again.
-REUSED = 0.02
 # The residual of a policy's evaluation beside that of the hard Bellman equation.
 EVALUATED = 0.01
 EPSILON = float(np.finfo(np.float64).eps)
@@ -103,27 +101,19 @@ def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: Ar
     """
     _check_accuracy(accuracy)
     given = choice_reward(mdp, reward)
-    if start is not None:
+    if start is None:
+        # For each state, the soft value of reward zero if all states had its number of choices.
+        first = np.log(mdp.choices_per_state) * mdp.horizon
+    else:
         first = floats(start, "start", ndim=1)
         check_length(first, mdp.n_states, "start", "states")
-        return solve_soft_from(mdp, given, first, accuracy=accuracy)
-    # For each state, the soft value of reward zero if all states had its number of choices.
-    first = np.log(mdp.choices_per_state) * mdp.horizon
-    found = _soft_policy_iteration(bellman_operators(mdp, given), mdp, given, first, accuracy, None)
-    if found.ended is not Ended.CONVERGED and _common_part(found.value):
-        return solve_soft_from(mdp, given, found.value, accuracy=accuracy)
-    return found
-
-
-def solve_soft_from(
-    mdp: MDP, reward: Vector, start: Vector, *, accuracy: float, inverse: Resolvent | None = None
-) -> Optimum:
-    """As `solve_soft`, with a reward on choices (C,) and a start (S,). inverse: of the chain of a similar policy."""
     # If V has the reward r(c), V - k has the reward r(c) - (1 - discount) k. The policy depends on the differences of V
     # alone, and these lose no digits to a k of many horizons.
-    common = _common_part(start)
-    rest = reward - (1 - mdp.discount) * common
-    found = _soft_policy_iteration(bellman_operators(mdp, rest), mdp, rest, start - common, accuracy, inverse)
+    common = 0.0 if start is None else _common_part(first)
+    rest = given - (1 - mdp.discount) * common
+    found = _soft_policy_iteration(bellman_operators(mdp, rest), mdp, rest, first - common, accuracy)
+    if start is None and found.ended is not Ended.CONVERGED and _common_part(found.value):
+        return solve_soft(mdp, given, accuracy=accuracy, start=found.value)
     bound = found.error_bound + 2 * EPSILON * abs(common)
     return replace(
         found,
@@ -213,19 +203,12 @@ def _quickly_mixed(operators: Operators, mdp: MDP, accuracy: float) -> tuple[Vec
             value = reward + moves @ value
 
 
-def _soft_policy_iteration(
-    operators: Operators, mdp: MDP, reward: Vector, value: Vector, accuracy: float, inverse: Resolvent | None
-) -> Optimum:
-    """Inexact Newton on the soft Bellman equation. A residual above twice the best one tightens the inner tolerance.
-
-    A step with the inverse of an earlier, similar policy is nearly as good as Newton's own, as long as the residuals
-    fall quickly.
-    """
-    inner_tolerance, best, last = INNER_TOLERANCE, np.inf, np.inf
+def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value: Vector, accuracy: float) -> Optimum:
+    """Inexact Newton on the soft Bellman equation. A residual above twice the best one tightens the inner tolerance."""
+    inner_tolerance, best = INNER_TOLERANCE, np.inf
     discount, unit = mdp.largest_discount, max(1.0, float(np.abs(reward).max()))
     # MacQueen's bounds need one discount for all choices.
     has_bounds, ahead = isinstance(mdp.discount, float), discount / (1 - discount)
-    newton: Step | None = None if inverse is None else lambda right, _: inverse.values(right)
     for n_steps in range(1, MAX_STEPS + 1):
         backed, policy = operators.soft_backup(value)
         change = backed - value
@@ -242,9 +225,7 @@ def _soft_policy_iteration(
         if residual > 2 * best:
             inner_tolerance = max(0.3 * inner_tolerance, 1e-8)
         best = min(best, residual)
-        if newton is None or residual > REUSED * last:
-            newton = operators.newton(policy)
-        value, last = value + newton(change, inner_tolerance), residual
+        value = value + operators.solve(policy, change, inner_tolerance)
     message = f"after {MAX_STEPS} Newton steps the error bound is still {bound:.3g}; ask for a larger accuracy"
     raise NotConverged(message, residual=residual, n_steps=n_steps)
 

@@ -3,7 +3,6 @@
 Both classes have the same methods, so each algorithm in `bellman` is written once.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 COMPILED_ABOVE = 500
 # On chains that mix well, so many steps are enough.
 KRYLOV_STEPS = 200
-
-Step = Callable[[Vector, float], Vector]
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ class Operators:
         # The value of the uniform policy depends on rewards at any distance; from zero, each policy iteration would
         # carry them one step further.
         mean_reward = sum_by_state(self.mdp, self.reward) / self.mdp.choices_per_state
-        return self.newton(uniform_policy(self.mdp))(mean_reward, 0.0)
+        return self.solve(uniform_policy(self.mdp), mean_reward, 0.0)
 
     def sweep(self, value: Vector, tolerance: float) -> Vector:
         """A value closer to the hard optimum, by in-place sweeps where these are cheap; otherwise the same value."""
@@ -87,12 +84,9 @@ class Operators:
         """The discounted visits (S,) of always taking the given choices, from the initial distribution."""
         return choice_resolvent(self.mdp, choice).visits(self.mdp.initial)
 
-    def newton(self, policy: Vector) -> Step:
-        """The function (right, tolerance) -> about (I - discount P)^-1 right, with a residual of `tolerance` in the
-        2-norm, relative to `right`.
-        """
-        inverse = policy_resolvent(self.mdp, policy)
-        return lambda right, tolerance: inverse.values(right)
+    def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
+        """About (I - discount P)^-1 right, with a residual of `tolerance` relative to `right` in the 2-norm."""
+        return policy_resolvent(self.mdp, policy).values(right)
 
 
 @dataclass(frozen=True)
@@ -154,9 +148,8 @@ class Compiled(Operators):
         visits[reached] = inverse.visits(self.mdp.initial[reached])
         return visits
 
-    def newton(self, policy: Vector) -> Step:
-        split = self._pattern.weighted(self.mdp.discount * policy)
-        return lambda right, tolerance: split.solve(right, tolerance, 1_000)
+    def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
+        return self._pattern.weighted(self.mdp.discount * policy).solve(right, tolerance, 1_000)
 
     @cached_property
     def _pattern(self) -> Pattern:

@@ -19,13 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix, Vector, check_length, floats, freeze
-from tutelage.mdp.chain import DIRECT_LIMIT, Resolvent, policy_resolvent
-from tutelage.mdp.model import MDP, Domain, choice_reward, discounted, per_choice
+from tutelage.mdp.chain import Resolvent, policy_resolvent
+from tutelage.mdp.model import MDP, Domain, discounted, per_choice
 from tutelage.mdp.policy import sum_by_state
-from tutelage.solvers.bellman import Optimum, solve_soft, solve_soft_from
-
-# Soft values that differ by less than this, apart from a number common to all states, have similar policies.
-CLOSE = 0.1
+from tutelage.solvers.bellman import Optimum, solve_soft
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,15 +63,9 @@ def soft_expansion(
     """
     checked = floats(weights, "weights", ndim=1)
     check_length(checked, features.shape[1], "weights", "features")
-    reward = features @ checked
-    if near is None:
-        solved = solve_soft(mdp, reward, accuracy=accuracy)
-    else:
-        # The value near these weights, to first order.
-        moved = near.ahead @ (checked - near.weights)
-        is_close = mdp.n_states <= DIRECT_LIMIT and float(np.ptp(moved)) <= CLOSE
-        start, given = near.solved.value + moved, choice_reward(mdp, reward)
-        solved = solve_soft_from(mdp, given, start, accuracy=accuracy, inverse=near.inverse if is_close else None)
+    # The value near these weights, to first order.
+    start = None if near is None else near.solved.value + near.ahead @ (checked - near.weights)
+    solved = solve_soft(mdp, features @ checked, accuracy=accuracy, start=start)
     inverse = policy_resolvent(mdp, solved.policy)
     visits = per_choice(mdp, inverse.visits(mdp.initial)) * solved.policy
     ahead, advantages = _advantages(mdp, features, solved.policy, inverse)
