@@ -54,9 +54,10 @@ def from_gymnasium(
     state_names: (n,). action_names: one per action. Those of FrozenLake, CliffWalking and Taxi are known.
 
     Features are an array or a function of the numbers of a state and an action. An array (n, k), with one row per state
-    of the environment, and a function of a state count on arrival, phi(c) = sum_s' T(s' | c) phi(s'). So a hole that
-    ends the episode counts, and the first state of an episode does not. An array (n, A, k), with one row per state and
-    action, and a function of both count when the action is taken. A function returns a number, a sequence or a dict.
+    of the environment, and a function of a state count on arrival: a choice has the mean over its next states. So a
+    hole that ends the episode counts, and the first state of an episode does not. An array (n, A, k), with one row per
+    state and action, and a function of both count when the action is taken. A function returns a number, a sequence or
+    a dict.
     """
     table = _table(env)
     outcomes = _outcomes(table)

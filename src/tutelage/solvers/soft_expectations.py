@@ -29,10 +29,10 @@ from tutelage.solvers.bellman import Optimum, solve_soft
 class SoftExpansion:
     """The soft return around some weights, to second order.
 
-    soft_return: P0 @ V. expectation: (d,), its gradient. jacobian: (d, d), its Hessian, positive semi-definite.
-    solved: the soft optimum, with its policy and certificate. advantages: (C, d). visits: (C,), the occupancy.
-    ahead: (S, d), F, which is also the derivative of V. Where the chain is not factorised, F, the advantages and the
-    Hessian have at least five correct digits; the expectation keeps full accuracy.
+    soft_return: the mean of the soft value at the start. expectation: (d,), its gradient. jacobian: (d, d), its
+    Hessian, positive semi-definite. solved: the soft optimum, with its policy and certificate. advantages: (C, d).
+    visits: (C,), the occupancy. ahead: (S, d), F, which is also the derivative of V. Where the chain is not factorised,
+    F, the advantages and the Hessian have at least five correct digits; the expectation keeps full accuracy.
     """
 
     weights: Vector
