@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import least_squares as reference
 
-from tutelage.outcomes import Ended
+from tutelage.outcomes import Ended, OutOfTime
 from tutelage.solvers.least_squares import Residuals, least_squares
 
 LOWER, UPPER = np.array([-2.0, 0.5]), np.array([2.0, 3.0])
@@ -33,3 +33,19 @@ def test_too_few_evaluations_are_said():
     )
     assert found.ended is Ended.STEP_LIMIT and found.n_evaluations == 3
     assert found.residuals.cost <= rosenbrock(np.array([-1.2, 0.7])).cost
+
+
+def test_a_search_without_time_keeps_its_best_point():
+    """A teacher's round is limited; what was found until then must not be lost."""
+    costs = []
+
+    def slow(x, last):
+        if len(costs) == 4:
+            raise OutOfTime("steps", 4, 1.0)
+        costs.append(rosenbrock(x).cost)
+        return rosenbrock(x)
+
+    start = np.array([-1.2, 0.7])
+    found = least_squares(slow, start, lambda _: (LOWER, UPPER), enough=1e-20, gain=1e-14, max_evaluations=200)
+    assert found.ended is Ended.TIME_LIMIT
+    assert found.residuals.cost == min(costs) < costs[0]

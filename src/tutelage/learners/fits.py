@@ -1,22 +1,26 @@
 """The fits that explain a soft learner's answers: many searches (`fitting`), because each may end in a local minimum.
 
-The searches start from the fit of the earlier answers and from random learners, until a fit explains the answers. A
-search may also end on the wrong side of a kink, where a preference starts or ceases to be paid for. So the best fit is
-changed by moving one allowance across its kink, or leaving one preference out, as long as that helps.
+The searches start from the fit of the earlier answers, from a learner that pays the same in all its answers
+(`shared_multipliers`) and from random learners, until a fit explains the answers. A search may also end on the wrong
+side of a kink, where a preference starts or ceases to be paid for. So the best fit is changed by moving one allowance
+across its kink, or leaving one preference out, as long as that helps.
 """
 
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
+from tutelage import watch
 from tutelage.arrays import Vector
-from tutelage.learners.fitting import PATH, TYPICAL, Fit, FitProblem, Goal, Search, Seen
+from tutelage.learners.fitting import PATH, TYPICAL, Answers, Fit, FitProblem, Goal, Search, Seen
 from tutelage.learners.recovery import Scales
+from tutelage.learners.shared_multipliers import guesses
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import NotConverged, TutelageError
 from tutelage.solvers.blocks import SURFACE
@@ -28,7 +32,7 @@ N_RANDOM, SHARES = 6, (0.02, 0.2)
 # The weighted misfit at which a search ends, the largest with which a fit explains exact answers, and the largest with
 # which only few paths are followed.
 EXACT, EXPLAINED, ROUGH = 1e-8, 1e-4, 1e-2
-FEW = 2
+UNLIMITED = 10**9
 # How far an allowance is moved across its kink, relatively, how often the best fit is changed so, and the share of the
 # cost that must remain at most.
 ACROSS, N_MENDED, MENDED = 0.03, 3, 0.25
@@ -39,61 +43,116 @@ APART = 1e-2
 def goal_of(seen: tuple[Seen, ...], is_sampled: bool) -> Goal:
     """When to end the search for a fit of some answers. Samples do not reject two standard deviations."""
     if not is_sampled:
-        return Goal(enough=0.5 * EXACT**2, gain=1e-10, good=0.5 * EXPLAINED**2, rough=0.5 * ROUGH**2, n_least=1)
+        return Goal(
+            enough=0.5 * EXACT**2, gain=1e-10, good=0.5 * EXPLAINED**2, rough=0.5 * ROUGH**2, n_least=1, n_few=4
+        )
     n = sum(len(one.weight) for one in seen)
     good = 0.5 * (n + 2 * math.sqrt(2 * n))
-    return Goal(enough=1e-3, gain=1e-4, good=good, rough=good, n_least=3)
+    return Goal(enough=1e-3, gain=1e-4, good=good, rough=good, n_least=3, n_few=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much to search. n_paths: how many paths to follow at least, even if the first fit is good. n_steps: how many
+    steps of Newton's method, inner ones included, to take at most. n_before: the same for the answers before the last.
+    """
+
+    n_paths: int = 0
+    n_steps: int = UNLIMITED
+    n_before: int = UNLIMITED
+
+
+THOROUGH = Effort()
+
+
+def fit_learner(
+    domain: Domain, scales: Scales, seen: tuple[Seen, ...], is_sampled: bool, effort: Effort
+) -> tuple[Fit, ...]:
+    """The fits found, the closest first."""
+    problem = FitProblem(domain, scales, seen)
+    return _distinct([problem.described(one) for one in _found(domain, scales, seen, is_sampled, effort)], scales)
 
 
 @lru_cache(maxsize=64)
-def fit_learner(
-    domain: Domain, scales: Scales, seen: tuple[Seen, ...], is_sampled: bool, n_least: int
-) -> tuple[Fit, ...]:
-    """The fits found, the closest first.
+def _found(
+    domain: Domain, scales: Scales, seen: tuple[Seen, ...], is_sampled: bool, effort: Effort
+) -> tuple[Search, ...]:
+    """The ends of all paths followed.
 
-    Paths start from the best fit of all answers but the last, and from other learners until a fit is good. n_least: how
-    many paths to follow at least. Cached, so that a teacher's next round continues from the fit of the last one.
+    Paths start from the best fit of all answers but the last, and from other learners until a fit is good. Cached, so
+    that a teacher's next round continues from the fit of the last one.
     """
     problem, goal, found = FitProblem(domain, scales, seen), goal_of(seen, is_sampled), list[Search]()
-    for number in range(1, 1 + len(_paths(domain, scales, seen, is_sampled))):
-        with suppress(TutelageError):
-            found.append(_end_of_path(domain, scales, seen, is_sampled, number))
-        if number == FEW and found:
-            found += _mended(problem, _closest(found), goal)
+    paths, n_steps = _paths(domain, scales, seen, is_sampled, effort.n_before)
+    budget = watch.Budget(effort.n_steps - n_steps)
+    for number in range(1, 1 + len(paths)):
+        # The first fit is free, so there is one.
+        left = budget.left if found else UNLIMITED
+        end, n_steps = _end_of_path(domain, scales, seen, is_sampled, effort.n_before, number, left)
+        found, budget.left = [*found, *([] if end is None else [end])], budget.left - n_steps
+        if number == goal.n_few and found:
+            found += _mended(problem, _closest(found), goal, budget)
         cost = _closest(found).residuals.cost if found else np.inf
-        if number >= max(goal.n_least, n_least) and (cost <= goal.good or (number >= FEW and cost <= goal.rough)):
+        is_good = cost <= goal.good or (number >= goal.n_few and cost <= goal.rough)
+        if (number >= max(goal.n_least, effort.n_paths) and is_good) or (found and budget.left <= 0):
             break
     if not found:
         raise NotConverged("no soft learner near the starts gives an answer", residual=np.inf, n_steps=0)
     if _closest(found).residuals.cost > goal.rough:
-        with suppress(TutelageError):
-            found.append(problem.search(_in_full(problem, _closest(found)), PATH[LOCAL:], goal))
-        found += _mended(problem, _closest(found), goal)
-    return _distinct([problem.described(one) for one in found], scales)
+        end = _search(problem, Path(_in_full(problem, _closest(found)), PATH[LOCAL:]), goal, budget)
+        found += [] if end is None else [end]
+        found += _mended(problem, _closest(found), goal, budget)
+    return tuple(found)
+
+
+class Path(NamedTuple):
+    """Where a path starts, its smoothing, and answers near its start, if it has no smoothing and they are known."""
+
+    start: Vector
+    smoothing: tuple[float, ...]
+    near: Answers | None = None
 
 
 @lru_cache(maxsize=64)
 def _paths(
-    domain: Domain, scales: Scales, seen: tuple[Seen, ...], is_sampled: bool
-) -> list[tuple[Vector, tuple[float, ...]]]:
-    """The start and the smoothing of each path."""
-    problem = FitProblem(domain, scales, seen)
-    paths = [(start, PATH) for start in _starts(problem)]
+    domain: Domain, scales: Scales, seen: tuple[Seen, ...], is_sampled: bool, n_before: int
+) -> tuple[list[Path], int]:
+    """The paths in the order in which they are followed, and the steps that it took to find their starts."""
+    problem, budget = FitProblem(domain, scales, seen), watch.Budget(UNLIMITED)
+    first, others = list[Path](), [Path(start, PATH) for start in _starts(problem)]
+    if not is_sampled:
+        with suppress(TutelageError), watch.spending(budget):
+            first = [Path(start, PATH[-1:]) for start in guesses(problem)]
     if len(seen) > 1:
         with suppress(TutelageError):
-            last = problem.inside(fit_learner(domain, scales, seen[:-1], is_sampled, 0)[0])
-            paths = [(last, PATH[-1:]), (last, PATH), *paths]
-    return paths
+            last = _closest(_found(domain, scales, seen[:-1], is_sampled, Effort(0, n_before, n_before)))
+            start = problem.inside(problem.described(last))
+            first, others = [Path(start, PATH[-1:], last.residuals.source), *first], [Path(start, PATH), *others]
+    return [*first, *others], UNLIMITED - budget.left
 
 
 @lru_cache(maxsize=256)
-def _end_of_path(domain: Domain, scales: Scales, seen: tuple[Seen, ...], is_sampled: bool, number: int) -> Search:
-    """Cached, because a teacher first follows few paths and then more."""
-    start, path = _paths(domain, scales, seen, is_sampled)[number - 1]
-    return FitProblem(domain, scales, seen).search(start, path, goal_of(seen, is_sampled))
+def _end_of_path(
+    domain: Domain, scales: Scales, seen: tuple[Seen, ...], is_sampled: bool, n_before: int, number: int, left: int
+) -> tuple[Search | None, int]:
+    """The end of a path, if it is reached, and the steps made. Cached, because a teacher first follows few paths and
+    then more.
+    """
+    path, budget = _paths(domain, scales, seen, is_sampled, n_before)[0][number - 1], watch.Budget(left)
+    return _search(FitProblem(domain, scales, seen), path, goal_of(seen, is_sampled), budget), left - budget.left
 
 
-def _closest(found: list[Search]) -> Search:
+def _search(problem: FitProblem, path: Path, goal: Goal, budget: watch.Budget) -> Search | None:
+    """The end of a path, or None where that is not reached."""
+    if budget.left > 0:
+        with suppress(TutelageError), watch.spending(budget):
+            return problem.search(*path, goal)
+    if watch.is_over():
+        raise NotConverged("there was no time to find a fit", residual=np.inf, n_steps=0)
+    return None
+
+
+def _closest(found: Sequence[Search]) -> Search:
     return min(found, key=lambda one: one.residuals.cost)
 
 
@@ -107,7 +166,7 @@ def alternatives(domain: Domain, scales: Scales, seen: tuple[Seen, ...], fit: Fi
             changed = np.where(np.arange(domain.n_preference) == j, allowed, fit.allowance)
             near = replace(fit, violation=factor * fit.violation, allowance=changed)
             with suppress(TutelageError):
-                found.append(problem.search(problem.inside(near), PATH[-1:], goal))
+                found.append(problem.search(problem.inside(near), PATH[-1:], None, goal))
     return _distinct([problem.described(one) for one in found], scales)
 
 
@@ -139,16 +198,15 @@ def _in_full(problem: FitProblem, search: Search) -> Vector:
     return np.asarray(np.clip(np.concatenate([[search.x[0], violation], delta]), *problem.limits))
 
 
-def _mended(problem: FitProblem, search: Search, goal: Goal) -> list[Search]:
+def _mended(problem: FitProblem, search: Search, goal: Goal, budget: watch.Budget) -> list[Search]:
     """Better fits, in which one preference after the other is moved across its kink, or left out."""
     best, found = search, list[Search]()
     for _ in range(N_MENDED):
         if best.residuals.cost <= goal.good:
             break
-        tried = list[Search]()
-        for start in _across_kinks(problem, best):
-            with suppress(TutelageError):
-                tried.append(problem.search(start, PATH[-1:], goal))
+        paths = [Path(start, PATH[-1:], best.residuals.source) for start in _across_kinks(problem, best)]
+        ends = [_search(problem, path, goal, budget) for path in paths]
+        tried = [end for end in ends if end is not None]
         if not tried or _closest(tried).residuals.cost > MENDED * best.residuals.cost:
             break
         best = _closest(tried)

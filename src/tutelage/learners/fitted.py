@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutelage.arrays import Vector, freeze
-from tutelage.learners.fits import EXACT, EXPLAINED, alternatives, fit_learner
+from tutelage.learners.fits import EXACT, EXPLAINED, THOROUGH, Effort, alternatives, fit_learner
 from tutelage.learners.fitting import Fit, Seen
 from tutelage.learners.recovery import Scales, match_within
 from tutelage.learners.sampling_error import count_covariance
@@ -50,10 +50,10 @@ class Parameters(NamedTuple):
 
 
 def fitted_learners(
-    domain: Domain, scales: Scales, seen: tuple[Seen, ...], n_trajectories: int, *, n_least: int = 0
+    domain: Domain, scales: Scales, seen: tuple[Seen, ...], n_trajectories: int, effort: Effort = THOROUGH
 ) -> tuple[Fit, ...]:
-    """The best fits, the closest first. n_least: how many searches to make at least."""
-    return fit_learner(domain, scales, seen, n_trajectories > 0, n_least)
+    """The best fits, the closest first."""
+    return fit_learner(domain, scales, seen, n_trajectories > 0, effort)
 
 
 def answers_seen(
@@ -93,13 +93,14 @@ def rivals_of(fit: Fit, others: Sequence[Fit]) -> tuple[Parameters, ...]:
     """Learners that explain the answers too: the most optimistic one of each fit, and the other fits."""
     rivals, known = list[Parameters](), [parameters_of(fit)]
     for one in (*map(optimistic_parameters, (fit, *others)), *map(parameters_of, others)):
-        if not any(_is_equal(one, other) for other in known):
+        if not any(is_equal(one, other) for other in known):
             rivals.append(one)
             known.append(one)
     return tuple(rivals)
 
 
-def _is_equal(one: Parameters, other: Parameters) -> bool:
+def is_equal(one: Parameters, other: Parameters) -> bool:
+    """Whether two learners have the same parameters."""
     return one[:2] == other[:2] and bool((one.violation_allowance == other.violation_allowance).all())
 
 

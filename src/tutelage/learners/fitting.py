@@ -12,6 +12,7 @@ prefer typical penalties and no preferences. A path may end in a local minimum (
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import zip_longest
 
 import numpy as np
 
@@ -70,7 +71,8 @@ class Fit:
 class Goal:
     """enough: a cost that counts as exact. gain: a relative decrease that is too small for a step of the last part of a
     path. good: a cost that the answers do not reject. rough: a cost after which few paths are followed: one more
-    answer tells more. n_least: how many paths to follow, even if the first is good.
+    answer tells more. n_least: how many paths to follow, even if the first is good. n_few: after how many to
+    try changes of the best.
     """
 
     enough: float
@@ -78,10 +80,11 @@ class Goal:
     good: float
     rough: float
     n_least: int
+    n_few: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Answers:
+class Answers:
     """The answers to all lessons, smoothed or not. paid: (n, d_c), the multipliers."""
 
     theta: Vector
@@ -89,7 +92,7 @@ class _Answers:
     paid: Matrix
 
 
-Search = LeastSquares[_Answers]
+Search = LeastSquares[Answers]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,9 +131,9 @@ class FitProblem:
         theta = np.concatenate([[fit.penalty, fit.violation], np.minimum(fit.allowance, self.most)])
         return np.asarray(np.clip(theta / self.unit, *self.limits))
 
-    def search(self, start: Vector, path: tuple[float, ...], goal: Goal) -> Search:
-        """The end of a path."""
-        u, last = start, None
+    def search(self, start: Vector, path: tuple[float, ...], near: Answers | None, goal: Goal) -> Search:
+        """The end of a path. near: answers of other parameters to the first lessons, or to all, to start from."""
+        u, last = start, near
         for tau in path:
             found = least_squares(
                 partial(self.evaluate, tau=tau),
@@ -144,11 +147,11 @@ class FitProblem:
             u, last = found.x, found.residuals.source
         return found
 
-    def evaluate(self, u: Vector, last: _Answers | None, tau: float) -> Residuals[_Answers]:
+    def evaluate(self, u: Vector, last: Answers | None, tau: float) -> Residuals[Answers]:
         """The weighted misfits of all answers and their derivative in u. tau: the smoothing."""
         theta = self.unit * u
-        near = [None] * len(self.seen) if last is None else last.each
-        pairs = list(zip(self.seen, near, strict=True))
+        near: tuple[Smoothed, ...] = () if last is None else last.each
+        pairs = list(zip_longest(self.seen, near))
         if tau > 0:
             each = tuple(smoothed(self.domain, theta, one.shown, tau, mine) for one, mine in pairs)
         else:
@@ -160,7 +163,7 @@ class FitProblem:
             guide = PREFERENCE * np.concatenate([1 / TYPICAL, np.full(len(u) - 2, 0.1)])
             values.append(guide * (u - np.concatenate([TYPICAL, self.limits[1][2:]])))
             slopes.append(np.diag(guide))
-        return Residuals(np.concatenate(values), np.vstack(slopes), _Answers(theta, each, paid))
+        return Residuals(np.concatenate(values), np.vstack(slopes), Answers(theta, each, paid))
 
     def _answer(self, theta: Vector, one: Seen, near: Smoothed | None) -> Smoothed:
         """The learner's own answer to one lesson."""

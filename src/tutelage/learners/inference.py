@@ -19,6 +19,7 @@ import numpy as np
 
 from tutelage.arrays import Flags, Matrix, Vector, freeze, whole_number
 from tutelage.learners.entropy import SoftLearner
+from tutelage.learners.fits import THOROUGH, Effort
 from tutelage.learners.fitted import (
     Parameters,
     answers_seen,
@@ -147,11 +148,11 @@ def estimate_from(
     n_trajectories: int = 0,
     accuracy: float = ACCURACY,
     has_intervals: bool = True,
-    n_least: int = 0,
+    effort: Effort = THOROUGH,
 ) -> LearnerEstimate:
     """As `infer_learner`, with the scales of the domain.
 
-    has_intervals: whether those of fits are wanted too. n_least: the least number of searches for a fit.
+    has_intervals: whether those of fits are wanted too. effort: of the search for a fit.
     """
     if not rounds:
         raise InvalidInput("infer_learner needs at least one round; teach a lesson first")
@@ -170,7 +171,7 @@ def estimate_from(
         n_trajectories=n_trajectories,
         accuracy=accuracy,
         has_intervals=has_intervals,
-        n_least=n_least,
+        effort=effort,
     )
 
 
@@ -202,11 +203,11 @@ def _fitted(
     n_trajectories: int,
     accuracy: float,
     has_intervals: bool,
-    n_least: int,
+    effort: Effort,
 ) -> LearnerEstimate:
     """The estimate by least squares."""
     answers = answers_seen(domain, scales, shown, seen, observed, n_trajectories)
-    fits = fitted_learners(domain, scales, answers, n_trajectories, n_least=n_least)
+    fits = fitted_learners(domain, scales, answers, n_trajectories, effort)
     fit, *others = fits
     d = domain.n_reward if observed == "reward" else len(domain.names)
     misfit = float((np.abs(fit.answers - np.array(seen)) / scales.unit)[:, :d].max())

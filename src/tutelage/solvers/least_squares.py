@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.outcomes import Ended
+from tutelage.outcomes import Ended, OutOfTime
 from tutelage.solvers.pivoting import SeparableProgram
 
 SourceT = TypeVar("SourceT")
@@ -52,7 +52,7 @@ def least_squares(
     max_evaluations: int,
     source: SourceT | None = None,
 ) -> LeastSquares[SourceT]:
-    """Minimise from a start until 1/2 |r|^2 <= enough, or a step promises less than gain of it, or the limit.
+    """Minimise from a start until 1/2 |r|^2 <= enough, or a step promises less than gain of it, or a limit.
 
     evaluate: r and its Jacobian at a point, given the source of the last accepted point as a warm start. limits: both
     ends of the box of a step from a point. source: a warm start of the first evaluation.
@@ -69,7 +69,10 @@ def least_squares(
         predicted = -float(gradient @ step + 0.5 * step @ hessian @ step)
         if predicted <= gain * here.cost:
             return LeastSquares(x, here, n_evaluations, Ended.SETTLED)
-        new = evaluate(there, here.source)
+        try:
+            new = evaluate(there, here.source)
+        except OutOfTime:
+            return LeastSquares(x, here, n_evaluations, Ended.TIME_LIMIT)
         decrease = here.cost - new.cost
         if decrease > 1e-3 * predicted:
             x, here = there, new

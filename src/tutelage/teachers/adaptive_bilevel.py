@@ -26,7 +26,8 @@ import numpy as np
 
 from tutelage.arrays import Vector
 from tutelage.learners.entropy import SoftLearner
-from tutelage.learners.fitted import Parameters
+from tutelage.learners.fits import THOROUGH, Effort
+from tutelage.learners.fitted import Parameters, is_equal
 from tutelage.learners.inference import LearnerEstimate, Observed, estimate_from
 from tutelage.learners.recovery import Scales, feature_scales
 from tutelage.learners.sampling_error import count_covariance
@@ -45,8 +46,8 @@ from tutelage.teachers.robust_bounding import RobustBound, robust_bound
 SAME = 1e-7
 # Rounds with a learner that no soft learner explains, before the best lesson is repeated.
 PATIENCE = 4
-# The searches for learners that explain the answers too, before the rounds end.
-N_SEARCHES = 4
+# The search for a fit in each round, and that for others that explain the answers too, before the rounds end.
+QUICK, BEFORE_THE_END = Effort(0, 2_000, 2_000), Effort(4, 8_000, 2_000)
 # A promise of this share of the standard error of an answer's reward is worth a round.
 SHARE = 0.25
 # How far a lesson lies beyond the response planned, relative to the range of each feature.
@@ -94,14 +95,14 @@ class AdaptiveBilevelTeacher(BaseTeacher):
 
     def estimate(self, rounds: Sequence[Round]) -> LearnerEstimate:
         """What the rounds say about the learner."""
-        return self._estimated(rounds, has_intervals=True)
+        return self._estimated(rounds, has_intervals=True, effort=THOROUGH)
 
     @property
     def _is_exact(self) -> bool:
         """Whether answers are seen whole and without noise."""
         return self.observed == "expectation" and not self.n_trajectories
 
-    def _estimated(self, rounds: Sequence[Round], *, has_intervals: bool, n_least: int = 0) -> LearnerEstimate:
+    def _estimated(self, rounds: Sequence[Round], *, has_intervals: bool, effort: Effort) -> LearnerEstimate:
         return estimate_from(
             self.domain,
             self.scales,
@@ -109,18 +110,20 @@ class AdaptiveBilevelTeacher(BaseTeacher):
             observed=self.observed,
             n_trajectories=self.n_trajectories,
             has_intervals=has_intervals,
-            n_least=n_least,
+            effort=effort,
         )
 
     def adapt(self, rounds: Sequence[Round]) -> Advice:
         """The lesson for the most optimistic learner that explains the answers, or the reason to stop."""
         unit, rewards = self.reward_unit, mean_rewards(rounds, self.true_weights)
         try:
-            estimate = self._estimated(rounds, has_intervals=False)
+            estimate = self._estimated(rounds, has_intervals=False, effort=QUICK)
             plan, reason = self._planned(rounds, estimate, estimate.plausible)
             if reason and not self._is_exact:
-                estimate = self._estimated(rounds, has_intervals=False, n_least=N_SEARCHES)
-                for rival in estimate.rivals:
+                known, estimate = estimate, self._estimated(rounds, has_intervals=False, effort=BEFORE_THE_END)
+                better = [] if is_equal(estimate.plausible, known.plausible) else [estimate.plausible]
+                is_lost = estimate.contradiction and len(rounds) >= self.domain.n_preference + 3
+                for rival in (*better, *(() if is_lost else estimate.rivals)):
                     other, objection = self._planned(rounds, estimate, rival)
                     if not objection:
                         plan, reason = other, ""
@@ -212,7 +215,8 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         if (np.abs(shown - plan.lesson.expectation) <= SAME * unit).all(axis=1).any():
             return "the best lesson for the learner inferred was taught before"
         is_foreign = estimate.contradiction and self.observed == "expectation"
-        if len(rounds) >= (PATIENCE if is_foreign else self.domain.n_preference + 3):
+        most = self.domain.n_preference + (3 if self._is_exact or is_blind else 4)
+        if len(rounds) >= (PATIENCE if is_foreign else most):
             return f"{len(rounds)} rounds did not determine the learner"
         return ""
 
