@@ -8,8 +8,9 @@ so that its part of the dual program is convex and, where t is not zero, smooth:
 
     weights of mu_c   - S t        value   t @ S c + delta norm_2(t)        on norm_2(t) <= C_c
 
-This holds for p = 1 and for hard preferences, where no other constraint shares the limit of y = norm_2(t). A constraint
-takes part once a solution without it violates it: t is then not zero at the solution.
+For p = 1 no other constraint shares the limit of y = norm_2(t); for p = 2 and inf all multipliers lie in one ball, in
+which t counts by its 2-norm. A constraint takes part once its excess would change the cost of a solution without it: t
+is then not zero at the solution.
 """
 
 import math
@@ -19,7 +20,7 @@ from typing import Self
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.learners.penalties import Constraints, Distance
+from tutelage.learners.penalties import DUAL_NORM, Constraints, Distance
 from tutelage.learners.tangents import Tangents
 from tutelage.solvers.blocks import Block
 
@@ -31,7 +32,7 @@ def first_tangents(constraints: Constraints) -> Tangents:
     """What an entropy learner's program starts with: cones where every convex constraint is one, or else tangents."""
     preference = constraints.preference
     are_cones = all(function.distance is not None for function in preference.functions)
-    if preference.functions and are_cones and (preference.is_hard or preference.norm == 1):
+    if preference.functions and are_cones:
         return Cones.opening(constraints)
     return Tangents.opening(constraints)
 
@@ -144,8 +145,14 @@ class Cones(Tangents):
         return tuple(float(self.constraints.allowance[number]) for number, _ in self._distances)
 
     def blocks(self) -> list[Block]:
-        """N*(y), and a ball for each t."""
-        n, radius = self.normals.shape[1], self.constraints.preference.penalty
-        ball = Block(np.zeros(n), radius, 2, True, np.arange(n))
+        """N*(y), and a ball for each t, or one ball for all."""
+        n, preference = self.normals.shape[1], self.constraints.preference
+        if self.active and not (preference.is_hard or preference.norm == 1):
+            k, size = len(self.offsets), self.n_multipliers
+            slope = np.append(self.offsets, np.zeros(size - k))
+            ts = tuple(slice(k + j * n, k + (j + 1) * n) for j in range(len(self.active)))
+            norm = DUAL_NORM[preference.norm]
+            return [Block(slope, preference.penalty, norm, False, np.arange(size), vectors=ts)]
+        ball = Block(np.zeros(n), preference.penalty, 2, True, np.arange(n))
         free = replace(ball, norm=math.inf)
-        return [*self._charges(self.offsets), *(free if math.isinf(radius) else ball for _ in self.active)]
+        return [*self._charges(self.offsets), *(free if preference.is_hard else ball for _ in self.active)]

@@ -123,7 +123,7 @@ class SoftProgram:
     """base: (d,), fixed weights of the features. lift: (d, n). offset: (n,). blocks: they partition x in order.
 
     moving: the convex constraints, whose variables are the last of x; lift and offset have only those before them.
-    lengths: slopes of the 2-norms of the last blocks of x, one for each (`cones`).
+    lengths: slopes of the 2-norms of the last parts of x, of d_c entries each (`cones`).
     """
 
     domain: Domain
@@ -136,9 +136,9 @@ class SoftProgram:
 
     @property
     def long(self) -> list[tuple[slice, float]]:
-        """The blocks with a 2-norm, and its slope."""
-        n = len(self.lengths)
-        return list(zip(slices(self.blocks)[len(self.blocks) - n :], self.lengths, strict=True))
+        """The parts of x with a 2-norm, and its slope."""
+        width, n = self.domain.n_preference, len(self.offset) - len(self.lengths) * self.domain.n_preference
+        return [(slice(n + j * width, n + (j + 1) * width), slope) for j, slope in enumerate(self.lengths)]
 
     def simple(self, x: Vector, touch: Touch | None) -> float:
         """The terms of the objective beside P0 @ V and those of the blocks."""
@@ -217,7 +217,7 @@ class _Normalised:
                 unit[part] = unit[part].min(where=size[part] > 0, initial=np.inf) if size[part].any() else 1.0
             blocks.append(block.in_units(float(unit[part][0]) if block.is_ball else unit[part], share))
         # In the ball of a distance, entries of another size are damped as in units of their own.
-        is_own = (size > 0) & bool(program.lengths)
+        is_own = size > 0
         return cls(program, features, unit, blocks, near, (unit / np.where(is_own, own, unit)) ** 2)
 
     def expand(self, z: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:

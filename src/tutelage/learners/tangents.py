@@ -174,13 +174,18 @@ class Tangents:
         )
 
     def _loose(self, point: Vector) -> Indices:
-        """The constraints above their allowance, and above all their tangents, by more than the tolerance."""
-        allowance = self.constraints.allowance
+        """The constraints above their allowance, and above all their tangents, by more than the tolerance.
+
+        Where the largest excess alone is paid for, the tangents of other constraints count as well.
+        """
+        allowance, preference = self.constraints.allowance, self.constraints.preference
         modelled = np.full(len(allowance), -math.inf)
         np.maximum.at(modelled, self.constraint, self.normals @ point - self.offsets)
+        if math.isinf(preference.norm) and not preference.is_hard:
+            modelled[:] = modelled.max(initial=-math.inf)
         size = self.constraints.sizes(point)
         # A soft constraint may cost no more than the gap that a response may have.
-        paid = CUT_COST / self.constraints.preference.penalty
+        paid = CUT_COST / preference.penalty
         tolerance = np.minimum(CUT_TOLERANCE * size, np.maximum(paid, ROUNDING * size))
         return np.flatnonzero(self.constraints.excess(point) > np.maximum(modelled, 0.0) + tolerance)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import Matrix, Vector
-from tutelage.outcomes import Ended, OutOfTime
+from tutelage.outcomes import Ended, NotConverged, OutOfTime
 
 MAX_STEPS = 100
 # Length of the first step, relative to the radius of the region.
@@ -66,20 +66,25 @@ def ascend(
 
     evaluate: f at a point, given the source of the last point as a warm start. opening: f at the start, where known.
     CONVERGED: the predicted gain is within the tolerance. SETTLED: the line search found no gain above the tolerance.
-    TIME_LIMIT or STEP_LIMIT: the time or the budget of steps ended, and x is the best point so far.
+    TIME_LIMIT or STEP_LIMIT: the time or the budget of steps ended, or a model could not be maximised, and x is the best
+    point so far.
     """
     x, here, n_evaluations = start, opening, 0
     if here is None:
         here, n_evaluations = evaluate(start, None), 1
     steepness, radius = float(np.linalg.norm(here.gradient)), float(np.max(region.radius))
-    most = 2 * radius * math.sqrt(len(start)) * steepness
-    if most <= tolerance:
-        # No step within the region can gain more.
-        return LocalMaximum(x, here, most, n_evaluations, Ended.CONVERGED)
+    # No step within the region is longer.
+    longest = 2 * radius * math.sqrt(len(start))
+    if longest * steepness <= tolerance:
+        return LocalMaximum(x, here, longest * steepness, n_evaluations, Ended.CONVERGED)
     # A multiple of the identity, with which an unconstrained first step has length FIRST_STEP * radius.
     hessian = steepness / (FIRST_STEP * radius) * np.eye(len(start))
     for _ in range(MAX_STEPS):
-        step = region.model_step(-here.gradient, hessian, x)
+        try:
+            step = region.model_step(-here.gradient, hessian, x)
+        except NotConverged:
+            most = longest * float(np.linalg.norm(here.gradient))
+            return LocalMaximum(x, here, most, n_evaluations, Ended.STEP_LIMIT)
         gap = float(here.gradient @ step)
         if gap <= tolerance:
             return LocalMaximum(x, here, gap, n_evaluations, Ended.CONVERGED)

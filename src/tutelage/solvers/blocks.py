@@ -4,20 +4,21 @@
 
 Terms on a box (q = inf) are minimised by principal pivoting, terms with a ball (q = 1 or 2) by `surfaces`. On the
 surface of a ball the optimality conditions have a multiplier m >= 0: m times the sum of |x|, or m / 2 times the sum of
-squares, is added to the objective. A unit may differ from entry to entry except in a ball.
+squares, is added to the objective. A unit may differ from entry to entry except in a ball. Some entries of a ball may
+form vectors, each of which counts as one number, its 2-norm.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from typing import Self
 
 import numpy as np
 from scipy.linalg import block_diag, cho_factor, cho_solve
 
-from tutelage.arrays import Indices, Matrix, Vector
+from tutelage.arrays import Flags, Indices, Matrix, Vector
 from tutelage.outcomes import NotConverged
 from tutelage.solvers.pivoting import SeparableProgram
 
@@ -32,7 +33,9 @@ class Block:
     slope: (n,), not negative where the block is signed. A block that is not signed has x >= 0, and any slope.
     norm: q = 1, 2 or inf. radius: may be infinite. groups: (n,), the group of each entry; entries of one group are
     summed before the norm is taken. For q = inf every entry is a group. Where each entry has a unit of its own, the
-    radius of a box and the curvature are vectors (n,).
+    radius of a box and the curvature are vectors (n,). vectors: parts of a ball of either sign, without a slope, that
+    count by their 2-norms. in_vectors, signed: (n,), which entries belong to vectors, and which may be negative.
+    is_ball: whether the entries share one limit; a single entry has a box for any norm.
     """
 
     slope: Vector
@@ -41,6 +44,19 @@ class Block:
     is_signed: bool
     groups: Indices
     curvature: float | Vector = 0.0
+    vectors: tuple[slice, ...] = ()
+    in_vectors: Flags = field(init=False)
+    signed: Flags = field(init=False)
+    is_ball: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        inside = np.zeros(len(self.slope), dtype=np.bool_)
+        for part in self.vectors:
+            inside[part] = True
+        is_shared = not math.isinf(self.norm) and (len(self.slope) > 1 or bool(self.vectors))
+        object.__setattr__(self, "in_vectors", inside)
+        object.__setattr__(self, "signed", inside | self.is_signed)
+        object.__setattr__(self, "is_ball", is_shared and bool(np.isfinite(self.radius).all()))
 
     def value(self, x: Vector) -> float:
         return float(self.slope @ np.abs(x) + 0.5 * np.sum(self.curvature * x * x))
@@ -48,12 +64,13 @@ class Block:
     def size(self, x: Vector) -> float:
         """norm_q of the sums by group; for q = 1 the entries of one group have the same sign."""
         if self.norm == 1:
-            return float(np.abs(x).sum())
+            lengths = sum(float(np.linalg.norm(x[part])) for part in self.vectors)
+            return float(np.abs(x[~self.in_vectors] if self.vectors else x).sum()) + lengths
         return float(np.linalg.norm(np.bincount(self.groups, x), self.norm)) if len(x) else 0.0
 
     def contain(self, x: Vector) -> Vector:
         """A point of the block's set: x clipped and, in a ball, scaled."""
-        inside = x if self.is_signed else np.maximum(x, 0.0)
+        inside = x if self.is_signed else np.where(self.signed, x, np.maximum(x, 0.0))
         if not self.is_ball or not len(x):
             return np.clip(inside, -self.radius, self.radius)
         size = self.size(inside)
@@ -79,22 +96,52 @@ class Block:
         """A basis (n, k) of the directions in which this block of a minimum can move, and the Hessian of h (n, n).
 
         Entries at a bound or at a kink are fixed. On the surface of a ball the other entries move along the surface,
-        n @ dx = 0 for its normal n. For q = 2 the surface adds the curvature m, the multiplier in
+        n @ dx = 0 for its normal n. A curved surface adds m times its bend, with the multiplier m in
         gradient + grad h + m n = 0.
         """
         hessian = self.curvature * np.eye(len(x))
         on_surface = self.is_ball and self.size(x) >= (1 - SURFACE) * self.radius
-        # On the surface of a 1-norm ball the multiplier weights every |x|, so that zero is a kink for any slope.
-        has_kink = (self.slope > 0) | (on_surface and self.norm == 1)
-        is_fixed = (x == 0) & has_kink if self.is_signed else x <= 0
+        is_fixed = np.where(self.signed, (x == 0) & self.has_kink(on_surface), x <= 0)
         if not self.is_ball:
             is_fixed |= np.abs(x) >= (1 - SURFACE) * self.radius
         free = np.eye(len(x))[:, ~is_fixed]
         if not on_surface:
             return free, hessian
+        m = self.multiplier(gradient, x)
+        return free @ _orthogonal_to(free.T @ self.normal(x, np.sign(x))), hessian + m * self.bend(x)
+
+    def has_kink(self, on_surface: bool) -> Flags:
+        """(n,), whether zero is a kink of a signed entry.
+
+        On the surface of a 1-norm ball the multiplier weights every |x|, so that it is one for any slope.
+        """
+        return ((self.slope > 0) | (on_surface and self.norm == 1)) & ~self.in_vectors
+
+    def normal(self, x: Vector, side: Vector) -> Vector:
+        """(n,), of the surface of a ball at x, with the sign `side` of each entry: for q = 2 as long as x."""
+        if self.norm == 2:
+            return self.spread @ x
+        normal = side.copy() if self.is_signed else np.ones(len(x))
+        for part in self.vectors:
+            normal[part] = x[part] / (np.linalg.norm(x[part]) or 1.0)
+        return normal
+
+    def bend(self, x: Vector) -> Matrix:
+        """(n, n), the derivative of the normal."""
+        if self.norm == 2:
+            return self.spread
+        bend = np.zeros((len(x), len(x)))
+        for part in self.vectors:
+            length = float(np.linalg.norm(x[part])) or 1.0
+            bend[part, part] = (np.eye(len(x[part])) - np.outer(x[part], x[part]) / length**2) / length
+        return bend
+
+    def short(self, x: Vector, side: Vector) -> float:
+        """How far a ball's equation, whose gradient is the normal, is from its value on the surface."""
         if self.norm == 1:
-            return free @ _orthogonal_to(free.T @ self.signs(x)), hessian
-        return free @ _orthogonal_to(free.T @ (self.spread @ x)), hessian + self.multiplier(gradient, x) * self.spread
+            return float(self.radius - self.normal(x, side) @ x)
+        size = self.size(x)
+        return float(0.5 * (self.radius - size) * (self.radius + size))
 
     @property
     def spread(self) -> Matrix:
@@ -102,13 +149,13 @@ class Block:
         return np.asarray(self.groups[:, None] == self.groups, dtype=np.float64)
 
     def signs(self, x: Vector) -> Vector:
-        return np.sign(x) if self.is_signed else np.ones(len(x))
+        return np.where(self.signed, np.sign(x), 1.0)
 
     def multiplier(self, gradient: Vector, x: Vector) -> float:
         """The m >= 0 of a ball that fits gradient + grad h + m * normal = 0 best at x, where x is not zero."""
         moves = x != 0
         total = (gradient + self.slope * self.signs(x) + self.curvature * x)[moves]
-        normal = (self.signs(x) if self.norm == 1 else self.spread @ x)[moves]
+        normal = self.normal(x, self.signs(x))[moves]
         # Each condition weighted by the size of its entry.
         weight = np.abs(x[moves]) if self.norm == 1 else np.ones(len(normal))
         size = float(weight * normal @ normal)
@@ -124,15 +171,26 @@ class Block:
         if not len(x):
             return 0.0
         if not self.is_ball:
-            return float(np.abs(self._conditions(gradient, x, self.slope, self.radius)).max())
-        size, radius, m = self.size(x), float(self.radius), 0.0
-        if size > 0.5 * radius:
-            m = self.multiplier(gradient, x)
-        is_sum = self.norm == 1
-        charged = self.slope + m if is_sum else self.slope
-        pushed = gradient if is_sum else gradient + m * (self.spread @ x)
-        left = (radius - size) * (m / radius if is_sum else m)
-        return max(float(np.abs(self._conditions(pushed, x, charged, math.inf)).max()), left)
+            return float(np.abs(self.violations(gradient, x, 0.0)).max())
+        size, radius, m = self.size(x), float(self.radius), self.surface_multiplier(gradient, x)
+        left = (radius - size) * (m / radius if self.norm == 1 else m)
+        return max(float(np.abs(self.violations(gradient, x, m)).max()), left)
+
+    def surface_multiplier(self, gradient: Vector, x: Vector) -> float:
+        """The multiplier of a ball, zero far from its surface."""
+        return self.multiplier(gradient, x) if self.is_ball and self.size(x) > 0.5 * self.radius else 0.0
+
+    def violations(self, gradient: Vector, x: Vector, m: float) -> Vector:
+        """(n,), by how much each entry violates its optimality condition; positive where it should be smaller.
+
+        m: the multiplier of a ball.
+        """
+        if not self.is_ball:
+            return self._conditions(gradient, x, self.slope, self.radius)
+        # The multiplier of a sum is a slope of its entries.
+        is_slope = ~self.in_vectors & (self.norm == 1)
+        pushed = gradient if m == 0 else gradient + m * np.where(is_slope, 0.0, self.normal(x, self.signs(x)))
+        return self._conditions(pushed, x, self.slope + m * is_slope, math.inf)
 
     def gap(self, gradient: Vector, x: Vector) -> float:
         """h(x) + h*(-gradient) + gradient @ x: what this term adds to the duality gap; zero exactly at a minimum.
@@ -141,7 +199,7 @@ class Block:
         """
         if not len(x):
             return 0.0
-        push = np.abs(gradient) if self.is_signed else -gradient
+        push = np.where(self.signed, np.abs(gradient), -gradient)
         over = np.maximum(push - self.slope, 0.0)
         if np.any(self.curvature):
             signed = -np.sign(gradient) if self.is_signed else 1.0
@@ -152,7 +210,8 @@ class Block:
         used = float(np.sum(gradient * x + self.slope * np.abs(x)))
         if self.is_ball:
             if self.norm == 1:
-                return used + float(self.radius) * float(over.max())
+                lengths = [float(np.linalg.norm(gradient[part])) for part in self.vectors]
+                return used + float(self.radius) * max(float(over[~self.in_vectors].max(initial=0.0)), *lengths, 0.0)
             best_of_group = np.zeros(int(self.groups.max()) + 1)
             np.maximum.at(best_of_group, self.groups, over)
             return used + float(self.radius) * float(np.linalg.norm(best_of_group))
@@ -163,11 +222,13 @@ class Block:
     def _conditions(self, gradient: Vector, x: Vector, slope: Vector, radius: float | Vector) -> Vector:
         """(n,), x - argmin over z of 1/2 |z - (x - gradient)|^2 + h(z) on a box, without the difference."""
         rise, fall = gradient + slope + self.curvature * x, gradient - slope + self.curvature * x
-        if not self.is_signed:
-            return np.clip(rise / (1 + self.curvature), x - radius, x)
+        above = np.clip(rise / (1 + self.curvature), x - radius, x)
+        if not self.signed.any():
+            return above
         moved = np.where(x > gradient + slope, rise, fall) / (1 + self.curvature)
         is_kept = (x > gradient + slope) | (x < gradient - slope)
-        return np.clip(np.where(is_kept, moved, x), x - radius, x + radius)
+        either = np.clip(np.where(is_kept, moved, x), x - radius, x + radius)
+        return np.where(self.signed, either, above)
 
     def natural_step(self, gradient: Vector, x: Vector) -> Vector:
         """argmin over z of 1/2 |z - (x - gradient)|^2 + h(z); on a box, entry by entry."""
@@ -188,11 +249,6 @@ class Block:
         """Whether the entries have neither a term nor a limit."""
         is_unlimited = bool(np.isinf(self.radius).all())
         return self.is_signed and is_unlimited and not (self.slope.any() or np.any(self.curvature))
-
-    @property
-    def is_ball(self) -> bool:
-        """Whether the entries share one limit; a single entry has a box for any norm."""
-        return not math.isinf(self.norm) and len(self.slope) > 1 and bool(np.isfinite(self.radius).all())
 
 
 def _orthogonal_to(normal: Vector) -> Matrix:

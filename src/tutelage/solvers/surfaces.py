@@ -11,14 +11,14 @@ conditions are equations in the other entries and one multiplier m for each surf
 where normal_k has the signs of z (q = 1), or the sums of z by group (q = 2).
 
 They are linear but for the products m z of q = 2, and a few Newton steps solve them to rounding. The active set is that
-of x where that satisfies the conditions, as it does in the last steps of an outer iteration. Otherwise an interior
-point (Clarabel) finds it: an entry is active where its slack is smaller than its multiplier. There is no search for
-multipliers one within another, so the time is that of a few linear systems for any number of balls.
+of x, or one close to it, where that satisfies the conditions, as it does in the last steps of an outer iteration.
+Otherwise an interior point (Clarabel) finds it: an entry is active where its slack is smaller than its multiplier. There
+is no search for multipliers one within another, so the time is that of a few linear systems for any number of balls.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from tutelage.solvers.blocks import SURFACE, Block, contained, residual, slices
 from tutelage.solvers.programs import minimise_conic
 
 MAX_STEPS = 12
+# How many active sets are tried after one guess.
+MAX_REPAIRS = 4
 # An interior point takes as long as so many steps of another iteration on a small model.
 POINT_STEPS = 5
 # A step of this size, relative to the point, is rounding.
@@ -39,12 +41,12 @@ EXACT = 1e-11
 def surface_minimum(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x: Vector) -> Vector:
     """argmin over z of the model plus h, for a positive definite hessian."""
     model = _Model(gradient, hessian, blocks, x)
-    near = model.polished(model.active_at(x))
-    if near is not None and model.is_exact(near):
-        return near
+    near, is_exact = model.repaired(model.active_at(x))
+    if is_exact:
+        return near[-1][1]
     rough, active = model.interior_point()
-    found = [point for point in (rough, model.polished(active), near) if point is not None]
-    return min(found, key=model.error) if found else x
+    found = [*near, *([] if rough is None else [(model.error(rough), rough)]), *model.repaired(active)[0]]
+    return min(found, key=lambda pair: pair[0])[1] if found else x
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,10 +77,6 @@ class _Model:
     def error(self, z: Vector) -> float:
         return residual(self.slope_at(z), self.blocks, z)
 
-    def is_exact(self, z: Vector) -> bool:
-        terms_of_slope = np.abs(self.gradient) + np.abs(self.hessian) @ np.abs(z - self.x)
-        return self.error(z) <= EXACT * float(terms_of_slope.max())
-
     def active_at(self, x: Vector) -> _Active:
         """The entries at zero or at a bound, and the surfaces on which x lies."""
         is_fixed, surfaces = np.zeros(len(x), dtype=np.bool_), []
@@ -87,11 +85,35 @@ class _Model:
             on_surface = block.is_ball and block.size(here) >= (1 - SURFACE) * block.radius
             if on_surface:
                 surfaces.append(k)
-            has_kink = (block.slope > 0) | (on_surface and block.norm == 1) | (not block.is_signed)
-            is_fixed[part] = (here == 0) & has_kink
+            is_fixed[part] = (here == 0) & (block.has_kink(on_surface) | ~block.signed)
             if not block.is_ball:
                 is_fixed[part] |= np.abs(here) >= block.radius
         return _Active(x, is_fixed, np.sign(x), tuple(surfaces))
+
+    def repaired(self, active: _Active) -> tuple[list[tuple[float, Vector]], bool]:
+        """The solutions on an active set and on those that its errors suggest, with their residuals.
+
+        They end with the first whose residual is rounding; the second result says whether there is one.
+        """
+        found: list[tuple[float, Vector]] = []
+        for _ in range(MAX_REPAIRS):
+            z = self.polished(active)
+            if z is None:
+                break
+            found.append((self.error(z), z))
+            terms_of_slope = np.abs(self.gradient) + np.abs(self.hessian) @ np.abs(z - self.x)
+            if found[-1][0] <= EXACT * float(terms_of_slope.max()):
+                return found, True
+            active = self._released(z)
+        return found, False
+
+    def _released(self, z: Vector) -> _Active:
+        """The active set at z, without the entries whose conditions are violated there."""
+        active, slope = self.active_at(z), self.slope_at(z)
+        each = [(block, slope[part], z[part]) for block, part in self.parts]
+        wrong = np.concatenate([block.violations(g, x, block.surface_multiplier(g, x)) for block, g, x in each])
+        freed = active.is_fixed & (np.abs(wrong) > 0.1 * np.abs(wrong).max())
+        return replace(active, is_fixed=active.is_fixed & ~freed, side=np.where(freed, -np.sign(wrong), active.side))
 
     def polished(self, active: _Active) -> Vector | None:
         """The solution of the optimality conditions on an active set, moved into the set; None where there is none."""
@@ -101,23 +123,18 @@ class _Model:
         m = np.array([block.multiplier(self.slope_at(z)[part], z[part]) for block, part in balls])
         curved = self.hessian + np.diag(np.concatenate([np.full(len(b.slope), b.curvature) for b in self.blocks]))
         kinks = np.concatenate(
-            [block.slope * (active.side[part] if block.is_signed else 1.0) for block, part in self.parts]
+            [block.slope * np.where(block.signed, active.side[part], 1.0) for block, part in self.parts]
         )
         offset = self.gradient - self.hessian @ self.x + kinks
-        is_curved, last = any(block.norm == 2 for block, _ in balls), math.inf
+        is_curved, last = any(block.norm == 2 or block.vectors for block, _ in balls), math.inf
         watch.spend()
         for _ in range(MAX_STEPS):
             system, normals = curved.copy(), np.zeros((len(balls), len(z)))
             short = np.zeros(len(balls))
             for k, (block, part) in enumerate(balls):
-                if block.norm == 1:
-                    normals[k, part] = active.side[part] if block.is_signed else 1.0
-                    short[k] = block.radius - normals[k] @ z
-                else:
-                    normals[k, part] = block.spread @ z[part]
-                    system[part, part] += max(float(m[k]), 0.0) * block.spread
-                    size = block.size(z[part])
-                    short[k] = 0.5 * (block.radius - size) * (block.radius + size)
+                normals[k, part] = block.normal(z[part], active.side[part])
+                system[part, part] += max(float(m[k]), 0.0) * block.bend(z[part])
+                short[k] = block.short(z[part], active.side[part])
             wrong = (curved @ z + offset + normals.T @ m)[free]
             step = _solved(system[np.ix_(free, free)], normals[:, free], -wrong, short)
             moved = math.inf if step is None else float(np.abs(step).max(initial=0.0))
@@ -175,12 +192,14 @@ class _Found:
 class _ConeProgram:
     """The model in variables v = z / unit of order one, with t >= |v| where a signed entry has a kink.
 
-    unit: (n,), the step that the entry alone would take, or the radius of its block where that is smaller.
+    unit: (n,), the step that the entry alone would take, or the radius of its block where that is smaller. vectors: the
+    parts of z whose 2-norms count in a sum. Each has a further variable, its 2-norm divided by its largest unit.
     """
 
     model: _Model
     unit: Vector
     kinked: Indices
+    vectors: list[slice]
 
     @classmethod
     def of(cls, model: _Model) -> "_ConeProgram":
@@ -191,35 +210,41 @@ class _ConeProgram:
         pull = alone * (np.abs(model.gradient - model.hessian @ model.x) + np.abs(slope))
         unit = np.minimum(alone * max(float(pull.max()), np.finfo(np.float64).tiny), radius)
         kinked = np.concatenate(
-            [np.full(len(b.slope), b.is_signed) & ((b.slope > 0) | (b.is_ball and b.norm == 1)) for b in model.blocks]
+            [b.signed & b.has_kink(b.is_ball) for b in model.blocks]
         )
-        return cls(model, unit, np.flatnonzero(kinked))
+        balls = [(block, part.start) for block, part in model.parts if block.norm == 1]
+        vectors = [slice(at + one.start, at + one.stop) for block, at in balls for one in block.vectors]
+        return cls(model, unit, np.flatnonzero(kinked), vectors)
+
+    @property
+    def n_more(self) -> int:
+        """The number of variables beside v."""
+        return len(self.kinked) + len(self.vectors)
 
     def solve(self) -> _Found:
-        model, unit, n = self.model, self.unit, len(self.unit)
-        k = len(self.kinked)
+        model, unit, n, k = self.model, self.unit, len(self.unit), self.n_more
         curvature = np.concatenate([np.full(len(b.slope), b.curvature) for b in model.blocks])
         quadratic = np.zeros((n + k, n + k))
         quadratic[:n, :n] = unit[:, None] * (model.hessian + np.diag(curvature)) * unit
         weight = np.concatenate([block.slope for block in model.blocks])
-        signed = np.concatenate([np.full(len(block.slope), block.is_signed) for block in model.blocks])
+        signed = np.concatenate([block.signed for block in model.blocks])
         start = model.gradient - model.hessian @ model.x + np.where(signed, 0.0, weight)
-        linear = np.concatenate([unit * start, (unit * weight)[self.kinked]])
+        linear = np.concatenate([unit * start, (unit * weight)[self.kinked], np.zeros(len(self.vectors))])
         largest = max(float(np.abs(linear).max()), float(np.abs(quadratic).max()))
         rows, right, where = self._linear_rows()
         balls = [self._ball_rows(block, part) for block, part in model.parts if block.is_ball and block.norm == 2]
-        n_linear = len(right)
-        rows = np.vstack([rows, *(ball[0] for ball in balls)])
-        right = np.concatenate([right, *(ball[1] for ball in balls)])
+        n_linear, cones = len(right), [*balls, *(self._vector_rows(j) for j in range(len(self.vectors)))]
+        rows = np.vstack([rows, *(cone[0] for cone in cones)])
+        right = np.concatenate([right, *(cone[1] for cone in cones)])
         found = minimise_conic(
-            quadratic / largest, linear / largest, rows, right, n_linear, [len(ball[1]) for ball in balls]
+            quadratic / largest, linear / largest, rows, right, n_linear, [len(cone[1]) for cone in cones]
         )
         z = unit * found.x[:n]
         return _Found(z, self._active(z, found.slacks, found.multipliers, where, n_linear, balls), found.is_solved)
 
     def _linear_rows(self) -> tuple[Matrix, Vector, list[tuple[str, int]]]:
         """rows @ (v, t) <= right, and for each row its kind and its entry or block."""
-        n, k, model = len(self.unit), len(self.kinked), self.model
+        n, k, model = len(self.unit), self.n_more, self.model
         rows, right, where = [], [], []
         place = {int(i): n + j for j, i in enumerate(self.kinked)}
 
@@ -236,7 +261,7 @@ class _ConeProgram:
             radius = np.full(len(block.slope), block.radius)
             for i in range(part.start, part.stop):
                 limit = float(radius[i - part.start]) / self.unit[i]
-                if not block.is_signed:
+                if not block.signed[i - part.start]:
                     add({i: -1.0}, 0.0, "zero", i)
                 if i in place:
                     add({i: 1.0, place[i]: -1.0}, 0.0, "above", i)
@@ -246,14 +271,30 @@ class _ConeProgram:
                     if block.is_signed:
                         add({i: -1.0}, limit, "lower", i)
             if block.is_ball and block.norm == 1:
-                entries = {place.get(i, i): float(self.unit[i]) for i in range(part.start, part.stop)}
-                add(entries, float(block.radius), "ball", number)
+                plain = part.start + np.flatnonzero(~block.in_vectors)
+                entries = {place.get(int(i), int(i)): float(self.unit[i]) for i in plain}
+                add({**entries, **self._lengths(part)}, float(block.radius), "ball", number)
         return np.array(rows).reshape(-1, n + k), np.array(right), where
+
+    def _lengths(self, part: slice) -> dict[int, float]:
+        """The columns of the 2-norms of the vectors within a block, with their units."""
+        first = len(self.unit) + len(self.kinked)
+        inside = [(j, one) for j, one in enumerate(self.vectors) if part.start <= one.start < part.stop]
+        return {first + j: float(self.unit[one].max()) for j, one in inside}
+
+    def _vector_rows(self, j: int) -> tuple[Matrix, Vector]:
+        """The 2-norm of a vector, as rows of a second-order cone."""
+        part = self.vectors[j]
+        width, n, unit = part.stop - part.start, len(self.unit), self.unit[part]
+        rows = np.zeros((1 + width, n + self.n_more))
+        rows[0, n + len(self.kinked) + j] = -1.0
+        rows[1:, part] = -np.diag(unit / unit.max())
+        return rows, np.zeros(1 + width)
 
     def _ball_rows(self, block: Block, part: slice) -> tuple[Matrix, Vector]:
         """radius >= 2-norm of the sums by group, as rows of a second-order cone."""
         n_groups, n = int(block.groups.max()) + 1, len(self.unit)
-        rows = np.zeros((1 + n_groups, n + len(self.kinked)))
+        rows = np.zeros((1 + n_groups, n + self.n_more))
         for i, group in enumerate(block.groups):
             rows[1 + group, part.start + i] = -self.unit[part.start + i]
         length = float(np.abs(rows).max())

@@ -173,12 +173,15 @@ class Cuts:
 
     def model_step(self, gradient: Vector, hessian: Matrix, x: Vector) -> Vector:
         """argmin over steps s within the cuts of gradient @ s + 1/2 s @ hessian @ s."""
-        # In steps of the radius, and with the largest slope as the unit of the objective.
-        unit = float(or_one(np.asarray(self.radius)))
+        room = np.maximum(self.offsets - self.normals @ x, 0.0)
+        free = -np.linalg.solve(hessian, gradient)
+        if (self.normals @ free <= room).all():
+            return free
+        # In units of the smaller of that step and the radius, and with the largest slope as that of the objective.
+        unit = min(float(or_one(np.asarray(self.radius))), float(np.abs(free).max()))
         scale = float(or_one(np.abs(gradient).max() * unit))
-        room = np.maximum(self.offsets - self.normals @ x, 0.0) / unit
         watch.spend(PROGRAM_STEPS)
-        constraints = Constraints(np.full(len(x), -np.inf), within=self.normals, bound=room)
+        constraints = Constraints(np.full(len(x), -np.inf), within=self.normals, bound=room / unit)
         step = minimise_quadratic(hessian * (unit * unit / scale), gradient * (unit / scale), constraints).x
         return unit * step
 
