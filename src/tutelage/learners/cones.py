@@ -21,8 +21,11 @@ import numpy as np
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.learners.penalties import DUAL_NORM, Constraints, Distance
-from tutelage.learners.tangents import Tangents
+from tutelage.learners.tangents import CUT_TOLERANCE, Tangents, optimum_within
 from tutelage.solvers.blocks import Block
+from tutelage.solvers.conic import Ball, best_within_balls
+from tutelage.solvers.occupancy_polytope import best_policy
+from tutelage.solvers.search import ConstrainedOptimum
 
 # A constraint starts with weights that change the reward of one step by at most this much, in nats.
 FIRST = 0.1
@@ -30,11 +33,31 @@ FIRST = 0.1
 
 def first_tangents(constraints: Constraints) -> Tangents:
     """What an entropy learner's program starts with: cones where every convex constraint is one, or else tangents."""
-    preference = constraints.preference
-    are_cones = all(function.distance is not None for function in preference.functions)
-    if preference.functions and are_cones:
-        return Cones.opening(constraints)
-    return Tangents.opening(constraints)
+    return Cones.opening(constraints) if _are_cones(constraints) else Tangents.opening(constraints)
+
+
+def _are_cones(constraints: Constraints) -> bool:
+    """Whether there are convex constraints, and all of them are distances."""
+    functions = constraints.preference.functions
+    return bool(functions) and all(function.distance is not None for function in functions)
+
+
+def best_within(constraints: Constraints, weights: Vector) -> ConstrainedOptimum:
+    """The policy with the largest weights @ mu_r (d_r,) within the constraints: a constrained MDP.
+
+    Distances by one cone program, where it is exact enough; other convex constraints by tangents.
+    """
+    domain = constraints.domain
+    if _are_cones(constraints):
+        cones = replace(Cones.opening(constraints), active=tuple(range(len(constraints.preference.functions))))
+        balls = [Ball(one.centre, one.scale, float(constraints.allowance[at])) for at, one in cones._distances]
+        answer = best_within_balls(domain, weights, cones.half_spaces(), balls)
+        if answer is not None:
+            found, t = answer
+            point = found.expectation.preference
+            if (constraints.excess(point) <= CUT_TOLERANCE * constraints.sizes(point)).all():
+                return replace(found, multipliers=cones.touched(np.append(found.multipliers, t))[1])
+    return optimum_within(constraints, lambda limits: best_policy(domain, weights, limits))[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -66,8 +66,7 @@ def ascend(
 
     evaluate: f at a point, given the source of the last point as a warm start. opening: f at the start, where known.
     CONVERGED: the predicted gain is within the tolerance. SETTLED: the line search found no gain above the tolerance.
-    TIME_LIMIT or STEP_LIMIT: the time or the budget of steps ended, or a model could not be maximised, and x is the best
-    point so far.
+    TIME_LIMIT or STEP_LIMIT: the time or the budget of steps ended, or a model was not maximised; x is the best so far.
     """
     x, here, n_evaluations = start, opening, 0
     if here is None:

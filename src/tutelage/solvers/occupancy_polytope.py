@@ -45,7 +45,7 @@ def best_policy(
     """
     _check(domain, limits, accuracy, route)
     scaled = Scaled.each(domain, limits)
-    slope, unit = _in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
+    slope, unit = in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
     search = Search(scaled, objectives.MostReward(slope), unit)
     with watched(time_limit, progress), _answers_as(_as_maximum):
         found = search.solve(accuracy, route, -np.inf)
@@ -109,7 +109,7 @@ def strictest_policy(
     """The policy with the largest reward among those with the least total excess over the limits."""
     _check(domain, limits, accuracy, "auto")
     scaled = Scaled.each(domain, limits).with_common_rows(limits)
-    slope, unit = _in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
+    slope, unit = in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
     first = Search(scaled, objectives.LeastViolation(), 1.0)
     least = decompose(scaled.domain, first.objective, scaled.limits, *first.opening(), tolerance=0.1 * FEASIBLE)
     # Relax the limit by the rounding error of the minimum, so that the second stage stays feasible.
@@ -138,7 +138,7 @@ def _check(domain: Domain, limits: HalfSpaces, accuracy: float, route: str) -> N
         raise InvalidModel(f"route must be 'auto', 'decomposition' or 'direct', got {route!r}")
 
 
-def _in_unit(weights: Vector, feature: Vector) -> tuple[Vector, float]:
+def in_unit(weights: Vector, feature: Vector) -> tuple[Vector, float]:
     """Reward weights (d_r,) of the scaled features, with a largest entry of one, and the unit of their reward."""
     with np.errstate(over="ignore"):
         slope = weights * feature

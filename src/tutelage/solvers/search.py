@@ -179,7 +179,7 @@ class Search:
         """The whole program over occupancies at once, its bound certified by one pricing step."""
         domain, limits = self.domain, self.scaled.limits
         try:
-            point = self.objective.solve(_flow(domain), limits)
+            point = self.objective.solve(flow(domain), limits)
         except (InfeasibleProgram, NotConverged) as failure:
             # The libraries may fail on nearly infeasible programs; the feasibility phase decides.
             if len(limits):
@@ -223,7 +223,7 @@ def is_crowded(domain: Domain, objective: Objective, limits: HalfSpaces) -> bool
     return domain.mdp.n_choices <= FEW_CHOICES and n_matched + len(limits) >= MANY_ROWS
 
 
-def _flow(domain: Domain) -> Hull:
+def flow(domain: Domain) -> Hull:
     """All occupancies: v = z / horizon (C,), whose sum is at most one; the equalities are the flow equations."""
     mdp = domain.mdp
     n_choices, horizon = mdp.n_choices, mdp.horizon

@@ -12,8 +12,9 @@ where normal_k has the signs of z (q = 1), or the sums of z by group (q = 2).
 
 They are linear but for the products m z of q = 2, and a few Newton steps solve them to rounding. The active set is that
 of x, or one close to it, where that satisfies the conditions, as it does in the last steps of an outer iteration.
-Otherwise an interior point (Clarabel) finds it: an entry is active where its slack is smaller than its multiplier. There
-is no search for multipliers one within another, so the time is that of a few linear systems for any number of balls.
+Otherwise an interior point (Clarabel) finds it: an entry is active where its slack is smaller than its multiplier.
+There is no search for multipliers one within another, so the time is that of a few linear systems for any number of
+balls.
 """
 
 import math
@@ -209,9 +210,7 @@ class _ConeProgram:
         alone = 1 / np.sqrt(np.diag(model.hessian) + curvature)
         pull = alone * (np.abs(model.gradient - model.hessian @ model.x) + np.abs(slope))
         unit = np.minimum(alone * max(float(pull.max()), np.finfo(np.float64).tiny), radius)
-        kinked = np.concatenate(
-            [b.signed & b.has_kink(b.is_ball) for b in model.blocks]
-        )
+        kinked = np.concatenate([b.signed & b.has_kink(b.is_ball) for b in model.blocks])
         balls = [(block, part.start) for block, part in model.parts if block.norm == 1]
         vectors = [slice(at + one.start, at + one.stop) for block, at in balls for one in block.vectors]
         return cls(model, unit, np.flatnonzero(kinked), vectors)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix
-from tutelage.learners.tangents import optimum_within
+from tutelage.learners.cones import best_within
 from tutelage.mdp.allowances import Allowance
 from tutelage.mdp.model import Domain
 from tutelage.roles import Advice, Lesson
@@ -101,10 +101,8 @@ class AwareCmdpTeacher(OneLessonTeacher):
             return CmdpPlan(lesson, response, found.value, achieved, self._bound(found), found)
 
     def optimum(self) -> ConstrainedOptimum:
-        """The solution of the constrained MDP with its certified bound; convex preferences by tangents."""
-        domain = self.learner.domain
-        constraints = self.learner.preference.on(domain)
-        return optimum_within(constraints, lambda limits: best_policy(domain, self.true_weights, limits))[0]
+        """The solution of the constrained MDP with its certified bound."""
+        return best_within(self.learner.preference.on(self.learner.domain), self.true_weights)
 
     def _bound(self, found: ConstrainedOptimum) -> float:
         """A soft learner may exceed the constrained optimum, but no policy exceeds the unconstrained one."""
