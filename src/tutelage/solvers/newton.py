@@ -90,8 +90,8 @@ def proximal_newton(
     for n_steps in range(max_steps):
         error, apart = residual(here.gradient, blocks, x), abs(gap(here.gradient, blocks, x))
         # A step that was too long says nothing about rounding: the next one is shorter.
-        is_progress = error <= 0.5 * best.residual or apart <= 0.5 * closest or abs(gained) > 10 * rounding
-        since = 0 if is_progress else since + 1
+        is_progress = error <= 0.5 * best.residual or apart <= 0.5 * closest or gained > 10 * rounding
+        since = 0 if is_progress else since + (gained >= -10 * rounding)
         is_good = error <= tolerance and apart <= gap_tolerance
         if is_good or error + apart < best.residual + closest:
             best, closest = Minimum(x, here, error, n_steps, Ended.STEP_LIMIT, value), apart

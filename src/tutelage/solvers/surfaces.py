@@ -128,8 +128,8 @@ class _Model:
         )
         offset = self.gradient - self.hessian @ self.x + kinks
         is_curved, last = any(block.norm == 2 or block.vectors for block, _ in balls), math.inf
-        watch.spend()
         for _ in range(MAX_STEPS):
+            watch.spend()
             system, normals = curved.copy(), np.zeros((len(balls), len(z)))
             short = np.zeros(len(balls))
             for k, (block, part) in enumerate(balls):
