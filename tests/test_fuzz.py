@@ -31,8 +31,9 @@ def test_random_problems_of_every_scale_are_answered_or_refused(case):
     assert sum(count.values()) == N_PROBLEMS
 
 
-# Features that are zero everywhere, a ball with one of them, and convex preferences of many features.
+# Features that are zero everywhere, a ball with one of them, convex preferences of many features, and short steps.
 SLOW = [(fuzz.approximate, 113), (fuzz.bilevel, 157), (fuzz.bilevel, 300), (fuzz.bilevel, 366), (fuzz.generic, 132)]
+SLOW += [(fuzz.aware, 132), (fuzz.bilevel, 153)]
 
 
 @pytest.mark.parametrize(("case", "problem"), [(fuzz.generic, 22), (fuzz.bilevel, 3), (fuzz.bilevel, 6), *SLOW])

@@ -9,11 +9,13 @@ from oracles import central_difference
 from strategies import random_domain, random_policy, some_of
 
 import tutelage as tl
-from tutelage.learners.cones import Cones, first_tangents
+from tutelage.learners.cones import Cones, best_within, first_tangents
 from tutelage.learners.reduction import Reduction
-from tutelage.learners.tangents import Tangents
+from tutelage.learners.tangents import optimum_within
+from tutelage.solvers import conic
+from tutelage.solvers.conic import Ball, best_within_balls
 
-KINDS = [(1, 4.0), (1, np.inf), (2, np.inf), (np.inf, np.inf)]
+KINDS = [(1, 4.0), (2, 4.0), (np.inf, 4.0), (1, np.inf), (2, np.inf), (np.inf, np.inf)]
 
 
 def distance_learner(seed, norm, penalty, *, n_functions=1, scale=1.0, unit=1.0):
@@ -54,10 +56,25 @@ def test_some_of_these_distances_bind():
     assert any(learner.respond(lesson).multipliers.preference[-1] > 1e-3 for learner, lesson in bound)
 
 
-def test_norms_that_share_a_limit_keep_tangents():
-    for norm in (2, np.inf):
-        learner, _ = distance_learner(0, norm, 4.0)
-        assert type(first_tangents(learner.dual.constraints)) is Tangents
+def test_multipliers_share_the_limit_of_their_norm():
+    """On the surface of the ball: the dual norm of the multipliers is the penalty."""
+    for norm, dual in ((1, np.inf), (2, 2), (np.inf, 1)):
+        learner, lesson = distance_learner(0, norm, 0.05)
+        y = learner.respond(lesson).multipliers.preference
+        assert y[-1] > 0
+        assert np.linalg.norm(y, dual) == pytest.approx(0.05, rel=1e-9)
+
+
+def test_a_distance_below_the_largest_excess_takes_no_part():
+    """For p = inf only the largest excess costs: a smaller one of a distance would have t = 0."""
+    learner, lesson = distance_learner(0, np.inf, 0.01)
+    allowance = np.array(learner.preference.allowance)
+    allowance[0] = 0.0
+    learner = replace(learner, preference=replace(learner.preference, allowance=allowance))
+    _, tangents = learner.dual.optimise(lesson.expectation, np.zeros(learner.domain.n_reward), None)
+    found = learner.respond(lesson)
+    assert not tangents.lengths and 0 < found.violation_excess[-1] < found.violation_excess[0]
+    assert found.certificate.relative_gap <= 1e-8
 
 
 def test_a_ray_of_the_cone_is_a_tangent():
@@ -74,9 +91,9 @@ def test_a_ray_of_the_cone_is_a_tangent():
         assert normal @ other - offset <= ball.value(other) - constraints.allowance[-1] + 1e-12
 
 
-@pytest.mark.parametrize("penalty", [4.0, np.inf])
-def test_the_reduced_learner_has_the_derivatives_of_differences(penalty):
-    learner, _ = distance_learner(2, 1, penalty, scale=[1.0, 3.0, 0.2])
+@pytest.mark.parametrize(("norm", "penalty"), [(1, 4.0), (1, np.inf), (2, 0.5), (np.inf, 0.5)])
+def test_the_reduced_learner_has_the_derivatives_of_differences(norm, penalty):
+    learner, _ = distance_learner(2, norm, penalty, scale=[1.0, 3.0, 0.2])
     reduction, weights = Reduction(learner.dual.constraints), np.linspace(-1, 2, learner.domain.n_reward)
     here = reduction.settle(weights)
     assert here.tangents.lengths
@@ -126,3 +143,34 @@ def test_a_distance_that_no_longer_binds_is_dropped():
     fresh = wide.respond(tl.Lesson.from_expectation(near))
     assert not later.lengths
     assert_allclose(again.expansion.source.solved.policy, fresh.policy, atol=1e-7)
+
+
+@pytest.mark.parametrize("seed", some_of(range(30), range(4)))
+def test_the_best_policy_by_a_cone_program_is_that_of_tangents(seed, monkeypatch):
+    learner, _ = distance_learner(seed, 1, np.inf, n_functions=1 + seed % 2, scale=[1.0, 3.0, 0.2], unit=10.0**seed)
+    constraints, weights = learner.dual.constraints, np.linspace(-1, 2, learner.domain.n_reward)
+    found = best_within(constraints, weights)
+    other, tangents = optimum_within(constraints, lambda limits: tl.best_policy(learner.domain, weights, limits))
+    size = 1 + abs(other.value)
+    assert found.value == pytest.approx(other.value, abs=1e-7 * size)
+    assert found.value - 1e-7 * size <= other.bound and other.value - 1e-7 * size <= found.bound
+    assert_allclose(found.multipliers, tangents.by_constraint(other.multipliers), rtol=1e-3, atol=1e-4 * size)
+    # A library that fails, or is not exact enough, leaves the answer to the tangents.
+    monkeypatch.setattr("tutelage.learners.cones.best_within_balls", lambda *given: None)
+    assert best_within(constraints, weights).value == pytest.approx(other.value, rel=1e-9)
+
+
+def test_a_wrong_solution_of_the_cone_program_is_not_taken(monkeypatch):
+    """Weak duality: with wrong multipliers, or another policy, the gap is too large."""
+    learner, _ = distance_learner(1, 1, np.inf)
+    constraints, weights = learner.dual.constraints, np.linspace(-1, 2, learner.domain.n_reward)
+    cones = replace(Cones.opening(constraints), active=(0,))
+    distance = learner.preference.functions[0].distance
+    ball = Ball(distance.centre, distance.scale, float(constraints.allowance[-1]))
+    problem = (learner.domain, weights, cones.half_spaces(), [ball])
+    right, t = best_within_balls(*problem)
+    assert right.gap <= 1e-7 * (1 + abs(right.value)) and np.linalg.norm(t) > 1e-3
+    solve = conic._solved
+    for wrong in (lambda z, y, t: (z, y, 0.9 * t), lambda z, y, t: (z[::-1], y, t), lambda z, y, t: (z, y + 0.1, t)):
+        monkeypatch.setattr(conic, "_solved", lambda *given, wrong=wrong: wrong(*solve(*given)))
+        assert best_within_balls(*problem) is None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from tutelage.outcomes import Ended
+from tutelage.outcomes import Ended, NotConverged
 from tutelage.solvers.ascent import Slope, ascend
 from tutelage.solvers.blocks import Block
 
@@ -78,3 +78,25 @@ def test_on_a_plateau_there_is_nothing_to_do():
     found = climbed(lambda x: (7.0, np.zeros(2)), 2, 1.0, 2, [0.3, 0.3])
     assert_allclose(found.x, [0.3, 0.3])
     assert found.n_evaluations == 1 and found.gap == 0 and found.ended is Ended.CONVERGED
+
+
+def test_where_a_model_is_not_maximised_the_best_point_so_far_is_returned():
+    """The gap is then what a linear function of this slope could gain anywhere in the region."""
+
+    class Failing(Block):
+        n_left = 2
+
+        def model_step(self, gradient, hessian, x):
+            Failing.n_left -= 1
+            if Failing.n_left < 0:
+                raise NotConverged("no step", residual=1.0, n_steps=1)
+            return super().model_step(gradient, hessian, x)
+
+    region = Failing(np.zeros(2), 3.0, 2, True, np.arange(2))
+    top = np.array([1.0, -0.5])
+    found = ascend(
+        lambda x, _: Slope(-float(np.cosh(x - top).sum()), -np.sinh(x - top), None), region, np.zeros(2), tolerance=1e-9
+    )
+    assert found.ended is Ended.STEP_LIMIT and found.slope.value > -float(np.cosh(top).sum())
+    assert found.gap == pytest.approx(6.0 * math.sqrt(2) * np.linalg.norm(found.slope.gradient))
+    assert found.slope.value + found.gap >= -2.0

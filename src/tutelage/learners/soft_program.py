@@ -169,14 +169,8 @@ class SoftProgram:
         scaled, most = _Normalised.of(self, near), MAX_STEPS if self.lengths else newton.MAX_STEPS
         with scaled.answers():
             inside = contained(scaled.blocks, start / scaled.unit)
-            found = proximal_newton(
-                scaled.expand,
-                scaled.blocks,
-                inside,
-                **scaled.tolerances(scaled.blocks),
-                max_steps=most,
-                damped=scaled.damped,
-            )
+            tolerances = scaled.tolerances(scaled.blocks)
+            found = proximal_newton(scaled.expand, scaled.blocks, inside, **tolerances, max_steps=most)
         return scaled.in_given_units(found)
 
     def followed(self) -> SoftMinimum:
@@ -196,7 +190,6 @@ class _Normalised:
     unit: Vector
     blocks: list[Block]
     near: SoftExpansion | None
-    damped: Vector
 
     @classmethod
     def of(cls, program: SoftProgram, near: SoftExpansion | None) -> "_Normalised":
@@ -209,16 +202,13 @@ class _Normalised:
         if program.moving is not None:
             slopes = np.array([function.slope(program.moving.centre) for function in program.moving.functions])
             size = np.concatenate([size, share * (np.abs(slopes) @ program.moving.sizes), 1 / program.moving.sizes])
-        own = np.exp2(-np.round(np.log2(or_one(size))))
-        unit = own.copy()
+        unit = np.exp2(-np.round(np.log2(or_one(size))))
         for block, part in zip(program.blocks, slices(program.blocks), strict=True):
             if block.is_ball:
                 # That of the largest; an entry that is always zero has no size.
                 unit[part] = unit[part].min(where=size[part] > 0, initial=np.inf) if size[part].any() else 1.0
             blocks.append(block.in_units(float(unit[part][0]) if block.is_ball else unit[part], share))
-        # In the ball of a distance, entries of another size are damped as in units of their own.
-        is_own = size > 0
-        return cls(program, features, unit, blocks, near, (unit / np.where(is_own, own, unit)) ** 2)
+        return cls(program, features, unit, blocks, near)
 
     def expand(self, z: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
         """f and its derivatives at z, in these units. last: the expansion at the last point."""
@@ -297,9 +287,7 @@ class _Normalised:
         z, cap = np.zeros(len(self.unit)), FIRST_CAP
         while cap < LAST_CAP:
             blocks = [block.capped(cap) for block in self.blocks]
-            found = proximal_newton(
-                self.expand, blocks, contained(blocks, z), **self.tolerances(blocks), damped=self.damped
-            )
+            found = proximal_newton(self.expand, blocks, contained(blocks, z), **self.tolerances(blocks))
             if all(_is_inside(b, f, found.x[p]) for b, f, p in zip(blocks, self.blocks, slices(blocks), strict=True)):
                 return found
             cap *= CAP_GROWTH

@@ -90,6 +90,7 @@ def ascend(
         share = 1.0
         while True:
             try:
+                watch.report("steps of an ascent", n_evaluations, gap)
                 new = evaluate(x + share * step, here.source)
             except OutOfTime:
                 ended = Ended.TIME_LIMIT if watch.is_over() else Ended.STEP_LIMIT

@@ -34,8 +34,8 @@ class Block:
     norm: q = 1, 2 or inf. radius: may be infinite. groups: (n,), the group of each entry; entries of one group are
     summed before the norm is taken. For q = inf every entry is a group. Where each entry has a unit of its own, the
     radius of a box and the curvature are vectors (n,). vectors: parts of a ball of either sign, without a slope, that
-    count by their 2-norms. in_vectors, signed: (n,), which entries belong to vectors, and which may be negative.
-    is_ball: whether the entries share one limit; a single entry has a box for any norm.
+    count by their 2-norms and are not zero at the minimum. in_vectors, signed: (n,), which entries belong to vectors,
+    and which may be negative. is_ball: whether the entries share one limit; a single entry has a box for any norm.
     """
 
     slope: Vector
@@ -100,7 +100,7 @@ class Block:
         gradient + grad h + m n = 0.
         """
         hessian = self.curvature * np.eye(len(x))
-        on_surface = self.is_ball and self.size(x) >= (1 - SURFACE) * self.radius
+        on_surface = self.is_on_surface(x)
         is_fixed = np.where(self.signed, (x == 0) & self.has_kink(on_surface), x <= 0)
         if not self.is_ball:
             is_fixed |= np.abs(x) >= (1 - SURFACE) * self.radius
@@ -109,6 +109,10 @@ class Block:
             return free, hessian
         m = self.multiplier(gradient, x)
         return free @ _orthogonal_to(free.T @ self.normal(x, np.sign(x))), hessian + m * self.bend(x)
+
+    def is_on_surface(self, x: Vector) -> bool:
+        """Whether the ball holds x back."""
+        return self.is_ball and self.size(x) >= (1 - SURFACE) * float(self.radius)
 
     def has_kink(self, on_surface: bool) -> Flags:
         """(n,), whether zero is a kink of a signed entry.

@@ -26,8 +26,9 @@ MAX_STEPS = 300
 LARGEST = 1e60
 # After this many steps without a residual half as large, within so many times the noise, rounding hides the rest.
 PATIENCE, NOISY = 3, 1e3
-# Where so many steps no longer decrease f, a residual and a relative gap below this are rounding as well.
-LONG_PATIENCE, ACCEPTABLE = 12, 1e-7
+# Where so many steps no longer decrease f, a residual below the first of these, or a relative gap below the second, is
+# rounding as well.
+LONG_PATIENCE, ACCEPTABLE, SMALL_GAP = 12, 1e-7, 1e-10
 # The least factor of the damping after a refused step, and the largest power of ten by which refused steps raise it.
 CAUTIOUS, FASTEST = 0.3, 4
 SourceT = TypeVar("SourceT")
@@ -75,13 +76,11 @@ def proximal_newton(
     tolerance: float,
     gap_tolerance: float = np.inf,
     max_steps: int = MAX_STEPS,
-    damped: Vector | float = 1.0,
 ) -> Minimum[SourceT]:
     """Minimise to a residual of `tolerance` and a duality gap of `gap_tolerance`, or as far as noise allows.
 
-    smooth: f, given the source of the last expansion as a warm start. start: a point of the set. damped: factors of the
-    damping, (n,) or one for all entries. Raises `NotConverged` where x diverges or the step limit is reached, with the
-    best point as its answer; `OutOfTime` at the time limit.
+    smooth: f, given the source of the last expansion as a warm start. start: a point of the set. Raises `NotConverged`
+    where x diverges or the step limit is reached, with the best point as its answer; `OutOfTime` at the time limit.
     """
     x, here = start, smooth(start, None)
     value = here.value + terms(blocks, x)
@@ -99,13 +98,14 @@ def proximal_newton(
             return replace(best, ended=Ended.CONVERGED)
         is_noise = best.residual <= here.noise and closest <= gap_tolerance
         is_stuck = since >= PATIENCE and best.residual <= NOISY * here.noise
-        if is_noise or is_stuck or (since >= LONG_PATIENCE and best.residual <= ACCEPTABLE):
+        is_close = best.residual <= ACCEPTABLE or closest <= SMALL_GAP * (1 + abs(best.value))
+        if is_noise or is_stuck or (since >= LONG_PATIENCE and is_close):
             return replace(best, n_steps=n_steps, ended=Ended.ROUNDING)
         watch.report("Newton steps", n_steps, error, replace(best, ended=Ended.TIME_LIMIT))
         # Flat directions need some curvature, and damping below 1e-14 of the Hessian's diagonal is lost to rounding.
         flat = 1e-5 * error / (1 + float(np.abs(x).max(initial=0.0)))
         damping = max(damping, flat, 1e-14 * float(np.diag(here.hessian).max(initial=0.0)))
-        there = model_minimum(here.gradient, here.hessian + np.diag(damping * damped * np.ones(len(x))), blocks, x)
+        there = model_minimum(here.gradient, here.hessian + damping * np.eye(len(x)), blocks, x)
         predicted = _predicted_decrease(here, blocks, x, there)
         if stretch > 1:
             there = contained(blocks, x + stretch * (there - x))

@@ -25,7 +25,7 @@ import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import Flags, Indices, Matrix, Vector
-from tutelage.solvers.blocks import SURFACE, Block, contained, residual, slices
+from tutelage.solvers.blocks import Block, contained, residual, slices
 from tutelage.solvers.programs import minimise_conic
 
 MAX_STEPS = 12
@@ -83,7 +83,7 @@ class _Model:
         is_fixed, surfaces = np.zeros(len(x), dtype=np.bool_), []
         for k, (block, part) in enumerate(self.parts):
             here = x[part]
-            on_surface = block.is_ball and block.size(here) >= (1 - SURFACE) * block.radius
+            on_surface = block.is_on_surface(here)
             if on_surface:
                 surfaces.append(k)
             is_fixed[part] = (here == 0) & (block.has_kink(on_surface) | ~block.signed)
@@ -105,6 +105,8 @@ class _Model:
             terms_of_slope = np.abs(self.gradient) + np.abs(self.hessian) @ np.abs(z - self.x)
             if found[-1][0] <= EXACT * float(terms_of_slope.max()):
                 return found, True
+            if len(found) > 1 and found[-1][0] > 0.5 * found[-2][0]:
+                break
             active = self._released(z)
         return found, False
 

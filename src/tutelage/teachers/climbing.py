@@ -174,7 +174,7 @@ class Cuts:
     def model_step(self, gradient: Vector, hessian: Matrix, x: Vector) -> Vector:
         """argmin over steps s within the cuts of gradient @ s + 1/2 s @ hessian @ s."""
         room = np.maximum(self.offsets - self.normals @ x, 0.0)
-        free = -np.linalg.solve(hessian, gradient)
+        free: Vector = np.asarray(-np.linalg.solve(hessian, gradient), dtype=np.float64)
         if (self.normals @ free <= room).all():
             return free
         # In units of the smaller of that step and the radius, and with the largest slope as that of the objective.
