@@ -51,8 +51,8 @@ def test_the_search_for_the_bound_does_not_plan_the_lesson_again(settled):
 
 
 def test_aware_cmdp_solves_its_constrained_mdp_once(monkeypatch):
-    calls, solve = [], fixed.best_policy
-    monkeypatch.setattr(fixed, "best_policy", lambda *a, **b: calls.append(a) or solve(*a, **b))
+    calls, solve = [], fixed.best_within
+    monkeypatch.setattr(fixed, "best_within", lambda *a, **b: calls.append(a) or solve(*a, **b))
     final = tl.teach(tl.AwareCmdpTeacher(DOMAIN, WORLD.true_weights, HARD), HARD).final
     assert len(calls) == 1 and final.bound == pytest.approx(final.response_reward, abs=1e-6)
 
