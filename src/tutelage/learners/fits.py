@@ -33,6 +33,8 @@ N_RANDOM, SHARES = 6, (0.02, 0.2)
 # which only few paths are followed.
 EXACT, EXPLAINED, ROUGH = 1e-8, 1e-4, 1e-2
 UNLIMITED = 10**9
+# An answer this close to its lesson, relative to the range of the feature, matches it.
+EXACT_MATCH, SAMPLED_MATCH = 1e-6, 0.02
 # How far an allowance is moved across its kink, relatively, how often the best fit is changed so, and the share of the
 # cost that must remain at most.
 ACROSS, N_MENDED, MENDED = 0.03, 3, 0.25
@@ -120,9 +122,8 @@ def _paths(
     """The paths in the order in which they are followed, and the steps that it took to find their starts."""
     problem, budget = FitProblem(domain, scales, seen), watch.Budget(UNLIMITED)
     first, others = list[Path](), [Path(start, PATH) for start in _starts(problem)]
-    if not is_sampled:
-        with suppress(TutelageError), watch.spending(budget):
-            first = [Path(start, PATH[-1:]) for start in guesses(problem)]
+    with suppress(TutelageError), watch.spending(budget):
+        first = [Path(start, PATH[-1:]) for start in guesses(problem, SAMPLED_MATCH if is_sampled else EXACT_MATCH)]
     if len(seen) > 1:
         with suppress(TutelageError):
             last = _closest(_found(domain, scales, seen[:-1], is_sampled, Effort(0, n_before, n_before)))

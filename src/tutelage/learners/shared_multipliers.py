@@ -17,8 +17,6 @@ from tutelage.learners.fitting import LARGEST, SMALLEST, TYPICAL, FitProblem
 from tutelage.solvers.least_squares import LeastSquares, Residuals, least_squares
 from tutelage.solvers.soft_expectations import SoftExpansion, combined_features, soft_expansion
 
-# An answer this close to its lesson, relative to the range of the feature, matches it.
-MATCHED = 1e-6
 # The weight that prefers small multipliers where the answers do not determine them.
 PREFERENCE = 1e-4
 # The evaluations, the relative decrease that is too small for one more, the cost at which the search ends, and the
@@ -76,11 +74,14 @@ class _Shared:
         return np.maximum(lower, z - longest), np.minimum(upper, z + longest)
 
 
-def guesses(problem: FitProblem) -> list[Vector]:
-    """u of learners that give about these answers, one for each reading of the multipliers."""
+def guesses(problem: FitProblem, matched: float) -> list[Vector]:
+    """u of learners that give about these answers, one for each reading of the multipliers.
+
+    matched: an answer this close to its lesson, relative to the range of the feature, matches it.
+    """
     domain, unit = problem.domain, problem.unit
     apart = np.array([(one.shown - one.target[: domain.n_reward]) for one in problem.seen])
-    signs = np.where(np.abs(apart) > MATCHED * problem.scales.unit[: domain.n_reward], np.sign(apart), 0.0)
+    signs = np.where(np.abs(apart) > matched * problem.scales.unit[: domain.n_reward], np.sign(apart), 0.0)
     shared, d_c = _Shared(problem, signs), domain.n_preference
     ends = list[LeastSquares[Expansions]]()
     for multiplier in STARTS:

@@ -120,7 +120,8 @@ class AdaptiveBilevelTeacher(BaseTeacher):
             estimate = self._estimated(rounds, has_intervals=False, effort=QUICK)
             plan, reason = self._planned(rounds, estimate, estimate.plausible)
             if reason and not self._is_exact:
-                known, estimate = estimate, self._estimated(rounds, has_intervals=False, effort=BEFORE_THE_END)
+                more = QUICK if self.n_trajectories else BEFORE_THE_END
+                known, estimate = estimate, self._estimated(rounds, has_intervals=False, effort=more)
                 better = [] if is_equal(estimate.plausible, known.plausible) else [estimate.plausible]
                 is_lost = estimate.contradiction and len(rounds) >= self.domain.n_preference + 3
                 for rival in (*better, *(() if is_lost else estimate.rivals)):
