@@ -13,7 +13,7 @@ from tutelage.mdp.expectations import expectation
 from tutelage.mdp.policy import policy_from_occupancy
 from tutelage.solvers import columns as columns_module
 from tutelage.solvers.bellman import solve_hard
-from tutelage.solvers.columns import Column, Improver, with_stored
+from tutelage.solvers.columns import Column, Improver, is_exact, with_stored
 from tutelage.solvers.occupancy_polytope import best_policy, nearest_policy
 
 # Above the size from which loops are compiled and policies are stored.
@@ -86,7 +86,7 @@ def test_policy_iteration_ends_at_the_optimum_with_a_bound_on_it(name):
     price = np.array([1.0, 0.5, 0.2, -0.3, 0.0, -0.1, -0.2])
     improver = Improver(domain)
     first = improver.evaluate(some_choice(domain), None)
-    found = improver.improve(price, [first], np.inf)
+    found = improver.improve(price, [first], np.inf, is_exact)
     best = domain.mdp.initial @ solve_hard(domain.mdp, improver.features @ price, accuracy=1e-10).value
     assert found.columns[-1].counts @ price == pytest.approx(best, rel=1e-9)
     assert best - 1e-9 <= found.best <= best * (1 + 1e-6)
@@ -98,7 +98,7 @@ def test_a_bound_of_a_policy_iteration_that_stops_early_still_holds():
     price = np.array([1.0, 0.5, 0.2, -0.3, 0.0, -0.1, -0.2])
     improver = Improver(domain)
     first = improver.evaluate(some_choice(domain), None)
-    found = improver.improve(price, [first], -np.inf)
+    found = improver.improve(price, [first], -np.inf, is_exact)
     best = domain.mdp.initial @ solve_hard(domain.mdp, improver.features @ price).value
     earned = [column.counts @ price for column in (first, *found.columns)]
     assert len(found.columns) == 1 and earned[0] < earned[1] < best <= found.best

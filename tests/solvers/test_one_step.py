@@ -8,7 +8,7 @@ from benchmarks.families import family_domain, family_problem
 from tests.oracles import central_difference
 from tutelage.solvers import objectives, spread
 from tutelage.solvers.bellman import solve_hard
-from tutelage.solvers.columns import Improver
+from tutelage.solvers.columns import Improver, is_exact
 from tutelage.solvers.half_spaces import HalfSpaces, preference_limits
 from tutelage.solvers.occupancy_polytope import best_policy
 from tutelage.solvers.one_step import OneStep
@@ -27,7 +27,7 @@ def model_at(name, u):
         return domain.mdp.initial @ solve_hard(domain.mdp, improver.features @ dual.price(v), accuracy=1e-11).value
 
     first = improver.evaluate(domain.mdp.first_choice[:-1], None)
-    column = improver.improve(dual.price(u), [first], np.inf).columns[-1]
+    column = improver.improve(dual.price(u), [first], np.inf, is_exact).columns[-1]
     return OneStep(improver, dual, dual.box, column), optimal
 
 
@@ -72,11 +72,11 @@ def test_the_policy_of_the_minimum_meets_the_limits_in_the_model():
     improver, dual = Improver(asked.domain), objectives.MostReward(asked.weights).dual(asked.limits)
     u = found.multipliers
     first = improver.evaluate(asked.domain.mdp.first_choice[:-1], None)
-    near = improver.improve(dual.price(u), [first], np.inf).columns[-1]
+    near = improver.improve(dual.price(u), [first], np.inf, is_exact).columns[-1]
     model = OneStep(improver, dual, dual.box, near)
     least = model.minimum(u, 1e-2, 1e-9)
     assert np.abs(model.expanded(least, 1e-2)[1][least > 0]).max() <= 1e-8
-    policy = model.policy(least, 1e-2)
+    policy = model.policy(least, 1e-2, 1e-15)
     assert_allclose(np.add.reduceat(policy, asked.domain.mdp.first_choice[:-1]), 1.0, rtol=1e-12)
 
 

@@ -1,4 +1,4 @@
-"""Mixtures by group of starts: the simplex method against HiGHS, and the groups themselves."""
+"""Mixtures by group of starts: both programs against HiGHS and Clarabel, and the groups themselves."""
 
 import numpy as np
 import pytest
@@ -11,10 +11,10 @@ from tutelage import kernels
 from tutelage.mdp.model import MDP, Domain
 from tutelage.mdp.start_groups import start_groups
 from tutelage.solvers.columns import Improver
-from tutelage.solvers.half_spaces import HalfSpaces
+from tutelage.solvers.half_spaces import HalfSpaces, no_limits
 from tutelage.solvers.mixtures import Master
-from tutelage.solvers.objectives import LeastViolation, MostReward, NearestSquared
-from tutelage.solvers.occupancy_polytope import best_policy, strictest_policy
+from tutelage.solvers.objectives import Hull, LeastViolation, MostReward, Nearest, NearestSquared
+from tutelage.solvers.occupancy_polytope import best_policy, nearest_policy, strictest_policy
 from tutelage.solvers.programs import InfeasibleProgram
 from tutelage.solvers.shares import best_shares, can_share
 
@@ -73,16 +73,62 @@ def test_the_best_shares_are_those_of_the_library(is_tied):
     assert n_found > 0.6 * N_PROGRAMS
 
 
+@pytest.mark.parametrize("is_tied", [False, True])
+def test_the_nearest_shares_are_those_of_the_library(is_tied):
+    """With and without limits; targets near and far; in units of the parts and in others."""
+    rng, n_found, n_possible = np.random.default_rng(2 + is_tied), 0, 0
+    for _ in range(N_PROGRAMS // 3):
+        parts, _, limits = random_program(rng, is_tied)
+        d = parts.shape[2]
+        limits = limits if rng.random() < 0.7 else half_spaces(np.zeros((0, d)), np.zeros(0))
+        target = rng.choice([0.1, 1.0, 30.0]) * rng.normal(size=rng.integers(1, d + 1))
+        objective = NearestSquared(target)
+        dual = objective.dual(limits)
+        found = best_shares(dual, parts, np.abs(rng.normal(size=len(dual.linear))))
+        n_possible += len(limits) == 0 or by_library(parts, LeastViolation(), limits).fun < 1e-9
+        if found is None:
+            continue
+        n_found += 1
+        mean = np.einsum("nk,nkd->d", found.weights, parts)
+        assert (found.weights >= 0).all() and found.weights.sum(axis=0) == pytest.approx(1.0)
+        assert (limits.normals @ mean <= limits.offsets + 1e-11).all()
+        assert found.value == pytest.approx(0.5 * ((mean[: len(target)] - target) ** 2).sum(), abs=1e-12)
+        assert_allclose(
+            found.price[: len(target)] + limits.normals.T[: len(target)] @ found.multipliers,
+            target - mean[: len(target)],
+            atol=1e-9 * (1 + np.abs(target).max()),
+        )
+        # The multipliers certify it: at their price no shares are better.
+        best = (parts @ found.price).max(axis=0).sum()
+        assert found.offset - best == pytest.approx(found.value, abs=1e-9 * (1 + abs(found.value)))
+    assert 0.95 * n_possible <= n_found
+
+
+def test_the_nearest_shares_are_those_of_clarabel():
+    rng = np.random.default_rng(7)
+    parts, target = rng.normal(size=(4, 25, 5)) / 25, np.array([2.5, -1.5, 1.0])
+    normals = rng.normal(size=(3, 5))
+    limits = half_spaces(normals, normals @ parts.mean(axis=0).sum(axis=0) + 0.01)
+    objective = NearestSquared(target)
+    sums = sparse.hstack([sparse.eye_array(25)] * 4, format="csr")
+    right = objective.solve(Hull(parts.reshape(-1, 5).T, sums, np.ones(25)), limits)
+    found = best_shares(objective.dual(limits), parts, np.zeros(6))
+    assert found.value == pytest.approx(right.value, abs=1e-9) and (found.multipliers > 0).any()
+    assert_allclose(found.price, right.price, atol=1e-6)
+
+
 def test_a_wrong_basis_is_noticed(monkeypatch):
-    """The result of the loop is not believed: the keys alone, whatever they cost, are not optimal."""
+    """The result of the loop is not believed: some combination, whatever it costs, is not optimal."""
     rng = np.random.default_rng(4)
     parts = rng.normal(size=(5, 10, 3))
     limits = half_spaces(np.eye(3), np.full(3, 100.0))
-    dual = MostReward(np.ones(3)).dual(limits)
-    assert best_shares(dual, parts, np.zeros(3)) is not None
-    wrong = parts.sum(axis=2).argmin(axis=0), np.full(3, kernels.SLACK), np.arange(3), True
-    monkeypatch.setattr(kernels, "best_shares", lambda *_: wrong)
-    assert best_shares(dual, parts, np.zeros(3)) is None
+    most, nearest = MostReward(np.ones(3)).dual(limits), NearestSquared(np.ones(3)).dual(limits)
+    assert best_shares(most, parts, np.zeros(3)) is not None and best_shares(nearest, parts, np.zeros(6)) is not None
+    worst, one = parts.sum(axis=2).argmin(axis=0)[None], np.zeros(1, dtype=int)
+    monkeypatch.setattr(kernels, "nearest_shares", lambda *_: (worst, one, np.ones(1), np.zeros(3), True))
+    assert best_shares(nearest, parts, np.zeros(6)) is None
+    monkeypatch.setattr(kernels, "best_shares", lambda *_: (worst, one, one, np.ones(1), np.zeros(3), True))
+    assert best_shares(most, parts, np.zeros(3)) is None
 
 
 def test_the_master_problem_asks_the_library_where_the_loop_fails(monkeypatch):
@@ -93,7 +139,7 @@ def test_the_master_problem_asks_the_library_where_the_loop_fails(monkeypatch):
     limits = half_spaces(normals, normals @ np.mean([column.counts for column in columns], axis=0))
     objective = MostReward(np.array([1.0, 0.5, 0.2]))
     quick = Master.of(objective, limits, columns).solve(columns)
-    monkeypatch.setattr(kernels, "best_shares", lambda *given: (given[-1], np.zeros(4, int), np.zeros(4, int), False))
+    monkeypatch.setattr(kernels, "best_shares", lambda *_: (*[np.zeros(0)] * 5, False))
     slow = Master.of(objective, limits, columns).solve(columns)
     assert slow.value == pytest.approx(quick.value, rel=1e-8)
     assert_allclose(slow.price, quick.price, atol=1e-6 * np.abs(quick.price).max())
@@ -102,10 +148,13 @@ def test_the_master_problem_asks_the_library_where_the_loop_fails(monkeypatch):
         Master.of(objective, impossible, columns).solve(columns)
 
 
-def test_only_multipliers_of_limits_can_be_shared():
+def test_multipliers_of_limits_and_squared_deviations_can_be_shared():
     limits = half_spaces(np.eye(2), np.ones(2))
     assert can_share(MostReward(np.ones(2)).dual(limits)) and can_share(LeastViolation().dual(limits))
-    assert not can_share(NearestSquared(np.ones(2)).dual(limits))
+    assert can_share(NearestSquared(np.ones(2)).dual(limits))
+    assert not can_share(Nearest(np.ones(2), 1).dual(limits)) and not can_share(
+        Nearest(np.ones(2), np.inf).dual(limits)
+    )
 
 
 def test_groups_hold_neighbours_and_every_start():
@@ -132,6 +181,19 @@ def test_groups_take_fewer_rounds_and_change_nothing_else(name, monkeypatch):
     assert_allclose(many.multipliers, one.multipliers, atol=1e-4 * one.multipliers.max())
 
 
+def test_groups_change_no_projection(monkeypatch):
+    asked = family_problem("queue", 700)
+    target = best_policy(asked.domain, asked.weights, no_limits(asked.domain)).expectation.reward
+    many = nearest_policy(asked.domain, target, asked.limits)
+    direct = nearest_policy(asked.domain, target, asked.limits, route="direct")
+    monkeypatch.setattr(Improver, "groups", None)
+    one = nearest_policy(asked.domain, target, asked.limits)
+    assert many.n_rounds < one.n_rounds
+    assert_allclose(many.expectation.reward, one.expectation.reward, rtol=1e-7)
+    assert_allclose(many.expectation.reward, direct.expectation.reward, rtol=1e-6)
+    assert many.gap <= 1e-7 * many.value and (asked.limits.excess(many.expectation.both) <= 1e-8).all()
+
+
 @pytest.mark.parametrize("unit", [1e-7, 1e7])
 def test_groups_are_the_same_in_other_units(unit):
     asked = family_problem("roads", 700)
@@ -142,6 +204,9 @@ def test_groups_are_the_same_in_other_units(unit):
     assert Improver(domain).groups is not None
     assert found.value == pytest.approx(unit * plain.value, rel=1e-6) and found.gap <= 1e-6 * found.value
     assert (limits.excess(found.expectation.both) <= 1e-7 * limits.offsets).all()
+    target = 2 * plain.expectation.reward
+    near, scaled = nearest_policy(base, target, asked.limits), nearest_policy(domain, unit * target, limits)
+    assert_allclose(scaled.expectation.reward, unit * near.expectation.reward, rtol=1e-6)
 
 
 def test_the_strictest_policy_is_the_same_with_and_without_groups(monkeypatch):

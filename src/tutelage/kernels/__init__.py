@@ -48,7 +48,7 @@ from tutelage.kernels.backups import hard_backup_range, hard_sweeps, problem, re
 from tutelage.kernels.elimination import band, carry, elimination_cost, follow, solve_band
 from tutelage.kernels.one_step import least_smooth_maxima, smooth_maxima, smooth_policy
 from tutelage.kernels.parallel import block_edges, in_blocks, map_in_threads, unsigned
-from tutelage.kernels.shares import SLACK, basic_solution, best_shares
+from tutelage.kernels.shares import SLACK, best_shares, nearest_shares
 from tutelage.kernels.triangular import (
     backward,
     bicgstab,
@@ -64,7 +64,6 @@ __all__ = [
     "SLACK",
     "backward",
     "band",
-    "basic_solution",
     "best_shares",
     "bicgstab",
     "block_edges",
@@ -81,6 +80,7 @@ __all__ = [
     "in_blocks",
     "least_smooth_maxima",
     "map_in_threads",
+    "nearest_shares",
     "problem",
     "reachable",
     "relax",

@@ -264,7 +264,7 @@ def band(row: Indices, column: Indices, probability: Vector, first: Indices, wei
 
 @compiled(fastmath=FASTMATH)
 def solve_band(entries: Matrix, width: int, here: Matrix, initial: Vector) -> tuple[Matrix, Vector]:
-    """A^-1 here, (S, d), and A'^-1 initial, (S,), for A in a band; `entries` is overwritten by its factors.
+    """A^-1 here, (S, d), and A'^-1 initial, (S,) or empty, for A in a band; `entries` is overwritten by its factors.
 
     A is diagonally dominant, so elimination in the order of the states needs no pivots.
     """
@@ -289,11 +289,11 @@ def solve_band(entries: Matrix, width: int, here: Matrix, initial: Vector) -> tu
         for j in range(d):
             ahead[s, j] *= entries[s, width]
     # A' = U' L'.
-    for s in range(n):
+    for s in range(len(visits)):
         visits[s] *= entries[s, width]
         for t in range(s + 1, min(s + width + 1, n)):
             visits[t] -= entries[s, t - s + width] * visits[s]
-    for s in range(n - 1, -1, -1):
+    for s in range(len(visits) - 1, -1, -1):
         for t in range(s + 1, min(s + width + 1, n)):
             visits[s] -= entries[t, s - t + width] * visits[t]
     return ahead, visits

@@ -30,9 +30,9 @@ def _advantage(affine: Matrix, c: int, u: Vector) -> float:
 
 
 @compiled(fastmath=FASTMATH)
-def smooth_policy(first: Indices, affine: Matrix, u: Vector, width: float) -> Vector:
-    """(C,), proportional to exp(advantage / width) within each state."""
-    policy = np.empty(len(affine))
+def smooth_policy(first: Indices, affine: Matrix, u: Vector, width: float, least: float) -> Vector:
+    """(C,), proportional to exp(advantage / width) within each state; zero below `least` of the best choice's."""
+    policy, lowest = np.empty(len(affine)), max(math.log(least), LEAST)
     for s in range(len(first) - 1):
         best, total = -math.inf, 0.0
         for c in range(first[s], first[s + 1]):
@@ -40,7 +40,7 @@ def smooth_policy(first: Indices, affine: Matrix, u: Vector, width: float) -> Ve
             best = max(best, policy[c])
         for c in range(first[s], first[s + 1]):
             below = (policy[c] - best) / width
-            policy[c] = math.exp(below) if below > LEAST else 0.0
+            policy[c] = math.exp(below) if below > lowest else 0.0
             total += policy[c]
         for c in range(first[s], first[s + 1]):
             policy[c] /= total

@@ -1,20 +1,20 @@
 """Groups of the states in which the learner may start, each of states that are near to each other."""
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from tutelage.arrays import Indices, Matrix, Vector
+from tutelage.arrays import Indices, Matrix, SparseRows, Vector
 from tutelage.mdp.model import MDP
 
 # The number of groups, the number of starts for each where there are few, and the least number of groups that help.
 MOST_GROUPS, FEW_STARTS, FEWEST_GROUPS = 200, 5, 20
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class StartGroups:
     """of_state: (S,), the group of each state. initial: (S,), the probability of each start."""
 
@@ -22,10 +22,15 @@ class StartGroups:
     initial: Vector
     n_groups: int
 
+    @cached_property
+    def _mean(self) -> SparseRows:
+        """(K, S), the probability of each start in the row of its group."""
+        shape = (self.n_groups, len(self.initial))
+        return sparse.csc_array((self.initial, self.of_state, np.arange(shape[1] + 1)), shape).tocsr()
+
     def sums(self, values: Matrix) -> Matrix:
         """(K, d), the mean over all starts of values (S, d), group by group."""
-        shape = (self.n_groups, len(self.initial))
-        return np.asarray(sparse.csc_array((self.initial, self.of_state, np.arange(shape[1] + 1)), shape) @ values)
+        return np.asarray(self._mean @ values)
 
 
 @lru_cache(maxsize=8)

@@ -11,7 +11,7 @@ if one has a cheap sparse factorisation, all are factorised, in an order of elim
 found from the F of the policy before, by sweeps where the chain mixes quickly (`mdp.mixing`), else by Krylov steps.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -30,11 +30,14 @@ from tutelage.solvers.operators import Operators, bellman_operators
 
 # The most memory for expected counts, in numbers; at least two policies are kept.
 MOST_STORED = 2**26
+# Up to this number of states the factors of the last columns are kept.
+FEW_STATES, MOST_FACTORS = 20_000, 16
 MAX_STEPS = 1_000
 # Where policies are evaluated quickly, sweeps save time only while this share of the states changes its choice.
 MANY = 0.01
 # Moves over at most this many states, in their order: a banded factorisation is the fastest.
 NARROW = 8
+NOWHERE: Vector = np.zeros(0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +47,7 @@ class Column:
     n_reached: the states that it visits. ahead: (S, d), its expected counts from each state, where they are stored.
     visits: (S,), its visits to states, where they are stored. policy: (C,), the probabilities of a policy with several
     choices in some state; `choice` then has the most probable ones. parts: (K, d), the parts of the expectation from
-    each group of starts, where there are several groups.
+    each group of starts, where there are several groups. inverse: of its chain, where the factors are stored.
     """
 
     choice: Indices
@@ -54,6 +57,7 @@ class Column:
     visits: Vector | None = None
     policy: Vector | None = None
     parts: Matrix | None = None
+    inverse: Resolvent | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +66,11 @@ class Improved:
 
     columns: tuple[Column, ...]
     best: float
+
+
+def is_exact(bound: float, earned: float) -> bool:
+    """Whether nobody earns more; `Improver.improve` then ends with an optimal policy."""
+    return bound <= earned
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +92,13 @@ class Improver:
         """Whether all features are on states."""
         return len(self.features) == self.domain.mdp.n_states
 
-    def improve(self, price: Vector, columns: Sequence[Column], enough: float, close: float = 0.0) -> Improved:
+    def improve(
+        self, price: Vector, columns: Sequence[Column], enough: float, is_close: Callable[[float, float], bool]
+    ) -> Improved:
         """Policy iteration at a price, from the best stored column, until a policy earns `enough` or none earns more.
 
-        It also ends where its bound is within `close` of what the policy earns. The bound holds in every case:
-        V* <= V + max |B V - V| / (1 - discount), with an allowance for rounding.
+        It also ends where its bound is close to what the policy earns: is_close(bound, earned). The bound holds in
+        every case: V* <= V + max |B V - V| / (1 - discount), with an allowance for rounding.
         """
         mdp = self.domain.mdp
         operators = bellman_operators(mdp, per_choice(mdp, self.features @ price))
@@ -106,7 +117,7 @@ class Improver:
             best = min(best, float(np.einsum("s,s->", mdp.initial, value)) + error)
             # A policy with several choices differs from its most probable ones.
             is_settled = column.policy is None and np.array_equal(moved, column.choice)
-            if (found and earned >= enough) or best - earned <= close or is_settled:
+            if (found and earned >= enough) or is_close(best, earned) or is_settled:
                 break
             watch.report("policy iterations", n_steps, error)
             better = self.evaluate(moved, column)
@@ -166,16 +177,15 @@ class Improver:
 
     def evaluate(self, choice: Indices, near: Column | None) -> Column:
         """The column of a policy, with its expected counts. near: a similar column, as a start for iterations."""
+        from tutelage import kernels
+
         mdp = self.domain.mdp
         here = self.features if len(self.features) == mdp.n_states else self.features[choice]
-        visits: Vector | None
         if mdp.transition.nnz == mdp.n_choices:
-            ahead, visits = self._followed(choice, here, mdp.initial)
-        elif self.width <= NARROW:
-            ahead, visits = self._banded(self._probabilities(choice), here, mdp.initial)
-        else:
-            ahead, visits = self._solved(discounted_rows(mdp, choice), here, near)
-        return self._column(choice, ahead, visits)
+            return self._column(choice, None, kernels.follow(*self._moves(choice), here))
+        if self.width <= NARROW:
+            return self._column(choice, None, self._banded(self._probabilities(choice), here, NOWHERE)[0])
+        return self._column(choice, None, *self._solved(discounted_rows(mdp, choice), here, near))
 
     def evaluate_policy(self, policy: Vector, near: Column | None) -> Column:
         """The column of a policy (C,) that may have several choices in a state."""
@@ -183,36 +193,40 @@ class Improver:
         here = self.features
         if len(here) != mdp.n_states:
             here = sum_by_state(mdp, policy[:, None] * here)
-        visits: Vector | None
+        choice = first_maximum(mdp, policy)
         if self.width <= NARROW:
-            ahead, visits = self._banded(policy, here, mdp.initial)
-        else:
-            moves = chain(mdp, mdp.discount * policy)
-            moves.eliminate_zeros()
-            ahead, visits = self._solved(moves, here, near)
-        return self._column(first_maximum(mdp, policy), ahead, visits, policy)
+            return self._column(choice, policy, self._banded(policy, here, NOWHERE)[0])
+        moves = chain(mdp, mdp.discount * policy)
+        moves.eliminate_zeros()
+        return self._column(choice, policy, *self._solved(moves, here, near))
 
-    def _column(self, choice: Indices, ahead: Matrix, visits: Vector | None, policy: Vector | None = None) -> Column:
-        counts = np.einsum("s,sd->d", self.domain.mdp.initial, ahead)
+    def _column(
+        self,
+        choice: Indices,
+        policy: Vector | None,
+        ahead: Matrix,
+        visits: Vector | None = None,
+        inverse: Resolvent | None = None,
+    ) -> Column:
         parts = None if self.groups is None else self.groups.sums(ahead)
-        return Column(choice, counts, len(ahead), ahead, visits, policy, parts)
+        counts = np.einsum("s,sd->d", self.domain.mdp.initial, ahead) if parts is None else parts.sum(axis=0)
+        return Column(choice, counts, len(ahead), ahead, visits, policy, parts, inverse)
 
     def _probabilities(self, choice: Indices) -> Vector:
         weights = np.zeros(self.domain.mdp.n_choices)
         weights[choice] = 1.0
         return weights
 
-    def _followed(self, choice: Indices, here: Matrix, initial: Vector) -> tuple[Matrix, Vector]:
-        """F and the visits where each choice has one move."""
+    def _moves(self, choice: Indices) -> tuple[Indices, Vector]:
+        """(S,), the next state and its discount, where each choice has one move."""
         from tutelage import kernels
 
         mdp = self.domain.mdp
         discount = mdp.discount if isinstance(mdp.discount, float) else mdp.discount[choice]
-        after, share = kernels.unsigned(mdp.transition.indices[choice]), discount * mdp.transition.data[choice]
-        return kernels.follow(after, share, here), kernels.carry(after, share, initial)
+        return kernels.unsigned(mdp.transition.indices[choice]), discount * mdp.transition.data[choice]
 
     def _banded(self, policy: Vector, here: Matrix, initial: Vector) -> tuple[Matrix, Vector]:
-        """F and the visits of a policy (C,) where every move is short."""
+        """F of a policy (C,) where every move is short, and its visits unless `initial` is empty."""
         from tutelage import kernels
 
         mdp = self.domain.mdp
@@ -220,12 +234,19 @@ class Improver:
         given = (rows.indptr, rows.indices, rows.data, mdp.first_choice, mdp.discount * policy)
         return kernels.solve_band(kernels.band(*given, self.width), self.width, here, initial)
 
-    def _solved(self, moves: SparseRows, here: Matrix, near: Column | None) -> tuple[Matrix, Vector | None]:
-        """F = (I - moves)^-1 here, (S, d), and the visits (I - moves')^-1 initial where they cost little more."""
-        if has_cheap_choices(self.domain.mdp):
-            inverse = self._factorised(moves)
-            return inverse.values(here), inverse.visits(self.domain.mdp.initial)
-        return self._iterated(moves, here, near), None
+    def _solved(
+        self, moves: SparseRows, here: Matrix, near: Column | None
+    ) -> tuple[Matrix, Vector | None, Resolvent | None]:
+        """F = (I - moves)^-1 here, (S, d). Where there are factors, also these; or the visits if there are many states.
+
+        With these, the visits of a mixture need no other factorisation.
+        """
+        if not has_cheap_choices(self.domain.mdp):
+            return self._iterated(moves, here, near), None, None
+        inverse = self._factorised(moves)
+        if moves.shape[0] <= FEW_STATES:
+            return inverse.values(here), None, inverse
+        return inverse.values(here), inverse.visits(self.domain.mdp.initial), None
 
     def visits(self, column: Column) -> Vector:
         """(S,), the visits of a column to each state."""
@@ -233,9 +254,13 @@ class Improver:
 
     def _visits_from(self, initial: Vector, column: Column) -> Vector:
         """(S,), the visits of a column from other starts."""
+        from tutelage import kernels
+
         mdp, nothing = self.domain.mdp, np.zeros((self.domain.mdp.n_states, 0))
         if mdp.transition.nnz == mdp.n_choices and column.policy is None:
-            return self._followed(column.choice, nothing, initial)[1]
+            return np.asarray(kernels.carry(*self._moves(column.choice), initial))
+        if column.inverse is not None:
+            return column.inverse.visits(initial)
         policy = self._probabilities(column.choice) if column.policy is None else column.policy
         if self.width <= NARROW:
             return self._banded(policy, nothing, initial)[1]
@@ -295,10 +320,12 @@ class Improver:
 
 
 def with_stored(columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """The columns, where only the last ones keep their expected counts, within MOST_STORED numbers."""
+    """The columns. The last ones keep their factors and, within MOST_STORED numbers, their expected counts."""
     stored = [k for k, column in enumerate(columns) if column.ahead is not None]
     if not stored:
         return columns
     size = max(column.ahead.size for column in columns if column.ahead is not None)
     dropped = set(stored[: max(len(stored) - max(MOST_STORED // size, 2), 0)])
-    return tuple(replace(column, ahead=None) if k in dropped else column for k, column in enumerate(columns))
+    columns = tuple(replace(column, ahead=None) if k in dropped else column for k, column in enumerate(columns))
+    is_old = [k < len(columns) - MOST_FACTORS and column.inverse is not None for k, column in enumerate(columns)]
+    return tuple(replace(column, inverse=None) if old else column for old, column in zip(is_old, columns, strict=True))

@@ -13,7 +13,7 @@ import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import Indices, Matrix, Vector
-from tutelage.mdp.model import Domain, endless, per_choice
+from tutelage.mdp.model import MDP, Domain, endless, per_choice
 from tutelage.outcomes import Ended
 from tutelage.solvers.bellman import Plan, plan_hard
 from tutelage.solvers.columns import Column, Improver
@@ -25,6 +25,9 @@ from tutelage.solvers.spread import decompose_spread
 
 # Where the opening policy visits this share of the states, policies are improved from stored ones (`spread`).
 SPREAD = 0.25
+# The accuracy of a price's best policy, relative to the largest reward: close to double precision, because the bound is
+# compared with gaps near rounding; and the same in units of the horizon, where any similar policy will do.
+EXACT, ROUGH = 1e-11, 1e-3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,23 +39,31 @@ class Priced:
     plan: Plan
 
 
-def price_out(domain: Domain, price: Vector, start: Plan | None) -> Priced:
-    """The policy with the largest `price @ mu`, and an upper bound over all policies."""
+def opened(domain: Domain, price: Vector, limits: HalfSpaces) -> Priced:
+    """The policy to start from. Without limits it may be the answer; otherwise, one of almost that value will do."""
+    if len(limits) == 0 or not _is_spread(domain.mdp):
+        return price_out(domain, price, None)
+    return price_out(domain, price, None, accuracy=ROUGH * domain.mdp.horizon)
+
+
+def price_out(domain: Domain, price: Vector, start: Plan | None, *, accuracy: float = EXACT) -> Priced:
+    """The policy with the largest `price @ mu`, and an upper bound over all policies.
+
+    accuracy: of the value, relative to the largest reward.
+    """
     mdp, d_r = domain.mdp, domain.n_reward
-    is_spread = mdp.n_states > COMPILED_ABOVE and np.count_nonzero(mdp.initial) > SPREAD * mdp.n_states
-    if is_spread and (improver := Improver(domain)).is_quick:
-        return _quickly_priced(improver, price, start)
+    if _is_spread(mdp) and (improver := Improver(domain)).is_quick:
+        return _quickly_priced(improver, price, start, accuracy)
     parts = (domain.reward_features @ price[:d_r], domain.preference_features @ price[d_r:])
     # If both are on states, add them before they are repeated for every choice.
     both = parts if len(parts[0]) == len(parts[1]) else tuple(per_choice(mdp, part) for part in parts)
     reward = per_choice(mdp, both[0] + both[1])
     operators = bellman_operators(mdp, reward)
-    # Close to double precision, because the bound is compared with gaps near rounding.
     scale = max(float(np.abs(reward).max()), np.finfo(np.float64).tiny)
-    plan = plan_hard(operators, mdp, accuracy=1e-11 * scale, start=start)
+    plan = plan_hard(operators, mdp, accuracy=accuracy * scale, start=start)
     # Not `@`: above 10,000 states BLAS uses threads, which wait for each other on a busy machine.
     best = float(np.einsum("s,s->", mdp.initial, plan.value)) + plan.error_bound
-    if is_spread:
+    if _is_spread(mdp):
         return Priced(Improver(domain).evaluate(plan.choice, None), best, plan)
     visits = operators.visits(plan.choice)
     both_features = (domain.reward_features, domain.preference_features)
@@ -60,11 +71,17 @@ def price_out(domain: Domain, price: Vector, start: Plan | None) -> Priced:
     return Priced(Column(plan.choice, counts, int(np.count_nonzero(visits))), best, plan)
 
 
-def _quickly_priced(improver: Improver, price: Vector, start: Plan | None) -> Priced:
+def _is_spread(mdp: MDP) -> bool:
+    """Whether there are many states, and many of them are starts."""
+    return mdp.n_states > COMPILED_ABOVE and bool(np.count_nonzero(mdp.initial) > SPREAD * mdp.n_states)
+
+
+def _quickly_priced(improver: Improver, price: Vector, start: Plan | None, accuracy: float) -> Priced:
     """The same where policies are evaluated quickly: policy iteration with all expected counts of each policy."""
     mdp = improver.domain.mdp
     first = improver.evaluate(mdp.first_choice[:-1] if start is None else start.choice, None)
-    improved = improver.improve(price, [first], np.inf)
+    close = accuracy * float(np.abs(improver.features @ price).max()) if accuracy > EXACT else 0.0
+    improved = improver.improve(price, [first], np.inf, lambda bound, earned: bound - earned <= close)
     column = (first, *improved.columns)[-1]
     error = improved.best - float(column.counts @ price)
     plan = Plan(np.asarray(column.ahead) @ price, column.choice, error / mdp.horizon, error, 1, Ended.CONVERGED)

@@ -89,8 +89,12 @@ class OneStep:
         )
         return u if is_minimum else None
 
-    def policy(self, u: Vector, width: float) -> Vector:
-        """(C,), the smoothed maximum's policy: a little of every choice that is nearly best."""
+    def policy(self, u: Vector, width: float, least: float) -> Vector:
+        """(C,), the smoothed maximum's policy: a little of every choice that is nearly best.
+
+        Choices with less than the share `least` are left out. The fewer choices, the cheaper is the factorisation.
+        """
         from tutelage import kernels
 
-        return np.asarray(kernels.smooth_policy(self.improver.domain.mdp.first_choice, self._affine, u, width))
+        first = self.improver.domain.mdp.first_choice
+        return np.asarray(kernels.smooth_policy(first, self._affine, u, width, least))

@@ -21,7 +21,7 @@ from tutelage.outcomes import Ended, InfeasibleConstraints, NotConverged, OutOfT
 from tutelage.solvers import objectives
 from tutelage.solvers.bellman import Plan
 from tutelage.solvers.columns import Column
-from tutelage.solvers.decomposition import decompose, price_out
+from tutelage.solvers.decomposition import decompose, opened, price_out
 from tutelage.solvers.half_spaces import HalfSpaces
 from tutelage.solvers.mixtures import ACCEPTABLE, Mixture
 from tutelage.solvers.objectives import Hull, Objective, Point
@@ -145,7 +145,8 @@ class Search:
 
     def opening(self) -> tuple[tuple[Column, ...], Plan]:
         """The policy at the objective's first price, and the plan to continue from."""
-        priced = price_out(self.domain, self.objective.opening(self.scaled.limits), None)
+        limits = self.scaled.limits
+        priced = opened(self.domain, self.objective.opening(limits), limits)
         return (priced.column,), priced.plan
 
     def feasible(self, columns: tuple[Column, ...], plan: Plan) -> tuple[tuple[Column, ...], Plan, HalfSpaces]:

@@ -8,22 +8,31 @@ In the dual, the best known policy at a price is replaced by the sum over groups
 
     min over u of   linear @ u + sum over groups k of   max over policies i of price(u) @ part(i, k)
 
-part(i, k): (d,), what policy i is expected to collect from the starts in group k.
+part(i, k): (d,), what policy i is expected to collect from the starts in group k. For a projection u has further
+entries, the deviations from the target, and half their square is added.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tutelage.arrays import Vector
-from tutelage.solvers.objectives import Dual, Point
+from tutelage.arrays import Flags, Indices, Matrix, Vector
+from tutelage.solvers.objectives import Box, Dual, Point
 
 # The largest excess over the limits and the largest gap that are rounding, relative to the sizes.
 EXACT, TIGHT = 1e-12, 1e-11
+# With more dual variables than this, combinations converge too slowly.
+MOST_VARIABLES = 16
+# Weights (n, K), dual variables, the objective's value, and what each part uses of the limits, (n, K, m).
+Found = tuple[Matrix, Vector, float, NDArray[np.float64]]
 
 
 def can_share(dual: Dual) -> bool:
-    """Whether the dual variables are multipliers of half-spaces alone, without a quadratic term."""
-    return dual.box is not None and not dual.box.lower.any() and not dual.box.curvature.any()
+    """Whether there are few dual variables: multipliers of half-spaces, or deviations with half their square."""
+    if dual.box is None or len(dual.linear) > MOST_VARIABLES:
+        return False
+    box, is_matched = dual.box, _matched(dual.box)
+    is_projection = not dual.base.any() and (box.curvature[is_matched] == 1).all() and np.isinf(box.upper).all()
+    return not box.lower[~is_matched].any() and bool(is_projection or not is_matched.any())
 
 
 def best_shares(dual: Dual, parts: NDArray[np.float64], near: Vector) -> Point | None:
@@ -31,27 +40,78 @@ def best_shares(dual: Dual, parts: NDArray[np.float64], near: Vector) -> Point |
 
     parts: (n, K, d). near: (k,), dual variables to start from.
     """
+    assert dual.box is not None
+    find = _nearest if _matched(dual.box).any() else _most
+    found = find(dual, dual.box, parts, near)
+    if found is None:
+        return None
+    weights, u, value, use = found
+    right, is_elastic = dual.linear[~_matched(dual.box)], np.isfinite(dual.box.upper).all()
+    excess = float((np.einsum("nk,nkm->m", weights, use) - right).max(initial=0.0))
+    least = dual.offset(u) - float((parts @ dual.price(u)).max(axis=0).sum())
+    size = 1 + float(np.abs(dual.linear).max(initial=0.0)) + abs(least)
+    is_within = is_elastic or excess <= EXACT * size
+    if not is_within or not value - least <= TIGHT * size:
+        return None
+    return Point(weights, value, u[: len(right)], dual.price(u), dual.offset(u), u)
+
+
+def _matched(box: Box) -> Flags:
+    return np.asarray(box.curvature != 0)
+
+
+def _most(dual: Dual, box: Box, parts: NDArray[np.float64], near: Vector) -> Found | None:
+    """The linear program."""
     from tutelage import kernels
 
-    assert dual.box is not None
-    profit, use, most = parts @ dual.base, -(parts @ dual.turn), dual.box.upper
-    right, key = dual.linear, (profit - use @ near).argmax(axis=0)
-    key, group, piece, is_optimal = kernels.best_shares(profit, use, right, most, key)
+    profit, use, right = parts @ dual.base, -(parts @ dual.turn), dual.linear
+    base, table = _less_best(np.dstack([use, profit]), np.append(-near, 1.0))
+    picks, basis, _, x, u, is_optimal = kernels.best_shares(table, right - base[:-1], box.upper, near)
     if not is_optimal:
         return None
-    cost = np.where(np.isfinite(most), most, 0.0)
-    _, x, of_key, u, _ = kernels.basic_solution(profit, use, right, cost, key, group, piece)
-    weights = np.zeros(profit.shape)
-    weights[key, np.arange(len(key))] = np.maximum(of_key, 0.0)
-    is_piece = group >= 0
-    weights[piece[is_piece], group[is_piece]] = np.maximum(x[is_piece], 0.0)
-    weights /= weights.sum(axis=0)
-    u = np.clip(u, 0.0, most)
+    weights = _weights(parts, picks, basis, x)
+    cost = np.where(np.isfinite(box.upper), box.upper, 0.0)
     excess = np.maximum(np.einsum("nk,nkm->m", weights, use) - right, 0.0)
-    best = float(right @ u + (profit - use @ u).max(axis=0).sum())
-    value = float((weights * profit).sum() - cost @ excess)
-    size = 1 + float(np.abs(right).max(initial=0.0)) + abs(best)
-    is_within = bool(np.isfinite(most).all()) or float(excess.max(initial=0.0)) <= EXACT * size
-    if not is_within or not best - value <= TIGHT * size:
+    return weights, np.clip(u, 0.0, box.upper), float(cost @ excess - (weights * profit).sum()), use
+
+
+def _nearest(dual: Dual, box: Box, parts: NDArray[np.float64], near: Vector) -> Found | None:
+    """The projection, from the best mixture within the limits at the last price."""
+    from tutelage import kernels
+
+    is_matched, m = _matched(box), len(near) - int(_matched(box).sum())
+    match, use = parts @ dual.turn[:, is_matched], -(parts @ dual.turn[:, ~is_matched])
+    target, y, a = -dual.linear[is_matched], near[~is_matched], near[is_matched]
+    base, table = _less_best(np.dstack([use, match]), np.concatenate([-y, a]))
+    right = dual.linear[~is_matched] - base[:m]
+    linear = np.dstack([table[:, :, :m], table[:, :, m:] @ a])
+    picks, basis, row, x, _, is_optimal = kernels.best_shares(linear, right, box.upper[~is_matched], y)
+    if not is_optimal:
         return None
-    return Point(weights, -value, u, dual.price(u), dual.offset(u), u)
+    is_point = basis >= 0
+    first = picks[basis[is_point]], row[~is_point], np.concatenate([x[is_point], x[~is_point]])
+    picks, free, x, y, is_optimal = kernels.nearest_shares(table, target - base[m:], right, *first)
+    if not is_optimal:
+        return None
+    weights = _weights(parts, picks, free, x)
+    u = np.zeros(len(is_matched))
+    u[~is_matched], u[is_matched] = np.maximum(y, 0.0), target - np.einsum("nk,nkr->r", weights, match)
+    return weights, u, 0.5 * float(u[is_matched] @ u[is_matched]), use
+
+
+def _less_best(table: NDArray[np.float64], price: Vector) -> tuple[Vector, NDArray[np.float64]]:
+    """(q,), the sum of the best columns of a table (n, K, q) at a price, and the table less these columns.
+
+    Near the end all columns that matter are nearly equal. Their differences keep more digits than their sums.
+    """
+    best, groups = (table @ price).argmax(axis=0), np.arange(table.shape[1])
+    return table[best, groups].sum(axis=0), table - table[best, groups]
+
+
+def _weights(parts: NDArray[np.float64], picks: NDArray[np.int64], used: Indices, x: Vector) -> Matrix:
+    """(n, K), the weights of each policy in every group, from those of the combinations that are used."""
+    weights, groups = np.zeros(parts.shape[:2]), np.arange(parts.shape[1])
+    for combination, weight in zip(used, x, strict=True):
+        if combination >= 0:
+            weights[picks[combination], groups] += max(weight, 0.0)
+    return np.asarray(weights / weights.sum(axis=0))

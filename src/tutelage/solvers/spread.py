@@ -23,7 +23,7 @@ from tutelage.arrays import Vector
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import Ended, NotConverged
 from tutelage.solvers.bellman import Plan
-from tutelage.solvers.columns import Column, Improver, with_stored
+from tutelage.solvers.columns import Column, Improved, Improver, is_exact, with_stored
 from tutelage.solvers.half_spaces import HalfSpaces
 from tutelage.solvers.mixtures import MAX_ROUNDS, Master, Mixture, is_known, last, matrix, pruned, unfinished
 from tutelage.solvers.objectives import Dual, Objective
@@ -35,15 +35,17 @@ INWARD = 0.7
 # narrower until it changes the dual little, and wider where no minimum was found; and the least.
 FIRST_WIDTH, NARROWER, WIDER, LEAST_WIDTH = 0.3, 0.1, 4.0, 1e-12
 # The change of the dual by the smoothing, in shares of the gap.
-SMOOTHED = 0.003
+SMOOTHED = 0.03
 # The excess that a smoothed policy may have over the limits, in shares of the gap, and the least that is asked for.
 EXACT, LEAST_EXCESS = 1e-3, 1e-12
+# The least share of a choice in a smoothed policy, in shares of the gap, and of all.
+LEAST_SHARE, NO_SHARE = 1e-3, 1e-15
 # Newton steps start from the last smoothed policy where it earns almost as much as the best; in shares of the gap.
 ALMOST = 0.1
 # The largest change of u, in units of the last one, after a step that gave a better bound and after one that did not.
 AFTER_BETTER, AFTER_WORSE = 10.0, 0.3
 # A pricing step is exact enough if its bound is this close to what its best policy earns; in shares of the gap.
-CLOSE = 0.05
+CLOSE = 0.1
 # The share of the gap that a Newton step has to close, or else other prices are tried in the same round.
 GAINED = 0.05
 # Where every group of starts has a mixture, a gap that falls to this share of the last one falls fast enough without
@@ -82,12 +84,7 @@ def decompose_spread(
         before = mixture.gap
         for u, found in _trials(steps, columns, mixture, None if is_fast else centre):
             columns, gain = with_stored((*columns, *found)), 0.0
-            price, offset = dual.price(u), dual.offset(u)
-            known = float((matrix(columns) @ price).max())
-            # Without any bound one better policy is enough; at the prices of the master problem none may be missed.
-            enough = known + 0.5 * max(offset - bound - known, 0.0) if bound > -np.inf else -np.inf
-            close = CLOSE * mixture.gap if bound > -np.inf and u is not point.dual else 0.0
-            improved = improver.improve(price, columns, enough, close)
+            offset, improved = dual.offset(u), _improved(improver, dual, u, mixture, columns)
             if offset - improved.best > bound:
                 gain, bound, centre = offset - improved.best - bound, offset - improved.best, u
             if found:
@@ -110,6 +107,21 @@ def decompose_spread(
     raise unfinished(mixture)
 
 
+def _improved(improver: Improver, dual: Dual, u: Vector, mixture: Mixture, columns: tuple[Column, ...]) -> Improved:
+    """Policy iteration at price(u), as far as it serves the bound of the mixture."""
+    price, offset, bound, point = dual.price(u), dual.offset(u), mixture.bound, mixture.point
+    known = float((matrix(columns) @ price).max())
+    # Without any bound one better policy is enough.
+    enough = known + 0.5 * max(offset - bound - known, 0.0) if bound > -np.inf else -np.inf
+    close = _Close(offset - point.value, CLOSE if bound > -np.inf else 0.0)
+    improved = improver.improve(price, columns, enough, close)
+    if u is not point.dual or not all(is_known(improver.largest, column, columns) for column in improved.columns):
+        return improved
+    # At the prices of the master problem none may be missed.
+    exact = improver.improve(price, columns, enough, is_exact)
+    return Improved(exact.columns, min(improved.best, exact.best))
+
+
 def _trials(
     steps: "NewtonSteps", columns: tuple[Column, ...], mixture: Mixture, centre: Vector | None
 ) -> Iterator[tuple[Vector, tuple[Column, ...]]]:
@@ -120,6 +132,17 @@ def _trials(
             yield step
         yield (1 - INWARD) * mixture.point.dual + INWARD * centre, ()
     yield mixture.point.dual, ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Close:
+    """Whether a bound is within a share of the gap that it leaves. known: a bound without a gap."""
+
+    known: float
+    share: float
+
+    def __call__(self, bound: float, earned: float) -> bool:
+        return bound - earned <= self.share * max(bound - self.known, 0.0)
 
 
 @dataclass(eq=False)
@@ -172,7 +195,8 @@ class NewtonSteps:
             u = model.minimum(centre, width, max(EXACT * mixture.gap, LEAST_EXCESS), self.radius)
             if u is not None:
                 self.length = float(np.abs(u - centre).max())
-                return u, (self.improver.evaluate_policy(model.policy(u, width), near),)
+                policy = model.policy(u, width, max(LEAST_SHARE * mixture.gap, NO_SHARE))
+                return u, (self.improver.evaluate_policy(policy, near),)
             width *= WIDER
         return None
 
