@@ -146,8 +146,9 @@ def _hard_sweep(problem: Problem, value: Vector, forwards: bool) -> float:
 
 
 @compiled(fastmath=FASTMATH)
-def hard_sweeps(problem: Problem, start: Vector, tolerance: float) -> Vector:
-    """Pairs of in-place sweeps, forward and backward, until the change is within `tolerance` or shrinks slowly.
+def hard_sweeps(problem: Problem, start: Vector, tolerance: float, n_least: int) -> Vector:
+    """Pairs of in-place sweeps, forward and backward, until the change is within `tolerance` or, after n_least pairs,
+    shrinks slowly.
 
     Each state's equation is solved for its own value. One sweep therefore accounts for staying in place, for which
     plain sweeps take 1 / (1 - discount) rounds. On grids a few pairs suffice; on well-mixed chains sweeps converge
@@ -158,7 +159,7 @@ def hard_sweeps(problem: Problem, start: Vector, tolerance: float) -> Vector:
     for pair in range(1_000):
         change = _hard_sweep(problem, value, True)
         change = max(change, _hard_sweep(problem, value, False))
-        if change <= tolerance or (pair >= 4 and change > 0.7 * last):
+        if change <= tolerance or (pair + 1 >= n_least and change > 0.7 * last):
             break
         last = change
     return value

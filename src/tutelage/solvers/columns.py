@@ -33,6 +33,8 @@ MOST_STORED = 2**26
 # Up to this number of states the factors of the last columns are kept.
 FEW_STATES, MOST_FACTORS = 20_000, 16
 MAX_STEPS = 1_000
+# The least number of pairs of sweeps: more improve a policy less than its successor does.
+FEW_PAIRS = 2
 # Where policies are evaluated quickly, sweeps save time only while this share of the states changes its choice.
 MANY = 0.01
 # Moves over at most this many states, in their order: a banded factorisation is the fastest.
@@ -144,7 +146,7 @@ class Improver:
             if np.count_nonzero(moved != choice) <= MANY * len(value):
                 return value, backed, moved
         # Sweeps raise the value of a policy, so a policy that is greedy to the result earns at least as much.
-        value = operators.sweep(value, tolerance)
+        value = operators.sweep(value, tolerance, FEW_PAIRS)
         return value, *operators.hard_backup(value, choice, slack)
 
     @cached_property

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 # Above this many states, compiled loops save more within a few calls than the half second of loading the compiler.
 COMPILED_ABOVE = 500
+# At first the sweeps of a new problem may improve slowly.
+N_PAIRS = 5
 # On chains that mix well, so many steps are enough.
 KRYLOV_STEPS = 200
 
@@ -70,8 +72,11 @@ class Operators:
         mean_reward = sum_by_state(self.mdp, self.reward) / self.mdp.choices_per_state
         return self.solve(uniform_policy(self.mdp), mean_reward, 0.0)
 
-    def sweep(self, value: Vector, tolerance: float) -> Vector:
-        """A value closer to the hard optimum, by in-place sweeps where these are cheap; otherwise the same value."""
+    def sweep(self, value: Vector, tolerance: float, n_least: int = N_PAIRS) -> Vector:
+        """A value closer to the hard optimum, by in-place sweeps where these are cheap; otherwise the same value.
+
+        n_least: how many pairs of sweeps to make at least.
+        """
         return value
 
     def evaluate(self, choice: Indices, value: Vector, tolerance: float) -> Vector:
@@ -112,17 +117,17 @@ class Compiled(Operators):
         # 1 / (1 - discount) sweeps.
         return np.full(self.mdp.n_states, endless(self.mdp, self.reward).min())
 
-    def sweep(self, value: Vector, tolerance: float) -> Vector:
+    def sweep(self, value: Vector, tolerance: float, n_least: int = N_PAIRS) -> Vector:
         from tutelage import kernels
 
-        return kernels.hard_sweeps(self._problem, value, tolerance)
+        return kernels.hard_sweeps(self._problem, value, tolerance, n_least)
 
     def evaluate(self, choice: Indices, value: Vector, tolerance: float) -> Vector:
         from tutelage import kernels
 
         moves, reward = discounted_rows(self.mdp, choice), self.reward[choice]
         one_each = np.arange(self.mdp.n_states + 1)
-        value = kernels.hard_sweeps(kernels.problem(moves, one_each, reward, 1.0), value, tolerance)
+        value = kernels.hard_sweeps(kernels.problem(moves, one_each, reward, 1.0), value, tolerance, N_PAIRS)
         split, is_cheap, last = cache(lambda: split_chain(moves)), cache(lambda: has_cheap_choices(self.mdp)), np.inf
         most = KRYLOV_STEPS if len(value) <= FACTOR_LIMIT else 1_000
         for _ in range(20):
