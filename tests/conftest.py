@@ -18,8 +18,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than there are cores, because many tests wait for a browser, a server or a deadline."""
-    return (os.cpu_count() or 1) + 1
+    """Two processes more than there are cores, because many tests wait for a browser, a server or a deadline."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

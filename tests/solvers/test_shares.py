@@ -117,6 +117,20 @@ def test_the_nearest_shares_are_those_of_clarabel():
     assert_allclose(found.price, right.price, atol=1e-6)
 
 
+@pytest.mark.parametrize("target", [0.5, 30.0])
+def test_limits_that_no_mixture_keeps_have_no_shares(target):
+    """Multipliers of 1e15 made every excess look like rounding."""
+    rng, n_refused = np.random.default_rng(3), 0
+    for _ in range(60):
+        parts = rng.normal(size=(6, 18, 2)) / 18
+        normals = rng.normal(size=(4, 2))
+        reached = (parts @ normals.T).min(axis=0).sum(axis=0)
+        limits = half_spaces(normals, reached - np.array([0.02, -0.5, -0.5, -0.5]))
+        dual = NearestSquared(np.array([target])).dual(limits)
+        n_refused += best_shares(dual, parts, np.abs(rng.normal(size=len(dual.linear)))) is None
+    assert n_refused == 60
+
+
 def test_a_wrong_basis_is_noticed(monkeypatch):
     """The result of the loop is not believed: some combination, whatever it costs, is not optimal."""
     rng = np.random.default_rng(4)

@@ -49,9 +49,10 @@ def best_shares(dual: Dual, parts: NDArray[np.float64], near: Vector) -> Point |
     right, is_elastic = dual.linear[~_matched(dual.box)], np.isfinite(dual.box.upper).all()
     excess = float((np.einsum("nk,nkm->m", weights, use) - right).max(initial=0.0))
     least = dual.offset(u) - float((parts @ dual.price(u)).max(axis=0).sum())
-    size = 1 + float(np.abs(dual.linear).max(initial=0.0)) + abs(least)
+    size = 1 + float(np.abs(dual.linear).max(initial=0.0)) + abs(value)
     is_within = is_elastic or excess <= EXACT * size
-    if not is_within or not value - least <= TIGHT * size:
+    # Where no mixture is within the limits, multipliers grow without end, and the bound exceeds the value.
+    if not is_within or not abs(value - least) <= TIGHT * size:
         return None
     return Point(weights, value, u[: len(right)], dual.price(u), dual.offset(u), u)
 
@@ -109,9 +110,10 @@ def _less_best(table: NDArray[np.float64], price: Vector) -> tuple[Vector, NDArr
 
 
 def _weights(parts: NDArray[np.float64], picks: NDArray[np.int64], used: Indices, x: Vector) -> Matrix:
-    """(n, K), the weights of each policy in every group, from those of the combinations that are used."""
+    """(n, K), the weights of each policy in every group, from those of the combinations used; nan if none is."""
     weights, groups = np.zeros(parts.shape[:2]), np.arange(parts.shape[1])
     for combination, weight in zip(used, x, strict=True):
         if combination >= 0:
             weights[picks[combination], groups] += max(weight, 0.0)
-    return np.asarray(weights / weights.sum(axis=0))
+    total = weights.sum(axis=0)
+    return np.asarray(weights / total) if total.all() else np.full_like(weights, np.nan)
