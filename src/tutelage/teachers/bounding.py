@@ -140,7 +140,7 @@ def _bound(convex: "_Tangents", cell: Cell, weights: Vector, achieved: float) ->
     enough = achieved + ACCURACY * (1 + abs(achieved))
     for factor in (2.0, 0.5):
         t = factor * step
-        while bound > enough and (closer := reaching(t)) < bound:
+        while bound > enough and (closer := reaching(t)) < bound - ACCURACY * (1 + abs(bound)):
             bound, t = closer, factor * t
     return bound
 

@@ -120,7 +120,8 @@ class RobustBound:
         best = (reaching(step), step)
         for factor in (2.0, 0.5):
             t = factor * step
-            while best[0] > enough and (closer := reaching(t)) < best[0]:
+            # Ever longer steps may gain ever less.
+            while best[0] > enough and (closer := reaching(t)) < best[0] - ACCURACY * (1 + abs(best[0])):
                 best, t = (closer, t), factor * t
             if best[1] > step:
                 break
