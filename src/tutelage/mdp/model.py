@@ -32,8 +32,8 @@ from tutelage.mdp.features import Feature, changed_features
 from tutelage.mdp.names import Labels
 from tutelage.outcomes import InvalidModel
 
-# Up to so many choices their states are kept, since repeating a few values takes less time than counting.
-FEW_CHOICES = 10_000
+# The states of up to so many choices are kept: repeating a few values takes less time than counting choices.
+MOST_KEPT = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -283,7 +283,7 @@ def per_choice(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Values on states, repeated for each choice of the state; values on choices unchanged."""
     if len(values) == mdp.n_choices:
         return values
-    if mdp.n_choices <= FEW_CHOICES:
+    if mdp.n_choices <= MOST_KEPT:
         return values[_states_of_few(mdp)]
     return np.repeat(values, mdp.choices_per_state, axis=0)
 

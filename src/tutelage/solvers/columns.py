@@ -71,7 +71,7 @@ class Improved:
 
 
 def is_exact(bound: float, earned: float) -> bool:
-    """Whether nobody earns more; `Improver.improve` then ends with an optimal policy."""
+    """Whether the bound is reached. With this rule `Improver.improve` ends with an optimal policy."""
     return bound <= earned
 
 

@@ -46,7 +46,7 @@ from tutelage.teachers.robust_bounding import RobustBound, robust_bound
 SAME = 1e-7
 # Rounds with a learner that no soft learner explains, before the best lesson is repeated.
 PATIENCE = 4
-# The search for a fit in each round, and that for others that explain the answers too, before the rounds end.
+# The search for a fit in each round, and, where only mu_r is seen, that for others before the rounds end.
 QUICK, BEFORE_THE_END = Effort(0, 2_000, 2_000), Effort(4, 8_000, 2_000)
 # A promise of this share of the standard error of an answer's reward is worth a round.
 SHARE = 0.25
@@ -120,11 +120,13 @@ class AdaptiveBilevelTeacher(BaseTeacher):
             estimate = self._estimated(rounds, has_intervals=False, effort=QUICK)
             plan, reason = self._planned(rounds, estimate, estimate.plausible)
             if reason and not self._is_exact:
-                more = QUICK if self.n_trajectories else BEFORE_THE_END
-                known, estimate = estimate, self._estimated(rounds, has_intervals=False, effort=more)
-                better = [] if is_equal(estimate.plausible, known.plausible) else [estimate.plausible]
-                is_lost = estimate.contradiction and len(rounds) >= self.domain.n_preference + 3
-                for rival in (*better, *(() if is_lost else estimate.rivals)):
+                planned_for = estimate.plausible
+                if not self.n_trajectories:
+                    estimate = self._estimated(rounds, has_intervals=False, effort=BEFORE_THE_END)
+                better = [] if is_equal(estimate.plausible, planned_for) else [estimate.plausible]
+                # After so many rounds no lesson is planned for learners that do not explain the answers.
+                is_over = estimate.contradiction and len(rounds) >= self.domain.n_preference + 3
+                for rival in (*better, *(() if is_over else estimate.rivals)):
                     other, objection = self._planned(rounds, estimate, rival)
                     if not objection:
                         plan, reason = other, ""
