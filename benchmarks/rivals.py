@@ -19,19 +19,52 @@ from tutelage.mdp.model import MDP, Domain
 NO_CVXPY = "CVXPY is not installed; the extra `dev` has it"
 
 
-class ValueIteration:
-    """Soft value iteration for MDPs with A actions in every state, with SciPy and NumPy only.
+class _ValueIteration:
+    """Soft value iteration with SciPy and NumPy only. start: (S,), a good value to start from.
 
-    `at_its_best` starts from log(A) / (1 - discount) and stops by MacQueen's bounds. `plain` starts from zero and stops
-    when the change is small. Both use rows ordered by action, so that reductions run over contiguous memory; the
-    ordering is not timed.
+    `at_its_best` begins there and stops by MacQueen's bounds. `plain` begins with zero and stops when the change is
+    small, as textbooks have it.
+    """
+
+    def __init__(self, mdp: MDP, start: Vector) -> None:
+        self.discount, self.start = mdp.largest_discount, start
+        self.ahead = self.discount / (1 - self.discount)
+
+    def backup(self, value: Vector) -> Vector:
+        """(S,), V(s) = log sum over the choices c of s of exp Q(c)."""
+        raise NotImplementedError
+
+    def at_its_best(self) -> Vector:
+        """The soft value, within 1e-8."""
+        value = self.start
+        while True:
+            backed = self.backup(value)
+            change = backed - value
+            low, high = float(change.min()), float(change.max())
+            value = backed
+            if self.ahead * (high - low) <= 2 * ACCURACY:
+                return value + self.ahead * (low + high) / 2
+
+    def plain(self) -> Vector:
+        """The soft value, within 1e-8, by the textbook method."""
+        value, change = np.zeros(len(self.start)), np.inf
+        while self.ahead * change > ACCURACY:
+            backed = self.backup(value)
+            value, change = backed, float(np.abs(backed - value).max())
+        return value
+
+
+class ValueIteration(_ValueIteration):
+    """For MDPs with A actions in every state.
+
+    Rows are ordered by action, so that reductions run over contiguous memory; the ordering is not timed.
     """
 
     def __init__(self, mdp: MDP, reward: Vector) -> None:
         """reward: (S,)."""
-        self.n_actions, self.discount, self.reward = mdp.n_choices // mdp.n_states, mdp.largest_discount, reward
-        self.ahead = self.discount / (1 - self.discount)
+        self.n_actions, self.reward = mdp.n_choices // mdp.n_states, reward
         self.transition = mdp.transition[np.arange(mdp.n_choices).reshape(-1, self.n_actions).T.ravel()]
+        super().__init__(mdp, np.full(len(reward), np.log(self.n_actions) * mdp.horizon))
 
     def choice_value(self, value: Vector) -> Vector:
         """(A, S), Q(s, a) = R(s) + discount * sum over s' of T(s' | s, a) V(s')."""
@@ -47,47 +80,22 @@ class ValueIteration:
         choice_value -= best
         return np.asarray(best + np.log(np.exp(choice_value, out=choice_value).sum(axis=0)))
 
-    def at_its_best(self) -> Vector:
-        """The soft value, within 1e-8."""
-        value = np.full(len(self.reward), np.log(self.n_actions) / (1 - self.discount))
-        while True:
-            backed = self.backup(value)
-            change = backed - value
-            low, high = float(change.min()), float(change.max())
-            value = backed
-            if self.ahead * (high - low) <= 2 * ACCURACY:
-                return value + self.ahead * (low + high) / 2
 
-    def plain(self) -> Vector:
-        """The soft value, within 1e-8, by the textbook method."""
-        value, change = np.zeros(len(self.reward)), np.inf
-        while self.ahead * change > ACCURACY:
-            backed = self.backup(value)
-            value, change = backed, float(np.abs(backed - value).max())
-        return value
-
-
-class RaggedValueIteration:
-    """Soft value iteration for any MDP, with SciPy and NumPy only; it stops by MacQueen's bounds."""
+class RaggedValueIteration(_ValueIteration):
+    """For any MDP."""
 
     def __init__(self, mdp: MDP, reward: Vector) -> None:
         """reward: (S,)."""
-        self.mdp, self.reward = mdp, np.repeat(reward, mdp.choices_per_state)
+        self.counts, self.first, self.moves = mdp.choices_per_state, mdp.first_choice[:-1], mdp.discount * mdp.transition
+        self.reward = np.repeat(reward, self.counts)
+        super().__init__(mdp, np.log(self.counts) * mdp.horizon)
 
-    def at_its_best(self) -> Vector:
-        """The soft value, within 1e-8."""
-        mdp, starts = self.mdp, self.mdp.first_choice[:-1]
-        moves, ahead = mdp.discount * mdp.transition, mdp.largest_discount * mdp.horizon
-        value = np.log(mdp.choices_per_state) * mdp.horizon
-        while True:
-            choice_value = self.reward + moves @ value
-            best = np.maximum.reduceat(choice_value, starts)
-            power = np.exp(choice_value - np.repeat(best, mdp.choices_per_state))
-            backed = best + np.log(np.add.reduceat(power, starts))
-            low, high = float((backed - value).min()), float((backed - value).max())
-            value = backed
-            if ahead * (high - low) <= 2 * ACCURACY:
-                return value + ahead * (low + high) / 2
+    def backup(self, value: Vector) -> Vector:
+        """(S,), V(s) = log sum over the choices c of s of exp Q(c)."""
+        choice_value = self.reward + self.moves @ value
+        best = np.maximum.reduceat(choice_value, self.first)
+        power = np.exp(choice_value - np.repeat(best, self.counts))
+        return np.asarray(best + np.log(np.add.reduceat(power, self.first)))
 
 
 def has_cvxpy() -> bool:

@@ -12,7 +12,7 @@ SPEC = importlib.util.spec_from_file_location("fuzz", Path(__file__).parents[1] 
 fuzz = sys.modules["fuzz"] = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(fuzz)
 
-N_PROBLEMS = some_of([400], [8])[0]
+N_PROBLEMS = some_of([100], [8])[0]
 
 
 @pytest.mark.parametrize(
