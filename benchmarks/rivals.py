@@ -86,7 +86,8 @@ class RaggedValueIteration(_ValueIteration):
 
     def __init__(self, mdp: MDP, reward: Vector) -> None:
         """reward: (S,)."""
-        self.counts, self.first, self.moves = mdp.choices_per_state, mdp.first_choice[:-1], mdp.discount * mdp.transition
+        self.counts, self.first = mdp.choices_per_state, mdp.first_choice[:-1]
+        self.moves = mdp.discount * mdp.transition
         self.reward = np.repeat(reward, self.counts)
         super().__init__(mdp, np.log(self.counts) * mdp.horizon)
 

@@ -20,12 +20,13 @@ import numpy as np
 
 from tutelage.arrays import Vector, generator
 from tutelage.learners.dual import Dual
+from tutelage.learners.entropy import GenericLearner
 from tutelage.learners.reduction import Reduction
 from tutelage.learners.tangents import Tangents
 from tutelage.mdp.expectations import expectation
 from tutelage.mdp.policy import uniform_policy
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel, NotConverged, OutOfTime, TutelageError
-from tutelage.roles import Advice, Lesson
+from tutelage.roles import Advice, Lesson, Response
 from tutelage.solvers.blocks import Block
 from tutelage.solvers.half_spaces import no_limits
 from tutelage.solvers.occupancy_polytope import best_policy, require_feasible
@@ -142,9 +143,19 @@ class BilevelTeacher(OneLessonTeacher):
             raise NotConverged("the learner responds to none of the lessons tried", residual=math.inf, n_steps=0)
         lesson = Lesson.from_policy(self.domain, optima[0].policy)
         with unlimited():
-            response = self.learner.respond(lesson)
+            response = self._response(lesson, optima[0].weights)
         achieved = reward_of(self.true_weights, response)
         return BilevelPlan(lesson, response, optima[0].reward, achieved, max(bound, achieved), tuple(optima), 0)
+
+    def _response(self, lesson: Lesson, weights: Vector) -> Response:
+        """The learner's response; where rounding keeps it from its optimum, it starts again from the planned weights."""
+        try:
+            return self.learner.respond(lesson)
+        except NotConverged as failure:
+            if not isinstance(self.learner, GenericLearner) or not isinstance(failure.answer, Response):
+                raise
+            planned = np.concatenate([weights, failure.answer.learned_weights[len(weights) :]])
+            return self.learner.respond(lesson, start=replace(failure.answer, learned_weights=planned))
 
     @property
     def _mismatch_set(self) -> Block:
