@@ -148,7 +148,7 @@ class BilevelTeacher(OneLessonTeacher):
         return BilevelPlan(lesson, response, optima[0].reward, achieved, max(bound, achieved), tuple(optima), 0)
 
     def _response(self, lesson: Lesson, weights: Vector) -> Response:
-        """The learner's response; where rounding keeps it from its optimum, it starts again from the planned weights."""
+        """The learner's response; where rounding keeps it from its optimum, it starts from the planned weights."""
         try:
             return self.learner.respond(lesson)
         except NotConverged as failure:
