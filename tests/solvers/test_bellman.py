@@ -199,3 +199,11 @@ def test_a_long_horizon_costs_the_soft_policy_no_digits(discounts):
         expected = (1e6 + np.log(4.0)) * mdp.horizon
         assert_allclose(solved.value, expected, rtol=0, atol=solved.error_bound)
         assert_allclose(solved.policy[2:], [0.25, 0.75], rtol=1e-9)
+
+
+def test_a_price_of_zero_takes_no_linear_system(monkeypatch):
+    """Limits that do not bind have this price. Halving a value towards zero took 20 solves in each round."""
+    mdp = random_mdp(np.random.default_rng(0))
+    monkeypatch.setattr(operators, "split_chain", lambda moves: pytest.fail("a chain was split"))
+    nothing = operators.Compiled(mdp, np.zeros(mdp.n_choices))
+    assert not nothing.evaluate(mdp.first_choice[:-1], np.ones(mdp.n_states), 1e-320).any()

@@ -46,10 +46,15 @@ def policy_from_occupancy(mdp: MDP, occupancy: ArrayLike) -> Vector:
     if visits.min() < -1e-6 * max(1.0, visits.max()):
         raise InvalidModel(f"occupancy[{visits.argmin()}] is {visits.min()}; visits cannot be negative")
     visits = np.maximum(visits, 0.0)
-    total = per_choice(mdp, sum_by_state(mdp, visits))
+    total = sum_by_state(mdp, visits)
     # Below this the sum is subnormal, and the quotient has few correct digits.
-    is_visited = total > np.finfo(np.float64).tiny
-    return freeze(np.where(is_visited, visits / np.where(is_visited, total, 1.0), uniform_policy(mdp)))
+    is_new = ~(total > np.finfo(np.float64).tiny)
+    # A large MDP has room for few arrays over its choices.
+    policy = np.repeat(np.where(is_new, 1.0, total), mdp.choices_per_state)
+    np.divide(visits, policy, out=policy)
+    count = mdp.choices_per_state[is_new]
+    policy[np.repeat(is_new, mdp.choices_per_state)] = np.repeat(1.0 / count, count)
+    return freeze(policy)
 
 
 def check_policy(mdp: MDP, policy: ArrayLike) -> Vector:

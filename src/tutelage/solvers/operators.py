@@ -125,8 +125,11 @@ class Compiled(Operators):
     def evaluate(self, choice: Indices, value: Vector, tolerance: float) -> Vector:
         from tutelage import kernels
 
-        moves, reward = discounted_rows(self.mdp, choice), self.reward[choice]
-        one_each = np.arange(self.mdp.n_states + 1)
+        reward = self.reward[choice]
+        if not reward.any():
+            # The price of limits that do not bind. A relative accuracy of zero would take many solves.
+            return np.zeros_like(value)
+        moves, one_each = discounted_rows(self.mdp, choice), np.arange(self.mdp.n_states + 1)
         value = kernels.hard_sweeps(kernels.problem(moves, one_each, reward, 1.0), value, tolerance, N_PAIRS)
         split, is_cheap, last = cache(lambda: split_chain(moves)), cache(lambda: has_cheap_choices(self.mdp)), np.inf
         most = KRYLOV_STEPS if len(value) <= FACTOR_LIMIT else 1_000
