@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # Above this many states, compiled loops save more within a few calls than the half second of loading the compiler.
 COMPILED_ABOVE = 500
 # At first the sweeps of a new problem may improve slowly.
-N_PAIRS = 5
+N_PAIRS = 3
 # On chains that mix well, so many steps are enough.
 KRYLOV_STEPS = 200
 
