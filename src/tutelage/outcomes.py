@@ -116,5 +116,5 @@ class InfeasibleConstraints(TutelageError, ValueError):
         )
         super().__init__(
             f"no policy satisfies the {len(self.names)} constraints together; "
-            f"the least that any policy must exceed them by in total: {excesses}"
+            f"the least that any policy must exceed them by in total: {excesses}; allow at least that much more"
         )
