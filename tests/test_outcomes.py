@@ -61,3 +61,18 @@ def test_a_message_is_one_line_of_at_most_300_characters():
     assert len(str(error)) <= 300 and "\n" not in str(error)
     assert str(error).startswith("the weights must be numbers, got [0, 1") and str(error).endswith("for each feature")
     assert str(tl.InvalidModel("x" * 300)) == "x" * 300
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (["km"], "no policy satisfies the constraint; the least that any policy must exceed it by: 'km' by 2; "),
+        (
+            ["km", "toll"],
+            "the 2 constraints together; the least that any policy must exceed them by in total: 'km' by 2; ",
+        ),
+    ],
+)
+def test_limits_that_no_policy_keeps_say_what_to_allow(names, sentence):
+    excess = np.array([2.0, 0.0])[: len(names)]
+    assert f"{sentence}allow at least that much more" in str(tl.InfeasibleConstraints(names, excess, excess))

@@ -1,10 +1,14 @@
 """Every Python block of the README and of docs/ runs, those of a page in order; links and file names are right."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 from strategies import some_of
+from typer.testing import CliRunner
+
+from tutelage.cli.app import make_app
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -38,6 +42,20 @@ def test_the_readme_opens_with_the_two_commands_and_one_short_example():
     text = PAGES[0].read_text(encoding="utf-8")
     assert text.index("make demo") < text.index("make test") < text.index("```python")
     assert len(blocks(PAGES[0])[0].splitlines()) <= 15
+
+
+def test_the_commands_of_the_readme_for_a_saved_domain_run(tmp_path, monkeypatch):
+    """The lesson is that of its Python block."""
+    monkeypatch.chdir(tmp_path)
+    text = PAGES[0].read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    exec(compile(blocks(PAGES[0])[0], "README.md", "exec"), names)
+    exec(re.findall(r"`(tl\.save\(.+?\))`", text)[0], names)
+    commands = re.findall(r"^    tutelage (.*machine\.npz.*)$", text.replace("\\\n", ""), re.MULTILINE)
+    printed = [CliRunner().invoke(make_app(), shlex.split(command), catch_exceptions=False) for command in commands]
+    assert [result.exit_code for result in printed] == [0, 0]
+    assert "states: new; worn; broken" in printed[0].stdout
+    assert "new -[run x3]-> worn -[service]-> new" in printed[1].stdout
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

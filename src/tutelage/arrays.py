@@ -5,7 +5,7 @@ with a sentence that names the first offending place.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -46,24 +46,32 @@ def generator(rng: int | np.random.Generator) -> np.random.Generator:
 
 def any_array(values: ArrayLike, name: str) -> NDArray[Any]:
     """The values as an array of the type that NumPy infers; ragged nesting is refused."""
+    if isinstance(values, Mapping):
+        raise InvalidModel(f"{name} must be an array of numbers, not a mapping; give a list of the numbers, in order")
     try:
         return np.asarray(values)
     except ValueError as error:
-        # The first sentence says it all.
-        raise InvalidModel(f"{name} must be an array of numbers: {str(error).partition('. ')[0]}") from error
+        # NumPy's first sentence says the rest.
+        is_ragged = "inhomogeneous" in str(error)
+        reason = "its rows have different lengths" if is_ragged else str(error).partition(". ")[0]
+        raise InvalidModel(f"{name} must be an array of numbers: {reason}") from error
 
 
 def floats(values: ArrayLike, name: str, *, ndim: int) -> NDArray[np.float64]:
     """A read-only float64 copy with `ndim` axes and finite entries."""
     given = any_array(values, name)
     if given.dtype.kind not in "biufO":
-        raise InvalidModel(f"{name} must be an array of numbers, not of {given.dtype}")
+        kind = "text" if given.dtype.kind == "U" else given.dtype
+        raise InvalidModel(f"{name} must be an array of numbers, not of {kind}")
     try:
         array = np.array(given, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise InvalidModel(f"{name} must be an array of numbers: {error}") from error
     if array.ndim != ndim:
-        raise InvalidModel(f"{name} must have {ndim} {'axis' if ndim == 1 else 'axes'}, got shape {array.shape}")
+        advice = "; give a list of numbers" if array.ndim == 0 else ""
+        raise InvalidModel(
+            f"{name} must have {ndim} {'axis' if ndim == 1 else 'axes'}, got shape {array.shape}{advice}"
+        )
     check_finite(array, name)
     return freeze(array)
 

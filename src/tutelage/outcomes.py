@@ -114,7 +114,9 @@ class InfeasibleConstraints(TutelageError, ValueError):
         excesses = ", ".join(
             f"{name!r} by {excess:.6g}" for name, excess in zip(names, least_violation, strict=True) if excess > 0
         )
+        n = len(self.names)
+        what, least = ("constraint", "it by") if n == 1 else (f"{n} constraints together", "them by in total")
         super().__init__(
-            f"no policy satisfies the {len(self.names)} constraints together; "
-            f"the least that any policy must exceed them by in total: {excesses}"
+            f"no policy satisfies the {what}; the least that any policy must exceed {least}: {excesses}; "
+            "allow at least that much more"
         )

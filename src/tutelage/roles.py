@@ -174,7 +174,7 @@ class Response:
             elif cost > 1e-6:
                 lines.append(f"  {name}: binds; one more unit of allowance would gain {cost:.4g}")
             else:
-                lines.append(f"  {name}: does not matter here")
+                lines.append(f"  {name}: does not change the response to this lesson")
         return lines
 
 

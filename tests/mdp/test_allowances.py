@@ -114,8 +114,9 @@ def test_wrong_words_are_refused(make, message):
 def test_allowances_on_the_command_line():
     assert read_allowance("2.5") == 2.5
     assert read_allowance(" 5% ") == tl.share(0.05)
+    assert read_allowance("0.1, 5%") == (0.1, tl.share(0.05))
     assert read_allowance("service_km=0.1,main_km=5%") == {"service_km": 0.1, "main_km": tl.share(0.05)}
     assert read_allowance("green = within 1=2") == {"green = within 1": 2.0}
-    for text in ("much", "a=", "=1", "a=1,a=2", "a=1,2", "200%", "-1", "a=-1"):
+    for text in ("much", "1,", "1,much", "a=", "=1", "a=1,a=2", "a=1,2", "200%", "-1", "a=-1"):
         with pytest.raises(InvalidModel):
             read_allowance(text)

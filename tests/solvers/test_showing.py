@@ -143,4 +143,4 @@ def test_a_route_is_one_line():
 def test_the_public_names_are_those_of_the_results(cls):
     shown = tl.Lesson.from_policy(ladder(1), [1.0, 0.0, 1.0]).show(1)
     assert isinstance(shown, cls) or isinstance(shown[0], cls)
-    assert "What to show: 1 demonstrations, every route" in str(shown) and "0 -[short]-> 1" in str(shown)
+    assert "What to show: 1 demonstration, every route" in str(shown) and "0 -[short]-> 1" in str(shown)

@@ -101,6 +101,8 @@ def test_a_transcript_explains_itself_in_true_reward_and_then_in_the_learners_ow
     assert f"done by the learner              {taught.final.response_reward:.4g}" in text
     assert "2.5 (100 %)" in text and f"+{costs.preferences[2].gain:.4g}" in text
     assert text.index("in true reward") < text.index("in units of its own objective")
+    # The lesson keeps all limits, so that none changes the response to it, although they cost true reward.
+    assert text.count("does not change the response to this lesson") == domain.n_preference
     assert "e-1" not in text.split("Certificate")[0], "numbers below accuracy read 0"
 
 

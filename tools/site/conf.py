@@ -75,13 +75,18 @@ def _sign(_app: Any, _kind: str, _name: str, obj: Any, _options: Any, *given: st
 
 
 def _inline(translator: Any, node: nodes.math) -> None:
-    translator.body.append(convert(node.astext(), display="inline"))
+    translator.body.append(_typeset(node.astext(), "inline"))
     raise nodes.SkipNode
 
 
 def _display(translator: Any, node: nodes.math_block) -> None:
-    made = convert(node.astext(), display="block")
+    made = _typeset(node.astext(), "block")
     # What max and min are taken over stands below them.
     made = re.sub(r"<msub>(<mo[^>]*>(?:max|min)</mo>.*?)</msub>", r"<munder>\1</munder>", made, flags=re.DOTALL)
     translator.body.append(f'<div class="equation">{made}</div>')
     raise nodes.SkipNode
+
+
+def _typeset(latex: str, display: str) -> str:
+    """MathML. Chromium would stretch the second bar of a norm, and draw it below the line."""
+    return convert(latex, display=display).replace("<mo>&#x02016;</mo>", '<mo stretchy="false">&#x02016;</mo>')

@@ -8,7 +8,7 @@ def main() -> None:
     try:
         # Imported here, so that an interrupt during these imports ends as any other does.
         from tutelage.cli.app import make_app
-        from tutelage.cli.printing import complain
+        from tutelage.cli.printing import complain, complain_of_file
         from tutelage.outcomes import TutelageError
     except KeyboardInterrupt:
         sys.exit(130)
@@ -20,5 +20,5 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except OSError as error:
-        complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        complain_of_file(error)
         sys.exit(TutelageError.exit_code)

@@ -49,10 +49,9 @@ def summary(found: dict[str, Any]) -> str:
     lines.append(found["reach"])
     for kind in ("reward", "preference"):
         for name, (low, high) in found[f"{kind}_features"].items():
-            least = (
-                ""
-                if kind == "reward"
-                else f"; an allowance of at least {found['least_allowances'][name]:.4g} is possible"
-            )
+            least = ""
+            if kind == "preference":
+                allowance = found["least_allowances"][name]
+                least = f"; an allowance of at least {allowance:.4g} is possible, if it is the only one"
             lines.append(f"{kind} feature {name}: {low:.4g} to {high:.4g}{least}")
     return "\n".join(f"  {line}" for line in lines)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -73,6 +74,18 @@ def say(what: Any) -> None:
 def complain(sentence: str) -> None:
     """Print an error to standard error, after the program's name."""
     Console(stderr=True).print(f"tutelage: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
+
+
+def complain_of_file(error: OSError) -> None:
+    """Print why a file cannot be used; for a missing one, the names in its folder that are near."""
+    if not isinstance(error, FileNotFoundError) or not isinstance(error.filename, str | Path):
+        complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return
+    path = Path(error.filename)
+    there = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+    near = [str(path.with_name(name)) for name in get_close_matches(path.name, there)]
+    advice = f"did you mean {' or '.join(near)}?" if near else "check the name and the folder"
+    complain(f"{path}: there is no such file; {advice}")
 
 
 @dataclass(frozen=True)

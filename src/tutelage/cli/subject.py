@@ -21,7 +21,7 @@ PREFERENCES_HELP = "Instead of L1 .. L5: the names of the preference features th
 WEIGHTS_HELP = "The true weights: 1,0.9,0.2, or by name, km=-1,at_goal=0; zero for others. A world has its own."
 ALLOWANCE_HELP = (
     "delta_c, the discounted count allowed of each preference feature: 2.5, a share of the discounted time such as 5%, "
-    "or by name, such as service_km=0.1,main_km=5%. Default: 0."
+    "one for each in order, such as 0.1,5%, or by name, such as service_km=0.1,main_km=5%. Default: 0."
 )
 
 
@@ -120,8 +120,11 @@ def _with_preferences(domain: "Domain", learner: str, preferences: str) -> "Doma
         wanted = [feature(domain.preference_names, name.strip()) for name in preferences.split(",") if name.strip()]
         places = [domain.preference_names.index(name) for name in dict.fromkeys(wanted)]
     elif learner:
-        from tutelage.environments.preferences import preference_names
+        from tutelage.environments.preferences import PREFERENCES, preference_names
 
+        if learner not in PREFERENCES:
+            own = "--model names a learner model, and --preferences the features that a learner of your own has"
+            raise InvalidInput(f"there is no learner {learner!r}; the learners are {', '.join(PREFERENCES)}; {own}")
         places = list(range(len(preference_names(learner))))
         if len(places) > domain.n_preference:
             needed = f"{learner} has {len(places)} preference features"

@@ -116,15 +116,16 @@ def allowance_vector(given: Allowance, mdp: MDP, names: tuple[str, ...], name: s
     return values
 
 
-def read_allowance(text: str) -> Amount | dict[str, Amount]:
-    """An allowance from the command line: `2.5`, `5%`, or `service_km=0.1,main_km=5%`."""
+def read_allowance(text: str) -> Amount | tuple[Amount, ...] | dict[str, Amount]:
+    """An allowance from the command line: `2.5`, `5%`, one for each feature as `0.1,5%`, or by name, `a=0.1,b=5%`."""
     if "=" not in text:
-        return _read_amount(text, text)
+        amounts = tuple(_read_amount(part, text) for part in text.split(","))
+        return amounts if len(amounts) > 1 else amounts[0]
     pairs = [part.rpartition("=") for part in text.split(",") if part.strip()]
-    amounts = {name.strip(): _read_amount(value, f"{name}={value}") for name, _, value in pairs}
-    if len(amounts) < len(pairs) or "" in amounts:
+    named = {name.strip(): _read_amount(value, f"{name}={value}") for name, _, value in pairs}
+    if len(named) < len(pairs) or "" in named:
         raise InvalidModel(f"an allowance must be name=amount with commas between, each name once; got {text!r}")
-    return amounts
+    return named
 
 
 def _read_amount(text: str, place: str) -> Amount:
@@ -132,7 +133,8 @@ def _read_amount(text: str, place: str) -> Amount:
     try:
         number = float(text.strip().rstrip("%"))
     except ValueError as error:
-        raise InvalidModel(f"an allowance must be a number such as 2.5 or 5%, got {place!r}") from error
+        known = "a number such as 2.5 or 5%, one for each feature with commas between, or name=amount"
+        raise InvalidModel(f"an allowance must be {known}; got {place!r}") from error
     return share(number / 100) if is_share else count(number).number
 
 

@@ -85,7 +85,8 @@ class Shown:
 
     def __str__(self) -> str:
         kind = "every route of the policy" if self.is_whole else "selected trajectories of the policy"
-        head = f"What to show: {len(self)} demonstrations, {kind}; their mean is {self.distance:.2g} from the lesson."
+        number = f"{len(self)} demonstration{'' if len(self) == 1 else 's'}"
+        head = f"What to show: {number}, {kind}; their mean is {self.distance:.2g} from the lesson."
         return "\n".join([head, *(f"  {item}" for item in self.items)])
 
     def as_data(self) -> dict[str, Any]:
