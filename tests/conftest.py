@@ -48,6 +48,7 @@ if os.name == "posix" and (run := os.environ.get("PYTEST_XDIST_TESTRUNUID")):
     let_one_process_compile((Path(tempfile.gettempdir()) / f"tutelage-{run}").open("w"))
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Two processes more than there are cores, because many tests wait for a browser, a server or a deadline."""
     return (os.cpu_count() or 1) + 2
