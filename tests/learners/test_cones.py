@@ -145,8 +145,9 @@ def test_a_distance_that_no_longer_binds_is_dropped():
     assert_allclose(again.expansion.source.solved.policy, fresh.policy, atol=1e-7)
 
 
-@pytest.mark.parametrize("seed", some_of(range(30), range(4)))
+@pytest.mark.parametrize("seed", some_of(range(30), (0, 1, 2, 10)))
 def test_the_best_policy_by_a_cone_program_is_that_of_tangents(seed, monkeypatch):
+    """In all units; with the seed 10, one preference feature is zero everywhere, and its limit costs nothing."""
     learner, _ = distance_learner(seed, 1, np.inf, n_functions=1 + seed % 2, scale=[1.0, 3.0, 0.2], unit=10.0**seed)
     constraints, weights = learner.dual.constraints, np.linspace(-1, 2, learner.domain.n_reward)
     found = best_within(constraints, weights)

@@ -90,11 +90,11 @@ def _solved(scaled: Scaled, slope: Vector, balls: list[Ball]) -> tuple[Vector, V
     features, n = hull.generate.toarray(), hull.generate.shape[1]
     cones = [np.vstack([np.zeros((1, n)), -ball.scale[:, None] * features[d_r:]]) for ball in balls]
     ends = [np.append(ball.radius, -ball.scale * ball.centre) for ball in balls]
-    equal, m = hull.equal.toarray(), len(limits)
+    equal, within, m = hull.equal.toarray(), limits.normals @ features, len(limits)
     found = minimise_conic(
         np.zeros((n, n)),
         -(slope @ features[:d_r]),
-        np.vstack([equal, limits.normals @ features, -np.eye(n), *cones]),
+        np.vstack([equal, within, -np.eye(n), *cones]),
         np.concatenate([hull.right, limits.offsets, np.zeros(n), *ends]),
         m + n,
         [len(end) for end in ends],
@@ -104,4 +104,6 @@ def _solved(scaled: Scaled, slope: Vector, balls: list[Ball]) -> tuple[Vector, V
         return None
     y, of_cones = found.multipliers[len(equal) :][:m], found.multipliers[len(equal) + m + n :]
     t = -of_cones.reshape(len(balls), -1)[:, 1:]
-    return np.maximum(found.x, 0.0) * scaled.domain.mdp.horizon, np.maximum(y, 0.0), t
+    # A limit on a feature that is zero everywhere has any multiplier in the library, but costs nothing.
+    y = np.where(within.any(axis=1), np.maximum(y, 0.0), 0.0)
+    return np.maximum(found.x, 0.0) * scaled.domain.mdp.horizon, y, t
