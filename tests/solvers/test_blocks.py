@@ -185,7 +185,7 @@ def with_vectors(rng, norm, radius):
 @pytest.mark.parametrize("norm", [1.0, 2.0])
 @pytest.mark.parametrize("seed", some_of(range(40), range(8)))
 def test_vectors_count_by_their_lengths(norm, seed):
-    """Against a cone program; and where no vector is zero, the residual and the gap are zero at the minimum only."""
+    """Against a cone program; the residual and the gap are zero at the minimum only, also where a vector is zero."""
     rng = np.random.default_rng([seed, 5])
     blocks = [with_vectors(rng, norm, float(10 ** rng.uniform(-1, 1))), make_block(rng, 2, *KINDS[seed % len(KINDS)])]
     gradient, hessian = random_model(rng, 9)
@@ -205,8 +205,6 @@ def test_vectors_count_by_their_lengths(norm, seed):
         warnings.simplefilter("ignore", UserWarning)
         cp.Problem(cp.Minimize(objective), rules).solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12)
     assert_allclose(z, there.value, atol=2e-6 * (1 + np.abs(z).max()))
-    if min(np.linalg.norm(z[3:5]), np.linalg.norm(z[5:7])) < 1e-6:
-        return
     push = gradient + hessian @ (z - x)
     assert residual(push, blocks, z) <= 1e-9 * (1 + np.abs(push).max())
     assert abs(blocks[0].gap(push[:7], z[:7])) <= 1e-8 * (1 + np.abs(push).max()) * (1 + blocks[0].radius)

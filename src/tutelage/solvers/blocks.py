@@ -34,8 +34,8 @@ class Block:
     norm: q = 1, 2 or inf. radius: may be infinite. groups: (n,), the group of each entry; entries of one group are
     summed before the norm is taken. For q = inf every entry is a group. Where each entry has a unit of its own, the
     radius of a box and the curvature are vectors (n,). vectors: parts of a ball of either sign, without a slope, that
-    count by their 2-norms and are not zero at the minimum. in_vectors, signed: (n,), which entries belong to vectors,
-    and which may be negative. is_ball: whether the entries share one limit; a single entry has a box for any norm.
+    count by their 2-norms. in_vectors, signed: (n,), which entries belong to vectors, and which may be negative.
+    is_ball: whether the entries share one limit; a single entry has a box for any norm.
     """
 
     slope: Vector
@@ -194,7 +194,12 @@ class Block:
         # The multiplier of a sum is a slope of its entries.
         is_slope = ~self.in_vectors & (self.norm == 1)
         pushed = gradient if m == 0 else gradient + m * np.where(is_slope, 0.0, self.normal(x, self.signs(x)))
-        return self._conditions(pushed, x, self.slope + m * is_slope, math.inf)
+        found = self._conditions(pushed, x, self.slope + m * is_slope, math.inf)
+        for part in self.vectors:
+            if not x[part].any():
+                # Zero is a kink of the 2-norm: the gradient may be as long as m.
+                found[part] = gradient[part] * (1 - min(m / (float(np.linalg.norm(gradient[part])) or 1.0), 1.0))
+        return found
 
     def gap(self, gradient: Vector, x: Vector) -> float:
         """h(x) + h*(-gradient) + gradient @ x: what this term adds to the duality gap; zero exactly at a minimum.

@@ -25,7 +25,7 @@ import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import Flags, Indices, Matrix, Vector
-from tutelage.solvers.blocks import Block, contained, residual, slices, terms
+from tutelage.solvers.blocks import Block, contained, residual, slices
 from tutelage.solvers.programs import minimise_conic
 
 MAX_STEPS = 12
@@ -37,8 +37,6 @@ POINT_STEPS = 5
 ROUNDED = 1e-14
 # The largest residual, relative to the terms that it is made of, at which an active set counts as the right one.
 EXACT = 1e-11
-# Objectives this close, relative to their terms, are equal; the residual then tells which point is closer.
-EQUAL = 1e-9
 
 
 def surface_minimum(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x: Vector) -> Vector:
@@ -49,7 +47,7 @@ def surface_minimum(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], 
         return near[-1][1]
     rough, active = model.interior_point()
     found = [*near, *([] if rough is None else [(model.error(rough), rough)]), *model.repaired(active)[0]]
-    return model.best(found) if found else x
+    return min(found, key=lambda pair: pair[0])[1] if found else x
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,22 +77,6 @@ class _Model:
 
     def error(self, z: Vector) -> float:
         return residual(self.slope_at(z), self.blocks, z)
-
-    def best(self, found: Sequence[tuple[float, Vector]]) -> Vector:
-        """Of points with their residuals, the one with the least residual among those with the least objective.
-
-        Where a vector is zero at the minimum, the residual of a point near it is large, and alone would mislead.
-        """
-        values = [self.objective(z) for _, z in found]
-        most = min(value for value, _ in values) + EQUAL * max(size for _, size in values)
-        equal = [pair for pair, (value, _) in zip(found, values, strict=True) if value <= most]
-        return min(equal, key=lambda pair: pair[0])[1]
-
-    def objective(self, z: Vector) -> tuple[float, float]:
-        """The model plus h at z, and the size of the model's terms."""
-        step = z - self.x
-        linear, bent = self.gradient * step, 0.5 * step * (self.hessian @ step)
-        return float(np.sum(linear + bent)) + terms(self.blocks, z), float(np.sum(np.abs(linear) + np.abs(bent)))
 
     def active_at(self, x: Vector) -> _Active:
         """The entries at zero or at a bound, and the surfaces on which x lies."""
@@ -345,6 +327,11 @@ class _ConeProgram:
             if s[0] - np.linalg.norm(s[1:]) < d[0]:
                 surfaces.add(number)
             start += len(rows)
+        for vector in self.vectors:
+            end = start + 1 + vector.stop - vector.start
+            if slacks[start] < duals[start] - np.linalg.norm(duals[start + 1 : end]):
+                at_zero |= set(range(vector.start, vector.stop))
+            start = end
         is_fixed, fixed = np.zeros(len(z), dtype=np.bool_), z.copy()
         for i in at_zero:
             is_fixed[i], fixed[i] = True, 0.0
