@@ -273,3 +273,12 @@ def test_bad_questions_are_refused_with_a_sentence(call, message):
     domain = random_domain(np.random.default_rng(0), max_states=5)
     with pytest.raises(InvalidModel, match=message):
         call(domain)
+
+
+def test_a_limit_that_no_unit_can_hold_binds_nothing():
+    """1e300 in units of 1e-12 is infinite; that is no warning, and no limit."""
+    domain = random_domain(np.random.default_rng(2))
+    small = Domain(domain.mdp, domain.reward_features, 1e-12 * domain.preference_features)
+    weights = np.ones(domain.n_reward)
+    wide = best_policy(small, weights, preference_limits(small, 1e300))
+    assert wide.value == pytest.approx(best_policy(small, weights, no_limits(small)).value)

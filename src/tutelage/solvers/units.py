@@ -74,7 +74,9 @@ class Scaled:
         row = or_one(np.abs(normals).max(axis=1, initial=0.0))
         normals = normals / row[:, None]
         reach = BEYOND * np.maximum(np.abs(normals).sum(axis=1), 1.0)
-        offsets = np.clip(limits.offsets / row, -reach, reach)
+        with np.errstate(over="ignore"):
+            # A limit of 1e300 in a small unit is infinite.
+            offsets = np.clip(limits.offsets / row, -reach, reach)
         return cls(in_feature_units(domain, unit), HalfSpaces(normals, offsets, limits.names), unit, row)
 
     def with_common_rows(self, limits: HalfSpaces) -> Self:
