@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import Indices, Vector, check_length, divisors, floats, freeze, sum_tolerance
+from tutelage.arrays import Flags, Indices, Vector, check_length, divisors, floats, freeze, sum_tolerance
 from tutelage.mdp.model import MDP, per_choice
 from tutelage.outcomes import InvalidModel
 
@@ -32,8 +32,12 @@ def uniform_policy(mdp: MDP) -> Vector:
 
 def greedy_policy(mdp: MDP, choice_value: Vector, *, tie_tolerance: float) -> Vector:
     """(C,), the policy that takes the choices within `tie_tolerance` of the best value, with equal probabilities."""
-    is_best = choice_value >= per_choice(mdp, max_by_state(mdp, choice_value)) - tie_tolerance
-    return freeze(is_best / per_choice(mdp, sum_by_state(mdp, is_best.astype(np.float64))))
+    return evenly(mdp, choice_value >= per_choice(mdp, max_by_state(mdp, choice_value)) - tie_tolerance)
+
+
+def evenly(mdp: MDP, is_taken: Flags) -> Vector:
+    """(C,), the policy that takes the given choices of each state, at least one, with equal probabilities."""
+    return freeze(is_taken / per_choice(mdp, sum_by_state(mdp, is_taken.astype(np.float64))))
 
 
 def policy_from_occupancy(mdp: MDP, occupancy: ArrayLike) -> Vector:

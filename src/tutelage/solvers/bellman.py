@@ -25,7 +25,7 @@ from tutelage import watch
 from tutelage.arrays import Indices, Vector, check_length, floats, freeze
 from tutelage.mdp.chain import discounted_rows, policy_resolvent
 from tutelage.mdp.model import MDP, choice_reward, per_choice
-from tutelage.mdp.policy import greedy_policy, max_by_state, sum_by_state
+from tutelage.mdp.policy import evenly, max_by_state, sum_by_state
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
 from tutelage.solvers.operators import COMPILED_ABOVE, Operators, bellman_operators
 
@@ -33,6 +33,8 @@ MAX_STEPS = 1_000
 INNER_TOLERANCE = 0.05
 # Modified policy iteration: sweeps for each policy, and the factor of the error from policy to policy that is quick.
 N_SWEEPS, QUICKLY = 10, 0.75
+# The mean number of next states of a choice from which on modified policy iteration is tried.
+SEVERAL = 1.5
 # The residual of a policy's evaluation beside that of the hard Bellman equation.
 EVALUATED = 0.01
 EPSILON = float(np.finfo(np.float64).eps)
@@ -84,14 +86,14 @@ def _tie_splitting(mdp: MDP, reward: Vector, plan: "Plan", choice_value: Vector,
     iteration differ more between tied choices than the policy loses, so the loss is computed before ties are rejected.
     """
     wide = 2 * plan.error_bound + SAME * float(np.abs(plan.value).max())
-    policy = greedy_policy(mdp, choice_value, tie_tolerance=wide)
-    given_up = float(np.where(policy > 0, per_choice(mdp, max_by_state(mdp, choice_value)) - choice_value, 0.0).max())
-    if given_up * mdp.horizon <= allowed:
+    worse = per_choice(mdp, max_by_state(mdp, choice_value)) - choice_value
+    policy = evenly(mdp, worse <= wide)
+    if float(worse.max(where=worse <= wide, initial=0.0)) * mdp.horizon <= allowed:
         return policy
     own = policy_resolvent(mdp, policy).values(sum_by_state(mdp, policy * reward))
     if float((plan.value - own).max()) <= allowed:
         return policy
-    return greedy_policy(mdp, choice_value, tie_tolerance=allowed / mdp.horizon)
+    return evenly(mdp, worse <= allowed / mdp.horizon)
 
 
 def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: ArrayLike | None = None) -> Optimum:
@@ -153,7 +155,7 @@ def plan_hard(operators: Operators, mdp: MDP, *, accuracy: float, start: Plan | 
     choice = before = mdp.first_choice[:-1] if start is None else start.choice
     if start is not None:
         value = operators.sweep(operators.evaluate(start.choice, start.value, tolerance), tolerance)
-    elif mdp.n_states > COMPILED_ABOVE and isinstance(mdp.discount, float):
+    elif mdp.n_states > COMPILED_ABOVE and isinstance(mdp.discount, float) and _is_random(mdp):
         value, choice = _quickly_mixed(operators, mdp, accuracy)
     else:
         value = operators.sweep(operators.guess(), tolerance)
@@ -177,6 +179,11 @@ def plan_hard(operators: Operators, mdp: MDP, *, accuracy: float, start: Plan | 
         value = operators.sweep(operators.evaluate(choice, value, goal), tolerance)
     message = f"after {MAX_STEPS} policy iterations the error bound is still {bound:.3g}; ask for a larger accuracy"
     raise NotConverged(message, residual=residual, n_steps=n_steps)
+
+
+def _is_random(mdp: MDP) -> bool:
+    """Whether choices have several next states. Otherwise a chain forgets nothing, and does not mix."""
+    return bool(mdp.transition.nnz > SEVERAL * mdp.n_choices)
 
 
 def _quickly_mixed(operators: Operators, mdp: MDP, accuracy: float) -> tuple[Vector, Indices]:
