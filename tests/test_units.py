@@ -13,6 +13,7 @@ import pytest
 from strategies import build_mdp, some_of
 
 import tutelage as tl
+from tutelage.solvers.units import sizes
 
 DISCOUNTS = (0.5, 0.9, 0.99, 0.999, 0.99999)
 SEEDS = some_of(range(200), range(0, 200, 67))
@@ -180,3 +181,14 @@ def test_the_bilevel_teacher_plans_alike_in_all_units_and_orders(seed):
         plans.append((plan.achieved / unit, plan.bound / unit))
     for other in plans[1:]:
         assert other == pytest.approx(plans[0], rel=DIGITS, abs=DIGITS)
+
+
+@pytest.mark.parametrize("n_rows", [1, 999, 1_000, 2_345])
+@pytest.mark.parametrize("n_columns", [0, 1, 7])
+def test_units_are_the_largest_entries(n_rows, n_columns):
+    """Many rows are reduced as one; none may be left out, nor counted in another column."""
+    mdp = tl.MDP.from_choices(np.eye(n_rows), np.arange(n_rows + 1), np.full(n_rows, 1 / n_rows), 0.5)
+    features = np.random.default_rng(n_rows).normal(size=(n_rows, n_columns))
+    names = tuple(f"r{i}" for i in range(n_columns))
+    found = sizes(tl.Domain(mdp, np.ones((n_rows, 1)), features, ("one",), names))
+    assert np.array_equal(found, [2.0, *2 * np.abs(features).max(axis=0)])

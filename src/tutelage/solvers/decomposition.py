@@ -13,7 +13,7 @@ import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import Indices, Matrix, Vector
-from tutelage.mdp.model import MDP, Domain, endless, per_choice
+from tutelage.mdp.model import MDP, Domain, per_choice
 from tutelage.outcomes import Ended
 from tutelage.solvers.bellman import Plan, plan_hard
 from tutelage.solvers.columns import Column, Improver
@@ -22,6 +22,7 @@ from tutelage.solvers.mixtures import MAX_ROUNDS, Mixture, is_known, last, maste
 from tutelage.solvers.objectives import Objective
 from tutelage.solvers.operators import COMPILED_ABOVE, bellman_operators
 from tutelage.solvers.spread import decompose_spread
+from tutelage.solvers.units import sizes
 
 # Where the opening policy visits this share of the states, policies are improved from stored ones (`spread`).
 SPREAD = 0.25
@@ -104,7 +105,7 @@ def decompose(
     """
     if domain.mdp.n_states > COMPILED_ABOVE and columns[0].n_reached > SPREAD * domain.mdp.n_states:
         return decompose_spread(domain, objective, limits, columns, plan, tolerance, good_enough)
-    bound, largest = -np.inf, _largest(domain)
+    bound, largest = -np.inf, sizes(domain)
     for n_rounds in range(1, MAX_ROUNDS + 1):
         point = master(objective, limits, columns)
         priced = price_out(domain, point.price, plan)
@@ -117,12 +118,6 @@ def decompose(
         watch.report("rounds of decomposition", n_rounds, mixture.gap, replace(mixture, ended=Ended.TIME_LIMIT))
         columns = (*columns, priced.column)
     raise unfinished(mixture)
-
-
-def _largest(domain: Domain) -> Vector:
-    """(d,), the largest size of each feature's expectation."""
-    both = (domain.reward_features, domain.preference_features)
-    return np.concatenate([np.abs(endless(domain.mdp, features)).max(axis=0, initial=0.0) for features in both])
 
 
 def _counts(features: Matrix, choice: Indices, visits: Vector) -> Vector:

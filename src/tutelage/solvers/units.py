@@ -14,12 +14,14 @@ from typing import Self
 
 import numpy as np
 
-from tutelage.arrays import Vector
+from tutelage.arrays import Matrix, Vector
 from tutelage.mdp.model import Domain, endless
 from tutelage.solvers.half_spaces import HalfSpaces
 
 # A limit this many times beyond what any policy reaches binds as little, or is missed as surely, as one further out.
 BEYOND = 4.0
+# So many rows of a matrix are reduced as one.
+LONG = 1_000
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -30,8 +32,22 @@ def or_one(sizes: Vector) -> Vector:
 
 def sizes(domain: Domain) -> Vector:
     """(d,), no policy has a larger |mu_j|: max |phi_j / (1 - discount)|; zero for a feature that is zero everywhere."""
-    both = (domain.reward_features, domain.preference_features)
-    return np.concatenate([np.abs(endless(domain.mdp, features)).max(axis=0, initial=0.0) for features in both])
+    mdp, both = domain.mdp, (domain.reward_features, domain.preference_features)
+    if isinstance(mdp.discount, float):
+        return np.concatenate([_columns(features) for features in both]) / (1 - mdp.discount)
+    return np.concatenate([_columns(endless(mdp, features)) for features in both])
+
+
+def _columns(values: Matrix) -> Vector:
+    """(d,), the largest absolute value in each column; zero without rows."""
+    n_rows, d = values.shape
+    whole = n_rows - n_rows % LONG
+    found = [values[whole:]]
+    if whole:
+        # NumPy reduces long rows several times faster than short ones.
+        wide = values[:whole].reshape(whole // LONG, LONG * d)
+        found += [wide.max(axis=0).reshape(LONG, d), wide.min(axis=0).reshape(LONG, d)]
+    return np.asarray(np.abs(np.concatenate(found)).max(axis=0, initial=0.0))
 
 
 def in_feature_units(domain: Domain, unit: Vector) -> Domain:
