@@ -31,8 +31,9 @@ from tutelage.solvers.operators import COMPILED_ABOVE, Operators, bellman_operat
 
 MAX_STEPS = 1_000
 INNER_TOLERANCE = 0.05
-# Modified policy iteration: sweeps for each policy, and the factor of the error from policy to policy that is quick.
-N_SWEEPS, QUICKLY = 10, 0.75
+# Modified policy iteration: sweeps for each policy, the factor of the error from policy to policy that is quick, and the
+# number of policies before which it need not be.
+N_SWEEPS, QUICKLY, PATIENCE = 10, 0.75, 4
 # The mean number of next states of a choice from which on modified policy iteration is tried.
 SEVERAL = 1.5
 # The residual of a policy's evaluation beside that of the hard Bellman equation.
@@ -194,7 +195,7 @@ def _quickly_mixed(operators: Operators, mdp: MDP, accuracy: float) -> tuple[Vec
     """
     discount = mdp.largest_discount
     value, choice = np.zeros(mdp.n_states), mdp.first_choice[:-1]
-    ahead, last = discount / (1 - discount), np.inf
+    ahead, last, n_policies = discount / (1 - discount), np.inf, 0
     while True:
         slack = 4 * EPSILON * float(np.abs(value).max())
         backed, choice = operators.hard_backup(value, choice, slack)
@@ -202,9 +203,9 @@ def _quickly_mixed(operators: Operators, mdp: MDP, accuracy: float) -> tuple[Vec
         value = backed + ahead * (low + high) / 2
         if ahead * (high - low) <= 0.1 * accuracy:
             return value, choice
-        if high - low > QUICKLY * last:
+        if n_policies >= PATIENCE and high - low > QUICKLY * last:
             return operators.sweep(value, 0.1 * accuracy * (1 - discount)), choice
-        last = high - low
+        last, n_policies = high - low, n_policies + 1
         moves, reward = discounted_rows(mdp, choice), operators.reward[choice]
         for _ in range(N_SWEEPS):
             value = reward + moves @ value
