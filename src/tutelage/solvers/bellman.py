@@ -31,8 +31,8 @@ from tutelage.solvers.operators import COMPILED_ABOVE, Operators, bellman_operat
 
 MAX_STEPS = 1_000
 INNER_TOLERANCE = 0.05
-# Modified policy iteration: sweeps for each policy, the factor of the error from policy to policy that is quick, and the
-# number of policies before which it need not be.
+# Modified policy iteration: sweeps for each policy, the factor of the error from policy to policy that is quick, and
+# the number of policies before which it need not be.
 N_SWEEPS, QUICKLY, PATIENCE = 10, 0.75, 4
 # The mean number of next states of a choice from which on modified policy iteration is tried.
 SEVERAL = 1.5
