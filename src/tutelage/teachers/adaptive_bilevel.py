@@ -47,7 +47,7 @@ SAME = 1e-7
 # Rounds with a learner that no soft learner explains, before the best lesson is repeated.
 PATIENCE = 4
 # The search for a fit in each round, and, where only mu_r is seen, that for others before the rounds end.
-QUICK, BEFORE_THE_END = Effort(0, 2_000, 2_000), Effort(4, 8_000, 2_000)
+QUICK, BEFORE_THE_END = Effort(0, 3_000, 3_000), Effort(4, 6_000, 3_000)
 # A promise of this share of the standard error of an answer's reward is worth a round.
 SHARE = 0.25
 # How far a lesson lies beyond the response planned, relative to the range of each feature.
