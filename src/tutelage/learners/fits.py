@@ -33,7 +33,7 @@ N_RANDOM, SHARES = 6, (0.02, 0.2)
 # which only few paths are followed.
 EXACT, EXPLAINED, ROUGH = 1e-8, 1e-4, 1e-2
 UNLIMITED = 10**9
-# The most steps along a path without smoothing, where steps are limited.
+# The most steps along a path without smoothing to an explanation of exact answers, where steps are limited.
 SHORT = 600
 # An answer this close to its lesson, relative to the range of the feature, matches it.
 EXACT_MATCH, SAMPLED_MATCH = 1e-6, 0.02
@@ -92,7 +92,7 @@ def _found(
     for number in range(1, 1 + len(paths)):
         # The first fit is free, so there is one. A long path without smoothing is on the way to a local minimum.
         left = budget.left if found else UNLIMITED
-        if len(paths[number - 1].smoothing) == 1 and effort.n_steps < UNLIMITED:
+        if len(paths[number - 1].smoothing) == 1 and effort.n_steps < UNLIMITED and not is_sampled:
             left = min(left, SHORT)
         end, n_steps = _end_of_path(domain, scales, seen, is_sampled, effort.n_before, number, left)
         found, budget.left = [*found, *([] if end is None else [end])], budget.left - n_steps
@@ -133,8 +133,9 @@ def _paths(
             last = _closest(_found(domain, scales, seen[:-1], is_sampled, Effort(0, n_before, n_before)))
             start = problem.inside(problem.described(last))
             others = [Path(start, PATH), *others]
-            # A round has steps for one kind of path beside that from the last fit, so the kinds take turns.
-            both = (first, others) if len(seen) % 2 else (others, first)
+            # A round has steps for one kind of path beside that from the last fit, so the kinds take turns. Samples are
+            # explained by many learners, and the first kind finds the simpler ones.
+            both = (first, others) if is_sampled or len(seen) % 2 else (others, first)
             return [Path(start, PATH[-1:], last.residuals.source), *both[0], *both[1]], UNLIMITED - budget.left
     return [*first, *others], UNLIMITED - budget.left
 
