@@ -146,19 +146,12 @@ def test_sampled_responses(seed, name):
     assert rewards[-1] >= rewards[0] - 0.5
 
 
-@pytest.mark.parametrize("seed", some_of(range(10), []))
-def test_only_the_reward_is_seen(seed):
-    """The paper's own setting: in at most ten rounds, never below the first, nearly what Aware-BiL reaches.
-
-    Each round's search for an explanation is limited, and may miss it. So the mean of a world's learners counts; over
-    all ten worlds it must be 97 %.
-    """
-    shares = []
-    for name in ("L2", "L3", "L4", "L5"):
-        rewards, best, bound = taught_in_part(*published_learner(seed, name), observed="reward")
-        assert len(rewards) <= 10 and rewards[-1] >= rewards[0] - 1e-9 and bound >= max(rewards)
-        shares.append(rewards[-1] / best)
-    assert np.mean(shares) >= 0.94
+@pytest.mark.parametrize(("seed", "name"), some_of(EVERY, []))
+def test_only_the_reward_is_seen(seed, name):
+    """The paper's own setting: nearly what Aware-BiL reaches, in at most ten rounds, never below the first."""
+    rewards, best, bound = taught_in_part(*published_learner(seed, name), observed="reward")
+    assert len(rewards) <= 10 and rewards[-1] >= rewards[0] - 1e-9 and bound >= max(rewards)
+    assert max(rewards) >= 0.9 * best
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -82,7 +82,9 @@ def complain_of_file(error: OSError) -> None:
         complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         return
     path = Path(error.filename)
-    there = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+    there = list[str]()
+    with suppress(OSError):
+        there = [one.name for one in path.parent.iterdir()]
     near = [str(path.with_name(name)) for name in get_close_matches(path.name, there)]
     advice = f"did you mean {' or '.join(near)}?" if near else "check the name and the folder"
     complain(f"{path}: there is no such file; {advice}")

@@ -52,12 +52,12 @@ def policy_from_occupancy(mdp: MDP, occupancy: ArrayLike) -> Vector:
     visits = np.maximum(visits, 0.0)
     total = sum_by_state(mdp, visits)
     # Below this the sum is subnormal, and the quotient has few correct digits.
-    is_new = ~(total > np.finfo(np.float64).tiny)
+    is_unvisited = ~(total > np.finfo(np.float64).tiny)
     # A large MDP has room for few arrays over its choices.
-    policy = np.repeat(np.where(is_new, 1.0, total), mdp.choices_per_state)
+    policy = np.repeat(np.where(is_unvisited, 1.0, total), mdp.choices_per_state)
     np.divide(visits, policy, out=policy)
-    count = mdp.choices_per_state[is_new]
-    policy[np.repeat(is_new, mdp.choices_per_state)] = np.repeat(1.0 / count, count)
+    count = mdp.choices_per_state[is_unvisited]
+    policy[np.repeat(is_unvisited, mdp.choices_per_state)] = np.repeat(1.0 / count, count)
     return freeze(policy)
 
 

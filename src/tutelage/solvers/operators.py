@@ -127,7 +127,7 @@ class Compiled(Operators):
 
         reward = self.reward[choice]
         if not reward.any():
-            # The price of limits that do not bind. A relative accuracy of zero would take many solves.
+            # The price of limits that do not bind: solves would approach the value zero without end.
             return np.zeros_like(value)
         moves, one_each = discounted_rows(self.mdp, choice), np.arange(self.mdp.n_states + 1)
         value = kernels.hard_sweeps(kernels.problem(moves, one_each, reward, 1.0), value, tolerance, N_PAIRS)

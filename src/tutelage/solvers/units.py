@@ -34,11 +34,11 @@ def sizes(domain: Domain) -> Vector:
     """(d,), no policy has a larger |mu_j|: max |phi_j / (1 - discount)|; zero for a feature that is zero everywhere."""
     mdp, both = domain.mdp, (domain.reward_features, domain.preference_features)
     if isinstance(mdp.discount, float):
-        return np.concatenate([_columns(features) for features in both]) / (1 - mdp.discount)
-    return np.concatenate([_columns(endless(mdp, features)) for features in both])
+        return np.concatenate([_column_sizes(features) for features in both]) / (1 - mdp.discount)
+    return np.concatenate([_column_sizes(endless(mdp, features)) for features in both])
 
 
-def _columns(values: Matrix) -> Vector:
+def _column_sizes(values: Matrix) -> Vector:
     """(d,), the largest absolute value in each column; zero without rows."""
     n_rows, d = values.shape
     whole = n_rows - n_rows % LONG
