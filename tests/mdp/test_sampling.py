@@ -1,5 +1,7 @@
 """Sampled demonstrations: possible, with the right frequencies, repeatable, and of the stated length."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -54,6 +56,32 @@ def test_the_same_generator_state_gives_the_same_demonstrations():
     assert_array_equal(first.states, second.states)
     assert_array_equal(first.choices, second.choices)
     assert len(first.states) != len(other.states) or (first.states != other.states).any()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_compiled_walk_draws_what_the_walk_of_arrays_draws(monkeypatch, seed):
+    """A seed gives the same trajectories whatever the horizon, and a shared generator goes on from the same place."""
+    rng = np.random.default_rng(seed)
+    mdp = random_mdp(rng, max_states=12)
+    if seed % 2:
+        mdp = replace(mdp, discount=rng.uniform(0.5, 0.95, mdp.n_choices))
+    policy = random_deterministic_policy(rng, mdp) if seed % 3 == 0 else uniform_policy(mdp)
+    first, second = np.random.default_rng(seed), np.random.default_rng(seed)
+    together = sample_demonstrations(mdp, policy, 25, rng=first)
+    monkeypatch.setattr("tutelage.mdp.sampling.COMPILED_ABOVE", 0)
+    compiled = sample_demonstrations(mdp, policy, 25, rng=second)
+    for name in ("states", "offsets", "choices"):
+        assert_array_equal(getattr(compiled, name), getattr(together, name))
+    assert first.random() == second.random()
+
+
+def test_a_horizon_of_a_million_steps_is_walked_to_its_end():
+    """Features in [0, 1], so the discounted count of the whole walk is close to the horizon."""
+    mdp = MDP.from_choices([[0, 1.0], [1.0, 0], [0, 1.0]], [0, 1, 3], [1, 0], 0.99999)
+    demonstrations = sample_demonstrations(mdp, [1.0, 0.5, 0.5], 2, rng=3)
+    assert demonstrations.lengths.tolist() == [horizon(0.99999, 1e-3)] * 2
+    # State 1 keeps the walk with probability one half: two visits on average for each visit of state 0.
+    assert abs((demonstrations.states == 1).mean() - 2 / 3) < 0.002
 
 
 def test_lengths_are_ragged_and_geometric_where_the_walk_is_absorbed():

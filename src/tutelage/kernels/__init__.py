@@ -1,4 +1,4 @@
-"""Compiled loops for large MDPs; `mdp.chain` and `solvers.operators` decide when to use them.
+"""Compiled loops for large MDPs and long walks; `mdp.chain`, `mdp.sampling` and `solvers.operators` decide when.
 
 Names shared by all loops: `row`, `column` and `probability` are the CSR arrays of the transition. Choice c has the
 entries row[c] .. row[c+1], at least one. `first` is first_choice, `reward` is on choices (C,), `value` on states (S,).
@@ -59,6 +59,7 @@ from tutelage.kernels.triangular import (
     forward,
     relax,
 )
+from tutelage.kernels.walks import walk
 
 __all__ = [
     "SLACK",
@@ -89,4 +90,5 @@ __all__ = [
     "soft_backup_range",
     "solve_band",
     "unsigned",
+    "walk",
 ]

@@ -1,21 +1,23 @@
 """Sampling demonstrations from a policy."""
 
 import math
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from tutelage.arrays import Indices, SparseRows, Vector, generator, whole_number
+from tutelage.arrays import Flags, Indices, SparseRows, Vector, generator, whole_number
 from tutelage.mdp.demonstrations import Demonstrations, absorbing_states
 from tutelage.mdp.model import MDP
 from tutelage.mdp.policy import check_policy
 from tutelage.outcomes import InvalidInput
 
-Step = tuple[Indices, Indices, Indices]
+# For each step of all trajectories, ordered by time: the trajectory, its state and its choice.
+Steps: TypeAlias = tuple[Indices, Indices, Indices]
+# From this many steps on, a compiled loop saves more time than it takes to load.
+COMPILED_ABOVE = 20_000
 
 
 def horizon(discount: float, truncation_bias: float) -> int:
@@ -41,39 +43,53 @@ def sample_demonstrations(
     `empirical_expectation` includes this truncation.
     """
     count = whole_number(n, "the number of demonstrations", least=1)
-    return _assemble(mdp, count, list(_walk(mdp, check_policy(mdp, policy), count, truncation_bias, generator(rng))))
+    chosen = check_policy(mdp, policy)
+    trajectory, states, choices = _walk(mdp, chosen, count, truncation_bias, generator(rng))
+    order = np.argsort(trajectory, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(trajectory, minlength=count))])
+    return Demonstrations(states[order], offsets, choices[order], mdp)
 
 
-def _walk(mdp: MDP, policy: Vector, n: int, truncation_bias: float, rng: np.random.Generator) -> Iterator[Step]:
-    """For each time: the trajectories that have not ended, their states and their choices."""
+def _walk(mdp: MDP, policy: Vector, n: int, truncation_bias: float, rng: np.random.Generator) -> Steps:
     n_steps = horizon(mdp.largest_discount, truncation_bias)
     choose = RowSampler.of(sparse.csr_array((policy, np.arange(mdp.n_choices), mdp.first_choice)))
     move = RowSampler.of(mdp.transition)
-    is_absorbing = absorbing_states(mdp)
-    live, weight = np.arange(n), np.full(n, mdp.horizon)
     state = RowSampler.of(sparse.csr_array(mdp.initial[None, :])).draw(np.zeros(n, dtype=np.int64), rng)
+    is_last = absorbing_states(mdp)
+    # With one discount the number of steps is enough.
+    discount = np.ones(mdp.n_choices) if isinstance(mdp.discount, float) else mdp.discount
+    bounds = mdp.horizon, truncation_bias
+    if n_steps <= COMPILED_ABOVE:
+        return _walk_together(state, (choose, move), is_last, n_steps, discount, bounds, rng)
+    from tutelage import kernels
+
+    return kernels.walk(state, (choose.arrays, move.arrays), is_last, n_steps, discount, bounds, rng)
+
+
+def _walk_together(
+    state: Indices,
+    samplers: tuple["RowSampler", "RowSampler"],
+    is_last: Flags,
+    n_steps: int,
+    discount: Vector,
+    bounds: tuple[float, float],
+    rng: np.random.Generator,
+) -> Steps:
+    """The same as `kernels.walk`, draw for draw, with one array operation for all trajectories of a step."""
+    choose, move = samplers
+    weight, least = np.full(len(state), bounds[0]), bounds[1]
+    live, steps = np.arange(len(state)), []
     for _ in range(n_steps):
         choice = choose.draw(state, rng)
-        yield live, state, choice
-        goes_on = ~is_absorbing[state]
-        if not isinstance(mdp.discount, float):
-            weight = weight * mdp.discount[choice]
-            goes_on &= weight > truncation_bias
+        steps.append((live, state, choice))
+        weight = weight * discount[choice]
+        goes_on = ~is_last[state] & (weight > least)
         live, weight = live[goes_on], weight[goes_on]
         if not len(live):
-            return
+            break
         state = move.draw(choice[goes_on], rng)
-
-
-def _assemble(mdp: MDP, n: int, steps: Sequence[Step]) -> Demonstrations:
-    """The demonstrations from the steps of all trajectories, which are ordered by time."""
-    lengths = np.bincount(np.concatenate([live for live, _, _ in steps]), minlength=n)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    states, choices = np.empty((2, offsets[-1]), dtype=np.int64)
-    for time, (live, state, choice) in enumerate(steps):
-        states[offsets[live] + time] = state
-        choices[offsets[live] + time] = choice
-    return Demonstrations(states, offsets, choices, mdp)
+    trajectory, states, choices = map(np.concatenate, zip(*steps, strict=True))
+    return trajectory, states, choices
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,6 +104,11 @@ class RowSampler:
     cumulative: Vector
     columns: Indices
     ends: Indices
+
+    @property
+    def arrays(self) -> tuple[Vector, Indices, Indices]:
+        """All three, for a compiled loop."""
+        return self.cumulative, self.columns, self.ends
 
     @classmethod
     def of(cls, rows: SparseRows) -> Self:
