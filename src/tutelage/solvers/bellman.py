@@ -25,7 +25,7 @@ from tutelage import watch
 from tutelage.arrays import Indices, Vector, check_length, floats, freeze
 from tutelage.mdp.chain import discounted_rows, policy_resolvent
 from tutelage.mdp.model import MDP, choice_reward, per_choice
-from tutelage.mdp.policy import evenly, max_by_state, sum_by_state
+from tutelage.mdp.policy import evenly, sum_by_state
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
 from tutelage.solvers.operators import COMPILED_ABOVE, Operators, bellman_operators
 
@@ -87,9 +87,10 @@ def _tie_splitting(mdp: MDP, reward: Vector, plan: "Plan", choice_value: Vector,
     iteration differ more between tied choices than the policy loses, so the loss is computed before ties are rejected.
     """
     wide = 2 * plan.error_bound + SAME * float(np.abs(plan.value).max())
-    worse = per_choice(mdp, max_by_state(mdp, choice_value)) - choice_value
-    policy = evenly(mdp, worse <= wide)
-    if float(worse.max(where=worse <= wide, initial=0.0)) * mdp.horizon <= allowed:
+    worse = per_choice(mdp, choice_value[plan.choice]) - choice_value
+    may_be_tied = worse <= wide
+    policy = evenly(mdp, may_be_tied)
+    if float((worse * may_be_tied).max()) * mdp.horizon <= allowed:
         return policy
     own = policy_resolvent(mdp, policy).values(sum_by_state(mdp, policy * reward))
     if float((plan.value - own).max()) <= allowed:
