@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy import sparse
 from scipy.linalg import lapack
-from scipy.sparse import linalg
+from scipy.sparse import csgraph, linalg
 
 from tutelage.arrays import Indices, SparseRows, Vector
 from tutelage.mdp.model import MDP
@@ -25,6 +25,9 @@ from tutelage.mdp.systems import RELATIVE_ACCURACY, System
 
 # Up to this number of states a dense factorisation is cheaper than a sparse one: a tenth of the time for ten states.
 DENSE_LIMIT = 200
+# A small chain is factorised within a band, if its states have an order with a band at most so wide, and at most this
+# share of the states; with fewer states than the last number the order costs more than it saves.
+WIDEST, WIDEST_SHARE, FEWEST = 40, 0.25, 30
 # Up to this number of states one sparse factorisation is cheaper than the iterations it replaces.
 DIRECT_LIMIT = 500
 # Above this number of states, or of operations per state, a sparse factorisation saves no time.
@@ -90,6 +93,9 @@ def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
         return _ChosenMethod(moves, mdp.largest_discount, lambda: has_cheap_policies(mdp)).resolvent
     choices, places = _entries(mdp)
     moves = (-mdp.discount * policy)[choices] * mdp.transition.data
+    band = _band(mdp)
+    if band is not None:
+        return _banded(band, moves)
     if mdp.n_states <= DENSE_LIMIT:
         return _dense(mdp.n_states, places, moves)
     place, column, row = _pattern(mdp)
@@ -103,7 +109,7 @@ def choice_resolvent(mdp: MDP, choice: Indices) -> Resolvent:
         return resolvent(discounted_rows(mdp, choice), mdp.largest_discount)
     # The same as `resolvent`, but in one pass over the rows, because policy iteration calls this thousands of times.
     rows = mdp.transition
-    if mdp.n_states <= DENSE_LIMIT:
+    if mdp.n_states <= DENSE_LIMIT or _band(mdp) is not None:
         policy = np.zeros(mdp.n_choices)
         policy[choice] = 1.0
         return policy_resolvent(mdp, policy)
@@ -286,6 +292,55 @@ def _dense(n: int, places: Indices, moves: Vector) -> Resolvent:
 
     def visits(start: Vector) -> Vector:
         return np.asarray(lapack.dgetrs(factors, pivots, start)[0])
+
+    return Resolvent(values, visits, values)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Band:
+    """An order of the states in which I - discount * P has entries only within a band, whatever the policy.
+
+    order: (S,), the states in this order. position: (S,), the position of each state. width: the number of diagonals on
+    each side. places: where LAPACK stores each entry of the transition; its array has 3 * width + 1 rows, the diagonal
+    in row 2 * width, and is stored by columns.
+    """
+
+    order: Indices
+    position: Indices
+    width: int
+    places: Indices
+
+
+@lru_cache(maxsize=8)
+def _band(mdp: MDP) -> _Band | None:
+    """A narrow band of a small MDP, by the reverse Cuthill-McKee order; None where there is none."""
+    n, pattern = mdp.n_states, chain(mdp, np.ones(mdp.n_choices))
+    if n <= FEWEST:
+        return None
+    order = csgraph.reverse_cuthill_mckee(sparse.csr_array(pattern + pattern.T), symmetric_mode=True).astype(np.int64)
+    position = np.empty(n, dtype=np.int64)
+    position[order] = np.arange(n)
+    choices = np.repeat(np.arange(mdp.n_choices), np.diff(mdp.transition.indptr))
+    row, column = position[mdp.state_of_choice[choices]], position[mdp.transition.indices]
+    width = int(np.abs(row - column).max())
+    if width > min(WIDEST, WIDEST_SHARE * n):
+        return None
+    return _Band(order, position, width, column * (3 * width + 1) + 2 * width + row - column)
+
+
+def _banded(band: _Band, moves: Vector) -> Resolvent:
+    """The resolvent by one LU of A within a band; moves: the entries of -discount * P, in the order of `places`."""
+    order, position, width = band.order, band.position, band.width
+    n, height = len(order), 3 * width + 1
+    system: Vector = np.bincount(band.places, weights=moves, minlength=n * height).astype(np.float64, copy=False)
+    system[2 * width :: height] += 1.0
+    factors, pivots, _ = lapack.dgbtrf(system.reshape(n, height).T, width, width, overwrite_ab=True)
+
+    def values(sums: Vector) -> Vector:
+        return np.asarray(lapack.dgbtrs(factors, width, width, sums[order], pivots)[0][position])
+
+    def visits(start: Vector) -> Vector:
+        return np.asarray(lapack.dgbtrs(factors, width, width, start[order], pivots, trans=1)[0][position])
 
     return Resolvent(values, visits, values)
 
