@@ -50,6 +50,7 @@ def test_both_systems_are_solved_for_any_width(seed):
     ):
         assert_allclose(inverse.values(right), np.linalg.solve(matrix, right), rtol=1e-9, atol=1e-10)
         assert_allclose(inverse.values(many), np.linalg.solve(matrix, many), rtol=1e-9, atol=1e-10)
+        assert (inverse.visits(mdp.initial) >= 0).all() and (inverse.values(np.abs(many)) >= 0).all()
         assert_allclose(inverse.visits(right), np.linalg.solve(matrix.T, right), rtol=1e-9, atol=1e-10)
 
 

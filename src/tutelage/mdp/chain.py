@@ -301,8 +301,8 @@ class _Band:
     """An order of the states in which I - discount * P has entries only within a band, whatever the policy.
 
     order: (S,), the states in this order. position: (S,), the position of each state. width: the number of diagonals on
-    each side. places: where LAPACK stores each entry of the transition; its array has 3 * width + 1 rows, the diagonal
-    in row 2 * width, and is stored by columns.
+    each side. places: where LAPACK stores each entry of the transition in the transpose of this matrix; its array has
+    3 * width + 1 rows, the diagonal in row 2 * width, and is stored by columns.
     """
 
     order: Indices
@@ -321,15 +321,18 @@ def _band(mdp: MDP) -> _Band | None:
     position = np.empty(n, dtype=np.int64)
     position[order] = np.arange(n)
     choices = np.repeat(np.arange(mdp.n_choices), np.diff(mdp.transition.indptr))
-    row, column = position[mdp.state_of_choice[choices]], position[mdp.transition.indices]
-    width = int(np.abs(row - column).max())
+    state, moved = position[mdp.state_of_choice[choices]], position[mdp.transition.indices]
+    width = int(np.abs(moved - state).max())
     if width > min(WIDEST, WIDEST_SHARE * n):
         return None
-    return _Band(order, position, width, column * (3 * width + 1) + 2 * width + row - column)
+    return _Band(order, position, width, state * (3 * width + 1) + 2 * width + moved - state)
 
 
 def _banded(band: _Band, moves: Vector) -> Resolvent:
-    """The resolvent by one LU of A within a band; moves: the entries of -discount * P, in the order of `places`."""
+    """The resolvent by one LU of A' within a band; moves: the entries of -discount * P, in the order of `places`.
+
+    The columns of A' are diagonally dominant, so no rows change places, and what cannot be negative is not.
+    """
     order, position, width = band.order, band.position, band.width
     n, height = len(order), 3 * width + 1
     system: Vector = np.bincount(band.places, weights=moves, minlength=n * height).astype(np.float64, copy=False)
@@ -337,10 +340,10 @@ def _banded(band: _Band, moves: Vector) -> Resolvent:
     factors, pivots, _ = lapack.dgbtrf(system.reshape(n, height).T, width, width, overwrite_ab=True)
 
     def values(sums: Vector) -> Vector:
-        return np.asarray(lapack.dgbtrs(factors, width, width, sums[order], pivots)[0][position])
+        return np.asarray(lapack.dgbtrs(factors, width, width, sums[order], pivots, trans=1)[0][position])
 
     def visits(start: Vector) -> Vector:
-        return np.asarray(lapack.dgbtrs(factors, width, width, start[order], pivots, trans=1)[0][position])
+        return np.asarray(lapack.dgbtrs(factors, width, width, start[order], pivots)[0][position])
 
     return Resolvent(values, visits, values)
 
