@@ -185,6 +185,13 @@ def test_counts_that_no_trajectory_has_are_refused(counts, message):
         check_response(DOMAIN, replace(response, expectation=counts))
 
 
+def test_counts_that_are_negative_by_rounding_are_accepted():
+    """A learner's own solver may give -1e-17 for a feature that its policy never meets."""
+    response = LEARNER.respond(AgnosticTeacher(DOMAIN, WEIGHTS).open().lesson)
+    rounded = replace(response, expectation=Expectation([-1e-17, 0.0], [0.0, -1e-16]))
+    assert check_response(DOMAIN, rounded) is rounded
+
+
 def test_a_file_with_a_lesson_of_another_domain_is_refused(tmp_path):
     lesson = AgnosticTeacher(DOMAIN, WEIGHTS).open().lesson
     taught = Transcript(WEIGHTS).followed_by(Round(lesson, LEARNER.respond(lesson)))

@@ -28,7 +28,7 @@ TRANSCRIPT_FORMAT = "tutelage transcript"
 TRANSCRIPT_VERSION = 1
 # The kinds of arrays that may hold a value of each type.
 SCALARS = {float: "fiu", int: "iu", str: "U"}
-# An expectation may exceed the largest count of any trajectory by this fraction, for rounding.
+# An expectation may lie outside the counts of all trajectories by this fraction of their range, for rounding.
 ROUNDING = 1e-6
 
 
@@ -188,9 +188,10 @@ def _check_counts(domain: Domain, features: Matrix, counts: ArrayLike, names: tu
     given = floats(counts, "the learner's expectation", ndim=1)
     if len(given) != len(names):
         raise InvalidModel(f"the learner's expectation has {len(given)} entries, but there are {len(names)} features")
-    possible = (1 + ROUNDING) * endless(domain.mdp, features)
+    possible = endless(domain.mdp, features)
     low, high = np.min(possible, axis=0, initial=0.0), np.max(possible, axis=0, initial=0.0)
-    wrong = np.flatnonzero((given < low) | (given > high))
+    slack = ROUNDING * (high - low)
+    wrong = np.flatnonzero((given < low - slack) | (given > high + slack))
     if len(wrong):
         j = wrong[0]
         raise InvalidModel(
