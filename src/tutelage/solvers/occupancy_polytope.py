@@ -21,7 +21,8 @@ from tutelage.outcomes import InvalidModel, NotConverged
 from tutelage.solvers import objectives
 from tutelage.solvers.decomposition import decompose
 from tutelage.solvers.half_spaces import HalfSpaces
-from tutelage.solvers.search import FEASIBLE, ConstrainedOptimum, Route, Search
+from tutelage.solvers.operators import COMPILED_ABOVE
+from tutelage.solvers.search import FEASIBLE, ConstrainedOptimum, Route, Search, Whole
 from tutelage.solvers.units import Scaled, or_one
 from tutelage.watch import OnProgress, watched
 
@@ -47,9 +48,29 @@ def best_policy(
     scaled = Scaled.each(domain, limits)
     slope, unit = in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
     search = Search(scaled, objectives.MostReward(slope), unit)
+    if domain.mdp.n_states > COMPILED_ABOVE:
+        search = _with_one_reward(search, slope)
     with watched(time_limit, progress), _answers_as(_as_maximum):
         found = search.solve(accuracy, route, -np.inf)
     return _as_maximum(found)
+
+
+def _with_one_reward(search: Search, slope: Vector) -> Search:
+    """The same search with the reward as its only reward feature, unless a limit is on one of the others.
+
+    Each policy of a large MDP is then evaluated for fewer features.
+    """
+    whole, d_r = search.scaled, len(slope)
+    if d_r <= 1 or whole.limits.normals[:, :d_r].any():
+        return search
+    reward = (whole.domain.reward_features @ slope)[:, None]
+    scaled = Scaled(
+        replace(whole.domain, reward_features=reward, reward_names=("reward",)),
+        replace(whole.limits, normals=whole.limits.normals[:, d_r - 1 :]),
+        np.concatenate([[1.0], whole.feature[d_r:]]),
+        whole.row,
+    )
+    return Search(scaled, objectives.MostReward(np.ones(1)), search.unit, Whole(whole, slope))
 
 
 def nearest_policy(

@@ -64,12 +64,24 @@ class ConstrainedOptimum:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Whole:
+    """A problem with all its reward features, and the weights (d_r,) of the only one that is searched."""
+
+    scaled: Scaled
+    slope: Vector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Search:
-    """One objective over the policies of a scaled problem. unit: of the objective's value."""
+    """One objective over the policies of a scaled problem. unit: of the objective's value.
+
+    whole: the problem in which answers are described, if it is another one.
+    """
 
     scaled: Scaled
     objective: Objective
     unit: float
+    whole: Whole | None = None
 
     @property
     def domain(self) -> Domain:
@@ -203,14 +215,16 @@ class Search:
         self, point: Point, bound: float, occupancy: Vector, n_rounds: int, ended: Ended
     ) -> ConstrainedOptimum:
         """The optimum in the caller's units."""
-        scaled, unit = self.scaled, self.unit
+        scaled, unit, price = self.scaled, self.unit, point.price
+        if self.whole is not None:
+            scaled, price = self.whole.scaled, np.concatenate([price[0] * self.whole.slope, price[1:]])
         x = expectation_of_occupancy(scaled.domain, occupancy)
         reward, preference = np.split(scaled.feature, [scaled.domain.n_reward])
         return ConstrainedOptimum(
             policy=policy_from_occupancy(scaled.domain.mdp, occupancy),
             expectation=Expectation(reward * x.reward, preference * x.preference),
             multipliers=freeze(unit * point.multipliers / scaled.row),
-            price=freeze(unit * point.price / scaled.feature),
+            price=freeze(unit * price / scaled.feature),
             value=unit * point.value,
             bound=unit * bound,
             n_rounds=n_rounds,
