@@ -20,7 +20,8 @@ from tutelage.mdp.splitting import Split, split_chain
 from tutelage.outcomes import NotConverged
 
 FEW_STEPS, MANY_STEPS, FIRST_PAIRS = 6, 300, 8
-KRYLOV_TOLERANCE = 1e-6
+# The least fall of the preconditioned residual within one run of Krylov steps: in a few of them, and in many.
+FEW_DIGITS, MANY_DIGITS = 1e-6, 1e-10
 RELATIVE_ACCURACY = 1e-11
 EPSILON = float(np.finfo(np.float64).eps)
 
@@ -53,7 +54,7 @@ class System:
         answer, residual, last = np.zeros_like(right), right, 1 / (1 - self.discount)
         goal = self.verifiable(RELATIVE_ACCURACY)
         while True:
-            answer = answer + self.split.solve(residual, KRYLOV_TOLERANCE, FEW_STEPS)
+            answer = answer + self.split.solve(residual, FEW_DIGITS, FEW_STEPS)
             residual, error = self.error(right, answer)
             if error <= goal:
                 return answer
@@ -70,7 +71,9 @@ class System:
         residual, error = self.error(right, answer)
         n_sweeps, enough = 0, 1_000 + 4 * math.log(goal * (1 - self.discount)) / math.log(self.discount)
         while error > goal and n_sweeps < enough:
-            tried = answer + self.split.solve(residual, max(KRYLOV_TOLERANCE, 0.01 * accuracy), MANY_STEPS)
+            # A little less than what is missing. The zero vector has no relative error.
+            fall = max(MANY_DIGITS, 0.1 * goal if math.isinf(error) else 0.3 * goal / error)
+            tried = answer + self.split.solve(residual, fall, MANY_STEPS)
             left, reached = self.error(right, tried)
             if not reached < 0.1 * error:
                 # Discard the Krylov steps. Each time double the number of sweeps, so that failed attempts cost little.

@@ -12,7 +12,7 @@ found from the F of the policy before, by sweeps where the chain mixes quickly (
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -77,9 +77,13 @@ def is_exact(bound: float, earned: float) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Improver:
-    """Policy iteration for one domain."""
+    """Policy iteration for one domain.
+
+    is_mixing: whether chains mix quickly, as the first evaluation found; empty until then.
+    """
 
     domain: Domain
+    is_mixing: list[bool] = field(default_factory=list)
 
     @cached_property
     def features(self) -> Matrix:
@@ -302,8 +306,9 @@ class Improver:
 
         mdp = self.domain.mdp
         start = np.zeros_like(here) if near is None or near.ahead is None else near.ahead
-        if isinstance(mdp.discount, float):
+        if isinstance(mdp.discount, float) and self.is_mixing != [False]:
             start, is_exact = mixed_values(moves, mdp.discount, here, start, RELATIVE_ACCURACY)
+            self.is_mixing[:] = [is_exact]
             if is_exact:
                 return start
         system = System(moves, mdp.largest_discount, np.inf)
