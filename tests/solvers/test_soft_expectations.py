@@ -83,7 +83,7 @@ def test_the_expectation_keeps_full_accuracy_where_slopes_are_rough(monkeypatch)
     exact = soft_expansion(mdp, features, weights)
     for name, value in (("DIRECT_LIMIT", 0), ("FACTOR_LIMIT", 0), ("ROUGH_ACCURACY", 0.3)):
         monkeypatch.setattr(chain, name, value)
-    monkeypatch.setattr(systems, "KRYLOV_TOLERANCE", 0.3)
+    monkeypatch.setattr(systems, "MANY_DIGITS", 0.3)
     rough = soft_expansion(mdp, features, weights)
     assert rough.inverse.is_rough and not exact.inverse.is_rough
     assert np.abs(mdp.initial @ rough.ahead - exact.expectation).max() > 1e-5 * np.abs(exact.expectation).max()

@@ -50,6 +50,7 @@ class Column:
     visits: (S,), its visits to states, where they are stored. policy: (C,), the probabilities of a policy with several
     choices in some state; `choice` then has the most probable ones. parts: (K, d), the parts of the expectation from
     each group of starts, where there are several groups. inverse: of its chain, where the factors are stored.
+    accuracy: of the counts, relative to the largest expected counts from any state.
     """
 
     choice: Indices
@@ -60,6 +61,7 @@ class Column:
     policy: Vector | None = None
     parts: Matrix | None = None
     inverse: Resolvent | None = None
+    accuracy: float = RELATIVE_ACCURACY
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,12 +101,17 @@ class Improver:
         return len(self.features) == self.domain.mdp.n_states
 
     def improve(
-        self, price: Vector, columns: Sequence[Column], enough: float, is_close: Callable[[float, float], bool]
+        self,
+        price: Vector,
+        columns: Sequence[Column],
+        enough: float,
+        is_close: Callable[[float, float], bool],
+        accuracy: float = RELATIVE_ACCURACY,
     ) -> Improved:
         """Policy iteration at a price, from the best stored column, until a policy earns `enough` or none earns more.
 
         It also ends where its bound is close to what the policy earns: is_close(bound, earned). The bound holds in
-        every case: V* <= V + max |B V - V| / (1 - discount), with an allowance for rounding.
+        every case: V* <= V + max |B V - V| / (1 - discount), with an allowance for rounding. accuracy: of the columns.
         """
         mdp = self.domain.mdp
         operators = bellman_operators(mdp, per_choice(mdp, self.features @ price))
@@ -113,11 +120,11 @@ class Improver:
         # Whoever follows in each state the column that is best from there on earns at least this.
         value = np.max([np.asarray(known.ahead) @ price for known in stored], axis=0)
         found: list[Column] = []
-        accuracy = RELATIVE_ACCURACY * float(np.abs(operators.reward).max())
+        solved = RELATIVE_ACCURACY * float(np.abs(operators.reward).max())
         best, is_local = np.inf, self.is_quick
         for n_steps in range(1, MAX_STEPS + 1):
             earned = float(column.counts @ price)
-            value, backed, moved = self._greedy(operators, value, column.choice, accuracy / mdp.horizon, is_local)
+            value, backed, moved = self._greedy(operators, value, column.choice, solved / mdp.horizon, is_local)
             size = float(np.abs(value).max())
             error = (float(np.abs(backed - value).max()) + 4 * EPSILON * size) * mdp.horizon
             best = min(best, float(np.einsum("s,s->", mdp.initial, value)) + error)
@@ -126,7 +133,7 @@ class Improver:
             if (found and earned >= enough) or is_close(best, earned) or is_settled:
                 break
             watch.report("policy iterations", n_steps, error)
-            better = self.evaluate(moved, column)
+            better = self.evaluate(moved, column, accuracy)
             if not float(better.counts @ price) > earned:
                 if not is_local:
                     # Policies improve strictly, so this one differs by rounding only.
@@ -136,7 +143,7 @@ class Improver:
                 continue
             column, value = better, np.asarray(better.ahead) @ price
             found.append(column)
-            if error <= accuracy:
+            if error <= solved:
                 break
         return Improved(tuple(found), best)
 
@@ -181,8 +188,11 @@ class Improver:
         mdp = self.domain.mdp
         return mdp.transition.nnz == mdp.n_choices or self.width <= NARROW
 
-    def evaluate(self, choice: Indices, near: Column | None) -> Column:
-        """The column of a policy, with its expected counts. near: a similar column, as a start for iterations."""
+    def evaluate(self, choice: Indices, near: Column | None, accuracy: float = RELATIVE_ACCURACY) -> Column:
+        """The column of a policy, with its expected counts. near: a similar column, as a start for iterations.
+
+        accuracy: of its counts, where these take iterations.
+        """
         from tutelage import kernels
 
         mdp = self.domain.mdp
@@ -191,9 +201,10 @@ class Improver:
             return self._column(choice, None, kernels.follow(*self._moves(choice), here))
         if self.width <= NARROW:
             return self._column(choice, None, self._banded(self._probabilities(choice), here, NOWHERE)[0])
-        return self._column(choice, None, *self._solved(discounted_rows(mdp, choice), here, near))
+        found = self._column(choice, None, *self._solved(discounted_rows(mdp, choice), here, near, accuracy))
+        return replace(found, accuracy=self._reached(accuracy))
 
-    def evaluate_policy(self, policy: Vector, near: Column | None) -> Column:
+    def evaluate_policy(self, policy: Vector, near: Column | None, accuracy: float = RELATIVE_ACCURACY) -> Column:
         """The column of a policy (C,) that may have several choices in a state."""
         mdp = self.domain.mdp
         here = self.features
@@ -204,7 +215,18 @@ class Improver:
             return self._column(choice, policy, self._banded(policy, here, NOWHERE)[0])
         moves = chain(mdp, mdp.discount * policy)
         moves.eliminate_zeros()
-        return self._column(choice, policy, *self._solved(moves, here, near))
+        found = self._column(choice, policy, *self._solved(moves, here, near, accuracy))
+        return replace(found, accuracy=self._reached(accuracy))
+
+    def refined(self, column: Column) -> Column:
+        """The same column with exact counts."""
+        near = None if column.ahead is None else column
+        if column.policy is None:
+            return self.evaluate(column.choice, near)
+        return self.evaluate_policy(column.policy, near)
+
+    def _reached(self, accuracy: float) -> float:
+        return RELATIVE_ACCURACY if self.is_exact else accuracy
 
     def _column(
         self,
@@ -241,14 +263,14 @@ class Improver:
         return kernels.solve_band(kernels.band(*given, self.width), self.width, here, initial)
 
     def _solved(
-        self, moves: SparseRows, here: Matrix, near: Column | None
+        self, moves: SparseRows, here: Matrix, near: Column | None, accuracy: float
     ) -> tuple[Matrix, Vector | None, Resolvent | None]:
         """F = (I - moves)^-1 here, (S, d). Where there are factors, also these; or the visits if there are many states.
 
         With these, the visits of a mixture need no other factorisation.
         """
         if not has_cheap_choices(self.domain.mdp):
-            return self._iterated(moves, here, near), None, None
+            return self._iterated(moves, here, near, accuracy), None, None
         inverse = self._factorised(moves)
         if moves.shape[0] <= FEW_STATES:
             return inverse.values(here), None, inverse
@@ -300,14 +322,14 @@ class Improver:
                 occupancy += per_choice(mdp, visits) * column.policy
         return occupancy
 
-    def _iterated(self, moves: SparseRows, here: Matrix, near: Column | None) -> Matrix:
+    def _iterated(self, moves: SparseRows, here: Matrix, near: Column | None, accuracy: float) -> Matrix:
         """(S, d), F by sweeps where the chain mixes quickly; else by Krylov steps on what is still missing."""
         from tutelage import kernels
 
         mdp = self.domain.mdp
         start = np.zeros_like(here) if near is None or near.ahead is None else near.ahead
         if isinstance(mdp.discount, float) and self.is_mixing != [False]:
-            start, is_exact = mixed_values(moves, mdp.discount, here, start, RELATIVE_ACCURACY)
+            start, is_exact = mixed_values(moves, mdp.discount, here, start, accuracy)
             self.is_mixing[:] = [is_exact]
             if is_exact:
                 return start
@@ -317,7 +339,7 @@ class Improver:
         most = np.abs(missing).max(axis=0) * mdp.horizon
         _ = system.split
         tasks = [
-            (np.ascontiguousarray(missing[:, j]), float(min(RELATIVE_ACCURACY * size[j] / most[j], 0.1)))
+            (np.ascontiguousarray(missing[:, j]), float(min(accuracy * size[j] / most[j], 0.1)))
             for j in range(here.shape[1])
             if most[j] > 0
         ]

@@ -21,6 +21,7 @@ import numpy as np
 from tutelage import watch
 from tutelage.arrays import Vector
 from tutelage.mdp.model import Domain
+from tutelage.mdp.systems import RELATIVE_ACCURACY
 from tutelage.outcomes import Ended, NotConverged
 from tutelage.solvers.bellman import Plan
 from tutelage.solvers.columns import Column, Improved, Improver, is_exact, with_stored
@@ -51,6 +52,9 @@ GAINED = 0.05
 # Where every group of starts has a mixture, a gap that falls to this share of the last one falls fast enough without
 # Newton steps.
 FAST = 0.5
+# The accuracy of new columns, in shares of the gap, that of columns which are evaluated again, and the largest; these
+# hold where a round leaves at most the last share of the gap.
+ROUGH, TOO_ROUGH, ROUGHEST, FALLING = 1e-3, 1e-2, 1e-6, 0.9
 # A relative gap below this is rounding where so many rounds have not halved it; and where no master problem is solved.
 ROUNDED, PATIENCE, NEARLY_ROUNDED = 1e-12, 4, 1e-10
 
@@ -78,13 +82,18 @@ def decompose_spread(
                 raise
             return closest.rounded(bound, n_rounds)
         mixture = Mixture(columns, plan, point, bound, n_rounds, Ended.CONVERGED, improver)
+        rough = _rough(mixture)
+        if rough:
+            columns = tuple(improver.refined(one) if k in rough else one for k, one in enumerate(columns))
+            continue
         if point.value <= good_enough or mixture.is_within(tolerance):
             return mixture
         is_fast = master.is_by_group and (improver.is_quick or mixture.gap <= FAST * before)
+        accuracy = _accuracy(mixture, before)
         before = mixture.gap
-        for u, found in _trials(steps, columns, mixture, None if is_fast else centre):
+        for u, found in _trials(steps, columns, mixture, None if is_fast else centre, accuracy):
             columns, gain = with_stored((*columns, *found)), 0.0
-            offset, improved = dual.offset(u), _improved(improver, dual, u, mixture, columns)
+            offset, improved = dual.offset(u), _improved(improver, dual, u, mixture, columns, accuracy)
             if offset - improved.best > bound:
                 gain, bound, centre = offset - improved.best - bound, offset - improved.best, u
             if found:
@@ -107,14 +116,35 @@ def decompose_spread(
     raise unfinished(mixture)
 
 
-def _improved(improver: Improver, dual: Dual, u: Vector, mixture: Mixture, columns: tuple[Column, ...]) -> Improved:
+def _accuracy(mixture: Mixture, before: float) -> float:
+    """The accuracy of new columns: a small share of the gap while that falls, and exact otherwise."""
+    if not mixture.gap <= FALLING * before:
+        return RELATIVE_ACCURACY
+    size = 1 + float(np.abs(mixture.point.price).sum())
+    return float(np.clip(ROUGH * mixture.gap / size, RELATIVE_ACCURACY, ROUGHEST))
+
+
+def _rough(mixture: Mixture) -> set[int]:
+    """The columns of the mixture whose counts are not exact enough for its gap."""
+    size = 1 + float(np.abs(mixture.point.price).sum())
+    used = mixture.weights.max(axis=1) > 0
+    return {
+        k
+        for k, column in enumerate(mixture.columns)
+        if used[k] and column.accuracy > max(RELATIVE_ACCURACY, TOO_ROUGH * mixture.gap / size)
+    }
+
+
+def _improved(
+    improver: Improver, dual: Dual, u: Vector, mixture: Mixture, columns: tuple[Column, ...], accuracy: float
+) -> Improved:
     """Policy iteration at price(u), as far as it serves the bound of the mixture."""
     price, offset, bound, point = dual.price(u), dual.offset(u), mixture.bound, mixture.point
     known = float((matrix(columns) @ price).max())
     # Without any bound one better policy is enough.
     enough = known + 0.5 * max(offset - bound - known, 0.0) if bound > -np.inf else -np.inf
     close = _Close(offset - point.value, CLOSE if bound > -np.inf else 0.0)
-    improved = improver.improve(price, columns, enough, close)
+    improved = improver.improve(price, columns, enough, close, accuracy)
     if u is not point.dual or not all(is_known(improver.largest, column, columns) for column in improved.columns):
         return improved
     # At the prices of the master problem none may be missed.
@@ -123,11 +153,11 @@ def _improved(improver: Improver, dual: Dual, u: Vector, mixture: Mixture, colum
 
 
 def _trials(
-    steps: "NewtonSteps", columns: tuple[Column, ...], mixture: Mixture, centre: Vector | None
+    steps: "NewtonSteps", columns: tuple[Column, ...], mixture: Mixture, centre: Vector | None, accuracy: float
 ) -> Iterator[tuple[Vector, tuple[Column, ...]]]:
     """Dual variables to try, in order, each with the columns that were found on the way."""
     if centre is not None:
-        step = steps.next(columns, centre, mixture)
+        step = steps.next(columns, centre, mixture, accuracy)
         if step is not None:
             yield step
         yield (1 - INWARD) * mixture.point.dual + INWARD * centre, ()
@@ -180,7 +210,7 @@ class NewtonSteps:
     radius: float = np.inf
 
     def next(
-        self, columns: tuple[Column, ...], centre: Vector, mixture: Mixture
+        self, columns: tuple[Column, ...], centre: Vector, mixture: Mixture, accuracy: float
     ) -> tuple[Vector, tuple[Column, ...]] | None:
         """The dual variables of the next step, and its smoothed policy; None where there is no step in this round."""
         # Where policies are evaluated quickly, more rounds with other prices take less time than Newton steps.
@@ -196,7 +226,7 @@ class NewtonSteps:
             if u is not None:
                 self.length = float(np.abs(u - centre).max())
                 policy = model.policy(u, width, max(LEAST_SHARE * mixture.gap, NO_SHARE))
-                return u, (self.improver.evaluate_policy(policy, near),)
+                return u, (self.improver.evaluate_policy(policy, near, accuracy),)
             width *= WIDER
         return None
 
