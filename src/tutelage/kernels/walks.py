@@ -23,7 +23,7 @@ def _draw(sampler: Sampler, row: int, rng: Any) -> int:
             high = middle
         else:
             low = middle + 1
-    return columns[low]
+    return int(columns[low])
 
 
 @compiled()

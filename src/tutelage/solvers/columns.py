@@ -307,20 +307,24 @@ class Improver:
 
     def occupancy(self, columns: Sequence[Column], weights: Matrix) -> Vector:
         """(C,), the occupancy of a mixture. weights: (n, K), of each column for each group of starts."""
+        from tutelage import kernels
+
         mdp = self.domain.mdp
         occupancy = np.zeros(mdp.n_choices)
-        for shares, column in zip(weights, columns, strict=True):
-            if not shares.any():
-                continue
-            if self.groups is None or len(shares) == 1:
-                visits = shares[0] * self.visits(column)
-            else:
-                visits = self._visits_from(mdp.initial * shares[self.groups.of_state], column)
+        used = [(column, shares) for column, shares in zip(columns, weights, strict=True) if shares.any()]
+        for (column, _), visits in zip(used, kernels.map_in_threads(self._shared_visits, used), strict=True):
             if column.policy is None:
                 occupancy[column.choice] += visits
             else:
                 occupancy += per_choice(mdp, visits) * column.policy
         return occupancy
+
+    def _shared_visits(self, used: tuple[Column, Vector]) -> Vector:
+        """(S,), the visits of a column times its weight for each group of starts."""
+        column, shares = used
+        if self.groups is None or len(shares) == 1:
+            return np.asarray(shares[0] * self.visits(column))
+        return self._visits_from(self.domain.mdp.initial * shares[self.groups.of_state], column)
 
     def _iterated(self, moves: SparseRows, here: Matrix, near: Column | None, accuracy: float) -> Matrix:
         """(S, d), F by sweeps where the chain mixes quickly; else by Krylov steps on what is still missing."""
@@ -337,15 +341,16 @@ class Improver:
         missing = here + moves @ start - start
         size = np.maximum(np.abs(start).max(axis=0), np.abs(here).max(axis=0))
         most = np.abs(missing).max(axis=0) * mdp.horizon
-        _ = system.split
-        tasks = [
-            (np.ascontiguousarray(missing[:, j]), float(min(accuracy * size[j] / most[j], 0.1)))
-            for j in range(here.shape[1])
-            if most[j] > 0
-        ]
-        solved = iter(kernels.map_in_threads(lambda task: system.solve(*task), tasks))
-        change = [next(solved) if most[j] > 0 else missing[:, j] for j in range(here.shape[1])]
-        return np.asarray(start + np.column_stack(change))
+        # The error of the start is at most `most`.
+        is_open = np.flatnonzero(most > accuracy * size)
+        if len(is_open):
+            # Computed once, before the threads need it.
+            _ = system.split
+        tasks = [(np.ascontiguousarray(missing[:, j]), min(accuracy * float(size[j] / most[j]), 0.1)) for j in is_open]
+        found = start + missing
+        for j, change in zip(is_open, kernels.map_in_threads(lambda task: system.solve(*task), tasks), strict=True):
+            found[:, j] = start[:, j] + change
+        return np.asarray(found)
 
 
 def with_stored(columns: tuple[Column, ...]) -> tuple[Column, ...]:

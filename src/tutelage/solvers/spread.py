@@ -54,7 +54,7 @@ GAINED = 0.05
 FAST = 0.5
 # The accuracy of new columns, in shares of the gap, that of columns which are evaluated again, and the largest; these
 # hold where a round leaves at most the last share of the gap.
-ROUGH, TOO_ROUGH, ROUGHEST, FALLING = 1e-3, 1e-2, 1e-6, 0.9
+ROUGH, TOO_ROUGH, ROUGHEST, FALLING = 1e-3, 1e-2, 1e-4, 0.9
 # A relative gap below this is rounding where so many rounds have not halved it; and where no master problem is solved.
 ROUNDED, PATIENCE, NEARLY_ROUNDED = 1e-12, 4, 1e-10
 
