@@ -30,7 +30,7 @@ from tutelage.outcomes import Ended, InvalidModel, NotConverged
 from tutelage.solvers.operators import COMPILED_ABOVE, Operators, bellman_operators
 
 MAX_STEPS = 1_000
-INNER_TOLERANCE = 0.05
+INNER_TOLERANCE = 0.02
 # Modified policy iteration: sweeps for each policy, the factor of the error from policy to policy that is quick, and
 # the number of policies before which it need not be.
 N_SWEEPS, QUICKLY, PATIENCE = 10, 0.75, 4
