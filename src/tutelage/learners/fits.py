@@ -188,10 +188,12 @@ def _starts(problem: FitProblem) -> list[Vector]:
         delta = np.where(paid.max(axis=0) < 0.3 * paid.max(), problem.most, 0.0)
         starts.append(np.concatenate([[penalty, paid.max()], delta]) / problem.unit)
     for number in range(N_RANDOM):
-        share: float | Vector = rng.choice([0.0, 0.05, 1.0], len(problem.most))
+        delta = rng.choice([0.0, 0.05, 1.0], len(problem.most)) * upper[2:]
         if number % (len(SHARES) + 1) < len(SHARES):
-            share = SHARES[number % (len(SHARES) + 1)]
-        starts.append(np.concatenate([TYPICAL * np.exp(rng.uniform(-1, 1, 2)), share * upper[2:]]))
+            # The same allowance for all preferences.
+            largest = float(problem.most.max(initial=0.0))
+            delta = SHARES[number % (len(SHARES) + 1)] * largest / problem.unit[2:]
+        starts.append(np.concatenate([TYPICAL * np.exp(rng.uniform(-1, 1, 2)), delta]))
     return [np.clip(start, lower, upper) for start in starts]
 
 
