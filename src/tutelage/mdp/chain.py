@@ -314,13 +314,14 @@ class _Band:
 @lru_cache(maxsize=8)
 def _band(mdp: MDP) -> _Band | None:
     """A narrow band of a small MDP, by the reverse Cuthill-McKee order; None where there is none."""
-    n, pattern = mdp.n_states, chain(mdp, np.ones(mdp.n_choices))
+    n = mdp.n_states
     if n <= FEWEST:
         return None
+    pattern = chain(mdp, np.ones(mdp.n_choices))
     order = csgraph.reverse_cuthill_mckee(sparse.csr_array(pattern + pattern.T), symmetric_mode=True).astype(np.int64)
     position = np.empty(n, dtype=np.int64)
     position[order] = np.arange(n)
-    choices = np.repeat(np.arange(mdp.n_choices), np.diff(mdp.transition.indptr))
+    choices = _entries(mdp)[0]
     state, moved = position[mdp.state_of_choice[choices]], position[mdp.transition.indices]
     width = int(np.abs(moved - state).max())
     if width > min(WIDEST, WIDEST_SHARE * n):

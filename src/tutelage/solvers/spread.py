@@ -101,16 +101,18 @@ def decompose_spread(
             is_gained = bool(found) and gain > GAINED * mixture.gap
             mixture = replace(mixture, bound=bound)
             if mixture.is_within(tolerance):
-                return mixture
+                if not _rough(mixture):
+                    return mixture
+                break
             new = [column for column in improved.columns if not is_known(improver.largest, column, columns)]
             earned = float((matrix(columns) @ point.price).max())
             columns = with_stored((*columns, *new))
             if is_gained or any(float(column.counts @ point.price) > earned for column in new):
                 break
         else:
-            if not new:
+            if not new and not _rough(mixture):
                 return last(mixture)
-        if closest.is_final(mixture):
+        if not _rough(mixture) and closest.is_final(mixture):
             return closest.rounded(bound, n_rounds)
         watch.report("rounds of decomposition", n_rounds, mixture.gap, replace(mixture, ended=Ended.TIME_LIMIT))
     raise unfinished(mixture)
