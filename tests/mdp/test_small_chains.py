@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from strategies import some_of
 
-from tutelage.mdp import chain
+from tutelage.mdp import chain, small_chains
 from tutelage.mdp.model import MDP
 
 
@@ -39,7 +39,7 @@ def test_both_systems_are_solved_for_any_width(seed):
     weights = rng.random(mdp.n_choices)
     policy = weights / np.repeat(np.add.reduceat(weights, mdp.first_choice[:-1]), mdp.choices_per_state)
     if width == 1:
-        assert chain._band(mdp).width <= 2
+        assert small_chains.band(mdp).width <= 2
     system = np.eye(n) - chain.chain(mdp, mdp.discount * policy).toarray()
     right, many = rng.normal(size=n), rng.normal(size=(n, 4))
     choice = mdp.first_choice[:-1] + rng.integers(mdp.choices_per_state)
@@ -58,4 +58,4 @@ def test_a_chain_without_a_narrow_band_has_none():
     """Every state leads to every other: a band as wide as the chain would take more operations than a dense solve."""
     n = 60
     mdp = MDP.from_choices(np.full((n, n), 1 / n), np.arange(n + 1), np.full(n, 1 / n), 0.9)
-    assert chain._band(mdp) is None
+    assert small_chains.band(mdp) is None

@@ -16,18 +16,15 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import lapack
-from scipy.sparse import csgraph, linalg
+from scipy.sparse import linalg
 
 from tutelage.arrays import Indices, SparseRows, Vector
+from tutelage.mdp import small_chains
 from tutelage.mdp.model import MDP
 from tutelage.mdp.systems import RELATIVE_ACCURACY, System
 
 # Up to this number of states a dense factorisation is cheaper than a sparse one: a tenth of the time for ten states.
 DENSE_LIMIT = 200
-# A small chain is factorised within a band, if its states have an order with a band at most so wide, and at most this
-# share of the states; with fewer states than the last number the order costs more than it saves.
-WIDEST, WIDEST_SHARE, FEWEST = 40, 0.25, 30
 # Up to this number of states one sparse factorisation is cheaper than the iterations it replaces.
 DIRECT_LIMIT = 500
 # Above this number of states, or of operations per state, a sparse factorisation saves no time.
@@ -91,14 +88,12 @@ def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
         if mdp.n_states <= SOON_FACTORISED and has_cheap_policies(mdp):
             return factorised(sparse.eye_array(mdp.n_states, format="csr") - moves, shared_order(mdp))
         return _ChosenMethod(moves, mdp.largest_discount, lambda: has_cheap_policies(mdp)).resolvent
-    choices, places = _entries(mdp)
-    moves = (-mdp.discount * policy)[choices] * mdp.transition.data
-    band = _band(mdp)
-    if band is not None:
-        return _banded(band, moves)
-    if mdp.n_states <= DENSE_LIMIT:
-        return _dense(mdp.n_states, places, moves)
-    place, column, row = _pattern(mdp)
+    moves = (-mdp.discount * policy)[small_chains.entries(mdp)[0]] * mdp.transition.data
+    band = small_chains.band(mdp)
+    if band is not None or mdp.n_states <= DENSE_LIMIT:
+        values, visits = small_chains.dense(mdp, moves) if band is None else small_chains.banded(band, moves)
+        return Resolvent(values, visits, values)
+    place, column, row = small_chains.pattern(mdp)
     weight = np.bincount(place, weights=np.concatenate([moves, np.ones(mdp.n_states)]), minlength=len(column))
     return factorised(sparse.csr_array((weight, column, row), (mdp.n_states, mdp.n_states)))
 
@@ -109,7 +104,7 @@ def choice_resolvent(mdp: MDP, choice: Indices) -> Resolvent:
         return resolvent(discounted_rows(mdp, choice), mdp.largest_discount)
     # The same as `resolvent`, but in one pass over the rows, because policy iteration calls this thousands of times.
     rows = mdp.transition
-    if mdp.n_states <= DENSE_LIMIT or _band(mdp) is not None:
+    if mdp.n_states <= DENSE_LIMIT or small_chains.band(mdp) is not None:
         policy = np.zeros(mdp.n_choices)
         policy[choice] = 1.0
         return policy_resolvent(mdp, policy)
@@ -278,93 +273,3 @@ def _reordered(system: SparseRows, order: Indices) -> SparseRows:
     moved = sparse.csr_array((rows.data, place[rows.indices], rows.indptr), rows.shape)
     moved.sort_indices()
     return moved
-
-
-def _dense(n: int, places: Indices, moves: Vector) -> Resolvent:
-    """The resolvent by one dense LU of A (n, n), whose entries are those of the identity and `moves` at `places`."""
-    system: Vector = np.bincount(places, weights=moves, minlength=n * n).astype(np.float64, copy=False)
-    system[:: n + 1] += 1.0
-    # A by rows is A' by columns, which LAPACK reads.
-    factors, pivots, _ = lapack.dgetrf(system.reshape(n, n).T, overwrite_a=True)
-
-    def values(sums: Vector) -> Vector:
-        return np.asarray(lapack.dgetrs(factors, pivots, sums, trans=1)[0])
-
-    def visits(start: Vector) -> Vector:
-        return np.asarray(lapack.dgetrs(factors, pivots, start)[0])
-
-    return Resolvent(values, visits, values)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Band:
-    """An order of the states in which I - discount * P has entries only within a band, whatever the policy.
-
-    order: (S,), the states in this order. position: (S,), the position of each state. width: the number of diagonals on
-    each side. places: where LAPACK stores each entry of the transition in the transpose of this matrix; its array has
-    3 * width + 1 rows, the diagonal in row 2 * width, and is stored by columns.
-    """
-
-    order: Indices
-    position: Indices
-    width: int
-    places: Indices
-
-
-@lru_cache(maxsize=8)
-def _band(mdp: MDP) -> _Band | None:
-    """A narrow band of a small MDP, by the reverse Cuthill-McKee order; None where there is none."""
-    n = mdp.n_states
-    if n <= FEWEST:
-        return None
-    pattern = chain(mdp, np.ones(mdp.n_choices))
-    order = csgraph.reverse_cuthill_mckee(sparse.csr_array(pattern + pattern.T), symmetric_mode=True).astype(np.int64)
-    position = np.empty(n, dtype=np.int64)
-    position[order] = np.arange(n)
-    choices = _entries(mdp)[0]
-    state, moved = position[mdp.state_of_choice[choices]], position[mdp.transition.indices]
-    width = int(np.abs(moved - state).max())
-    if width > min(WIDEST, WIDEST_SHARE * n):
-        return None
-    return _Band(order, position, width, state * (3 * width + 1) + 2 * width + moved - state)
-
-
-def _banded(band: _Band, moves: Vector) -> Resolvent:
-    """The resolvent by one LU of A' within a band; moves: the entries of -discount * P, in the order of `places`.
-
-    The columns of A' are diagonally dominant, so no rows change places, and what cannot be negative is not.
-    """
-    order, position, width = band.order, band.position, band.width
-    n, height = len(order), 3 * width + 1
-    system: Vector = np.bincount(band.places, weights=moves, minlength=n * height).astype(np.float64, copy=False)
-    system[2 * width :: height] += 1.0
-    factors, pivots, _ = lapack.dgbtrf(system.reshape(n, height).T, width, width, overwrite_ab=True)
-
-    def values(sums: Vector) -> Vector:
-        return np.asarray(lapack.dgbtrs(factors, width, width, sums[order], pivots, trans=1)[0][position])
-
-    def visits(start: Vector) -> Vector:
-        return np.asarray(lapack.dgbtrs(factors, width, width, start[order], pivots)[0][position])
-
-    return Resolvent(values, visits, values)
-
-
-@lru_cache(maxsize=8)
-def _entries(mdp: MDP) -> tuple[Indices, Indices]:
-    """The choice of each entry of the transition, and the entry's position in I - discount * P, stored by rows."""
-    choices = np.repeat(np.arange(mdp.n_choices), np.diff(mdp.transition.indptr))
-    return choices, np.asarray(mdp.state_of_choice[choices] * mdp.n_states + mdp.transition.indices)
-
-
-@lru_cache(maxsize=8)
-def _pattern(mdp: MDP) -> tuple[Indices, Indices, Indices]:
-    """The sparsity pattern of I - discount * P, which is the same for every policy.
-
-    Returns the position of each entry of the transition, and then of the identity, among the stored entries; and the
-    columns and row starts of these. Cached, because sorting the entries of a small system takes longer than solving it.
-    """
-    n = mdp.n_states
-    keys = np.concatenate([_entries(mdp)[1], np.arange(n) * (n + 1)])
-    stored, place = np.unique(keys, return_inverse=True)
-    row = np.searchsorted(stored, np.arange(n + 1) * n)
-    return place, (stored % n).astype(np.int32), row.astype(np.int32)
