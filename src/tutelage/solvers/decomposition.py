@@ -42,7 +42,7 @@ class Priced:
 
 def opened(domain: Domain, price: Vector, limits: HalfSpaces) -> Priced:
     """The policy to start from. Without limits it may be the answer; otherwise, one of almost that value will do."""
-    if len(limits) == 0 or not _is_spread(domain.mdp):
+    if len(limits) == 0 or not is_spread(domain.mdp):
         return price_out(domain, price, None)
     return price_out(domain, price, None, accuracy=ROUGH * domain.mdp.horizon)
 
@@ -53,7 +53,7 @@ def price_out(domain: Domain, price: Vector, start: Plan | None, *, accuracy: fl
     accuracy: of the value, relative to the largest reward.
     """
     mdp, d_r = domain.mdp, domain.n_reward
-    if _is_spread(mdp) and (improver := Improver(domain)).is_quick:
+    if is_spread(mdp) and (improver := Improver(domain)).is_quick:
         return _quickly_priced(improver, price, start, accuracy)
     parts = (domain.reward_features @ price[:d_r], domain.preference_features @ price[d_r:])
     # If both are on states, add them before they are repeated for every choice.
@@ -64,7 +64,7 @@ def price_out(domain: Domain, price: Vector, start: Plan | None, *, accuracy: fl
     plan = plan_hard(operators, mdp, accuracy=accuracy * scale, start=start)
     # Not `@`: above 10,000 states BLAS uses threads, which wait for each other on a busy machine.
     best = float(np.einsum("s,s->", mdp.initial, plan.value)) + plan.error_bound
-    if _is_spread(mdp):
+    if is_spread(mdp):
         return Priced(Improver(domain).evaluate(plan.choice, None), best, plan)
     visits = operators.visits(plan.choice)
     both_features = (domain.reward_features, domain.preference_features)
@@ -72,7 +72,7 @@ def price_out(domain: Domain, price: Vector, start: Plan | None, *, accuracy: fl
     return Priced(Column(plan.choice, counts, int(np.count_nonzero(visits))), best, plan)
 
 
-def _is_spread(mdp: MDP) -> bool:
+def is_spread(mdp: MDP) -> bool:
     """Whether there are many states, and many of them are starts."""
     return mdp.n_states > COMPILED_ABOVE and bool(np.count_nonzero(mdp.initial) > SPREAD * mdp.n_states)
 

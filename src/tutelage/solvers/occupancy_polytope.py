@@ -19,9 +19,8 @@ from tutelage.arrays import Vector, check_length, floats
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import InvalidModel, NotConverged
 from tutelage.solvers import objectives
-from tutelage.solvers.decomposition import decompose
+from tutelage.solvers.decomposition import decompose, is_spread
 from tutelage.solvers.half_spaces import HalfSpaces
-from tutelage.solvers.operators import COMPILED_ABOVE
 from tutelage.solvers.search import FEASIBLE, ConstrainedOptimum, Route, Search, Whole
 from tutelage.solvers.units import Scaled, or_one
 from tutelage.watch import OnProgress, watched
@@ -48,7 +47,7 @@ def best_policy(
     scaled = Scaled.each(domain, limits)
     slope, unit = in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
     search = Search(scaled, objectives.MostReward(slope), unit)
-    if domain.mdp.n_states > COMPILED_ABOVE:
+    if is_spread(domain.mdp):
         search = _with_one_reward(search, slope)
     with watched(time_limit, progress), _answers_as(_as_maximum):
         found = search.solve(accuracy, route, -np.inf)
@@ -58,7 +57,7 @@ def best_policy(
 def _with_one_reward(search: Search, slope: Vector) -> Search:
     """The same search with the reward as its only reward feature, unless a limit is on one of the others.
 
-    Each policy of a large MDP is then evaluated for fewer features.
+    Where many states are starts, each policy is then evaluated for fewer features.
     """
     whole, d_r = search.scaled, len(slope)
     if d_r <= 1 or whole.limits.normals[:, :d_r].any():
