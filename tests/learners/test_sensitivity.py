@@ -7,7 +7,7 @@ from problems import random_domain_of
 from strategies import some_of
 
 import tutelage as tl
-from tutelage.learners.barrier import smoothed
+from tutelage.learners.answering import answers_of
 from tutelage.learners.sensitivity import response_derivative
 
 
@@ -59,13 +59,14 @@ def test_the_derivative_is_that_of_central_differences(seed):
 def test_the_smoothed_derivative_is_that_of_central_differences(seed):
     """In every parameter, whether or not its preference is paid for: there is no kink and no flat."""
     domain, lesson, theta = random_problem(seed)
-    here = smoothed(domain, theta, lesson.expectation, 0.1, None)
-    assert here.slopes.shape == (len(domain.names), len(theta))
+    shown = lesson.expectation[None]
+    here = answers_of(domain, theta, shown, 0.1, None)
+    assert here.slopes.shape == (1, len(domain.names), len(theta))
     for k, direction in enumerate(np.eye(len(theta))):
-        sides = [smoothed(domain, theta + s * 1e-4 * direction, lesson.expectation, 0.1, here) for s in (1, -1)]
-        assert_allclose(sides[0].x - sides[1].x, 2e-4 * here.moved[:, k], atol=1e-8)
-        change = sides[0].soft.expectation - sides[1].soft.expectation
-        assert_allclose(change, 2e-4 * here.slopes[:, k], atol=1e-7 * max(1, np.abs(here.slopes).max()))
+        sides = [answers_of(domain, theta + s * 1e-4 * direction, shown, 0.1, here) for s in (1, -1)]
+        assert_allclose((sides[0].x - sides[1].x)[0], 2e-4 * here.moved[0, :, k], atol=1e-8)
+        change = (sides[0].expectation - sides[1].expectation)[0]
+        assert_allclose(change, 2e-4 * here.slopes[0, :, k], atol=1e-7 * max(1, np.abs(here.slopes).max()))
 
 
 @pytest.mark.parametrize("seed", some_of(range(40), range(6)))
@@ -75,6 +76,6 @@ def test_the_smoothed_answer_tends_to_the_learners_own(seed):
     own = build(domain, theta).respond(lesson).expectation.both
     near, missed = None, []
     for tau in (1e-1, 1e-3, 1e-5, 1e-7):
-        near = smoothed(domain, theta, lesson.expectation, tau, near)
-        missed.append(np.abs(near.soft.expectation - own).max())
+        near = answers_of(domain, theta, lesson.expectation[None], tau, near)
+        missed.append(np.abs(near.expectation - own).max())
     assert missed[-1] < 1e-4 * (1 + np.abs(own).max()) and missed[-1] <= missed[0]

@@ -32,7 +32,7 @@ def test_a_learner_that_pays_in_full_is_guessed(seed):
     """Then all multipliers are C_c, and nothing but the small preference for small ones moves the guess."""
     learner, scales, seen = seen_in_part(seed, 0.0)
     problem = FitProblem(learner.domain, scales, seen)
-    penalty, violation, *delta = guesses(problem, 1e-6)[0] * problem.unit
+    penalty, violation, *delta = guesses(problem, 1e-6)[0][0] * problem.unit
     assert penalty == pytest.approx(1.2, rel=0.02) and violation == pytest.approx(1.5, rel=0.1)
     assert_allclose(delta, 0.0)
 

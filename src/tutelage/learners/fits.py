@@ -18,7 +18,8 @@ import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import Vector
-from tutelage.learners.fitting import PATH, TYPICAL, Answers, Fit, FitProblem, Goal, Search, Seen
+from tutelage.learners.answering import Answers
+from tutelage.learners.fitting import PATH, TYPICAL, Fit, FitProblem, Goal, Search, Seen
 from tutelage.learners.recovery import Scales
 from tutelage.learners.shared_multipliers import guesses
 from tutelage.mdp.model import Domain
@@ -50,7 +51,7 @@ def goal_of(seen: tuple[Seen, ...], is_sampled: bool) -> Goal:
         return Goal(
             enough=0.5 * EXACT**2, gain=1e-10, good=0.5 * EXPLAINED**2, rough=0.5 * ROUGH**2, n_least=1, n_few=4
         )
-    n = sum(len(one.weight) for one in seen)
+    n = max(sum(one.n_told for one in seen), 1.0)
     good = 0.5 * (n + 2 * math.sqrt(2 * n))
     return Goal(enough=1e-3, gain=1e-4, good=good, rough=good, n_least=3, n_few=2)
 
@@ -59,11 +60,13 @@ def goal_of(seen: tuple[Seen, ...], is_sampled: bool) -> Goal:
 class Effort:
     """How much to search. n_paths: how many paths to follow at least, even if the first fit is good. n_steps: how many
     steps of Newton's method, inner ones included, to take at most. n_before: the same for the answers before the last.
+    begun: the search that this one continues, if any; its paths count, its steps do not.
     """
 
     n_paths: int = 0
     n_steps: int = UNLIMITED
     n_before: int = UNLIMITED
+    begun: "Effort | None" = None
 
 
 THOROUGH = Effort()
@@ -73,42 +76,55 @@ def fit_learner(
     domain: Domain, scales: Scales, seen: tuple[Seen, ...], is_sampled: bool, effort: Effort
 ) -> tuple[Fit, ...]:
     """The fits found, the closest first."""
-    problem = FitProblem(domain, scales, seen)
-    return _distinct([problem.described(one) for one in _found(domain, scales, seen, is_sampled, effort)], scales)
+    problem, found = FitProblem(domain, scales, seen), _found(domain, scales, seen, is_sampled, effort).ends
+    return _distinct([problem.described(one) for one in found], scales)
+
+
+class Found(NamedTuple):
+    """The ends of the paths followed, and how many of the paths these were."""
+
+    ends: tuple[Search, ...]
+    n_paths: int
 
 
 @lru_cache(maxsize=64)
-def _found(
-    domain: Domain, scales: Scales, seen: tuple[Seen, ...], is_sampled: bool, effort: Effort
-) -> tuple[Search, ...]:
+def _found(domain: Domain, scales: Scales, seen: tuple[Seen, ...], is_sampled: bool, effort: Effort) -> Found:
     """The ends of all paths followed.
 
     Paths start from the best fit of all answers but the last, and from other learners until a fit is good. Cached, so
     that a teacher's next round continues from the fit of the last one.
     """
-    problem, goal, found = FitProblem(domain, scales, seen), goal_of(seen, is_sampled), list[Search]()
+    problem, goal, ends, number = FitProblem(domain, scales, seen), goal_of(seen, is_sampled), list[Search](), 0
     paths, n_steps = _paths(domain, scales, seen, is_sampled, effort.n_before)
-    budget = watch.Budget(effort.n_steps - n_steps)
-    for number in range(1, 1 + len(paths)):
+    if effort.begun is not None:
+        begun = _found(domain, scales, seen, is_sampled, effort.begun)
+        ends, number, n_steps = list(begun.ends), begun.n_paths, 0
+    n_begun, budget = len(ends), watch.Budget(effort.n_steps - n_steps)
+    while number < len(paths) and not (ends and _is_enough(goal, effort, ends, number, budget)):
         # The first fit is free, so there is one. A long path without smoothing is on the way to a local minimum.
-        left = budget.left if found else UNLIMITED
-        if len(paths[number - 1].smoothing) == 1 and effort.n_steps < UNLIMITED and not is_sampled:
+        left, path, number = budget.left if ends else UNLIMITED, paths[number], number + 1
+        if len(path.smoothing) == 1 and effort.n_steps < UNLIMITED and not is_sampled:
             left = min(left, SHORT)
-        end, n_steps = _end_of_path(domain, scales, seen, is_sampled, effort.n_before, number, left)
-        found, budget.left = [*found, *([] if end is None else [end])], budget.left - n_steps
-        if number == goal.n_few and found:
-            found += _mended(problem, _closest(found), goal, budget)
-        cost = _closest(found).residuals.cost if found else np.inf
-        is_good = cost <= goal.good or (number >= goal.n_few and cost <= goal.rough)
-        if (number >= max(goal.n_least, effort.n_paths) and is_good) or (found and budget.left <= 0):
-            break
-    if not found:
+        spent = watch.Budget(left)
+        end = _search(problem, path, goal, spent)
+        ends, budget.left = [*ends, *([] if end is None else [end])], budget.left - (left - spent.left)
+        if number == goal.n_few and ends:
+            ends += _mended(problem, _closest(ends), goal, budget)
+    if not ends:
         raise NotConverged("no soft learner near the starts gives an answer", residual=np.inf, n_steps=0)
-    if _closest(found).residuals.cost > goal.rough:
-        end = _search(problem, Path(_in_full(problem, _closest(found)), PATH[LOCAL:]), goal, budget)
-        found += [] if end is None else [end]
-        found += _mended(problem, _closest(found), goal, budget)
-    return tuple(found)
+    is_new = not n_begun or _closest(ends) is not _closest(ends[:n_begun])
+    if is_new and _closest(ends).residuals.cost > goal.rough:
+        end = _search(problem, Path(_in_full(problem, _closest(ends)), PATH[LOCAL:]), goal, budget)
+        ends += [] if end is None else [end]
+        ends += _mended(problem, _closest(ends), goal, budget)
+    return Found(tuple(ends), number)
+
+
+def _is_enough(goal: Goal, effort: Effort, ends: Sequence[Search], n_paths: int, budget: watch.Budget) -> bool:
+    """Whether a fit is good after enough paths, or the steps are used up."""
+    cost = _closest(ends).residuals.cost
+    is_good = cost <= goal.good or (n_paths >= goal.n_few and cost <= goal.rough)
+    return (n_paths >= max(goal.n_least, effort.n_paths) and is_good) or budget.left <= 0
 
 
 class Path(NamedTuple):
@@ -127,10 +143,12 @@ def _paths(
     problem, budget = FitProblem(domain, scales, seen), watch.Budget(UNLIMITED)
     first, others = list[Path](), [Path(start, PATH) for start in _starts(problem)]
     with suppress(TutelageError), watch.spending(budget):
-        first = [Path(start, PATH[-1:]) for start in guesses(problem, SAMPLED_MATCH if is_sampled else EXACT_MATCH)]
+        matched = SAMPLED_MATCH if is_sampled else EXACT_MATCH
+        first = [Path(start, PATH[-1:], near) for start, near in guesses(problem, matched)]
     if len(seen) > 1:
         with suppress(TutelageError):
-            last = _closest(_found(domain, scales, seen[:-1], is_sampled, Effort(0, n_before, n_before)))
+            before = Effort(0, n_before, n_before)
+            last = _closest(_found(domain, scales, seen[:-1], is_sampled, before).ends)
             start = problem.inside(problem.described(last))
             others = [Path(start, PATH), *others]
             # A round has steps for one kind of path beside that from the last fit, so the kinds take turns. Samples are
@@ -138,17 +156,6 @@ def _paths(
             both = (first, others) if is_sampled or len(seen) % 2 else (others, first)
             return [Path(start, PATH[-1:], last.residuals.source), *both[0], *both[1]], UNLIMITED - budget.left
     return [*first, *others], UNLIMITED - budget.left
-
-
-@lru_cache(maxsize=256)
-def _end_of_path(
-    domain: Domain, scales: Scales, seen: tuple[Seen, ...], is_sampled: bool, n_before: int, number: int, left: int
-) -> tuple[Search | None, int]:
-    """The end of a path, if it is reached, and the steps made. Cached, because a teacher first follows few paths and
-    then more.
-    """
-    path, budget = _paths(domain, scales, seen, is_sampled, n_before)[0][number - 1], watch.Budget(left)
-    return _search(FitProblem(domain, scales, seen), path, goal_of(seen, is_sampled), budget), left - budget.left
 
 
 def _search(problem: FitProblem, path: Path, goal: Goal, budget: watch.Budget) -> Search | None:
@@ -228,7 +235,7 @@ def _mended(problem: FitProblem, search: Search, goal: Goal, budget: watch.Budge
 def _across_kinks(problem: FitProblem, search: Search) -> list[Vector]:
     """u with one allowance below the largest mu_c where nothing is paid, above the least where all is, or none."""
     answers, starts = search.residuals.source, list[Vector]()
-    done = np.array([answer.soft.expectation[problem.domain.n_reward :] for answer in answers.each]) / problem.unit[2:]
+    done = answers.expectation[:, problem.domain.n_reward :] / problem.unit[2:]
     for j, paid in enumerate(answers.paid.T / answers.theta[1]):
         values = [problem.limits[1][2 + j]]
         if (paid <= SURFACE).all():

@@ -116,10 +116,12 @@ def _seen(domain: Domain, scales: Scales, shown: bytes, seen: bytes, n_seen: int
     if not n_trajectories:
         share = np.clip((target - scales.low) / scales.unit, 0.0, 1.0)
         weight = kept / (scales.unit * np.sqrt(np.minimum(share, 1 - share) + END))
-        return Seen(np.frombuffer(shown), target, weight, soft.weights[:n_seen])
-    covariance = count_covariance(domain.mdp, soft) / n_trajectories + np.diag(RARE * scales.unit**2 / n_trajectories)
+        return Seen(np.frombuffer(shown), target, weight, soft.weights[:n_seen], n_seen)
+    rare = np.diag(RARE * scales.unit**2 / n_trajectories)
+    covariance = count_covariance(domain.mdp, soft) / n_trajectories + rare
     weight = np.linalg.inv(np.linalg.cholesky(kept @ covariance @ kept.T)) @ kept
-    return Seen(np.frombuffer(shown), target, weight, soft.weights[:n_seen])
+    n_told = n_seen - float(np.trace(weight @ rare @ weight.T))
+    return Seen(np.frombuffer(shown), target, weight, soft.weights[:n_seen], n_told)
 
 
 def misfit_of(fit: Fit, n_trajectories: int) -> str:

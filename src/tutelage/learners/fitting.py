@@ -5,25 +5,21 @@ for answers known from samples.
 
 mu(theta; mu_hat) is the learner's own answer. It is continuous in theta, but it has kinks, and flats: delta_j changes
 nothing while y_j is zero in every answer, nor while y_j = C_c in every answer. A search on it stops at the first kink.
-So each search follows a path. It first fits smoothed answers (`barrier`), in which every parameter has an influence. It
-reduces the smoothing step by step to zero, where the derivative is that of `sensitivity`. The first steps slightly
+So each search follows a path. It first fits smoothed answers (`answering`), in which every parameter has an influence.
+It reduces the smoothing step by step to zero, where the derivative is that of `sensitivity`. The first steps slightly
 prefer typical penalties and no preferences. A path may end in a local minimum (`fits` has several).
 """
 
 from dataclasses import dataclass
 from functools import partial
-from itertools import zip_longest
 
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.learners.barrier import Smoothed, smoothed
+from tutelage.learners.answering import Answers, answers_of
 from tutelage.learners.recovery import Scales
-from tutelage.learners.sensitivity import moves, signs
-from tutelage.learners.soft_program import SoftProgram
 from tutelage.mdp.model import Domain
-from tutelage.outcomes import NotConverged
-from tutelage.solvers.blocks import SURFACE, Block
+from tutelage.solvers.blocks import SURFACE
 from tutelage.solvers.least_squares import LeastSquares, Residuals, least_squares
 
 # The penalties searched and the typical ones, in units of the horizon, which is also the size of the entropy, over the
@@ -31,24 +27,28 @@ from tutelage.solvers.least_squares import LeastSquares, Residuals, least_square
 # a learner does a small part.
 SMALLEST, TYPICAL, LARGEST = np.array([1e-4, 1e-3]), np.array([0.3, 3.0]), np.array([10.0, 100.0])
 # The smoothing along a path, in nats; where the last step is none.
-PATH: tuple[float, ...] = (0.1, 0.01, 1e-3, 1e-4, 1e-5, 0.0)
+PATH: tuple[float, ...] = (0.1, 0.01, 1e-3, 0.0)
 # Steps with at least this smoothing prefer typical penalties, by this weight, and allowances that bind nothing, by a
 # tenth of it.
 GUIDED, PREFERENCE = 0.01, 0.03
 # The evaluations of each step of a path, and the relative decrease that is too small for one more.
 EVALUATIONS, GAIN = 10, 1e-3
+# The accuracy of answers, relative to their range: this share of the last misfit, between these limits.
+FINER, FINEST, ROUGHEST = 1e-4, 1e-11, 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
     """One answer. shown: (d_r,), mu_hat. target: (d,), mu, any number where it was not seen. weight: (m, d), W.
-    matched: (m,), weights of the features seen whose soft policy has this expectation.
+    matched: (m,), weights of the features seen whose soft policy has this expectation. n_told: how many of the m
+    numbers vary between samples; those of features that are hardly met do not.
     """
 
     shown: Vector
     target: Vector
     weight: Matrix
     matched: Vector
+    n_told: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,15 +81,6 @@ class Goal:
     rough: float
     n_least: int
     n_few: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Answers:
-    """The answers to all lessons, smoothed or not. paid: (n, d_c), the multipliers."""
-
-    theta: Vector
-    each: tuple[Smoothed, ...]
-    paid: Matrix
 
 
 Search = LeastSquares[Answers]
@@ -149,51 +140,29 @@ class FitProblem:
 
     def evaluate(self, u: Vector, last: Answers | None, tau: float) -> Residuals[Answers]:
         """The weighted misfits of all answers and their derivative in u. tau: the smoothing."""
-        theta = self.unit * u
-        near: tuple[Smoothed, ...] = () if last is None else last.each
-        pairs = list(zip_longest(self.seen, near))
-        if tau > 0:
-            each = tuple(smoothed(self.domain, theta, one.shown, tau, mine) for one, mine in pairs)
-        else:
-            each = tuple(self._answer(theta, one, mine) for one, mine in pairs)
-        paid = theta[1] * np.array([answer.x[self.domain.n_reward :] for answer in each])
-        values = [one.weight @ (mine.soft.expectation - one.target) for one, mine in zip(self.seen, each, strict=True)]
-        slopes = [one.weight @ mine.slopes * self.unit for one, mine in zip(self.seen, each, strict=True)]
+        shown = np.array([one.shown for one in self.seen])
+        answers = answers_of(self.domain, self.unit * u, shown, tau, last, accuracy=tau or self._accuracy(last))
+        values = [one.weight @ (mu - one.target) for one, mu in zip(self.seen, answers.expectation, strict=True)]
+        slopes = [one.weight @ slope * self.unit for one, slope in zip(self.seen, answers.slopes, strict=True)]
         if tau >= GUIDED:
             guide = PREFERENCE * np.concatenate([1 / TYPICAL, np.full(len(u) - 2, 0.1)])
             values.append(guide * (u - np.concatenate([TYPICAL, self.limits[1][2:]])))
             slopes.append(np.diag(guide))
-        return Residuals(np.concatenate(values), np.vstack(slopes), Answers(theta, each, paid))
+        return Residuals(np.concatenate(values), np.vstack(slopes), answers)
 
-    def _answer(self, theta: Vector, one: Seen, near: Smoothed | None) -> Smoothed:
-        """The learner's own answer to one lesson."""
-        d_r, d_c = self.domain.n_reward, self.domain.n_preference
-        sign, penalties = signs(d_r, d_c), (float(theta[0]), float(theta[1]))
-        scale = np.concatenate([np.full(d_r, theta[0]), np.full(d_c, theta[1])])
-        blocks = [
-            Block(np.zeros(d_r), penalties[0], np.inf, True, np.arange(d_r)),
-            Block(theta[2:], penalties[1], np.inf, False, np.arange(d_c)),
-        ]
-        program = SoftProgram(
-            self.domain, np.zeros(d_r + d_c), np.diag(sign), np.concatenate([one.shown, np.zeros(d_c)]), blocks
-        )
-        start = np.zeros(d_r + d_c) if near is None else scale * (near.x + near.moved @ (theta - near.theta))
-        try:
-            found = program.minimise(start, None if near is None else near.soft)
-        except NotConverged:
-            found = program.followed()
-        soft = found.expansion.source
-        moved = moves(found.x, sign[:, None] * soft.jacobian * sign, d_r, penalties)
-        x, shares = found.x / scale, moved.copy()
-        shares[:d_r, 0] -= x[:d_r]
-        shares[d_r:, 1] -= x[d_r:]
-        return Smoothed(theta, x, soft, shares / scale[:, None], soft.jacobian @ (sign[:, None] * moved))
+    def _accuracy(self, last: Answers | None) -> float:
+        """The error of answers, relative to their range, that is small beside the last misfit."""
+        if last is None:
+            return ROUGHEST
+        pairs = zip(self.seen, last.expectation, strict=False)
+        misfit = max(float(np.abs(one.weight @ (mu - one.target)).max(initial=0.0)) for one, mu in pairs)
+        return min(max(FINER * misfit, FINEST), ROUGHEST)
 
     def described(self, found: Search) -> Fit:
         """The fit at the end of a path. An allowance that no answer depends on is infinite, or below every mu_c."""
         answers, d_r = found.residuals.source, self.domain.n_reward
         theta, jacobian = answers.theta.copy(), found.residuals.jacobian / self.unit
-        done = np.array([answer.soft.expectation for answer in answers.each])
+        done = answers.expectation
         for j in range(self.domain.n_preference):
             is_absent = (answers.paid[:, j] <= SURFACE * theta[1]).all()
             if is_absent or (answers.paid[:, j] >= (1 - SURFACE) * theta[1]).all():

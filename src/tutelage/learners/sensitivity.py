@@ -13,7 +13,7 @@ y_j is at a limit, delta_j changes nothing until it reaches mu_c[j]; there the a
 
 import numpy as np
 
-from tutelage.arrays import Flags, Matrix, Vector
+from tutelage.arrays import Matrix, Vector
 from tutelage.learners.entropy import SoftLearner
 from tutelage.roles import Response
 from tutelage.solvers.blocks import SURFACE
@@ -26,7 +26,8 @@ def response_derivative(learner: SoftLearner, response: Response) -> Matrix:
     soft = soft_expansion(domain.mdp, combined_features(domain), response.learned_weights)
     sign = signs(d_r, domain.n_preference)
     penalties = learner.mismatch_penalty, learner.violation_penalty
-    moved = moves(sign * response.learned_weights, sign[:, None] * soft.jacobian * sign, d_r, penalties)
+    hessian = sign[:, None] * soft.jacobian * sign
+    moved = moves((sign * response.learned_weights)[None], hessian[None], d_r, penalties)[0]
     return np.asarray(soft.jacobian @ (sign[:, None] * moved))
 
 
@@ -35,20 +36,21 @@ def signs(n_reward: int, n_preference: int) -> Vector:
     return np.concatenate([np.ones(n_reward), -np.ones(n_preference)])
 
 
-def moves(x: Vector, hessian: Matrix, d_r: int, penalties: tuple[float, float]) -> Matrix:
-    """(d, 2 + d_c), the derivative of x = (a, y), from the Hessian of f. penalties: C_r and C_c."""
-    is_reward, at_limit, is_free = _places(x, d_r, penalties)
-    moved = np.zeros((len(x), 2 + len(x) - d_r))
-    moved[:, 0] = np.where(at_limit & is_reward, np.sign(x), 0.0)
-    moved[:, 1] = np.where(at_limit & ~is_reward, 1.0, 0.0)
-    pushed = hessian[is_free] @ moved
-    pushed[:, 2:] += np.eye(len(x))[is_free, d_r:]
-    moved[is_free] = -np.linalg.pinv(hessian[np.ix_(is_free, is_free)], hermitian=True) @ pushed
-    return moved
+def moves(x: Matrix, hessian: Matrix, d_r: int, penalties: tuple[float, float]) -> Matrix:
+    """(n, d, 2 + d_c), the derivative of x = (a, y), (n, d), of several answers.
 
-
-def _places(x: Vector, d_r: int, penalties: tuple[float, float]) -> tuple[Flags, Flags, Flags]:
-    """(d,) each: whether an entry is a reward weight, at its limit, and free."""
-    is_reward = np.arange(len(x)) < d_r
+    hessian: (n, d, d), that of f. penalties: C_r and C_c.
+    """
+    is_reward = np.arange(x.shape[1]) < d_r
     at_limit = np.abs(x) >= (1 - SURFACE) * np.where(is_reward, *penalties)
-    return is_reward, at_limit, ~at_limit & (is_reward | (x > 0))
+    is_free = ~at_limit & (is_reward | (x > 0))
+    moved = np.zeros((*x.shape, 2 + x.shape[1] - d_r))
+    moved[:, :, 0] = np.where(at_limit & is_reward, np.sign(x), 0.0)
+    moved[:, :, 1] = np.where(at_limit & ~is_reward, 1.0, 0.0)
+    pushed = hessian @ moved
+    pushed[:, d_r:, 2:] += np.eye(x.shape[1] - d_r)
+    # The fixed entries have their own equations, of the size of the others.
+    size = np.einsum("ndd->nd", hessian).max(axis=1, initial=0.0, where=is_free)
+    both = is_free[:, :, None] & is_free[:, None, :]
+    system = np.where(both, hessian, np.where(size > 0, size, 1.0)[:, None, None] * np.eye(x.shape[1]))
+    return np.where(is_free[:, :, None], -np.linalg.pinv(system, hermitian=True) @ pushed, moved)

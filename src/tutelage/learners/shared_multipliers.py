@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutelage.arrays import Flags, Matrix, Vector
+from tutelage.learners.answering import Answers
 from tutelage.learners.fitting import LARGEST, SMALLEST, TYPICAL, FitProblem
 from tutelage.solvers.least_squares import LeastSquares, Residuals, least_squares
-from tutelage.solvers.soft_expectations import SoftExpansion, combined_features, soft_expansion
+from tutelage.solvers.soft_expectations import SoftExpansions, combined_features, soft_expansions
 
 # The weight that prefers small multipliers where the answers do not determine them.
 PREFERENCE = 1e-4
@@ -26,8 +27,6 @@ EVALUATIONS, GAIN, ENOUGH, STARTS = 10, 1e-3, 1e-6, (0.1, 1.0)
 SHARE, SHORTEST = 0.6, 0.5
 # Multipliers from the first of these shares of the largest on are paid in full, and up to the second not at all.
 READINGS = ((0.7, 0.1), (0.5, 0.5), (np.inf, 0.05))
-
-Expansions = tuple[SoftExpansion, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,19 +50,16 @@ class _Shared:
         lift[free, before + np.arange(len(free))] = unit[0]
         return lift
 
-    def evaluate(self, z: Vector, last: Expansions | None) -> Residuals[Expansions]:
+    def evaluate(self, z: Vector, last: SoftExpansions | None) -> Residuals[SoftExpansions]:
         """The weighted misfits and their derivative in z."""
-        domain, found = self.problem.domain, list[SoftExpansion]()
-        features, values, slopes = combined_features(domain), list[Vector](), list[Matrix]()
-        for i, one in enumerate(self.problem.seen):
-            lift, near = self.lift(i), None if last is None else last[i]
-            soft = soft_expansion(domain.mdp, features, lift @ z, accuracy=1e-9, near=near)
-            values.append(one.weight @ (soft.expectation - one.target))
-            slopes.append(one.weight @ soft.jacobian @ lift)
-            found.append(soft)
+        domain, seen = self.problem.domain, self.problem.seen
+        lifts = np.array([self.lift(i) for i in range(len(seen))])
+        soft = soft_expansions(domain.mdp, combined_features(domain), lifts @ z, accuracy=1e-9, near=last)
+        values = [one.weight @ (mu - one.target) for one, mu in zip(seen, soft.expectation, strict=True)]
+        slopes = [one.weight @ slope for one, slope in zip(seen, soft.jacobian @ lifts, strict=True)]
         values.append(PREFERENCE * z)
         slopes.append(PREFERENCE * np.eye(len(z)))
-        return Residuals(np.concatenate(values), np.vstack(slopes), tuple(found))
+        return Residuals(np.concatenate(values), np.vstack(slopes), soft)
 
     def near(self, z: Vector) -> tuple[Vector, Vector]:
         """Both ends of a step from z."""
@@ -74,8 +70,8 @@ class _Shared:
         return np.maximum(lower, z - longest), np.minimum(upper, z + longest)
 
 
-def guesses(problem: FitProblem, matched: float) -> list[Vector]:
-    """u of learners that give about these answers, one for each reading of the multipliers.
+def guesses(problem: FitProblem, matched: float) -> list[tuple[Vector, Answers]]:
+    """u of learners that give about these answers, one for each reading of the multipliers, and about their answers.
 
     matched: an answer this close to its lesson, relative to the range of the feature, matches it.
     """
@@ -83,7 +79,7 @@ def guesses(problem: FitProblem, matched: float) -> list[Vector]:
     apart = np.array([(one.shown - one.target[: domain.n_reward]) for one in problem.seen])
     signs = np.where(np.abs(apart) > matched * problem.scales.unit[: domain.n_reward], np.sign(apart), 0.0)
     shared, d_c = _Shared(problem, signs), domain.n_preference
-    ends = list[LeastSquares[Expansions]]()
+    ends = list[LeastSquares[SoftExpansions]]()
     for multiplier in STARTS:
         start = np.concatenate([TYPICAL[:1], np.full(d_c, multiplier), np.zeros(int(shared.is_free.sum()))])
         ends.append(
@@ -94,10 +90,19 @@ def guesses(problem: FitProblem, matched: float) -> list[Vector]:
     best = min(ends, key=lambda end: end.residuals.cost)
     q = best.x[1 : 1 + d_c]
     largest = max(float(q.max(initial=0.0)), float(SMALLEST[1]))
-    done = np.mean([soft.expectation[domain.n_reward :] for soft in best.residuals.source], axis=0) / unit[2:]
+    done = best.residuals.source.expectation[:, domain.n_reward :].mean(axis=0) / unit[2:]
     found = []
     for full, absent in READINGS:
         delta = np.where(q >= full * largest, 0.0, np.where(q <= absent * largest, problem.limits[1][2:], done))
         violation = largest if np.isfinite(full) else 1.5 * largest
-        found.append(np.clip(np.concatenate([[best.x[0], violation], delta]), *problem.limits))
+        u = np.clip(np.concatenate([[best.x[0], violation], delta]), *problem.limits)
+        found.append((u, _as_answers(problem.unit * u, best.residuals.source, domain.n_reward)))
     return found
+
+
+def _as_answers(theta: Vector, soft: SoftExpansions, d_r: int) -> Answers:
+    """Soft policies near the answers of a learner, as a warm start."""
+    low = np.where(np.arange(soft.weights.shape[1]) < d_r, -1.0, 0.0)
+    size = np.where(low < 0, theta[0], -theta[1])
+    unmoved = np.zeros((*soft.weights.shape, len(theta)))
+    return Answers(theta, np.clip(soft.weights / size, low, 1.0), soft.expectation, soft, unmoved, unmoved)

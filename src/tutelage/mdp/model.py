@@ -296,9 +296,14 @@ def _states_of_few(mdp: MDP) -> Indices:
 
 def discounted(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Values on choices (C, ...), each row multiplied by the discount of its choice."""
-    if isinstance(mdp.discount, float) or values.ndim == 1:
-        return np.asarray(mdp.discount * values)
-    return mdp.discount[:, None] * values
+    return np.asarray(by_row(mdp.discount, values) * values)
+
+
+def by_row(discount: float | Vector, values: NDArray[np.float64]) -> float | NDArray[np.float64]:
+    """A discount, one or (C,), in a shape that multiplies the rows of values (C, ...)."""
+    if isinstance(discount, float) or values.ndim == 1:
+        return discount
+    return discount.reshape(-1, *[1] * (values.ndim - 1))
 
 
 def endless(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:

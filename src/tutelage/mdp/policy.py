@@ -14,8 +14,8 @@ def sum_by_state(mdp: MDP, values: Vector) -> Vector:
 
 
 def max_by_state(mdp: MDP, values: Vector) -> Vector:
-    """(S,), the maximum of values on choices (C,) over the choices of each state."""
-    return np.maximum.reduceat(values, mdp.first_choice[:-1])
+    """(S, ...), the maximum of values on choices (C, ...) over the choices of each state."""
+    return np.maximum.reduceat(values, mdp.first_choice[:-1], axis=0)
 
 
 def first_maximum(mdp: MDP, values: Vector) -> Indices:

@@ -16,15 +16,16 @@ iteration, for the soft operator soft policy iteration. A step is a sparse direc
 solve by compiled Krylov steps (inexact Newton) for a large one.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage import watch
-from tutelage.arrays import Indices, Vector, check_length, floats, freeze
+from tutelage.arrays import Indices, Matrix, Vector, check_length, floats, freeze
 from tutelage.mdp.chain import discounted_rows, policy_resolvent
-from tutelage.mdp.model import MDP, choice_reward, per_choice
+from tutelage.mdp.model import MDP, by_row, choice_reward, per_choice
 from tutelage.mdp.policy import evenly, sum_by_state
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
 from tutelage.solvers.operators import COMPILED_ABOVE, Operators, bellman_operators
@@ -111,14 +112,38 @@ def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: Ar
     else:
         first = floats(start, "start", ndim=1)
         check_length(first, mdp.n_states, "start", "states")
-    # If V has the reward r(c), V - k has the reward r(c) - (1 - discount) k. The policy depends on the differences of V
-    # alone, and these lose no digits to a k of many horizons.
-    common = 0.0 if start is None else _common_part(first)
-    rest = given - (1 - mdp.discount) * common
-    found = _soft_policy_iteration(bellman_operators(mdp, rest), mdp, rest, first - common, accuracy)
+    common = np.zeros(()) if start is None else _common_part(first)
+    found = _soft_optimum(bellman_operators, mdp, given, first, common, accuracy)
     if start is None and found.ended is not Ended.CONVERGED and _common_part(found.value):
         return solve_soft(mdp, given, accuracy=accuracy, start=found.value)
-    bound = found.error_bound + 2 * EPSILON * abs(common)
+    return found
+
+
+def solve_soft_each(mdp: MDP, rewards: Matrix, first: Matrix, *, accuracy: float) -> Optimum:
+    """As `solve_soft` for several rewards on choices (C, n), from the values first (S, n), all in one iteration.
+
+    For small MDPs, where a call takes longer than its arithmetic. The optimum's arrays have a column for each reward,
+    its residual and its error bound are the largest.
+    """
+    return _soft_optimum(Operators, mdp, rewards, first, _common_part(first), accuracy)
+
+
+def _soft_optimum(
+    operators: Callable[[MDP, Vector], Operators],
+    mdp: MDP,
+    reward: Vector,
+    first: Vector,
+    common: Vector,
+    accuracy: float,
+) -> Optimum:
+    """The soft optimum from the value `first`, computed without its common part k, () or (n,).
+
+    If V has the reward r(c), V - k has the reward r(c) - (1 - discount) k. The policy depends on the differences of V
+    alone, and these lose no digits to a k of many horizons.
+    """
+    rest = reward - (1 - by_row(mdp.discount, reward)) * common
+    found = _soft_policy_iteration(operators(mdp, rest), mdp, rest, first - common, accuracy)
+    bound = found.error_bound + 2 * EPSILON * float(np.abs(common).max())
     return replace(
         found,
         value=freeze(found.value + common),
@@ -128,11 +153,11 @@ def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: Ar
     )
 
 
-def _common_part(value: Vector) -> float:
-    """The middle of the values, if they differ by less than a tenth of it; else zero."""
-    low, high = float(value.min()), float(value.max())
+def _common_part(value: Vector) -> Vector:
+    """The middle of the values (S,) or (S, n), if they differ by less than a tenth of it; else zero."""
+    low, high = value.min(axis=0), value.max(axis=0)
     middle = (low + high) / 2
-    return middle if high - low <= 0.1 * abs(middle) else 0.0
+    return np.where(high - low <= 0.1 * np.abs(middle), middle, 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -213,7 +238,10 @@ def _quickly_mixed(operators: Operators, mdp: MDP, accuracy: float) -> tuple[Vec
 
 
 def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value: Vector, accuracy: float) -> Optimum:
-    """Inexact Newton on the soft Bellman equation. A residual above twice the best one tightens the inner tolerance."""
+    """Inexact Newton on the soft Bellman equation. A residual above twice the best one tightens the inner tolerance.
+
+    reward, value: (C,) and (S,), or (C, n) and (S, n) for several rewards.
+    """
     inner_tolerance, best = INNER_TOLERANCE, np.inf
     discount, unit = mdp.largest_discount, max(1.0, float(np.abs(reward).max()))
     # MacQueen's bounds need one discount for all choices.
@@ -224,10 +252,10 @@ def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value
         residual = float(np.abs(change).max())
         bound, ended = _verdict(residual, value, discount, accuracy, unit)
         if ended is not None:
-            choice_value = reward + mdp.discount * (mdp.transition @ value)
+            choice_value = operators.choice_value(value)
             return Optimum(freeze(value), freeze(choice_value), freeze(policy), residual, bound, n_steps, ended)
-        low, high = float(change.min()), float(change.max())
-        if has_bounds and ahead * (high - low) <= accuracy:
+        low, high = change.min(axis=0), change.max(axis=0)
+        if has_bounds and ahead * float((high - low).max()) <= accuracy:
             value = backed + ahead * (low + high) / 2
             continue
         watch.report("soft policy iterations", n_steps, bound)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
+from tutelage import watch
 from tutelage.arrays import Indices, Vector
 from tutelage.mdp.chain import (
     FACTOR_LIMIT,
@@ -20,7 +21,7 @@ from tutelage.mdp.chain import (
     policy_resolvent,
     resolvent,
 )
-from tutelage.mdp.model import MDP, endless, per_choice
+from tutelage.mdp.model import MDP, discounted, endless, per_choice
 from tutelage.mdp.policy import first_maximum, max_by_state, sum_by_state, uniform_policy
 from tutelage.mdp.splitting import Pattern, split_chain
 from tutelage.mdp.systems import EPSILON
@@ -39,14 +40,17 @@ KRYLOV_STEPS = 200
 
 @dataclass(frozen=True)
 class Operators:
-    """The Bellman operators of one MDP and one reward on choices (C,), by NumPy and one factorisation per policy."""
+    """The Bellman operators of one MDP and one reward on choices (C,), by NumPy and one factorisation per policy.
+
+    With several rewards (C, n), the soft ones take and return a column for each.
+    """
 
     mdp: MDP
     reward: Vector
 
     def choice_value(self, value: Vector) -> Vector:
         """Q, (C,)."""
-        return np.asarray(self.reward + self.mdp.discount * (self.mdp.transition @ value))
+        return self.reward + discounted(self.mdp, self.mdp.transition @ value)
 
     def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
         """log sum exp of Q within each state, (S,), and the policy exp(Q - V), (C,)."""
@@ -91,7 +95,11 @@ class Operators:
 
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
         """About (I - discount P)^-1 right, with a residual of `tolerance` relative to `right` in the 2-norm."""
-        return policy_resolvent(self.mdp, policy).values(right)
+        if policy.ndim == 1:
+            return policy_resolvent(self.mdp, policy).values(right)
+        watch.spend(policy.shape[1] - 1)
+        columns = zip(policy.T.copy(), right.T.copy(), strict=True)
+        return np.array([policy_resolvent(self.mdp, one).values(its) for one, its in columns]).T
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,17 @@ the soft return P0 @ V is convex in w, its gradient is the expectation mu(pi_w) 
 The derivative of any other expectation, of features B, is the policy gradient sum over c of z(c) A_B(c) A(c)'.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import Matrix, Vector, check_length, floats, freeze
+from tutelage.arrays import Flags, Indices, Matrix, Vector, check_length, floats, freeze
 from tutelage.mdp.chain import Resolvent, policy_resolvent
 from tutelage.mdp.model import MDP, Domain, discounted, per_choice
 from tutelage.mdp.policy import sum_by_state
-from tutelage.solvers.bellman import Optimum, solve_soft
+from tutelage.solvers.bellman import Optimum, solve_soft, solve_soft_each
+from tutelage.solvers.operators import COMPILED_ABOVE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +47,37 @@ class SoftExpansion:
     inverse: Resolvent
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class SoftExpansions:
+    """The soft return around each of several weights, to second order; the names are those of `SoftExpansion`.
+
+    weights, expectation: (n, d). soft_return: (n,). jacobian: (n, d, d). value: (n, S). ahead: (n, S, d).
+    """
+
+    weights: Matrix
+    soft_return: Vector
+    expectation: Matrix
+    jacobian: Matrix
+    value: Matrix
+    ahead: Matrix
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def taken(self, which: Indices) -> "SoftExpansions":
+        """Some of them."""
+        return SoftExpansions(*(getattr(self, part.name)[which] for part in fields(self)))
+
+    def merged(self, which: Indices, others: "SoftExpansions", is_new: Flags) -> "SoftExpansions":
+        """These, with the rows `which` replaced by the others where those are new."""
+        parts = []
+        for part in fields(self):
+            rows = getattr(self, part.name).copy()
+            rows[which[is_new]] = getattr(others, part.name)[is_new]
+            parts.append(rows)
+        return SoftExpansions(*parts)
+
+
 def combined_features(domain: Domain) -> Matrix:
     """(S, d_r + d_c), or (C, d_r + d_c) where either kind sits on choices; reward features first."""
     both = (domain.reward_features, domain.preference_features)
@@ -65,6 +97,11 @@ def soft_expansion(
     check_length(checked, features.shape[1], "weights", "features")
     # The value near these weights, to first order.
     start = None if near is None else near.solved.value + near.ahead @ (checked - near.weights)
+    return _expanded(mdp, features, checked, accuracy, start)
+
+
+def _expanded(mdp: MDP, features: Matrix, checked: Vector, accuracy: float, start: Vector | None) -> SoftExpansion:
+    """The expansion at weights (d,), from a value."""
     solved = solve_soft(mdp, features @ checked, accuracy=accuracy, start=start)
     inverse = policy_resolvent(mdp, solved.policy)
     visits = per_choice(mdp, inverse.visits(mdp.initial)) * solved.policy
@@ -83,6 +120,55 @@ def soft_expansion(
         visits=freeze(visits),
         ahead=freeze(ahead),
         inverse=inverse,
+    )
+
+
+def soft_expansions(
+    mdp: MDP, features: Matrix, weights: Matrix, *, accuracy: float = 1e-10, near: SoftExpansions | None = None
+) -> SoftExpansions:
+    """`soft_expansion` at each of the weights (n, d), in one iteration where the MDP is small.
+
+    near: the expansions at nearby weights, as a warm start. If they are fewer, they belong to the first weights.
+    """
+    first = np.tile(np.log(mdp.choices_per_state) * mdp.horizon, (len(weights), 1))
+    if near is not None:
+        moved = weights[: len(near)] - near.weights
+        first[: len(near)] = near.value + np.einsum("nsd,nd->ns", near.ahead, moved)
+    if mdp.n_states > COMPILED_ABOVE:
+        return _one_by_one(mdp, features, weights, first, accuracy)
+    here = per_choice(mdp, features)
+    solved = solve_soft_each(mdp, here @ weights.T, first.T, accuracy=accuracy)
+    policies, (n, d) = solved.policy.T.copy(), weights.shape
+    inverses = [policy_resolvent(mdp, policy) for policy in policies]
+    visits = np.array([inverse.visits(mdp.initial) for inverse in inverses])
+    if len(features) == mdp.n_states:
+        ahead = np.array([inverse.values(features) for inverse in inverses])
+    else:
+        means = [sum_by_state(mdp, policy[:, None] * here) for policy in policies]
+        ahead = np.array([inverse.values(mean) for inverse, mean in zip(inverses, means, strict=True)])
+    by_state = ahead.transpose(1, 0, 2).reshape(-1, n * d)
+    advantages = discounted(mdp, mdp.transition @ by_state) - per_choice(mdp, by_state)
+    advantages = (advantages.reshape(-1, n, d) + here[:, None]).transpose(1, 0, 2).copy()
+    weighted = (per_choice(mdp, visits.T).T * policies)[:, :, None] * advantages
+    return SoftExpansions(
+        weights=weights,
+        soft_return=mdp.initial @ solved.value,
+        expectation=mdp.initial @ ahead,
+        jacobian=weighted.transpose(0, 2, 1) @ advantages,
+        value=solved.value.T,
+        ahead=ahead,
+    )
+
+
+def _one_by_one(mdp: MDP, features: Matrix, weights: Matrix, first: Matrix, accuracy: float) -> SoftExpansions:
+    each = [_expanded(mdp, features, one, accuracy, start) for one, start in zip(weights, first, strict=True)]
+    return SoftExpansions(
+        weights=weights,
+        soft_return=np.array([one.soft_return for one in each]),
+        expectation=np.array([one.expectation for one in each]),
+        jacobian=np.array([one.jacobian for one in each]),
+        value=np.array([one.solved.value for one in each]),
+        ahead=np.array([one.ahead for one in each]),
     )
 
 

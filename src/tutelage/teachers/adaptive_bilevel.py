@@ -46,8 +46,9 @@ from tutelage.teachers.robust_bounding import RobustBound, robust_bound
 SAME = 1e-7
 # Rounds with a learner that no soft learner explains, before the best lesson is repeated.
 PATIENCE = 4
-# The search for a fit in each round, of samples or of mu_r alone, and that for others of mu_r before the rounds end.
-OF_SAMPLES, QUICK, BEFORE_THE_END = Effort(0, 2_000, 2_000), Effort(0, 3_000, 3_000), Effort(4, 6_000, 3_000)
+# The search for a fit in each round, of samples or of mu_r alone, and what is added to it before the rounds end.
+OF_SAMPLES, OF_REWARDS = Effort(0, 2_000, 2_000), Effort(0, 3_000, 3_000)
+MORE_SAMPLES, MORE_REWARDS = Effort(0, 2_000, 2_000, begun=OF_SAMPLES), Effort(4, 3_000, 3_000, begun=OF_REWARDS)
 # A promise of this share of the standard error of an answer's reward is worth a round.
 SHARE = 0.25
 # How far a lesson lies beyond the response planned, relative to the range of each feature.
@@ -117,13 +118,12 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         """The lesson for the most optimistic learner that explains the answers, or the reason to stop."""
         unit, rewards = self.reward_unit, mean_rewards(rounds, self.true_weights)
         try:
-            effort = OF_SAMPLES if self.n_trajectories else QUICK
+            effort, more = (OF_SAMPLES, MORE_SAMPLES) if self.n_trajectories else (OF_REWARDS, MORE_REWARDS)
             estimate = self._estimated(rounds, has_intervals=False, effort=effort)
             plan, reason = self._planned(rounds, estimate, estimate.plausible)
             if reason and not self._is_exact:
                 planned_for = estimate.plausible
-                if not self.n_trajectories:
-                    estimate = self._estimated(rounds, has_intervals=False, effort=BEFORE_THE_END)
+                estimate = self._estimated(rounds, has_intervals=False, effort=more)
                 better = [] if is_equal(estimate.plausible, planned_for) else [estimate.plausible]
                 # After so many rounds no lesson is planned for learners that do not explain the answers.
                 is_over = estimate.contradiction and len(rounds) >= self.domain.n_preference + 3
