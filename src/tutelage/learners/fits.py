@@ -60,13 +60,15 @@ def goal_of(seen: tuple[Seen, ...], is_sampled: bool) -> Goal:
 class Effort:
     """How much to search. n_paths: how many paths to follow at least, even if the first fit is good. n_steps: how many
     steps of Newton's method, inner ones included, to take at most. n_before: the same for the answers before the last.
-    begun: the search that this one continues, if any; its paths count, its steps do not.
+    begun: the search that this one continues, if any; its paths count, its steps do not. n_larger: the most steps of the
+    search for fits with a larger C_r.
     """
 
     n_paths: int = 0
     n_steps: int = UNLIMITED
     n_before: int = UNLIMITED
     begun: "Effort | None" = None
+    n_larger: int = 0
 
 
 THOROUGH = Effort()
@@ -184,6 +186,27 @@ def alternatives(domain: Domain, scales: Scales, seen: tuple[Seen, ...], fit: Fi
             with suppress(TutelageError):
                 found.append(problem.search(problem.inside(near), PATH[-1:], None, goal))
     return _distinct([problem.described(one) for one in found], scales)
+
+
+def with_larger_penalty(
+    domain: Domain, scales: Scales, seen: tuple[Seen, ...], fit: Fit, is_sampled: bool, n_steps: int
+) -> tuple[Fit, ...]:
+    """Fits near another one with a larger C_r, the largest first.
+
+    Answers that match their lessons show only that C_r is large enough. A larger one promises more.
+    """
+    goal, found, budget = goal_of(seen, is_sampled), list[Fit](), watch.Budget(n_steps)
+    typical = float(TYPICAL[0] * FitProblem(domain, scales, seen).unit[0])
+    for least in (4 * max(fit.penalty, typical), max(2 * fit.penalty, typical), 1.4 * fit.penalty, 1.2 * fit.penalty):
+        problem = FitProblem(domain, scales, seen, least)
+        start = problem.inside(replace(fit, penalty=max(fit.penalty, least)))
+        for smoothing in (PATH[-1:], PATH[LOCAL - 1 :]):
+            end = _search(problem, Path(start, smoothing), goal, budget)
+            if end is not None:
+                found.append(problem.described(end))
+                if end.residuals.cost <= goal.good:
+                    break
+    return tuple(found)
 
 
 def _starts(problem: FitProblem) -> list[Vector]:

@@ -88,11 +88,12 @@ Search = LeastSquares[Answers]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitProblem:
-    """The search over u = theta / unit."""
+    """The search over u = theta / unit. least: the least C_r that is searched."""
 
     domain: Domain
     scales: Scales
     seen: tuple[Seen, ...]
+    least: float = 0.0
 
     @property
     def unit(self) -> Vector:
@@ -110,7 +111,9 @@ class FitProblem:
     def limits(self) -> tuple[Vector, Vector]:
         """Both ends of u."""
         no_preference = self.most / self.unit[2:]
-        return np.concatenate([SMALLEST, np.zeros(len(no_preference))]), np.concatenate([LARGEST, no_preference])
+        least = max(float(SMALLEST[0]), self.least / self.unit[0])
+        lower = np.concatenate([[least], SMALLEST[1:], np.zeros(len(no_preference))])
+        return lower, np.concatenate([LARGEST, no_preference])
 
     def near(self, u: Vector) -> tuple[Vector, Vector]:
         """Both ends of a step from u."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from tutelage.arrays import Flags, Matrix, Vector, freeze, whole_number
 from tutelage.learners.entropy import SoftLearner
-from tutelage.learners.fits import THOROUGH, Effort
+from tutelage.learners.fits import THOROUGH, Effort, with_larger_penalty
 from tutelage.learners.fitted import (
     Parameters,
     answers_seen,
@@ -215,7 +215,8 @@ def _fitted(
     if has_intervals and not contradiction:
         space = fitted_space(domain, scales, fits, answers, observed, n_trajectories, accuracy)
     found = build_estimate(domain, scales, space, [], [], contradiction, parameters_of(fit), residual=misfit)
-    kept = [other for other in others if is_likely(other, fit, n_trajectories)]
+    larger = with_larger_penalty(domain, scales, answers, fit, n_trajectories > 0, effort.n_larger)
+    kept = [other for other in (*larger, *others) if is_likely(other, fit, n_trajectories)]
     return replace(found, rivals=rivals_of(fit, kept))
 
 

@@ -44,11 +44,14 @@ from tutelage.teachers.robust_bounding import RobustBound, robust_bound
 
 # Lessons this close, relative to the range of each feature, are the same.
 SAME = 1e-7
+# Lessons this far from all others, in the same unit, tell more.
+NEW = 0.01
 # Rounds with a learner that no soft learner explains, before the best lesson is repeated.
 PATIENCE = 4
 # The search for a fit in each round, of samples or of mu_r alone, and what is added to it before the rounds end.
 OF_SAMPLES, OF_REWARDS = Effort(0, 2_000, 2_000), Effort(0, 3_000, 3_000)
-MORE_SAMPLES, MORE_REWARDS = Effort(0, 2_000, 2_000, begun=OF_SAMPLES), Effort(4, 3_000, 3_000, begun=OF_REWARDS)
+MORE_SAMPLES = Effort(0, 2_000, 2_000, begun=OF_SAMPLES, n_larger=1_000)
+MORE_REWARDS = Effort(4, 3_000, 3_000, begun=OF_REWARDS, n_larger=1_000)
 # A promise of this share of the standard error of an answer's reward is worth a round.
 SHARE = 0.25
 # How far a lesson lies beyond the response planned, relative to the range of each feature.
@@ -133,6 +136,9 @@ class AdaptiveBilevelTeacher(BaseTeacher):
                         plan, reason = other, ""
                         break
             rewards = self._rewards(rounds, estimate, estimate.learner())
+            telling = self._telling(rounds, estimate, float(rewards.max())) if reason and not self._is_exact else None
+            if telling is not None:
+                return Advice(telling, "a lesson that tells more about the learner", self.ceiling)
         except TutelageError as failure:
             return close(rounds, rewards, f"no lesson could be planned: {failure}", self.ceiling, unit)
         doubt = f"; {estimate.contradiction}: nothing is certified" if estimate.contradiction else ""
@@ -214,15 +220,36 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         gain = plan.achieved - float(rewards.max())
         if not is_blind and gain <= max(self.stop_tolerance * self.span, SHARE * self._noise(plan)):
             return "the learner answers as predicted, and no lesson promises more"
-        shown = np.array([taught.lesson.expectation for taught in rounds])
-        unit = self.scales.unit[: self.domain.n_reward]
-        if (np.abs(shown - plan.lesson.expectation) <= SAME * unit).all(axis=1).any():
+        if self._is_known(rounds, plan.lesson, NEW if is_blind else SAME):
             return "the best lesson for the learner inferred was taught before"
         is_foreign = estimate.contradiction and self.observed == "expectation"
         most = self.domain.n_preference + (3 if self._is_exact or is_blind else 4)
         if len(rounds) >= (PATIENCE if is_foreign else most):
             return f"{len(rounds)} rounds did not determine the learner"
         return ""
+
+    def _telling(self, rounds: Sequence[Round], estimate: LearnerEstimate, earned: float) -> Lesson | None:
+        """The best policy for one reward feature alone, if that feature could earn more than the learner has earned.
+
+        A learner that does not go for one feature may well go for another. If no learner found explains the answers,
+        or these are fewer numbers than parameters, also the best policy for other weights.
+        """
+        rng, weights, n = np.random.default_rng(len(rounds)), self.true_weights, self.domain.n_reward
+        if len(rounds) >= self.domain.n_preference + 3:
+            return None
+        is_open = estimate.contradiction != "" or len(rounds) * n < 2 + self.domain.n_preference
+        lessons = [optimal_lesson(self.domain, weights * np.eye(n)[k]) for k in np.flatnonzero(weights)]
+        lessons.sort(key=lambda lesson: -float(weights @ lesson.expectation))
+        hopeful = [lesson for lesson in lessons if weights @ lesson.expectation > earned]
+        if is_open and self.observed == "reward":
+            hopeful = [*lessons, *(optimal_lesson(self.domain, weights * w) for w in rng.exponential(size=(2, n)))]
+        return next((lesson for lesson in hopeful if not self._is_known(rounds, lesson, NEW)), None)
+
+    def _is_known(self, rounds: Sequence[Round], lesson: Lesson, tolerance: float) -> bool:
+        """Whether a lesson this close was taught before."""
+        shown = np.array([taught.lesson.expectation for taught in rounds])
+        unit = self.scales.unit[: self.domain.n_reward]
+        return bool((np.abs(shown - lesson.expectation) <= tolerance * unit).all(axis=1).any())
 
     def _noise(self, plan: BilevelPlan) -> float:
         """One standard error of the reward seen; zero where answers are exact."""
