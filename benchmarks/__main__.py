@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: `python -m benchmarks kernels | learners | teachers | scale | families`."""
+"""The command line of the benchmarks: `python -m benchmarks SUITE`, with a suite of `Suite`."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -7,11 +7,14 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import kernels, learners, off_grid, report, scale, teachers, upkeep
+from benchmarks import kernels, learners, off_grid, report, scale, teachers, unknown, upkeep
 from benchmarks.measure import Figure, Step, WrongAnswer
 from tutelage.cli.printing import complain, progress, say, show_json, show_table
 
-LARGE_HELP = "Also 1000x1000 (kernels), 300x300 (learners), all of Appendix B.1 (teachers), 10^6 states (families)."
+LARGE_HELP = (
+    "Also 1000x1000 (kernels), 300x300 (learners), all of Appendix B.1 (teachers), worlds 0 to 19 (unknown), "
+    "10^6 states (families)."
+)
 PEERS_HELP = "Folder of the environment that has the peers; `make peers` creates the default, .venv-peers."
 
 
@@ -21,6 +24,7 @@ class Suite(StrEnum):
     kernels = "kernels"
     learners = "learners"
     teachers = "teachers"
+    unknown = "unknown"
     scale = "scale"
     families = "families"
 
@@ -31,6 +35,7 @@ def steps_of(name: str, *, large: bool, quick: bool, peers: Path | None) -> list
         "kernels": lambda: kernels.steps(large=large),
         "learners": lambda: learners.steps(large=large, folder=peers),
         "teachers": lambda: teachers.steps(large=large),
+        "unknown": lambda: unknown.steps(large=large),
         "scale": lambda: scale.steps(quick=quick),
         "families": lambda: [
             *off_grid.steps(large=large, folder=peers),
@@ -42,7 +47,7 @@ def steps_of(name: str, *, large: bool, quick: bool, peers: Path | None) -> list
 
 
 def run(
-    suite: Annotated[Suite, typer.Argument(help="Solvers, learners, teachers, growth with states, or other MDPs.")],
+    suite: Annotated[Suite, typer.Argument(help="Solvers, learners, teachers, unknown learners, growth, other MDPs.")],
     large: Annotated[bool, typer.Option("--large", help=LARGE_HELP)] = False,
     quick: Annotated[bool, typer.Option("--quick", help="scale: only up to 300x300.")] = False,
     peers: Annotated[Path | None, typer.Option(envvar="TUTELAGE_PEERS", help=PEERS_HELP)] = None,

@@ -7,8 +7,9 @@ from oracles import central_difference
 from strategies import add_features, build_mdp
 
 import tutelage as tl
+from tutelage.learners import fits
 from tutelage.learners.fits import THOROUGH, Effort, fit_learner
-from tutelage.learners.fitted import answers_seen
+from tutelage.learners.fitted import answers_seen, is_likely
 from tutelage.learners.fitting import FitProblem
 from tutelage.learners.recovery import feature_scales
 from tutelage.learners.shared_multipliers import _Shared, guesses
@@ -70,3 +71,30 @@ def test_a_limited_search_ends_with_a_learner_s_own_answers(n_steps):
     )
     anew = fit_learner(copy, scales, seen, False, effort)[0]
     assert (anew.penalty, anew.violation, anew.cost) == (first.penalty, first.violation, first.cost)
+
+
+def test_a_continued_search_adds_paths_and_is_never_worse():
+    """Its paths count from those of the search that it continues; enough paths and a good fit need no more."""
+    learner, scales, seen = seen_in_part(1, 0.9)
+    begun, domain = Effort(0, 50, 50), learner.domain
+    more, many = Effort(0, 2_000, 50, begun=begun), Effort(7, 2_000, 50, begun=begun)
+    found = [fits._found(domain, scales, seen, False, effort) for effort in (begun, more, many)]
+    assert found[0].n_paths <= found[1].n_paths and found[2].n_paths >= min(7, found[1].n_paths)
+    assert found[1].ends[: len(found[0].ends)] == found[0].ends
+    costs = [min(end.residuals.cost for end in one.ends) for one in found]
+    assert costs[0] >= costs[1] >= 0 and costs[0] >= costs[2]
+
+
+def test_answers_that_match_their_lessons_are_explained_by_a_larger_penalty():
+    """Each response as the next lesson: C_r is then only bounded from below, and four times as much explains all."""
+    learner, scales, _ = seen_in_part(2, 0.5)
+    domain, rng = learner.domain, np.random.default_rng(0)
+    lessons = [tl.AgnosticTeacher(domain, rng.normal(size=3)).open().lesson for _ in range(3)]
+    done = [learner.respond(lesson).expectation.reward for lesson in lessons]
+    responses = [learner.respond(tl.Lesson.from_expectation(mu)) for mu in done]
+    both = [response.expectation.both for response in responses]
+    seen = answers_seen(domain, scales, done, both, "reward", 0)
+    fit = fit_learner(domain, scales, seen, False, THOROUGH)[0]
+    larger = fits.with_larger_penalty(domain, scales, seen, fit, False, 5_000)
+    assert max(one.penalty for one in larger if is_likely(one, fit, 0)) >= 4 * fit.penalty * (1 - 1e-9)
+    assert fits.with_larger_penalty(domain, scales, seen, fit, False, 0) == ()

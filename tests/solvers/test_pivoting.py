@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose
 from scipy.optimize import lsq_linear
 from strategies import SEEDS
 
-from tutelage.solvers.pivoting import SeparableProgram
+from tutelage.solvers import pivoting
+from tutelage.solvers.pivoting import SeparableProgram, box_minima
 
 
 def random_program(seed, n, *, spread, with_slopes=True):
@@ -108,3 +109,30 @@ def test_the_minimum_is_where_it_stays(seed, n):
     program = random_program(seed, n, spread=4.0)
     first = program.solve(np.zeros(n))
     assert_allclose(program.solve(first), first, rtol=1e-10, atol=1e-12 * np.abs(first).max())
+
+
+@pytest.mark.parametrize("n", [1, 3, 9])
+@pytest.mark.parametrize("all_at_once", [0, 6])
+def test_several_programs_at_once_have_the_minima_of_each(n, all_at_once, monkeypatch):
+    """Whether misplaced entries change all at once or one at a time, from a start inside or on the bounds."""
+    monkeypatch.setattr(pivoting, "ALL_AT_ONCE", all_at_once)
+    monkeypatch.setattr(pivoting, "MAX_ROUNDS", 2_000)
+    rng = np.random.default_rng(n)
+    programs = [random_program(seed, n, spread=6, with_slopes=False) for seed in range(200)]
+    starts = [np.clip(rng.normal(size=n), one.lower, one.upper) for one in programs]
+    hessian = np.array([one.hessian for one in programs])
+    gradient = np.array([one.gradient + one.hessian @ start for one, start in zip(programs, starts, strict=True)])
+    lower = np.array([one.lower - start for one, start in zip(programs, starts, strict=True)])
+    upper = np.array([one.upper - start for one, start in zip(programs, starts, strict=True)])
+    steps, is_found = box_minima(hessian, gradient, lower, upper)
+    assert is_found.all()
+    for one, start, step in zip(programs, starts, steps, strict=True):
+        unit = 1 / np.sqrt(np.diag(one.hessian))
+        assert_allclose((start + step) / unit, one.solve(start) / unit, atol=1e-7)
+
+
+def test_a_minimum_that_was_not_found_is_said(monkeypatch):
+    monkeypatch.setattr(pivoting, "MAX_ROUNDS", 1)
+    hessian = np.array([[[1.0, 0.0], [0.0, 1.0]]] * 2)
+    _, is_found = box_minima(hessian, np.array([[5.0, 0.0], [0.1, 0.1]]), np.full((2, 2), -1.0), np.full((2, 2), 1.0))
+    assert is_found.tolist() == [False, True]

@@ -1,5 +1,7 @@
 """Derivatives of the soft policy's expectations: exact, and equal to what differences say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -9,7 +11,13 @@ from strategies import add_features, random_domain, random_mdp, some_of
 from tutelage.mdp import chain, systems
 from tutelage.mdp.expectations import expectation, occupancy
 from tutelage.mdp.model import per_choice
-from tutelage.solvers.soft_expectations import combined_features, expectation_derivative, soft_expansion
+from tutelage.solvers import soft_expectations
+from tutelage.solvers.soft_expectations import (
+    combined_features,
+    expectation_derivative,
+    soft_expansion,
+    soft_expansions,
+)
 
 
 @pytest.mark.parametrize("seed", some_of(range(200), range(40)))
@@ -88,3 +96,35 @@ def test_the_expectation_keeps_full_accuracy_where_slopes_are_rough(monkeypatch)
     assert rough.inverse.is_rough and not exact.inverse.is_rough
     assert np.abs(mdp.initial @ rough.ahead - exact.expectation).max() > 1e-5 * np.abs(exact.expectation).max()
     assert_allclose(rough.expectation, exact.expectation, rtol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_expansions_at_several_weights_are_those_at_each(seed):
+    """Of features on states or on choices, with one discount or many, from no start and from fewer neighbours."""
+    rng = np.random.default_rng(seed)
+    mdp = random_mdp(rng, max_states=40, max_choices=4)
+    if seed % 3 == 0:
+        mdp = replace(mdp, discount=rng.uniform(0.5, 0.95, mdp.n_choices))
+    features = rng.normal(size=(mdp.n_choices if seed % 2 else mdp.n_states, 3))
+    weights = rng.normal(size=(4, 3))
+    near = soft_expansions(mdp, features, weights[:3] + 0.1)
+    for together in (soft_expansions(mdp, features, weights), soft_expansions(mdp, features, weights, near=near)):
+        check_each(mdp, features, weights, together)
+
+
+def check_each(mdp, features, weights, together):
+    for i, one in enumerate(weights):
+        alone = soft_expansion(mdp, features, one)
+        assert_allclose(together.soft_return[i], alone.soft_return, atol=1e-9)
+        assert_allclose(together.expectation[i], alone.expectation, atol=1e-8)
+        assert_allclose(together.jacobian[i], alone.jacobian, atol=1e-7)
+        assert_allclose(together.value[i], alone.solved.value, atol=1e-9)
+        assert_allclose(together.ahead[i], alone.ahead, atol=1e-7)
+
+
+def test_expansions_of_a_large_mdp_are_computed_one_by_one(monkeypatch):
+    rng = np.random.default_rng(0)
+    mdp = random_mdp(rng, max_states=12, max_choices=3)
+    features, weights = rng.normal(size=(mdp.n_states, 2)), rng.normal(size=(3, 2))
+    monkeypatch.setattr(soft_expectations, "COMPILED_ABOVE", 1)
+    check_each(mdp, features, weights, soft_expansions(mdp, features, weights))

@@ -141,17 +141,17 @@ def taught_in_part(learner, weights, **options):
 
 @pytest.mark.parametrize(("seed", "name"), some_of(EVERY, []))
 def test_sampled_responses(seed, name):
-    """200 trajectories each way: not below the agnostic teacher but for noise."""
-    rewards, _, _ = taught_in_part(*published_learner(seed, name), n_trajectories=200)
-    assert rewards[-1] >= rewards[0] - 0.5
+    """200 trajectories each way: nearly what Aware-BiL reaches, and not below the agnostic teacher but for noise."""
+    rewards, best, _ = taught_in_part(*published_learner(seed, name), n_trajectories=200)
+    assert rewards[-1] >= rewards[0] - 0.5 and rewards[-1] >= 0.7 * best
 
 
 @pytest.mark.parametrize(("seed", "name"), some_of(EVERY, []))
 def test_only_the_reward_is_seen(seed, name):
     """The paper's own setting: nearly what Aware-BiL reaches, in at most ten rounds, never below the first."""
     rewards, best, bound = taught_in_part(*published_learner(seed, name), observed="reward")
-    assert len(rewards) <= 10 and rewards[-1] >= rewards[0] - 1e-9 and bound >= max(rewards)
-    assert max(rewards) >= 0.9 * best
+    assert len(rewards) <= 10 and rewards[-1] >= max(rewards) - 1e-9 and bound >= max(rewards)
+    assert rewards[-1] >= 0.9 * best
 
 
 @pytest.mark.parametrize(
@@ -191,6 +191,26 @@ def test_luck_of_samples_is_not_earned():
     explained, foreign = SimpleNamespace(contradiction=""), SimpleNamespace(contradiction="a hard learner")
     np.testing.assert_allclose(teacher._rewards(rounds, explained, learner), true, atol=1e-6)
     np.testing.assert_allclose(teacher._rewards(rounds, foreign, learner), seen)
+
+
+def test_single_features_are_tried_before_rounds_end():
+    """Where less is seen, each reward feature whose best policy earns more than was earned is shown alone, once."""
+    domain, weights = small_world()
+    learner = tl.SoftLearner(domain, mismatch_penalty=4, violation_penalty=6, violation_allowance=0.4)
+    teacher = tl.AdaptiveBilevelTeacher(domain, weights, n_trajectories=50)
+    lesson = teacher.open().lesson
+    rounds, shown = [tl.Round(lesson, learner.respond(lesson))], []
+    explained = SimpleNamespace(contradiction="")
+    while (telling := teacher._telling(rounds, explained, 0.0)) is not None:
+        shown.append(weights @ telling.expectation)
+        rounds.append(tl.Round(telling, learner.respond(telling)))
+    alone = [tl.AgnosticTeacher(domain, weights * axis).open().lesson.expectation @ weights for axis in np.eye(3)]
+    assert shown == sorted(shown, reverse=True) and set(np.round(shown, 6)) <= set(np.round(alone, 6))
+    assert len(shown) >= 1 and teacher._telling(rounds[:1], explained, max(alone)) is None
+    # With mu_r alone, three numbers do not determine six parameters, so that any new lesson is shown.
+    in_part = tl.AdaptiveBilevelTeacher(domain, weights, observed="reward")
+    assert in_part._telling(rounds[:1], explained, max(alone)) is not None
+    assert in_part._telling(rounds[:1] * 20, explained, 0.0) is None
 
 
 def test_the_same_rounds_give_the_same_advice():

@@ -28,18 +28,18 @@ from tutelage.learners.soft_program import SoftProgram
 from tutelage.mdp.model import Domain
 from tutelage.outcomes import NotConverged
 from tutelage.solvers.blocks import Block
+from tutelage.solvers.pivoting import box_minima
 from tutelage.solvers.soft_expectations import SoftExpansions, combined_features, soft_expansions
 
 # A step goes at most this far towards a barrier, and must gain this share of what it promises.
 TOWARDS, ARMIJO = 0.95, 1e-4
 # A step that promises less than this, in units of the accuracy, changes the answer only to first order.
 ENOUGH = 1e-2
-# The most steps, and the most changes of the entries that are fixed within one step.
-MAX_STEPS, MAX_CHANGES = 60, 12
+MAX_STEPS = 60
 # The damping after a refused step, relative to the Hessian's diagonal, and its factors after refused and taken steps.
 DAMPED, RAISED, LOWERED = 1e-3, 10.0, 0.03
-# Curvature that rounding leaves, relative to the largest of the Hessian.
-FLAT = 1e-13
+# Curvature that rounding leaves, relative to the largest of the Hessian, and where there is none at all.
+FLAT, TINY = 1e-13, 1e-300
 # The rounding error of f, relative to its size.
 ROUNDING = 1e-10
 # A promise below this that does not halve is rounding.
@@ -106,7 +106,7 @@ class _Program:
     @property
     def enough(self) -> float:
         """In nats: the accuracy of soft values, and what a step must promise to be worth another soft policy."""
-        return max(ENOUGH * self.accuracy, 1e-13)
+        return max(ENOUGH * self.accuracy, SETTLED)
 
     def start(self, near: Answers | None) -> Matrix:
         """x (n, d), from near answers to first order."""
@@ -126,8 +126,7 @@ class _Program:
             here = x[active]
             gradient, hessian[active] = self.derivatives(here, soft, active)
             damped = self._damped(hessian[active], damping[active])
-            step = self._newton(gradient, damped, here) if self.tau > 0 else self._within(gradient, damped, here)
-            promised = -np.einsum("nd,nd->n", gradient + 0.5 * np.einsum("nde,ne->nd", damped, step), step)
+            step, promised = self._steps(gradient, damped, here)
             is_open = ~self._is_done(promised, damping[active], before[active])
             before[active] = np.where(damping[active] > 0, np.inf, promised)
             there = here + step if self.tau > 0 else np.clip(here + step, self.low, 1.0)
@@ -167,46 +166,37 @@ class _Program:
         return gradient, hessian
 
     def _damped(self, hessian: Matrix, damping: Vector) -> Matrix:
+        """The Hessians, each with its damping, and with some curvature in every direction."""
         k = np.arange(hessian.shape[1])
         diagonal, damped = hessian[:, k, k], hessian.copy()
         largest = diagonal.max(axis=1, keepdims=True, initial=0.0)
-        damped[:, k, k] += damping[:, None] * np.maximum(diagonal, 1e-6 * largest) + FLAT * largest + 1e-300
+        damped[:, k, k] += damping[:, None] * np.maximum(diagonal, 1e-6 * largest) + FLAT * largest + TINY
         return damped
 
     def _is_done(self, promised: Vector, damping: Vector, before: Vector) -> Flags:
+        """Whether the step is the last one, to first order."""
         is_settled = (promised <= SETTLED) & (promised > 0.5 * before)
         return np.asarray((damping == 0) & ((np.abs(promised) <= self.enough) | is_settled))
 
-    def _newton(self, gradient: Matrix, hessian: Matrix, x: Matrix) -> Matrix:
-        return self._inside(x, -_solve(hessian, gradient[:, :, None])[:, :, 0])
+    def _steps(self, gradient: Matrix, hessian: Matrix, x: Matrix) -> tuple[Matrix, Vector]:
+        """The steps (m, d) to the minimum of the second-order model, and the decrease (m,) that it promises.
+
+        A decrease that no step can show where the minimum is not found, so that the step is refused.
+        """
+        is_found: Flags = np.ones(len(x), dtype=bool)
+        if self.tau > 0:
+            step = self._inside(x, -_solve(hessian, gradient[:, :, None])[:, :, 0])
+        else:
+            step, is_found = box_minima(hessian, gradient, self.low - x, 1 - x)
+        promised = -np.einsum("nd,nd->n", gradient + 0.5 * np.einsum("nde,ne->nd", hessian, step), step)
+        return step, np.where(is_found, promised, np.inf)
 
     def _inside(self, x: Matrix, step: Matrix) -> Matrix:
         """The part of each step that stays inside the barrier."""
         with np.errstate(divide="ignore", invalid="ignore"):
             room = np.where(step > 0, (1 - x) / step, np.where(step < 0, (self.low - x) / step, np.inf))
-        return np.minimum(1.0, TOWARDS * room.min(axis=1, initial=np.inf))[:, None] * step
-
-    def _within(self, gradient: Matrix, hessian: Matrix, x: Matrix) -> Matrix:
-        """The steps (m, d) to the minimum of the second-order model on the box, by its active set."""
-        unit = 1 / np.sqrt(np.einsum("ndd->nd", hessian))
-        hessian, gradient = unit[:, :, None] * hessian * unit[:, None, :], unit * gradient
-        below, above = (self.low - x) / unit, (1 - x) / unit
-        at_low, at_high = (below >= 0) & (gradient > 0), (above <= 0) & (gradient < 0)
-        eye = np.eye(x.shape[1], dtype=bool)
-        for _ in range(MAX_CHANGES):
-            is_fixed = at_low | at_high
-            fixed = np.where(at_low, below, np.where(at_high, above, 0.0))
-            free = np.where(is_fixed[:, :, None] | is_fixed[:, None, :], eye, hessian)
-            right = np.where(is_fixed, fixed, -gradient - np.einsum("nde,ne->nd", hessian, fixed))
-            step = np.linalg.solve(free, right[:, :, None])[:, :, 0]
-            slope = gradient + np.einsum("nde,ne->nd", hessian, step)
-            low, high = np.where(is_fixed, at_low & (slope > 0), step < below), np.where(
-                is_fixed, at_high & (slope < 0), step > above
-            )
-            if (low == at_low).all() and (high == at_high).all():
-                break
-            at_low, at_high = low, high
-        return np.clip(step, below, above) * unit
+        part = np.minimum(1.0, TOWARDS * room.min(axis=1, initial=np.inf))
+        return np.asarray(part[:, None] * step)
 
     def _unfinished(
         self, x: Matrix, soft: SoftExpansions, hessian: Matrix, active: Indices, promised: float
@@ -220,6 +210,7 @@ class _Program:
         return x, soft.merged(active, at_own, np.ones(len(active), dtype=bool)), hessian
 
     def _own(self, i: int, start: Vector) -> Vector:
+        """x (d,) of one answer."""
         d_r, d_c = self.domain.n_reward, self.domain.n_preference
         size = np.abs(self.scale)
         blocks = [
@@ -232,7 +223,7 @@ class _Program:
             found = program.minimise(size * start)
         except NotConverged:
             found = program.followed()
-        return found.x / size
+        return np.asarray(found.x / size)
 
     def smooth_slopes(self, x: Matrix, soft: SoftExpansions, hessian: Matrix) -> tuple[Matrix, Matrix]:
         """dx / d theta and d mu / d theta with a barrier, (n, d, 2 + d_c)."""

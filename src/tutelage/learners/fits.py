@@ -60,8 +60,8 @@ def goal_of(seen: tuple[Seen, ...], is_sampled: bool) -> Goal:
 class Effort:
     """How much to search. n_paths: how many paths to follow at least, even if the first fit is good. n_steps: how many
     steps of Newton's method, inner ones included, to take at most. n_before: the same for the answers before the last.
-    begun: the search that this one continues, if any; its paths count, its steps do not. n_larger: the most steps of the
-    search for fits with a larger C_r.
+    begun: the search that this one continues, if any; its paths count, its steps do not. n_larger: the most steps of
+    the search for fits with a larger C_r.
     """
 
     n_paths: int = 0
@@ -193,7 +193,7 @@ def with_larger_penalty(
 ) -> tuple[Fit, ...]:
     """Fits near another one with a larger C_r, the largest first.
 
-    Answers that match their lessons show only that C_r is large enough. A larger one promises more.
+    An answer that matches its lesson shows only that C_r is large enough, and a larger one promises more.
     """
     goal, found, budget = goal_of(seen, is_sampled), list[Fit](), watch.Budget(n_steps)
     typical = float(TYPICAL[0] * FitProblem(domain, scales, seen).unit[0])

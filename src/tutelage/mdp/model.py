@@ -296,7 +296,7 @@ def _states_of_few(mdp: MDP) -> Indices:
 
 def discounted(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Values on choices (C, ...), each row multiplied by the discount of its choice."""
-    return np.asarray(by_row(mdp.discount, values) * values)
+    return by_row(mdp.discount, values) * values
 
 
 def by_row(discount: float | Vector, values: NDArray[np.float64]) -> float | NDArray[np.float64]:

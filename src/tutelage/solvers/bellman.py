@@ -16,7 +16,6 @@ iteration, for the soft operator soft policy iteration. A step is a sparse direc
 solve by compiled Krylov steps (inexact Newton) for a large one.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -113,10 +112,11 @@ def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: Ar
         first = floats(start, "start", ndim=1)
         check_length(first, mdp.n_states, "start", "states")
     common = np.zeros(()) if start is None else _common_part(first)
-    found = _soft_optimum(bellman_operators, mdp, given, first, common, accuracy)
+    rest = _without(mdp, given, common)
+    found = _soft_policy_iteration(bellman_operators(mdp, rest), mdp, rest, first - common, accuracy)
     if start is None and found.ended is not Ended.CONVERGED and _common_part(found.value):
         return solve_soft(mdp, given, accuracy=accuracy, start=found.value)
-    return found
+    return _with(found, common, accuracy)
 
 
 def solve_soft_each(mdp: MDP, rewards: Matrix, first: Matrix, *, accuracy: float) -> Optimum:
@@ -125,24 +125,23 @@ def solve_soft_each(mdp: MDP, rewards: Matrix, first: Matrix, *, accuracy: float
     For small MDPs, where a call takes longer than its arithmetic. The optimum's arrays have a column for each reward,
     its residual and its error bound are the largest.
     """
-    return _soft_optimum(Operators, mdp, rewards, first, _common_part(first), accuracy)
+    common = _common_part(first)
+    rest = _without(mdp, rewards, common)
+    found = _soft_policy_iteration(Operators(mdp, rest), mdp, rest, first - common, accuracy)
+    return _with(found, common, accuracy)
 
 
-def _soft_optimum(
-    operators: Callable[[MDP, Vector], Operators],
-    mdp: MDP,
-    reward: Vector,
-    first: Vector,
-    common: Vector,
-    accuracy: float,
-) -> Optimum:
-    """The soft optimum from the value `first`, computed without its common part k, () or (n,).
+def _without(mdp: MDP, reward: Vector, common: Vector) -> Vector:
+    """The reward of V - k, where V has the reward (C,) or (C, n), and k is its common part, () or (n,).
 
-    If V has the reward r(c), V - k has the reward r(c) - (1 - discount) k. The policy depends on the differences of V
-    alone, and these lose no digits to a k of many horizons.
+    It is r(c) - (1 - discount) k. The policy depends on the differences of V alone, and these lose no digits to a k of
+    many horizons.
     """
-    rest = reward - (1 - by_row(mdp.discount, reward)) * common
-    found = _soft_policy_iteration(operators(mdp, rest), mdp, rest, first - common, accuracy)
+    return reward - (1 - by_row(mdp.discount, reward)) * common
+
+
+def _with(found: Optimum, common: Vector, accuracy: float) -> Optimum:
+    """The optimum of V, from that of V - k."""
     bound = found.error_bound + 2 * EPSILON * float(np.abs(common).max())
     return replace(
         found,
@@ -254,8 +253,8 @@ def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value
         if ended is not None:
             choice_value = operators.choice_value(value)
             return Optimum(freeze(value), freeze(choice_value), freeze(policy), residual, bound, n_steps, ended)
-        low, high = change.min(axis=0), change.max(axis=0)
-        if has_bounds and ahead * float((high - low).max()) <= accuracy:
+        low, high = float(change.min()), float(change.max())
+        if has_bounds and ahead * (high - low) <= accuracy:
             value = backed + ahead * (low + high) / 2
             continue
         watch.report("soft policy iterations", n_steps, bound)

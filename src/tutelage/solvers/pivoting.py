@@ -6,6 +6,7 @@ Every entry is either fixed (at a bound, or at the kink of |z| at zero) or free 
 entries, the free ones solve a linear system. Entries that violate the optimality conditions then change between fixed
 and free: all at once while that reduces their number, and otherwise one at a time, the last first, which cannot cycle
 (Murty). Unlike an interior point, the result is exact in every entry, even if their scales differ by a factor of 1e9.
+`box_minima` solves several programs of the same size at once, without the 1-norm.
 """
 
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ MAX_ROUNDS = 40
 PATIENCE = 3
 # So many rounds take as long as one step of another iteration on a small model.
 ROUNDS_PER_STEP = 3
+# So many rounds of `box_minima` change all misplaced entries at once.
+ALL_AT_ONCE = 6
 ROUNDING = 1e-13
 
 
@@ -99,3 +102,33 @@ class SeparableProgram:
         new_side = np.where(freed & (self.slope > 0) & (z == 0), np.where(rising, 1.0, -1.0), side)
         new_side = np.where(freed & (self.slope > 0) & (z != 0), np.sign(z), new_side)
         return new, new_side, (is_free | freed) & ~below & ~above
+
+
+def box_minima(hessian: Matrix, gradient: Matrix, lower: Matrix, upper: Matrix) -> tuple[Matrix, Flags]:
+    """(n, d), the minimum of each of n quadratics on a box, and whether it was found.
+
+    hessian: (n, d, d), positive definite. gradient, lower, upper: (n, d), with lower <= 0 <= upper, the start.
+    """
+    unit = 1 / np.sqrt(np.einsum("ndd->nd", hessian))
+    hessian, gradient = unit[:, :, None] * hessian * unit[:, None, :], unit * gradient
+    lower, upper = lower / unit, upper / unit
+    at_low, at_high = (lower >= 0) & (gradient > 0), (upper <= 0) & (gradient < 0)
+    eye, places = np.eye(gradient.shape[1]), np.arange(gradient.shape[1])
+    noise, below, above = (ROUNDING * (1 + np.abs(part)) for part in (gradient, lower, upper))
+    for n_rounds in range(MAX_ROUNDS):
+        is_fixed = at_low | at_high
+        fixed = np.where(at_low, lower, np.where(at_high, upper, 0.0))
+        free = np.where(is_fixed[:, :, None] | is_fixed[:, None, :], eye, hessian)
+        right = np.where(is_fixed, fixed, -gradient - np.einsum("nde,ne->nd", hessian, fixed))
+        z = np.linalg.solve(free, right[:, :, None])[:, :, 0]
+        slope = gradient + np.einsum("nde,ne->nd", hessian, z)
+        is_low = np.where(is_fixed, at_low & (slope >= -noise), z < lower - below)
+        is_high = np.where(is_fixed, at_high & (slope <= noise), z > upper + above)
+        misplaced = (is_low != at_low) | (is_high != at_high)
+        if not misplaced.any():
+            break
+        moves = misplaced
+        if n_rounds >= ALL_AT_ONCE:
+            moves = misplaced & (places == np.where(misplaced, places, -1).max(axis=1, keepdims=True))
+        at_low, at_high = np.where(moves, is_low, at_low), np.where(moves, is_high, at_high)
+    return unit * np.clip(z, lower, upper), ~misplaced.any(axis=1)

@@ -97,12 +97,11 @@ def soft_expansion(
     check_length(checked, features.shape[1], "weights", "features")
     # The value near these weights, to first order.
     start = None if near is None else near.solved.value + near.ahead @ (checked - near.weights)
-    return _expanded(mdp, features, checked, accuracy, start)
+    return _around(mdp, features, checked, solve_soft(mdp, features @ checked, accuracy=accuracy, start=start))
 
 
-def _expanded(mdp: MDP, features: Matrix, checked: Vector, accuracy: float, start: Vector | None) -> SoftExpansion:
-    """The expansion at weights (d,), from a value."""
-    solved = solve_soft(mdp, features @ checked, accuracy=accuracy, start=start)
+def _around(mdp: MDP, features: Matrix, checked: Vector, solved: Optimum) -> SoftExpansion:
+    """The expansion at weights (d,), from the soft optimum there."""
     inverse = policy_resolvent(mdp, solved.policy)
     visits = per_choice(mdp, inverse.visits(mdp.initial)) * solved.policy
     ahead, advantages = _advantages(mdp, features, solved.policy, inverse)
@@ -161,7 +160,10 @@ def soft_expansions(
 
 
 def _one_by_one(mdp: MDP, features: Matrix, weights: Matrix, first: Matrix, accuracy: float) -> SoftExpansions:
-    each = [_expanded(mdp, features, one, accuracy, start) for one, start in zip(weights, first, strict=True)]
+    """`soft_expansions` from the values first (n, S)."""
+    each = []
+    for one, start in zip(weights, first, strict=True):
+        each.append(_around(mdp, features, one, solve_soft(mdp, features @ one, accuracy=accuracy, start=start)))
     return SoftExpansions(
         weights=weights,
         soft_return=np.array([one.soft_return for one in each]),

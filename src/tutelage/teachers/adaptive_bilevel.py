@@ -15,7 +15,8 @@ A learner that no soft learner explains is recognised. The teacher then plans fo
 misfit, certifies nothing beyond the best policy's reward, and repeats its best lesson at the end. So does a teacher
 that sees only mu_r, or the mean of sampled trajectories. It shows lessons beyond the planned response, which tell more.
 Before it ends it looks for other learners that explain the answers and for whom another lesson is better: other fits,
-and those with the least C_c and the largest delta among all that give the answers of a fit.
+those with a larger C_r, and those with the least C_c and the largest delta among all that give the answers of a fit. It
+then shows the best policy for each reward feature alone that could earn more than the learner has earned.
 """
 
 import math
@@ -49,9 +50,9 @@ NEW = 0.01
 # Rounds with a learner that no soft learner explains, before the best lesson is repeated.
 PATIENCE = 4
 # The search for a fit in each round, of samples or of mu_r alone, and what is added to it before the rounds end.
-OF_SAMPLES, OF_REWARDS = Effort(0, 2_000, 2_000), Effort(0, 3_000, 3_000)
-MORE_SAMPLES = Effort(0, 2_000, 2_000, begun=OF_SAMPLES, n_larger=1_000)
-MORE_REWARDS = Effort(4, 3_000, 3_000, begun=OF_REWARDS, n_larger=1_000)
+OF_SAMPLES, OF_REWARDS = Effort(0, 2_000, 2_000), Effort(0, 2_000, 2_000)
+MORE_SAMPLES = Effort(0, 1_500, 2_000, begun=OF_SAMPLES, n_larger=500)
+MORE_REWARDS = Effort(4, 1_500, 2_000, begun=OF_REWARDS, n_larger=500)
 # A promise of this share of the standard error of an answer's reward is worth a round.
 SHARE = 0.25
 # How far a lesson lies beyond the response planned, relative to the range of each feature.
@@ -119,34 +120,42 @@ class AdaptiveBilevelTeacher(BaseTeacher):
 
     def adapt(self, rounds: Sequence[Round]) -> Advice:
         """The lesson for the most optimistic learner that explains the answers, or the reason to stop."""
-        unit, rewards = self.reward_unit, mean_rewards(rounds, self.true_weights)
+        unit, rewards, telling = self.reward_unit, mean_rewards(rounds, self.true_weights), None
         try:
-            effort, more = (OF_SAMPLES, MORE_SAMPLES) if self.n_trajectories else (OF_REWARDS, MORE_REWARDS)
+            effort = OF_SAMPLES if self.n_trajectories else OF_REWARDS
             estimate = self._estimated(rounds, has_intervals=False, effort=effort)
             plan, reason = self._planned(rounds, estimate, estimate.plausible)
             if reason and not self._is_exact:
-                planned_for = estimate.plausible
-                estimate = self._estimated(rounds, has_intervals=False, effort=more)
-                better = [] if is_equal(estimate.plausible, planned_for) else [estimate.plausible]
-                # After so many rounds no lesson is planned for learners that do not explain the answers.
-                is_over = estimate.contradiction and len(rounds) >= self.domain.n_preference + 3
-                for rival in (*better, *(() if is_over else estimate.rivals)):
-                    other, objection = self._planned(rounds, estimate, rival)
-                    if not objection:
-                        plan, reason = other, ""
-                        break
+                estimate, plan, reason = self._further(rounds, estimate, plan, reason)
             rewards = self._rewards(rounds, estimate, estimate.learner())
-            telling = self._telling(rounds, estimate, float(rewards.max())) if reason and not self._is_exact else None
-            if telling is not None:
-                return Advice(telling, "a lesson that tells more about the learner", self.ceiling)
+            if reason and not self._is_exact:
+                telling = self._telling(rounds, estimate, float(rewards.max()))
         except TutelageError as failure:
             return close(rounds, rewards, f"no lesson could be planned: {failure}", self.ceiling, unit)
         doubt = f"; {estimate.contradiction}: nothing is certified" if estimate.contradiction else ""
+        if telling is not None:
+            return Advice(telling, f"the best policy for other weights, which tells more{doubt}", self.ceiling)
         if reason:
             return close(rounds, rewards, reason + doubt, self.bound(estimate, float(rewards.max())), unit)
         # The learner planned for gives the answers seen, so no bound is below what the plan promises.
         promised = f"the best lesson for the learner inferred, {plan.predicted:.4g} predicted{doubt}"
         return Advice(plan.lesson, promised, self.ceiling)
+
+    def _further(
+        self, rounds: Sequence[Round], estimate: LearnerEstimate, plan: BilevelPlan, reason: str
+    ) -> tuple[LearnerEstimate, BilevelPlan, str]:
+        """After a longer search: the estimate, a plan for the first rival that promises more, and no reason to end."""
+        planned_for = estimate.plausible
+        effort = MORE_SAMPLES if self.n_trajectories else MORE_REWARDS
+        estimate = self._estimated(rounds, has_intervals=False, effort=effort)
+        better = [] if is_equal(estimate.plausible, planned_for) else [estimate.plausible]
+        # After so many rounds no lesson is planned for learners that do not explain the answers.
+        is_over = estimate.contradiction and len(rounds) >= self.domain.n_preference + 3
+        for rival in (*better, *(() if is_over else estimate.rivals)):
+            other, objection = self._planned(rounds, estimate, rival)
+            if not objection:
+                return estimate, other, ""
+        return estimate, plan, reason
 
     def plan(self, estimate: LearnerEstimate) -> BilevelPlan:
         """The exact bi-level plan for the most plausible learner."""
@@ -229,21 +238,25 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         return ""
 
     def _telling(self, rounds: Sequence[Round], estimate: LearnerEstimate, earned: float) -> Lesson | None:
-        """The best policy for one reward feature alone, if that feature could earn more than the learner has earned.
+        """The best policy for one reward feature alone, if it earns more than the learner has earned, and is new.
 
-        A learner that does not go for one feature may well go for another. If no learner found explains the answers,
-        or these are fewer numbers than parameters, also the best policy for other weights.
+        A learner that does not follow one feature may follow another, and no fit to its answers shows that before it is
+        tried. If mu_r alone was seen, and no learner found explains it or it is fewer numbers than theta has, then any
+        such policy, and those for other positive multiples of the weights.
         """
-        rng, weights, n = np.random.default_rng(len(rounds)), self.true_weights, self.domain.n_reward
-        if len(rounds) >= self.domain.n_preference + 3:
+        domain, weights = self.domain, self.true_weights
+        if len(rounds) >= domain.n_preference + 3:
             return None
-        is_open = estimate.contradiction != "" or len(rounds) * n < 2 + self.domain.n_preference
-        lessons = [optimal_lesson(self.domain, weights * np.eye(n)[k]) for k in np.flatnonzero(weights)]
+        rng, axes = np.random.default_rng(len(rounds)), np.eye(domain.n_reward)[weights != 0]
+        lessons = [optimal_lesson(domain, weights * axis) for axis in axes]
         lessons.sort(key=lambda lesson: -float(weights @ lesson.expectation))
-        hopeful = [lesson for lesson in lessons if weights @ lesson.expectation > earned]
+        is_open = estimate.contradiction or len(rounds) * domain.n_reward < 2 + domain.n_preference
         if is_open and self.observed == "reward":
-            hopeful = [*lessons, *(optimal_lesson(self.domain, weights * w) for w in rng.exponential(size=(2, n)))]
-        return next((lesson for lesson in hopeful if not self._is_known(rounds, lesson, NEW)), None)
+            multiples = rng.exponential(size=(2, domain.n_reward))
+            lessons += [optimal_lesson(domain, weights * multiple) for multiple in multiples]
+        else:
+            lessons = [lesson for lesson in lessons if weights @ lesson.expectation > earned]
+        return next((lesson for lesson in lessons if not self._is_known(rounds, lesson, NEW)), None)
 
     def _is_known(self, rounds: Sequence[Round], lesson: Lesson, tolerance: float) -> bool:
         """Whether a lesson this close was taught before."""
