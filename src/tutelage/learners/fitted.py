@@ -89,10 +89,13 @@ def optimistic_parameters(fit: Fit) -> Parameters:
     return Parameters(fit.penalty, violation, freeze(np.where(is_full, least, fit.allowance)))
 
 
-def rivals_of(fit: Fit, others: Sequence[Fit]) -> tuple[Parameters, ...]:
-    """Learners that explain the answers too: the most optimistic one of each fit, and the other fits."""
+def rivals_of(fit: Fit, larger: Sequence[Fit], others: Sequence[Fit]) -> tuple[Parameters, ...]:
+    """Learners that explain the answers too: the most optimistic one of each fit, and the other fits.
+
+    larger: those with a larger C_r.
+    """
     rivals, known = list[Parameters](), [parameters_of(fit)]
-    for one in (*map(optimistic_parameters, (fit, *others)), *map(parameters_of, others)):
+    for one in (*map(optimistic_parameters, (fit, *larger, *others)), *map(parameters_of, others)):
         if not any(is_equal(one, other) for other in known):
             rivals.append(one)
             known.append(one)

@@ -216,8 +216,8 @@ def _fitted(
         space = fitted_space(domain, scales, fits, answers, observed, n_trajectories, accuracy)
     found = build_estimate(domain, scales, space, [], [], contradiction, parameters_of(fit), residual=misfit)
     larger = with_larger_penalty(domain, scales, answers, fit, n_trajectories > 0, effort.n_larger)
-    kept = [other for other in (*larger, *others) if is_likely(other, fit, n_trajectories)]
-    return replace(found, rivals=rivals_of(fit, kept))
+    likely, kept = ([one for one in some if is_likely(one, fit, n_trajectories)] for some in (larger, others))
+    return replace(found, rivals=rivals_of(fit, likely, kept))
 
 
 def _recovered(domain: Domain, scales: Scales, taught: Round, number: int, accuracy: float) -> Answer:

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tutelage.arrays import Vector
+from tutelage.learners.answering import answers_of
 from tutelage.learners.entropy import SoftLearner
 from tutelage.learners.fits import THOROUGH, Effort
 from tutelage.learners.fitted import Parameters, is_equal
@@ -217,8 +218,13 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         """
         if not self.n_trajectories or estimate.contradiction:
             return mean_rewards(rounds, self.true_weights)
-        answers = [learner.respond(taught.response.lesson).expectation.reward for taught in rounds]
-        return np.asarray(np.array(answers) @ self.true_weights)
+        shown = np.array([taught.response.lesson.expectation for taught in rounds])
+        penalties = learner.mismatch_penalty, learner.violation_penalty
+        theta = np.array(
+            [*penalties, *np.broadcast_to(np.asarray(learner.violation_allowance), self.domain.n_preference)]
+        )
+        answers = answers_of(self.domain, theta, shown, 0.0, None, accuracy=1e-8)
+        return np.asarray(answers.expectation[:, : self.domain.n_reward] @ self.true_weights)
 
     def _reason_to_end(
         self, rounds: Sequence[Round], plan: BilevelPlan, rewards: Vector, estimate: LearnerEstimate
