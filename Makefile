@@ -62,6 +62,7 @@ bench: setup
 	$(BIN)/python -m benchmarks kernels
 	$(BIN)/python -m benchmarks learners
 	$(BIN)/python -m benchmarks teachers
+	$(BIN)/python -m benchmarks unknown
 	$(BIN)/python -m benchmarks scale --quick
 	$(BIN)/python -m benchmarks families
 

@@ -12,7 +12,7 @@ from benchmarks.measure import Figure, Step, WrongAnswer
 from tutelage.cli.printing import complain, progress, say, show_json, show_table
 
 LARGE_HELP = (
-    "Also 1000x1000 (kernels), 300x300 (learners), all of Appendix B.1 (teachers), worlds 0 to 19 (unknown), "
+    "Also 1000x1000 (kernels), 300x300 (learners), all of Appendix B.1 (teachers), worlds 0 to 9 (unknown), "
     "10^6 states (families)."
 )
 PEERS_HELP = "Folder of the environment that has the peers; `make peers` creates the default, .venv-peers."

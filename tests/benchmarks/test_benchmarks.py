@@ -23,6 +23,7 @@ from benchmarks import (
     tasks,
     teachers,
     traffic,
+    unknown,
 )
 from benchmarks.measure import Figure, Step, WrongAnswer
 from benchmarks.problems import problem
@@ -251,6 +252,22 @@ def test_a_process_of_its_own_reports_a_wrong_answer(monkeypatch):
     monkeypatch.setattr(scale.sys, "executable", "false")
     with pytest.raises(WrongAnswer, match="soft solution at 10x10: no reason given"):
         scale.measure_apart(tasks.SOFT, 10, 1)
+
+
+def test_unknown_learners_are_taught_and_their_rounds_timed(monkeypatch):
+    """The mean is judged, and the longest round without its plans; a learner below the agnostic lesson ends the run."""
+    found = unknown.taught("exact", *unknown.soft_learner(1, "L2"))
+    assert found.ratio >= 0.999 and found.n_rounds >= 1 and found.longest > 0
+    made = iter([unknown.Taught(1.0, 0.5, 3, 0.2), unknown.Taught(0.9, 0.5, 4, 1.2)] * 2)
+    monkeypatch.setattr(unknown, "soft_learner", lambda seed, name: (None, None))
+    monkeypatch.setattr(unknown, "taught", lambda way, learner, weights: next(made))
+    mean, least, longest = unknown.unknown("mu_r alone", [0])
+    assert mean.value == pytest.approx(95) and not mean.holds and least.value == pytest.approx(90)
+    assert longest.ours == 1.2 and not longest.holds and "4 rounds" in mean.note
+    monkeypatch.setattr(unknown, "taught", lambda way, learner, weights: unknown.Taught(0.4, 0.5, 3, 0.2))
+    with pytest.raises(WrongAnswer, match="below the agnostic lesson"):
+        list(unknown.unknown("exact", [0]))
+    assert len(unknown.steps(large=False)) == 3
 
 
 def made_up(*rows: Figure):

@@ -75,3 +75,33 @@ def test_paid_is_the_multiplier_of_each_preference():
     for expectation, paid in zip(shown, answers.paid, strict=True):
         weights = learner.respond(tl.Lesson.from_expectation(expectation)).learned_weights
         assert_allclose(paid, -weights[domain.n_reward :], atol=1e-5 * theta[1])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_step_that_pivoting_does_not_find_is_no_end(seed, monkeypatch):
+    """Such a step says nothing about the minimum: it is refused, and the next one is damped."""
+    domain, theta, shown = random_problem(seed)
+    right, n_calls = answering.box_minima, [0]
+
+    def unreliable(hessian, gradient, lower, upper):
+        n_calls[0] += 1
+        step, is_found = right(hessian, gradient, lower, upper)
+        return (0 * step, is_found & False) if n_calls[0] <= 2 else (step, is_found)
+
+    monkeypatch.setattr(answering, "box_minima", unreliable)
+    list(check_answers(domain, theta, shown, answers_of(domain, theta, shown, 0.0, None)))
+    assert n_calls[0] > 3
+
+
+@pytest.mark.parametrize("seed", some_of(range(40), range(8)))
+def test_the_derivative_of_x_is_that_of_central_differences(seed):
+    """It predicts the answers of near parameters. Entries that reach or leave a limit within the step are left out."""
+    domain, theta, shown = random_problem(seed)
+    here = answers_of(domain, theta, shown, 0.0, None)
+    for k, direction in enumerate(np.eye(len(theta))):
+        sides = [answers_of(domain, theta + s * 1e-5 * direction, shown, 0.0, here).x for s in (1, -1)]
+        kinds = [np.where(np.abs(x) >= 1, 2, np.abs(x) > 0) for x in (here.x, *sides)]
+        is_smooth = (kinds[0] == kinds[1]).all(axis=1) & (kinds[0] == kinds[2]).all(axis=1)
+        slope = (sides[0] - sides[1]) / 2e-5
+        size = 1 + np.abs(here.moved).max()
+        assert_allclose(here.moved[is_smooth, :, k], slope[is_smooth], atol=1e-3 * size)
