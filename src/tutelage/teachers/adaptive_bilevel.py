@@ -129,7 +129,9 @@ class AdaptiveBilevelTeacher(BaseTeacher):
             if reason and not self._is_exact:
                 estimate, plan, reason = self._further(rounds, estimate, plan, reason)
             rewards = self._rewards(rounds, estimate, estimate.learner())
-            if reason and not self._is_exact:
+            # If no learner explains the answers and the last lesson failed, the next plan is a mere guess.
+            has_failed = estimate.contradiction != "" and rewards[-1] < rewards.max()
+            if (reason or has_failed) and not self._is_exact:
                 telling = self._telling(rounds, estimate, float(rewards.max()))
         except TutelageError as failure:
             return close(rounds, rewards, f"no lesson could be planned: {failure}", self.ceiling, unit)
