@@ -200,17 +200,26 @@ def test_single_features_are_tried_before_rounds_end():
     teacher = tl.AdaptiveBilevelTeacher(domain, weights, n_trajectories=50)
     lesson = teacher.open().lesson
     rounds, shown = [tl.Round(lesson, learner.respond(lesson))], []
-    explained = SimpleNamespace(contradiction="")
-    while (telling := teacher._telling(rounds, explained, 0.0)) is not None:
+    while (telling := teacher._telling(rounds, 0.0, is_open=False)) is not None:
         shown.append(weights @ telling.expectation)
         rounds.append(tl.Round(telling, learner.respond(telling)))
     alone = [tl.AgnosticTeacher(domain, weights * axis).open().lesson.expectation @ weights for axis in np.eye(3)]
     assert shown == sorted(shown, reverse=True) and set(np.round(shown, 6)) <= set(np.round(alone, 6))
-    assert len(shown) >= 1 and teacher._telling(rounds[:1], explained, max(alone)) is None
-    # With mu_r alone, three numbers do not determine six parameters, so that any new lesson is shown.
+    assert len(shown) >= 1 and teacher._telling(rounds[:1], max(alone), is_open=False) is None
+    # Any new lesson while too little was seen, but not for ever.
+    assert teacher._telling(rounds[:1], max(alone), is_open=True) is not None
+    assert teacher._telling(rounds[:1] * 20, 0.0, is_open=True) is None
+
+
+def test_few_numbers_do_not_determine_a_learner():
+    """With mu_r alone, three numbers of each answer are compared with 2 + d_c = 6 parameters."""
+    domain, weights = small_world()
+    rounds = [SimpleNamespace()] * 3
+    explained, foreign = SimpleNamespace(contradiction=""), SimpleNamespace(contradiction="a hard learner")
     in_part = tl.AdaptiveBilevelTeacher(domain, weights, observed="reward")
-    assert in_part._telling(rounds[:1], explained, max(alone)) is not None
-    assert in_part._telling(rounds[:1] * 20, explained, 0.0) is None
+    assert in_part._is_open(rounds[:1], explained) and not in_part._is_open(rounds, explained)
+    assert in_part._is_open(rounds, foreign)
+    assert not tl.AdaptiveBilevelTeacher(domain, weights, n_trajectories=50)._is_open(rounds[:1], foreign)
 
 
 def test_the_same_rounds_give_the_same_advice():

@@ -132,7 +132,8 @@ class AdaptiveBilevelTeacher(BaseTeacher):
             # If no learner explains the answers and the last lesson failed, the next plan is a mere guess.
             has_failed = estimate.contradiction != "" and rewards[-1] < rewards.max()
             if (reason or has_failed) and not self._is_exact:
-                telling = self._telling(rounds, estimate, float(rewards.max()))
+                is_open = self._is_open(rounds, estimate) if reason else False
+                telling = self._telling(rounds, float(rewards.max()), is_open=is_open)
         except TutelageError as failure:
             return close(rounds, rewards, f"no lesson could be planned: {failure}", self.ceiling, unit)
         doubt = f"; {estimate.contradiction}: nothing is certified" if estimate.contradiction else ""
@@ -245,12 +246,17 @@ class AdaptiveBilevelTeacher(BaseTeacher):
             return f"{len(rounds)} rounds did not determine the learner"
         return ""
 
-    def _telling(self, rounds: Sequence[Round], estimate: LearnerEstimate, earned: float) -> Lesson | None:
+    def _is_open(self, rounds: Sequence[Round], estimate: LearnerEstimate) -> bool:
+        """Whether mu_r alone was seen, and no learner found explains it or it is fewer numbers than theta has."""
+        n_parameters = 2 + self.domain.n_preference
+        is_few = estimate.contradiction != "" or len(rounds) * self.domain.n_reward < n_parameters
+        return is_few and self.observed == "reward"
+
+    def _telling(self, rounds: Sequence[Round], earned: float, *, is_open: bool) -> Lesson | None:
         """The best policy for one reward feature alone, if it earns more than the learner has earned, and is new.
 
         A learner that does not follow one feature may follow another, and no fit to its answers shows that before it is
-        tried. If mu_r alone was seen, and no learner found explains it or it is fewer numbers than theta has, then any
-        such policy, and those for other positive multiples of the weights.
+        tried. is_open: any such policy, and those for random positive multiples of the weights.
         """
         domain, weights = self.domain, self.true_weights
         if len(rounds) >= domain.n_preference + 3:
@@ -258,8 +264,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         rng, axes = np.random.default_rng(len(rounds)), np.eye(domain.n_reward)[weights != 0]
         lessons = [optimal_lesson(domain, weights * axis) for axis in axes]
         lessons.sort(key=lambda lesson: -float(weights @ lesson.expectation))
-        is_open = estimate.contradiction or len(rounds) * domain.n_reward < 2 + domain.n_preference
-        if is_open and self.observed == "reward":
+        if is_open:
             multiples = rng.exponential(size=(2, domain.n_reward))
             lessons += [optimal_lesson(domain, weights * multiple) for multiple in multiples]
         else:
