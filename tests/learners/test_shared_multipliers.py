@@ -83,6 +83,7 @@ def test_a_continued_search_adds_paths_and_is_never_worse():
     assert found[1].ends[: len(found[0].ends)] == found[0].ends
     costs = [min(end.residuals.cost for end in one.ends) for one in found]
     assert costs[0] >= costs[1] >= 0 and costs[0] >= costs[2]
+    assert fits._found(domain, scales, seen, False, Effort(0, 0, 50, begun=begun)).n_paths == found[0].n_paths
 
 
 def test_answers_that_match_their_lessons_are_explained_by_a_larger_penalty():
@@ -98,3 +99,12 @@ def test_answers_that_match_their_lessons_are_explained_by_a_larger_penalty():
     larger = fits.with_larger_penalty(domain, scales, seen, fit, False, 5_000)
     assert max(one.penalty for one in larger if is_likely(one, fit, 0)) >= 4 * fit.penalty * (1 - 1e-9)
     assert fits.with_larger_penalty(domain, scales, seen, fit, False, 0) == ()
+
+
+def test_answers_that_miss_their_lessons_are_not_explained_by_a_larger_penalty():
+    """They determine C_r: a search that may not return to it ends with a misfit."""
+    learner, scales, seen = seen_in_part(0, 0.0)
+    fit = fit_learner(learner.domain, scales, seen, False, THOROUGH)[0]
+    larger = fits.with_larger_penalty(learner.domain, scales, seen, fit, False, 5_000)
+    assert larger and fit.penalty == pytest.approx(1.2, rel=1e-4)
+    assert all(one.penalty >= 1.2 * fit.penalty * (1 - 1e-9) and not is_likely(one, fit, 0) for one in larger)

@@ -116,7 +116,7 @@ def test_the_minimum_is_where_it_stays(seed, n):
 def test_several_programs_at_once_have_the_minima_of_each(n, all_at_once, monkeypatch):
     """Whether misplaced entries change all at once or one at a time, from a start inside or on the bounds."""
     monkeypatch.setattr(pivoting, "ALL_AT_ONCE", all_at_once)
-    monkeypatch.setattr(pivoting, "MAX_ROUNDS", 2_000)
+    monkeypatch.setattr(pivoting, "MOST_ROUNDS", 2_000)
     rng = np.random.default_rng(n)
     programs = [random_program(seed, n, spread=6, with_slopes=False) for seed in range(200)]
     starts = [np.clip(rng.normal(size=n), one.lower, one.upper) for one in programs]
@@ -131,8 +131,20 @@ def test_several_programs_at_once_have_the_minima_of_each(n, all_at_once, monkey
         assert_allclose((start + step) / unit, one.solve(start) / unit, atol=1e-7)
 
 
+def test_programs_on_which_changes_all_at_once_cycle():
+    """Nearly singular ones; entries then change one at a time."""
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(200, 9, 3))
+    hessian = root @ root.transpose(0, 2, 1) + 1e-2 * np.eye(9)
+    gradient, lower, upper = rng.normal(size=(200, 9)), -rng.exponential(size=(200, 9)), rng.exponential(size=(200, 9))
+    steps, is_found = box_minima(hessian, gradient, lower, upper)
+    assert is_found.all()
+    for one, step in enumerate(steps):
+        assert_optimal(SeparableProgram(hessian[one], gradient[one], np.zeros(9), lower[one], upper[one]), step)
+
+
 def test_a_minimum_that_was_not_found_is_said(monkeypatch):
-    monkeypatch.setattr(pivoting, "MAX_ROUNDS", 1)
+    monkeypatch.setattr(pivoting, "MOST_ROUNDS", 1)
     hessian = np.array([[[1.0, 0.0], [0.0, 1.0]]] * 2)
     _, is_found = box_minima(hessian, np.array([[5.0, 0.0], [0.1, 0.1]]), np.full((2, 2), -1.0), np.full((2, 2), 1.0))
     assert is_found.tolist() == [False, True]

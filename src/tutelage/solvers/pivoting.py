@@ -21,8 +21,8 @@ MAX_ROUNDS = 40
 PATIENCE = 3
 # So many rounds take as long as one step of another iteration on a small model.
 ROUNDS_PER_STEP = 3
-# So many rounds of `box_minima` change all misplaced entries at once.
-ALL_AT_ONCE = 6
+# So many rounds of `box_minima` change all misplaced entries at once, of so many in all.
+ALL_AT_ONCE, MOST_ROUNDS = 6, 200
 ROUNDING = 1e-13
 
 
@@ -111,11 +111,11 @@ def box_minima(hessian: Matrix, gradient: Matrix, lower: Matrix, upper: Matrix) 
     """
     unit = 1 / np.sqrt(np.einsum("ndd->nd", hessian))
     hessian, gradient = unit[:, :, None] * hessian * unit[:, None, :], unit * gradient
-    lower, upper = lower / unit, upper / unit
+    limits, lower, upper = (lower, upper), lower / unit, upper / unit
     at_low, at_high = (lower >= 0) & (gradient > 0), (upper <= 0) & (gradient < 0)
     eye, places = np.eye(gradient.shape[1]), np.arange(gradient.shape[1])
     noise, below, above = (ROUNDING * (1 + np.abs(part)) for part in (gradient, lower, upper))
-    for n_rounds in range(MAX_ROUNDS):
+    for n_rounds in range(MOST_ROUNDS):
         is_fixed = at_low | at_high
         fixed = np.where(at_low, lower, np.where(at_high, upper, 0.0))
         free = np.where(is_fixed[:, :, None] | is_fixed[:, None, :], eye, hessian)
@@ -131,4 +131,4 @@ def box_minima(hessian: Matrix, gradient: Matrix, lower: Matrix, upper: Matrix) 
         if n_rounds >= ALL_AT_ONCE:
             moves = misplaced & (places == np.where(misplaced, places, -1).max(axis=1, keepdims=True))
         at_low, at_high = np.where(moves, is_low, at_low), np.where(moves, is_high, at_high)
-    return unit * np.clip(z, lower, upper), ~misplaced.any(axis=1)
+    return np.clip(unit * z, *limits), ~misplaced.any(axis=1)
