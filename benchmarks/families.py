@@ -14,9 +14,9 @@ from numpy.random import Generator
 from scipy import sparse
 
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector
-from tutelage.mdp.model import MDP, Domain
-from tutelage.solvers.half_spaces import HalfSpaces, no_limits, preference_limits
-from tutelage.solvers.occupancy_polytope import best_policy
+from tutelage.constrained.half_spaces import HalfSpaces, no_limits, preference_limits
+from tutelage.constrained.occupancy_polytope import best_policy
+from tutelage.model.mdp import MDP, Domain
 
 DISCOUNT, BINDING_SHARE = 0.99, 0.3
 N_REWARD, N_PREFERENCE = 3, 4

@@ -18,8 +18,8 @@ from benchmarks.measure import PEAK_RESET, Figure, Step, check, compared, duel, 
 from benchmarks.problems import ACCURACY, Problem, problem
 from benchmarks.rivals import ValueIteration
 from tutelage.arrays import Vector
-from tutelage.solvers.bellman import solve_soft
-from tutelage.solvers.occupancy_polytope import best_policy
+from tutelage.bellman.equations import solve_soft
+from tutelage.constrained.occupancy_polytope import best_policy
 
 SCIPY = "SciPy value iteration"
 # The least ratio and the number of timed pairs, by size.

@@ -17,12 +17,12 @@ from benchmarks.measure import Figure, Step, check, compared, duel, fastest, mis
 from benchmarks.problems import MISMATCH_PENALTY, VIOLATION_PENALTY, Problem, problem
 from benchmarks.rivals import NO_CVXPY, has_cvxpy, solve_cones
 from tutelage.arrays import Vector
+from tutelage.bellman.equations import solve_soft
+from tutelage.chains.expectations import expectation
 from tutelage.learners.entropy import SoftLearner, StandardLearner
 from tutelage.learners.projection import HardLearner
 from tutelage.learners.published import PublishedLearner
-from tutelage.mdp.expectations import expectation
 from tutelage.roles import Lesson, Response
-from tutelage.solvers.bellman import solve_soft
 
 LEARNERS = ("L1", "L2", "L3", "L4", "L5")
 CONES, CLARABEL, IMITATION = "CVXPY + Clarabel", "Clarabel, the whole program", "imitation, tabular MCE-IRL"

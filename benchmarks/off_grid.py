@@ -27,13 +27,13 @@ from benchmarks import peers
 from benchmarks.families import FAMILIES, FamilyProblem, family_problem
 from benchmarks.measure import Figure, Step, WrongAnswer, check, compared, duel, exponent, missing, timed
 from benchmarks.rivals import RaggedValueIteration
+from tutelage.bellman.equations import solve_hard, solve_soft
+from tutelage.chains.expectations import expectation
+from tutelage.constrained.half_spaces import no_limits
+from tutelage.constrained.occupancy_polytope import best_policy
+from tutelage.constrained.search import ConstrainedOptimum
 from tutelage.learners.projection import HardLearner
-from tutelage.mdp.expectations import expectation
 from tutelage.roles import Lesson
-from tutelage.solvers.bellman import solve_hard, solve_soft
-from tutelage.solvers.half_spaces import no_limits
-from tutelage.solvers.occupancy_polytope import best_policy
-from tutelage.solvers.search import ConstrainedOptimum
 
 N_STATES, GROWING = 10_000, (10_000, 30_000, 100_000, 300_000, 1_000_000)
 SAME, ACCURACY = 1e-6, 1e-8

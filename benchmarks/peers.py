@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from benchmarks.imitation_peer import NOT_INSTALLED
 from benchmarks.program_peer import NO_ANSWER
 from tutelage.arrays import Matrix, Vector
-from tutelage.mdp.model import MDP, Domain
+from tutelage.model.mdp import MDP, Domain
 
 FOLDER, SCRIPT = Path(".venv-peers"), Path(__file__).with_name("imitation_peer.py")
 PROGRAM_SCRIPT = Path(__file__).with_name("program_peer.py")

@@ -5,13 +5,13 @@ from typing import NamedTuple
 import numpy as np
 
 from tutelage.arrays import Vector
+from tutelage.bellman.equations import solve_hard
+from tutelage.chains.expectations import Expectation
+from tutelage.constrained.half_spaces import HalfSpaces, no_limits, preference_limits
+from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.environments.object_world import object_world
-from tutelage.mdp.expectations import Expectation
-from tutelage.mdp.model import Domain
+from tutelage.model.mdp import Domain
 from tutelage.roles import Lesson
-from tutelage.solvers.bellman import solve_hard
-from tutelage.solvers.half_spaces import HalfSpaces, no_limits, preference_limits
-from tutelage.solvers.occupancy_polytope import best_policy
 
 ACCURACY, ALLOWANCE = 1e-8, 2.5
 # Binding allowance: this share of the largest expected preference feature of the optimal policy.

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure as Picture
 
 from benchmarks.measure import Figure
 from benchmarks.scale import EXPONENT
+from tutelage.data.files import write_whole
 from tutelage.experiments.report import Grid
-from tutelage.mdp.files import write_whole
 from tutelage.pictures.files import save_picture
 from tutelage.pictures.rounds import COLOURS, DASHES, MARKERS
 

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from benchmarks.problems import ACCURACY, MISMATCH_PENALTY, VIOLATION_PENALTY
 from tutelage.arrays import Vector
-from tutelage.mdp.model import MDP, Domain
+from tutelage.model.mdp import MDP, Domain
 
 NO_CVXPY = "CVXPY is not installed; the extra `dev` has it"
 

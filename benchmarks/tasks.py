@@ -18,13 +18,13 @@ from benchmarks.problems import ACCURACY, Problem, problem
 from benchmarks.rivals import ValueIteration
 from benchmarks.teachers import check_aware
 from tutelage.arrays import Vector
+from tutelage.bellman.equations import Optimum, solve_hard, solve_soft
+from tutelage.chains.expectations import causal_entropy, expectation
+from tutelage.constrained.occupancy_polytope import best_policy
+from tutelage.constrained.search import ConstrainedOptimum
 from tutelage.interaction import teach
 from tutelage.learners.projection import HardLearner
-from tutelage.mdp.expectations import causal_entropy, expectation
 from tutelage.roles import Response
-from tutelage.solvers.bellman import Optimum, solve_hard, solve_soft
-from tutelage.solvers.occupancy_polytope import best_policy
-from tutelage.solvers.search import ConstrainedOptimum
 from tutelage.teachers.line_search import LineSearchTeacher
 from tutelage.teachers.volume_search import VolumeSearchTeacher
 from tutelage.transcripts import Transcript

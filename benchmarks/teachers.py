@@ -15,13 +15,13 @@ import numpy as np
 from benchmarks.learners import LEARNERS
 from benchmarks.measure import Figure, Step, check, compared, duel, fastest, timed
 from benchmarks.problems import Problem, problem
+from tutelage.chains.expectations import expectation
+from tutelage.constrained.occupancy_polytope import best_policy
+from tutelage.constrained.search import ConstrainedOptimum
 from tutelage.experiments.printed import printed_known
 from tutelage.learners.entropy import SoftLearner
 from tutelage.learners.penalties import Preference
 from tutelage.learners.reduction import Reduction
-from tutelage.mdp.expectations import expectation
-from tutelage.solvers.occupancy_polytope import best_policy
-from tutelage.solvers.search import ConstrainedOptimum
 from tutelage.teachers.bilevel import BilevelTeacher
 
 HIGHS, PRINTED = "HiGHS, the whole program", "Appendix G as printed"

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.measure import Figure, check, duel
 from benchmarks.problems import problem
 from benchmarks.rivals import ValueIteration
-from tutelage.mdp.model import MDP, per_choice
+from tutelage.model.mdp import MDP, per_choice
 
 # Doubles to copy: far more than any cache holds.
 COPIED = 2**24
@@ -53,20 +53,21 @@ def sweeps(size: int, repeats: int) -> Iterator[Figure]:
     """Soft and hard sweeps as the solvers run them, each paired with a copy."""
     import numba
 
-    from tutelage import kernels
+    from tutelage import compiling
+    from tutelage.bellman import backups
 
     asked = problem(size, "L1")
     mdp = asked.domain.mdp
     oracle = ValueIteration(mdp, asked.reward)
     value = oracle.backup(np.log(mdp.choices_per_state) / (1 - mdp.discount))
-    edges = kernels.block_edges(mdp.transition.indptr[mdp.first_choice])
+    edges = compiling.block_edges(mdp.transition.indptr[mdp.first_choice])
     settings: Any = numba.config
     threads = min(len(edges), int(settings.NUMBA_NUM_THREADS))
     reward, discount = per_choice(mdp, asked.reward), mdp.largest_discount
-    given = (kernels.problem(mdp.transition, mdp.first_choice, reward, discount), value)
+    given = (backups.problem(mdp.transition, mdp.first_choice, reward, discount), value)
     backed, policy, choice = np.empty(mdp.n_states), np.empty(mdp.n_choices), mdp.first_choice[:-1].copy()
-    soft = partial(kernels.in_blocks, edges, kernels.soft_backup_range, *given, policy, backed)
-    hard = partial(kernels.in_blocks, edges, kernels.hard_backup_range, *given, choice, 0.0, backed)
+    soft = partial(compiling.in_blocks, edges, backups.soft_backup_range, *given, policy, backed)
+    hard = partial(compiling.in_blocks, edges, backups.hard_backup_range, *given, choice, 0.0, backed)
     right = {"soft": oracle.backup(value), "hard": oracle.choice_value(value).max(axis=0)}
     for name, sweep in (("soft", soft), ("hard", hard)):
         sweep()  # Loads compiled code.

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.measure import Figure, Step, check, timed
+from tutelage.chains.expectations import expectation
 from tutelage.environments.object_world import object_world
 from tutelage.interaction import teach
 from tutelage.learners.entropy import SoftLearner
-from tutelage.learners.observed import SampledLearner
-from tutelage.mdp.expectations import expectation
+from tutelage.learners.sampled import SampledLearner
 from tutelage.roles import Advice, Round
 from tutelage.teachers.adaptive_bilevel import AdaptiveBilevelTeacher
 from tutelage.teachers.bilevel import BilevelPlan, BilevelTeacher

@@ -9,14 +9,14 @@ import numpy as np
 from benchmarks.families import DISCOUNT, family_problem, maintenance, sparse_features
 from benchmarks.measure import Figure, check, fastest, timed
 from benchmarks.off_grid import check_constrained
+from tutelage.bellman.soft_expectations import combined_features, soft_expansion
+from tutelage.constrained.half_spaces import no_limits
+from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.interaction import teach
 from tutelage.learners.entropy import SoftLearner
 from tutelage.learners.projection import HardLearner
-from tutelage.mdp.model import MDP, Domain
+from tutelage.model.mdp import MDP, Domain
 from tutelage.roles import Lesson
-from tutelage.solvers.half_spaces import no_limits
-from tutelage.solvers.occupancy_polytope import best_policy
-from tutelage.solvers.soft_expectations import combined_features, soft_expansion
 from tutelage.teachers.bilevel import BilevelTeacher
 from tutelage.teachers.volume_search import VolumeSearchTeacher
 from tutelage.watch import Progress, watched

@@ -9,9 +9,9 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.mdp.expectations import expectation
-from tutelage.mdp.model import MDP, Domain, choice_reward, per_choice
-from tutelage.mdp.policy import max_by_state
+from tutelage.chains.expectations import expectation
+from tutelage.model.mdp import MDP, Domain, choice_reward, per_choice
+from tutelage.model.policy import max_by_state
 
 
 def value_iteration(

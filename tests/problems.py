@@ -10,16 +10,16 @@ import numpy as np
 from strategies import add_features, random_domain, random_mdp, random_policy
 
 from tutelage.arrays import Vector
+from tutelage.bellman.equations import solve_hard
+from tutelage.chains.expectations import expectation
+from tutelage.constrained.half_spaces import HalfSpaces, preference_limits
+from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.environments.object_world import object_world
 from tutelage.learners.entropy import ApproximateHardLearner
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.projection import HardLearner
-from tutelage.mdp.expectations import expectation
-from tutelage.mdp.model import MDP, Domain
+from tutelage.model.mdp import MDP, Domain
 from tutelage.roles import Learner, Lesson, Response
-from tutelage.solvers.bellman import solve_hard
-from tutelage.solvers.half_spaces import HalfSpaces, preference_limits
-from tutelage.solvers.occupancy_polytope import best_policy
 
 ALLOWANCE = 2.5
 NORMS = (1, 2, math.inf)

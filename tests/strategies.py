@@ -16,7 +16,7 @@ from scipy import sparse
 from tutelage.arrays import Indices, SparseRows, Vector
 from tutelage.environments.object_world import ObjectWorld
 from tutelage.environments.placement import OBJECT_TYPES
-from tutelage.mdp.model import MDP, Domain
+from tutelage.model.mdp import MDP, Domain
 
 SEEDS = st.integers(0, 2**32 - 1)
 

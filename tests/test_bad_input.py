@@ -7,20 +7,20 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tutelage.mdp.demonstrations import Demonstrations
-from tutelage.mdp.expectations import (
+from tutelage.chains.expectations import (
     Expectation,
     causal_entropy,
-    empirical_expectation,
     expectation,
     expectation_of_occupancy,
     expected_reward,
     occupancy,
 )
-from tutelage.mdp.files import load, load_demonstrations, save, save_demonstrations
-from tutelage.mdp.model import MDP, Domain
-from tutelage.mdp.policy import check_policy, policy_from_occupancy
-from tutelage.mdp.sampling import sample_demonstrations
+from tutelage.data.demonstrations import Demonstrations
+from tutelage.data.empirical import empirical_expectation
+from tutelage.data.files import load, load_demonstrations, save, save_demonstrations
+from tutelage.data.sampling import sample_demonstrations
+from tutelage.model.mdp import MDP, Domain
+from tutelage.model.policy import check_policy, policy_from_occupancy
 from tutelage.outcomes import InvalidModel, TutelageError
 
 NAN, INF = np.nan, np.inf

@@ -9,11 +9,11 @@ from numpy.testing import assert_array_equal
 from problems import random_problem
 
 from tutelage.arrays import Vector
+from tutelage.chains.expectations import Expectation
 from tutelage.interaction import InteractionFailed, replay, teach
 from tutelage.learners.entropy import SoftLearner
-from tutelage.learners.observed import SampledLearner
-from tutelage.mdp.expectations import Expectation
-from tutelage.mdp.model import MDP, Domain
+from tutelage.learners.sampled import SampledLearner
+from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidInput, InvalidModel, TutelageError
 from tutelage.roles import Advice, Lesson, Round, Teacher
 from tutelage.teachers.base import OneLessonTeacher

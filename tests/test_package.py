@@ -61,7 +61,7 @@ def in_fresh_interpreter(program: str) -> str:
 def test_importing_loads_no_solver_and_nothing_heavy():
     loaded = json.loads(in_fresh_interpreter("import json, sys, tutelage; print(json.dumps(list(sys.modules)))"))
     assert not set(HEAVY) & set(loaded)
-    assert not [name for name in loaded if name.startswith(("tutelage.solvers", "tutelage.kernels"))]
+    assert not [name for name in loaded if name.startswith(("tutelage.constrained", "tutelage.compiling"))]
 
 
 def test_a_small_problem_is_solved_without_loading_the_compiler():
@@ -110,11 +110,11 @@ def test_large_models_work_where_numba_can_write_no_cache(tmp_path):
     package = tmp_path / "copy" / "tutelage"
     shutil.copytree(Path(tl.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     # Files in the place of folders cannot be written into, not even by root.
-    (package / "kernels" / "__pycache__").touch()
+    (package / "bellman" / "__pycache__").touch()
     nowhere = str(package / "py.typed" / "none")
     program = (
         "import sys, tutelage; assert tutelage.__file__.startswith(sys.argv[1])\n"
-        "from tutelage.kernels import reachable\n"
+        "from tutelage.bellman.backups import reachable\n"
         "import numpy as np; print(reachable(np.array([0, 1, 2, 3]), np.array([1, 0, 2]), np.array([1.0, 0.0, 0.0])))"
     )
     environment = os.environ | {"PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1"}

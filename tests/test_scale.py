@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose
 from strategies import some_of
 
 import tutelage as tl
+from tutelage.convex.newton import Minimum
 from tutelage.learners import dual, soft_program
-from tutelage.solvers.newton import Minimum
 
 
 def random_model(seed, n_states, n_choices, discount):

@@ -1,6 +1,6 @@
 """Make single wrong changes to the package, one at a time, and see whether the tests notice each.
 
-    python tools/mutants.py [--jobs 2] [--only solvers/bellman.py] [--list]
+    python tools/mutants.py [--jobs 2] [--only bellman/equations.py] [--list]
 
 The changes are in `mutants.toml`: for each module the tests to run, and pairs of an exact text, which occurs once in
 the module, and the wrong text in its place. Each change is made in a temporary copy of the tree; the tests stop at the

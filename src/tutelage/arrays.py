@@ -21,6 +21,8 @@ Flags = NDArray[np.bool_]
 SparseRows: TypeAlias = sparse.csr_array
 
 ArrayT = TypeVar("ArrayT", bound=NDArray[Any])
+# The distance from one to the next double.
+EPSILON = float(np.finfo(np.float64).eps)
 
 
 def freeze(array: ArrayT) -> ArrayT:

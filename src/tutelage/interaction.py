@@ -14,8 +14,8 @@ from typing import cast
 
 import numpy as np
 
+from tutelage.data.files import AnyPath
 from tutelage.learners.penalties import Preference
-from tutelage.mdp.files import AnyPath
 from tutelage.outcomes import InvalidInput, InvalidModel, OutOfTime, TutelageError
 from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher, check_lesson
 from tutelage.teachers.base import KnownLearner

@@ -16,8 +16,9 @@ A solver that stops for a good reason returns a result whose `ended` is an `Ende
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,31 @@ class Ended(Enum):
     SETTLED = "the last step was too small to continue; the gap says how close the answer is"
     STEP_LIMIT = "the step limit was reached; the gap says how close the answer is"
     TIME_LIMIT = "the time limit was reached; the gap says how close the answer is"
+
+
+AnswerT = TypeVar("AnswerT")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution(Generic[AnswerT]):
+    """What a method has computed, and how it ended: the one result of every solver within the package.
+
+    answer: whatever the method looks for. value: the objective there. bound: no feasible answer is better; not finite
+    where the method certifies nothing. residual: the largest violation of the optimality conditions, or of what the
+    method says that it measures. n_steps: its iterations or evaluations.
+    """
+
+    answer: AnswerT
+    value: float
+    bound: float
+    residual: float
+    ended: Ended
+    n_steps: int
+
+    @property
+    def gap(self) -> float:
+        """The largest possible distance of the value from the optimal one."""
+        return abs(self.bound - self.value)
 
 
 class TutelageError(Exception):

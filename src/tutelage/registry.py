@@ -15,7 +15,7 @@ from tutelage.outcomes import InvalidInput
 
 if TYPE_CHECKING:
     from tutelage.arrays import Matrix, Vector
-    from tutelage.mdp.model import Domain
+    from tutelage.model.mdp import Domain
     from tutelage.roles import Learner, Teacher
 
 EntryT = TypeVar("EntryT")

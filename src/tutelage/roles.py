@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Vector, check_length, floats, freeze, generator
-from tutelage.mdp.demonstrations import Demonstrations
-from tutelage.mdp.expectations import Expectation, empirical_expectation, expectation
-from tutelage.mdp.model import MDP, Domain
-from tutelage.mdp.policy import check_policy
-from tutelage.mdp.sampling import sample_demonstrations
+from tutelage.chains.expectations import Expectation, expectation
+from tutelage.data.demonstrations import Demonstrations
+from tutelage.data.empirical import empirical_expectation
+from tutelage.data.sampling import sample_demonstrations
+from tutelage.data.showing import Shown, show
+from tutelage.model.mdp import MDP, Domain
+from tutelage.model.policy import check_policy
 from tutelage.outcomes import Ended, InvalidInput, InvalidModel
-from tutelage.solvers.showing import Shown, show
 
 # Numbers this small, relative to their kind, are rounding errors to a person.
 ACCURACY = 1e-9

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Indices, Matrix, Vector, check_length, finite_or_none, floats, integers, whole_number
-from tutelage.mdp.arrival import Arrival, journey_of
-from tutelage.mdp.files import LARGEST_BYTES, AnyPath, Archive, read_archive, write_archive
-from tutelage.mdp.model import MDP, Domain, endless
-from tutelage.mdp.policy import check_policy
+from tutelage.chains.arrival import Arrival, journey_of
+from tutelage.data.files import LARGEST_BYTES, AnyPath, Archive, read_archive, write_archive
+from tutelage.model.mdp import MDP, Domain, endless
+from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.roles import Response, Round, check_lesson, in_digits
 from tutelage.teachers.base import KnownLearner

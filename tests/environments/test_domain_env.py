@@ -12,7 +12,7 @@ from strategies import domains, random_domain
 
 from tutelage.environments.gymnasium import from_gymnasium, to_gymnasium
 from tutelage.environments.object_world import ObjectWorld, object_world
-from tutelage.mdp.model import MDP, Domain, choice_reward
+from tutelage.model.mdp import MDP, Domain, choice_reward
 from tutelage.outcomes import InvalidInput, InvalidModel, MissingExtra
 
 gymnasium = pytest.importorskip("gymnasium")

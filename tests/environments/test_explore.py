@@ -13,7 +13,7 @@ from scipy import sparse
 from strategies import random_domain, some_of
 
 import tutelage as tl
-from tutelage.mdp.model import per_choice
+from tutelage.model.mdp import per_choice
 
 
 def tandem(n):

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tutelage.environments.graph import from_graph, graph_choices
 from tutelage.environments.graph_files import read_graph
-from tutelage.mdp.model import Domain
-from tutelage.mdp.policy import max_by_state
+from tutelage.model.mdp import Domain
+from tutelage.model.policy import max_by_state
 from tutelage.outcomes import InvalidModel
 
 networkx = pytest.importorskip("networkx")

@@ -9,11 +9,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from oracles import optimal_value
 from strategies import random_domain
 
+from tutelage.chains.expectations import causal_entropy, expectation
+from tutelage.data.demonstrations import UNKNOWN, Demonstrations
 from tutelage.environments.gymnasium import from_gymnasium, record_demonstrations, to_gymnasium
-from tutelage.mdp.demonstrations import UNKNOWN, Demonstrations
-from tutelage.mdp.expectations import causal_entropy, expectation
-from tutelage.mdp.model import MDP
-from tutelage.mdp.policy import uniform_policy
+from tutelage.model.mdp import MDP
+from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InvalidInput, InvalidModel
 
 gymnasium = pytest.importorskip("gymnasium")

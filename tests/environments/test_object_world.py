@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import hand_worlds
 
+from tutelage.chains.expectations import causal_entropy, expected_reward, state_occupancy
 from tutelage.environments.object_world import ACTIONS, ObjectWorld, object_world
 from tutelage.environments.placement import OBJECT_TYPES
-from tutelage.mdp.expectations import causal_entropy, expected_reward, state_occupancy
-from tutelage.mdp.model import MDP
-from tutelage.mdp.policy import uniform_policy
+from tutelage.model.mdp import MDP
+from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InvalidModel
 
 

@@ -19,7 +19,7 @@ from tutelage.experiments.figures import (
     rounds_figure,
     taught_picture,
 )
-from tutelage.mdp.policy import uniform_policy
+from tutelage.model.policy import uniform_policy
 from tutelage.pictures.rounds import Curve, Panel
 
 WORLD = object_world(10, 0)

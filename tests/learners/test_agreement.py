@@ -14,9 +14,9 @@ from oracles import cone_optimum
 from problems import random_domain_of, random_learning_problem
 from strategies import random_policy, some_of
 
+from tutelage.chains.expectations import causal_entropy, expectation
 from tutelage.learners.entropy import GenericLearner
 from tutelage.learners.penalties import Mismatch, Preference, distance_constraint, quadratic_constraint
-from tutelage.mdp.expectations import causal_entropy, expectation
 from tutelage.roles import Lesson
 
 

@@ -5,13 +5,14 @@ import pytest
 from numpy.testing import assert_allclose
 from problems import published_problem, random_problem
 
+from tutelage.chains.expectations import Expectation, expectation
+from tutelage.data.demonstrations import Demonstrations
+from tutelage.data.empirical import empirical_expectation
+from tutelage.data.files import load_demonstrations, save_demonstrations
+from tutelage.data.sampling import sample_demonstrations
 from tutelage.interaction import InteractionFailed, teach
-from tutelage.learners.observed import CallbackLearner
-from tutelage.mdp.demonstrations import Demonstrations
-from tutelage.mdp.expectations import Expectation, empirical_expectation, expectation
-from tutelage.mdp.files import load_demonstrations, save_demonstrations
-from tutelage.mdp.model import MDP, Domain
-from tutelage.mdp.sampling import sample_demonstrations
+from tutelage.learners.sampled import CallbackLearner
+from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Lesson
 from tutelage.teachers.fixed import AgnosticTeacher

@@ -12,20 +12,21 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import random_domain, random_policy
 
-from tutelage.learners import observed, projection, soft_program
+from tutelage.bellman.equations import solve_soft
+from tutelage.bellman.soft_expectations import combined_features
+from tutelage.chains.expectations import causal_entropy, expectation
+from tutelage.constrained.occupancy_polytope import nearest_policy
+from tutelage.convex.blocks import natural_step
+from tutelage.convex.newton import Minimum
+from tutelage.learners import projection, soft_program
+from tutelage.learners import sampled as observed
 from tutelage.learners.entropy import ApproximateHardLearner, GenericLearner, SoftLearner
-from tutelage.learners.observed import CallbackLearner
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.projection import HardLearner
 from tutelage.learners.published import PublishedLearner
-from tutelage.mdp.expectations import causal_entropy, expectation
+from tutelage.learners.sampled import CallbackLearner
 from tutelage.outcomes import Ended, NotConverged
 from tutelage.roles import Lesson
-from tutelage.solvers.bellman import solve_soft
-from tutelage.solvers.blocks import natural_step
-from tutelage.solvers.newton import Minimum
-from tutelage.solvers.occupancy_polytope import nearest_policy
-from tutelage.solvers.soft_expectations import combined_features
 
 NORMS = (1, 2, math.inf)
 C_R, C_C = 3.0, 2.0

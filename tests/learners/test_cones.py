@@ -9,11 +9,11 @@ from oracles import central_difference
 from strategies import random_domain, random_policy, some_of
 
 import tutelage as tl
+from tutelage.constrained import conic
+from tutelage.constrained.conic import Ball, best_within_balls
 from tutelage.learners.cones import Cones, best_within, first_tangents
 from tutelage.learners.reduction import Reduction
 from tutelage.learners.tangents import optimum_within
-from tutelage.solvers import conic
-from tutelage.solvers.conic import Ball, best_within_balls
 
 KINDS = [(1, 4.0), (2, 4.0), (np.inf, 4.0), (1, np.inf), (2, np.inf), (np.inf, np.inf)]
 

@@ -11,17 +11,17 @@ from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import domains, random_domain, random_policy, some_of
 
+from tutelage.bellman.equations import solve_hard, solve_soft
+from tutelage.chains.expectations import expectation
+from tutelage.data.demonstrations import Demonstrations
+from tutelage.data.sampling import sample_demonstrations
 from tutelage.environments.object_world import object_world
 from tutelage.learners.entropy import ApproximateHardLearner, GenericLearner, SoftLearner, StandardLearner
 from tutelage.learners.penalties import Mismatch, Preference, distance_constraint, quadratic_constraint
 from tutelage.learners.published import PublishedHardLearner, PublishedLearner
-from tutelage.mdp.demonstrations import Demonstrations
-from tutelage.mdp.expectations import expectation
-from tutelage.mdp.policy import uniform_policy
-from tutelage.mdp.sampling import sample_demonstrations
+from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel, NotConverged
 from tutelage.roles import Lesson
-from tutelage.solvers.bellman import solve_hard, solve_soft
 
 SETTINGS = [(5, 10), (10, 10), (10, 5), (5, 5), (10, 1), (1, 10)]
 

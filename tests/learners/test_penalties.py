@@ -16,7 +16,7 @@ from tutelage.learners.penalties import (
     quadratic_constraint,
 )
 from tutelage.learners.tangents import Tangents
-from tutelage.mdp.model import Domain
+from tutelage.model.mdp import Domain
 
 DOMAIN = Domain(lattice(2, discount=0.9), np.eye(4)[:, :2], np.eye(4)[:, 2:])
 

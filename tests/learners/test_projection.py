@@ -11,16 +11,16 @@ from problems import polytope_problem
 from scipy.optimize import linprog
 from strategies import random_domain, random_policy, some_of
 
+from tutelage.bellman.equations import solve_hard
+from tutelage.chains.expectations import causal_entropy, expectation
+from tutelage.constrained.half_spaces import preference_limits
+from tutelage.constrained.reachable_set import vertices
 from tutelage.environments.object_world import object_world
 from tutelage.learners.entropy import ApproximateHardLearner
 from tutelage.learners.penalties import distance_constraint
 from tutelage.learners.projection import HardLearner
-from tutelage.mdp.expectations import causal_entropy, expectation
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel
 from tutelage.roles import Lesson
-from tutelage.solvers.bellman import solve_hard
-from tutelage.solvers.half_spaces import preference_limits
-from tutelage.solvers.reachable_set import vertices
 
 
 def problem(seed):

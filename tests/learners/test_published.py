@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 from strategies import some_of
 
+from tutelage.bellman.equations import solve_hard, solve_soft
+from tutelage.bellman.soft_expectations import combined_features
+from tutelage.chains.expectations import causal_entropy
 from tutelage.environments.object_world import object_world
 from tutelage.experiments.printed import printed_known
 from tutelage.experiments.settings import LEARNERS, PENALTIES
 from tutelage.learners.entropy import ApproximateHardLearner, SoftLearner
 from tutelage.learners.published import PublishedHardLearner, PublishedLearner
-from tutelage.mdp.expectations import causal_entropy
-from tutelage.mdp.model import MDP, Domain
-from tutelage.mdp.policy import uniform_policy
+from tutelage.model.mdp import MDP, Domain
+from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel
 from tutelage.roles import Lesson
-from tutelage.solvers.bellman import solve_hard, solve_soft
-from tutelage.solvers.soft_expectations import combined_features
 from tutelage.teachers.fixed import AgnosticTeacher, AwareCmdpTeacher
 
 # Appendix B.1 and Table 1, agnostic teacher: mean reward of learners L1 .. L5 over ten worlds.

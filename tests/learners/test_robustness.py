@@ -7,12 +7,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import random_domain, random_policy
 
+from tutelage.chains.expectations import expectation
+from tutelage.data.sampling import sample_demonstrations
 from tutelage.learners.entropy import ApproximateHardLearner, GenericLearner, SoftLearner, StandardLearner
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.projection import HardLearner
-from tutelage.mdp.expectations import expectation
-from tutelage.mdp.model import MDP, Domain
-from tutelage.mdp.sampling import sample_demonstrations
+from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InfeasibleConstraints, NotConverged
 from tutelage.roles import Lesson
 

@@ -6,10 +6,11 @@ from numpy.testing import assert_array_equal
 from problems import published_problem, random_problem
 from strategies import some_of
 
+from tutelage.chains.expectations import expectation
+from tutelage.data.empirical import empirical_expectation
+from tutelage.data.sampling import sample_demonstrations
 from tutelage.interaction import teach
-from tutelage.learners.observed import SampledLearner
-from tutelage.mdp.expectations import empirical_expectation, expectation
-from tutelage.mdp.sampling import sample_demonstrations
+from tutelage.learners.sampled import SampledLearner
 from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.roles import Lesson
 from tutelage.teachers.fixed import AgnosticTeacher

@@ -6,16 +6,16 @@ from matplotlib.figure import Figure
 from matplotlib.path import Path as Outline
 from numpy.testing import assert_allclose, assert_array_equal
 
+from tutelage.constrained.half_spaces import no_limits, preference_limits
+from tutelage.constrained.reachable_set import vertices
 from tutelage.environments.object_world import ACTIONS, ObjectWorld, object_world
 from tutelage.environments.preferences import PREFERENCES, preference_features
-from tutelage.mdp.model import Domain
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.pictures.expectations import DrawnPush, draw_pushes, draw_reachable, polygon
 from tutelage.pictures.files import as_svg, save_picture
 from tutelage.pictures.rounds import Curve, Panel, draw_curves, round_ticks
 from tutelage.pictures.world import avoided_cells, draw_world, reward_scale, world_key
-from tutelage.solvers.half_spaces import no_limits, preference_limits
-from tutelage.solvers.reachable_set import vertices
 
 WORLDS = {
     "2x2": ObjectWorld(2, 0, {"star": [0], "plus": [1], "dot": [2]}, {"green": [0], "yellow": [3]}),

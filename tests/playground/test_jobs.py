@@ -15,7 +15,7 @@ from playground_support import CHOSEN, SMALL, beyond, learner_fields, performed,
 from strategies import hand_worlds
 
 import tutelage as tl
-from tutelage.mdp.expectations import state_occupancy
+from tutelage.chains.expectations import state_occupancy
 from tutelage.playground import jobs
 
 PUBLISHED = tl.object_world(10, 0)

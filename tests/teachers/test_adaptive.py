@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 from oracles import lattice
 
-from tutelage.mdp.model import Domain
+from tutelage.model.mdp import Domain
 from tutelage.roles import Lesson, Round
 from tutelage.teachers.adaptive import are_contradicted, certified, close, cuts, distance, mean_rewards
 from tutelage.teachers.volume_search import VolumeSearchTeacher

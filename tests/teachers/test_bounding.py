@@ -9,11 +9,12 @@ from numpy.testing import assert_allclose
 from strategies import random_domain, some_of
 
 import tutelage as tl
+from tutelage.constrained.half_spaces import no_limits
+from tutelage.constrained.occupancy_polytope import best_policy
+from tutelage.convex.cells import Cell, opening_cells
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.reduction import Reduction
-from tutelage.solvers.half_spaces import no_limits
-from tutelage.solvers.occupancy_polytope import best_policy
-from tutelage.teachers.bounding import Cell, opening_cells, search
+from tutelage.teachers.bounding import search
 from tutelage.teachers.climbing import ReducedProblem
 
 NORMS = (1, 2, math.inf)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from strategies import random_domain
 
+from tutelage.chains.expectations import expectation
+from tutelage.constrained.half_spaces import no_limits, preference_limits
+from tutelage.constrained.occupancy_polytope import best_policy, least_violation
 from tutelage.learners.entropy import ApproximateHardLearner, SoftLearner
-from tutelage.mdp.expectations import expectation
-from tutelage.mdp.policy import uniform_policy
+from tutelage.model.policy import uniform_policy
 from tutelage.roles import Lesson, Round
-from tutelage.solvers.half_spaces import no_limits, preference_limits
-from tutelage.solvers.occupancy_polytope import best_policy, least_violation
 from tutelage.teachers.base import Plan
 from tutelage.teachers.bilevel import BilevelTeacher
 from tutelage.teachers.fixed import AgnosticTeacher

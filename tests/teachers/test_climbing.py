@@ -5,8 +5,8 @@ import pytest
 from strategies import random_domain
 
 import tutelage as tl
+from tutelage.convex import ascent
 from tutelage.outcomes import Ended
-from tutelage.solvers import ascent
 from tutelage.teachers import climbing
 from tutelage.teachers.printed_bilevel import printed_bilevel
 

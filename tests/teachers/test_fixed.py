@@ -8,9 +8,9 @@ from scipy.optimize import linprog
 from strategies import random_domain, some_of
 
 import tutelage as tl
-from tutelage.mdp.model import per_choice
-from tutelage.solvers.half_spaces import preference_limits
-from tutelage.solvers.occupancy_polytope import best_policy, strictest_policy
+from tutelage.constrained.half_spaces import preference_limits
+from tutelage.constrained.occupancy_polytope import best_policy, strictest_policy
+from tutelage.model.mdp import per_choice
 from tutelage.teachers.fixed import TeachingValue
 
 LEARNERS = ("L1", "L2", "L3", "L4", "L5")

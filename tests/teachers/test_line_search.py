@@ -10,16 +10,16 @@ from problems import polytope_problem, published_problem, random_problem, soft_l
 from scipy.spatial.distance import pdist
 from strategies import some_of
 
+from tutelage.chains.expectations import expectation
+from tutelage.constrained.half_spaces import no_limits
+from tutelage.constrained.occupancy_polytope import nearest_policy
+from tutelage.constrained.reachable_set import vertices
 from tutelage.environments.object_world import object_world
 from tutelage.interaction import teach
-from tutelage.learners.observed import CallbackLearner
 from tutelage.learners.projection import HardLearner
-from tutelage.mdp.expectations import expectation
+from tutelage.learners.sampled import CallbackLearner
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel
 from tutelage.roles import Lesson
-from tutelage.solvers.half_spaces import no_limits
-from tutelage.solvers.occupancy_polytope import nearest_policy
-from tutelage.solvers.reachable_set import vertices
 from tutelage.teachers.fixed import AgnosticTeacher, AwareCmdpTeacher, ConservativeTeacher
 from tutelage.teachers.line_search import LineSearchTeacher
 from tutelage.teachers.pushes import bisect_push, complement, largest_push

@@ -9,13 +9,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import random_domain, some_of
 
+from tutelage.bellman.equations import solve_hard, solve_soft
+from tutelage.bellman.soft_expectations import combined_features, soft_expansion
+from tutelage.convex import frank_wolfe
 from tutelage.environments.object_world import object_world
 from tutelage.learners.entropy import SoftLearner
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
 from tutelage.roles import Lesson
-from tutelage.solvers import frank_wolfe
-from tutelage.solvers.bellman import solve_hard, solve_soft
-from tutelage.solvers.soft_expectations import combined_features, soft_expansion
 from tutelage.teachers.printed_bilevel import (
     FEASIBILITY_TOLERANCE,
     Branch,

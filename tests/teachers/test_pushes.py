@@ -10,9 +10,9 @@ from problems import random_problem
 from scipy.spatial.distance import pdist
 from strategies import random_policy, some_of
 
+from tutelage.constrained.half_spaces import no_limits
+from tutelage.constrained.reachable_set import vertices
 from tutelage.roles import Lesson
-from tutelage.solvers.half_spaces import no_limits
-from tutelage.solvers.reachable_set import vertices
 from tutelage.teachers.pushes import largest_push, proposition_1_bound
 
 # Random problems with a push of more than 0.01; in the first seven the bound is below gain + norm_2(w*) D, which always

@@ -10,17 +10,18 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import SEEDS, domains_with_policy, random_domain, random_policy, some_of
 
+from tutelage.bellman.equations import solve_hard
+from tutelage.chains.expectations import expectation
+from tutelage.constrained.half_spaces import preference_limits
+from tutelage.constrained.occupancy_polytope import best_policy
+from tutelage.data import selection
+from tutelage.data.empirical import empirical_expectation, reward_counts
+from tutelage.data.sampling import sample_demonstrations
 from tutelage.environments.object_world import object_world
-from tutelage.mdp.expectations import empirical_expectation, expectation, reward_counts
-from tutelage.mdp.model import MDP, Domain
-from tutelage.mdp.policy import uniform_policy
-from tutelage.mdp.sampling import sample_demonstrations
+from tutelage.model.mdp import MDP, Domain
+from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.roles import Lesson
-from tutelage.solvers import selection
-from tutelage.solvers.bellman import solve_hard
-from tutelage.solvers.half_spaces import preference_limits
-from tutelage.solvers.occupancy_polytope import best_policy
 from tutelage.teachers.selection import select_demonstrations
 
 

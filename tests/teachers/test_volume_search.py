@@ -12,16 +12,16 @@ from problems import polytope_problem, published_problem, random_problem, soft_l
 from scipy.spatial import ConvexHull
 from strategies import some_of
 
+from tutelage.chains.expectations import expectation
+from tutelage.constrained.occupancy_polytope import best_policy
+from tutelage.constrained.reachable_set import vertices
 from tutelage.environments.object_world import object_world
 from tutelage.interaction import teach
-from tutelage.learners.observed import CallbackLearner
 from tutelage.learners.projection import HardLearner
-from tutelage.mdp.expectations import expectation
-from tutelage.mdp.model import Domain
+from tutelage.learners.sampled import CallbackLearner
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Lesson
-from tutelage.solvers.occupancy_polytope import best_policy
-from tutelage.solvers.reachable_set import vertices
 from tutelage.teachers.adaptive import distance
 from tutelage.teachers.fixed import AgnosticTeacher, AwareCmdpTeacher, ConservativeTeacher
 from tutelage.teachers.volume_search import VolumeSearchTeacher

@@ -9,7 +9,7 @@ from tutelage.cli.printing import say, show_json
 from tutelage.outcomes import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
-    from tutelage.mdp.model import Domain
+    from tutelage.model.mdp import Domain
 
 OUT_HELP = "The domain file to write, .npz."
 START_HELP = "The node where journeys start."
@@ -99,8 +99,8 @@ def _classes(text: str) -> dict[str, Any]:
 
 def _save(domain: "Domain", out: Path, as_json: bool) -> None:
     from tutelage.cli.info import summary
-    from tutelage.mdp.files import save
-    from tutelage.solvers.describing import describe
+    from tutelage.data.describing import describe
+    from tutelage.data.files import save
 
     save(domain, out)
     if as_json:

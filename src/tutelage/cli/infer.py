@@ -10,9 +10,9 @@ from tutelage.cli.subject import WORLD_HELP, read_subject, read_weights
 from tutelage.outcomes import InvalidInput
 
 if TYPE_CHECKING:
-    from tutelage.learners.avoidance import PreferenceEstimate
-    from tutelage.learners.inference import LearnerEstimate
-    from tutelage.mdp.model import Domain
+    from tutelage.inference.avoidance import PreferenceEstimate
+    from tutelage.inference.learner_estimate import LearnerEstimate
+    from tutelage.model.mdp import Domain
 
 ROUNDS_HELP = "Rounds that teach --save wrote: infer the soft learner that gave these responses."
 BEHAVIOUR_HELP = "Demonstrations that tutelage.save_demonstrations wrote: infer what is avoided, and how strongly."
@@ -49,7 +49,7 @@ def infer(
 
 
 def _from_rounds(domain: "Domain", path: Path, observed: Any, n_trajectories: int, as_json: bool) -> None:
-    from tutelage.learners.inference import infer_learner
+    from tutelage.inference.learner_estimate import infer_learner
     from tutelage.transcripts import load_transcript
 
     found = infer_learner(
@@ -62,8 +62,8 @@ def _from_rounds(domain: "Domain", path: Path, observed: Any, n_trajectories: in
 
 
 def _from_behaviour(domain: "Domain", path: Path, weights: str, as_json: bool) -> None:
-    from tutelage.learners.avoidance import infer_preferences
-    from tutelage.mdp.files import load_demonstrations
+    from tutelage.data.files import load_demonstrations
+    from tutelage.inference.avoidance import infer_preferences
 
     known = read_weights(weights, domain.reward_names) if weights else None
     found = infer_preferences(domain, load_demonstrations(path, domain.mdp), reward_weights=known)

@@ -21,8 +21,8 @@ def info(
 
     [bold]tutelage info lake.npz --json[/bold]
     """
-    from tutelage.mdp.files import load
-    from tutelage.solvers.describing import describe
+    from tutelage.data.describing import describe
+    from tutelage.data.files import load
 
     found = describe(load(path))
     if as_json:

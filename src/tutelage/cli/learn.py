@@ -20,7 +20,7 @@ from tutelage.cli.subject import (
 from tutelage.registry import make_teacher
 
 if TYPE_CHECKING:
-    from tutelage.mdp.demonstrations import Demonstrations
+    from tutelage.data.demonstrations import Demonstrations
     from tutelage.roles import Learner, Response
     from tutelage.transcripts import Transcript
 
@@ -54,7 +54,7 @@ def learn(
     [bold]tutelage learn --domain lake.npz --demonstrations log.csv --model hard --preferences action_down
     --allowance 20% --weights reward=1 --then-teach[/bold]
     """
-    from tutelage.mdp.files import load_demonstrations
+    from tutelage.data.files import load_demonstrations
     from tutelage.roles import Lesson
 
     about = read_subject(world, domain, weights, learner, preferences)

@@ -18,8 +18,8 @@ from tutelage.outcomes import InvalidInput
 
 if TYPE_CHECKING:
     from tutelage.arrays import Vector
-    from tutelage.mdp.model import Domain
-    from tutelage.solvers.showing import Shown
+    from tutelage.data.showing import Shown
+    from tutelage.model.mdp import Domain
     from tutelage.transcripts import Transcript
 
 # As of a program that the signal SIGPIPE ends.
@@ -124,8 +124,8 @@ def written(
     shown: "Shown | None", demonstrations: Path | None, domain: "Domain", policy: "Vector | None", table: Path | None
 ) -> list[Path]:
     """The files of the demonstrations and of the policy, if they were requested."""
-    from tutelage.mdp.files import write_table, write_whole
-    from tutelage.mdp.tables import policy_columns
+    from tutelage.data.files import write_table, write_whole
+    from tutelage.data.tables import policy_columns
 
     files = []
     if demonstrations is not None and shown is not None:

@@ -11,7 +11,7 @@ from tutelage.registry import LEARNER_MODELS, look_up, make_learner
 if TYPE_CHECKING:
     from tutelage.arrays import Vector
     from tutelage.environments.object_world import ObjectWorld
-    from tutelage.mdp.model import Domain
+    from tutelage.model.mdp import Domain
     from tutelage.roles import Learner
 
 WORLD_HELP = "An object world: generator:seed:size, such as published:0:10, or a JSON file."
@@ -49,9 +49,9 @@ class Subject:
 
 def read_subject(world: str, path: Path | None, weights: str, learner: str, preferences: str) -> Subject:
     """The subject of the options --world or --domain, --weights, --learner and --preferences."""
+    from tutelage.data.files import load, open_regular
     from tutelage.environments.object_world import ObjectWorld
     from tutelage.experiments.worlds import WorldName
-    from tutelage.mdp.files import load, open_regular
 
     if bool(world) == (path is not None):
         raise InvalidInput("give either --world or --domain")
@@ -90,7 +90,7 @@ def read_weights(text: str, names: Sequence[str]) -> "Vector":
 
 def feature(names: Sequence[str], given: str) -> str:
     """The feature of this name; a space may be written as an underscore."""
-    from tutelage.mdp.names import suggestion
+    from tutelage.model.names import suggestion
 
     table = {name.replace(" ", "_"): name for name in names} | {name: name for name in names}
     if given not in table:
@@ -100,7 +100,7 @@ def feature(names: Sequence[str], given: str) -> str:
 
 def make_pupil(model: str, domain: "Domain", allowance: str, **penalties: float | None) -> "Learner":
     """The learner of a model, with the parameters that were given and that the model has."""
-    from tutelage.mdp.allowances import read_allowance
+    from tutelage.model.allowances import read_allowance
 
     options: dict[str, Any] = dict(penalties)
     if allowance:

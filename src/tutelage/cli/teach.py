@@ -25,10 +25,10 @@ from tutelage.outcomes import InvalidInput
 from tutelage.registry import LEARNER_MODELS, TEACHERS, LearnerEntry, TeacherEntry, make_teacher
 
 if TYPE_CHECKING:
+    from tutelage.data.showing import Shown
     from tutelage.environments.object_world import ObjectWorld
-    from tutelage.mdp.model import Domain
+    from tutelage.model.mdp import Domain
     from tutelage.roles import Learner, Teacher
-    from tutelage.solvers.showing import Shown
     from tutelage.transcripts import Transcript
 
 OPTION_HELP = "An option of the teacher, such as stop_tolerance=0.001; may be repeated."
@@ -193,11 +193,11 @@ def _plane_drawn(
         return []
     if len(set(names)) != 2:
         raise InvalidInput(f"--plane needs two different reward features, such as star,plus, got {plane!r}")
+    from tutelage.constrained.half_spaces import no_limits, preference_limits
+    from tutelage.constrained.reachable_set import vertices
     from tutelage.experiments.figures import plane_picture
     from tutelage.learners.penalties import Preference
     from tutelage.pictures.files import save_picture
-    from tutelage.solvers.half_spaces import no_limits, preference_limits
-    from tutelage.solvers.reachable_set import vertices
 
     columns = [domain.reward_names.index(name) for name in names]
     flat = replace(domain, reward_features=domain.reward_features[:, columns], reward_names=tuple(names))

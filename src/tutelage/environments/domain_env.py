@@ -10,9 +10,8 @@ from gymnasium.envs.registration import EnvSpec
 from numpy.typing import ArrayLike, NDArray
 
 from tutelage.arrays import Vector, check_length, floats
-from tutelage.mdp.demonstrations import absorbing_states
-from tutelage.mdp.model import MDP, Domain, choice_reward
-from tutelage.mdp.policy import max_by_state
+from tutelage.model.mdp import MDP, Domain, absorbing_states, choice_reward
+from tutelage.model.policy import max_by_state
 from tutelage.outcomes import InvalidInput
 
 Table = dict[int, dict[int, list[tuple[float, int, float, bool]]]]

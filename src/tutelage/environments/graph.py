@@ -22,7 +22,7 @@ from tutelage.environments.graph_attributes import (
     number_of,
     street_names,
 )
-from tutelage.mdp.model import MDP, Domain
+from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidModel
 
 AT_GOAL = "at goal"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tutelage.arrays import Matrix
-from tutelage.mdp.names import suggestion
+from tutelage.model.names import suggestion
 from tutelage.outcomes import InvalidModel
 
 # Names of numeric attributes; or a mapping from attributes to the classes to count, to groups of classes by name, or to

@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from tutelage.mdp.files import AnyPath, open_regular
+from tutelage.data.files import AnyPath, open_regular
 from tutelage.outcomes import InvalidModel, MissingExtra
 
 SUFFIXES = (".graphml", ".gml", ".csv")

@@ -18,12 +18,12 @@ from scipy import sparse
 
 from tutelage import arrays
 from tutelage.arrays import Indices, Matrix, Vector, check_length, floats, generator, sum_tolerance, whole_number
+from tutelage.data.demonstrations import Demonstrations
 from tutelage.environments import gymnasium_names
-from tutelage.mdp.demonstrations import Demonstrations
-from tutelage.mdp.features import feature_matrix, n_arguments, on_names
-from tutelage.mdp.model import MDP, Domain
-from tutelage.mdp.names import Labels
-from tutelage.mdp.policy import check_policy
+from tutelage.model.features import feature_matrix, n_arguments, on_names
+from tutelage.model.mdp import MDP, Domain
+from tutelage.model.names import Labels
+from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidModel, MissingExtra
 
 if TYPE_CHECKING:

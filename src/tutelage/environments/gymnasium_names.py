@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from tutelage.mdp.names import LAST_STATE, GridNames
+from tutelage.model.names import LAST_STATE, GridNames
 
 # The names of the actions 0, 1, ... by the class of the environment.
 ACTIONS = {

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tutelage.mdp.demonstrations import Demonstrations
-from tutelage.mdp.model import Domain
+from tutelage.data.demonstrations import Demonstrations
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel, MissingExtra
 
 

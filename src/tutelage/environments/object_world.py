@@ -29,8 +29,8 @@ from scipy import sparse
 from tutelage.arrays import SparseRows, Vector, floats, freeze, set_fields
 from tutelage.environments.placement import OBJECT_TYPES, Cells, Placement, published_placement, text_placement
 from tutelage.environments.preferences import COLOURS, preference_features, preference_names
-from tutelage.mdp.model import MDP, Domain
-from tutelage.mdp.names import GridNames
+from tutelage.model.mdp import MDP, Domain
+from tutelage.model.names import GridNames
 from tutelage.outcomes import InvalidModel
 
 ACTIONS = ("up", "left", "down", "right", "stay")

@@ -11,9 +11,9 @@ from matplotlib.figure import Figure, FigureBase
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix, Vector
+from tutelage.chains.expectations import expectation, occupancy
 from tutelage.environments.object_world import ObjectWorld
-from tutelage.mdp.expectations import expectation, occupancy
-from tutelage.mdp.model import Domain
+from tutelage.model.mdp import Domain
 from tutelage.pictures.domains import draw_features, draw_map
 from tutelage.pictures.expectations import DrawnPush, draw_pushes, draw_reachable
 from tutelage.pictures.rounds import Curve, Panel, draw_curves

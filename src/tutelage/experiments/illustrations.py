@@ -3,13 +3,13 @@
 from typing import Any
 
 from tutelage.arrays import Vector
+from tutelage.constrained.half_spaces import no_limits, preference_limits
+from tutelage.constrained.reachable_set import vertices
 from tutelage.environments.object_world import ObjectWorld
 from tutelage.experiments.settings import Illustration
 from tutelage.learners.projection import HardLearner
-from tutelage.mdp.model import Domain
+from tutelage.model.mdp import Domain
 from tutelage.roles import Lesson
-from tutelage.solvers.half_spaces import no_limits, preference_limits
-from tutelage.solvers.reachable_set import vertices
 from tutelage.teachers.base import optimal_lesson
 from tutelage.teachers.fixed import AwareCmdpTeacher
 from tutelage.teachers.line_search import LineSearchTeacher

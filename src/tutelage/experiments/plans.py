@@ -29,11 +29,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from tutelage.data.files import load, open_regular, save
 from tutelage.environments.preferences import PREFERENCES, preference_names
 from tutelage.experiments.settings import LearnerSetting, Task, TeacherSetting
 from tutelage.experiments.worlds import ALL, DomainFile, WorldName, named_parts
-from tutelage.mdp.files import load, open_regular, save
-from tutelage.mdp.model import Domain
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput
 from tutelage.registry import LEARNER_MODELS, TEACHERS, look_up
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from tutelage.data.files import write_whole
 from tutelage.experiments import report
 from tutelage.experiments.tables import Cell, Rows
 from tutelage.experiments.targets import TARGETS, tasks_of
-from tutelage.mdp.files import write_whole
 from tutelage.pictures.files import save_picture
 
 

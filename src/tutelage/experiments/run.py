@@ -23,7 +23,7 @@ from tutelage.experiments.illustrations import illustrate
 from tutelage.experiments.settings import AnyTask, Illustration, Task
 from tutelage.experiments.store import Row, Store, revision
 from tutelage.interaction import teach
-from tutelage.learners.observed import SampledLearner
+from tutelage.learners.sampled import SampledLearner
 from tutelage.outcomes import InvalidInput, MissingExtra, TutelageError, Unavailable
 from tutelage.registry import make_teacher
 from tutelage.roles import Learner

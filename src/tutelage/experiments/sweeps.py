@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from tutelage.data.files import AnyPath, write_whole
 from tutelage.experiments.plans import read_plan
 from tutelage.experiments.run import Backend, missing, run
 from tutelage.experiments.settings import LearnerSetting, Task
 from tutelage.experiments.store import Row, Store
-from tutelage.mdp.files import AnyPath, write_whole
 from tutelage.outcomes import InvalidInput, MissingExtra
 from tutelage.registry import TEACHERS
 

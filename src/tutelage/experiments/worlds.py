@@ -17,10 +17,10 @@ from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order
 
 from tutelage.arrays import Matrix, Vector
+from tutelage.data.files import load
 from tutelage.environments.object_world import GENERATORS, ObjectWorld, object_world
 from tutelage.environments.preferences import PREFERENCES, preference_features
-from tutelage.mdp.files import load
-from tutelage.mdp.model import Domain
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.registry import look_up
 

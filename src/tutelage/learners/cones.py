@@ -20,12 +20,12 @@ from typing import Self
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
+from tutelage.constrained.conic import Ball, best_within_balls
+from tutelage.constrained.occupancy_polytope import best_policy
+from tutelage.constrained.search import ConstrainedOptimum
+from tutelage.convex.blocks import Block
 from tutelage.learners.penalties import DUAL_NORM, Constraints, Distance
 from tutelage.learners.tangents import CUT_TOLERANCE, Tangents, optimum_within
-from tutelage.solvers.blocks import Block
-from tutelage.solvers.conic import Ball, best_within_balls
-from tutelage.solvers.occupancy_polytope import best_policy
-from tutelage.solvers.search import ConstrainedOptimum
 
 # A constraint starts with weights that change the reward of one step by at most this much, in nats.
 FIRST = 0.1

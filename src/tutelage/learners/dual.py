@@ -3,7 +3,7 @@
     minimise over a, y   P0 @ V(a, -G'y) - a @ mu_hat + M*(-a) + N*(y)
 
 V is the soft value of the reward a @ phi_r - (G'y) @ phi_c. The gradient of P0 @ V is mu_r in a and -G mu_c in y; its
-Hessian is the covariance of `solvers.soft_expectations`. The learner's policy is the soft policy at the minimum. In the
+Hessian is the covariance of `bellman.soft_expectations`. The learner's policy is the soft policy at the minimum. In the
 paper's letters, a is alpha^low - alpha^up and y is beta. By weak duality the objective at any (a, y) bounds the
 learner's objective over all policies; the gap between that bound and the policy's objective is the certificate.
 """
@@ -15,20 +15,20 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from tutelage.arrays import Vector
+from tutelage.chains.expectations import Expectation, causal_entropy, expectation
+from tutelage.constrained.half_spaces import no_limits
+from tutelage.constrained.occupancy_polytope import nearest_policy, require_feasible
+from tutelage.constrained.units import sizes
+from tutelage.convex.blocks import Block, terms
 from tutelage.learners.cones import first_tangents
 from tutelage.learners.penalties import Constraints, Mismatch
 from tutelage.learners.responses import build_response, signed_multipliers
 from tutelage.learners.soft_program import SoftMinimum, SoftProgram
 from tutelage.learners.tangents import Tangents, require_possible
 from tutelage.learners.without_entropy import cheapest
-from tutelage.mdp.expectations import Expectation, causal_entropy, expectation
-from tutelage.mdp.model import Domain
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import NotConverged, OutOfTime
 from tutelage.roles import Certificate, Lesson, Response, named
-from tutelage.solvers.blocks import Block, terms
-from tutelage.solvers.half_spaces import no_limits
-from tutelage.solvers.occupancy_polytope import nearest_policy, require_feasible
-from tutelage.solvers.units import sizes
 
 # A residual above this calls for a check that a solution exists.
 EXACT = 1e-9

@@ -4,13 +4,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tutelage.bellman.soft_expectations import combined_features
 from tutelage.learners.dual import Dual
 from tutelage.learners.penalties import Mismatch, Preference
-from tutelage.mdp.allowances import Allowance
-from tutelage.mdp.model import Domain
+from tutelage.model.allowances import Allowance
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import NotConverged, OutOfTime
 from tutelage.roles import Lesson, Response, check_lesson
-from tutelage.solvers.soft_expectations import combined_features
 from tutelage.watch import OnProgress, watched
 
 # The largest relative gap of a response that counts as solved.

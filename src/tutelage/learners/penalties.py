@@ -26,11 +26,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix, Vector, check_finite, floats
-from tutelage.mdp.allowances import Allowance, allowance_vector, checked_allowance
-from tutelage.mdp.model import Domain
+from tutelage.constrained.units import or_one, sizes
+from tutelage.convex.blocks import Block
+from tutelage.model.allowances import Allowance, allowance_vector, checked_allowance
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
-from tutelage.solvers.blocks import Block
-from tutelage.solvers.units import or_one, sizes
 
 DUAL_NORM = {1.0: math.inf, 2.0: 2.0, math.inf: 1.0}
 

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tutelage.arrays import Matrix, freeze
+from tutelage.constrained.occupancy_polytope import nearest_policy
+from tutelage.constrained.search import ConstrainedOptimum, Route
 from tutelage.learners.entropy import GenericLearner
 from tutelage.learners.penalties import Constraints, ConvexConstraint, Mismatch, Preference, check_norm
 from tutelage.learners.responses import build_response, signed_multipliers
 from tutelage.learners.tangents import Tangents, optimum_within
-from tutelage.mdp.allowances import Allowance
-from tutelage.mdp.model import Domain
+from tutelage.model.allowances import Allowance
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Certificate, Lesson, Response, check_lesson
-from tutelage.solvers.occupancy_polytope import nearest_policy
-from tutelage.solvers.search import ConstrainedOptimum, Route
 from tutelage.watch import OnProgress, watched
 
 
@@ -34,7 +34,7 @@ class HardLearner:
     violation_allowance: delta_c^hard, as the allowance of a `Preference`. rows, functions: also as there.
     norm: p = 1, 2 or inf.
     entropic_within: how far each reward feature may be from the projection in favour of entropy; None for not at all.
-    route: the method of projection, see `solvers.occupancy_polytope`. constraints: the preferences on the domain.
+    route: the method of projection, see `constrained.occupancy_polytope`. constraints: the preferences on the domain.
     """
 
     domain: Domain

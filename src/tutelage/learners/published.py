@@ -16,19 +16,19 @@ import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import Vector
+from tutelage.bellman.equations import Optimum, solve_soft
+from tutelage.bellman.soft_expectations import combined_features
+from tutelage.chains.expectations import Expectation, causal_entropy, expectation
+from tutelage.constrained.occupancy_polytope import require_feasible
+from tutelage.convex.blocks import natural_step, terms
 from tutelage.learners.entropy import EntropyLearner
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.responses import build_response, signed_multipliers
 from tutelage.learners.tangents import Tangents
-from tutelage.mdp.allowances import Allowance
-from tutelage.mdp.expectations import Expectation, causal_entropy, expectation
-from tutelage.mdp.model import Domain
+from tutelage.model.allowances import Allowance
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import Ended, InvalidModel
 from tutelage.roles import Certificate, Lesson, Multipliers, Response, check_lesson
-from tutelage.solvers.bellman import Optimum, solve_soft
-from tutelage.solvers.blocks import natural_step, terms
-from tutelage.solvers.occupancy_polytope import require_feasible
-from tutelage.solvers.soft_expectations import combined_features
 from tutelage.watch import OnProgress, watched
 
 LEAST_STEPS = 25

@@ -20,15 +20,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector, freeze
+from tutelage.bellman.soft_expectations import SoftExpansion
+from tutelage.chains.expectations import Expectation
+from tutelage.convex.blocks import free_directions, inverse, terms
 from tutelage.learners.cones import first_tangents
 from tutelage.learners.penalties import Constraints
 from tutelage.learners.soft_program import SoftMinimum, SoftProgram
 from tutelage.learners.tangents import Tangents
-from tutelage.mdp.expectations import Expectation
-from tutelage.mdp.model import Domain
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import NotConverged
-from tutelage.solvers.blocks import free_directions, inverse, terms
-from tutelage.solvers.soft_expectations import SoftExpansion
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,8 +3,8 @@
 import numpy as np
 
 from tutelage.arrays import Vector, freeze
+from tutelage.chains.expectations import Expectation
 from tutelage.learners.penalties import Constraints, Mismatch
-from tutelage.mdp.expectations import Expectation
 from tutelage.roles import Certificate, Lesson, Multipliers, Response
 
 

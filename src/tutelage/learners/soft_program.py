@@ -19,14 +19,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector, floats
+from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
+from tutelage.constrained.units import or_one
+from tutelage.convex import newton
+from tutelage.convex.blocks import Block, contained, slices
+from tutelage.convex.newton import Expansion, Minimum, Tolerances, proximal_newton
 from tutelage.learners.penalties import ConvexConstraint
-from tutelage.mdp.model import Domain
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import NotConverged
-from tutelage.solvers import newton
-from tutelage.solvers.blocks import Block, contained, slices
-from tutelage.solvers.newton import Expansion, Minimum, Tolerances, proximal_newton
-from tutelage.solvers.soft_expectations import SoftExpansion, combined_features, soft_expansion
-from tutelage.solvers.units import or_one
 
 SoftMinimum = Minimum[SoftExpansion]
 EPSILON = float(np.finfo(np.float64).eps)

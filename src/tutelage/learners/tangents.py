@@ -16,17 +16,17 @@ from typing import Self
 import numpy as np
 
 from tutelage.arrays import Indices, Matrix, Vector
+from tutelage.chains.expectations import expectation
+from tutelage.constrained.half_spaces import HalfSpaces
+from tutelage.constrained.occupancy_polytope import best_policy
+from tutelage.constrained.search import ConstrainedOptimum
+from tutelage.constrained.units import or_one, sizes
+from tutelage.convex.blocks import Block
 from tutelage.learners.penalties import DUAL_NORM, Constraints
 from tutelage.learners.soft_program import Moving
-from tutelage.mdp.expectations import expectation
-from tutelage.mdp.policy import uniform_policy
+from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import NotConverged
 from tutelage.roles import named
-from tutelage.solvers.blocks import Block
-from tutelage.solvers.half_spaces import HalfSpaces
-from tutelage.solvers.occupancy_polytope import best_policy
-from tutelage.solvers.search import ConstrainedOptimum
-from tutelage.solvers.units import or_one, sizes
 
 MAX_CUTS, FEW_CUTS = 200, 20
 # After so many programs whose tangents moved, tangents are added.

@@ -4,7 +4,7 @@
 
 With large penalties, features or horizons the entropy hardly matters, and the dual of Eq. 1 is almost piecewise linear:
 its edges are the weights at which two policies are equally good, and Newton's steps from afar oscillate across them.
-This problem has its minimum on the same edges. It is solved by decomposition, as in `solvers.decomposition`: a small
+This problem has its minimum on the same edges. It is solved by decomposition (`constrained.decomposition`): a small
 cone program over mixtures of the policies found so far yields prices, and the best policy at these prices joins the
 mixture. From the multipliers found here Newton's method has only the entropy left to account for.
 """
@@ -15,16 +15,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutelage.arrays import Indices, Matrix, Vector
+from tutelage.bellman.equations import Plan
+from tutelage.bellman.operators import bellman_operators
+from tutelage.constrained.columns import Column
+from tutelage.constrained.decomposition import price_out
+from tutelage.constrained.units import in_feature_units, or_one, sizes
+from tutelage.convex.programs import minimise_conic
 from tutelage.learners.penalties import Mismatch
 from tutelage.learners.tangents import Tangents
-from tutelage.mdp.model import Domain
-from tutelage.mdp.policy import policy_from_occupancy
-from tutelage.solvers.bellman import Plan
-from tutelage.solvers.columns import Column
-from tutelage.solvers.decomposition import price_out
-from tutelage.solvers.operators import bellman_operators
-from tutelage.solvers.programs import minimise_conic
-from tutelage.solvers.units import in_feature_units, or_one, sizes
+from tutelage.model.mdp import Domain
+from tutelage.model.policy import policy_from_occupancy
 
 MAX_ROUNDS = 100
 # What is hard here has a penalty this many times the largest soft one: enough for multipliers to start from.

@@ -9,7 +9,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 
 from tutelage.arrays import Vector
-from tutelage.mdp.model import Domain
+from tutelage.model.mdp import Domain
 
 # Blue and vermilion of the palette of Okabe and Ito. Hatching repeats the difference in grey.
 SHOWN, DONE, ALLOWED = "#0072b2", "#d55e00", "black"

@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from tutelage.mdp.files import AnyPath, write_whole
+from tutelage.data.files import AnyPath, write_whole
 
 SVG_METADATA = {"Date": None, "Creator": "Tutelage"}
 PNG_METADATA = {"Software": None}

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.mdp.files import load, open_regular
-from tutelage.mdp.model import Domain
+from tutelage.data.files import load, open_regular
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.transcripts import Transcript, load_transcript
 

@@ -16,23 +16,23 @@ from typing import Any
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector, finite_or_none
+from tutelage.bellman.soft_expectations import combined_features
+from tutelage.chains.expectations import Expectation, state_occupancy
+from tutelage.constrained.half_spaces import no_limits, preference_limits
+from tutelage.constrained.reachable_set import vertices
+from tutelage.data.sampling import sample_demonstrations
 from tutelage.environments.object_world import ACTIONS, ObjectWorld
 from tutelage.environments.preferences import NAMED
+from tutelage.inference.learner_estimate import infer_learner
 from tutelage.interaction import teach
-from tutelage.learners.inference import infer_learner
-from tutelage.learners.observed import CallbackLearner
-from tutelage.mdp.expectations import Expectation, state_occupancy
-from tutelage.mdp.model import Domain
-from tutelage.mdp.sampling import sample_demonstrations
+from tutelage.learners.sampled import CallbackLearner
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import Ended, InvalidModel
 from tutelage.playground import schema, snippets
 from tutelage.playground.grounds import brought_domain, brought_transcript, described
 from tutelage.playground.planes import clipped, shadows
 from tutelage.registry import TEACHERS, make_teacher
 from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher
-from tutelage.solvers.half_spaces import no_limits, preference_limits
-from tutelage.solvers.reachable_set import vertices
-from tutelage.solvers.soft_expectations import combined_features
 from tutelage.teachers.adaptive import cuts
 from tutelage.teachers.base import reward_of
 from tutelage.teachers.bilevel import BilevelPlan, BilevelTeacher

@@ -13,7 +13,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from tutelage.environments.object_world import DEFAULT_WEIGHTS, ObjectWorld
 from tutelage.environments.preferences import COLOURS, COLUMNS, NAMED, PREFERENCES, preference_names
-from tutelage.mdp.model import Domain
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput
 from tutelage.playground.grounds import LARGEST_FILE, MOST_FEATURES, Ground, brought_domain, with_preferences
 from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, LearnerEntry, TeacherEntry, make_learner

@@ -19,10 +19,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tutelage.arrays import Flags, Vector
-from tutelage.mdp.model import Domain
+from tutelage.constrained.half_spaces import HalfSpaces, reward_limits
+from tutelage.constrained.units import sizes
+from tutelage.model.mdp import Domain
 from tutelage.roles import Advice, Round
-from tutelage.solvers.half_spaces import HalfSpaces, reward_limits
-from tutelage.solvers.units import sizes
 
 # A response may exceed a cut by this much, relative to the largest feature plus the cut's offset, and count as inside;
 # or by this much relative to the largest expectation of any policy.

@@ -26,23 +26,23 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tutelage.arrays import Vector
-from tutelage.learners.answering import answers_of
+from tutelage.bellman.equations import solve_hard
+from tutelage.bellman.soft_expectations import combined_features, soft_expansion
+from tutelage.constrained.half_spaces import reward_limits
+from tutelage.constrained.occupancy_polytope import best_policy
+from tutelage.inference.answering import answers_of
+from tutelage.inference.fits import THOROUGH, Effort
+from tutelage.inference.fitted import Parameters, is_equal
+from tutelage.inference.learner_estimate import LearnerEstimate, Observed, estimate_from
+from tutelage.inference.recovery import Scales, feature_scales
+from tutelage.inference.robust_bounding import RobustBound, robust_bound
+from tutelage.inference.sampling_error import count_covariance
 from tutelage.learners.entropy import SoftLearner
-from tutelage.learners.fits import THOROUGH, Effort
-from tutelage.learners.fitted import Parameters, is_equal
-from tutelage.learners.inference import LearnerEstimate, Observed, estimate_from
-from tutelage.learners.recovery import Scales, feature_scales
-from tutelage.learners.sampling_error import count_covariance
 from tutelage.outcomes import InvalidModel, TutelageError
 from tutelage.roles import Advice, Lesson, Round
-from tutelage.solvers.bellman import solve_hard
-from tutelage.solvers.half_spaces import reward_limits
-from tutelage.solvers.occupancy_polytope import best_policy
-from tutelage.solvers.soft_expectations import combined_features, soft_expansion
 from tutelage.teachers.adaptive import close, mean_rewards
 from tutelage.teachers.base import BaseTeacher, optimal_lesson
 from tutelage.teachers.bilevel import BilevelPlan, BilevelTeacher
-from tutelage.teachers.robust_bounding import RobustBound, robust_bound
 
 # Lessons this close, relative to the range of each feature, are the same.
 SAME = 1e-7

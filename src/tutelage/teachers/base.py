@@ -7,14 +7,14 @@ from typing import Protocol
 import numpy as np
 
 from tutelage.arrays import Vector
+from tutelage.bellman.equations import solve_hard
+from tutelage.chains.arrival import Arrival, journey_of
+from tutelage.constrained.occupancy_polytope import reward_vector
+from tutelage.constrained.units import or_one
 from tutelage.learners.penalties import Mismatch, Preference
-from tutelage.mdp.arrival import Arrival, journey_of
-from tutelage.mdp.model import Domain
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Advice, Lesson, Response, Round
-from tutelage.solvers.bellman import solve_hard
-from tutelage.solvers.occupancy_polytope import reward_vector
-from tutelage.solvers.units import or_one
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,18 +19,18 @@ from typing import Literal
 import numpy as np
 
 from tutelage.arrays import Vector, generator
+from tutelage.chains.expectations import expectation
+from tutelage.constrained.half_spaces import no_limits
+from tutelage.constrained.occupancy_polytope import best_policy, require_feasible
+from tutelage.constrained.units import or_one
+from tutelage.convex.blocks import Block
 from tutelage.learners.dual import Dual
 from tutelage.learners.entropy import GenericLearner
 from tutelage.learners.reduction import Reduction
 from tutelage.learners.tangents import Tangents
-from tutelage.mdp.expectations import expectation
-from tutelage.mdp.policy import uniform_policy
+from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel, NotConverged, OutOfTime, TutelageError
 from tutelage.roles import Advice, Lesson, Response
-from tutelage.solvers.blocks import Block
-from tutelage.solvers.half_spaces import no_limits
-from tutelage.solvers.occupancy_polytope import best_policy, require_feasible
-from tutelage.solvers.units import or_one
 from tutelage.teachers.base import KnownEntropyLearner, OneLessonTeacher, Plan, check_learner, optimal_lesson, reward_of
 from tutelage.teachers.bounding import search
 from tutelage.teachers.climbing import LOOK_STEPS, LessonSearch, LocalOptimum, ReducedProblem, distinct, sign_patterns

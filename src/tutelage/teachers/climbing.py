@@ -29,17 +29,17 @@ import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import Matrix, Vector
+from tutelage.constrained.half_spaces import no_limits
+from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
+from tutelage.constrained.units import or_one
+from tutelage.convex.ascent import Slope, ascend
+from tutelage.convex.blocks import Block, free_directions, inverse
+from tutelage.convex.programs import Constraints, minimise_quadratic
 from tutelage.learners.dual import Dual
 from tutelage.learners.reduction import Reduction, Settled
 from tutelage.learners.tangents import Tangents
-from tutelage.mdp.model import Domain
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import Ended, NotConverged, OutOfTime, TutelageError
-from tutelage.solvers.ascent import Slope, ascend
-from tutelage.solvers.blocks import Block, free_directions, inverse
-from tutelage.solvers.half_spaces import no_limits
-from tutelage.solvers.occupancy_polytope import best_policy, nearest_policy
-from tutelage.solvers.programs import Constraints, minimise_quadratic
-from tutelage.solvers.units import or_one
 
 # A predicted gain this small, relative to 1 + |reward|, ends an ascent over weights, or over lessons.
 NO_GAIN, NO_LESSON_GAIN = 1e-7, 1e-9

@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Vector
+from tutelage.constrained.half_spaces import HalfSpaces, no_limits
+from tutelage.constrained.occupancy_polytope import best_policy, reward_vector
+from tutelage.constrained.search import ConstrainedOptimum
 from tutelage.learners.penalties import Constraints
 from tutelage.learners.tangents import optimum_within
-from tutelage.mdp.model import Domain
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import InfeasibleConstraints
-from tutelage.solvers.half_spaces import HalfSpaces, no_limits
-from tutelage.solvers.occupancy_polytope import best_policy, reward_vector
-from tutelage.solvers.search import ConstrainedOptimum
 from tutelage.teachers.base import KnownLearner
 
 # Costs below this share of the largest reward are rounding.

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix
+from tutelage.constrained.half_spaces import HalfSpaces, no_limits, preference_limits
+from tutelage.constrained.occupancy_polytope import best_policy, reward_vector, strictest_policy
+from tutelage.constrained.search import ConstrainedOptimum
 from tutelage.learners.cones import best_within
-from tutelage.mdp.allowances import Allowance
-from tutelage.mdp.model import Domain
+from tutelage.model.allowances import Allowance
+from tutelage.model.mdp import Domain
 from tutelage.roles import Advice, Lesson
-from tutelage.solvers.half_spaces import HalfSpaces, no_limits, preference_limits
-from tutelage.solvers.occupancy_polytope import best_policy, reward_vector, strictest_policy
-from tutelage.solvers.search import ConstrainedOptimum
 from tutelage.teachers.base import KnownLearner, OneLessonTeacher, Plan, check_learner, optimal_lesson, reward_of
 from tutelage.watch import OnProgress, watched
 

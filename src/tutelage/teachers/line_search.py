@@ -16,10 +16,10 @@ from typing import Literal
 import numpy as np
 
 from tutelage.arrays import Vector
+from tutelage.constrained.half_spaces import no_limits
+from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel
 from tutelage.roles import Advice, Lesson, Round
-from tutelage.solvers.half_spaces import no_limits
-from tutelage.solvers.occupancy_polytope import best_policy
 from tutelage.teachers.adaptive import are_contradicted, certified, close, cuts, distance, doubt, mean_rewards
 from tutelage.teachers.base import BaseTeacher, optimal_lesson
 from tutelage.teachers.pushes import Push, bisect_push, largest_push, nearest_push

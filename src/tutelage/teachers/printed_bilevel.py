@@ -6,7 +6,7 @@ With lambda = (alpha^low, alpha^up, beta) and pi_lambda the soft policy of the w
     step ii    maximise <w*, mu_r(pi_lambda)>   over   0 <= alpha <= C_r,       beta  = C_c,    mu_c(pi_lambda) >= delta
     step iii   the better of the two
 
-each by `solvers.frank_wolfe` from two starts: all zero, and the alpha that the learner infers from the agnostic lesson,
+each by `convex.frank_wolfe` from two starts: all zero, and the alpha that the learner infers from the agnostic lesson,
 with beta zero. The appendix requires a feasible start but does not say how to find one. Here, if the start of step i
 violates a limit, beta is first set to C_c. A start that is still infeasible goes to `frank_wolfe.restore`; points that
 remain infeasible are discarded. Constraints hold to 1e-6: with delta = 0 and non-negative features no soft policy
@@ -44,15 +44,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Indices, Vector, freeze
-from tutelage.mdp.expectations import Expectation, expectation
-from tutelage.mdp.model import Domain, endless
+from tutelage.bellman.equations import Optimum, solve_soft
+from tutelage.bellman.soft_expectations import combined_features
+from tutelage.chains.expectations import Expectation, expectation
+from tutelage.constrained.occupancy_polytope import reward_vector
+from tutelage.convex import frank_wolfe
+from tutelage.convex.frank_wolfe import Evaluation, Program
+from tutelage.model.mdp import Domain, endless
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
 from tutelage.roles import Multipliers
-from tutelage.solvers import frank_wolfe
-from tutelage.solvers.bellman import Optimum, solve_soft
-from tutelage.solvers.frank_wolfe import Evaluation, Program
-from tutelage.solvers.occupancy_polytope import reward_vector
-from tutelage.solvers.soft_expectations import combined_features
 from tutelage.teachers.base import KnownEntropyLearner
 
 # Accuracy of the soft value; finite differences magnify its error.

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.mdp.model import Domain
-from tutelage.solvers.half_spaces import HalfSpaces, no_limits, reward_limits
-from tutelage.solvers.occupancy_polytope import best_policy, nearest_policy
-from tutelage.solvers.search import Route
-from tutelage.solvers.units import or_one
+from tutelage.constrained.half_spaces import HalfSpaces, no_limits, reward_limits
+from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
+from tutelage.constrained.search import Route
+from tutelage.constrained.units import or_one
+from tutelage.model.mdp import Domain
 
 
 @dataclass(frozen=True, slots=True, eq=False)

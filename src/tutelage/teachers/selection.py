@@ -1,14 +1,14 @@
-"""Demonstrations for a lesson; `solvers.selection` has the method."""
+"""Demonstrations for a lesson; `data.selection` has the method."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from tutelage.arrays import Vector
-from tutelage.mdp.demonstrations import Demonstrations
-from tutelage.mdp.model import Domain
+from tutelage.data.demonstrations import Demonstrations
+from tutelage.data.selection import select
+from tutelage.model.mdp import Domain
 from tutelage.roles import Lesson, check_lesson
-from tutelage.solvers.selection import select
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,10 +16,10 @@ from typing import Literal
 
 import numpy as np
 
+from tutelage.constrained.half_spaces import HalfSpaces
+from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel
 from tutelage.roles import Advice, Lesson, Round
-from tutelage.solvers.half_spaces import HalfSpaces
-from tutelage.solvers.occupancy_polytope import best_policy
 from tutelage.teachers.adaptive import are_contradicted, certified, close, cuts, distance, doubt, mean_rewards
 from tutelage.teachers.base import BaseTeacher, optimal_lesson
 

@@ -1,0 +1,1 @@
+"""One reward: the Bellman equations, hard and soft, their solutions and expansions, with their compiled loops."""

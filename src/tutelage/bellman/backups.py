@@ -1,0 +1,185 @@
+"""The Bellman operators, hard and soft; in-place sweeps of the hard equation; the reachable states of a chain.
+
+Most of the time of a soft backup goes into exponentials. It therefore handles chunks of states: first the values of
+their choices, then all exponentials of the chunk in one loop that the compiler vectorises, then the sums. The C
+library's exponential takes one number at a time and would take three quarters of the whole time.
+"""
+
+import math
+from typing import TypeAlias
+
+import numpy as np
+
+from tutelage.arrays import Indices, SparseRows, Vector
+from tutelage.compiling import FASTMATH, IN_ORDER, compiled, unsigned
+
+# row, column, probability, first, reward, discount: see `tutelage.compiling`.
+Problem: TypeAlias = tuple[Indices, Indices, Vector, Indices, Vector, float]
+CHUNK = 128
+# exp(x) = 2^k exp(r) with x = k log 2 + r and |r| <= log(2) / 2. Adding 1.5 * 2^52 leaves k in the last bits.
+LOG2_E, SHIFT = 1.4426950408889634, 6755399441055744.0
+# log 2 in two parts; the first has few enough digits that its product with k is exact.
+LOG_2_HIGH, LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+# Below this, exp(x) is not a normal number.
+LEAST = -708.0
+C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13 = (1 / math.factorial(n) for n in range(2, 14))
+
+
+def problem(transition: SparseRows, first_choice: Indices, reward: Vector, discount: float) -> Problem:
+    """The arguments that all loops over choices share."""
+    row, column = unsigned(transition.indptr), unsigned(transition.indices)
+    return row, column, transition.data, unsigned(first_choice.astype(transition.indptr.dtype)), reward, discount
+
+
+@compiled(fastmath=IN_ORDER)
+def _exp(x: float) -> float:
+    """exp(x) for x <= 0, with an error of at most one unit in the last place; zero below 1e-307."""
+    shifted = x * LOG2_E + SHIFT
+    k = shifted - SHIFT
+    r = (x - k * LOG_2_HIGH) - k * LOG_2_LOW
+    r2 = r * r
+    r4 = r2 * r2
+    high = ((C10 + C11 * r) + r2 * (C12 + C13 * r)) * r4 + ((C6 + C7 * r) + r2 * (C8 + C9 * r))
+    rest = ((C2 + C3 * r) + r2 * (C4 + C5 * r)) + r4 * high
+    power = 1.0 + (r + r2 * rest)
+    bits = np.float64(power).view(np.int64) + (np.float64(shifted).view(np.int64) << np.int64(52))
+    return np.int64(bits).view(np.float64) if x > LEAST else 0.0
+
+
+@compiled(fastmath=FASTMATH)
+def _choice_values(problem: Problem, value: Vector, choice_value: Vector, begin: int, end: int) -> None:
+    """Q(c) for the choices begin .. end, into `choice_value`."""
+    row, column, probability, _, reward, discount = problem
+    start = row[begin]
+    n_choices = end - begin
+    if row[end] - start == n_choices:
+        # No row is empty, so each has exactly one entry, and the row starts are not needed.
+        # Slices are indexed from zero: no index can be negative, which allows vector instructions.
+        q, gain = choice_value[begin:end], reward[begin:end]
+        chance, to = probability[start : start + n_choices], column[start : start + n_choices]
+        for i in range(len(q)):
+            q[i] = gain[i] + discount * (chance[i] * value[to[i]])
+        return
+    for c in range(begin, end):
+        ahead = 0.0
+        for k in range(row[c], row[c + 1]):
+            ahead += probability[k] * value[column[k]]
+        choice_value[c] = reward[c] + discount * ahead
+
+
+@compiled(fastmath=FASTMATH)
+def soft_backup_range(problem: Problem, value: Vector, policy: Vector, backed: Vector, low: int, high: int) -> None:
+    """For the states low .. high, V(s) = log sum over choices of exp Q(c) into `backed`, exp(Q - V) into `policy`."""
+    first = problem[3]
+    for begin in range(low, high, CHUNK):
+        end = min(begin + CHUNK, high)
+        _choice_values(problem, value, policy, first[begin], first[end])
+        for s in range(begin, end):
+            best = -math.inf
+            for c in range(first[s], first[s + 1]):
+                best = max(best, policy[c])
+            for c in range(first[s], first[s + 1]):
+                policy[c] -= best
+            backed[s] = best
+        power = policy[first[begin] : first[end]]
+        for i in range(len(power)):
+            power[i] = _exp(power[i])
+        for s in range(begin, end):
+            total = 0.0
+            for c in range(first[s], first[s + 1]):
+                total += policy[c]
+            share = 1.0 / total
+            for c in range(first[s], first[s + 1]):
+                policy[c] *= share
+            backed[s] += math.log(total)
+
+
+@compiled(fastmath=FASTMATH)
+def hard_backup_range(
+    problem: Problem, value: Vector, choice: Indices, slack: float, backed: Vector, low: int, high: int
+) -> None:
+    """For the states low .. high, V(s) = max over choices of Q(c) into `backed`.
+
+    `choice` changes to the best choice only where that is better by more than `slack`.
+    """
+    row, column, probability, first, reward, discount = problem
+    for s in range(low, high):
+        best = kept = -math.inf
+        best_choice = choice[s]
+        for c in range(first[s], first[s + 1]):
+            k = row[c]
+            ahead = probability[k] * value[column[k]]
+            for more in range(k + 1, row[c + 1]):
+                ahead += probability[more] * value[column[more]]
+            q = reward[c] + discount * ahead
+            if c == choice[s]:
+                kept = q
+            if q > best:
+                best = q
+                best_choice = c
+        if best > kept + slack:
+            choice[s] = best_choice
+        backed[s] = best
+
+
+@compiled(fastmath=FASTMATH)
+def _hard_sweep(problem: Problem, value: Vector, forwards: bool) -> float:
+    """V(s) = max over c of (r(c) + discount * sum over s' != s of T(s') V(s')) / (1 - discount * T(s)), in place."""
+    row, column, probability, first, reward, discount = problem
+    change = 0.0
+    n_states = len(value)
+    for i in range(n_states):
+        s = i if forwards else n_states - 1 - i
+        best = -math.inf
+        for c in range(first[s], first[s + 1]):
+            ahead = stay = 0.0
+            for k in range(row[c], row[c + 1]):
+                if column[k] == s:
+                    stay += probability[k]
+                else:
+                    ahead += probability[k] * value[column[k]]
+            best = max(best, (reward[c] + discount * ahead) / (1.0 - discount * stay))
+        change = max(change, abs(best - value[s]))
+        value[s] = best
+    return change
+
+
+@compiled(fastmath=FASTMATH)
+def hard_sweeps(problem: Problem, start: Vector, tolerance: float, n_least: int) -> Vector:
+    """Pairs of in-place sweeps, forward and backward, until the change is within `tolerance` or, after n_least pairs,
+    shrinks slowly.
+
+    Each state's equation is solved for its own value. One sweep therefore accounts for staying in place, for which
+    plain sweeps take 1 / (1 - discount) rounds. On grids a few pairs suffice; on well-mixed chains sweeps converge
+    slowly, and the caller should evaluate the current policy instead.
+    """
+    value = start.copy()
+    last = math.inf
+    for pair in range(1_000):
+        change = _hard_sweep(problem, value, True)
+        change = max(change, _hard_sweep(problem, value, False))
+        if change <= tolerance or (pair + 1 >= n_least and change > 0.7 * last):
+            break
+        last = change
+    return value
+
+
+@compiled()
+def reachable(row: Indices, column: Indices, initial: Vector) -> Indices:
+    """The states that a chain (S, S) can reach from the support of `initial`, ascending."""
+    is_seen = initial > 0
+    stack = np.empty(len(initial), dtype=np.int64)
+    n_waiting = 0
+    for s in range(len(initial)):
+        if is_seen[s]:
+            stack[n_waiting] = s
+            n_waiting += 1
+    while n_waiting > 0:
+        n_waiting -= 1
+        s = stack[n_waiting]
+        for k in range(row[s], row[s + 1]):
+            if not is_seen[column[k]]:
+                is_seen[column[k]] = True
+                stack[n_waiting] = column[k]
+                n_waiting += 1
+    return np.flatnonzero(is_seen)

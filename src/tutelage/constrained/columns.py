@@ -1,0 +1,365 @@
+"""Policies as columns of a master problem, found by policy iteration that starts from the best policy known.
+
+For one choice per state, F = A^-1 features, (S, d), has the expected feature counts from every state, where A = I minus
+the discounted moves. Its mean over the initial distribution is the policy's feature expectation, and F @ price is its
+value at *any* price. So policy iteration at a new price starts, without a linear system, from the policy that is best
+there among all that were evaluated before, and each of its steps gives one more column.
+
+Where every choice has one successor (a road network), F is found along the paths; where all moves are short in the
+order of the states (a queue), by a banded factorisation. Otherwise the chains of one MDP have the same kind of pattern:
+if one has a cheap sparse factorisation, all are factorised, in an order of elimination that they share. Otherwise F is
+found from the F of the policy before, by sweeps where the chain mixes quickly (`mdp.mixing`), else by Krylov steps.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from tutelage import watch
+from tutelage.arrays import Indices, Matrix, SparseRows, Vector
+from tutelage.bellman.operators import Operators, bellman_operators
+from tutelage.chains.chain import Resolvent, chain, discounted_rows, factorised, has_cheap_choices, shared_order
+from tutelage.chains.mixing import mixed_values, mixed_visits
+from tutelage.chains.systems import EPSILON, RELATIVE_ACCURACY, System
+from tutelage.constrained.start_groups import StartGroups, start_groups
+from tutelage.model.mdp import Domain, endless, per_choice
+from tutelage.model.policy import first_maximum, sum_by_state
+
+# The most memory for expected counts, in numbers; at least two policies are kept.
+MOST_STORED = 2**26
+# Up to this number of states the factors of the last columns are kept.
+FEW_STATES, MOST_FACTORS = 20_000, 16
+MAX_STEPS = 1_000
+# The least number of pairs of sweeps: more improve a policy less than its successor does.
+FEW_PAIRS = 2
+# Where policies are evaluated quickly, sweeps save time only while this share of the states changes its choice.
+MANY = 0.01
+# Moves over at most this many states, in their order: a banded factorisation is the fastest.
+NARROW = 8
+NOWHERE: Vector = np.zeros(0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """A policy, one choice per state (S,), and its feature expectation (d,).
+
+    n_reached: the states that it visits. ahead: (S, d), its expected counts from each state, where they are stored.
+    visits: (S,), its visits to states, where they are stored. policy: (C,), the probabilities of a policy with several
+    choices in some state; `choice` then has the most probable ones. parts: (K, d), the parts of the expectation from
+    each group of starts, where there are several groups. inverse: of its chain, where the factors are stored.
+    accuracy: of the counts, relative to the largest expected counts from any state.
+    """
+
+    choice: Indices
+    counts: Vector
+    n_reached: int = 0
+    ahead: Matrix | None = None
+    visits: Vector | None = None
+    policy: Vector | None = None
+    parts: Matrix | None = None
+    inverse: Resolvent | None = None
+    accuracy: float = RELATIVE_ACCURACY
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Improved:
+    """The columns found at some price, and a certified upper bound on the value of any policy there."""
+
+    columns: tuple[Column, ...]
+    best: float
+
+
+def is_exact(bound: float, earned: float) -> bool:
+    """Whether the bound is reached. With this rule `Improver.improve` ends with an optimal policy."""
+    return bound <= earned
+
+
+@dataclass(frozen=True, eq=False)
+class Improver:
+    """Policy iteration for one domain.
+
+    is_mixing: whether chains mix quickly, as the first evaluation found; empty until then.
+    """
+
+    domain: Domain
+    is_mixing: list[bool] = field(default_factory=list)
+
+    @cached_property
+    def features(self) -> Matrix:
+        """(S, d), or (C, d) where either kind of features is on choices."""
+        both = (self.domain.reward_features, self.domain.preference_features)
+        if len(both[0]) != len(both[1]):
+            both = (per_choice(self.domain.mdp, both[0]), per_choice(self.domain.mdp, both[1]))
+        return np.hstack(both)
+
+    @property
+    def is_on_states(self) -> bool:
+        """Whether all features are on states."""
+        return len(self.features) == self.domain.mdp.n_states
+
+    def improve(
+        self,
+        price: Vector,
+        columns: Sequence[Column],
+        enough: float,
+        is_close: Callable[[float, float], bool],
+        accuracy: float = RELATIVE_ACCURACY,
+    ) -> Improved:
+        """Policy iteration at a price, from the best stored column, until a policy earns `enough` or none earns more.
+
+        It also ends where its bound is close to what the policy earns: is_close(bound, earned). The bound holds in
+        every case: V* <= V + max |B V - V| / (1 - discount), with an allowance for rounding. accuracy: of the columns.
+        """
+        mdp = self.domain.mdp
+        operators = bellman_operators(mdp, per_choice(mdp, self.features @ price))
+        stored = [column for column in columns if column.ahead is not None] or [self.evaluate(columns[-1].choice, None)]
+        column = max(stored, key=lambda known: float(known.counts @ price))
+        # Whoever follows in each state the column that is best from there on earns at least this.
+        value = np.max([np.asarray(known.ahead) @ price for known in stored], axis=0)
+        found: list[Column] = []
+        solved = RELATIVE_ACCURACY * float(np.abs(operators.reward).max())
+        best, is_local = np.inf, self.is_quick
+        for n_steps in range(1, MAX_STEPS + 1):
+            earned = float(column.counts @ price)
+            value, backed, moved = self._greedy(operators, value, column.choice, solved / mdp.horizon, is_local)
+            size = float(np.abs(value).max())
+            error = (float(np.abs(backed - value).max()) + 4 * EPSILON * size) * mdp.horizon
+            best = min(best, float(np.einsum("s,s->", mdp.initial, value)) + error)
+            # A policy with several choices differs from its most probable ones.
+            is_settled = column.policy is None and np.array_equal(moved, column.choice)
+            if (found and earned >= enough) or is_close(best, earned) or is_settled:
+                break
+            watch.report("policy iterations", n_steps, error)
+            better = self.evaluate(moved, column, accuracy)
+            if not float(better.counts @ price) > earned:
+                if not is_local:
+                    # Policies improve strictly, so this one differs by rounding only.
+                    break
+                # The states that changed are not reached: sweeps carry their values on to others.
+                is_local = False
+                continue
+            column, value = better, np.asarray(better.ahead) @ price
+            found.append(column)
+            if error <= solved:
+                break
+        return Improved(tuple(found), best)
+
+    def _greedy(
+        self, operators: Operators, value: Vector, choice: Indices, tolerance: float, is_local: bool
+    ) -> tuple[Vector, Vector, Indices]:
+        """A value V from the given one to the optimal one, B V, and the choices that are greedy to V."""
+        slack = (4 * EPSILON if self.is_exact else 0.1 * RELATIVE_ACCURACY) * float(np.abs(value).max())
+        if is_local:
+            backed, moved = operators.hard_backup(value, choice, slack)
+            if np.count_nonzero(moved != choice) <= MANY * len(value):
+                return value, backed, moved
+        # Sweeps raise the value of a policy, so a policy that is greedy to the result earns at least as much.
+        value = operators.sweep(value, tolerance, FEW_PAIRS)
+        return value, *operators.hard_backup(value, choice, slack)
+
+    @cached_property
+    def largest(self) -> Vector:
+        """(d,), the largest size of each feature's expectation."""
+        return np.asarray(np.abs(endless(self.domain.mdp, self.features)).max(axis=0, initial=0.0))
+
+    @cached_property
+    def groups(self) -> StartGroups | None:
+        """Groups of starts, where there are many and policies are evaluated by a factorisation."""
+        return start_groups(self.domain.mdp, in_order=self.width <= NARROW) if self.is_exact else None
+
+    @cached_property
+    def width(self) -> int:
+        """The largest distance, in the order of states, of a move of any choice."""
+        mdp = self.domain.mdp
+        states = np.repeat(mdp.state_of_choice, np.diff(mdp.transition.indptr))
+        return int(np.abs(mdp.transition.indices - states).max(initial=0))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether policies are evaluated by a factorisation, not by iterations."""
+        return self.is_quick or has_cheap_choices(self.domain.mdp)
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether policies are evaluated along paths or by a band, in little more time than a sweep over the states."""
+        mdp = self.domain.mdp
+        return mdp.transition.nnz == mdp.n_choices or self.width <= NARROW
+
+    def evaluate(self, choice: Indices, near: Column | None, accuracy: float = RELATIVE_ACCURACY) -> Column:
+        """The column of a policy, with its expected counts. near: a similar column, as a start for iterations.
+
+        accuracy: of its counts, where these take iterations.
+        """
+        from tutelage.chains import elimination
+
+        mdp = self.domain.mdp
+        here = self.features if len(self.features) == mdp.n_states else self.features[choice]
+        if mdp.transition.nnz == mdp.n_choices:
+            return self._column(choice, None, elimination.follow(*self._moves(choice), here))
+        if self.width <= NARROW:
+            return self._column(choice, None, self._banded(self._probabilities(choice), here, NOWHERE)[0])
+        found = self._column(choice, None, *self._solved(discounted_rows(mdp, choice), here, near, accuracy))
+        return replace(found, accuracy=self._reached(accuracy))
+
+    def evaluate_policy(self, policy: Vector, near: Column | None, accuracy: float = RELATIVE_ACCURACY) -> Column:
+        """The column of a policy (C,) that may have several choices in a state."""
+        mdp = self.domain.mdp
+        here = self.features
+        if len(here) != mdp.n_states:
+            here = sum_by_state(mdp, policy[:, None] * here)
+        choice = first_maximum(mdp, policy)
+        if self.width <= NARROW:
+            return self._column(choice, policy, self._banded(policy, here, NOWHERE)[0])
+        moves = chain(mdp, mdp.discount * policy)
+        moves.eliminate_zeros()
+        found = self._column(choice, policy, *self._solved(moves, here, near, accuracy))
+        return replace(found, accuracy=self._reached(accuracy))
+
+    def refined(self, column: Column) -> Column:
+        """The same column with exact counts."""
+        near = None if column.ahead is None else column
+        if column.policy is None:
+            return self.evaluate(column.choice, near)
+        return self.evaluate_policy(column.policy, near)
+
+    def _reached(self, accuracy: float) -> float:
+        return RELATIVE_ACCURACY if self.is_exact else accuracy
+
+    def _column(
+        self,
+        choice: Indices,
+        policy: Vector | None,
+        ahead: Matrix,
+        visits: Vector | None = None,
+        inverse: Resolvent | None = None,
+    ) -> Column:
+        parts = None if self.groups is None else self.groups.sums(ahead)
+        counts = np.einsum("s,sd->d", self.domain.mdp.initial, ahead) if parts is None else parts.sum(axis=0)
+        return Column(choice, counts, len(ahead), ahead, visits, policy, parts, inverse)
+
+    def _probabilities(self, choice: Indices) -> Vector:
+        weights = np.zeros(self.domain.mdp.n_choices)
+        weights[choice] = 1.0
+        return weights
+
+    def _moves(self, choice: Indices) -> tuple[Indices, Vector]:
+        """(S,), the next state and its discount, where each choice has one move."""
+        from tutelage import compiling
+
+        mdp = self.domain.mdp
+        discount = mdp.discount if isinstance(mdp.discount, float) else mdp.discount[choice]
+        return compiling.unsigned(mdp.transition.indices[choice]), discount * mdp.transition.data[choice]
+
+    def _banded(self, policy: Vector, here: Matrix, initial: Vector) -> tuple[Matrix, Vector]:
+        """F of a policy (C,) where every move is short, and its visits unless `initial` is empty."""
+        from tutelage.chains import elimination
+
+        mdp = self.domain.mdp
+        rows = mdp.transition
+        given = (rows.indptr, rows.indices, rows.data, mdp.first_choice, mdp.discount * policy)
+        return elimination.solve_band(elimination.band(*given, self.width), self.width, here, initial)
+
+    def _solved(
+        self, moves: SparseRows, here: Matrix, near: Column | None, accuracy: float
+    ) -> tuple[Matrix, Vector | None, Resolvent | None]:
+        """F = (I - moves)^-1 here, (S, d). Where there are factors, also these; or the visits if there are many states.
+
+        With these, the visits of a mixture need no other factorisation.
+        """
+        if not has_cheap_choices(self.domain.mdp):
+            return self._iterated(moves, here, near, accuracy), None, None
+        inverse = self._factorised(moves)
+        if moves.shape[0] <= FEW_STATES:
+            return inverse.values(here), None, inverse
+        return inverse.values(here), inverse.visits(self.domain.mdp.initial), None
+
+    def visits(self, column: Column) -> Vector:
+        """(S,), the visits of a column to each state."""
+        return column.visits if column.visits is not None else self._visits_from(self.domain.mdp.initial, column)
+
+    def _visits_from(self, initial: Vector, column: Column) -> Vector:
+        """(S,), the visits of a column from other starts."""
+        from tutelage.chains import elimination
+
+        mdp, nothing = self.domain.mdp, np.zeros((self.domain.mdp.n_states, 0))
+        if mdp.transition.nnz == mdp.n_choices and column.policy is None:
+            return np.asarray(elimination.carry(*self._moves(column.choice), initial))
+        if column.inverse is not None:
+            return column.inverse.visits(initial)
+        policy = self._probabilities(column.choice) if column.policy is None else column.policy
+        if self.width <= NARROW:
+            return self._banded(policy, nothing, initial)[1]
+        moves = chain(mdp, mdp.discount * policy)
+        moves.eliminate_zeros()
+        if has_cheap_choices(mdp):
+            return self._factorised(moves).visits(initial)
+        if isinstance(mdp.discount, float):
+            visits = mixed_visits(moves, mdp.discount, initial, RELATIVE_ACCURACY)
+            if visits is not None:
+                return visits
+        return System(moves.T.tocsr(), mdp.largest_discount, 1).solve(initial, RELATIVE_ACCURACY)
+
+    def _factorised(self, moves: SparseRows) -> Resolvent:
+        return factorised(sparse.eye_array(moves.shape[0], format="csr") - moves, shared_order(self.domain.mdp))
+
+    def occupancy(self, columns: Sequence[Column], weights: Matrix) -> Vector:
+        """(C,), the occupancy of a mixture. weights: (n, K), of each column for each group of starts."""
+        from tutelage import compiling
+
+        mdp = self.domain.mdp
+        occupancy = np.zeros(mdp.n_choices)
+        used = [(column, shares) for column, shares in zip(columns, weights, strict=True) if shares.any()]
+        for (column, _), visits in zip(used, compiling.map_in_threads(self._shared_visits, used), strict=True):
+            if column.policy is None:
+                occupancy[column.choice] += visits
+            else:
+                occupancy += per_choice(mdp, visits) * column.policy
+        return occupancy
+
+    def _shared_visits(self, used: tuple[Column, Vector]) -> Vector:
+        """(S,), the visits of a column times its weight for each group of starts."""
+        column, shares = used
+        if self.groups is None or len(shares) == 1:
+            return np.asarray(shares[0] * self.visits(column))
+        return self._visits_from(self.domain.mdp.initial * shares[self.groups.of_state], column)
+
+    def _iterated(self, moves: SparseRows, here: Matrix, near: Column | None, accuracy: float) -> Matrix:
+        """(S, d), F by sweeps where the chain mixes quickly; else by Krylov steps on what is still missing."""
+        from tutelage import compiling
+
+        mdp = self.domain.mdp
+        start = np.zeros_like(here) if near is None or near.ahead is None else near.ahead
+        if isinstance(mdp.discount, float) and self.is_mixing != [False]:
+            start, is_exact = mixed_values(moves, mdp.discount, here, start, accuracy)
+            self.is_mixing[:] = [is_exact]
+            if is_exact:
+                return start
+        system = System(moves, mdp.largest_discount, np.inf)
+        missing = here + moves @ start - start
+        size = np.maximum(np.abs(start).max(axis=0), np.abs(here).max(axis=0))
+        most = np.abs(missing).max(axis=0) * mdp.horizon
+        # The error of the start is at most `most`.
+        is_open = np.flatnonzero(most > accuracy * size)
+        if len(is_open):
+            # Computed once, before the threads need it.
+            _ = system.split
+        tasks = [(np.ascontiguousarray(missing[:, j]), min(accuracy * float(size[j] / most[j]), 0.1)) for j in is_open]
+        found = start + missing
+        for j, change in zip(is_open, compiling.map_in_threads(lambda task: system.solve(*task), tasks), strict=True):
+            found[:, j] = start[:, j] + change
+        return np.asarray(found)
+
+
+def with_stored(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """The columns. The last ones keep their factors and, within MOST_STORED numbers, their expected counts."""
+    stored = [k for k, column in enumerate(columns) if column.ahead is not None]
+    if not stored:
+        return columns
+    size = max(column.ahead.size for column in columns if column.ahead is not None)
+    dropped = set(stored[: max(len(stored) - max(MOST_STORED // size, 2), 0)])
+    columns = tuple(replace(column, ahead=None) if k in dropped else column for k, column in enumerate(columns))
+    is_old = [k < len(columns) - MOST_FACTORS and column.inverse is not None for k, column in enumerate(columns)]
+    return tuple(replace(column, inverse=None) if old else column for old, column in zip(is_old, columns, strict=True))

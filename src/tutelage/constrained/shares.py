@@ -1,0 +1,119 @@
+"""Master problems in which the starts of the learner are in groups, and every group has a mixture of its own.
+
+Let the start decide from which mixture the policy is drawn. The visits of all groups together are the occupancy of some
+stationary policy, so nothing more can be reached, and the optimum is the same. But the master problem knows far more
+points: from n policies and K groups n^K combinations, all by the same n linear systems. So it takes fewer rounds.
+
+In the dual, the best known policy at a price is replaced by the sum over groups of the best known policy of each group:
+
+    min over u of   linear @ u + sum over groups k of   max over policies i of price(u) @ part(i, k)
+
+part(i, k): (d,), what policy i is expected to collect from the starts in group k. For a projection u has further
+entries, the deviations from the target, and half their square is added.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutelage.arrays import Flags, Indices, Matrix, Vector
+from tutelage.constrained.objectives import Box, Dual, Point
+
+# The largest excess over the limits and the largest gap that are rounding, relative to the sizes.
+EXACT, TIGHT = 1e-12, 1e-11
+# With more dual variables than this, combinations converge too slowly.
+MOST_VARIABLES = 16
+# Weights (n, K), dual variables, the objective's value, and what each part uses of the limits, (n, K, m).
+Found = tuple[Matrix, Vector, float, NDArray[np.float64]]
+
+
+def can_share(dual: Dual) -> bool:
+    """Whether there are few dual variables: multipliers of half-spaces, or deviations with half their square."""
+    if dual.box is None or len(dual.linear) > MOST_VARIABLES:
+        return False
+    box, is_matched = dual.box, _matched(dual.box)
+    is_projection = not dual.base.any() and (box.curvature[is_matched] == 1).all() and np.isinf(box.upper).all()
+    return not box.lower[~is_matched].any() and bool(is_projection or not is_matched.any())
+
+
+def best_shares(dual: Dual, parts: NDArray[np.float64], near: Vector) -> Point | None:
+    """The best mixture for every group, weights (n, K); None where rounding hides it or no mixture is in the limits.
+
+    parts: (n, K, d). near: (k,), dual variables to start from.
+    """
+    assert dual.box is not None
+    find = _nearest if _matched(dual.box).any() else _most
+    found = find(dual, dual.box, parts, near)
+    if found is None:
+        return None
+    weights, u, value, use = found
+    right, is_elastic = dual.linear[~_matched(dual.box)], np.isfinite(dual.box.upper).all()
+    excess = float((np.einsum("nk,nkm->m", weights, use) - right).max(initial=0.0))
+    least = dual.offset(u) - float((parts @ dual.price(u)).max(axis=0).sum())
+    size = 1 + float(np.abs(dual.linear).max(initial=0.0)) + abs(value)
+    is_within = is_elastic or excess <= EXACT * size
+    # Where no mixture is within the limits, multipliers grow without end, and the bound exceeds the value.
+    if not is_within or not abs(value - least) <= TIGHT * size:
+        return None
+    return Point(weights, value, u[: len(right)], dual.price(u), dual.offset(u), u)
+
+
+def _matched(box: Box) -> Flags:
+    return np.asarray(box.curvature != 0)
+
+
+def _most(dual: Dual, box: Box, parts: NDArray[np.float64], near: Vector) -> Found | None:
+    """The linear program."""
+    from tutelage.constrained import share_loops
+
+    profit, use, right = parts @ dual.base, -(parts @ dual.turn), dual.linear
+    base, table = _less_best(np.dstack([use, profit]), np.append(-near, 1.0))
+    picks, basis, _, x, u, is_optimal = share_loops.best_shares(table, right - base[:-1], box.upper, near)
+    if not is_optimal:
+        return None
+    weights = _weights(parts, picks, basis, x)
+    cost = np.where(np.isfinite(box.upper), box.upper, 0.0)
+    excess = np.maximum(np.einsum("nk,nkm->m", weights, use) - right, 0.0)
+    return weights, np.clip(u, 0.0, box.upper), float(cost @ excess - (weights * profit).sum()), use
+
+
+def _nearest(dual: Dual, box: Box, parts: NDArray[np.float64], near: Vector) -> Found | None:
+    """The projection, from the best mixture within the limits at the last price."""
+    from tutelage.constrained import share_loops
+
+    is_matched, m = _matched(box), len(near) - int(_matched(box).sum())
+    match, use = parts @ dual.turn[:, is_matched], -(parts @ dual.turn[:, ~is_matched])
+    target, y, a = -dual.linear[is_matched], near[~is_matched], near[is_matched]
+    base, table = _less_best(np.dstack([use, match]), np.concatenate([-y, a]))
+    right = dual.linear[~is_matched] - base[:m]
+    linear = np.dstack([table[:, :, :m], table[:, :, m:] @ a])
+    picks, basis, row, x, _, is_optimal = share_loops.best_shares(linear, right, box.upper[~is_matched], y)
+    if not is_optimal:
+        return None
+    is_point = basis >= 0
+    first = picks[basis[is_point]], row[~is_point], np.concatenate([x[is_point], x[~is_point]])
+    picks, free, x, y, is_optimal = share_loops.nearest_shares(table, target - base[m:], right, *first)
+    if not is_optimal:
+        return None
+    weights = _weights(parts, picks, free, x)
+    u = np.zeros(len(is_matched))
+    u[~is_matched], u[is_matched] = np.maximum(y, 0.0), target - np.einsum("nk,nkr->r", weights, match)
+    return weights, u, 0.5 * float(u[is_matched] @ u[is_matched]), use
+
+
+def _less_best(table: NDArray[np.float64], price: Vector) -> tuple[Vector, NDArray[np.float64]]:
+    """(q,), the sum of the best columns of a table (n, K, q) at a price, and the table less these columns.
+
+    Near the end all columns that matter are nearly equal. Their differences keep more digits than their sums.
+    """
+    best, groups = (table @ price).argmax(axis=0), np.arange(table.shape[1])
+    return table[best, groups].sum(axis=0), table - table[best, groups]
+
+
+def _weights(parts: NDArray[np.float64], picks: NDArray[np.int64], used: Indices, x: Vector) -> Matrix:
+    """(n, K), the weights of each policy in every group, from those of the combinations used; nan if none is."""
+    weights, groups = np.zeros(parts.shape[:2]), np.arange(parts.shape[1])
+    for combination, weight in zip(used, x, strict=True):
+        if combination >= 0:
+            weights[picks[combination], groups] += max(weight, 0.0)
+    total = weights.sum(axis=0)
+    return np.asarray(weights / total) if total.all() else np.full_like(weights, np.nan)

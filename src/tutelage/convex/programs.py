@@ -1,0 +1,338 @@
+"""Linear and quadratic programs: the only module that calls their libraries (SciPy's HiGHS, Clarabel).
+
+    minimise slope @ x                               subject to   equal @ x = right,   within @ x <= bound,   x >= lower
+    minimise 1/2 x @ curvature @ x + slope @ x       subject to   the same
+
+Each solution computes its residuals and its duality gap from the problem itself, not from the library's report.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import clarabel
+import numpy as np
+from scipy import optimize, sparse
+
+from tutelage.arrays import Flags, Matrix, Vector
+from tutelage.convex import tableau
+from tutelage.outcomes import NotConverged, TutelageError
+
+# Relative gaps asked of Clarabel, in order. The error of x is only the square root of the gap, hence so small.
+GAP_TOLERANCES = (1e-15, 1e-12)
+FEASIBILITY_TOLERANCE = 1e-12
+# Largest relative error of an accepted quadratic solution; every caller checks its own gap as well.
+ACCEPTABLE = 1e-8
+# Errors below this are rounding errors. Others below the second one, or below a share of the objective, are good.
+ROUNDING, GOOD, GOOD_SHARE = 1e-14, 1e-12, 1e-9
+# Largest error of a linear solution from a basis, relative to its size; a library's tolerance is 1e-9.
+EXACT = 1e-12
+# Weight of the constraints beside the objective in least squares, and the largest entry that may stand for zero there.
+HEAVY, SMALL = 1e5, 1e-6
+
+
+# Options of HiGHS, in order: with tolerances that it cannot reach it may end without a status.
+LINEAR_ATTEMPTS: tuple[dict[str, Any], ...] = (
+    {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
+    {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9, "presolve": False},
+    {},
+)
+
+
+class InfeasibleProgram(TutelageError):
+    """No x satisfies the constraints of a linear or quadratic program."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constraints:
+    """equal @ x = right and within @ x <= bound, dense or sparse, and x >= lower (-inf where free)."""
+
+    lower: Vector
+    equal: Any = None
+    right: Vector = field(default_factory=lambda: np.zeros(0))
+    within: Any = None
+    bound: Vector = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        for name in ("equal", "within"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, np.zeros((0, len(self.lower))))
+
+    def violation(self, x: Vector) -> float:
+        """The largest violation of a constraint at x."""
+        excesses = (self.lower - x, np.abs(self.equal @ x - self.right), self.within @ x - self.bound)
+        return float(max(excess.max(initial=0.0) for excess in excesses))
+
+    def gradient(self, nu: Vector, y: Vector) -> Vector:
+        """equal' nu + within' y: the gradient of the constraints' part of the Lagrangian."""
+        return np.asarray(self.equal.T @ nu + self.within.T @ y)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProgramSolution:
+    """The optimal x, with the multipliers nu of the equalities and y >= 0 of the inequalities that certify it.
+
+    primal: the objective at x. dual: the dual objective at the multipliers; where the residuals are zero, no feasible x
+    is better. primal_residual: the largest violation of a constraint. dual_residual: the largest violation of
+    stationarity or of a multiplier's sign.
+    """
+
+    x: Vector
+    equal_multipliers: Vector
+    within_multipliers: Vector
+    primal: float
+    dual: float
+    primal_residual: float
+    dual_residual: float
+
+    @property
+    def gap(self) -> float:
+        """The duality gap."""
+        return abs(self.dual - self.primal)
+
+    @property
+    def error(self) -> float:
+        """The largest of the residuals and the gap."""
+        return max(self.primal_residual, self.dual_residual, self.gap)
+
+
+def minimise_linear(slope: Vector, constraints: Constraints) -> ProgramSolution:
+    """Solve the linear program.
+
+    Raises `InfeasibleProgram` where no x satisfies the constraints, and `NotConverged` where the library fails.
+    """
+    solution = _by_basis(slope, constraints)
+    if solution is not None:
+        return solution
+    for attempt in LINEAR_ATTEMPTS:
+        result = optimize.linprog(
+            slope,
+            A_ub=constraints.within,
+            b_ub=constraints.bound,
+            A_eq=constraints.equal,
+            b_eq=constraints.right,
+            bounds=np.column_stack([constraints.lower, np.full(len(slope), np.inf)]),
+            method="highs",
+            options=attempt,
+        )
+        if result.status in (0, 2):
+            break
+    if result.status == 2:
+        raise InfeasibleProgram("no point satisfies the constraints of this linear program")
+    if result.status != 0:
+        raise NotConverged(f"the linear program was not solved: {result.message}", residual=np.inf, n_steps=result.nit)
+    nu, y = -result.eqlin.marginals, np.maximum(-result.ineqlin.marginals, 0.0)
+    return _solution(np.zeros(len(slope)), slope, constraints, result.x, nu, y)
+
+
+def _by_basis(slope: Vector, constraints: Constraints) -> ProgramSolution | None:
+    """The solution of a small dense program from an optimal basis, if its error is rounding."""
+    n, n_equal, n_within = len(slope), len(constraints.right), len(constraints.bound)
+    is_small = n_equal + n_within <= tableau.MOST_ROWS and n + n_within <= tableau.MOST_COLUMNS
+    if not is_small or sparse.issparse(constraints.equal) or not np.isfinite(constraints.lower).all():
+        return None
+    slacks = np.vstack([np.zeros((n_equal, n_within)), np.eye(n_within)])
+    rows = np.hstack([np.vstack([constraints.equal, constraints.within]), slacks])
+    right = np.concatenate([constraints.right, constraints.bound]) - rows[:, :n] @ constraints.lower
+    costs = np.concatenate([slope, np.zeros(n_within)])
+    basis = tableau.optimal_basis(costs, rows, right, n_within)
+    if basis is None:
+        return None
+    square, x = rows[:, basis], np.zeros(n + n_within)
+    try:
+        x[basis], multipliers = np.linalg.solve(square, right), -np.linalg.solve(square.T, costs[basis])
+    except np.linalg.LinAlgError:
+        return None
+    nu, y = np.split(multipliers, [n_equal])
+    x = np.maximum(x[:n], 0.0) + constraints.lower
+    solution = _solution(np.zeros(n), slope, constraints, x, nu, np.maximum(y, 0.0))
+    size = 1 + float(np.abs(x).max(initial=0.0)) + float(np.abs(multipliers).max(initial=0.0))
+    return solution if solution.error <= EXACT * size else None
+
+
+def minimise_quadratic(curvature: Any, slope: Vector, constraints: Constraints) -> ProgramSolution:
+    """Solve the quadratic program, with matrices all sparse or all dense.
+
+    A dense program is small, and is polished to an error near rounding. Raises `InfeasibleProgram` where no x satisfies
+    the constraints, and `NotConverged` where the library fails.
+    """
+    solution = _interior_point(curvature, slope, constraints, GAP_TOLERANCES[0])
+    if solution.error > ACCEPTABLE:
+        # With a tolerance that it cannot reach, the library may stop further from the solution than with a larger one.
+        second = _interior_point(curvature, slope, constraints, GAP_TOLERANCES[1])
+        solution = min(solution, second, key=lambda found: found.error)
+    if not sparse.issparse(curvature):
+        found = [solution, *_polishings(curvature, slope, constraints, solution)]
+        if min(one.error for one in found) > GOOD:
+            # Of nearly equal columns one solution may have the right x and another one the right multipliers.
+            found += [_with_multipliers(x, y) for x in found for y in found]
+        # Between errors that are both rounding, the lower objective decides.
+        solution = min(found, key=lambda one: (max(one.error, ROUNDING), one.primal))
+    worst = solution.error / (1.0 + float(np.abs(solution.x).max()) + abs(solution.primal))
+    if not worst <= ACCEPTABLE:
+        raise NotConverged(f"the quadratic program was solved to {worst:.2g} only", residual=worst, n_steps=2)
+    return solution
+
+
+def _interior_point(curvature: Any, slope: Vector, constraints: Constraints, gap_tolerance: float) -> ProgramSolution:
+    """One call of Clarabel, which takes all rows in one matrix, equalities first."""
+    is_sparse, is_bounded = sparse.issparse(curvature), np.isfinite(constraints.lower)
+    n_equal, n_within, n_bounded = len(constraints.right), len(constraints.bound), int(is_bounded.sum())
+    identity = sparse.eye_array(len(slope), format="csr") if is_sparse else np.eye(len(slope))
+    stacked = (sparse.vstack if is_sparse else np.vstack)(
+        [constraints.equal, constraints.within, -identity[is_bounded]]
+    )
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = gap_tolerance
+    settings.tol_feas = FEASIBILITY_TOLERANCE
+    result = clarabel.DefaultSolver(
+        sparse.csc_matrix(curvature),
+        slope,
+        sparse.csc_matrix(stacked),
+        np.concatenate([constraints.right, constraints.bound, -constraints.lower[is_bounded]]),
+        [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(n_within + n_bounded)],
+        settings,
+    ).solve()
+    if result.status in (clarabel.SolverStatus.PrimalInfeasible, clarabel.SolverStatus.AlmostPrimalInfeasible):
+        raise InfeasibleProgram("no point satisfies the constraints of this quadratic program")
+    x, multipliers = np.array(result.x), np.array(result.z)
+    y = np.maximum(multipliers[n_equal : n_equal + n_within], 0.0)
+    return _solution(curvature @ x, slope, constraints, x, multipliers[:n_equal], y)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConicSolution:
+    """x with the slacks right - rows @ x and the multipliers of all rows; is_solved: the library's own word."""
+
+    x: Vector
+    slacks: Vector
+    multipliers: Vector
+    is_solved: bool
+
+
+def minimise_conic(
+    curvature: Matrix,
+    slope: Vector,
+    rows: Matrix,
+    right: Vector,
+    n_linear: int,
+    balls: Sequence[int],
+    *,
+    n_equal: int = 0,
+) -> ConicSolution:
+    """minimise 1/2 x @ curvature @ x + slope @ x where right - rows @ x lies in a product of cones.
+
+    The first n_equal entries are zero and the next n_linear not negative; then each ball, a number of entries whose
+    first is at least the 2-norm of the others. The caller judges the result.
+    """
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = FEASIBILITY_TOLERANCE
+    cones = [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(n_linear)]
+    cones += [*(clarabel.SecondOrderConeT(size) for size in balls)]
+    result = clarabel.DefaultSolver(
+        sparse.csc_matrix(np.triu(curvature)), slope, sparse.csc_matrix(rows), right, cones, settings
+    ).solve()
+    x, slacks, multipliers = (np.array(part) for part in (result.x, result.s, result.z))
+    is_solved = result.status in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved)
+    return ConicSolution(x, slacks, multipliers, is_solved and bool(np.isfinite(x).all()))
+
+
+def _polishings(
+    curvature: Any, slope: Vector, constraints: Constraints, near: ProgramSolution
+) -> Iterator[ProgramSolution]:
+    """Polished solutions for several guesses of the active constraints, up to the first good one.
+
+    Good is relative to the objective: at distance zero only least squares find the active constraints.
+    """
+    guess = _active_by_multipliers(curvature, slope, constraints, near)
+    polished = _polished(curvature, slope, constraints, *guess)
+    yield polished
+    if polished.error > GOOD_SHARE * abs(polished.primal) and not slope.any():
+        for guess in _active_by_least_squares(curvature, constraints):
+            yield _polished(curvature, slope, constraints, *guess)
+
+
+def _active_by_multipliers(
+    curvature: Any, slope: Vector, constraints: Constraints, near: ProgramSolution
+) -> tuple[Flags, Flags]:
+    """The lower bounds and the inequalities whose slack is below their multiplier at a nearly optimal point."""
+    reduced = curvature @ near.x + slope + constraints.gradient(near.equal_multipliers, near.within_multipliers)
+    is_tight = constraints.bound - constraints.within @ near.x < near.within_multipliers
+    return near.x - constraints.lower < reduced, is_tight
+
+
+def _active_by_least_squares(curvature: Any, constraints: Constraints) -> list[tuple[Flags, Flags]]:
+    """The active constraints of a program without slope, from non-negative least squares with heavy constraints.
+
+    An active-set method also identifies the active constraints of a degenerate solution, such as one at distance zero,
+    where multipliers and slacks vanish together.
+    """
+    n, n_within = curvature.shape[0], len(constraints.bound)
+    size, directions = np.linalg.eigh(curvature)
+    root = np.sqrt(np.maximum(size, 0.0))[:, None] * directions.T
+    rows = np.vstack([root, HEAVY * constraints.equal, HEAVY * constraints.within])
+    right = np.concatenate([np.zeros(n), HEAVY * constraints.right, HEAVY * constraints.bound])
+    slacks = np.vstack([np.zeros((len(rows) - n_within, n_within)), HEAVY * np.eye(n_within)])
+    is_bounded = np.isfinite(constraints.lower)
+    shift = np.where(is_bounded, constraints.lower, 0.0)
+    columns = np.hstack([rows, -rows[:, ~is_bounded], slacks])
+    try:
+        found = optimize.nnls(columns, right - rows @ shift, maxiter=100 * n)[0]
+    except RuntimeError:
+        return []
+    return [(is_bounded & (found[:n] <= small), found[len(found) - n_within :] <= small) for small in (0.0, SMALL)]
+
+
+def _polished(
+    curvature: Any, slope: Vector, constraints: Constraints, at_lower: Flags, is_tight: Flags
+) -> ProgramSolution:
+    """The solution of the optimality conditions with these constraints active: one linear system.
+
+    It is exact if these are the constraints that are active at the optimum; the residuals show whether they are. The
+    error of an interior point is the square root of its gap.
+    """
+    n = len(slope)
+    active = np.vstack([constraints.equal, np.eye(n)[at_lower], constraints.within[is_tight]])
+    right = np.concatenate([constraints.right, constraints.lower[at_lower], constraints.bound[is_tight]])
+    system = np.block([[curvature, active.T], [active, np.zeros((len(active), len(active)))]])
+    answer = np.linalg.lstsq(system, np.concatenate([-slope, right]), rcond=1e-13)[0]
+    x, multipliers = answer[:n], answer[n:]
+    y = np.zeros(len(is_tight))
+    y[is_tight] = np.maximum(multipliers[len(multipliers) - is_tight.sum() :], 0.0)
+    return _solution(curvature @ x, slope, constraints, x, multipliers[: len(constraints.right)], y)
+
+
+def _with_multipliers(x: ProgramSolution, y: ProgramSolution) -> ProgramSolution:
+    """The x of one solution with the multipliers, and so the dual objective, of another; weak duality needs no more."""
+    return replace(
+        x,
+        equal_multipliers=y.equal_multipliers,
+        within_multipliers=y.within_multipliers,
+        dual=y.dual,
+        dual_residual=y.dual_residual,
+    )
+
+
+def _solution(
+    product: Vector, slope: Vector, constraints: Constraints, x: Vector, nu: Vector, y: Vector
+) -> ProgramSolution:
+    """The solution with its certificate; product: (n,), curvature @ x.
+
+    Stationarity: d = curvature x + slope + equal' nu + within' y is the multiplier of x >= lower. It is not negative,
+    and it is zero where x is free.
+    """
+    reduced = product + slope + constraints.gradient(nu, y)
+    is_bounded = np.isfinite(constraints.lower)
+    at_lower = float(np.maximum(reduced[is_bounded], 0.0) @ constraints.lower[is_bounded])
+    dual = float(-0.5 * (x @ product) - nu @ constraints.right - y @ constraints.bound + at_lower)
+    return ProgramSolution(
+        x=x,
+        equal_multipliers=nu,
+        within_multipliers=y,
+        primal=float(0.5 * (x @ product) + slope @ x),
+        dual=dual,
+        primal_residual=constraints.violation(x),
+        dual_residual=float(np.where(is_bounded, np.maximum(-reduced, 0.0), np.abs(reduced)).max(initial=0.0)),
+    )

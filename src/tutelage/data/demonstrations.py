@@ -1,0 +1,328 @@
+"""Demonstrations: trajectories of states and choices, sampled from a policy or recorded elsewhere.
+
+A trajectory xi = (s_0, s_1, ...) is infinite; a demonstration is its beginning. It may end in an absorbing state,
+because the rest is known. `sampling` samples demonstrations, `expectations` counts their features.
+"""
+
+import operator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, SupportsIndex, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tutelage.arrays import Indices, check_length, integers, set_fields
+from tutelage.chains.chain import chain
+from tutelage.data.endings import with_known_ends
+from tutelage.data.recordings import UNKNOWN as UNKNOWN
+from tutelage.data.recordings import read_frame, row_number, to_columns
+from tutelage.model.mdp import MDP, Domain
+from tutelage.outcomes import InvalidModel
+
+Place = Callable[[int], str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trajectory:
+    """One demonstration: the visited states (T,) and the choices there (T,), as in `Demonstrations`."""
+
+    states: Indices
+    choices: Indices | None = None
+    mdp: MDP | None = None
+
+    @property
+    def steps(self) -> list[tuple[Hashable, Hashable | None]]:
+        """The names of the state and of the action of each visit; None for an action that is not known."""
+        if self.mdp is None:
+            raise InvalidModel("this trajectory has no names, because its MDP is not known; give demonstrations an mdp")
+        frame = to_columns(self.mdp, self.states, np.array([0, len(self)]), self.choices)
+        return list(zip(frame["state"], frame.get("action", [None] * len(self)), strict=True))
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demonstrations:
+    """n trajectories of any lengths, concatenated; a sequence whose items are `Trajectory` objects.
+
+    states: (N,), the visited states of all trajectories, in order.
+    offsets: (n+1,), trajectory i is states[offsets[i] : offsets[i+1]].
+    choices: (N,), the choice taken at each visit, or None when only states are known. The last choice of a trajectory
+        may be UNKNOWN (-1).
+    mdp: the MDP, if known, whose states and choices these are; it has their names.
+    """
+
+    states: Indices
+    offsets: Indices
+    choices: Indices | None = None
+    mdp: MDP | None = None
+
+    def __post_init__(self) -> None:
+        states, offsets = integers(self.states, "states"), integers(self.offsets, "offsets")
+        _check_offsets(offsets, len(states))
+        set_fields(self, states=states, offsets=offsets)
+        if self.choices is not None:
+            choices = integers(self.choices, "choices")
+            check_length(choices, len(states), "choices", "visited states")
+            set_fields(self, choices=choices)
+            wrong = np.flatnonzero(self.is_followed & (choices == UNKNOWN))
+            if len(wrong):
+                place = _place(offsets, wrong[0])
+                raise InvalidModel(f"{place}: the choice is unknown; only the choice of a last step may be unknown")
+
+    @classmethod
+    def from_sequences(
+        cls,
+        mdp: MDP,
+        states: Iterable[ArrayLike],
+        actions: Iterable[ArrayLike] | None = None,
+        *,
+        terminated: Sequence[bool] | None = None,
+    ) -> Self:
+        """Demonstrations from sequences of states and, where known, of actions.
+
+        actions: numbers within the state, so that action a of state s is choice first_choice[s] + a; as many as there
+            are states, or one fewer.
+        terminated: whether each episode has ended: its last state stands for the absorbing state of the MDP.
+
+        A demonstration may start in any state, also one with probability zero under `mdp.initial`. Every later state
+        must be possible after the state before it. An episode of an environment may end in the final state that the
+        environment has shown; it has then reached the absorbing state of the MDP.
+        """
+        visited, offsets = _end_to_end(states, "states")
+        place = _places(offsets)
+        _check_states(mdp, visited, place)
+        ended = None if terminated is None else np.array(terminated, dtype=np.bool_)
+        if ended is not None:
+            check_length(ended, len(offsets) - 1, "terminated", "demonstrations")
+        if actions is None:
+            return cls._arrived(mdp, visited, offsets, None, place, ended)
+        taken, is_given = _taken(actions, offsets, "actions")
+        choices = np.where(is_given, mdp.first_choice[visited] + taken, UNKNOWN)
+        _check_offered(mdp, visited, choices, is_given, place, "actions")
+        return cls._arrived(mdp, visited, offsets, choices, place, ended)
+
+    @classmethod
+    def from_frame(
+        cls,
+        domain: Domain | MDP,
+        frame: Any,
+        *,
+        episode: str = "episode",
+        state: str = "state",
+        action: str | None = "action",
+        next_state: str | None = None,
+        terminated: str | None = None,
+        row_name: Place = row_number,
+    ) -> Self:
+        """Demonstrations from a table with one row per visit: a pandas frame, or any mapping of columns.
+
+        episode, state, action: the names of the columns. States and actions are names or numbers. The action of the
+            last row of an episode may be missing; action=None for a table of states only.
+        next_state: a column with the state after the action, where a table has one row per step.
+        terminated: a column that is true where the episode has ended: the last action led to the absorbing state.
+        row_name: what to call a row in messages, such as a line of a file.
+        """
+        mdp = domain.mdp if isinstance(domain, Domain) else domain
+        columns = {"episode": episode, "state": state, "action": action}
+        read = read_frame(mdp, frame, columns | {"next_state": next_state, "terminated": terminated}, row_name)
+
+        def place(position: int) -> str:
+            return read.place(position, row_name)
+
+        return cls._arrived(mdp, read.states, read.offsets, read.choices, place, read.is_terminated)
+
+    @classmethod
+    def _arrived(
+        cls,
+        mdp: MDP,
+        states: Indices,
+        offsets: Indices,
+        choices: Indices | None,
+        place: Place,
+        is_terminated: NDArray[np.bool_] | None = None,
+    ) -> Self:
+        """Demonstrations whose terminated episodes end in an absorbing state, checked."""
+        known = with_known_ends(mdp, states, offsets, choices, place, is_terminated)
+        if choices is not None:
+            choices = np.where(known == states, choices, UNKNOWN)
+        return cls(known, offsets, choices, mdp).checked_against(mdp, place)
+
+    def to_frame(self) -> dict[str, list[Any]]:
+        """A table with one row per visit and the columns episode, step, state and action, by name.
+
+        `pandas.DataFrame(demonstrations.to_frame())` makes a frame of it.
+        """
+        if self.mdp is None:
+            raise InvalidModel("these demonstrations have no names, because their MDP is not known; give them an mdp")
+        return to_columns(self.mdp, self.states, self.offsets, self.choices)
+
+    @classmethod
+    def from_choice_sequences(cls, mdp: MDP, states: Iterable[ArrayLike], choices: Iterable[ArrayLike]) -> Self:
+        """As `from_sequences`, with choices numbered in the whole MDP instead of actions numbered within the state."""
+        visited, offsets = _end_to_end(states, "states")
+        taken, _ = _taken(choices, offsets, "choices")
+        return cls(visited, offsets, taken, mdp).checked_against(mdp)
+
+    def checked_against(self, mdp: MDP, place: Place | None = None) -> Self:
+        """The same demonstrations, refused with the first step that the MDP does not allow.
+
+        place: what to call a visit in messages.
+        """
+        place = place or _places(self.offsets)
+        _check_states(mdp, self.states, place)
+        if self.choices is not None:
+            _check_offered(mdp, self.states, self.choices, self.choices != UNKNOWN, place, "choices")
+        _check_moves(mdp, self, place)
+        return self
+
+    def take(self, numbers: ArrayLike) -> Self:
+        """The trajectories with these numbers, in this order; a number may occur more than once."""
+        wanted = integers(numbers, "the numbers to take")
+        wrong = np.flatnonzero((wanted < 0) | (wanted >= self.n))
+        if len(wrong):
+            raise InvalidModel(f"there is no demonstration {wanted[wrong[0]]}; they are 0 .. {self.n - 1}")
+        lengths = self.lengths[wanted]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        visits = np.arange(offsets[-1]) + np.repeat(self.offsets[wanted] - offsets[:-1], lengths)
+        choices = None if self.choices is None else self.choices[visits]
+        return type(self)(self.states[visits], offsets, choices, self.mdp)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Trajectory: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+
+    def __getitem__(self, index: SupportsIndex | slice) -> Trajectory | Self:
+        """One trajectory, or the demonstrations of a slice, which must not be empty; `take` picks any others."""
+        if isinstance(index, slice):
+            return self.take(np.arange(self.n)[index])
+        number = operator.index(index)
+        if not -self.n <= number < self.n:
+            raise IndexError(f"there is no demonstration {number}; they are 0 .. {self.n - 1}")
+        visits = slice(*self.offsets[number % self.n : number % self.n + 2])
+        return Trajectory(self.states[visits], None if self.choices is None else self.choices[visits], self.mdp)
+
+    def __iter__(self) -> Iterator[Trajectory]:
+        return (self[number] for number in range(self.n))
+
+    def __len__(self) -> int:
+        return self.n
+
+    @property
+    def n(self) -> int:
+        """The number of trajectories."""
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> Indices:
+        """(n,), the number of visits of each trajectory."""
+        return np.diff(self.offsets)
+
+    @property
+    def last_states(self) -> Indices:
+        """(n,), the last state of each trajectory."""
+        return self.states[self.offsets[1:] - 1]
+
+    @property
+    def is_followed(self) -> NDArray[np.bool_]:
+        """(N,), whether another visit of the same trajectory follows."""
+        followed = np.ones(len(self.states), dtype=np.bool_)
+        followed[self.offsets[1:] - 1] = False
+        return followed
+
+    def __repr__(self) -> str:
+        known = "states only" if self.choices is None else "states and choices"
+        return f"Demonstrations({self.n} of {self.lengths.min()} to {self.lengths.max()} {known})"
+
+
+def _end_to_end(sequences: Iterable[ArrayLike], name: str) -> tuple[Indices, Indices]:
+    """The concatenated sequences, and the offsets (n+1,) at which each starts."""
+    if isinstance(sequences, str) or not isinstance(sequences, Iterable):
+        raise InvalidModel(f"{name} must be a list of sequences, got {type(sequences).__name__}")
+    parts = [integers(part, f"demonstration {number}: {name}") for number, part in enumerate(sequences)]
+    if not parts:
+        raise InvalidModel(f"there are no demonstrations: the list of {name} is empty")
+    return np.concatenate(parts), np.cumsum([0] + [len(part) for part in parts])
+
+
+def _taken(sequences: Iterable[ArrayLike], offsets: Indices, name: str) -> tuple[Indices, NDArray[np.bool_]]:
+    """(N,), the actions or choices, UNKNOWN at a last step that has none; and (N,), whether they are given."""
+    given, given_offsets = _end_to_end(sequences, name)
+    if len(given_offsets) != len(offsets):
+        raise InvalidModel(f"there are {len(offsets) - 1} sequences of states, but {len(given_offsets) - 1} of {name}")
+    n_states, n_given = np.diff(offsets), np.diff(given_offsets)
+    wrong = np.flatnonzero((n_given != n_states) & (n_given != n_states - 1))
+    if len(wrong):
+        found = f"demonstration {wrong[0]} has {n_states[wrong[0]]} states and {n_given[wrong[0]]} {name}"
+        raise InvalidModel(f"{found}; it needs as many {name} as states, or one fewer")
+    is_given = np.ones(offsets[-1], dtype=np.bool_)
+    is_given[offsets[1:][n_given < n_states] - 1] = False
+    taken = np.full(offsets[-1], UNKNOWN)
+    taken[is_given] = given
+    return taken, is_given
+
+
+def _check_offsets(offsets: Indices, n_visits: int) -> None:
+    if len(offsets) < 2:
+        raise InvalidModel("there are no demonstrations: offsets must hold one entry per trajectory and one more")
+    if offsets[0] != 0 or offsets[-1] != n_visits:
+        raise InvalidModel(f"offsets must run from 0 to {n_visits}, the number of visits, got {offsets[[0, -1]]}")
+    lengths = np.diff(offsets)
+    if lengths.min() < 1:
+        raise InvalidModel(f"demonstration {lengths.argmin()} is empty; it must visit at least one state")
+
+
+def _check_states(mdp: MDP, states: Indices, place: Place) -> None:
+    wrong = np.flatnonzero((states < 0) | (states >= mdp.n_states))
+    if len(wrong):
+        found = f"{place(int(wrong[0]))}: there is no state {states[wrong[0]]}"
+        raise InvalidModel(f"{found}; states are 0 .. {mdp.n_states - 1}")
+
+
+def _check_offered(
+    mdp: MDP, states: Indices, choices: Indices, is_given: NDArray[np.bool_], place: Place, name: str
+) -> None:
+    """Refuse a choice that its state does not offer; the message counts in `name`, "actions" or "choices"."""
+    first, count = mdp.first_choice[states], mdp.choices_per_state[states]
+    action = choices - first
+    wrong = np.flatnonzero(is_given & ((action < 0) | (action >= count)))
+    if len(wrong):
+        at, low = wrong[0], 0 if name == "actions" else first[wrong[0]]
+        offered = f"{mdp.names.describe_state(int(states[at]))} offers {name} {low} .. {low + count[at] - 1}"
+        raise InvalidModel(f"{place(int(at))}: {offered}, not {low + action[at]}")
+
+
+def _check_moves(mdp: MDP, demonstrations: Demonstrations, place: Place) -> None:
+    """Refuse a state that cannot follow the state before it."""
+    states, choices = demonstrations.states, demonstrations.choices
+    step = np.flatnonzero(demonstrations.is_followed)
+    if not len(step):
+        return
+    if choices is None:
+        # With weight one on every choice, an entry is positive where any choice leads.
+        likelihood = chain(mdp, np.ones(mdp.n_choices))[states[step], states[step + 1]]
+    else:
+        likelihood = mdp.transition[choices[step], states[step + 1]]
+    wrong = step[likelihood == 0]
+    if len(wrong):
+        at = wrong[0]
+        names = mdp.names
+        before, after = (names.describe_state(int(state)) for state in states[at : at + 2])
+        by = f"no choice of {before} leads"
+        if choices is not None:
+            name = "" if names.choices is None else f" ({names.choice_name(int(choices[at]))!r})"
+            by = f"choice {choices[at]}{name} of {before} never leads"
+        raise InvalidModel(f"{place(int(at))}: {by} to {after}")
+
+
+def _places(offsets: Indices) -> Place:
+    return lambda position: _place(offsets, position)
+
+
+def _place(offsets: Indices, position: int) -> str:
+    number = int(np.searchsorted(offsets, position, side="right")) - 1
+    return f"demonstration {number}, step {position - offsets[number]}"

@@ -1,0 +1,146 @@
+"""The empirical feature expectation of demonstrations (Sec. 2). For n trajectories it is
+trajectories is
+
+    mu_hat(Xi) = 1/n * sum over trajectories i of sum over t of discount^t phi(s_t^i)
+
+The inner sum is infinite, but only the first T visits of a trajectory are known. The missing part is
+
+    tail = sum over t >= T of discount^t phi(s_t)        |tail_j| <= discount^T / (1 - discount) * max |phi_j|
+
+If the last known state is absorbing and feature j has the same value phi_j for all its choices, the tail is known:
+discount^T / (1 - discount) * phi_j is added. Otherwise nothing is added, and the bound counts as bias. The mean of
+these bounds over the trajectories bounds the distance of mu_hat from the mean over the complete trajectories. Where
+discounts differ between choices, discount^t is the product of the discounts of the t choices taken before. The tail is
+known if the choices of the absorbing state also have one discount; the bound has the largest one.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from tutelage.arrays import Flags, Indices, Matrix, Vector, freeze
+from tutelage.data.demonstrations import UNKNOWN, Demonstrations
+from tutelage.model.mdp import MDP, Domain, absorbing_states, endless, per_choice
+from tutelage.model.policy import max_by_state
+from tutelage.outcomes import InvalidModel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EmpiricalExpectation:
+    """mu_hat_r(Xi) and mu_hat_c(Xi), with their sampling errors and truncation biases.
+
+    reward, preference: (d_r,) and (d_c,), the mean discounted feature counts.
+    reward_standard_error, preference_standard_error: sample standard deviation / sqrt(n), the error due to the finite
+        number n of trajectories; infinite if n = 1, because one trajectory has no standard deviation.
+    reward_bias, preference_bias: a bound on the error due to the finite length of the trajectories.
+    """
+
+    reward: Vector
+    preference: Vector
+    reward_standard_error: Vector
+    preference_standard_error: Vector
+    reward_bias: Vector
+    preference_bias: Vector
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            freeze(getattr(self, name))
+
+
+def empirical_expectation(domain: Domain, demonstrations: Demonstrations) -> EmpiricalExpectation:
+    """mu_hat(Xi) for both kinds of features; features on choices need demonstrations with known choices."""
+    demonstrations.checked_against(domain.mdp)
+    reward, reward_bias = _counts(domain.mdp, domain.reward_features, demonstrations, "reward")
+    preference, preference_bias = _counts(domain.mdp, domain.preference_features, demonstrations, "preference")
+    errors = (_standard_error(reward), _standard_error(preference))
+    return EmpiricalExpectation(reward.mean(axis=0), preference.mean(axis=0), *errors, reward_bias, preference_bias)
+
+
+def trajectory_counts(domain: Domain, demonstrations: Demonstrations) -> tuple[Matrix, Matrix]:
+    """(n, d_r) and (n, d_c), the discounted feature counts of each trajectory."""
+    demonstrations.checked_against(domain.mdp)
+    both = (("reward", domain.reward_features), ("preference", domain.preference_features))
+    rewards, preferences = (_counts(domain.mdp, features, demonstrations, kind)[0] for kind, features in both)
+    return rewards, preferences
+
+
+def reward_counts(domain: Domain, demonstrations: Demonstrations) -> Matrix:
+    """(n, d_r), the discounted reward feature counts of each trajectory, whose mean is mu_hat_r."""
+    demonstrations.checked_against(domain.mdp)
+    return freeze(_counts(domain.mdp, domain.reward_features, demonstrations, "reward")[0])
+
+
+def _counts(mdp: MDP, features: Matrix, demonstrations: Demonstrations, kind: str) -> tuple[Matrix, Vector]:
+    """(n, d), the discounted feature counts of each trajectory, and (d,), the bound on their mean truncation bias."""
+    rows = _feature_rows(mdp, features, demonstrations, kind)
+    is_counted = rows != UNKNOWN
+    weights, after = _weights(mdp, demonstrations, is_counted)
+    entries = np.where(is_counted, weights, 0.0), np.where(is_counted, rows, 0), demonstrations.offsets
+    visits = sparse.csr_array(entries, shape=(demonstrations.n, len(features)))
+    last = demonstrations.last_states
+    is_known = _is_steady(mdp, features)[last]
+    endless_last = endless(mdp, per_choice(mdp, features))[mdp.first_choice[last]]
+    tail = np.where(is_known, after[:, None] * endless_last, 0.0)
+    later = np.where(is_known, 0.0, after[:, None] * mdp.horizon)
+    return visits @ features + tail, later.mean(axis=0) * np.abs(features).max(axis=0, initial=0.0)
+
+
+def _feature_rows(mdp: MDP, features: Matrix, demonstrations: Demonstrations, kind: str) -> Indices:
+    """(N,), the row of the feature matrix of each visit, or UNKNOWN."""
+    if len(features) == mdp.n_states:
+        return demonstrations.states
+    if demonstrations.choices is None:
+        raise InvalidModel(
+            f"the {kind} features are on choices, but these demonstrations have states only; "
+            "give the actions that were taken, or features on states"
+        )
+    return demonstrations.choices
+
+
+def _weights(mdp: MDP, demonstrations: Demonstrations, is_counted: Flags) -> tuple[Vector, Vector]:
+    """(N,), the discount of each visit; (n,), that of the first visit after those which are counted."""
+    offsets, lengths = demonstrations.offsets, demonstrations.lengths
+    if isinstance(mdp.discount, float):
+        time = np.arange(len(is_counted)) - np.repeat(offsets[:-1], lengths)
+        powers = mdp.discount ** np.arange(lengths.max() + 1)
+        return powers[time], powers[np.add.reduceat(is_counted, offsets[:-1], dtype=np.int64)]
+    steps = _step_discounts(mdp, demonstrations)
+    parts = [np.cumprod(part) for part in np.split(steps, offsets[1:-1])]
+    through = np.concatenate(parts)
+    weights = np.concatenate([[1.0], through[:-1]])
+    weights[offsets[:-1]] = 1.0
+    last = offsets[1:] - 1
+    return weights, np.where(is_counted[last], through[last], weights[last])
+
+
+def _step_discounts(mdp: MDP, demonstrations: Demonstrations) -> Vector:
+    """(N,), the discount of each step; of a choice that is not known, the largest in its state."""
+    discount = np.asarray(mdp.discount)
+    largest = max_by_state(mdp, discount)[demonstrations.states]
+    if demonstrations.choices is not None:
+        return np.where(demonstrations.choices == UNKNOWN, largest, discount[demonstrations.choices])
+    least = -max_by_state(mdp, -discount)[demonstrations.states]
+    differ = np.flatnonzero((least < largest) & demonstrations.is_followed)
+    if len(differ):
+        raise InvalidModel(
+            f"the choices of state {demonstrations.states[differ[0]]} have different discounts, but these "
+            "demonstrations have states only; give the actions that were taken"
+        )
+    return np.asarray(largest)
+
+
+def _is_steady(mdp: MDP, features: Matrix) -> Flags:
+    """(S, d), whether the tail from a state on is known: it is absorbing, its choices have one value and discount."""
+    starts, on_choices = mdp.first_choice[:-1], per_choice(mdp, features)
+    is_same = np.maximum.reduceat(on_choices, starts) == np.minimum.reduceat(on_choices, starts)
+    is_steady = absorbing_states(mdp)
+    if not isinstance(mdp.discount, float):
+        is_steady &= max_by_state(mdp, mdp.discount) == -max_by_state(mdp, -mdp.discount)
+    return np.asarray(is_same & is_steady[:, None])
+
+
+def _standard_error(counts: Matrix) -> Vector:
+    if len(counts) == 1:
+        return np.full(counts.shape[1], np.inf)
+    return np.asarray(counts.std(axis=0, ddof=1) / np.sqrt(len(counts)))

@@ -1,0 +1,254 @@
+"""Domains and demonstrations in files.
+
+A domain is one `.npz` file. Demonstrations are an `.npz` file, or a `.jsonl` or `.csv` file, which people and other
+programs can read and write. `.npz` files have a format and a version, and contain no pickled objects. Files are written
+completely or not at all. A file that is cut short, damaged, pickled or of another format is refused by name.
+
+Only regular files are read, and only the arrays that are needed. A file that is larger than `max_bytes`, or whose
+arrays are, is refused before any array is read; the default is LARGEST_BYTES.
+
+A `.jsonl` or `.csv` file that is cut exactly between two lines cannot be distinguished from a file with fewer
+demonstrations; `tables` describes their lines.
+"""
+
+import io
+import os
+import re
+import secrets
+import stat
+import zipfile
+from collections.abc import Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from tutelage.arrays import integers
+from tutelage.data import tables
+from tutelage.data.demonstrations import Demonstrations
+from tutelage.model.mdp import MDP, Domain
+from tutelage.model.names import Labels, from_json, to_json
+from tutelage.outcomes import InvalidModel, Unavailable
+
+# The default of `max_bytes`: a domain of several million states fits.
+LARGEST_BYTES = 2**30
+DOMAIN_FORMAT, DOMAIN_VERSION = "tutelage domain", 1
+DEMONSTRATIONS_FORMAT, DEMONSTRATIONS_VERSION = "tutelage demonstrations", 1
+TRANSITION_FIELDS = ("transition_data", "transition_indices", "transition_indptr")
+FEATURE_FIELDS = ("reward_features", "preference_features")
+DEMONSTRATION_SUFFIXES = (".npz", ".jsonl", ".csv")
+NAME_FIELDS = ("reward_names", "preference_names")
+LABEL_FIELDS = ("state_names", "choice_names")
+TIME_FIELDS = ("duration", "goals")
+OPTIONAL_FIELDS = (*LABEL_FIELDS, *TIME_FIELDS, "final_states", "positions")
+DOMAIN_FIELDS = (*TRANSITION_FIELDS, "first_choice", "initial", "discount", *FEATURE_FIELDS, *NAME_FIELDS)
+
+Archive = Mapping[str, NDArray[Any]]
+AnyPath = str | os.PathLike[str]
+
+
+def save(domain: Domain, path: AnyPath) -> None:
+    """Write a domain to an `.npz` file, from which `load` reads the same domain, bit for bit."""
+    _suffix(path, (".npz",), "a domain")
+    mdp, rows = domain.mdp, domain.mdp.transition
+    fields: dict[str, ArrayLike] = dict(zip(TRANSITION_FIELDS, (rows.data, rows.indices, rows.indptr), strict=True))
+    fields |= {"first_choice": mdp.first_choice, "initial": mdp.initial, "discount": mdp.discount}
+    fields |= {} if mdp.duration is None else {"duration": mdp.duration}
+    fields |= {"goals": mdp.goals} if len(mdp.goals) else {}
+    fields |= {name: getattr(domain, name) for name in FEATURE_FIELDS}
+    fields |= {name: np.array(getattr(domain, name), dtype=np.str_) for name in NAME_FIELDS}
+    fields |= {name: to_json(getattr(domain, name)) for name in LABEL_FIELDS if getattr(domain, name) is not None}
+    fields |= {"final_states": mdp.names.finals} if len(mdp.names.finals) else {}
+    fields |= {} if domain.positions is None else {"positions": domain.positions}
+    write_archive(path, fields, kind=DOMAIN_FORMAT, version=DOMAIN_VERSION)
+
+
+def load(path: AnyPath, *, max_bytes: int = LARGEST_BYTES) -> Domain:
+    """The domain in a file that `save` wrote. max_bytes: the largest size of the file, and of its arrays."""
+    form: dict[str, Any] = {"kind": DOMAIN_FORMAT, "version": DOMAIN_VERSION, "max_bytes": max_bytes}
+    archive = read_archive(path, DOMAIN_FIELDS, others="|".join(OPTIONAL_FIELDS), **form)
+    try:
+        fields: dict[str, Any] = {field: archive[field] for field in FEATURE_FIELDS}
+        fields |= {field: _names(archive, field) for field in NAME_FIELDS}
+        return Domain(_mdp(archive), **fields, positions=archive.get("positions"))
+    except InvalidModel as error:
+        raise InvalidModel(f"{path} holds no valid domain: {error}") from error
+
+
+def save_demonstrations(demonstrations: Demonstrations, path: AnyPath) -> None:
+    """Write demonstrations to an `.npz`, `.jsonl` or `.csv` file, as the path ends.
+
+    A `.csv` file has a line for each visit, with the names of the state and the action; the others have numbers.
+    """
+    suffix = _suffix(path, DEMONSTRATION_SUFFIXES, "demonstrations")
+    if suffix != ".npz":
+        write_whole(path, tables.to_csv(demonstrations) if suffix == ".csv" else tables.to_lines(demonstrations))
+        return
+    fields = {"states": demonstrations.states, "offsets": demonstrations.offsets}
+    if demonstrations.choices is not None:
+        fields["choices"] = demonstrations.choices
+    write_archive(path, fields, kind=DEMONSTRATIONS_FORMAT, version=DEMONSTRATIONS_VERSION)
+
+
+def load_demonstrations(path: AnyPath, mdp: MDP | Domain, *, max_bytes: int = LARGEST_BYTES) -> Demonstrations:
+    """The demonstrations in an `.npz`, `.jsonl` or `.csv` file, refused unless every step is possible in the MDP.
+
+    max_bytes: the largest size of the file, and of its arrays.
+    """
+    mdp = mdp.mdp if isinstance(mdp, Domain) else mdp
+    form: dict[str, Any] = {"kind": DEMONSTRATIONS_FORMAT, "version": DEMONSTRATIONS_VERSION, "max_bytes": max_bytes}
+    suffix = _suffix(path, DEMONSTRATION_SUFFIXES, "demonstrations")
+    try:
+        if suffix != ".npz":
+            read = tables.from_csv if suffix == ".csv" else tables.from_lines
+            with open_regular(path, max_bytes) as file:
+                return read(file, str(path), mdp)
+        archive = read_archive(path, ("states", "offsets"), others="choices", **form)
+        arrays = (archive["states"], archive["offsets"], archive.get("choices"))
+        return Demonstrations(*arrays, mdp).checked_against(mdp)
+    except InvalidModel as error:
+        if str(path) in str(error):
+            raise
+        raise InvalidModel(f"{path} holds no valid demonstrations: {error}") from error
+
+
+def write_table(columns: Mapping[str, Sequence[Any]], path: AnyPath) -> None:
+    """Write a table to a `.csv` or `.jsonl` file, as the path ends."""
+    is_csv = _suffix(path, (".csv", ".jsonl"), "a table") == ".csv"
+    write_whole(path, tables.columns_to_csv(columns) if is_csv else tables.columns_to_lines(columns))
+
+
+def _mdp(archive: Archive) -> MDP:
+    initial, data = archive["initial"], archive["transition_data"]
+    indices, indptr = (integers(archive[field], field) for field in TRANSITION_FIELDS[1:])
+    try:
+        rows = sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, len(initial)))
+    except (TypeError, ValueError) as error:
+        raise InvalidModel(str(error)) from error
+    # Not `from_choices`: these discounts are those of the choices, also where there are durations.
+    discount: Any = archive["discount"]
+    optional: dict[str, Any] = {name: archive[name] for name in TIME_FIELDS if name in archive}
+    mdp = MDP(rows, archive["first_choice"], initial, discount, **optional)
+    states, choices = (from_json(archive[field], field) if field in archive else None for field in LABEL_FIELDS)
+    if states is None and choices is None and "final_states" not in archive:
+        return mdp
+    return mdp.labelled(Labels.of(mdp.first_choice, states, choices, archive.get("final_states", ())))
+
+
+def _names(archive: Archive, name: str) -> tuple[str, ...]:
+    names = archive[name]
+    if names.dtype.kind != "U" or names.ndim != 1:
+        raise InvalidModel(f"{name} must be a vector of strings, got {names.dtype} of shape {names.shape}")
+    return tuple(names.tolist())
+
+
+def _suffix(path: AnyPath, known: Sequence[str], what: str) -> str:
+    if Path(path).suffix not in known:
+        raise InvalidModel(f"{path} must end in {' or '.join(known)}, the file format of {what}")
+    return Path(path).suffix
+
+
+def write_archive(path: AnyPath, fields: Mapping[str, ArrayLike], *, kind: str, version: int) -> None:
+    """Write arrays to an `.npz` file, with its format and version."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, format=np.array(kind), version=np.array(version), **fields)  # type: ignore[arg-type]
+    write_whole(path, buffer.getbuffer())
+
+
+def write_whole(path: AnyPath, content: bytes | memoryview) -> None:
+    """Write a file completely or not at all: under another name in the same folder, then renamed to `path`."""
+    target = Path(path)
+    unfinished = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    try:
+        with unfinished.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(target)
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        # A full disk names no file.
+        raise Unavailable(f"{path} cannot be written: {error.strerror or error}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def open_regular(path: AnyPath, max_bytes: int = LARGEST_BYTES) -> BinaryIO:
+    """The file, open for reading; a device, a pipe, a folder or a file of more than `max_bytes` is refused."""
+    # Without O_NONBLOCK, opening a pipe waits for a writer.
+    opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    found = os.fstat(opened)
+    is_regular = stat.S_ISREG(found.st_mode)
+    if is_regular and found.st_size <= max_bytes:
+        return os.fdopen(opened, "rb")
+    os.close(opened)
+    if is_regular:
+        raise _too_large(path, found.st_size, max_bytes)
+    raise Unavailable(f"{path} is not a regular file, so it is not read")
+
+
+def read_archive(
+    path: AnyPath, fields: Sequence[str], *, others: str = "", kind: str, version: int, max_bytes: int = LARGEST_BYTES
+) -> Archive:
+    """The arrays of an `.npz` file of this format, of this version or an older one, with at least these fields.
+
+    others: a pattern of the names of further arrays to read. max_bytes: the largest size of the file and of its arrays.
+    """
+    wanted = re.compile(rf"({'|'.join(['format', 'version', *fields, others])})\.npy")
+    cause = "it is damaged, cut short, pickled or not an .npz file"
+    damaged = InvalidModel(f"{path} cannot be read as a {kind} file: {cause}")
+    with open_regular(path, max_bytes) as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                members = {m.filename[:-4]: m for m in archive.infolist() if wanted.fullmatch(m.filename)}
+                total = sum(member.file_size for member in members.values())
+                if total > max_bytes:
+                    raise _too_large(path, total, max_bytes)
+                if not all(_is_as_declared(archive, member) for member in members.values()):
+                    raise damaged
+                arrays = {name: _array(archive, member) for name, member in members.items()}
+        except InvalidModel:
+            raise
+        # Damaged bytes raise many kinds of exceptions in zip, zlib and NumPy; all have the same meaning here.
+        except Exception as error:
+            raise damaged from error
+    _check_format(path, arrays, kind, version)
+    missing = [field for field in fields if field not in arrays]
+    if missing:
+        raise InvalidModel(f"{path} lacks the field {missing[0]!r} of a {kind}; it is incomplete")
+    return arrays
+
+
+def _is_as_declared(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bool:
+    """Whether an array is compressed as NumPy does, and its header has the size that the archive declares for it."""
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        return False
+    with archive.open(member) as content:
+        # Headers of later versions of the format may be gigabytes long.
+        if np.lib.format.read_magic(content) != (1, 0):
+            return False
+        shape, _, dtype = np.lib.format.read_array_header_1_0(content)
+        # An array of objects is pickled.
+        return dtype.kind in "biufU" and content.tell() + prod(shape) * dtype.itemsize == member.file_size
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+    with archive.open(member) as content:
+        return np.asarray(np.lib.format.read_array(content, allow_pickle=False))
+
+
+def _check_format(path: AnyPath, arrays: Archive, kind: str, version: int) -> None:
+    found = str(arrays.get("format", "no format"))
+    if found != kind:
+        raise InvalidModel(f"{path} is not a {kind} file, but of format {found!r}")
+    written = arrays.get("version", np.array("unknown"))
+    if written.ndim or written.dtype.kind not in "iu" or not 1 <= written <= version:
+        raise InvalidModel(f"{path} is a {kind} of version {written}; this Tutelage reads versions up to {version}")
+
+
+def _too_large(path: AnyPath, size: int, max_bytes: int) -> InvalidModel:
+    return InvalidModel(f"{path} holds {size} bytes, but the limit is {max_bytes}; raise it by max_bytes")

@@ -1,0 +1,177 @@
+"""Demonstrations as text: lines of JSON, and CSV.
+
+A line of `.jsonl` is one demonstration, `{"states": [3, 4], "choices": [12]}`, with "choices" (numbered in the whole
+MDP), with "actions" (names, or numbers within the state) or with neither, the same in every line. With "choices" states
+are numbers, otherwise names or numbers. "terminated": true says that the episode has ended. "share", "features" and
+"reward", which `tutelage teach` writes, are not read.
+
+A line of `.csv` is one visit. The header names the columns: "episode" and "state", and optionally "action",
+"next_state" and "terminated"; other columns are not read.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tutelage.chains.expectations import occupancy
+from tutelage.data.demonstrations import UNKNOWN, Demonstrations
+from tutelage.data.recordings import NameReader
+from tutelage.model.mdp import MDP
+from tutelage.model.names import as_name
+from tutelage.model.policy import check_policy
+from tutelage.outcomes import InvalidModel
+
+KNOWN_KEYS = frozenset({"states", "actions", "choices", "terminated", "share", "features", "reward"})
+
+# Choices with fewer visits, relative to the most visited, are rounding.
+LEAST_VISITS = 1e-9
+
+
+def to_csv(demonstrations: Demonstrations) -> bytes:
+    """A line for each visit: episode, step, state and action, by name."""
+    columns = demonstrations.to_frame()
+    columns["state"] = [str(state) for state in columns["state"]]
+    if "action" in columns:
+        columns["action"] = ["" if action is None else str(action) for action in columns["action"]]
+    return columns_to_csv(columns)
+
+
+def policy_columns(mdp: MDP, policy: ArrayLike) -> dict[str, list[Any]]:
+    """A table of what a policy does: the names of each state and choice that it visits, their probability and visits.
+
+    visits: the expected discounted number of times that the choice is taken.
+    """
+    checked = check_policy(mdp, policy)
+    taken = occupancy(mdp, checked)
+    places = np.flatnonzero(taken > LEAST_VISITS * taken.max())
+    names, owners = mdp.names, mdp.state_of_choice
+    return {
+        "state": [names.state_name(int(owners[choice])) for choice in places],
+        "action": [names.choice_name(int(choice)) for choice in places],
+        "probability": checked[places].tolist(),
+        "visits": taken[places].tolist(),
+    }
+
+
+def columns_to_csv(columns: Mapping[str, Sequence[Any]]) -> bytes:
+    """A table as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue().encode("utf-8", "surrogatepass")
+
+
+def columns_to_lines(columns: Mapping[str, Sequence[Any]]) -> bytes:
+    """A table as lines of JSON, one for each row."""
+    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    return "".join(json.dumps(row, default=str) + "\n" for row in rows).encode()
+
+
+def from_csv(file: BinaryIO, path: str, mdp: MDP) -> Demonstrations:
+    """The demonstrations of a CSV file; a message names the line."""
+    header, rows, lines = _cells(file, path)
+    columns = {name: [row[place] for row in rows] for place, name in enumerate(header)}
+
+    def optional(name: str) -> str | None:
+        return name if name in columns else None
+
+    return Demonstrations.from_frame(
+        mdp,
+        columns,
+        action=optional("action"),
+        next_state=optional("next_state"),
+        terminated=optional("terminated"),
+        row_name=lambda row: f"line {lines[row]} of {path}",
+    )
+
+
+def _cells(file: BinaryIO, path: str) -> tuple[list[str], list[list[str]], list[int]]:
+    """The header, the rows that are not empty, and the number of the line of each."""
+    rows, lines = [], []
+    try:
+        reader = csv.reader(io.StringIO(file.read().decode("utf-8-sig"), newline=""), strict=True)
+        for row in reader:
+            if row:
+                rows.append(row)
+                lines.append(reader.line_num)
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise InvalidModel(
+            f"{path} is not a CSV file in UTF-8 after line {lines[-1] if lines else 0}: {error}"
+        ) from error
+    if not rows:
+        raise InvalidModel(f"{path} is empty; its first line must name the columns, such as episode,state,action")
+    header = [name.strip() for name in rows[0]]
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) != len(header):
+            raise InvalidModel(f"line {line} of {path} has {len(row)} values, but there are {len(header)} columns")
+    return header, rows[1:], lines[1:]
+
+
+def to_lines(demonstrations: Demonstrations) -> bytes:
+    """A line of JSON for each demonstration, with numbers."""
+    return "".join(_lines(demonstrations)).encode()
+
+
+def _lines(demonstrations: Demonstrations) -> Iterator[str]:
+    for trajectory in demonstrations:
+        line = {"states": trajectory.states.tolist()}
+        if trajectory.choices is not None:
+            line["choices"] = trajectory.choices[trajectory.choices != UNKNOWN].tolist()
+        yield json.dumps(line) + "\n"
+
+
+def from_lines(file: Iterable[bytes], path: str, mdp: MDP) -> Demonstrations:
+    """The demonstrations of lines of JSON."""
+    objects = [_object(path, number, line) for number, line in enumerate(file, start=1) if line.strip()]
+    states = [line["states"] for line in objects]
+    kinds = {tuple(sorted(line.keys() & {"actions", "choices"})) for line in objects}
+    if kinds == {("choices",)}:
+        return Demonstrations.from_choice_sequences(mdp, states, [line["choices"] for line in objects])
+    if not kinds <= {()} and kinds != {("actions",)}:
+        raise InvalidModel(
+            f"{path} mixes kinds of lines; give actions in every line, choices in every line, or neither"
+        )
+    actions = [line["actions"] for line in objects] if kinds == {("actions",)} else None
+    ended = [line.get("terminated") is True for line in objects]
+    if mdp.labels is not None:
+        states, actions = _numbered(mdp, states, actions)
+    return Demonstrations.from_sequences(mdp, states, actions, terminated=ended if any(ended) else None)
+
+
+def _numbered(mdp: MDP, states: list[Any], actions: list[Any] | None) -> tuple[list[Any], list[Any] | None]:
+    """States and actions by number, from names or numbers; what is no list is left to the checks that follow."""
+    reader, visited, taken = NameReader(mdp), [], []
+    for number, part in enumerate(states):
+        names = part if isinstance(part, list) else []
+        where = [partial(_step_place, number, step) for step in range(len(names))]
+        visited.append([reader.state(as_name(name), place) for name, place in zip(names, where, strict=True)])
+        done = actions[number] if actions is not None and isinstance(actions[number], list) else []
+        known = zip(visited[-1], done, where, strict=False)
+        taken.append(
+            [reader.choice(state, as_name(name), place) - mdp.first_choice[state] for state, name, place in known]
+        )
+        # A number of actions that does not fit is refused later.
+        taken[-1] += [0] * (len(done) - len(taken[-1]))
+    return visited, None if actions is None else taken
+
+
+def _step_place(number: int, step: int) -> str:
+    return f"demonstration {number}, step {step}"
+
+
+def _object(path: str, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InvalidModel(f"line {number} of {path} is not JSON; it is damaged or cut short ({error})") from error
+    if not isinstance(value, dict) or "states" not in value or value.keys() - KNOWN_KEYS:
+        message = f'line {number} of {path} must be an object with "states" and optionally "actions" or "choices"'
+        raise InvalidModel(message)
+    return value

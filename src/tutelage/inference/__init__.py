@@ -1,0 +1,1 @@
+"""What answers and behaviour tell: a learner's parameters from its answers, preferences from recordings."""

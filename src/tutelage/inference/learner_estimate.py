@@ -1,0 +1,313 @@
+"""The parameters of a soft learner from its answers: what they determine, and nothing that they do not.
+
+    tl.infer_learner(domain, rounds).learner()
+
+`recovery` finds the weights of each answer, up to directions that change nothing. `version_space` turns the answers
+into intervals that contain C_r, C_c and each delta_j with certainty. The most plausible learner within them has no
+preference that the answers do not need: it pays the least multipliers that explain every answer, C_c is the largest of
+them, and delta_j is the least mu_c[j] at which one was paid. It gives the answers seen, because every condition of
+`recovery` holds at its parameters.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from tutelage.arrays import Flags, Matrix, Vector, freeze, whole_number
+from tutelage.inference.fits import THOROUGH, Effort, with_larger_penalty
+from tutelage.inference.fitted import (
+    Parameters,
+    answers_seen,
+    fitted_learners,
+    fitted_space,
+    is_likely,
+    misfit_of,
+    parameters_of,
+    rivals_of,
+)
+from tutelage.inference.recovery import Answer, Scales, feature_scales, recover
+from tutelage.inference.version_space import Contradiction, Explained, VersionSpace, narrowed
+from tutelage.learners.entropy import SoftLearner
+from tutelage.model.mdp import Domain
+from tutelage.outcomes import InvalidInput, NotConverged
+from tutelage.roles import Round, check_lesson
+
+# The error of an exact answer, relative to the range of each feature.
+ACCURACY = 1e-12
+# A fit further than this from the answer, relative to the range, contradicts it.
+MISFIT = 1e-8
+# Answers may be as inexact as their residuals say, in units of the largest feature, but not more than this.
+LARGEST_RESIDUAL = 1e-5
+
+Observed = Literal["expectation", "reward"]
+Verdict = Literal["there", "not there", "open"]
+
+
+class Interval(NamedTuple):
+    """All values from low to high, both included; high may be infinite."""
+
+    low: float
+    high: float
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, int | float) and self.low <= value <= self.high
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LearnerEstimate:
+    """What the answers say about a soft learner (Sec. 3.2).
+
+    mismatch_penalty, violation_penalty: the intervals of C_r and C_c. violation_allowance: one interval of delta_j for
+    each preference feature. preferences: whether each is certainly there, certainly not there, or open. A preference
+    that cannot matter, because delta_j exceeds what any policy does, is not there.
+    directions: (k, d), orthonormal, the combinations of the weights (a, -b) that an answer determined. identified:
+    (d,), whether the weight of each feature was determined by itself. residual: the largest misfit of an answer,
+    relative to the range of the feature. contradiction: why no soft learner gives these answers, or empty; then the
+    intervals say nothing. plausible: the parameters of `learner()`. rivals: those of other
+    learners that explain the answers, where the answers were fitted.
+    """
+
+    domain: Domain
+    mismatch_penalty: Interval
+    violation_penalty: Interval
+    violation_allowance: tuple[Interval, ...]
+    preferences: tuple[Verdict, ...]
+    directions: Matrix
+    identified: Flags
+    residual: float
+    contradiction: str
+    plausible: Parameters
+    scales: Scales = field(repr=False)
+    explained: tuple[Explained, ...] = field(default=(), repr=False)
+    rivals: tuple[Parameters, ...] = field(default=(), repr=False)
+
+    def learner(self) -> SoftLearner:
+        """The most plausible learner."""
+        return self.learner_of(self.plausible)
+
+    def learner_of(self, parameters: Parameters) -> SoftLearner:
+        """The learner of some parameters. A preference without limit gets an allowance that no policy reaches."""
+        penalty, violation, delta = parameters
+        most = self.scales.high[self.domain.n_reward :]
+        allowance = np.where(np.isinf(delta), 2 * np.abs(most) + 1, delta)
+        return SoftLearner(
+            self.domain, mismatch_penalty=penalty, violation_penalty=violation, violation_allowance=allowance
+        )
+
+    @property
+    def space(self) -> VersionSpace:
+        """The intervals as arrays."""
+        low, high = (np.array([one[side] for one in self.violation_allowance]) for side in (0, 1))
+        return VersionSpace(np.array(self.mismatch_penalty), np.array(self.violation_penalty), low, high)
+
+    def __str__(self) -> str:
+        lines = [f"C_r: {_shown(self.mismatch_penalty)}", f"C_c: {_shown(self.violation_penalty)}"]
+        for name, verdict, allowance in zip(
+            self.domain.preference_names, self.preferences, self.violation_allowance, strict=True
+        ):
+            lines.append(f"{name}: {verdict}, delta {_shown(allowance)}")
+        return "\n".join([*lines, *([self.contradiction] if self.contradiction else [])])
+
+
+def infer_learner(
+    domain: Domain,
+    rounds: Sequence[Round],
+    *,
+    observed: Observed = "expectation",
+    n_trajectories: int = 0,
+    accuracy: float = ACCURACY,
+) -> LearnerEstimate:
+    """What the rounds say about a soft learner of which only its answers are known.
+
+    domain: with every preference feature that the learner might have. observed: "expectation" uses all of mu of each
+    response; "reward" uses mu_r alone. n_trajectories: each answer is the mean of so many trajectories; 0 where it is
+    exact. accuracy: the error of exact answers, relative to the range of each feature. The intervals of exact
+    expectations are certain; those of samples hold with 95 % confidence, and those of "reward" if the best fit is the
+    learner.
+    """
+    return estimate_from(
+        domain,
+        feature_scales(domain),
+        rounds,
+        observed=observed,
+        n_trajectories=whole_number(n_trajectories, "n_trajectories", least=0),
+        accuracy=accuracy,
+    )
+
+
+def estimate_from(
+    domain: Domain,
+    scales: Scales,
+    rounds: Sequence[Round],
+    *,
+    observed: Observed,
+    n_trajectories: int = 0,
+    accuracy: float = ACCURACY,
+    has_intervals: bool = True,
+    effort: Effort = THOROUGH,
+) -> LearnerEstimate:
+    """As `infer_learner`, with the scales of the domain.
+
+    has_intervals: whether those of fits are wanted too. effort: of the search for a fit.
+    """
+    if not rounds:
+        raise InvalidInput("infer_learner needs at least one round; teach a lesson first")
+    if observed not in ("expectation", "reward"):
+        raise InvalidInput(f"observed must be 'expectation' or 'reward', got {observed!r}")
+    if observed == "expectation" and not n_trajectories:
+        return infer_exactly(domain, scales, rounds, accuracy=accuracy)
+    shown = [check_lesson(domain, taught.response.lesson).expectation for taught in rounds]
+    seen = [taught.response.expectation.both for taught in rounds]
+    return _fitted(
+        domain,
+        scales,
+        shown,
+        seen,
+        observed=observed,
+        n_trajectories=n_trajectories,
+        accuracy=accuracy,
+        has_intervals=has_intervals,
+        effort=effort,
+    )
+
+
+def infer_exactly(domain: Domain, scales: Scales, rounds: Sequence[Round], *, accuracy: float) -> LearnerEstimate:
+    """The estimate from exact expectations."""
+    answers: list[Answer] = []
+    try:
+        for number, taught in enumerate(rounds, start=1):
+            answers.append(_recovered(domain, scales, taught, number, accuracy))
+        space, explained = narrowed(answers, scales)
+        plausible, contradiction = plausible_parameters(space, explained, scales), ""
+    except Contradiction as failure:
+        space, explained, contradiction = VersionSpace.everything(domain.n_preference), [], str(failure)
+        shown = [taught.response.lesson.expectation for taught in rounds]
+        seen = [taught.response.expectation.both for taught in rounds]
+        plausible = parameters_of(
+            fitted_learners(domain, scales, answers_seen(domain, scales, shown, seen, "expectation", 0), 0)[0]
+        )
+    return build_estimate(domain, scales, space, answers, explained, contradiction, plausible)
+
+
+def _fitted(
+    domain: Domain,
+    scales: Scales,
+    shown: Sequence[Vector],
+    seen: Sequence[Vector],
+    *,
+    observed: Observed,
+    n_trajectories: int,
+    accuracy: float,
+    has_intervals: bool,
+    effort: Effort,
+) -> LearnerEstimate:
+    """The estimate by least squares."""
+    answers = answers_seen(domain, scales, shown, seen, observed, n_trajectories)
+    fits = fitted_learners(domain, scales, answers, n_trajectories, effort)
+    fit, *others = fits
+    d = domain.n_reward if observed == "reward" else len(domain.names)
+    misfit = float((np.abs(fit.answers - np.array(seen)) / scales.unit)[:, :d].max())
+    contradiction, space = misfit_of(fit, n_trajectories), VersionSpace.everything(domain.n_preference)
+    if has_intervals and not contradiction:
+        space = fitted_space(domain, scales, fits, answers, observed, n_trajectories, accuracy)
+    found = build_estimate(domain, scales, space, [], [], contradiction, parameters_of(fit), residual=misfit)
+    larger = with_larger_penalty(domain, scales, answers, fit, n_trajectories > 0, effort.n_larger)
+    likely, kept = ([one for one in some if is_likely(one, fit, n_trajectories)] for some in (larger, others))
+    return replace(found, rivals=rivals_of(fit, likely, kept))
+
+
+def _recovered(domain: Domain, scales: Scales, taught: Round, number: int, accuracy: float) -> Answer:
+    shown, seen = check_lesson(domain, taught.response.lesson).expectation, taught.response.expectation.both
+    try:
+        answer = _recovered_once(domain, scales, shown.tobytes(), seen.tobytes(), accuracy)
+    except NotConverged as failure:
+        raise Contradiction(f"no finite weights explain the answer of round {number}: {failure}") from None
+    if answer.residual > max(MISFIT, 100 * accuracy):
+        raise Contradiction(
+            f"the answer of round {number} is not that of a soft learner: "
+            f"the nearest misses it by {answer.residual:.2g} of the range of a feature"
+        )
+    # The residual of a response is in units of the largest feature, rounded to a power of two.
+    largest = float(np.abs(domain.preference_features).max(initial=0.0))
+    return replace(answer, blur=2 * largest * min(taught.response.certificate.residual, LARGEST_RESIDUAL))
+
+
+@lru_cache(maxsize=256)
+def _recovered_once(domain: Domain, scales: Scales, shown: bytes, seen: bytes, accuracy: float) -> Answer:
+    """Cached, because the answers of earlier rounds come again in every round."""
+    return recover(domain, scales, np.frombuffer(shown), np.frombuffer(seen), accuracy=accuracy)
+
+
+def plausible_parameters(space: VersionSpace, explained: Sequence[Explained], scales: Scales) -> Parameters:
+    """The simplest learner of the space: only preferences that an answer needs, with the least multipliers."""
+    d_r = len(scales.unit) - len(space.low)
+    paid, done = np.array([one.least for one in explained]), np.array([one.answer.seen[d_r:] for one in explained])
+    violation = max(float(paid.max(initial=0.0)), float(space.violation[0]))
+    needed = paid > 1e-6 * violation + 1e-9 / scales.unit[d_r:]
+    allowance = np.where(needed, done, np.inf).min(axis=0, initial=np.inf)
+    allowance = np.clip(allowance, space.low, np.where(np.isfinite(allowance), space.high, np.inf))
+    # An allowance that no policy exceeds is no preference.
+    allowance = np.where(allowance >= scales.high[d_r:], np.inf, np.maximum(allowance, 0.0))
+    low, high = space.penalty
+    doubled = max(2 * low, 10 / float(scales.unit[:d_r].min()))
+    penalty = (low + high) / 2 if math.isfinite(high) else doubled
+    unused = 1 / float(scales.unit.max())
+    return Parameters(max(float(penalty), 1e-9 * doubled), violation or unused, freeze(allowance))
+
+
+def build_estimate(
+    domain: Domain,
+    scales: Scales,
+    space: VersionSpace,
+    answers: Sequence[Answer],
+    explained: Sequence[Explained],
+    contradiction: str,
+    plausible: Parameters,
+    residual: float = math.inf,
+) -> LearnerEstimate:
+    """The estimate with its verdicts and the identified directions."""
+    most, slack = scales.high[domain.n_reward :], scales.slack[domain.n_reward :]
+    is_there, is_absent = space.high < most - 10 * slack, space.low >= most - 10 * slack
+    is_flat = scales.is_constant[domain.n_reward :]
+    verdicts = np.where(is_flat, "open", np.where(is_there, "there", np.where(is_absent, "not there", "open")))
+    directions = _directions([_on_weights(answer) for answer in answers], len(domain.names))
+    return LearnerEstimate(
+        domain=domain,
+        mismatch_penalty=Interval(*map(float, space.penalty)),
+        violation_penalty=Interval(*map(float, space.violation)),
+        violation_allowance=tuple(Interval(float(a), float(b)) for a, b in zip(space.low, space.high, strict=True)),
+        preferences=tuple(verdicts.tolist()),
+        directions=freeze(directions),
+        identified=freeze(np.linalg.norm(directions, axis=0) >= 1 - 1e-6),
+        residual=max((answer.residual for answer in answers), default=residual),
+        contradiction=contradiction,
+        plausible=plausible,
+        scales=scales,
+        explained=tuple(explained),
+    )
+
+
+def _on_weights(answer: Answer) -> Matrix:
+    """(k, d), the determined directions of the unknowns as combinations of the weights, normalised.
+
+    The columns of L have disjoint supports, so that x = (L'w) / |L|^2 column by column.
+    """
+    combinations = answer.directions / (answer.lift**2).sum(axis=0) @ answer.lift.T
+    return np.asarray(combinations / np.linalg.norm(combinations, axis=1, keepdims=True))
+
+
+def _directions(rows: list[Matrix], d: int) -> Matrix:
+    """(k, d), an orthonormal basis of all combinations that an answer determined."""
+    if not rows:
+        return np.zeros((0, d))
+    _, sizes, vectors = np.linalg.svd(np.vstack(rows), full_matrices=False)
+    return np.asarray(vectors[sizes > 1e-6 * sizes.max(initial=0.0)])
+
+
+def _shown(interval: Interval) -> str:
+    low, high = interval
+    return f"{low:.6g}" if high - low <= 1e-5 * (1 + abs(low)) else f"{low:.4g} to {high:.4g}"

@@ -1,0 +1,231 @@
+"""What one answer of a soft learner determines: its weights, up to directions that change nothing.
+
+The learner of Sec. 3.2 answers a lesson mu_hat with the soft policy of the weights (a, -b), where (a, b) minimises
+
+    P0 @ V(a, -b) - a @ mu_hat + delta @ b        over   |a_k| <= C_r,   0 <= b_j <= C_c.
+
+The gradient is mu_r - mu_hat in a and delta - mu_c in b, so the optimality conditions (KKT), coordinate by coordinate,
+are
+
+    a_k = C_r sign(mu_hat_k - mu_k)   where the answer misses the lesson,   |a_k| <= C_r     where it matches
+    b_j = C_c   where mu_c[j] > delta_j,      b_j = 0   where mu_c[j] < delta_j,   0 <= b_j <= C_c   where equal.
+
+A preference that the learner does not have is delta_j = infinity. So one answer has the unknowns x = (C_r, the a_k that
+match, b), and its weights are L x: the features that miss the lesson share one unknown. The soft policy of any weights
+is the most entropic policy with its own expectation mu, so the x of the answer minimises the convex function
+
+    f(x) = P0 @ V(L x) - mu @ L x                 gradient: L' (mu(L x) - mu)          Hessian: L' J L.
+
+Every other minimum differs by a direction v with v' L' J L v = 0. J is a covariance of advantages, so the advantage of
+the feature L v is zero wherever the learner gets: its expectation is the same for all policies. A feature that is
+constant, duplicated or never met has such directions, and no answer determines the weight along them.
+
+An expectation known to within e determines the weights along the eigenvector q of L' J L, eigenvalue l, to within
+e / l. Features and weights are measured in units of the range of mu over all policies, so that e is a relative
+accuracy. A direction whose error exceeds LINEAR is reported as not determined, because the Hessian is then no longer
+that of the true weights.
+
+A strongly avoided feature is hardly met, so that a larger b_j would change nothing, but a smaller one might. The true x
+has a gradient within e, so by convexity f(x) <= min f + e |x - argmin|_1: it lies in a level set of f. The least b_j of
+a level set is found by one more convex problem, min f + rho b_j, for a small rho. Its solution has the least b_j among
+all x whose f is not larger.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tutelage.arrays import Flags, Matrix, Vector, freeze
+from tutelage.bellman.equations import solve_hard
+from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
+from tutelage.convex.blocks import Block
+from tutelage.convex.newton import Expansion, proximal_newton
+from tutelage.model.mdp import Domain
+from tutelage.outcomes import NotConverged
+
+EPSILON = float(np.finfo(np.float64).eps)
+# A difference of expectations up to this, relative to their scale, is an error of the learner's solver.
+SLACK = 1e-8
+# Along a direction, weights known to within this (in units of one over the range of the feature) count as determined.
+LINEAR = 0.5
+# The linear error estimate is multiplied by this.
+SAFETY = 4.0
+# The level set of f that holds the true weights: its height, for an accuracy of one.
+HEIGHT = 1e3
+# No weight is searched beyond this, in the same units.
+LARGEST = 1e5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scales:
+    """The least and the largest expectation of each feature over all policies, low and high (d_r + d_c,).
+
+    unit: (d,), the range, or for a constant feature its size. slack: (d,), how far an expectation may be from the exact
+    optimality conditions.
+    """
+
+    low: Vector
+    high: Vector
+    unit: Vector
+    slack: Vector
+
+    @property
+    def is_constant(self) -> Flags:
+        """(d,), whether all policies have the same expectation, so that no answer depends on the weight."""
+        return self.high - self.low <= 1e-9 * (np.abs(self.low) + np.abs(self.high)) + 1e-300
+
+
+def feature_scales(domain: Domain) -> Scales:
+    """The range of every feature's expectation, by two plain MDPs for each."""
+    features = combined_features(domain)
+    ends = [[float(domain.mdp.initial @ solve_hard(domain.mdp, s * f).value) for f in features.T] for s in (1.0, -1.0)]
+    high, low = np.array(ends[0]), -np.array(ends[1])
+    largest = np.abs(features).max(axis=0)
+    is_flat = high - low <= 1e-9 * (np.abs(low) + np.abs(high)) + 1e-300
+    unit = np.where(is_flat, np.where(largest > 0, largest, 1.0), high - low)
+    return Scales(freeze(low), freeze(high), freeze(unit), freeze(SLACK * np.maximum(largest, unit)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """One lesson and its answer, and what they determine about the weights.
+
+    shown: (d_r,). seen: (d,), mu of the answer. missed: (d_r,), the sign of mu_hat - mu, zero where they match.
+    lift: (d, n), L, in units; the last d_c columns are those of b. point: (n,), the x found, in units. directions:
+    (k, n), orthonormal, along which x is known to within `error` (k,). unit: (n,), x = point / unit. residual: the
+    largest |mu(L x) - mu|, relative to its range. entropy: that of the policy found. floor: (d_c,), certain lower ends
+    of b. blur: how far mu_c may be from that of the learner's exact answer.
+    """
+
+    shown: Vector
+    seen: Vector
+    missed: Vector
+    lift: Matrix
+    unit: Vector
+    point: Vector
+    directions: Matrix
+    error: Vector
+    residual: float
+    entropy: float
+    floor: Vector
+    blur: float = 0.0
+
+    @property
+    def weights(self) -> Vector:
+        """(d,), (a, -b) of the point found."""
+        return self.lift @ self.point
+
+    @property
+    def is_determined(self) -> Flags:
+        """(n,), whether each unknown is determined by itself."""
+        return np.asarray(np.linalg.norm(self.directions, axis=0) >= 1 - 1e-9)
+
+    def known_ranges(self, rounding: float) -> list[Vector | None]:
+        """(2,) for each unknown that is not negative and determined by itself: both ends; None for the others."""
+        spread = np.abs(self.directions).T @ (self.error + rounding / 10) + rounding
+        ends = np.array([np.maximum(self.point - spread, 0.0), self.point + spread]) / self.unit
+        return [ends[:, k] if known else None for k, known in enumerate(self.is_determined)]
+
+
+def recover(domain: Domain, scales: Scales, shown: Vector, seen: Vector, *, accuracy: float) -> Answer:
+    """What the answer mu = seen (d,) to the lesson shown (d_r,) determines.
+
+    accuracy: the error of mu relative to its range. Raises `NotConverged` where no weights have this expectation.
+    """
+    d_r = domain.n_reward
+    gap = shown - seen[:d_r]
+    missed = np.where(np.abs(gap) > 10 * scales.slack[:d_r] + accuracy * scales.unit[:d_r], np.sign(gap), 0.0)
+    lift, unit = _unknowns(domain, scales, missed)
+    n_free = lift.shape[1] - domain.n_preference - int(missed.any())
+    blocks = [_block(int(missed.any()), False), _block(n_free, True), _block(domain.n_preference, False)]
+    point, soft = _matched(domain, lift, seen, blocks, accuracy)
+    if np.abs(point).max() >= LARGEST:
+        raise NotConverged("no finite weights have this expectation", residual=np.inf, n_steps=0)
+    residual = float((np.abs(soft.expectation - seen) / scales.unit).max())
+    values, vectors = np.linalg.eigh(lift.T @ soft.jacobian @ lift)
+    error = SAFETY * np.sqrt(len(values)) * max(accuracy, residual) / np.maximum(values, 1e-300)
+    kept = error <= LINEAR
+    entropy = soft.soft_return - float(lift @ point @ soft.expectation)
+    height, is_open = HEIGHT * max(accuracy, residual), np.linalg.norm(vectors.T[kept], axis=0) < 1 - 1e-9
+    floor = np.zeros(domain.n_preference)
+    for j in range(domain.n_preference):
+        column = len(point) - domain.n_preference + j
+        if is_open[column] and point[column] > 1e-3:
+            floor[j] = _least(domain, lift, seen, blocks, (point, soft), j, height) / unit[column]
+    return Answer(shown, seen, missed, lift, unit, point, vectors.T[kept], error[kept], residual, entropy, floor)
+
+
+def _least(
+    domain: Domain,
+    lift: Matrix,
+    seen: Vector,
+    blocks: list[Block],
+    found: tuple[Vector, SoftExpansion],
+    j: int,
+    height: float,
+) -> float:
+    """The least b_j, in units, of a level set of f at least `height` above its minimum."""
+    point, soft = found
+    column, last = len(point) - domain.n_preference + j, blocks[-1]
+    lowest = soft.soft_return - float(seen @ lift @ point)
+    for rho in height * np.array([0.1, 1.0, 10.0, 100.0]):
+        priced = [*blocks[:-1], replace(last, slope=rho * np.eye(domain.n_preference)[j])]
+        try:
+            x, there = _matched(domain, lift, seen, priced, rho, point, soft)
+        except NotConverged:
+            return 0.0
+        if there.soft_return - float(seen @ lift @ x) - lowest >= height:
+            return float(x[column])
+        point, soft = x, there
+    return 0.0
+
+
+def match_within(domain: Domain, scales: Scales, seen: Vector, n_seen: int, cap: float) -> SoftExpansion:
+    """The soft policy nearest to the first n_seen entries of mu, weights of any sign up to the cap over the range."""
+    lift = (np.eye(len(scales.unit)) / scales.unit)[:, :n_seen]
+    block = Block(np.zeros(n_seen), cap, np.inf, True, np.arange(n_seen))
+    return _matched(domain, lift, seen, [block], 1e-6)[1]
+
+
+def _unknowns(domain: Domain, scales: Scales, missed: Vector) -> tuple[Matrix, Vector]:
+    """L (d, n) and the units (n,): C_r where a feature is missed, each matched a_k, each b_j."""
+    d_r, d = domain.n_reward, len(domain.names)
+    columns, units = [], []
+    if missed.any():
+        columns.append(np.concatenate([missed, np.zeros(domain.n_preference)]))
+        units.append(float(scales.unit[:d_r][missed != 0].max()))
+    for k in range(d):
+        if k >= d_r or missed[k] == 0:
+            columns.append((1.0 if k < d_r else -1.0) * np.eye(d)[k])
+            units.append(float(scales.unit[k]))
+    unit = np.array(units)
+    return np.array(columns).reshape(len(units), d).T / unit, unit
+
+
+def _block(n: int, is_signed: bool) -> Block:
+    return Block(np.zeros(n), LARGEST, np.inf, is_signed, np.arange(n))
+
+
+def _matched(
+    domain: Domain,
+    lift: Matrix,
+    seen: Vector,
+    blocks: list[Block],
+    accuracy: float,
+    start: Vector | None = None,
+    near: SoftExpansion | None = None,
+) -> tuple[Vector, SoftExpansion]:
+    """argmin over x of P0 @ V(L x) - mu @ L x plus the blocks' terms, and the soft policy there."""
+    features, target = combined_features(domain), lift.T @ seen
+
+    def expand(x: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
+        soft = soft_expansion(domain.mdp, features, lift @ x, accuracy=1e-13, near=near if last is None else last)
+        reached = lift.T @ soft.expectation
+        ulps = 16 * EPSILON * float(np.abs(soft.solved.value).max())
+        noise, value = ulps * (1 + float(np.abs(reached).max())), soft.soft_return - float(target @ x)
+        hessian = lift.T @ soft.jacobian @ lift
+        return Expansion(value, reached - target, hessian, noise, ulps + EPSILON * abs(float(target @ x)), soft)
+
+    first = np.zeros(lift.shape[1]) if start is None else start
+    found = proximal_newton(expand, blocks, first, tolerance=accuracy / 10)
+    return found.x, found.expansion.source

@@ -1,0 +1,177 @@
+"""An upper bound on the reward of any lesson that holds for every learner of a version space.
+
+For theta = (C_r, C_c, delta) a learner with reward weights a earns R(a; theta) = w @ grad phi(a), with
+
+    phi(a) = min over 0 <= y <= C_c of   P0 @ V(a, -y) + delta @ y                                              (1)
+           = max over pi of              H(pi) + a @ mu_r(pi) - C_c sum_j (mu_c[j] - delta_j)+                  (2)
+
+phi is convex in a. By (2) it rises with each delta_j and falls as C_c rises. Therefore, for every t > 0,
+
+    t R(a; theta) <= phi(a + t w) - phi(a)        <= phi_high(a + t w) - phi_low(a)
+
+where phi_high has (delta high, C_c low) and phi_low has (delta low, C_c high). The last step loses much where a
+preference is paid for at a and at a + t w alike: an unknown delta_j then shifts both values equally. So both are
+bounded at the same theta: phi(a + t w) by any y <= C_c low in (1), and phi(a) by any policy in (2),
+
+    t R(a; theta) <= P0 @ V(a + t w, -y) - H(pi) - a @ mu_r(pi) + sum_j max over delta_j of e_j
+    e_j = delta_j y_j + C_c (mu_c[j] - delta_j)+        at most the larger of its values at both ends: it is convex.
+
+With y_j = C_c and mu_c[j] above the interval, e_j = C_c mu_c[j] for all delta_j: nothing is lost. A policy that the
+learner itself showed pays exactly b @ (mu_c - delta), by its optimality conditions, so it serves where no upper end of
+C_c is known. For a fixed policy the right side, minimised over y, is convex in a. So its maximum over a cell is at a
+corner, and branch and bound over the box |a_k| <= C_r (`bounding`) certifies what no lesson exceeds, whatever the
+parameters are.
+
+That the learner of (C_c low, delta high) answers a lesson as predicted does not prove that lesson best: a preference
+can lead a learner towards the reward. Only the bound certifies.
+"""
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tutelage.arrays import Matrix, Vector
+from tutelage.convex.cells import ACCURACY, Cell, opening_cells
+from tutelage.inference.version_space import Explained, VersionSpace
+from tutelage.learners.penalties import Mismatch, Preference
+from tutelage.learners.reduction import Reduction, Settled
+from tutelage.model.mdp import Domain
+from tutelage.outcomes import TutelageError
+
+# Cells of this many reward features or fewer are searched: they have 2^(d_r - 1) corners each.
+MAX_SEARCHED = 6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shown:
+    """A policy: its causal entropy, mu_r (d_r,), and for the low and high end of each delta_j what it pays (2, d_c)."""
+
+    entropy: float
+    reward: Vector
+    paid: Matrix
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Point:
+    """The learner of one end of the space at weights a: P0 @ V(a, -y), y, and its policy."""
+
+    soft_return: float
+    multipliers: Vector
+    shown: Shown
+
+
+@dataclass(slots=True, eq=False)
+class RobustBound:
+    """Bounds over the learners of a version space. delta: (2, d_c), both ends, finite. known: what was computed."""
+
+    domain: Domain
+    space: VersionSpace
+    delta: Matrix
+    seen: tuple[Shown, ...]
+    reductions: tuple[Reduction, ...]
+    last: list[Settled | None]
+    known: dict[bytes, tuple[_Point, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, domain: Domain, space: VersionSpace, explained: Sequence[Explained], most: Vector) -> "RobustBound":
+        """most: (d_c,), the largest mu_c of any policy, which stands for an infinite delta."""
+        most = np.maximum(most, 0.0)
+        delta = np.vstack([np.minimum(space.low, most), np.minimum(space.high, most)])
+        least = float(space.violation[0])
+        ends = delta if np.ptp(delta, axis=0).max(initial=0.0) > 0 else delta[:1]
+        reductions = tuple(Reduction(Preference(penalty=least, allowance=end).on(domain)) for end in ends)
+        seen = tuple(_answered(one, delta, space) for one in explained)
+        return cls(domain, space, delta, seen, reductions, [None] * len(reductions))
+
+    def at(self, weights: Vector) -> tuple[_Point, ...]:
+        key = weights.tobytes()
+        if key not in self.known:
+            points = []
+            for k, reduction in enumerate(self.reductions):
+                here = self.last[k] = reduction.settle(weights, near=self.last[k])
+                points.append(self._point(weights, here))
+            self.known[key] = tuple(points)
+        return self.known[key]
+
+    def _point(self, weights: Vector, here: Settled) -> _Point:
+        done, y, value = here.expectation, here.multipliers, here.soft.soft_return
+        entropy = value - float(weights @ done.reward - y @ done.preference)
+        excess = np.maximum(done.preference - self.delta, 0.0)
+        most = float(self.space.violation[1])
+        paid = np.where(excess > 0, most * np.where(excess > 0, excess, 1.0), 0.0)
+        return _Point(value, y, Shown(entropy, done.reward, paid))
+
+    def over(self, cell: Cell, weights: Vector, step: float, enough: float) -> tuple[float, float]:
+        """The least bound on R over a cell, over the policies known and over t near `step`; and the best t."""
+        corners = list(cell.corners())
+        policies = [point.shown for corner in (cell.centre, *corners) for point in self.at(corner)]
+        policies += self.seen
+        lower = np.array([[shown.entropy + float(corner @ shown.reward) for corner in corners] for shown in policies])
+
+        def reaching(t: float) -> float:
+            ahead = [self.at(corner + t * weights) for corner in corners]
+            upper = np.array([[self._above(points, shown) for points in ahead] for shown in policies])
+            slack = ACCURACY * (1 + max(abs(point.soft_return) for points in ahead for point in points))
+            return (float((upper - lower).max(axis=1).min()) + slack) / t
+
+        best = (reaching(step), step)
+        for factor in (2.0, 0.5):
+            t = factor * step
+            # Ever longer steps may gain ever less.
+            while best[0] > enough and (closer := reaching(t)) < best[0] - ACCURACY * (1 + abs(best[0])):
+                best, t = (closer, t), factor * t
+            if best[1] > step:
+                break
+        return best
+
+    def _above(self, points: tuple[_Point, ...], shown: Shown) -> float:
+        """min over the y known of P0 @ V(a + t w, -y) + sum_j max over the ends of delta_j y_j + what is paid."""
+        worst = [(self.delta * point.multipliers + shown.paid).max(axis=0).sum() for point in points]
+        return min(point.soft_return + float(most) for point, most in zip(points, worst, strict=True))
+
+
+def _answered(one: Explained, delta: Matrix, space: VersionSpace) -> Shown:
+    """A policy that the learner showed: it pays b @ (mu_c - delta), for some b within the ends known."""
+    answer, d_r = one.answer, len(one.answer.shown)
+    done = answer.seen[d_r:]
+    room = done - delta
+    exact = np.maximum(one.low * room, np.where(room > 0, one.high * np.where(room > 0, room, 1.0), one.low * room))
+    most = float(space.violation[1])
+    direct = np.where(room > 0, most * np.where(room > 0, room, 1.0), 0.0)
+    # The error of the answer's weights enters the entropy in second order only.
+    return Shown(answer.entropy, answer.seen[:d_r], np.minimum(np.maximum(exact, 0.0), direct))
+
+
+def robust_bound(
+    bounds: RobustBound, weights: Vector, *, achieved: float, ceiling: float, max_cells: int, tolerance: float
+) -> float:
+    """What no lesson gets from any learner of the space; at most the ceiling, at least what was achieved.
+
+    Cells are split until every bound is within `tolerance` of `achieved`, or up to `max_cells`.
+    """
+    radius = float(bounds.space.penalty[1])
+    if not (math.isfinite(radius) and bounds.space.violation[0] > 0 and weights.any() and max_cells > 0):
+        return ceiling
+    if len(weights) > MAX_SEARCHED:
+        return ceiling
+    block = Mismatch(norm=1, penalty=radius).block(bounds.domain)
+    queue: list[tuple[float, int, Cell, float]] = []
+    fresh, parent, n_cells = opening_cells(block, weights), ceiling, 0
+    step = radius / float(np.abs(weights).max())
+    try:
+        while True:
+            for cell in fresh:
+                bound, t = bounds.over(cell, weights, step, achieved)
+                heapq.heappush(queue, (-min(parent, bound), n_cells, cell, t))
+                n_cells += 1
+            if -queue[0][0] <= achieved + tolerance or n_cells >= max_cells or queue[0][2].width == 0:
+                break
+            negative, _, cell, step = heapq.heappop(queue)
+            fresh, parent = cell.halves(), -negative
+    except TutelageError:
+        # A learner of the space that could not be computed leaves its cell unbounded.
+        return ceiling
+    return max(achieved, -queue[0][0])

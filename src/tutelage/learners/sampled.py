@@ -1,0 +1,97 @@
+"""Learners known by what they show: a function that answers each lesson, and any learner behind samples.
+
+The function may stand for a person or another program; it may sample the lesson, `lesson.demonstrations(n, rng=rng)`.
+The wrapped learner is shown mu_hat_r of n_shown trajectories, and the teacher sees mu_hat of n_seen. Both differ from
+the expectation by a standard error proportional to 1 / sqrt(n) (Sec. 2).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tutelage.arrays import check_length, floats, generator
+from tutelage.chains.expectations import Expectation
+from tutelage.constrained.half_spaces import no_limits
+from tutelage.constrained.occupancy_polytope import nearest_policy
+from tutelage.data.demonstrations import Demonstrations
+from tutelage.data.empirical import empirical_expectation
+from tutelage.data.sampling import sample_demonstrations
+from tutelage.learners.penalties import Mismatch, Preference
+from tutelage.learners.responses import build_response, signed_multipliers
+from tutelage.model.mdp import Domain
+from tutelage.outcomes import InvalidModel
+from tutelage.roles import Certificate, Learner, Lesson, Response, check_lesson, named
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CallbackLearner:
+    """A learner given as a function.
+
+    answer: a function of the lesson that returns `Demonstrations`, an `Expectation`, or the reward expectation (d_r,).
+    match_tolerance: an expectation further than this from every policy's, relative to one plus its size, is refused.
+    Demonstrations are never refused, since samples deviate by chance.
+
+    The learner's penalties are unknown. A response's `policy` is therefore a policy whose mu_r is nearest to the
+    answer, with a certificate of that distance; weights and multipliers are zero.
+    """
+
+    domain: Domain
+    answer: Callable[[Lesson], Demonstrations | Expectation | ArrayLike]
+    match_tolerance: float = 1e-6
+
+    def respond(self, lesson: Lesson) -> Response:
+        """The function's answer as a response; raises `InvalidModel` where no policy has the expectation answered."""
+        domain, given = self.domain, self.answer(check_lesson(self.domain, lesson))
+        is_sampled = isinstance(given, Demonstrations)
+        if isinstance(given, Demonstrations):
+            seen = empirical_expectation(domain, given)
+            given = Expectation(seen.reward, seen.preference)
+        reward = given.reward if isinstance(given, Expectation) else floats(given, "the answer", ndim=1)
+        check_length(reward, domain.n_reward, "the answer", "reward features")
+        found = nearest_policy(domain, reward, no_limits(domain))
+        if not is_sampled and found.value > self.match_tolerance * (1 + float(np.abs(reward).max())):
+            missing = named(domain.reward_names, reward - found.expectation.reward)
+            raise InvalidModel(
+                f"no policy has the expectation answered: it differs from the nearest by {missing}; "
+                "answer with the expectation of a policy, or raise match_tolerance"
+            )
+        preference = given.preference if isinstance(given, Expectation) else found.expectation.preference
+        answered, weights = Expectation(reward, preference), np.zeros(len(domain.names))
+        proof = Certificate(-found.value, -found.bound, found.gap, found.n_rounds, found.ended, lesson.uncertainty)
+        multipliers = signed_multipliers(weights[: domain.n_reward], np.zeros(0))
+        constraints = Preference(rows=np.zeros((0, domain.n_preference))).on(domain)
+        return build_response(lesson, proof, found.policy, answered, weights, multipliers, Mismatch(), constraints)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampledLearner:
+    """A learner taught by n_shown demonstrations of each lesson and seen through n_seen trajectories of its policy.
+
+    rng: an int or a generator; responses draw from it in turn. A response's `policy` is the learner's policy, its
+    `expectation` that of the trajectories seen, and its `lesson` the demonstrations shown. A lesson with recorded
+    demonstrations is shown unchanged, so the response's lesson, taught again, leads to the same policy.
+    """
+
+    domain: Domain
+    learner: Learner
+    n_shown: int
+    n_seen: int
+    rng: int | np.random.Generator = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name in ("n_shown", "n_seen"):
+            if getattr(self, name) < 1:
+                raise InvalidModel(f"{name} must be at least one, got {getattr(self, name)}")
+        object.__setattr__(self, "rng", generator(self.rng))
+
+    def respond(self, lesson: Lesson) -> Response:
+        """The learner's response to a sample of the lesson, with the expectation of sampled trajectories."""
+        shown, rng = lesson, generator(self.rng)
+        if lesson.recorded is None:
+            shown = Lesson.from_demonstrations(self.domain, lesson.demonstrations(self.n_shown, rng=rng))
+        response = self.learner.respond(shown)
+        trajectories = sample_demonstrations(self.domain.mdp, response.policy, self.n_seen, rng=rng)
+        seen = empirical_expectation(self.domain, trajectories)
+        return replace(response, lesson=shown, expectation=Expectation(seen.reward, seen.preference))

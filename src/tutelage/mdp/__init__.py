@@ -1,1 +1,0 @@
-"""Finite Markov decision processes in choice form: the model, policies, expectations, demonstrations and files."""

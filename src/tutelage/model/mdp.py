@@ -1,0 +1,434 @@
+"""The model: a finite MDP in choice form, and a domain, which adds the features.
+
+A state offers one or more *choices*; a choice is one row of a sparse matrix. The choices of state s are
+`first_choice[s] .. first_choice[s + 1]`, so states may offer different numbers of choices (as road junctions do). Where
+every state offers A actions, action a of state s is choice `s * A + a`. Rewards and features are on states (as in the
+paper) or on choices.
+
+The discount is one number, or one per choice (see `discounts`). Every equation then has diag(discount) @ transition in
+place of discount * transition:
+
+    V(s) = max over choices c of s of  reward(c) + discount(c) T(c) @ V
+    sum of z over the choices of s' = initial(s') + sum over c of discount(c) T(s' | c) z(c)
+
+The sum of the second over all states gives sum over c of (1 - discount(c)) z(c) = 1: the weights (1 - discount) z are a
+distribution of choices, and each feature expectation is a mean of features / (1 - discount).
+"""
+
+import copy
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from tutelage import arrays
+from tutelage.arrays import Indices, Matrix, SparseRows, Vector, distribution, floats, freeze, integers, set_fields
+from tutelage.model.discounts import checked_discount, checked_duration, timed_discounts
+from tutelage.model.features import Feature, changed_features
+from tutelage.model.names import Labels
+from tutelage.outcomes import InvalidModel
+
+# The states of up to so many choices are kept: repeating a few values takes less time than counting choices.
+MOST_KEPT = 10_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MDP:
+    """A finite Markov decision process without a reward.
+
+    transition: sparse (C, S), the probability of each next state after each choice.
+    first_choice: (S+1,), the choices of state s are first_choice[s] .. first_choice[s+1].
+    initial: (S,), the distribution of the first state.
+    discount: the weight of the next step, in (0, 1): one number, or one per choice (C,). A vector of equal numbers is
+        stored as the one number.
+    labels: the names of states and choices, if they have any; for messages, files and demonstrations.
+    duration: (C,), the time that each choice takes; None where each takes one unit.
+    goals: the states where a journey ends, ascending; for `arrival` and for reports. Solvers do not use them.
+    """
+
+    transition: SparseRows
+    first_choice: Indices
+    initial: Vector
+    discount: float | Vector
+    labels: Labels | None = None
+    duration: Vector | None = field(default=None, kw_only=True)
+    goals: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64), kw_only=True)
+
+    def __post_init__(self) -> None:
+        first_choice = _first_choice(self.first_choice)
+        if self.labels is not None:
+            known = self.labels
+            set_fields(self, labels=Labels.of(first_choice, known.states, known.choices, known.finals))
+        labels = self.labels or Labels(first_choice)
+        transition = arrays.stochastic_rows(self.transition, "transition", lambda row: _row_place(labels, row))
+        n_choices, n_states = transition.shape
+        if first_choice[-1] != n_choices:
+            raise InvalidModel(
+                f"first_choice ends at {first_choice[-1]}, but transition has {n_choices} rows; give one row per choice"
+            )
+        if len(first_choice) != n_states + 1:
+            raise InvalidModel(
+                f"transition leads to {n_states} states, but first_choice gives choices to {len(first_choice) - 1}"
+            )
+        initial = distribution(self.initial, "initial")
+        arrays.check_length(initial, n_states, "initial", "states")
+        discount = checked_discount(self.discount, n_choices)
+        set_fields(self, transition=transition, first_choice=first_choice, initial=initial, discount=discount)
+        duration = None if self.duration is None else checked_duration(self.duration, n_choices)
+        set_fields(self, duration=duration, goals=_goals(self.goals, n_states))
+
+    @classmethod
+    def from_arrays(
+        cls,
+        transition: ArrayLike | Sequence[Any],
+        initial: ArrayLike,
+        discount: float | ArrayLike,
+        *,
+        duration: ArrayLike | None = None,
+        goals: ArrayLike = (),
+        state_names: Sequence[Hashable] | None = None,
+        action_names: Sequence[Hashable] | None = None,
+    ) -> Self:
+        """An MDP with A actions in every state, from a dense (S, A, S) array or A sparse matrices (S, S).
+
+        discount, duration: as in `from_choices`; one per choice may also have shape (S, A).
+        """
+        if isinstance(transition, Sequence) and any(sparse.issparse(matrix) for matrix in transition):
+            rows, n_actions = _interleave(transition)
+        else:
+            rows, n_actions = _flatten(transition)
+        first_choice = np.arange(0, rows.shape[0] + 1, n_actions)
+        table = (len(first_choice) - 1, n_actions)
+        by_choice = _by_choice(discount, table, "discount")
+        times = None if duration is None else _by_choice(duration, table, "duration")
+        names: dict[str, Any] = {"state_names": state_names, "choice_names": action_names}
+        return cls.from_choices(rows, first_choice, initial, by_choice, duration=times, goals=goals, **names)
+
+    @classmethod
+    def from_choices(
+        cls,
+        transition: Any,
+        first_choice: ArrayLike,
+        initial: ArrayLike,
+        discount: float | ArrayLike,
+        *,
+        duration: ArrayLike | None = None,
+        goals: ArrayLike = (),
+        state_names: Sequence[Hashable] | None = None,
+        choice_names: Sequence[Hashable] | None = None,
+    ) -> Self:
+        """An MDP from one row per choice, dense or sparse (C, S); states may offer different numbers of choices.
+
+        discount: one number, or one per choice (C,). duration: (C,), the time that each choice takes; the discount is
+        then that of one unit of time, and a choice is discounted by discount**duration. goals: as of the class.
+        """
+        given: Any = arrays.any_array(discount, "discount")
+        first, start = _first_choice(first_choice), distribution(initial, "initial")
+        labels = _labels(first, state_names, choice_names)
+        ends = np.zeros(0, dtype=np.int64) if np.size(goals) == 0 else integers(goals, "goals")
+        if duration is None:
+            return cls(transition, first, start, given, labels, goals=ends)
+        times = checked_duration(duration, int(first[-1]))
+        return cls(transition, first, start, timed_discounts(given, times), labels, duration=times, goals=ends)
+
+    def labelled(self, labels: Labels | None) -> Self:
+        """The same MDP with other names; its arrays are shared."""
+        renamed = copy.copy(self)
+        set_fields(renamed, labels=labels)
+        return renamed
+
+    @property
+    def names(self) -> Labels:
+        """The names of states and choices, which are their numbers where they have no names."""
+        return self.labels or Labels(self.first_choice)
+
+    @property
+    def n_states(self) -> int:
+        return len(self.initial)
+
+    @property
+    def n_choices(self) -> int:
+        return int(self.transition.shape[0])
+
+    @property
+    def choices_per_state(self) -> Indices:
+        """(S,), the number of choices of each state."""
+        return np.diff(self.first_choice)
+
+    @property
+    def state_of_choice(self) -> Indices:
+        """(C,), the state that offers each choice."""
+        return np.repeat(np.arange(self.n_states), self.choices_per_state)
+
+    @property
+    def largest_discount(self) -> float:
+        """The discount, or the largest one: the Bellman operators are contractions by this factor."""
+        return self.discount if isinstance(self.discount, float) else float(self.discount.max())
+
+    @property
+    def horizon(self) -> float:
+        """1 / (1 - discount), the total of all visits; with several discounts, the largest that a policy can have."""
+        return 1 / (1 - self.largest_discount)
+
+    def __repr__(self) -> str:
+        discount = (
+            self.discount if isinstance(self.discount, float) else f"{self.discount.min()} to {self.discount.max()}"
+        )
+        return f"MDP({self.n_states} states, {self.n_choices} choices, discount {discount})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Domain:
+    """What teacher and learner both know: an MDP, reward features phi_r and preference features phi_c (Sec. 2 and 3).
+
+    reward_features: (S, d_r) on states or (C, d_r) on choices.
+    preference_features: (S, d_c) or (C, d_c); d_c may be zero.
+    reward_names, preference_names: one name per feature, for messages, tables and plots.
+
+    state_names: (S,), any hashable objects, all different. choice_names: (C,), different within a state; where every
+        state offers A choices, A names are enough. Without them, those of the MDP.
+    positions: (S, 2), the coordinates of the states, for drawing; NaN where a state has none.
+
+    A vector is one feature. Where every state offers A choices, features on choices may also have shape (S, A, d). A
+    matrix (S, A) without names is refused, because it may mean A features of states or one feature of choices.
+    """
+
+    mdp: MDP
+    reward_features: Matrix
+    preference_features: Matrix = field(default_factory=lambda: np.zeros((0, 0)))
+    reward_names: tuple[str, ...] = ()
+    preference_names: tuple[str, ...] = ()
+    state_names: Sequence[Hashable] | None = None
+    choice_names: Sequence[Hashable] | None = None
+    positions: Matrix | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mdp, MDP):
+            raise InvalidModel(f"the first argument of a Domain must be an MDP, got {type(self.mdp).__name__}")
+        for kind in ("reward", "preference"):
+            given = getattr(self, f"{kind}_names")
+            matrix = _features(self.mdp, getattr(self, f"{kind}_features"), len(given), kind)
+            names = _names(given, matrix.shape[1], kind)
+            set_fields(self, **{f"{kind}_features": matrix, f"{kind}_names": names})
+        if self.n_reward == 0:
+            raise InvalidModel("reward_features has no columns; a domain needs at least one reward feature")
+        self._set_names()
+        if self.positions is not None:
+            set_fields(self, positions=_positions(self.mdp, self.positions))
+
+    def _set_names(self) -> None:
+        """The names that were given, also in the MDP; those of the MDP where none were given."""
+        known = self.mdp.names
+        states = known.states if self.state_names is None else self.state_names
+        choices = known.choices if self.choice_names is None else self.choice_names
+        if states is not known.states or choices is not known.choices:
+            known = Labels.of(self.mdp.first_choice, states, choices, known.finals)
+            set_fields(self, mdp=self.mdp.labelled(known))
+        set_fields(self, state_names=known.states, choice_names=known.choices)
+
+    def state(self, name: Hashable) -> int:
+        """The number of the state of this name; where states have no names, the name is the number."""
+        return self.mdp.names.state(name)
+
+    def choice(self, state: Hashable, name: Hashable) -> int:
+        """The number of the choice of this name, in the state of that name."""
+        return self.mdp.names.choice(state, name)
+
+    def state_name(self, state: int) -> Hashable:
+        """The name of the state with this number."""
+        return self.mdp.names.state_name(state)
+
+    def choice_name(self, choice: int) -> Hashable:
+        """The name of the choice with this number; where choices have no names, its number within the state."""
+        return self.mdp.names.choice_name(choice)
+
+    def with_features(
+        self,
+        *,
+        reward: Mapping[str, Feature] | None = None,
+        preference: Mapping[str, Feature] | None = None,
+    ) -> Self:
+        """The domain with features added, replaced or removed, by name.
+
+        A feature is a vector on states (S,) or on choices (C,), a function of the name of a state, or of the names of a
+        state and an action; None removes the feature of this name.
+        """
+        rewards = changed_features(self, "reward", reward or {})
+        return replace(self, **rewards, **changed_features(self, "preference", preference or {}))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all d_r + d_c columns, reward features first."""
+        return self.reward_names + self.preference_names
+
+    @property
+    def n_reward(self) -> int:
+        """d_r."""
+        return len(self.reward_names)
+
+    @property
+    def n_preference(self) -> int:
+        """d_c."""
+        return len(self.preference_names)
+
+    def __repr__(self) -> str:
+        return f"Domain({self.mdp}, reward {list(self.reward_names)}, preferences {list(self.preference_names)})"
+
+
+def per_choice(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values on states, repeated for each choice of the state; values on choices unchanged."""
+    if len(values) == mdp.n_choices:
+        return values
+    if mdp.n_choices <= MOST_KEPT:
+        return values[_states_of_few(mdp)]
+    return np.repeat(values, mdp.choices_per_state, axis=0)
+
+
+@lru_cache(maxsize=8)
+def _states_of_few(mdp: MDP) -> Indices:
+    """`state_of_choice`, kept for small MDPs, whose values are repeated thousands of times."""
+    return mdp.state_of_choice
+
+
+def absorbing_states(mdp: MDP) -> NDArray[np.bool_]:
+    """(S,), whether every choice of a state leads back to it with probability one."""
+    rows = mdp.transition
+    stays = (np.diff(rows.indptr) == 1) & (rows.indices[rows.indptr[:-1]] == mdp.state_of_choice)
+    return np.logical_and.reduceat(stays, mdp.first_choice[:-1])
+
+
+def discounted(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values on choices (C, ...), each row multiplied by the discount of its choice."""
+    return by_row(mdp.discount, values) * values
+
+
+def by_row(discount: float | Vector, values: NDArray[np.float64]) -> float | NDArray[np.float64]:
+    """A discount, one or (C,), in a shape that multiplies the rows of values (C, ...)."""
+    if isinstance(discount, float) or values.ndim == 1:
+        return discount
+    return discount.reshape(-1, *[1] * (values.ndim - 1))
+
+
+def endless(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """values(c) / (1 - discount(c)), the discounted sum of taking a choice for ever.
+
+    Values are on states or choices, (S, ...) or (C, ...); with one discount the result has the same rows. Every
+    expectation is a mean of these rows, so it is between the least and the largest.
+    """
+    if isinstance(mdp.discount, float):
+        return values / (1 - mdp.discount)
+    on_choices = per_choice(mdp, values)
+    return on_choices / (1 - mdp.discount).reshape(-1, *[1] * (values.ndim - 1))
+
+
+def choice_reward(mdp: MDP, reward: ArrayLike) -> Vector:
+    """(C,), a checked reward on choices, from a reward on states (S,) or choices (C,)."""
+    values = floats(reward, "reward", ndim=1)
+    _check_rows(mdp, values, "reward", "entries")
+    return per_choice(mdp, values)
+
+
+def _check_rows(mdp: MDP, values: NDArray[np.float64], name: str, what: str) -> None:
+    if len(values) not in (mdp.n_states, mdp.n_choices):
+        needed = f"one per state ({mdp.n_states}) or one per choice ({mdp.n_choices})"
+        raise InvalidModel(f"{name} has {len(values)} {what}; it needs {needed}")
+
+
+def _by_choice(values: ArrayLike, table: tuple[int, int], name: str) -> NDArray[Any]:
+    """Numbers for each action of each state (S, A), as numbers for each choice; others unchanged."""
+    given = arrays.any_array(values, name)
+    return given.ravel() if given.shape == table else given
+
+
+def _goals(values: ArrayLike, n_states: int) -> Indices:
+    goals = np.unique(integers(values, "goals"))
+    if len(goals) and not 0 <= goals[0] <= goals[-1] < n_states:
+        wrong = goals[0] if goals[0] < 0 else goals[-1]
+        raise InvalidModel(f"goals has state {wrong}, but the states are 0 to {n_states - 1}")
+    return freeze(goals)
+
+
+def _labels(first_choice: Indices, states: Any, choices: Any) -> Labels | None:
+    return None if states is None and choices is None else Labels.of(first_choice, states, choices)
+
+
+def _row_place(labels: Labels, row: int) -> str:
+    """What a row of the transition matrix means, as the start of a message."""
+    return "" if row >= labels.first_choice[-1] else f"{labels.describe_choice(row)}: "
+
+
+def _positions(mdp: MDP, values: ArrayLike) -> Matrix:
+    given = arrays.any_array(values, "positions")
+    if given.shape != (mdp.n_states, 2) or given.dtype.kind not in "iuf" or np.isinf(given).any():
+        found = f"{given.dtype} of shape {given.shape}"
+        raise InvalidModel(f"positions must be two numbers for each of the {mdp.n_states} states, got {found}")
+    return freeze(given.astype(np.float64))
+
+
+def _first_choice(values: ArrayLike) -> Indices:
+    first_choice = integers(values, "first_choice")
+    if len(first_choice) < 2 or first_choice[0] != 0:
+        raise InvalidModel("first_choice must start at 0 and have one entry per state and one more")
+    steps = np.diff(first_choice)
+    state = int(steps.argmin())
+    if steps[state] < 0:
+        fall = f"it falls from {first_choice[state]} to {first_choice[state + 1]} at state {state}"
+        raise InvalidModel(f"first_choice must increase, but {fall}")
+    if steps[state] == 0:
+        raise InvalidModel(f"state {state} has no choice; give an absorbing state a choice that leads to itself")
+    return first_choice
+
+
+def _flatten(values: ArrayLike) -> tuple[SparseRows, int]:
+    """A dense (S, A, S) array as rows s * A + a."""
+    array = floats(values, "transition", ndim=3)
+    if array.shape[0] != array.shape[2] or 0 in array.shape:
+        raise InvalidModel(f"transition must have shape (S, A, S), got {array.shape}")
+    n_states, n_actions, _ = array.shape
+    return sparse.csr_array(array.reshape(n_states * n_actions, n_states)), n_actions
+
+
+def _interleave(matrices: Sequence[Any]) -> tuple[SparseRows, int]:
+    """A matrices (S, S), one per action, as rows s * A + a."""
+    rows = [arrays.sparse_rows(matrix, f"the matrix of action {action}") for action, matrix in enumerate(matrices)]
+    for action, matrix in enumerate(rows):
+        if matrix.shape[0] != matrix.shape[1] or matrix.shape != rows[0].shape:
+            raise InvalidModel(f"the matrix of action {action} has shape {matrix.shape}; all must be the same (S, S)")
+    n_states, n_actions = rows[0].shape[0], len(rows)
+    by_action = np.arange(n_states * n_actions).reshape(n_actions, n_states)
+    return sparse.vstack(rows, format="csr")[by_action.T.ravel()], n_actions
+
+
+def _features(mdp: MDP, values: ArrayLike, n_names: int, kind: str) -> Matrix:
+    """A read-only (S, d) or (C, d) feature matrix of this kind; an array with zero columns may have any rows."""
+    name = f"{kind}_features"
+    array = arrays.any_array(values, name)
+    if array.ndim == 2 and array.shape[1] == 0:
+        return freeze(np.zeros((mdp.n_states, 0)))
+    table = (mdp.n_states, int(mdp.choices_per_state[0]))
+    is_regular = bool((mdp.choices_per_state == table[1]).all())
+    if is_regular and array.shape == table and table[1] > 1 and n_names != table[1]:
+        raise InvalidModel(
+            f"{name} has shape {table}, which may mean {table[1]} features of states or one feature of choices; "
+            f"give {table[1]} {kind}_names for the former, or shape {(*table, 1)} for the latter"
+        )
+    if is_regular and array.ndim == 3 and array.shape[:2] == table:
+        array = array.reshape(mdp.n_choices, -1)
+    matrix = floats(array[:, None] if array.ndim == 1 else array, name, ndim=2)
+    _check_rows(mdp, matrix, name, "rows")
+    return matrix
+
+
+def _names(given: Sequence[str], count: int, kind: str) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise InvalidModel(f"{kind}_names must be a sequence of names, got the one string {given!r}")
+    if not len(given):
+        return tuple(f"{kind} {i}" for i in range(count))
+    names = tuple(str(name) for name in given)
+    if len(names) != count or len(set(names)) != count:
+        raise InvalidModel(f"{count} {kind} features need {count} different names, got {list(names)}")
+    return names

@@ -1,0 +1,130 @@
+"""Derivatives of the soft policy's expectations: exact, and equal to what differences say."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from oracles import central_difference
+from strategies import add_features, random_domain, random_mdp, some_of
+
+from tutelage.bellman import soft_expectations
+from tutelage.bellman.soft_expectations import (
+    combined_features,
+    expectation_derivative,
+    soft_expansion,
+    soft_expansions,
+)
+from tutelage.chains import chain, systems
+from tutelage.chains.expectations import expectation, occupancy
+from tutelage.model.mdp import per_choice
+
+
+@pytest.mark.parametrize("seed", some_of(range(200), range(40)))
+def test_gradient_and_hessian_agree_with_central_differences(seed):
+    """The gradient of the soft return is the feature expectation, its Hessian the expectation's derivative."""
+    rng = np.random.default_rng(seed)
+    domain = random_domain(rng, n_reward=2, n_preference=1, on_choices=bool(seed % 2))
+    mdp, features, weights = domain.mdp, combined_features(domain), rng.normal(size=3)
+    here = soft_expansion(mdp, features, weights)
+    assert_allclose(here.expectation, expectation(domain, here.solved.policy).both, rtol=1e-9)
+    # The error of a central difference is of third order in the horizon; measured against the size of what it measures.
+    horizon = mdp.horizon
+    step = 1e-3 / horizon
+    gradient = central_difference(lambda w: soft_expansion(mdp, features, w).soft_return, weights, step=step)
+    assert_allclose(gradient, here.expectation, atol=1e-5 * max(1, np.abs(here.expectation).max()))
+    jacobian = central_difference(lambda w: soft_expansion(mdp, features, w).expectation, weights, step=step)
+    assert_allclose(jacobian, here.jacobian, atol=1e-5 * max(1, np.abs(here.jacobian).max()))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_policy_gradient_of_other_features_agrees_with_central_differences(seed):
+    rng = np.random.default_rng(seed)
+    domain = random_domain(rng, max_states=20, n_reward=2, n_preference=2)
+    mdp, features, weights = domain.mdp, domain.reward_features, rng.normal(size=2)
+    here = soft_expansion(mdp, features, weights)
+    exact = expectation_derivative(mdp, here, domain.preference_features)
+
+    def others(w):
+        return expectation(domain, soft_expansion(mdp, features, w).solved.policy).preference
+
+    numerical = central_difference(others, weights, step=1e-3 / mdp.horizon).T
+    assert_allclose(exact, numerical, atol=1e-5 * max(1, np.abs(exact).max()))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_hessian_is_the_covariance_of_the_choices_counts(seed):
+    """DESIGN's form of it: sum over states of d(s) Cov of G(c), with G = features + discount T F."""
+    rng = np.random.default_rng(seed)
+    domain = random_domain(rng, max_states=15, on_choices=True)
+    mdp, features = domain.mdp, combined_features(domain)
+    here = soft_expansion(mdp, features, rng.normal(size=features.shape[1]))
+    policy, visits = here.solved.policy, occupancy(mdp, here.solved.policy)
+    owner = mdp.state_of_choice
+    dense, moves = np.zeros((mdp.n_states, mdp.n_states)), (mdp.transition.toarray().T * mdp.discount).T
+    np.add.at(dense, owner, policy[:, None] * moves)
+    averaged = np.zeros((mdp.n_states, features.shape[1]))
+    np.add.at(averaged, owner, policy[:, None] * features)
+    counts = features + moves @ np.linalg.solve(np.eye(mdp.n_states) - dense, averaged)
+    total = np.zeros((features.shape[1],) * 2)
+    for state in range(mdp.n_states):
+        mine = owner == state
+        mean = policy[mine] @ counts[mine]
+        total += visits[mine].sum() * (counts[mine] - mean).T @ (policy[mine][:, None] * (counts[mine] - mean))
+    assert_allclose(here.jacobian, total, rtol=1e-8, atol=1e-9 * np.abs(total).max())
+    assert np.linalg.eigvalsh(here.jacobian).min() >= -1e-9 * np.abs(total).max()
+
+
+def test_features_of_mixed_kinds_are_spread_to_choices():
+    rng = np.random.default_rng(0)
+    mdp = random_mdp(rng, max_states=6)
+    domain = add_features(rng, mdp, n_reward=2, n_preference=1, reward_on_choices=False, preference_on_choices=True)
+    both = combined_features(domain)
+    assert_allclose(both[:, :2], per_choice(mdp, domain.reward_features))
+    assert_allclose(both[:, 2:], domain.preference_features)
+
+
+def test_the_expectation_keeps_full_accuracy_where_slopes_are_rough(monkeypatch):
+    """The route of large chains on a small one, with slopes to one digit: mu = P0 @ F + z @ A is still exact."""
+    domain = random_domain(np.random.default_rng(3), n_reward=2, n_preference=1)
+    mdp, features, weights = domain.mdp, combined_features(domain), np.array([1.0, -0.5, 0.3])
+    exact = soft_expansion(mdp, features, weights)
+    for name, value in (("DIRECT_LIMIT", 0), ("FACTOR_LIMIT", 0), ("ROUGH_ACCURACY", 0.3)):
+        monkeypatch.setattr(chain, name, value)
+    monkeypatch.setattr(systems, "MANY_DIGITS", 0.3)
+    rough = soft_expansion(mdp, features, weights)
+    assert rough.inverse.is_rough and not exact.inverse.is_rough
+    assert np.abs(mdp.initial @ rough.ahead - exact.expectation).max() > 1e-5 * np.abs(exact.expectation).max()
+    assert_allclose(rough.expectation, exact.expectation, rtol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_expansions_at_several_weights_are_those_at_each(seed):
+    """Of features on states or on choices, with one discount or many, from no start and from fewer neighbours."""
+    rng = np.random.default_rng(seed)
+    mdp = random_mdp(rng, max_states=40, max_choices=4)
+    if seed % 3 == 0:
+        mdp = replace(mdp, discount=rng.uniform(0.5, 0.95, mdp.n_choices))
+    features = rng.normal(size=(mdp.n_choices if seed % 2 else mdp.n_states, 3))
+    weights = rng.normal(size=(4, 3))
+    near = soft_expansions(mdp, features, weights[:3] + 0.1)
+    for together in (soft_expansions(mdp, features, weights), soft_expansions(mdp, features, weights, near=near)):
+        check_each(mdp, features, weights, together)
+
+
+def check_each(mdp, features, weights, together):
+    for i, one in enumerate(weights):
+        alone = soft_expansion(mdp, features, one)
+        assert_allclose(together.soft_return[i], alone.soft_return, atol=1e-9)
+        assert_allclose(together.expectation[i], alone.expectation, atol=1e-8)
+        assert_allclose(together.jacobian[i], alone.jacobian, atol=1e-7)
+        assert_allclose(together.value[i], alone.solved.value, atol=1e-9)
+        assert_allclose(together.ahead[i], alone.ahead, atol=1e-7)
+
+
+def test_expansions_of_a_large_mdp_are_computed_one_by_one(monkeypatch):
+    rng = np.random.default_rng(0)
+    mdp = random_mdp(rng, max_states=12, max_choices=3)
+    features, weights = rng.normal(size=(mdp.n_states, 2)), rng.normal(size=(3, 2))
+    monkeypatch.setattr(soft_expectations, "COMPILED_ABOVE", 1)
+    check_each(mdp, features, weights, soft_expansions(mdp, features, weights))

@@ -1,0 +1,254 @@
+"""Certificates on wrong answers: a solver that is stopped early, or misled, must report a gap of the right size."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from oracles import lattice
+from strategies import build_mdp, random_domain, random_mdp, random_policy
+
+from tutelage.bellman.equations import _verdict, plan_hard, solve_hard, solve_soft
+from tutelage.bellman.operators import Operators
+from tutelage.chains.expectations import expectation
+from tutelage.constrained import decomposition
+from tutelage.constrained.decomposition import price_out
+from tutelage.constrained.half_spaces import no_limits, preference_limits
+from tutelage.constrained.objectives import MostReward, NearestSquared
+from tutelage.constrained.occupancy_polytope import best_policy, least_violation, nearest_policy, strictest_policy
+from tutelage.constrained.units import sizes
+from tutelage.convex import programs
+from tutelage.convex.programs import Constraints, minimise_linear, minimise_quadratic
+from tutelage.model.mdp import Domain
+from tutelage.outcomes import Ended, NotConverged
+
+LOOSE = 0.5
+TARGET = np.array([3.0, -2.0, 1.0])
+WEIGHTS = np.array([1.0, -0.5, 0.7])
+
+
+def problem(seed):
+    """A domain, and limits that a known policy keeps with nothing to spare."""
+    rng = np.random.default_rng(seed)
+    domain = random_domain(rng, max_states=25, max_choices=4, n_reward=3, n_preference=2)
+    return domain, preference_limits(domain, expectation(domain, random_policy(rng, domain.mdp)).preference)
+
+
+def stricter(limits):
+    """Limits that hardly any policy keeps."""
+    return limits.relaxed(-0.3 * limits.offsets)
+
+
+# For each question: the answer at some accuracy, the value of a policy recomputed, and the sign of improvement.
+QUESTIONS = {
+    "best": (
+        lambda domain, limits, accuracy: best_policy(domain, WEIGHTS, limits, accuracy=accuracy),
+        lambda limits, mu: WEIGHTS @ mu.reward,
+        1,
+    ),
+    "strictest": (
+        lambda domain, limits, accuracy: strictest_policy(domain, WEIGHTS, limits, accuracy=accuracy),
+        lambda limits, mu: WEIGHTS @ mu.reward,
+        1,
+    ),
+    "violation": (
+        lambda domain, limits, accuracy: least_violation(domain, stricter(limits), accuracy=accuracy),
+        lambda limits, mu: stricter(limits).excess(mu.both).sum(),
+        -1,
+    ),
+} | {
+    f"nearest, {norm}-norm": (
+        lambda domain, limits, accuracy, norm=norm: nearest_policy(
+            domain, TARGET, limits, norm=norm, accuracy=accuracy, route="decomposition"
+        ),
+        lambda limits, mu, norm=norm: np.linalg.norm(mu.reward - TARGET, norm),
+        -1,
+    )
+    for norm in (1, 2, np.inf)
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_decomposition_that_stops_early_reports_how_far_off_it_is(question):
+    """The value is that of the policy; the bound is on the other side of the optimum; so the gap covers the error."""
+    answer, value_of, sign = QUESTIONS[question]
+    errors = []
+    for seed in range(6):
+        domain, limits = problem(seed)
+        rough, exact = answer(domain, limits, LOOSE), answer(domain, limits, 1e-8)
+        scale = 1e-6 * (1 + abs(exact.value))
+        assert rough.value == pytest.approx(value_of(limits, expectation(domain, rough.policy)), abs=scale)
+        assert sign * rough.bound >= sign * exact.value - scale
+        assert sign * rough.value <= sign * exact.value + scale
+        assert rough.gap >= abs(rough.value - exact.value) - scale
+        errors.append(abs(rough.value - exact.value))
+    # Some of the answers are really wrong, so the gap was really needed.
+    assert max(errors) > 1e-3
+
+
+def test_a_wrong_answer_of_the_direct_program_is_an_error_with_its_gap(monkeypatch):
+    """The libraries are not believed: a value 0.1 above the optimum differs from the certified bound by 0.1."""
+    domain, limits = problem(0)
+    for objective, answer in (
+        (NearestSquared, lambda: nearest_policy(domain, TARGET, limits, route="direct")),
+        (MostReward, lambda: best_policy(domain, WEIGHTS, limits, route="direct")),
+    ):
+        mislead(monkeypatch, objective, 0.1)
+        with pytest.raises(NotConverged, match=r"only to a relative gap of 0\.1") as caught:
+            answer()
+        assert caught.value.residual == pytest.approx(0.1, abs=1e-5)
+        assert caught.value.answer.gap > 1e-3
+        monkeypatch.undo()
+
+
+def mislead(monkeypatch, objective, error):
+    """Let the direct program, the one with sparse columns, return a value that is too large by `error`."""
+    honest = objective.solve
+
+    def solve(self, hull, limits):
+        point = honest(self, hull, limits)
+        return point if isinstance(hull.generate, np.ndarray) else replace(point, value=point.value + error)
+
+    monkeypatch.setattr(objective, "solve", solve)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_taken"), [(0.0, True), (1e-12, True), (1e-9, False), (1e-8, False), (0.1, False)]
+)
+def test_a_direct_answer_that_is_not_tight_is_not_taken(monkeypatch, error, is_taken):
+    """Where no route is named, a direct answer whose gap is above that of decomposition is discarded."""
+    mdp = build_mdp(np.random.default_rng(2), np.full(20, 3), 0.95)
+    domain, target = Domain(mdp, np.eye(20), np.eye(20)[:, :6]), np.linspace(0, 3, 20)
+    # Together with 20 features to match, six limits make a crowd.
+    limits = preference_limits(domain, 100.0)
+    long_way = nearest_policy(domain, target, limits, route="decomposition")
+    mislead(monkeypatch, NearestSquared, error)
+    found = nearest_policy(domain, target, limits)
+    assert found.n_rounds == (1 if is_taken else long_way.n_rounds) and long_way.n_rounds > 1
+    if not is_taken:
+        assert_array_equal(found.policy, long_way.policy)
+
+
+def test_a_decomposition_that_cannot_go_on_says_what_its_gap_is(monkeypatch):
+    """Pricing that promises 0.01 too much: no new policy is found, and the gap of 0.01 is no rounding."""
+    honest = decomposition.price_out
+
+    def promising(*arguments):
+        priced = honest(*arguments)
+        return replace(priced, best=priced.best + 0.01)
+
+    domain, _ = problem(1)
+    monkeypatch.setattr(decomposition, "price_out", promising)
+    with pytest.raises(NotConverged, match=r"the relative gap is still 0\.01") as caught:
+        best_policy(domain, WEIGHTS, no_limits(domain), route="decomposition")
+    assert caught.value.residual == pytest.approx(0.01, rel=1e-4)
+    # The best answer so far goes with the error, with the gap that is left in the caller's units.
+    monkeypatch.undo()
+    best, optimum = caught.value.answer, best_policy(domain, WEIGHTS, no_limits(domain))
+    largest = np.abs(WEIGHTS * sizes(domain)[: domain.n_reward]).max()
+    assert best.value == pytest.approx(optimum.value) and best.gap == pytest.approx(0.01 * largest, rel=1e-4)
+    assert WEIGHTS @ expectation(domain, best.policy).reward == pytest.approx(best.value)
+
+
+def test_the_price_of_a_policy_includes_the_error_bound_of_its_plan(monkeypatch):
+    domain, _ = problem(2)
+    price, honest = np.array([1.0, 2.0, -1.0, -0.5, 0.3]), decomposition.plan_hard
+    exact = price_out(domain, price, None)
+    monkeypatch.setattr(decomposition, "plan_hard", lambda *a, **k: replace(honest(*a, **k), error_bound=0.25))
+    assert price_out(domain, price, None).best == pytest.approx(exact.best + 0.25)
+
+
+@pytest.mark.parametrize("solve", [solve_soft, solve_hard])
+def test_the_error_bound_of_a_rough_value_covers_its_error(solve):
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        mdp = random_mdp(rng, max_states=20)
+        reward = rng.normal(size=mdp.n_choices)
+        exact = solve(mdp, reward, accuracy=1e-10).value
+        for accuracy in (10.0, 1.0, 1e-2, 1e-5):
+            solved = solve(mdp, reward, accuracy=accuracy)
+            assert np.abs(solved.value - exact).max() <= solved.error_bound + 1e-9
+            assert solved.error_bound <= accuracy
+            assert solved.residual <= solved.error_bound / mdp.horizon
+
+
+def test_a_residual_counts_for_the_whole_horizon():
+    """One state, reward one, discount 0.99: the value zero has a residual of one and an error of a hundred."""
+    bound, ended = _verdict(1.0, np.zeros(1), 0.99, 1e-8, 1.0)
+    assert bound == pytest.approx(100.0) and ended is None
+
+
+class Careless(Operators):
+    """Evaluates every policy with an error of up to 0.01."""
+
+    def evaluate(self, choice, value, tolerance):
+        return Operators.evaluate(self, choice, value, tolerance) + np.linspace(0, 0.01, self.mdp.n_states)
+
+
+def test_policy_iteration_that_cannot_evaluate_says_how_far_off_it_is():
+    """The policy repeats, but the residual remains: that is no convergence, and the bound covers the error."""
+    mdp = random_mdp(np.random.default_rng(5), max_states=20)
+    reward = np.random.default_rng(6).normal(size=mdp.n_choices)
+    plan = plan_hard(Careless(mdp, reward), mdp, accuracy=1e-8)
+    error = np.abs(plan.value - solve_hard(mdp, reward).value).max()
+    assert plan.ended is Ended.ROUNDING
+    assert plan.error_bound >= error > 1e-3
+
+
+def test_a_warm_start_that_is_wrong_is_corrected():
+    """The certificate is of the value returned, not of the start."""
+    mdp = lattice(4, slip=0.1)
+    reward = np.arange(16.0)
+    right = solve_soft(mdp, reward)
+    astray = solve_soft(mdp, reward, start=right.value + np.linspace(0, 1e4, 16))
+    assert_allclose(astray.value, right.value, atol=2e-8)
+    assert astray.error_bound <= 1e-8
+
+
+def test_a_linear_program_measures_its_own_errors():
+    """min -x1 - 2 x2 over the unit triangle is -2 at (0, 1), with the multiplier 2."""
+    constraints = Constraints(np.zeros(2), within=np.ones((1, 2)), bound=np.ones(1))
+    slope = np.array([-1.0, -2.0])
+    right = minimise_linear(slope, constraints)
+    assert (right.primal, right.dual, right.error) == (-2.0, -2.0, 0.0)
+
+    def answer(x, y):
+        return programs._solution(np.zeros(2), slope, constraints, np.array(x), np.zeros(0), np.array([y]))
+
+    assert answer([0.5, 0.5], 2.0).gap == pytest.approx(0.5)
+    assert answer([0.5, 0.5], 2.0).primal_residual == 0.0
+    assert answer([0.0, 1.5], 2.0).primal_residual == pytest.approx(0.5)
+    assert answer([-0.25, 1.0], 2.0).primal_residual == pytest.approx(0.25)
+    # The multiplier 1.5 is too small for x2: 2 - 1.5.
+    assert answer([0.0, 1.0], 1.5).dual_residual == pytest.approx(0.5)
+    assert answer([0.0, 1.0], 3.0).gap == pytest.approx(1.0)
+    assert answer([0.0, 1.0], 3.0).error == pytest.approx(1.0)
+
+
+def test_a_quadratic_program_measures_its_own_errors():
+    """min 1/2 |x|^2 - 2 x1 with x1 + x2 = 1 and x >= 0.25: optimal at (0.75, 0.25), with the multiplier 1.25."""
+    slope = np.array([-2.0, 0.0])
+    constraints = Constraints(np.full(2, 0.25), np.ones((1, 2)), np.ones(1))
+    right = minimise_quadratic(np.eye(2), slope, constraints)
+    assert_allclose(right.x, [0.75, 0.25], atol=1e-12)
+    assert right.error <= 1e-12 and right.primal == pytest.approx(-1.1875)
+
+    def answer(x, nu):
+        return programs._solution(np.array(x), slope, constraints, np.array(x), np.array([nu]), np.zeros(0))
+
+    # At (0.5, 0.5) the derivative of the Lagrangian in x1 is 0.5 - 2 + 1.25.
+    assert answer([0.5, 0.5], 1.25).dual_residual == pytest.approx(0.25)
+    assert answer([0.75, 0.75], 1.25).primal_residual == pytest.approx(0.5)
+    assert answer([1.0, 0.0], 1.25).primal_residual == pytest.approx(0.25)
+    # Primal -0.75; dual -1/4 - 3/2 + 1/4 (x2's multiplier, 2, at its bound 1/4, is 1/2).
+    assert answer([0.5, 0.5], 1.5).primal == pytest.approx(-0.75)
+    assert answer([0.5, 0.5], 1.5).dual == pytest.approx(-0.25 - 1.5 + 0.5)
+
+
+def test_a_quadratic_program_that_the_library_gets_wrong_is_an_error(monkeypatch):
+    constraints = Constraints(np.full(2, 0.25), np.ones((1, 2)), np.ones(1))
+    wrong = programs._solution(np.ones(2), np.zeros(2), constraints, np.ones(2), np.zeros(1), np.zeros(0))
+    for name in ("_interior_point", "_polished"):
+        monkeypatch.setattr(programs, name, lambda *_: wrong)
+    with pytest.raises(NotConverged, match="the quadratic program was solved to"):
+        minimise_quadratic(np.eye(2), np.zeros(2), constraints)

@@ -1,0 +1,176 @@
+"""Policies as columns: expected counts by every method, policy iteration from stored policies, and its bounds."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from scipy.sparse.linalg import spsolve
+
+from benchmarks.families import FAMILIES, family_domain, family_problem
+from tutelage.bellman.equations import solve_hard
+from tutelage.chains.chain import discounted_rows, factorised, has_cheap_choices, shared_order
+from tutelage.chains.elimination import carry, elimination_cost, follow
+from tutelage.chains.expectations import expectation
+from tutelage.constrained import columns as columns_module
+from tutelage.constrained.columns import Column, Improver, is_exact, with_stored
+from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
+from tutelage.model.policy import policy_from_occupancy
+
+# Above the size from which loops are compiled and policies are stored.
+N_STATES = 700
+
+
+def some_choice(domain, seed=0):
+    """(S,), a random choice in each state."""
+    mdp, rng = domain.mdp, np.random.default_rng(seed)
+    return mdp.first_choice[:-1] + rng.integers(mdp.choices_per_state)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_expected_counts_solve_their_linear_system(name):
+    """F = features + discount P F, by whichever method suits the family."""
+    domain = family_domain(name, N_STATES)
+    improver, choice = Improver(domain), some_choice(domain)
+    column = improver.evaluate(choice, None)
+    system = (sparse.eye_array(domain.mdp.n_states) - discounted_rows(domain.mdp, choice)).tocsc()
+    assert_allclose(column.ahead, spsolve(system, improver.features), rtol=1e-9, atol=1e-9)
+    assert_allclose(column.counts, domain.mdp.initial @ column.ahead, rtol=1e-12)
+    assert_allclose(improver.visits(column), spsolve(system.T.tocsc(), domain.mdp.initial), rtol=1e-9, atol=1e-12)
+    # From the counts of another policy, the same result.
+    again = improver.evaluate(choice, improver.evaluate(some_choice(domain, 1), None))
+    assert_allclose(again.ahead, column.ahead, rtol=1e-9, atol=1e-9)
+
+
+def test_each_family_has_the_method_that_suits_it():
+    improvers = {name: Improver(family_domain(name, 3_000)) for name in FAMILIES}
+    assert {name for name, improver in improvers.items() if improver.is_quick} == {"queue", "roads"}
+    assert {name for name, improver in improvers.items() if not improver.is_exact} == {"garnet"}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_policy_with_several_choices_has_the_occupancy_of_its_policy(name):
+    """Two routes to one expectation: expected counts from the start, and visits times features."""
+    domain = family_domain(name, N_STATES)
+    improver, mdp = Improver(domain), domain.mdp
+    weight = np.random.default_rng(1).random(mdp.n_choices) * (np.random.default_rng(2).random(mdp.n_choices) < 0.5)
+    weight[some_choice(domain)] += 1e-3
+    policy = weight / np.repeat(np.add.reduceat(weight, mdp.first_choice[:-1]), mdp.choices_per_state)
+    column = improver.evaluate_policy(policy, None)
+    again = expectation(domain, policy).both
+    assert_allclose(column.counts, again, rtol=1e-8)
+    one = improver.evaluate(some_choice(domain), None)
+    mixed = improver.occupancy([column, one], np.array([[0.4], [0.6]]))
+    features = np.repeat(improver.features, mdp.choices_per_state, axis=0)
+    assert_allclose(mixed @ features, 0.4 * again + 0.6 * one.counts, rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name != "garnet"])
+def test_every_group_of_starts_may_have_a_mixture_of_its_own(name):
+    """The parts of a policy sum to its expectation, and the occupancy of a mixture by group has its expectation."""
+    domain = family_domain(name, N_STATES)
+    improver, mdp, rng = Improver(domain), domain.mdp, np.random.default_rng(3)
+    columns = [improver.evaluate(some_choice(domain, seed), None) for seed in range(3)]
+    assert len(columns[0].parts) == mdp.n_states // 5
+    assert_allclose(columns[0].parts.sum(axis=0), columns[0].counts, rtol=1e-10)
+    weights = rng.dirichlet(np.ones(3), size=len(columns[0].parts)).T
+    mixed = improver.occupancy(columns, weights)
+    expected = sum(shares @ column.parts for shares, column in zip(weights, columns, strict=True))
+    assert_allclose(mixed @ np.repeat(improver.features, mdp.choices_per_state, axis=0), expected, rtol=1e-8)
+    # One stationary policy does the same.
+    assert_allclose(expectation(domain, policy_from_occupancy(mdp, mixed)).both, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_policy_iteration_ends_at_the_optimum_with_a_bound_on_it(name):
+    domain = family_domain(name, N_STATES)
+    price = np.array([1.0, 0.5, 0.2, -0.3, 0.0, -0.1, -0.2])
+    improver = Improver(domain)
+    first = improver.evaluate(some_choice(domain), None)
+    found = improver.improve(price, [first], np.inf, is_exact)
+    best = domain.mdp.initial @ solve_hard(domain.mdp, improver.features @ price, accuracy=1e-10).value
+    assert found.columns[-1].counts @ price == pytest.approx(best, rel=1e-9)
+    assert best - 1e-9 <= found.best <= best * (1 + 1e-6)
+
+
+def test_a_bound_of_a_policy_iteration_that_stops_early_still_holds():
+    """Certificates are tested on poor answers: any improvement is enough here."""
+    domain = family_domain("maintenance", N_STATES)
+    price = np.array([1.0, 0.5, 0.2, -0.3, 0.0, -0.1, -0.2])
+    improver = Improver(domain)
+    first = improver.evaluate(some_choice(domain), None)
+    found = improver.improve(price, [first], -np.inf, is_exact)
+    best = domain.mdp.initial @ solve_hard(domain.mdp, improver.features @ price).value
+    earned = [column.counts @ price for column in (first, *found.columns)]
+    assert len(found.columns) == 1 and earned[0] < earned[1] < best <= found.best
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_both_routes_agree_where_the_start_is_spread(name):
+    asked = family_problem(name, N_STATES)
+    found, direct = (best_policy(*asked, route=route) for route in ("decomposition", "direct"))
+    scale = 1 + abs(direct.value)
+    assert found.value == pytest.approx(direct.value, abs=1e-6 * scale)
+    assert found.value <= found.bound + 1e-9 * scale and found.gap <= 1e-7 * scale
+    again = expectation(asked.domain, found.policy)
+    assert (asked.limits.excess(again.both) <= 1e-7 * asked.limits.offsets).all()
+    assert again.reward @ asked.weights == pytest.approx(found.value, abs=1e-7 * scale)
+
+
+@pytest.mark.parametrize("name", ["queue", "slippery grid"])
+def test_the_projection_agrees_where_the_start_is_spread(name):
+    asked = family_problem(name, N_STATES)
+    target = expectation(asked.domain, solve_hard(asked.domain.mdp, asked.reward).policy).reward
+    found, direct = (
+        nearest_policy(asked.domain, target, asked.limits, route=route) for route in ("decomposition", "direct")
+    )
+    assert_allclose(found.expectation.reward, direct.expectation.reward, atol=1e-6 * np.abs(target).max())
+
+
+def test_only_the_latest_columns_keep_their_counts_when_memory_is_short(monkeypatch):
+    monkeypatch.setattr(columns_module, "MOST_STORED", 60)
+    some = tuple(Column(np.zeros(10, int), np.zeros(2), 10, np.zeros((10, 2))) for _ in range(5))
+    assert [column.ahead is not None for column in with_stored(some)] == [False, False, True, True, True]
+    assert with_stored(()) == ()
+
+
+def test_a_chain_with_one_move_per_state_is_solved_along_its_paths():
+    """A random map has several cycles with trees that lead to them."""
+    rng = np.random.default_rng(3)
+    after, share, here = rng.integers(400, size=400), rng.uniform(0.5, 0.99, 400), rng.normal(size=(400, 3))
+    moves = sparse.csr_array((share, after, np.arange(401)), shape=(400, 400))
+    right = spsolve((sparse.eye_array(400) - moves).tocsc(), here)
+    assert_allclose(follow(after, share, here), right, rtol=1e-10, atol=1e-10)
+    start = rng.random(400)
+    right = spsolve((sparse.eye_array(400) - moves).T.tocsc(), start)
+    assert_allclose(carry(after, share, start), right, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["slippery grid", "maintenance"])
+def test_the_shared_order_of_elimination_gives_the_same_solution(name):
+    domain = family_domain(name, N_STATES)
+    moves = discounted_rows(domain.mdp, some_choice(domain))
+    order = shared_order(domain.mdp)
+    assert sorted(order) == list(range(domain.mdp.n_states)) and has_cheap_choices(domain.mdp)
+    system = sparse.csr_array(sparse.eye_array(domain.mdp.n_states) - moves)
+    plain, ordered = factorised(system), factorised(system, order)
+    for right in (domain.mdp.initial, domain.reward_features):
+        assert_allclose(ordered.values(right), plain.values(right), rtol=1e-9, atol=1e-12)
+    assert_allclose(ordered.visits(domain.mdp.initial), plain.visits(domain.mdp.initial), rtol=1e-9, atol=1e-15)
+
+
+def cost_of(edges, n, budget=np.inf):
+    """The elimination cost of an undirected graph."""
+    pairs = np.array([*edges, *[(b, a) for a, b in edges]])
+    graph = sparse.csr_array((np.ones(len(pairs)), pairs.T), shape=(n, n))
+    return elimination_cost(graph.indptr.astype(np.int64), graph.indices.astype(np.int64), budget)
+
+
+def test_elimination_costs_that_are_known():
+    """A path and a star have no fill: one neighbour at each step. A complete graph is dense from the start."""
+    n = 50
+    path, star = [(k, k + 1) for k in range(n - 1)], [(0, k) for k in range(1, n)]
+    assert cost_of(path, n) == pytest.approx(4 * n, abs=8)
+    assert cost_of(star, n) == pytest.approx(4 * n, abs=8)
+    dense = cost_of([(a, b) for a in range(n) for b in range(a)], n)
+    assert dense == pytest.approx(2 * n**3 / 3, rel=0.1)
+    assert cost_of([(a, b) for a in range(n) for b in range(a)], n, budget=0.5 * dense) == np.inf

@@ -1,0 +1,97 @@
+"""The doors to the program solvers: what they report about an answer is computed from the problem, and can be wrong."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from tutelage.convex import programs
+from tutelage.convex.programs import Constraints, InfeasibleProgram, minimise_linear, minimise_quadratic
+from tutelage.outcomes import NotConverged
+
+
+def random_constraints(rng, *, n=8):
+    """Constraints with a known interior point, all coordinates at least 0 but the last, which is free."""
+    inside = rng.random(n) + 0.5
+    equal, within = rng.normal(size=(2, n)), np.vstack([rng.normal(size=(4, n)), np.ones(n), -np.eye(n)[-1:]])
+    bound = within @ inside + rng.random(len(within))
+    return Constraints(np.r_[np.zeros(n - 1), -np.inf], equal, equal @ inside, within, bound), inside
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_linear_solutions_prove_themselves(seed):
+    rng = np.random.default_rng(seed)
+    constraints, inside = random_constraints(rng)
+    slope = rng.normal(size=8)
+    solution = minimise_linear(slope, constraints)
+    assert solution.primal_residual <= 1e-8 and solution.dual_residual <= 1e-8
+    assert solution.gap <= 1e-7 * (1 + abs(solution.primal))
+    assert solution.primal <= slope @ inside + 1e-8
+
+
+@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_quadratic_solutions_prove_themselves(seed, is_sparse):
+    rng = np.random.default_rng(seed)
+    constraints, inside = random_constraints(rng)
+    root = rng.normal(size=(5, 8))
+    curvature, slope = root.T @ root, rng.normal(size=8)
+    if is_sparse:
+        curvature = sparse.csr_array(curvature)
+        constraints = Constraints(
+            constraints.lower,
+            sparse.csr_array(constraints.equal),
+            constraints.right,
+            sparse.csr_array(constraints.within),
+            constraints.bound,
+        )
+    solution = minimise_quadratic(curvature, slope, constraints)
+    scale = 1 + abs(solution.primal)
+    assert solution.primal_residual <= 1e-7 * scale and solution.dual_residual <= 1e-7 * scale
+    assert solution.gap <= 1e-7 * scale
+    assert solution.primal <= 0.5 * inside @ (curvature @ inside) + slope @ inside + 1e-7 * scale
+
+
+def test_a_quadratic_program_by_hand():
+    """The point of the simplex nearest to (1, 1/2): (3/4, 1/4), with multiplier 1/4 on the sum."""
+    constraints = Constraints(np.zeros(2), np.ones((1, 2)), np.ones(1))
+    solution = minimise_quadratic(np.eye(2), -np.array([1.0, 0.5]), constraints)
+    assert_allclose(solution.x, [0.75, 0.25], atol=1e-9)
+    assert_allclose(solution.equal_multipliers, [0.25], atol=1e-9)
+
+
+def test_residuals_tell_a_wrong_answer():
+    """A certificate that could not fail would certify nothing."""
+    constraints = Constraints(np.zeros(2), np.ones((1, 2)), np.ones(1))
+    slope, x, nu = np.array([-1.0, -2.0]), np.array([0.5, 0.6]), np.array([1.5])
+    wrong = programs._solution(np.zeros(2), slope, constraints, x, nu, np.zeros(0))
+    assert wrong.primal_residual == pytest.approx(0.1)
+    assert wrong.dual_residual == pytest.approx(0.5)
+    assert wrong.gap == pytest.approx(1.7 - 1.5)
+    assert constraints.violation(np.array([0.5, 0.4])) == pytest.approx(0.1)
+    assert constraints.violation(np.array([1.2, -0.2])) == pytest.approx(0.2)
+
+
+def test_programs_without_an_answer_raise():
+    empty = Constraints(np.zeros(1), np.ones((1, 1)), np.array([-1.0]))
+    with pytest.raises(InfeasibleProgram, match="no point satisfies"):
+        minimise_linear(np.ones(1), empty)
+    with pytest.raises(NotConverged, match="linear program was not solved"):
+        minimise_linear(-np.ones(1), Constraints(np.zeros(1)))
+    with pytest.raises(InfeasibleProgram, match="no point satisfies"):
+        minimise_quadratic(np.eye(1), np.ones(1), empty)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_distance_of_zero_is_found_as_zero(seed):
+    """A target in the hull of six points: every multiplier is zero, and the polished distance is zero to rounding.
+
+    An interior point alone is only as close as the square root of its gap.
+    """
+    rng = np.random.default_rng(seed)
+    points, mixture = rng.normal(size=(3, 6)), np.r_[0.5, 0.5, 0, 0, 0, 0]
+    equal = np.block([[np.ones((1, 6)), np.zeros((1, 3))], [points, -np.eye(3)]])
+    lower = np.r_[np.zeros(6), np.full(3, -np.inf)]
+    constraints = Constraints(lower, equal, np.r_[1.0, points @ mixture])
+    solution = minimise_quadratic(np.diag(np.r_[np.zeros(6), np.ones(3)]), np.zeros(9), constraints)
+    assert np.linalg.norm(solution.x[6:]) <= 1e-14
