@@ -122,7 +122,7 @@ def divisors(totals: ArrayLike, n_terms: int | Indices) -> Any:
     Dividing n terms by their sum leaves a sum within n * 2**-53 of one. So an array that was normalised once passes
     every further check unchanged, bit for bit.
     """
-    is_one = np.abs(np.asarray(totals) - 1) <= np.finfo(np.float64).eps * np.asarray(n_terms)
+    is_one = np.abs(np.asarray(totals) - 1) <= EPSILON * np.asarray(n_terms)
     return np.where(is_one, 1.0, totals)
 
 

@@ -195,9 +195,7 @@ def test_features_are_added_replaced_and_removed_by_name(seed):
     assert list(changed.reward_features[:, -1]) == list(owners)
     assert list(changed.reward_features[:, 0]) == [len(str(states[owner])) for owner in owners]
     back = changed.with_features(reward={"long": None, "on states": None})
-    np.testing.assert_array_equal(
-        back.reward_features[:, 1:], per_choice(domain.mdp, domain.reward_features)[:, 1:]
-    )
+    np.testing.assert_array_equal(back.reward_features[:, 1:], per_choice(domain.mdp, domain.reward_features)[:, 1:])
     np.testing.assert_array_equal(changed.preference_features, domain.preference_features)
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage import watch
-from tutelage.arrays import Indices, Matrix, Vector, check_length, floats, freeze
+from tutelage.arrays import EPSILON, Indices, Matrix, Vector, check_length, floats, freeze
 from tutelage.bellman.operators import COMPILED_ABOVE, Operators, bellman_operators
 from tutelage.chains.chain import discounted_rows, policy_resolvent
 from tutelage.model.mdp import MDP, by_row, choice_reward, per_choice
@@ -38,7 +38,6 @@ N_SWEEPS, QUICKLY, PATIENCE = 10, 0.75, 4
 SEVERAL = 1.5
 # The residual of a policy's evaluation beside that of the hard Bellman equation.
 EVALUATED = 0.01
-EPSILON = float(np.finfo(np.float64).eps)
 # Accuracy of the hard value relative to the largest possible one, where the caller asks for less.
 NINE_DIGITS = 1e-9
 # Choices this close, relative to the largest value, may be tied.

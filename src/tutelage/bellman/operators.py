@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from tutelage import watch
-from tutelage.arrays import Indices, Vector
+from tutelage.arrays import EPSILON, Indices, Vector
 from tutelage.chains.chain import (
     FACTOR_LIMIT,
     choice_resolvent,
@@ -22,7 +22,6 @@ from tutelage.chains.chain import (
     resolvent,
 )
 from tutelage.chains.splitting import Pattern, split_chain
-from tutelage.chains.systems import EPSILON
 from tutelage.model.mdp import MDP, discounted, endless, per_choice
 from tutelage.model.policy import first_maximum, max_by_state, sum_by_state, uniform_policy
 

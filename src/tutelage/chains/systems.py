@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tutelage.arrays import SparseRows, Vector
+from tutelage.arrays import EPSILON, SparseRows, Vector
 from tutelage.chains.splitting import Split, split_chain
 from tutelage.outcomes import NotConverged
 
@@ -23,7 +23,6 @@ FEW_STEPS, MANY_STEPS, FIRST_PAIRS = 6, 300, 8
 # The least fall of the preconditioned residual within one run of Krylov steps: in a few of them, and in many.
 FEW_DIGITS, MANY_DIGITS = 1e-6, 1e-10
 RELATIVE_ACCURACY = 1e-11
-EPSILON = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,11 +19,11 @@ import numpy as np
 from scipy import sparse
 
 from tutelage import watch
-from tutelage.arrays import Indices, Matrix, SparseRows, Vector
+from tutelage.arrays import EPSILON, Indices, Matrix, SparseRows, Vector
 from tutelage.bellman.operators import Operators, bellman_operators
 from tutelage.chains.chain import Resolvent, chain, discounted_rows, factorised, has_cheap_choices, shared_order
 from tutelage.chains.mixing import mixed_values, mixed_visits
-from tutelage.chains.systems import EPSILON, RELATIVE_ACCURACY, System
+from tutelage.chains.systems import RELATIVE_ACCURACY, System
 from tutelage.constrained.start_groups import StartGroups, start_groups
 from tutelage.model.mdp import Domain, endless, per_choice
 from tutelage.model.policy import first_maximum, sum_by_state

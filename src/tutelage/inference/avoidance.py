@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 
-from tutelage.arrays import Flags, Matrix, Vector, check_length, floats, freeze
+from tutelage.arrays import EPSILON, Flags, Matrix, Vector, check_length, floats, freeze
 from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
 from tutelage.convex.blocks import Block
 from tutelage.convex.newton import Expansion, proximal_newton
@@ -49,7 +49,6 @@ CAP = 300.0
 WIDEST = 30.0
 # The accuracy of soft values, and of the match relative to the range of each feature.
 ACCURACY, MATCHED = 1e-12, 1e-7
-EPSILON = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -35,7 +35,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tutelage.arrays import Flags, Matrix, Vector, freeze
+from tutelage.arrays import EPSILON, Flags, Matrix, Vector, freeze
 from tutelage.bellman.equations import solve_hard
 from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
 from tutelage.convex.blocks import Block
@@ -43,7 +43,6 @@ from tutelage.convex.newton import Expansion, proximal_newton
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import NotConverged
 
-EPSILON = float(np.finfo(np.float64).eps)
 # A difference of expectations up to this, relative to their scale, is an error of the learner's solver.
 SLACK = 1e-8
 # Along a direction, weights known to within this (in units of one over the range of the feature) count as determined.

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tutelage.arrays import Matrix, Vector, floats
+from tutelage.arrays import EPSILON, Matrix, Vector, floats
 from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
 from tutelage.constrained.units import or_one
 from tutelage.convex import newton
@@ -29,7 +29,6 @@ from tutelage.model.mdp import Domain
 from tutelage.outcomes import NotConverged
 
 SoftMinimum = Minimum[SoftExpansion]
-EPSILON = float(np.finfo(np.float64).eps)
 # Of the optimality conditions, in units of the largest expectations.
 RESIDUAL_TOLERANCE = 2e-11
 # Of the duality gap, in nats.
