@@ -72,9 +72,10 @@ fuzz: setup
 	$(BIN)/python tools/fuzz.py
 	TUTELAGE_EVERY_CELL=1 $(BIN)/pytest tests/playground/test_schema_fuzz.py
 
-# Single wrong changes, one at a time: which do the tests notice? About an hour; not part of `check`.
+# Single wrong changes, one at a time: which do the tests notice? A few of every module (hours), or those of one module
+# or function: make mutants MODULE=convex.newton, MODULE=bellman.soft:solve_soft. Not part of `check`.
 mutants: setup
-	$(BIN)/python tools/mutants.py
+	$(BIN)/python tools/mutants.py $(MODULE)
 
 # A separate environment with the lowest versions that pyproject.toml declares: do they suffice?
 lowest: .venv-lowest/ready
