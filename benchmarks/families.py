@@ -14,8 +14,8 @@ from numpy.random import Generator
 from scipy import sparse
 
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector
-from tutelage.constrained.half_spaces import HalfSpaces, no_limits, preference_limits
 from tutelage.constrained.occupancy_polytope import best_policy
+from tutelage.constrained.problem import HalfSpaces, no_limits, preference_limits
 from tutelage.model.mdp import MDP, Domain
 
 DISCOUNT, BINDING_SHARE = 0.99, 0.3

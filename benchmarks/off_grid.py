@@ -29,9 +29,8 @@ from benchmarks.measure import Figure, Step, WrongAnswer, check, compared, duel,
 from benchmarks.rivals import RaggedValueIteration
 from tutelage.bellman.equations import solve_hard, solve_soft
 from tutelage.chains.expectations import expectation
-from tutelage.constrained.half_spaces import no_limits
 from tutelage.constrained.occupancy_polytope import best_policy
-from tutelage.constrained.search import ConstrainedOptimum
+from tutelage.constrained.problem import ConstrainedOptimum, no_limits
 from tutelage.learners.projection import HardLearner
 from tutelage.roles import Lesson
 

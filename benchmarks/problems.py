@@ -7,8 +7,8 @@ import numpy as np
 from tutelage.arrays import Vector
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import Expectation
-from tutelage.constrained.half_spaces import HalfSpaces, no_limits, preference_limits
 from tutelage.constrained.occupancy_polytope import best_policy
+from tutelage.constrained.problem import HalfSpaces, no_limits, preference_limits
 from tutelage.environments.object_world import object_world
 from tutelage.model.mdp import Domain
 from tutelage.roles import Lesson

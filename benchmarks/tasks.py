@@ -21,7 +21,7 @@ from tutelage.arrays import Vector
 from tutelage.bellman.equations import Optimum, solve_hard, solve_soft
 from tutelage.chains.expectations import causal_entropy, expectation
 from tutelage.constrained.occupancy_polytope import best_policy
-from tutelage.constrained.search import ConstrainedOptimum
+from tutelage.constrained.problem import ConstrainedOptimum
 from tutelage.interaction import teach
 from tutelage.learners.projection import HardLearner
 from tutelage.roles import Response

@@ -17,7 +17,7 @@ from benchmarks.measure import Figure, Step, check, compared, duel, fastest, tim
 from benchmarks.problems import Problem, problem
 from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import best_policy
-from tutelage.constrained.search import ConstrainedOptimum
+from tutelage.constrained.problem import ConstrainedOptimum
 from tutelage.experiments.printed import printed_known
 from tutelage.learners.entropy import SoftLearner
 from tutelage.learners.penalties import Preference

@@ -10,8 +10,8 @@ from benchmarks.families import DISCOUNT, family_problem, maintenance, sparse_fe
 from benchmarks.measure import Figure, check, fastest, timed
 from benchmarks.off_grid import check_constrained
 from tutelage.bellman.soft_expectations import combined_features, soft_expansion
-from tutelage.constrained.half_spaces import no_limits
 from tutelage.constrained.occupancy_polytope import best_policy
+from tutelage.constrained.problem import no_limits
 from tutelage.interaction import teach
 from tutelage.learners.entropy import SoftLearner
 from tutelage.learners.projection import HardLearner

@@ -12,8 +12,8 @@ from strategies import add_features, random_domain, random_mdp, random_policy
 from tutelage.arrays import Vector
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import expectation
-from tutelage.constrained.half_spaces import HalfSpaces, preference_limits
 from tutelage.constrained.occupancy_polytope import best_policy
+from tutelage.constrained.problem import HalfSpaces, preference_limits
 from tutelage.environments.object_world import object_world
 from tutelage.learners.entropy import ApproximateHardLearner
 from tutelage.learners.penalties import Mismatch, Preference

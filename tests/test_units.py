@@ -13,7 +13,7 @@ import pytest
 from strategies import build_mdp, some_of
 
 import tutelage as tl
-from tutelage.constrained.units import sizes
+from tutelage.constrained.problem import sizes
 
 DISCOUNTS = (0.5, 0.9, 0.99, 0.999, 0.99999)
 SEEDS = some_of(range(200), range(0, 200, 67))

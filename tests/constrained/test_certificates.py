@@ -13,10 +13,9 @@ from tutelage.bellman.operators import Operators
 from tutelage.chains.expectations import expectation
 from tutelage.constrained import decomposition
 from tutelage.constrained.decomposition import price_out
-from tutelage.constrained.half_spaces import no_limits, preference_limits
 from tutelage.constrained.objectives import MostReward, NearestSquared
 from tutelage.constrained.occupancy_polytope import best_policy, least_violation, nearest_policy, strictest_policy
-from tutelage.constrained.units import sizes
+from tutelage.constrained.problem import no_limits, preference_limits, sizes
 from tutelage.convex import programs
 from tutelage.convex.programs import Constraints, minimise_linear, minimise_quadratic
 from tutelage.model.mdp import Domain

@@ -11,10 +11,10 @@ from tutelage.bellman import operators
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import expectation, occupancy
 from tutelage.constrained.columns import Column
-from tutelage.constrained.half_spaces import HalfSpaces, no_limits, preference_limits, reward_limits
 from tutelage.constrained.mixtures import Mixture
 from tutelage.constrained.objectives import Point
 from tutelage.constrained.occupancy_polytope import best_policy, least_violation, nearest_policy
+from tutelage.constrained.problem import HalfSpaces, no_limits, preference_limits, reward_limits
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel
 

@@ -9,9 +9,9 @@ from tests.oracles import central_difference
 from tutelage.bellman.equations import solve_hard
 from tutelage.constrained import objectives, spread
 from tutelage.constrained.columns import Improver, is_exact
-from tutelage.constrained.half_spaces import HalfSpaces, preference_limits
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.one_step import OneStep
+from tutelage.constrained.problem import HalfSpaces, preference_limits
 
 N_STATES, WEIGHTS = 700, np.array([1.0, 0.9, 0.2])
 U = np.array([0.3, 0.1, 0.2, 0.4])

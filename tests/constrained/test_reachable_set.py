@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 from oracles import deterministic_expectations, lattice
 from strategies import random_domain, some_of
 
-from tutelage.constrained.half_spaces import no_limits, preference_limits
 from tutelage.constrained.occupancy_polytope import best_policy, least_violation
+from tutelage.constrained.problem import no_limits, preference_limits
 from tutelage.constrained.reachable_set import vertices
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel

@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import build_mdp
 
 from tutelage.constrained import search
-from tutelage.constrained.half_spaces import no_limits, preference_limits
 from tutelage.constrained.objectives import MostReward, NearestSquared
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
+from tutelage.constrained.problem import no_limits, preference_limits
 from tutelage.constrained.search import FEW_CHOICES, MANY_ROWS, is_crowded
 from tutelage.learners.projection import HardLearner
 from tutelage.model.mdp import Domain

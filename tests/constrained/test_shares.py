@@ -9,10 +9,10 @@ from strategies import some_of
 from benchmarks.families import family_domain, family_problem
 from tutelage.constrained import share_loops
 from tutelage.constrained.columns import Improver
-from tutelage.constrained.half_spaces import HalfSpaces, no_limits
 from tutelage.constrained.mixtures import Master
 from tutelage.constrained.objectives import Hull, LeastViolation, MostReward, Nearest, NearestSquared
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy, strictest_policy
+from tutelage.constrained.problem import HalfSpaces, no_limits
 from tutelage.constrained.shares import best_shares, can_share
 from tutelage.constrained.start_groups import start_groups
 from tutelage.convex.programs import InfeasibleProgram

@@ -12,9 +12,9 @@ from tutelage.chains.systems import RELATIVE_ACCURACY
 from tutelage.constrained import columns, spread
 from tutelage.constrained.columns import Improver
 from tutelage.constrained.decomposition import decompose, price_out
-from tutelage.constrained.half_spaces import HalfSpaces
 from tutelage.constrained.objectives import MostReward
 from tutelage.constrained.occupancy_polytope import best_policy
+from tutelage.constrained.problem import HalfSpaces
 
 # Above the size from which policies are stored.
 N_STATES = 700

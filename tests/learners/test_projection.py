@@ -13,7 +13,7 @@ from strategies import random_domain, random_policy, some_of
 
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import causal_entropy, expectation
-from tutelage.constrained.half_spaces import preference_limits
+from tutelage.constrained.problem import preference_limits
 from tutelage.constrained.reachable_set import vertices
 from tutelage.environments.object_world import object_world
 from tutelage.learners.entropy import ApproximateHardLearner

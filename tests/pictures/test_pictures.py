@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.path import Path as Outline
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tutelage.constrained.half_spaces import no_limits, preference_limits
+from tutelage.constrained.problem import no_limits, preference_limits
 from tutelage.constrained.reachable_set import vertices
 from tutelage.environments.object_world import ACTIONS, ObjectWorld, object_world
 from tutelage.environments.preferences import PREFERENCES, preference_features

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 from strategies import random_domain, some_of
 
 import tutelage as tl
-from tutelage.constrained.half_spaces import no_limits
 from tutelage.constrained.occupancy_polytope import best_policy
+from tutelage.constrained.problem import no_limits
 from tutelage.convex.cells import Cell, opening_cells
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.reduction import Reduction

@@ -8,8 +8,8 @@ from scipy.optimize import linprog
 from strategies import random_domain, some_of
 
 import tutelage as tl
-from tutelage.constrained.half_spaces import preference_limits
 from tutelage.constrained.occupancy_polytope import best_policy, strictest_policy
+from tutelage.constrained.problem import preference_limits
 from tutelage.model.mdp import per_choice
 from tutelage.teachers.fixed import TeachingValue
 

@@ -11,8 +11,8 @@ from scipy.spatial.distance import pdist
 from strategies import some_of
 
 from tutelage.chains.expectations import expectation
-from tutelage.constrained.half_spaces import no_limits
 from tutelage.constrained.occupancy_polytope import nearest_policy
+from tutelage.constrained.problem import no_limits
 from tutelage.constrained.reachable_set import vertices
 from tutelage.environments.object_world import object_world
 from tutelage.interaction import teach

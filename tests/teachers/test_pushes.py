@@ -10,7 +10,7 @@ from problems import random_problem
 from scipy.spatial.distance import pdist
 from strategies import random_policy, some_of
 
-from tutelage.constrained.half_spaces import no_limits
+from tutelage.constrained.problem import no_limits
 from tutelage.constrained.reachable_set import vertices
 from tutelage.roles import Lesson
 from tutelage.teachers.pushes import largest_push, proposition_1_bound

@@ -12,8 +12,8 @@ from strategies import SEEDS, domains_with_policy, random_domain, random_policy,
 
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import expectation
-from tutelage.constrained.half_spaces import preference_limits
 from tutelage.constrained.occupancy_polytope import best_policy
+from tutelage.constrained.problem import preference_limits
 from tutelage.data import selection
 from tutelage.data.empirical import empirical_expectation, reward_counts
 from tutelage.data.sampling import sample_demonstrations

@@ -193,7 +193,7 @@ def _plane_drawn(
         return []
     if len(set(names)) != 2:
         raise InvalidInput(f"--plane needs two different reward features, such as star,plus, got {plane!r}")
-    from tutelage.constrained.half_spaces import no_limits, preference_limits
+    from tutelage.constrained.problem import no_limits, preference_limits
     from tutelage.constrained.reachable_set import vertices
     from tutelage.experiments.figures import plane_picture
     from tutelage.learners.penalties import Preference

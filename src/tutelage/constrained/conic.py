@@ -17,10 +17,9 @@ import numpy as np
 from tutelage.arrays import Matrix, Vector, freeze
 from tutelage.chains.expectations import Expectation, expectation
 from tutelage.constrained.decomposition import price_out
-from tutelage.constrained.half_spaces import HalfSpaces
 from tutelage.constrained.occupancy_polytope import in_unit
-from tutelage.constrained.search import FEW_CHOICES, ConstrainedOptimum, flow
-from tutelage.constrained.units import Scaled, or_one
+from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Scaled, or_one
+from tutelage.constrained.search import FEW_CHOICES, flow
 from tutelage.convex.programs import minimise_conic
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import policy_from_occupancy

@@ -16,11 +16,10 @@ from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.bellman.equations import Plan, plan_hard
 from tutelage.bellman.operators import COMPILED_ABOVE, bellman_operators
 from tutelage.constrained.columns import Column, Improver
-from tutelage.constrained.half_spaces import HalfSpaces
 from tutelage.constrained.mixtures import MAX_ROUNDS, Mixture, is_known, last, master, unfinished
 from tutelage.constrained.objectives import Objective
+from tutelage.constrained.problem import HalfSpaces, sizes
 from tutelage.constrained.spread import decompose_spread
-from tutelage.constrained.units import sizes
 from tutelage.model.mdp import MDP, Domain, per_choice
 from tutelage.outcomes import Ended
 

@@ -10,8 +10,8 @@ from tutelage.arrays import Matrix, Vector
 from tutelage.bellman.equations import Plan
 from tutelage.bellman.operators import bellman_operators
 from tutelage.constrained.columns import Column, Improver
-from tutelage.constrained.half_spaces import HalfSpaces
 from tutelage.constrained.objectives import Hull, Objective, Point
+from tutelage.constrained.problem import HalfSpaces
 from tutelage.constrained.shares import best_shares, can_share
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import policy_from_occupancy

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.constrained.half_spaces import HalfSpaces
+from tutelage.constrained.problem import HalfSpaces
 from tutelage.convex.programs import Constraints, minimise_linear, minimise_quadratic
 
 

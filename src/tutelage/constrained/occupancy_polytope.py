@@ -18,9 +18,8 @@ from numpy.typing import ArrayLike
 from tutelage.arrays import Vector, check_length, floats
 from tutelage.constrained import objectives
 from tutelage.constrained.decomposition import decompose, is_spread
-from tutelage.constrained.half_spaces import HalfSpaces
-from tutelage.constrained.search import FEASIBLE, ConstrainedOptimum, Route, Search, Whole
-from tutelage.constrained.units import Scaled, or_one
+from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, Scaled, or_one
+from tutelage.constrained.search import FEASIBLE, Search, Whole
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel, NotConverged
 from tutelage.watch import OnProgress, watched

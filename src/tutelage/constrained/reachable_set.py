@@ -11,8 +11,8 @@ import numpy as np
 from scipy.spatial import ConvexHull
 
 from tutelage.arrays import Matrix, Vector, freeze
-from tutelage.constrained.half_spaces import HalfSpaces
 from tutelage.constrained.occupancy_polytope import best_policy
+from tutelage.constrained.problem import HalfSpaces
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel, NotConverged
 

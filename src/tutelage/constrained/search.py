@@ -7,7 +7,6 @@ are many. It uses decomposition otherwise, and where the direct bound is not as 
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from scipy import sparse
@@ -19,16 +18,14 @@ from tutelage.chains.expectations import Expectation, expectation_of_occupancy
 from tutelage.constrained import objectives
 from tutelage.constrained.columns import Column
 from tutelage.constrained.decomposition import decompose, opened, price_out
-from tutelage.constrained.half_spaces import HalfSpaces
 from tutelage.constrained.mixtures import ACCEPTABLE, Mixture
 from tutelage.constrained.objectives import Hull, Objective, Point
-from tutelage.constrained.units import Scaled
+from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, Scaled
 from tutelage.convex.programs import InfeasibleProgram
 from tutelage.model.mdp import Domain, per_choice
 from tutelage.model.policy import policy_from_occupancy
 from tutelage.outcomes import Ended, InfeasibleConstraints, NotConverged, OutOfTime
 
-Route = Literal["auto", "decomposition", "direct"]
 # Where the routes cross. With 24 features 256 choices take 0.4 s by decomposition and 0.01 s directly, 1,024 choices
 # 0.2 s and 0.03 s, 4,096 choices 0.6 s by either; with 32 limits, 0.5 s and 0.01 s, 0.5 s and 0.06 s, 0.1 s and 1.4 s.
 FEW_CHOICES, MANY_ROWS = 2_000, 24
@@ -36,31 +33,6 @@ FEW_CHOICES, MANY_ROWS = 2_000, 24
 TIGHT = 1e-11
 # The largest excess that counts as satisfying a limit, relative to the largest value of one of its features.
 FEASIBLE = 1e-9
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ConstrainedOptimum:
-    """An optimal policy, with a certified bound on the value of any policy.
-
-    policy: (C,). expectation: its feature expectation. multipliers: (m,), the gain in value per unit that a limit is
-    relaxed. price: (d,), weights of the features for which this policy is optimal without limits.
-    value: that of the policy. bound: no policy within the limits is better. For `best_policy` the value is a reward and
-    value <= bound. For `nearest_policy` it is a distance, for `least_violation` a total excess, and bound <= value.
-    """
-
-    policy: Vector
-    expectation: Expectation
-    multipliers: Vector
-    price: Vector
-    value: float
-    bound: float
-    n_rounds: int
-    ended: Ended
-
-    @property
-    def gap(self) -> float:
-        """The largest possible distance of the value from the optimal one."""
-        return abs(self.bound - self.value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,10 +23,10 @@ from tutelage.arrays import Vector
 from tutelage.bellman.equations import Plan
 from tutelage.chains.systems import RELATIVE_ACCURACY
 from tutelage.constrained.columns import Column, Improved, Improver, is_exact, with_stored
-from tutelage.constrained.half_spaces import HalfSpaces
 from tutelage.constrained.mixtures import MAX_ROUNDS, Master, Mixture, is_known, last, matrix, pruned, unfinished
 from tutelage.constrained.objectives import Dual, Objective
 from tutelage.constrained.one_step import OneStep
+from tutelage.constrained.problem import HalfSpaces
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import Ended, NotConverged
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutelage.arrays import Flags, Indices, Matrix, Vector, freeze, generator, whole_number
-from tutelage.constrained.half_spaces import no_limits
 from tutelage.constrained.occupancy_polytope import nearest_policy
+from tutelage.constrained.problem import no_limits
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import reward_counts
 from tutelage.data.sampling import horizon, sample_demonstrations

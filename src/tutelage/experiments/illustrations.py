@@ -3,7 +3,7 @@
 from typing import Any
 
 from tutelage.arrays import Vector
-from tutelage.constrained.half_spaces import no_limits, preference_limits
+from tutelage.constrained.problem import no_limits, preference_limits
 from tutelage.constrained.reachable_set import vertices
 from tutelage.environments.object_world import ObjectWorld
 from tutelage.experiments.settings import Illustration

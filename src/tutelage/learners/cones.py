@@ -22,7 +22,7 @@ import numpy as np
 from tutelage.arrays import Matrix, Vector
 from tutelage.constrained.conic import Ball, best_within_balls
 from tutelage.constrained.occupancy_polytope import best_policy
-from tutelage.constrained.search import ConstrainedOptimum
+from tutelage.constrained.problem import ConstrainedOptimum
 from tutelage.convex.blocks import Block
 from tutelage.learners.penalties import DUAL_NORM, Constraints, Distance
 from tutelage.learners.tangents import CUT_TOLERANCE, Tangents, optimum_within

@@ -16,9 +16,8 @@ from scipy.linalg import block_diag
 
 from tutelage.arrays import Vector
 from tutelage.chains.expectations import Expectation, causal_entropy, expectation
-from tutelage.constrained.half_spaces import no_limits
 from tutelage.constrained.occupancy_polytope import nearest_policy, require_feasible
-from tutelage.constrained.units import sizes
+from tutelage.constrained.problem import no_limits, sizes
 from tutelage.convex.blocks import Block, terms
 from tutelage.learners.cones import first_tangents
 from tutelage.learners.penalties import Constraints, Mismatch

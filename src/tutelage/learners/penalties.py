@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix, Vector, check_finite, floats
-from tutelage.constrained.units import or_one, sizes
+from tutelage.constrained.problem import or_one, sizes
 from tutelage.convex.blocks import Block
 from tutelage.model.allowances import Allowance, allowance_vector, checked_allowance
 from tutelage.model.mdp import Domain

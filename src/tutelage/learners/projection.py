@@ -15,7 +15,7 @@ import numpy as np
 
 from tutelage.arrays import Matrix, freeze
 from tutelage.constrained.occupancy_polytope import nearest_policy
-from tutelage.constrained.search import ConstrainedOptimum, Route
+from tutelage.constrained.problem import ConstrainedOptimum, Route
 from tutelage.learners.entropy import GenericLearner
 from tutelage.learners.penalties import Constraints, ConvexConstraint, Mismatch, Preference, check_norm
 from tutelage.learners.responses import build_response, signed_multipliers

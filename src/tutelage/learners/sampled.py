@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 
 from tutelage.arrays import check_length, floats, generator
 from tutelage.chains.expectations import Expectation
-from tutelage.constrained.half_spaces import no_limits
 from tutelage.constrained.occupancy_polytope import nearest_policy
+from tutelage.constrained.problem import no_limits
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import empirical_expectation
 from tutelage.data.sampling import sample_demonstrations

@@ -20,7 +20,7 @@ import numpy as np
 
 from tutelage.arrays import EPSILON, Matrix, Vector, floats
 from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
-from tutelage.constrained.units import or_one
+from tutelage.constrained.problem import or_one
 from tutelage.convex import newton
 from tutelage.convex.blocks import Block, contained, slices
 from tutelage.convex.newton import Expansion, Minimum, Tolerances, proximal_newton

@@ -17,10 +17,8 @@ import numpy as np
 
 from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.chains.expectations import expectation
-from tutelage.constrained.half_spaces import HalfSpaces
 from tutelage.constrained.occupancy_polytope import best_policy
-from tutelage.constrained.search import ConstrainedOptimum
-from tutelage.constrained.units import or_one, sizes
+from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, or_one, sizes
 from tutelage.convex.blocks import Block
 from tutelage.learners.penalties import DUAL_NORM, Constraints
 from tutelage.learners.soft_program import Moving

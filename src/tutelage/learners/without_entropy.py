@@ -19,7 +19,7 @@ from tutelage.bellman.equations import Plan
 from tutelage.bellman.operators import bellman_operators
 from tutelage.constrained.columns import Column
 from tutelage.constrained.decomposition import price_out
-from tutelage.constrained.units import in_feature_units, or_one, sizes
+from tutelage.constrained.problem import in_feature_units, or_one, sizes
 from tutelage.convex.programs import minimise_conic
 from tutelage.learners.penalties import Mismatch
 from tutelage.learners.tangents import Tangents

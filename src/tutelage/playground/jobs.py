@@ -18,7 +18,7 @@ import numpy as np
 from tutelage.arrays import Matrix, Vector, finite_or_none
 from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import Expectation, state_occupancy
-from tutelage.constrained.half_spaces import no_limits, preference_limits
+from tutelage.constrained.problem import no_limits, preference_limits
 from tutelage.constrained.reachable_set import vertices
 from tutelage.data.sampling import sample_demonstrations
 from tutelage.environments.object_world import ACTIONS, ObjectWorld

@@ -19,8 +19,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tutelage.arrays import Flags, Vector
-from tutelage.constrained.half_spaces import HalfSpaces, reward_limits
-from tutelage.constrained.units import sizes
+from tutelage.constrained.problem import HalfSpaces, reward_limits, sizes
 from tutelage.model.mdp import Domain
 from tutelage.roles import Advice, Round
 

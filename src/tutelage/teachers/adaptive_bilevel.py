@@ -28,8 +28,8 @@ import numpy as np
 from tutelage.arrays import Vector
 from tutelage.bellman.equations import solve_hard
 from tutelage.bellman.soft_expectations import combined_features, soft_expansion
-from tutelage.constrained.half_spaces import reward_limits
 from tutelage.constrained.occupancy_polytope import best_policy
+from tutelage.constrained.problem import reward_limits
 from tutelage.inference.answering import answers_of
 from tutelage.inference.fits import THOROUGH, Effort
 from tutelage.inference.fitted import Parameters, is_equal

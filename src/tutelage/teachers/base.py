@@ -10,7 +10,7 @@ from tutelage.arrays import Vector
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.arrival import Arrival, journey_of
 from tutelage.constrained.occupancy_polytope import reward_vector
-from tutelage.constrained.units import or_one
+from tutelage.constrained.problem import or_one
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel

@@ -20,9 +20,8 @@ import numpy as np
 
 from tutelage.arrays import Vector, generator
 from tutelage.chains.expectations import expectation
-from tutelage.constrained.half_spaces import no_limits
 from tutelage.constrained.occupancy_polytope import best_policy, require_feasible
-from tutelage.constrained.units import or_one
+from tutelage.constrained.problem import no_limits, or_one
 from tutelage.convex.blocks import Block
 from tutelage.learners.dual import Dual
 from tutelage.learners.entropy import GenericLearner

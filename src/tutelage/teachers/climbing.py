@@ -29,9 +29,8 @@ import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import Matrix, Vector
-from tutelage.constrained.half_spaces import no_limits
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
-from tutelage.constrained.units import or_one
+from tutelage.constrained.problem import no_limits, or_one
 from tutelage.convex.ascent import Slope, ascend
 from tutelage.convex.blocks import Block, free_directions, inverse
 from tutelage.convex.programs import Constraints, minimise_quadratic

@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Vector
-from tutelage.constrained.half_spaces import HalfSpaces, no_limits
 from tutelage.constrained.occupancy_polytope import best_policy, reward_vector
-from tutelage.constrained.search import ConstrainedOptimum
+from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, no_limits
 from tutelage.learners.penalties import Constraints
 from tutelage.learners.tangents import optimum_within
 from tutelage.model.mdp import Domain

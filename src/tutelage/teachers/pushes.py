@@ -14,10 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.constrained.half_spaces import HalfSpaces, no_limits, reward_limits
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
-from tutelage.constrained.search import Route
-from tutelage.constrained.units import or_one
+from tutelage.constrained.problem import HalfSpaces, Route, no_limits, or_one, reward_limits
 from tutelage.model.mdp import Domain
 
 

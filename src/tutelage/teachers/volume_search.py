@@ -16,8 +16,8 @@ from typing import Literal
 
 import numpy as np
 
-from tutelage.constrained.half_spaces import HalfSpaces
 from tutelage.constrained.occupancy_polytope import best_policy
+from tutelage.constrained.problem import HalfSpaces
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel
 from tutelage.roles import Advice, Lesson, Round
 from tutelage.teachers.adaptive import are_contradicted, certified, close, cuts, distance, doubt, mean_rewards

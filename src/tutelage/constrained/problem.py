@@ -1,0 +1,193 @@
+"""What is asked about all policies, and what is answered: limits on expectations, units, and the optimum.
+
+Limits are half-spaces of feature expectations. Every problem is solved in units of its own, so that every number
+inside the programs is of order one. An expectation mu_j lies within max |phi_j / (1 - discount)|, which is its *unit*.
+With mu_j = unit_j x_j and each row of the limits divided by its largest coefficient, the same problem reads
+
+    normals @ mu <= offsets        (normals_ij unit_j / row_i) @ x <= offsets_i / row_i
+
+and the objective has a unit of its own. Libraries and tolerances then see the same numbers whether a road is measured
+in metres or in kilometres, and whether it is discounted by 0.5 or by 0.99999. Multipliers and prices are scaled back.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tutelage.arrays import Matrix, Vector, check_length, floats
+from tutelage.chains.expectations import Expectation
+from tutelage.model.allowances import Allowance, allowance_vector, checked_allowance, is_in_words
+from tutelage.model.mdp import Domain, endless
+from tutelage.outcomes import Ended, InvalidModel
+
+Route = Literal["auto", "decomposition", "direct"]
+# A limit further out than this many times what any policy reaches counts as if it were there.
+OUT_OF_REACH = 4.0
+# NumPy reduces this many rows of a matrix as one.
+LONG = 1_000
+SMALLEST = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HalfSpaces:
+    """normals @ mu <= offsets, for mu = (mu_r, mu_c).
+
+    normals: (m, d_r + d_c). offsets: (m,). names: one per row, for messages.
+    """
+
+    normals: Matrix
+    offsets: Vector
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "normals", floats(self.normals, "normals", ndim=2))
+        object.__setattr__(self, "offsets", floats(self.offsets, "offsets", ndim=1))
+        check_length(self.offsets, len(self.normals), "offsets", "half-spaces")
+        if len(self.names) != len(self.normals):
+            raise InvalidModel(f"names has {len(self.names)} entries, but there are {len(self.normals)} half-spaces")
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def excess(self, point: Vector) -> Vector:
+        """(m,), the excess of a point (d,) over each limit; zero where the limit is kept."""
+        return np.maximum(self.normals @ point - self.offsets, 0.0)
+
+    def relaxed(self, by: Vector) -> Self:
+        """The same half-spaces with every offset moved outwards by `by` (m,)."""
+        return type(self)(self.normals, self.offsets + by, self.names)
+
+
+def no_limits(domain: Domain) -> HalfSpaces:
+    """No half-space: every policy is within the limits."""
+    return HalfSpaces(np.zeros((0, len(domain.names))), np.zeros(0), ())
+
+
+def preference_limits(domain: Domain, allowance: Allowance) -> HalfSpaces:
+    """mu_c[j] <= allowance[j] for every preference feature; one number, `share` or `count` is used for all of them.
+
+    A mapping gives allowances by the names of features; those which it does not name are allowed zero.
+    """
+    names, normals = domain.preference_names, np.eye(len(domain.names))[domain.n_reward :]
+    if is_in_words(allowance):
+        given = (checked_allowance(allowance, "preference"), domain.mdp, names)
+        return HalfSpaces(normals, allowance_vector(*given, "the allowance", "preference features"), names)
+    numbers = floats(allowance, "the allowance", ndim=np.ndim(allowance))  # type: ignore[arg-type]
+    if numbers.shape not in ((), (len(names),)):
+        shape = numbers.shape
+        raise InvalidModel(f"the allowance has shape {shape}, but there are {len(names)} preference features")
+    return HalfSpaces(normals, np.broadcast_to(numbers, (len(names),)), names)
+
+
+def reward_limits(domain: Domain, normals: ArrayLike, offsets: ArrayLike, names: Sequence[str]) -> HalfSpaces:
+    """normals @ mu_r <= offsets, for normals (m, d_r): a teacher's estimate from responses."""
+    given = floats(normals, "normals", ndim=2)
+    if given.shape[1] != domain.n_reward:
+        raise InvalidModel(f"normals have {given.shape[1]} columns, but there are {domain.n_reward} reward features")
+    beside = np.zeros((len(given), domain.n_preference))
+    return HalfSpaces(np.hstack([given, beside]), floats(offsets, "offsets", ndim=1), tuple(names))
+
+
+def or_one(sizes: Vector) -> Vector:
+    """The sizes, with one for those that are zero or so small that dividing by them overflows."""
+    return np.where(sizes > SMALLEST, sizes, 1.0)
+
+
+def sizes(domain: Domain) -> Vector:
+    """(d,), no policy has a larger |mu_j|: max |phi_j / (1 - discount)|; zero for a feature that is zero everywhere."""
+    mdp, both = domain.mdp, (domain.reward_features, domain.preference_features)
+    if isinstance(mdp.discount, float):
+        return np.concatenate([_column_sizes(features) for features in both]) / (1 - mdp.discount)
+    return np.concatenate([_column_sizes(endless(mdp, features)) for features in both])
+
+
+def _column_sizes(values: Matrix) -> Vector:
+    """(d,), the largest absolute value in each column; zero without rows."""
+    n_rows, d = values.shape
+    whole = n_rows - n_rows % LONG
+    found = [values[whole:]]
+    if whole:
+        # NumPy reduces long rows several times faster than short ones.
+        wide = values[:whole].reshape(whole // LONG, LONG * d)
+        found += [wide.max(axis=0).reshape(LONG, d), wide.min(axis=0).reshape(LONG, d)]
+    return np.asarray(np.abs(np.concatenate(found)).max(axis=0, initial=0.0))
+
+
+def in_feature_units(domain: Domain, unit: Vector) -> Domain:
+    """The domain with every feature divided by its unit (d,)."""
+    reward, preference = np.split(unit, [domain.n_reward])
+    return replace(
+        domain,
+        reward_features=domain.reward_features / reward,
+        preference_features=domain.preference_features / preference,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaled:
+    """A domain and limits in units of their own.
+
+    feature: (d,), mu = feature * mu of `domain`. row: (m,), the size of each limit.
+    """
+
+    domain: Domain
+    limits: HalfSpaces
+    feature: Vector
+    row: Vector
+
+    @classmethod
+    def each(cls, domain: Domain, limits: HalfSpaces) -> Self:
+        """Every feature and every limit in a unit of its own."""
+        return cls._of(domain, limits, or_one(sizes(domain)))
+
+    @classmethod
+    def matching(cls, domain: Domain, limits: HalfSpaces) -> Self:
+        """One unit for all reward features, which distances compare; others as in `each`."""
+        unit = sizes(domain)
+        unit[: domain.n_reward] = unit[: domain.n_reward].max()
+        return cls._of(domain, limits, or_one(unit))
+
+    @classmethod
+    def _of(cls, domain: Domain, limits: HalfSpaces, unit: Vector) -> Self:
+        normals = limits.normals * unit
+        row = or_one(np.abs(normals).max(axis=1, initial=0.0))
+        normals = normals / row[:, None]
+        reach = OUT_OF_REACH * np.maximum(np.abs(normals).sum(axis=1), 1.0)
+        with np.errstate(over="ignore"):
+            # A limit of 1e300 in a small unit is infinite.
+            offsets = np.clip(limits.offsets / row, -reach, reach)
+        return cls(in_feature_units(domain, unit), HalfSpaces(normals, offsets, limits.names), unit, row)
+
+    def with_common_rows(self, limits: HalfSpaces) -> Self:
+        """The same with one unit for all limits, whose excesses are then summed."""
+        row = np.full(len(limits), self.row.max(initial=0.0) or 1.0)
+        normals = limits.normals * self.feature / row[:, None]
+        return replace(self, limits=HalfSpaces(normals, limits.offsets / row, limits.names), row=row)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConstrainedOptimum:
+    """An optimal policy, with a certified bound on the value of any policy.
+
+    policy: (C,). expectation: its feature expectation. multipliers: (m,), the gain in value per unit that a limit is
+    relaxed. price: (d,), weights of the features for which this policy is optimal without limits.
+    value: that of the policy. bound: no policy within the limits is better. For `best_policy` the value is a reward and
+    value <= bound. For `nearest_policy` it is a distance, for `least_violation` a total excess, and bound <= value.
+    """
+
+    policy: Vector
+    expectation: Expectation
+    multipliers: Vector
+    price: Vector
+    value: float
+    bound: float
+    n_rounds: int
+    ended: Ended
+
+    @property
+    def gap(self) -> float:
+        """The largest possible distance of the value from the optimal one."""
+        return abs(self.bound - self.value)
