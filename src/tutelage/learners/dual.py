@@ -19,7 +19,6 @@ from tutelage.chains.expectations import Expectation, causal_entropy, expectatio
 from tutelage.constrained.occupancy_polytope import nearest_policy, require_feasible
 from tutelage.constrained.problem import no_limits, sizes
 from tutelage.convex.blocks import Block, terms
-from tutelage.learners.cones import first_tangents
 from tutelage.learners.penalties import Constraints, Mismatch
 from tutelage.learners.responses import build_response, signed_multipliers
 from tutelage.learners.soft_program import SoftMinimum, SoftProgram
@@ -51,7 +50,7 @@ class Dual:
         weights: a guess of a. near: the tangents of a nearby lesson. multipliers: a guess of y, ignored unless it has
         one entry per tangent. Raises an error that names the constraints or features at fault where no minimum exists.
         """
-        a, tangents = weights, first_tangents(self.constraints) if near is None else near
+        a, tangents = weights, Tangents.opening(self.constraints) if near is None else near
         y = np.zeros(tangents.n_multipliers)
         if multipliers is not None and len(multipliers) in (
             len(y),
@@ -67,7 +66,7 @@ class Dual:
                 late.answer = None if late.answer is None else (late.answer, tangents)
                 raise
             except NotConverged as failure:
-                if failure.answer is None or tangents.lengths:
+                if failure.answer is None:
                     self.diagnose(shown, tangents, failure)
                     tangents, y = tangents.retreat(y)
                     continue
@@ -89,9 +88,9 @@ class Dual:
     def program(self, shown: Vector, tangents: Tangents) -> SoftProgram:
         """The dual program for the expectation shown (d_r,)."""
         to_weights = block_diag(np.eye(len(shown)), tangents.lift)
-        offset = np.concatenate([shown, tangents.offset])
+        offset = np.concatenate([shown, np.zeros(tangents.lift.shape[1])])
         no_weights, blocks = np.zeros(len(self.domain.names)), self.blocks(tangents)
-        return SoftProgram(self.domain, no_weights, to_weights, offset, blocks, tangents.moving, tangents.lengths)
+        return SoftProgram(self.domain, no_weights, to_weights, offset, blocks, tangents.moving)
 
     def _from_afar(self, program: SoftProgram, shown: Vector, tangents: Tangents, failure: NotConverged) -> SoftMinimum:
         """The minimum from the learner without entropy, or along a path, where another start is too far from it.

@@ -23,7 +23,6 @@ from tutelage.arrays import Matrix, Vector, freeze
 from tutelage.bellman.soft_expectations import SoftExpansion
 from tutelage.chains.expectations import Expectation
 from tutelage.convex.blocks import free_directions, inverse, terms
-from tutelage.learners.cones import first_tangents
 from tutelage.learners.penalties import Constraints
 from tutelage.learners.soft_program import SoftMinimum, SoftProgram
 from tutelage.learners.tangents import Tangents
@@ -65,7 +64,7 @@ class Reduction:
         domain, d_r = self.domain, self.domain.n_reward
         base = np.concatenate([weights, np.zeros(domain.n_preference)])
         if near is None:
-            tangents, soft = first_tangents(self.constraints), None
+            tangents, soft = Tangents.opening(self.constraints), None
             y = np.zeros(tangents.n_multipliers)
         else:
             ahead = near.multipliers + near.multiplier_jacobian @ (weights - near.weights)
@@ -74,7 +73,7 @@ class Reduction:
         while True:
             lift = np.vstack([np.zeros((d_r, tangents.lift.shape[1])), tangents.lift])
             blocks = tangents.blocks()
-            program = SoftProgram(domain, base, lift, tangents.offset, blocks, tangents.moving, tangents.lengths)
+            program = SoftProgram(domain, base, lift, np.zeros(lift.shape[1]), blocks, tangents.moving)
             try:
                 found = program.minimise(y, soft)
             except NotConverged:

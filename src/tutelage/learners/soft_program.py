@@ -21,7 +21,6 @@ import numpy as np
 from tutelage.arrays import EPSILON, Matrix, Vector, floats
 from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
 from tutelage.constrained.problem import or_one
-from tutelage.convex import newton
 from tutelage.convex.blocks import Block, contained, slices
 from tutelage.convex.newton import Expansion, Minimum, Tolerances, proximal_newton
 from tutelage.learners.penalties import ConvexConstraint
@@ -39,8 +38,6 @@ FIRST_CAP, CAP_GROWTH, LAST_CAP = 1.0, 4.0, 1e30
 ROUGH = 1e-3
 # Steps of the differences that give Hessians of constraints, relative to the largest expectations.
 STEP = 1e-6
-# A multiplier of this size, in nats for one step, is zero. Programs with such a term have at most so many steps.
-ZERO, MAX_STEPS = 1e-13, 150
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +119,6 @@ class SoftProgram:
     """base: (d,), fixed weights of the features. lift: (d, n). offset: (n,). blocks: they partition x in order.
 
     moving: the convex constraints, whose variables are the last of x; lift and offset have only those before them.
-    lengths: slopes of the 2-norms of the last parts of x, of d_c entries each (`cones`).
     """
 
     domain: Domain
@@ -131,19 +127,11 @@ class SoftProgram:
     offset: Vector
     blocks: list[Block]
     moving: Moving | None = None
-    lengths: tuple[float, ...] = ()
-
-    @property
-    def long(self) -> list[tuple[slice, float]]:
-        """The parts of x with a 2-norm, and its slope."""
-        width, n = self.domain.n_preference, len(self.offset) - len(self.lengths) * self.domain.n_preference
-        return [(slice(n + j * width, n + (j + 1) * width), slope) for j, slope in enumerate(self.lengths)]
 
     def simple(self, x: Vector, touch: Touch | None) -> float:
         """The terms of the objective beside P0 @ V and those of the blocks."""
         value = 0.0 if touch is None else touch.value
-        lengths = sum(slope * float(np.linalg.norm(x[part])) for part, slope in self.long)
-        return value + lengths - float(self.offset @ x[: len(self.offset)])
+        return value - float(self.offset @ x[: len(self.offset)])
 
     def touch(self, x: Vector) -> Touch | None:
         """The tangents of the convex constraints at x, if there are any."""
@@ -165,11 +153,11 @@ class SoftProgram:
 
     def minimise(self, start: Vector, near: SoftExpansion | None = None) -> SoftMinimum:
         """Newton's method from a start (n,), each entry in a unit of its own. near: an expansion at nearby weights."""
-        scaled, most = _Normalised.of(self, near), MAX_STEPS if self.lengths else newton.MAX_STEPS
+        scaled = _Normalised.of(self, near)
         with scaled.answers():
             inside = contained(scaled.blocks, start / scaled.unit)
             tolerances = scaled.tolerances(scaled.blocks)
-            found = proximal_newton(scaled.expand, scaled.blocks, inside, **tolerances, max_steps=most)
+            found = proximal_newton(scaled.expand, scaled.blocks, inside, **tolerances)
         return scaled.in_given_units(found)
 
     def followed(self) -> SoftMinimum:
@@ -226,10 +214,6 @@ class _Normalised:
             gradient[n:] = self.unit[n:] * touch.gradient(soft.expectation[program.domain.n_reward :])
             d_c = len(touch.point)
             hessian[-d_c:, -d_c:] += self.unit[-d_c:, None] * touch.curvature * self.unit[-d_c:]
-        for part, slope in program.long:
-            along, across = self._length(z[part], self.unit[part])
-            gradient[part] += slope * along
-            hessian[part, part] += slope * across
         # The rounding error of the differences of the soft value V, and so the relative error of the policy exp(Q - V).
         low, high = float(soft.solved.value.min()), float(soft.solved.value.max())
         ulps = 16 * EPSILON * max(abs(low), abs(high)) + soft.solved.error_bound
@@ -237,18 +221,6 @@ class _Normalised:
         noise = share * apart * (1 + float(np.abs(reached).max(initial=0.0)))
         value, value_noise = share * (soft.soft_return - away), share * (ulps + EPSILON * abs(away))
         return Expansion(value, share * gradient, share * hessian, noise, value_noise, soft)
-
-    def _length(self, z: Vector, unit: Vector) -> tuple[Vector, Matrix]:
-        """The gradient and the Hessian in z of norm_2(unit * z).
-
-        Raises `NotConverged` without an answer at zero, where there is none: the constraint does not bind.
-        """
-        length = float(np.linalg.norm(unit * z))
-        if not np.linalg.norm(z) > ZERO:
-            raise NotConverged("a distance constraint does not bind", residual=math.inf, n_steps=0)
-        direction = unit * z / length
-        across = (np.eye(len(z)) - np.outer(direction, direction)) / length
-        return unit * direction, unit[:, None] * across * unit
 
     def tolerances(self, blocks: list[Block]) -> Tolerances:
         """Of the residual, one unit of which may cost as much as the largest penalty, and of the gap."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.chains.expectations import expectation
+from tutelage.constrained.conic import Ball, best_within_balls
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, or_one, sizes
 from tutelage.convex.blocks import Block
@@ -147,16 +148,6 @@ class Tangents:
         return self.centre is None
 
     @property
-    def offset(self) -> Vector:
-        """(k,), what the multipliers of fixed tangents earn beside their terms."""
-        return np.zeros(self.lift.shape[1])
-
-    @property
-    def lengths(self) -> tuple[float, ...]:
-        """The slopes of norms of multipliers, which only `cones` have."""
-        return ()
-
-    @property
     def lift(self) -> Matrix:
         """(d_c, k), the map from the multipliers of fixed tangents to the weights -G'y of the preference features."""
         return -self.normals[: len(self.offsets if self.centre is None else self.constraints.rows)].T
@@ -262,3 +253,25 @@ def require_possible(constraints: Constraints) -> None:
         if tighter is tangents:
             return
         tangents = tighter
+
+
+def best_within(constraints: Constraints, weights: Vector) -> ConstrainedOptimum:
+    """The policy with the largest weights @ mu_r (d_r,) within the constraints: a constrained MDP.
+
+    Distances by one cone program, where it is exact enough; other convex constraints by tangents.
+    """
+    domain, n_rows = constraints.domain, len(constraints.rows)
+    distances = [function.distance for function in constraints.preference.functions]
+    balls = [
+        Ball(distance.centre, distance.scale, float(radius))
+        for distance, radius in zip(distances, constraints.allowance[n_rows:], strict=True)
+        if distance is not None
+    ]
+    if balls and len(balls) == len(distances):
+        found = best_within_balls(domain, weights, Tangents._linear(constraints).half_spaces(), balls)
+        if found is not None:
+            optimum, t = found
+            point = optimum.expectation.preference
+            if (constraints.excess(point) <= CUT_TOLERANCE * constraints.sizes(point)).all():
+                return replace(optimum, multipliers=np.append(optimum.multipliers, np.linalg.norm(t, axis=1)))
+    return optimum_within(constraints, lambda limits: best_policy(domain, weights, limits))[0]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from tutelage.arrays import Matrix
 from tutelage.constrained.occupancy_polytope import best_policy, reward_vector, strictest_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, no_limits, preference_limits
-from tutelage.learners.cones import best_within
+from tutelage.learners.tangents import best_within
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
 from tutelage.roles import Advice, Lesson
