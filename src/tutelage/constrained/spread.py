@@ -3,9 +3,6 @@
 A round solves the master problem and then tries prices, in this order, until one gives a policy that the master problem
 can use (where every group of starts has a mixture of its own, `shares`, only the last, as long as the gap falls fast):
 
-- the Newton step (`one_step`) from the prices of the best bound so far, where evaluating a policy is expensive. The
-  policy of the smoothed maximum is a column as well. The width of the smoothing falls with the gap, so the last
-  policies differ in a few states only, and both the prices and the expectation converge quadratically;
 - prices between those of the best bound and those of the master problem (in-out separation);
 - the prices of the master problem itself, which decide whether any policy is missing.
 
@@ -25,32 +22,16 @@ from tutelage.chains.systems import RELATIVE_ACCURACY
 from tutelage.constrained.columns import Column, Improved, Improver, is_exact, with_stored
 from tutelage.constrained.mixtures import MAX_ROUNDS, Master, Mixture, is_known, last, matrix, pruned, unfinished
 from tutelage.constrained.objectives import Dual, Objective
-from tutelage.constrained.one_step import OneStep
 from tutelage.constrained.problem import HalfSpaces
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import Ended, NotConverged
 
 # Prices lie between those of the best bound, with this share, and those of the master problem.
 INWARD = 0.7
-# The width of the smoothing: the largest, in standard deviations of the advantages; the factor by which it is made
-# narrower until it changes the dual little, and wider where no minimum was found; and the least.
-FIRST_WIDTH, NARROWER, WIDER, LEAST_WIDTH = 0.3, 0.1, 4.0, 1e-12
-# The change of the dual by the smoothing, in shares of the gap.
-SMOOTHED = 0.03
-# The excess that a smoothed policy may have over the limits, in shares of the gap, and the least that is asked for.
-EXACT, LEAST_EXCESS = 1e-3, 1e-12
-# The least share of a choice in a smoothed policy, in shares of the gap, and of all.
-LEAST_SHARE, NO_SHARE = 1e-3, 1e-15
-# Newton steps start from the last smoothed policy where it earns almost as much as the best; in shares of the gap.
-ALMOST = 0.1
-# The largest change of u, in units of the last one, after a step that gave a better bound and after one that did not.
-AFTER_BETTER, AFTER_WORSE = 10.0, 0.3
 # A pricing step is exact enough if its bound is this close to what its best policy earns; in shares of the gap.
 CLOSE = 0.1
-# The share of the gap that a Newton step has to close, or else other prices are tried in the same round.
-GAINED = 0.05
-# Where every group of starts has a mixture, a gap that falls to this share of the last one falls fast enough without
-# Newton steps.
+# Where every group of starts has a mixture, a gap that falls to this share of the last one falls fast enough with the
+# prices of the master problem alone.
 FAST = 0.5
 # The accuracy of new columns, in shares of the gap, that of columns which are evaluated again, and the largest; these
 # hold where a round leaves at most the last share of the gap.
@@ -70,7 +51,7 @@ def decompose_spread(
 ) -> Mixture:
     """The best mixture of policies; arguments as for `decompose`."""
     improver, dual = Improver(domain), objective.dual(limits)
-    bound, steps, closest = -np.inf, NewtonSteps(improver, dual), Closest()
+    bound, closest = -np.inf, Closest()
     centre: Vector | None = None
     master, before = Master.of(objective, limits, columns), np.inf
     for n_rounds in range(1, MAX_ROUNDS + 1):
@@ -91,14 +72,10 @@ def decompose_spread(
         is_fast = master.is_by_group and (improver.is_quick or mixture.gap <= FAST * before)
         accuracy = _accuracy(mixture, before)
         before = mixture.gap
-        for u, found in _trials(steps, columns, mixture, None if is_fast else centre, accuracy):
-            columns, gain = with_stored((*columns, *found)), 0.0
+        for u in _trials(mixture, None if is_fast else centre):
             offset, improved = dual.offset(u), _improved(improver, dual, u, mixture, columns, accuracy)
             if offset - improved.best > bound:
-                gain, bound, centre = offset - improved.best - bound, offset - improved.best, u
-            if found:
-                steps.judge(gain > 0)
-            is_gained = bool(found) and gain > GAINED * mixture.gap
+                bound, centre = offset - improved.best, u
             mixture = replace(mixture, bound=bound)
             if mixture.is_within(tolerance):
                 if not _rough(mixture):
@@ -107,7 +84,7 @@ def decompose_spread(
             new = [column for column in improved.columns if not is_known(improver.largest, column, columns)]
             earned = float((matrix(columns) @ point.price).max())
             columns = with_stored((*columns, *new))
-            if is_gained or any(float(column.counts @ point.price) > earned for column in new):
+            if any(float(column.counts @ point.price) > earned for column in new):
                 break
         else:
             if not new and not _rough(mixture):
@@ -154,16 +131,11 @@ def _improved(
     return Improved(exact.columns, min(improved.best, exact.best))
 
 
-def _trials(
-    steps: "NewtonSteps", columns: tuple[Column, ...], mixture: Mixture, centre: Vector | None, accuracy: float
-) -> Iterator[tuple[Vector, tuple[Column, ...]]]:
-    """Dual variables to try, in order, each with the columns that were found on the way."""
+def _trials(mixture: Mixture, centre: Vector | None) -> Iterator[Vector]:
+    """Dual variables to try, in order."""
     if centre is not None:
-        step = steps.next(columns, centre, mixture, accuracy)
-        if step is not None:
-            yield step
-        yield (1 - INWARD) * mixture.point.dual + INWARD * centre, ()
-    yield mixture.point.dual, ()
+        yield (1 - INWARD) * mixture.point.dual + INWARD * centre
+    yield mixture.point.dual
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,66 +168,3 @@ class Closest:
         """The mixture as the answer, with the best bound."""
         assert self.mixture is not None
         return replace(self.mixture, bound=bound, n_rounds=n_rounds, ended=Ended.ROUNDING)
-
-
-@dataclass(eq=False)
-class NewtonSteps:
-    """The Newton steps of one decomposition.
-
-    length: the largest change of an entry of u in the last step. radius: its bound in the next step, because far from
-    the policy that it starts from the model says little.
-    """
-
-    improver: Improver
-    dual: Dual
-    length: float = np.inf
-    radius: float = np.inf
-
-    def next(
-        self, columns: tuple[Column, ...], centre: Vector, mixture: Mixture, accuracy: float
-    ) -> tuple[Vector, tuple[Column, ...]] | None:
-        """The dual variables of the next step, and its smoothed policy; None where there is no step in this round."""
-        # Where policies are evaluated quickly, more rounds with other prices take less time than Newton steps.
-        if self.dual.box is None or self.improver.is_quick:
-            return None
-        near = self._near(columns, self.dual.price(centre), mixture.gap)
-        if near is None:
-            return None
-        model = OneStep(self.improver, self.dual, self.dual.box, near)
-        width = _width(model, centre, mixture.gap)
-        for _ in range(3):
-            u = model.minimum(centre, width, max(EXACT * mixture.gap, LEAST_EXCESS), self.radius)
-            if u is not None:
-                self.length = float(np.abs(u - centre).max())
-                policy = model.policy(u, width, max(LEAST_SHARE * mixture.gap, NO_SHARE))
-                return u, (self.improver.evaluate_policy(policy, near, accuracy),)
-            width *= WIDER
-        return None
-
-    def judge(self, is_better: bool) -> None:
-        """Set the radius of the next step."""
-        if is_better:
-            self.radius = max(self.radius, AFTER_BETTER * self.length)
-        else:
-            self.radius = AFTER_WORSE * self.length
-
-    def _near(self, columns: tuple[Column, ...], price: Vector, gap: float) -> Column | None:
-        """The column to start from: the last smoothed policy where it is almost the best at the price, or the best.
-
-        None where no column has its expected counts. Near the end the optimal policy takes several choices in some
-        states, and only a smoothed policy is close to it.
-        """
-        stored = [column for column in columns if column.ahead is not None]
-        best = max(stored, key=lambda column: float(column.counts @ price), default=None)
-        smoothed = [column for column in stored if column.policy is not None]
-        if best is not None and smoothed and float((best.counts - smoothed[-1].counts) @ price) <= ALMOST * gap:
-            return smoothed[-1]
-        return best
-
-
-def _width(model: OneStep, centre: Vector, gap: float) -> float:
-    """The width at which smoothing changes the dual by about a share of the gap."""
-    width, least = FIRST_WIDTH * model.deviation(centre), model.expanded(centre, LEAST_WIDTH)[0]
-    while width > LEAST_WIDTH and model.expanded(centre, width)[0] - least > SMOOTHED * gap:
-        width *= NARROWER
-    return max(width, LEAST_WIDTH)
