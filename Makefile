@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS := 1
 # The tests start hundreds of processes; without bytecode on disk each would compile every module again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test test-all check format docs dist bench fuzz mutants lowest peers clean
+.PHONY: setup demo test test-all coverage check format docs dist bench fuzz mutants lowest peers clean
 
 setup: .venv/ready
 
@@ -35,6 +35,11 @@ test: setup
 # Every printed cell, published world and random example; `test` runs a sample of them.
 test-all: export TUTELAGE_EVERY_CELL := 1
 test-all: test
+
+# Which lines the tests run, in out/coverage. Compiled loops count as not run.
+coverage: setup
+	$(BIN)/pytest --numprocesses auto --dist worksteal --cov=tutelage --cov-report=term:skip-covered \
+		--cov-report=html:out/coverage
 
 check: setup
 	$(BIN)/ruff format --check .
@@ -83,7 +88,7 @@ lowest: .venv-lowest/ready
 	.venv-lowest/bin/tutelage demo --picture out/lowest
 	.venv-lowest/bin/tutelage teach --world published:0:10 --learner L3 --teacher bilevel
 	.venv-lowest/bin/tutelage reproduce figure1 --out out/lowest
-	.venv-lowest/bin/python -m pytest tests/solvers
+	.venv-lowest/bin/python -m pytest tests/model tests/chains tests/bellman tests/convex tests/constrained
 
 .venv-lowest/ready: pyproject.toml tools/lowest.py
 	rm -rf .venv-lowest

@@ -17,7 +17,7 @@ import playground_support
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
-from playground_support import CHROMIUM, NO_BROWSER, running
+from playground_support import CHROMIUM, MAY_SKIP_PAGE, NO_BROWSER, running
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
 from scipy import sparse
 from strategies import some_of
@@ -26,7 +26,7 @@ import tutelage as tl
 from tutelage.playground.server import Settings
 from tutelage.playground.workers import RunJob
 
-pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.skipif(MAY_SKIP_PAGE, reason=NO_BROWSER), pytest.mark.timeout(600)]
 
 SIZES = {"large": (1440, 900), "wide": (1280, 800), "narrow": (390, 844)}
 EVERY_LOOK = [(size, scheme) for size in SIZES for scheme in ("light", "dark")]
