@@ -53,32 +53,29 @@ def teach(
     interaction ends with the rounds that are complete, or raises `OutOfTime` where there is none. progress: called with
     a `Progress` after each step within a round.
     """
-    with watched(time_limit, progress):
-        return _rounds(teacher, learner, max_rounds, so_far, on_round, path)
-
-
-def _rounds(
-    teacher: Teacher,
-    learner: Learner,
-    max_rounds: int,
-    so_far: Transcript | None,
-    on_round: OnRound | None,
-    path: AnyPath | None,
-) -> Transcript:
-    """The rounds of `teach`, within the time limit that it set."""
     transcript, is_stopped = _begun(teacher, learner, so_far, max_rounds), False
-    try:
-        transcript, advice = _advised(teacher, transcript, path)
-        while advice.lesson is not None and len(transcript.rounds) < max_rounds and not is_stopped:
-            response = _answer(teacher, learner, advice.lesson, transcript, path)
-            transcript = transcript.followed_by(Round(advice.lesson, response, advice.reason, advice.bound))
-            transcript, advice = _advised(teacher, transcript, path)
-            _keep(transcript, path)
-            is_stopped = on_round is not None and bool(on_round(transcript))
-    except OutOfTime:
-        if not transcript.rounds:
-            raise
-        return _keep(transcript.ending("the time limit was reached"), path)
+    n_before = len(transcript.rounds)
+    with watched(time_limit, progress):
+        try:
+            while True:
+                rounds = transcript.rounds
+                place = f"the teacher has no valid advice after {len(rounds)} rounds"
+                # An error of the opening lesson is raised as it is, because there are no rounds to keep.
+                with _failing(place, transcript, path) if rounds else nullcontext():
+                    advice = teacher.adapt(rounds) if rounds else teacher.open()
+                    _check_advice(teacher, advice)
+                transcript = transcript.certified(advice.bound)
+                if len(rounds) > n_before:
+                    _keep(transcript, path)
+                    is_stopped = on_round is not None and bool(on_round(transcript))
+                if advice.lesson is None or len(rounds) >= max_rounds or is_stopped:
+                    break
+                response = _answer(teacher, learner, advice.lesson, transcript, path)
+                transcript = transcript.followed_by(Round(advice.lesson, response, advice.reason, advice.bound))
+        except OutOfTime:
+            if not transcript.rounds:
+                raise
+            return _keep(transcript.ending("the time limit was reached"), path)
     ended = "stopped on request" if is_stopped else f"the limit of {max_rounds} rounds was reached"
     return _keep(transcript.ending(advice.reason if advice.lesson is None else ended), path)
 
@@ -137,20 +134,12 @@ def _begun(teacher: Teacher, learner: Learner, so_far: Transcript | None, max_ro
     return replace(so_far, learner=_known(learner), mdp=teacher.domain.mdp)
 
 
-def _advised(teacher: Teacher, transcript: Transcript, path: AnyPath | None) -> tuple[Transcript, Advice]:
-    """The teacher's advice after the rounds so far, and those rounds with the bound that the advice certifies.
-
-    An error of the opening lesson is raised as it is, because there are no rounds to keep.
-    """
-    rounds = transcript.rounds
-    place = f"the teacher has no valid advice after {len(rounds)} rounds"
-    with _failing(place, transcript, path) if rounds else nullcontext():
-        advice = teacher.adapt(rounds) if rounds else teacher.open()
-        if not isinstance(advice, Advice):
-            raise InvalidModel(f"open and adapt must return an Advice, got {type(advice).__name__}")
-        if advice.lesson is not None:
-            check_lesson(teacher.domain, advice.lesson)
-    return transcript.certified(advice.bound), advice
+def _check_advice(teacher: Teacher, advice: Advice) -> None:
+    """Refuse what is not advice, or a lesson of another domain."""
+    if not isinstance(advice, Advice):
+        raise InvalidModel(f"open and adapt must return an Advice, got {type(advice).__name__}")
+    if advice.lesson is not None:
+        check_lesson(teacher.domain, advice.lesson)
 
 
 @contextmanager

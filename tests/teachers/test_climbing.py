@@ -20,11 +20,12 @@ TOLERANCES = {"flat": climbing.NO_GAIN, "squared": climbing.NO_LESSON_GAIN}
 SEED = 3
 
 
-def plan(kind):
+def plan(kind, **effort):
     rng = np.random.default_rng(SEED)
     domain = random_domain(rng, max_states=12, max_choices=4, n_reward=2)
     learner = tl.GenericLearner(domain, *LEARNERS[kind])
-    return tl.BilevelTeacher(domain, rng.normal(size=2), learner, max_cells=0, n_random=0).plan()
+    search = climbing.Effort(**effort)
+    return tl.BilevelTeacher(domain, rng.normal(size=2), learner, max_cells=0, n_random=0, effort=search).plan()
 
 
 @pytest.mark.parametrize("kind", LEARNERS)
@@ -44,19 +45,15 @@ def test_an_ascent_that_runs_out_of_steps_says_so(kind, monkeypatch):
     assert unfinished and all(optimum.gap > 0 for optimum in unfinished)
 
 
-def test_a_search_that_runs_out_of_cuts_says_so(monkeypatch):
+def test_a_search_that_runs_out_of_cuts_says_so():
     """With one cut some ascents end outside of what policies can show; their projections are lessons, not optima."""
-    monkeypatch.setattr(climbing, "MAX_CUTS", 1)
-    assert Ended.STEP_LIMIT in {optimum.ended for optimum in plan("squared").optima}
+    assert Ended.STEP_LIMIT in {optimum.ended for optimum in plan("squared", n_cuts=1).optima}
 
 
 @pytest.mark.parametrize("kind", LEARNERS)
-def test_a_search_without_steps_left_has_a_lesson_and_says_so(kind, monkeypatch):
+def test_a_search_without_steps_left_has_a_lesson_and_says_so(kind):
     """The first start is free of charge; the ascent from it and all other starts are not."""
-    full = plan(kind)
-    for name in ("MAX_STEPS", "LOOK_STEPS", "ASCENT_STEPS"):
-        monkeypatch.setattr(climbing, name, 0)
-    short = plan(kind)
+    full, short = plan(kind), plan(kind, n_steps=0, n_look=0, n_ascent=0)
     assert {optimum.ended for optimum in short.optima} == {Ended.STEP_LIMIT}
     assert short.achieved == pytest.approx(short.predicted, rel=1e-5)
     assert short.achieved <= full.achieved + 1e-9 <= short.bound + 2e-9

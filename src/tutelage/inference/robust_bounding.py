@@ -26,7 +26,6 @@ That the learner of (C_c low, delta high) answers a lesson as predicted does not
 can lead a learner towards the reward. Only the bound certifies.
 """
 
-import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,15 +33,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.convex.cells import ACCURACY, Cell, opening_cells
+from tutelage.convex.cells import (
+    CELL_ACCURACY,
+    MOST_DIMENSIONS,
+    Cell,
+    branch_and_bound,
+    least_over_steps,
+    opening_cells,
+)
 from tutelage.inference.version_space import Explained, VersionSpace
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.reduction import Reduction, Settled
 from tutelage.model.mdp import Domain
-from tutelage.outcomes import TutelageError
-
-# Cells of this many reward features or fewer are searched: they have 2^(d_r - 1) corners each.
-MAX_SEARCHED = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,8 +106,8 @@ class RobustBound:
         paid = np.where(excess > 0, most * np.where(excess > 0, excess, 1.0), 0.0)
         return _Point(value, y, Shown(entropy, done.reward, paid))
 
-    def over(self, cell: Cell, weights: Vector, step: float, enough: float) -> tuple[float, float]:
-        """The least bound on R over a cell, over the policies known and over t near `step`; and the best t."""
+    def over(self, cell: Cell, weights: Vector, achieved: float) -> float:
+        """The least bound on R over a cell, over the policies known and over t."""
         corners = list(cell.corners())
         policies = [point.shown for corner in (cell.centre, *corners) for point in self.at(corner)]
         policies += self.seen
@@ -114,18 +116,11 @@ class RobustBound:
         def reaching(t: float) -> float:
             ahead = [self.at(corner + t * weights) for corner in corners]
             upper = np.array([[self._above(points, shown) for points in ahead] for shown in policies])
-            slack = ACCURACY * (1 + max(abs(point.soft_return) for points in ahead for point in points))
+            slack = CELL_ACCURACY * (1 + max(abs(point.soft_return) for points in ahead for point in points))
             return (float((upper - lower).max(axis=1).min()) + slack) / t
 
-        best = (reaching(step), step)
-        for factor in (2.0, 0.5):
-            t = factor * step
-            # Ever longer steps may gain ever less.
-            while best[0] > enough and (closer := reaching(t)) < best[0] - ACCURACY * (1 + abs(best[0])):
-                best, t = (closer, t), factor * t
-            if best[1] > step:
-                break
-        return best
+        # Longer steps than the cell's width lose less of what is unknown about delta.
+        return least_over_steps(reaching, float(self.space.penalty[1]) / float(np.abs(weights).max()), achieved)
 
     def _above(self, points: tuple[_Point, ...], shown: Shown) -> float:
         """min over the y known of P0 @ V(a + t w, -y) + sum_j max over the ends of delta_j y_j + what is paid."""
@@ -155,23 +150,15 @@ def robust_bound(
     radius = float(bounds.space.penalty[1])
     if not (math.isfinite(radius) and bounds.space.violation[0] > 0 and weights.any() and max_cells > 0):
         return ceiling
-    if len(weights) > MAX_SEARCHED:
+    if len(weights) > MOST_DIMENSIONS:
         return ceiling
     block = Mismatch(norm=1, penalty=radius).block(bounds.domain)
-    queue: list[tuple[float, int, Cell, float]] = []
-    fresh, parent, n_cells = opening_cells(block, weights), ceiling, 0
-    step = radius / float(np.abs(weights).max())
-    try:
-        while True:
-            for cell in fresh:
-                bound, t = bounds.over(cell, weights, step, achieved)
-                heapq.heappush(queue, (-min(parent, bound), n_cells, cell, t))
-                n_cells += 1
-            if -queue[0][0] <= achieved + tolerance or n_cells >= max_cells or queue[0][2].width == 0:
-                break
-            negative, _, cell, step = heapq.heappop(queue)
-            fresh, parent = cell.halves(), -negative
-    except TutelageError:
-        # A learner of the space that could not be computed leaves its cell unbounded.
-        return ceiling
-    return max(achieved, -queue[0][0])
+    found = branch_and_bound(
+        opening_cells(block, weights),
+        lambda cell, value: (bounds.over(cell, weights, value), -math.inf),
+        value=achieved,
+        bound=ceiling,
+        enough=lambda value: value + tolerance,
+        max_cells=max_cells,
+    )
+    return found.bound

@@ -23,6 +23,7 @@ from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import best_policy, require_feasible
 from tutelage.constrained.problem import no_limits, or_one
 from tutelage.convex.blocks import Block
+from tutelage.convex.cells import MOST_DIMENSIONS
 from tutelage.learners.dual import Dual
 from tutelage.learners.entropy import GenericLearner
 from tutelage.learners.reduction import Reduction
@@ -30,15 +31,19 @@ from tutelage.learners.tangents import Tangents
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel, NotConverged, OutOfTime, TutelageError
 from tutelage.roles import Advice, Lesson, Response
-from tutelage.teachers.base import KnownEntropyLearner, OneLessonTeacher, Plan, check_learner, optimal_lesson, reward_of
+from tutelage.teachers.base import (
+    KnownEntropyLearner,
+    OneLessonTeacher,
+    Plan,
+    best_kept,
+    check_learner,
+    optimal_lesson,
+    reward_of,
+)
 from tutelage.teachers.bounding import search
-from tutelage.teachers.climbing import LOOK_STEPS, LessonSearch, LocalOptimum, ReducedProblem, distinct, sign_patterns
-from tutelage.teachers.fixed import AwareCmdpTeacher
+from tutelage.teachers.climbing import Effort, LessonSearch, LocalOptimum, ReducedProblem, distinct, sign_patterns
 from tutelage.teachers.printed_bilevel import check_soft, printed_bilevel
 from tutelage.watch import Budget, OnProgress, spending, unlimited, watched
-
-# The largest number of reward features for which cells, of 2^(d_r - 1) corners each, are searched.
-MAX_SEARCHED = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +61,7 @@ class BilevelTeacher(OneLessonTeacher):
     method: "exact", or "frank-wolfe" for Appendix G as printed. n_random: the number of random starts beside the
     paper's two starts and the sign corners. max_cells: how many cells to search for the bound. With none, the bound is
     the reward of the best policy, within the preferences where they are hard. largest_weight: the largest weight of a
-    learner that must match exactly. rng: an int or a Generator, for the random starts.
+    learner that must match exactly. rng: an int or a Generator, for the random starts. effort: how long to climb.
     """
 
     learner: KnownEntropyLearner
@@ -65,6 +70,7 @@ class BilevelTeacher(OneLessonTeacher):
     max_cells: int = 64
     largest_weight: float = 100.0
     rng: int | np.random.Generator = field(default=0, kw_only=True)
+    effort: Effort = field(default=Effort(), kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,7 +87,7 @@ class BilevelTeacher(OneLessonTeacher):
 
     def open(self) -> Advice:
         """The lesson with the largest reward, and the certified bound."""
-        return self.advice(self.plan())
+        return self.advice(self.bounded(self.lesson_plan()))
 
     def advice(self, plan: BilevelPlan) -> Advice:
         """The lesson and the bound of a plan."""
@@ -106,7 +112,7 @@ class BilevelTeacher(OneLessonTeacher):
         # It may be impossible to keep all preferences of a soft learner, or to plan for them closely or in time.
         aware = None
         with suppress(NotConverged, *(() if preference.is_hard else (InfeasibleConstraints,))):
-            aware = AwareCmdpTeacher(self.domain, self.true_weights, self.learner).optimum()
+            aware = best_kept(self.learner, self.true_weights)
         bound = aware.bound if aware is not None and preference.is_hard else self._unconstrained_bound()
         shown = [optimal_lesson(self.domain, self.true_weights)]
         shown += [] if aware is None else [Lesson.from_policy(self.domain, aware.policy)]
@@ -117,18 +123,18 @@ class BilevelTeacher(OneLessonTeacher):
 
     def bounded(self, plan: BilevelPlan) -> BilevelPlan:
         """The same plan with the bound that branch and bound certifies; a better lesson if the search finds one."""
-        is_searched = math.isfinite(self._mismatch_set.radius) and self.domain.n_reward <= MAX_SEARCHED
+        is_searched = math.isfinite(self._mismatch_set.radius) and self.domain.n_reward <= MOST_DIMENSIONS
         if self.max_cells == 0 or not is_searched or np.abs(self.true_weights).max() <= np.finfo(np.float64).tiny:
             return plan
         problem = self._problem
         unit = self.reward_unit
         ceiling = search(problem, achieved=plan.achieved / unit, ceiling=plan.bound / unit, max_cells=self.max_cells)
-        if self.method == "exact" and self._is_flat and ceiling.better is not None:
+        if self.method == "exact" and self._is_flat and ceiling.answer is not None:
             # Branch and bound evaluated a point that is better than the best local optimum: climb from there.
             with suppress(OutOfTime):
-                more = self._in_given_units(problem.climb([ceiling.better], []))
+                more = self._in_given_units(problem.climb([ceiling.answer], []))
                 plan = self._verified([*plan.optima, *more], plan.bound)
-        return replace(plan, bound=max(unit * ceiling.bound, plan.achieved), n_cells=ceiling.n_cells)
+        return replace(plan, bound=max(unit * ceiling.bound, plan.achieved), n_cells=ceiling.n_steps)
 
     def _in_given_units(self, optima: list[LocalOptimum]) -> list[LocalOptimum]:
         """Optima whose rewards were computed in units of `reward_unit`."""
@@ -171,7 +177,7 @@ class BilevelTeacher(OneLessonTeacher):
         if math.isinf(block.radius):
             block = replace(block, radius=self.largest_weight, norm=math.inf)
         reduction = Reduction(self.learner.preference.on(self.learner.domain))
-        return ReducedProblem(reduction, block, self.true_weights / self.reward_unit)
+        return ReducedProblem(reduction, block, self.true_weights / self.reward_unit, self.effort)
 
     def _printed(self) -> LocalOptimum:
         """Appendix G as printed."""
@@ -185,7 +191,7 @@ class BilevelTeacher(OneLessonTeacher):
         d_r, inferred = self.domain.n_reward, []
         for lesson in shown:
             # Some learners cannot respond to every lesson, or not soon; such a lesson yields no start.
-            with suppress(TutelageError), spending(Budget(LOOK_STEPS)):
+            with suppress(TutelageError), spending(Budget(self.effort.n_look)):
                 inferred.append(self.learner.respond(lesson).learned_weights[:d_r])
         size = float(or_one(np.abs(self.true_weights).max()))
         return [np.zeros(d_r), *inferred, self._problem.block.radius * (self.true_weights / size)]
@@ -193,7 +199,10 @@ class BilevelTeacher(OneLessonTeacher):
     def _other_starts(self) -> list[Vector]:
         """Corners, edges and faces of the mismatch set, and random points."""
         d_r, radius, rng = self.domain.n_reward, self._problem.block.radius, generator(self.rng)
-        return [radius * point for point in (*sign_patterns(d_r, rng), *rng.uniform(-1, 1, (self.n_random, d_r)))]
+        return [
+            radius * point
+            for point in (*sign_patterns(d_r, rng, self.effort.n_patterns), *rng.uniform(-1, 1, (self.n_random, d_r)))
+        ]
 
     def _unconstrained_bound(self) -> float:
         """The reward of the best policy: no learner gets more."""
@@ -205,10 +214,10 @@ class BilevelTeacher(OneLessonTeacher):
         learner, domain, rng = self.learner, self.learner.domain, generator(self.rng)
         extremes = [
             best_policy(domain, direction, no_limits(domain)).expectation.reward
-            for direction in sign_patterns(domain.n_reward, rng)
+            for direction in sign_patterns(domain.n_reward, rng, self.effort.n_patterns)
             if direction.all()
         ]
         uniform = expectation(domain, uniform_policy(domain.mdp)).reward
         starts = [*(lesson.expectation for lesson in shown), uniform]
         dual = Dual(domain, learner.mismatch.on(domain), learner.preference.on(domain))
-        return LessonSearch(dual, self.true_weights / self.reward_unit).climb(starts, extremes)
+        return LessonSearch(dual, self.true_weights / self.reward_unit, self.effort).climb(starts, extremes)

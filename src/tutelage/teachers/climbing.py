@@ -31,7 +31,7 @@ from tutelage import watch
 from tutelage.arrays import Matrix, Vector
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
 from tutelage.constrained.problem import no_limits, or_one
-from tutelage.convex.ascent import Slope, ascend
+from tutelage.convex.ascent import LocalMaximum, Slope, ascend
 from tutelage.convex.blocks import Block, free_directions, inverse
 from tutelage.convex.programs import Constraints, minimise_quadratic
 from tutelage.learners.dual import Dual
@@ -43,19 +43,30 @@ from tutelage.outcomes import Ended, NotConverged, OutOfTime, TutelageError
 # A predicted gain this small, relative to 1 + |reward|, ends an ascent over weights, or over lessons.
 NO_GAIN, NO_LESSON_GAIN = 1e-7, 1e-9
 # Local maxima whose expectations are this close, relative to the largest of all entries, count as one.
-SAME = 1e-3
-# The largest number of sign patterns evaluated, and of the best of them from which to climb.
-MAX_PATTERNS, MOST_PROMISING = 81, 10
-# The same for lessons, each of which takes a solution of the learner's own problem.
-MOST_LESSONS = 4
-MAX_CUTS = 30
-# The most steps of all iterations (`watch.report`) in a search, in a first look at lessons, and in one ascent over
-# lessons. The published worlds need at most 3,300 in all, and 3,500 take about 3 s on a small model.
-MAX_STEPS, LOOK_STEPS, ASCENT_STEPS = 3_500, 500, 1_000
-# A small quadratic program takes as long as so many steps.
-PROGRAM_STEPS = 4
+SAME_MAXIMUM = 1e-3
 # The largest distance from Omega_r, relative to the size of that set and of mu_hat, of a realisable point.
 OUTSIDE = 1e-7
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long to search. A step is one of any iteration (`watch.report`).
+
+    n_steps: of the whole search; the published worlds need at most 3,300, and 3,500 take about 3 s on a small model.
+    n_look: of a first look at lessons. n_ascent: of one ascent over lessons. n_program: what a small quadratic program
+    counts, because it takes as long as this many steps. n_patterns: sign patterns evaluated, all of them up to four
+    features. n_promising, n_lessons: of the best points from which to climb, over weights and over lessons; a lesson
+    takes a solution of the learner's own problem. n_cuts: of the set of lessons, in one ascent.
+    """
+
+    n_steps: int = 3_500
+    n_look: int = 500
+    n_ascent: int = 1_000
+    n_program: int = 4
+    n_patterns: int = 81
+    n_promising: int = 10
+    n_lessons: int = 4
+    n_cuts: int = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +92,7 @@ class ReducedProblem:
     reduction: Reduction
     block: Block
     true_weights: Vector
+    effort: Effort = Effort()
 
     def slope(self, weights: Vector, near: Settled | None) -> Slope[Settled]:
         """R and its gradient at weights (d_r,)."""
@@ -91,22 +103,23 @@ class ReducedProblem:
     def climb(self, starts: list[Vector], others: list[Vector]) -> list[LocalOptimum]:
         """The distinct local maxima from each start, and from the best of the other points; best first.
 
-        Points outside the set are first moved into it. At the time limit, or after MAX_STEPS, the maxima found so far.
+        Points outside the set are first moved into it. At the time limit, or when the steps are used up, the maxima
+        that are known by then.
         """
         inside = [self.block.contain(start) for start in (*starts, *others)]
         first_at = {point.tobytes(): i for i, point in reversed(list(enumerate(inside)))}
         near: Settled | None = None
-        found: list[LocalOptimum] = []
+        maxima: list[LocalOptimum] = []
         # Only the best are kept, since an expansion takes as much memory as the model.
         promising: list[tuple[Vector, Slope[Settled]]] = []
-        budget = watch.Budget(MAX_STEPS)
+        budget = watch.Budget(self.effort.n_steps)
         for i in sorted(first_at.values()):
             try:
                 # There is always one maximum, so its start is free.
-                with watch.spending(budget) if found else nullcontext():
+                with watch.spending(budget) if maxima else nullcontext():
                     opening = self.slope(inside[i], near)
             except OutOfTime:
-                if not found:
+                if not maxima:
                     raise
                 break
             except NotConverged:
@@ -114,32 +127,38 @@ class ReducedProblem:
             near = opening.source
             if i < len(starts):
                 with watch.spending(budget):
-                    found.append(self._top(inside[i], opening))
+                    top = ascend(self.slope, self.block, inside[i], tolerance=_least_gain(opening), opening=opening)
+                maxima.append(_as_optimum(top))
             else:
                 promising.append((inside[i], opening))
-                promising = sorted(promising, key=lambda pair: -pair[1].value)[:MOST_PROMISING]
+                promising = sorted(promising, key=lambda pair: -pair[1].value)[: self.effort.n_promising]
         with watch.spending(budget):
-            return distinct([*found, *(self._top(*pair) for pair in promising)])
-
-    def _top(self, start: Vector, opening: Slope[Settled]) -> LocalOptimum:
-        tolerance = NO_GAIN * (1 + abs(opening.value))
-        top = ascend(self.slope, self.block, start, tolerance=tolerance, opening=opening)
-        here = top.slope.source
-        reached, policy = here.expectation.reward, here.soft.solved.policy
-        return LocalOptimum(top.x, reached, top.slope.value, policy, top.gap, top.ended)
+            for point, opening in promising:
+                top = ascend(self.slope, self.block, point, tolerance=_least_gain(opening), opening=opening)
+                maxima.append(_as_optimum(top))
+        return distinct(maxima)
 
 
-def sign_patterns(n: int, rng: np.random.Generator) -> list[Vector]:
-    """{-1, 0, 1}^n, the corners, edges and faces of a box; with many features, a random sample of them."""
-    if 3**n <= MAX_PATTERNS:
+def _least_gain(opening: Slope[Settled]) -> float:
+    return NO_GAIN * (1 + abs(opening.value))
+
+
+def _as_optimum(top: LocalMaximum[Settled]) -> LocalOptimum:
+    here = top.slope.source
+    return LocalOptimum(top.x, here.expectation.reward, top.slope.value, here.soft.solved.policy, top.gap, top.ended)
+
+
+def sign_patterns(n: int, rng: np.random.Generator, most: int) -> list[Vector]:
+    """{-1, 0, 1}^n, the corners, edges and faces of a box; a random sample where there are more than `most`."""
+    if 3**n <= most:
         return [np.array(signs) for signs in product((-1.0, 0.0, 1.0), repeat=n)]
-    return [rng.choice([-1.0, 0.0, 1.0], size=n) for _ in range(MAX_PATTERNS)]
+    return [rng.choice([-1.0, 0.0, 1.0], size=n) for _ in range(most)]
 
 
 def distinct(optima: list[LocalOptimum]) -> list[LocalOptimum]:
     """Best first; among those with the same learner's expectation, only the best."""
     kept: list[LocalOptimum] = []
-    size = SAME * max((float(np.abs(optimum.expectation).max()) for optimum in optima), default=0.0)
+    size = SAME_MAXIMUM * max((float(np.abs(optimum.expectation).max()) for optimum in optima), default=0.0)
     for optimum in sorted(optima, key=lambda optimum: -optimum.reward):
         if all(np.abs(optimum.expectation - other.expectation).max() > size for other in kept):
             kept.append(optimum)
@@ -147,7 +166,7 @@ def distinct(optima: list[LocalOptimum]) -> list[LocalOptimum]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
+class LessonAnswer:
     """The learner's response to mu_hat: weights a, multipliers y, mu_r, and d mu_r / d mu_hat (d_r, d_r)."""
 
     weights: Vector
@@ -159,10 +178,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cuts:
-    """normals @ mu_hat <= offsets, (k, d_r) and (k,): half-spaces that contain Omega_r, the first 2 d_r a box."""
+    """normals @ mu_hat <= offsets, (k, d_r) and (k,): half-spaces that contain Omega_r, the first 2 d_r a box.
+
+    n_program: the steps that a quadratic program within them counts.
+    """
 
     normals: Matrix
     offsets: Vector
+    n_program: int
 
     @property
     def radius(self) -> float:
@@ -179,7 +202,7 @@ class Cuts:
         # In units of the smaller of that step and the radius, and with the largest slope as that of the objective.
         unit = min(float(or_one(np.asarray(self.radius))), float(np.abs(free).max()))
         scale = float(or_one(np.abs(gradient).max() * unit))
-        watch.spend(PROGRAM_STEPS)
+        watch.spend(self.n_program)
         constraints = Constraints(np.full(len(x), -np.inf), within=self.normals, bound=room / unit)
         step = minimise_quadratic(hessian * (unit * unit / scale), gradient * (unit / scale), constraints).x
         return unit * step
@@ -191,6 +214,7 @@ class LessonSearch:
 
     dual: Dual
     true_weights: Vector
+    effort: Effort = Effort()
 
     @property
     def domain(self) -> Domain:
@@ -201,63 +225,64 @@ class LessonSearch:
 
         Points that the learner cannot answer are left out. At the time limit, the maxima found so far.
         """
-        found: list[LocalOptimum] = []
-        looks = (watch.Budget(LOOK_STEPS), watch.Budget(LOOK_STEPS))
+        maxima: list[LocalOptimum] = []
+        n_look = self.effort.n_look
+        looks = (watch.Budget(n_look), watch.Budget(n_look))
         cuts, first = self._box(), self._openings(starts, looks[0], None)
         # With convex preferences an answer from afar takes long.
         is_slow = bool(first) and bool(self.dual.constraints.preference.functions)
         rest = self._openings(others, looks[1], first[-1][1].source if is_slow else None)
-        best = sorted(rest, key=lambda pair: -pair[1].value)[:MOST_LESSONS]
-        left = MAX_STEPS - sum(LOOK_STEPS - look.left for look in looks)
+        best = sorted(rest, key=lambda pair: -pair[1].value)[: self.effort.n_lessons]
+        left = self.effort.n_steps - sum(n_look - look.left for look in looks)
         for start, opening in (*first, *best):
-            if found and left <= 0:
+            if maxima and left <= 0:
                 break
-            budget = watch.Budget(min(left, ASCENT_STEPS))
+            budget = watch.Budget(min(left, self.effort.n_ascent))
             left -= budget.left
             try:
                 optimum, cuts = self._climb(start, opening, cuts, budget)
             except OutOfTime:
-                if not found:
+                if not maxima:
                     raise
                 break
             except TutelageError:
                 continue
             left += max(budget.left, 0)
             if math.isfinite(optimum.reward):
-                found.append(optimum)
-        return found
+                maxima.append(optimum)
+        return maxima
 
     def _openings(
-        self, points: list[Vector], budget: watch.Budget, near: Answer | None
-    ) -> list[tuple[Vector, Slope[Answer]]]:
+        self, points: list[Vector], budget: watch.Budget, near: LessonAnswer | None
+    ) -> list[tuple[Vector, Slope[LessonAnswer]]]:
         """R at each point that the learner can answer, for as many as the budget allows.
 
         near: an earlier answer, to start from. Without one the first point is free.
         """
-        found: list[tuple[Vector, Slope[Answer]]] = []
+        openings: list[tuple[Vector, Slope[LessonAnswer]]] = []
         for point in points:
-            is_free = near is None and not found
+            is_free = near is None and not openings
             try:
                 with nullcontext() if is_free else watch.spending(budget):
                     opening = self._slope(point, near)
                     if not math.isfinite(opening.value):
                         opening = self._slope(point, None)
-                found.append((point, opening))
+                openings.append((point, opening))
             except OutOfTime:
                 if is_free:
                     raise
                 break
             except TutelageError:
                 continue
-        return found
+        return openings
 
     def _box(self) -> Cuts:
         """The range of each reward feature over all policies."""
         normals = np.vstack([np.eye(self.domain.n_reward), -np.eye(self.domain.n_reward)])
         offsets = [best_policy(self.domain, normal, no_limits(self.domain)).bound for normal in normals]
-        return Cuts(normals, np.array(offsets))
+        return Cuts(normals, np.array(offsets), self.effort.n_program)
 
-    def answer(self, shown: Vector, near: Answer | None) -> Answer:
+    def answer(self, shown: Vector, near: LessonAnswer | None) -> LessonAnswer:
         """The learner's response to a lesson (d_r,), and its derivative in the lesson."""
         d_r = self.domain.n_reward
         guess = (np.zeros(d_r), None, None) if near is None else (near.weights, near.multipliers, near.tangents)
@@ -268,9 +293,9 @@ class LessonSearch:
         moved = free @ inverse(curvature) @ free[:d_r].T
         jacobian = soft.jacobian[:d_r] @ program.jacobian(program.touch(found.x)) @ moved
         weights, multipliers = np.split(found.x, [d_r])
-        return Answer(weights, *tangents.pruned(multipliers)[::-1], soft.expectation[:d_r], jacobian)
+        return LessonAnswer(weights, *tangents.pruned(multipliers)[::-1], soft.expectation[:d_r], jacobian)
 
-    def _slope(self, shown: Vector, near: Answer | None) -> Slope[Answer]:
+    def _slope(self, shown: Vector, near: LessonAnswer | None) -> Slope[LessonAnswer]:
         """R and its gradient at a lesson (d_r,); R is -inf where the learner cannot answer a lesson near another."""
         try:
             answer = self.answer(shown, near)
@@ -283,11 +308,11 @@ class LessonSearch:
         return Slope(float(self.true_weights @ answer.expectation), answer.jacobian.T @ self.true_weights, answer)
 
     def _climb(
-        self, start: Vector, first: Slope[Answer], cuts: Cuts, budget: watch.Budget
+        self, start: Vector, first: Slope[LessonAnswer], cuts: Cuts, budget: watch.Budget
     ) -> tuple[LocalOptimum, Cuts]:
         """One ascent, and the cuts with those that it added; STEP_LIMIT where cuts or budget were not enough."""
         point, opening, ended = start, first, Ended.STEP_LIMIT
-        for _ in range(MAX_CUTS):
+        for _ in range(self.effort.n_cuts):
             tolerance = NO_LESSON_GAIN * (1 + abs(opening.value))
             with watch.spending(budget):
                 top = ascend(self._slope, cuts, point, tolerance=tolerance, opening=opening)
@@ -298,7 +323,8 @@ class LessonSearch:
                 ended = top.ended
                 break
             normal, point = (top.x - shown.expectation.reward) / shown.value, shown.expectation.reward
-            cuts = Cuts(np.vstack([cuts.normals, normal]), np.append(cuts.offsets, normal @ point))
+            more = np.vstack([cuts.normals, normal]), np.append(cuts.offsets, normal @ point)
+            cuts = Cuts(*more, self.effort.n_program)
             if opening.value < first.value:
                 point, opening, shown = start, first, nearest_policy(self.domain, start, no_limits(self.domain))
             if budget.left < 0:

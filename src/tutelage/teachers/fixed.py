@@ -12,11 +12,18 @@ from numpy.typing import ArrayLike
 from tutelage.arrays import Matrix
 from tutelage.constrained.occupancy_polytope import best_policy, reward_vector, strictest_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, no_limits, preference_limits
-from tutelage.learners.tangents import best_within
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
 from tutelage.roles import Advice, Lesson
-from tutelage.teachers.base import KnownLearner, OneLessonTeacher, Plan, check_learner, optimal_lesson, reward_of
+from tutelage.teachers.base import (
+    KnownLearner,
+    OneLessonTeacher,
+    Plan,
+    best_kept,
+    check_learner,
+    optimal_lesson,
+    reward_of,
+)
 from tutelage.watch import OnProgress, watched
 
 
@@ -86,22 +93,18 @@ class AwareCmdpTeacher(OneLessonTeacher):
 
     def open(self) -> Advice:
         """The best policy that keeps the preferences; raises `InfeasibleConstraints` where no policy does."""
-        found = self.optimum()
+        found = best_kept(self.learner, self.true_weights)
         lesson = Lesson.from_policy(self.domain, found.policy)
         return Advice(lesson, "the best policy that keeps the learner's preferences", self._bound(found))
 
     def plan(self, *, time_limit: float | None = None, progress: OnProgress | None = None) -> CmdpPlan:
         """The same lesson, with the learner's response to it; raises `OutOfTime` at the time limit, in seconds."""
         with watched(time_limit, progress):
-            found = self.optimum()
+            found = best_kept(self.learner, self.true_weights)
             lesson = Lesson.from_policy(self.domain, found.policy)
             response = self.learner.respond(lesson)
             achieved = reward_of(self.true_weights, response)
             return CmdpPlan(lesson, response, found.value, achieved, self._bound(found), found)
-
-    def optimum(self) -> ConstrainedOptimum:
-        """The solution of the constrained MDP with its certified bound."""
-        return best_within(self.learner.preference.on(self.learner.domain), self.true_weights)
 
     def _bound(self, found: ConstrainedOptimum) -> float:
         """A soft learner may exceed the constrained optimum, but no policy exceeds the unconstrained one."""
