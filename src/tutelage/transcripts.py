@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +22,9 @@ from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.roles import Response, Round, check_lesson, in_digits
 from tutelage.teachers.base import KnownLearner
-from tutelage.teachers.costs import Costs, preference_costs
+
+if TYPE_CHECKING:
+    from tutelage.teachers.costs import Costs
 
 TRANSCRIPT_FORMAT = "tutelage transcript"
 TRANSCRIPT_VERSION = 1
@@ -104,10 +106,12 @@ class Transcript:
         return replace(self, ended=sentence)
 
     @property
-    def costs(self) -> Costs | None:
+    def costs(self) -> "Costs | None":
         """What the preferences cost in true reward, and how much of them the last response uses; None if not known."""
         if self.learner is None:
             return None
+        from tutelage.teachers.costs import preference_costs
+
         return preference_costs(self.learner, self.true_weights, self.final.response.expectation.preference)
 
     def costs_as_data(self) -> dict[str, Any] | None:
@@ -155,7 +159,7 @@ class Transcript:
         return "\n".join([head, *lines, f"Ended: {self.ended}.", *arrives])
 
 
-def _costs_in_words(costs: Costs) -> list[str]:
+def _costs_in_words(costs: "Costs") -> list[str]:
     """One line for each preference: its limit, its use and its cost."""
     longest = max(len(cost.name) for cost in costs.preferences)
     lines = [

@@ -4,12 +4,12 @@ Cells are split, the one with the largest bound first, until no bound is much ab
 on cells is reached. The bound of a cell also holds for its halves.
 
 A bound on a directional derivative, as (phi(x + t w) - tangent(x)) / t over a cell, holds for every t > 0
-(`least_over_steps`).
+(`StepSearch`).
 """
 
 import heapq
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from tutelage import watch
 from tutelage.arrays import Vector
 from tutelage.convex.blocks import Block
-from tutelage.outcomes import Ended, Solution, TutelageError
+from tutelage.outcomes import Ended, Solution
 
 # Relative accuracy of the functions bounded.
 CELL_ACCURACY = 1e-9
@@ -71,55 +71,73 @@ def opening_cells(block: Block, weights: Vector) -> tuple[Cell, ...]:
     return tuple(faces)
 
 
-def branch_and_bound(
-    cells: tuple[Cell, ...],
-    evaluate: Callable[[Cell, float], tuple[float, float]],
-    *,
-    value: float,
-    bound: float,
-    enough: Callable[[float], float],
-    max_cells: int,
-) -> Solution[Vector | None]:
-    """A bound on a function over all cells.
+@dataclass(slots=True, eq=False)
+class CellSearch:
+    """Branch and bound: iterate over the cells to evaluate, and `add` what each is found to be.
 
-    evaluate: a bound over a cell, -inf where the cell does not count, given the largest value so far; and the value at
-    the cell's centre, or -inf. value, bound: those known before. enough: the bound at which the search ends, given the
-    largest value. The answer is the centre of the largest value, None where no centre exceeds `value`. At the time
-    limit, or where a cell cannot be evaluated, the bound of the cell that it is a half of holds.
+    fresh: the cells to begin with. value, bound: of the function, known before. enough: the bound at which the search
+    ends, given the largest value. best: the centre of the largest value, None where no centre exceeds the first value.
     """
-    queue: list[tuple[float, int, Cell]] = []
-    fresh, parent, n_cells, best, ended = cells, bound, 0, None, Ended.STEP_LIMIT
-    while fresh:
-        try:
-            watch.report("cells", n_cells, parent - value)
-            for cell in fresh:
-                above, here = evaluate(cell, value)
-                value, best = (here, cell.centre) if here > value else (value, best)
-                if above > -np.inf:
-                    heapq.heappush(queue, (-min(parent, above), n_cells, cell))
-                    n_cells += 1
-        except TutelageError:
-            heapq.heappush(queue, (-parent, n_cells, fresh[0]))
-            break
-        if not queue or -queue[0][0] <= enough(value):
-            ended = Ended.CONVERGED
-            break
-        if n_cells >= max_cells or queue[0][2].width == 0:
-            break
-        negative, _, cell = heapq.heappop(queue)
-        fresh, parent = cell.halves(), -negative
-    highest = max(value, -queue[0][0]) if queue else value
-    return Solution(best, value, highest, highest - value, ended, n_cells)
+
+    fresh: tuple[Cell, ...]
+    value: float
+    bound: float
+    enough: Callable[[float], float]
+    max_cells: int
+    best: Vector | None = None
+    n_cells: int = 0
+    ended: Ended = Ended.STEP_LIMIT
+    queue: list[tuple[float, int, Cell]] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Cell]:
+        while self.fresh:
+            watch.report("cells", self.n_cells, self.bound - self.value)
+            yield from self.fresh
+            if not self.queue or -self.queue[0][0] <= self.enough(self.value):
+                self.ended = Ended.CONVERGED
+                return
+            if self.n_cells >= self.max_cells or self.queue[0][2].width == 0:
+                return
+            negative, _, cell = heapq.heappop(self.queue)
+            self.fresh, self.bound = cell.halves(), -negative
+
+    def add(self, cell: Cell, bound: float, value: float = -np.inf) -> None:
+        """A bound over a cell, and a value at its centre."""
+        self.value, self.best = (value, cell.centre) if value > self.value else (self.value, self.best)
+        heapq.heappush(self.queue, (-min(self.bound, bound), self.n_cells, cell))
+        self.n_cells += 1
+
+    def give_up(self) -> None:
+        """End where a cell cannot be evaluated: the bound of the cell that it is a half of holds."""
+        heapq.heappush(self.queue, (-self.bound, self.n_cells, self.fresh[0]))
+
+    def solution(self) -> Solution[Vector | None]:
+        """The best centre, its value, and the bound on all cells."""
+        highest = max(self.value, -self.queue[0][0]) if self.queue else self.value
+        return Solution(self.best, self.value, highest, highest - self.value, self.ended, self.n_cells)
 
 
-def least_over_steps(reaching: Callable[[float], float], step: float, value: float) -> float:
-    """The least of the bounds reaching(t) over t = step, doubled and halved while that helps.
+@dataclass(slots=True, eq=False)
+class StepSearch:
+    """The least bound over t: iterate over t = step, doubled and halved while that helps, and `add` each bound.
 
     It ends at the value known: where nothing can be gained, ever longer steps would approach it for ever.
     """
-    bound, enough = reaching(step), value + CELL_ACCURACY * (1 + abs(value))
-    for factor in (2.0, 0.5):
-        t = factor * step
-        while bound > enough and (closer := reaching(t)) < bound - CELL_ACCURACY * (1 + abs(bound)):
-            bound, t = closer, factor * t
-    return bound
+
+    step: float
+    value: float
+    bound: float = np.inf
+
+    def __iter__(self) -> Iterator[float]:
+        yield self.step
+        enough = self.value + CELL_ACCURACY * (1 + abs(self.value))
+        for factor in (2.0, 0.5):
+            t, before = factor * self.step, np.inf
+            while self.bound > enough and self.bound < before - CELL_ACCURACY * (1 + abs(self.bound)):
+                before = self.bound
+                yield t
+                t *= factor
+
+    def add(self, bound: float) -> None:
+        """The bound that the last t gives."""
+        self.bound = min(self.bound, bound)

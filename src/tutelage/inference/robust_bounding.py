@@ -37,14 +37,15 @@ from tutelage.convex.cells import (
     CELL_ACCURACY,
     MOST_DIMENSIONS,
     Cell,
-    branch_and_bound,
-    least_over_steps,
+    CellSearch,
+    StepSearch,
     opening_cells,
 )
 from tutelage.inference.version_space import Explained, VersionSpace
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.reduction import Reduction, Settled
 from tutelage.model.mdp import Domain
+from tutelage.outcomes import TutelageError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,15 +113,14 @@ class RobustBound:
         policies = [point.shown for corner in (cell.centre, *corners) for point in self.at(corner)]
         policies += self.seen
         lower = np.array([[shown.entropy + float(corner @ shown.reward) for corner in corners] for shown in policies])
-
-        def reaching(t: float) -> float:
+        # Longer steps than the cell's width lose less of what is unknown about delta.
+        steps = StepSearch(float(self.space.penalty[1]) / float(np.abs(weights).max()), achieved)
+        for t in steps:
             ahead = [self.at(corner + t * weights) for corner in corners]
             upper = np.array([[self._above(points, shown) for points in ahead] for shown in policies])
             slack = CELL_ACCURACY * (1 + max(abs(point.soft_return) for points in ahead for point in points))
-            return (float((upper - lower).max(axis=1).min()) + slack) / t
-
-        # Longer steps than the cell's width lose less of what is unknown about delta.
-        return least_over_steps(reaching, float(self.space.penalty[1]) / float(np.abs(weights).max()), achieved)
+            steps.add((float((upper - lower).max(axis=1).min()) + slack) / t)
+        return steps.bound
 
     def _above(self, points: tuple[_Point, ...], shown: Shown) -> float:
         """min over the y known of P0 @ V(a + t w, -y) + sum_j max over the ends of delta_j y_j + what is paid."""
@@ -153,12 +153,17 @@ def robust_bound(
     if len(weights) > MOST_DIMENSIONS:
         return ceiling
     block = Mismatch(norm=1, penalty=radius).block(bounds.domain)
-    found = branch_and_bound(
+    cells = CellSearch(
         opening_cells(block, weights),
-        lambda cell, value: (bounds.over(cell, weights, value), -math.inf),
         value=achieved,
         bound=ceiling,
         enough=lambda value: value + tolerance,
         max_cells=max_cells,
     )
-    return found.bound
+    try:
+        for cell in cells:
+            cells.add(cell, bounds.over(cell, weights, cells.value))
+    except TutelageError:
+        # A learner of the space that could not be computed.
+        cells.give_up()
+    return cells.solution().bound

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tutelage.arrays import Vector
-from tutelage.convex.cells import CELL_ACCURACY, Cell, branch_and_bound, least_over_steps, opening_cells
+from tutelage.convex.cells import CELL_ACCURACY, Cell, CellSearch, StepSearch, opening_cells
 from tutelage.learners.reduction import Reduction, Settled
-from tutelage.outcomes import Solution
+from tutelage.outcomes import NotConverged, Solution
 from tutelage.teachers.climbing import ReducedProblem
 
 
@@ -32,38 +32,38 @@ def search(
     relative to 1 + |reward|.
     """
     block, weights, convex = problem.block, problem.true_weights, _Tangents(problem.reduction)
-
-    def evaluate(cell: Cell, value: float) -> tuple[float, float]:
-        if not cell.meets_border(block):
-            return -np.inf, -np.inf
-        reward = float(weights @ convex.at(cell.centre).slope)
-        here = reward if block.size(cell.centre) <= block.radius else -np.inf
-        return _bound(convex, cell, weights, max(value, here)), here
-
-    return branch_and_bound(
+    cells = CellSearch(
         opening_cells(block, weights),
-        evaluate,
         value=achieved,
         bound=ceiling,
         enough=lambda value: value + tolerance * (1 + abs(value)),
         max_cells=max_cells,
     )
+    try:
+        for cell in cells:
+            if cell.meets_border(block):
+                reward = float(weights @ convex.at([cell.centre])[0].slope)
+                here = reward if block.size(cell.centre) <= block.radius else -np.inf
+                cells.add(cell, _bound(convex, cell, weights, max(cells.value, here)), here)
+    except NotConverged:
+        # Also at the time limit.
+        cells.give_up()
+    return cells.solution()
 
 
 def _bound(convex: "_Tangents", cell: Cell, weights: Vector, achieved: float) -> float:
     """The least bound over the tangents at centre and corners, and over t."""
     if cell.width == 0:
-        return float(weights @ convex.at(cell.centre).slope)
+        return float(weights @ convex.at([cell.centre])[0].slope)
     corners = list(cell.corners())
-    tangents = [convex.at(point) for point in (cell.centre, *corners)]
+    tangents = convex.at([cell.centre, *corners])
     lower = np.array([[t.value + float(t.slope @ (corner - t.point)) for corner in corners] for t in tangents])
-
-    def reaching(t: float) -> float:
-        ahead = np.array([convex.at(corner + t * weights).value for corner in corners])
+    steps = StepSearch(cell.width / float(np.abs(weights).max()), achieved)
+    for t in steps:
+        ahead = np.array([tangent.value for tangent in convex.at([corner + t * weights for corner in corners])])
         slack = CELL_ACCURACY * (1 + float(np.abs(ahead).max()))
-        return (float((ahead - lower).max(axis=1).min()) + slack) / t
-
-    return least_over_steps(reaching, cell.width / float(np.abs(weights).max()), achieved)
+        steps.add((float((ahead - lower).max(axis=1).min()) + slack) / t)
+    return steps.bound
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,9 +83,9 @@ class _Tangents:
     last: Settled | None = None
     known: dict[bytes, _Tangent] = field(default_factory=dict)
 
-    def at(self, point: Vector) -> _Tangent:
-        key = point.tobytes()
-        if key not in self.known:
-            self.last = self.reduction.settle(point, near=self.last)
-            self.known[key] = _Tangent(point, self.last.value, self.last.expectation.reward)
-        return self.known[key]
+    def at(self, points: list[Vector]) -> list[_Tangent]:
+        for point in points:
+            if point.tobytes() not in self.known:
+                self.last = self.reduction.settle(point, near=self.last)
+                self.known[point.tobytes()] = _Tangent(point, self.last.value, self.last.expectation.reward)
+        return [self.known[point.tobytes()] for point in points]
