@@ -17,7 +17,7 @@ from tutelage.learners.entropy import SoftLearner
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
 from tutelage.roles import Lesson
 from tutelage.teachers.printed_bilevel import (
-    FEASIBILITY_TOLERANCE,
+    BRANCH_TOLERANCE,
     Branch,
     BranchOptimum,
     _Problem,
@@ -62,10 +62,10 @@ def assert_branch_holds(learner, found):
     beta, excess = found.multipliers.preference, found.expectation.preference - learner.violation_allowance
     if found.branch is Branch.KEPT:
         assert (beta >= 0).all() and (beta <= learner.violation_penalty).all()
-        assert (excess <= FEASIBILITY_TOLERANCE).all()
+        assert (excess <= BRANCH_TOLERANCE).all()
     else:
         assert_array_equal(beta, np.full(len(beta), learner.violation_penalty))
-        assert (excess >= -FEASIBILITY_TOLERANCE).all()
+        assert (excess >= -BRANCH_TOLERANCE).all()
     weights = np.concatenate([found.multipliers.lower - found.multipliers.upper, -beta])
     domain = learner.domain
     assert_allclose(solve_soft(domain.mdp, combined_features(domain) @ weights).policy, found.policy, atol=1e-6)
@@ -150,7 +150,7 @@ def test_on_random_domains_branches_hold_and_full_kkt_predict_the_learner(seed):
     for point in feasible:
         assert_branch_holds(learner, point)
         residual = preference_residual(learner, point)
-        assert point.branch is Branch.KEPT or residual <= FEASIBILITY_TOLERANCE
+        assert point.branch is Branch.KEPT or residual <= BRANCH_TOLERANCE
         if residual <= 1e-5:
             assert earned(learner, true_weights, point) == pytest.approx(point.reward, abs=1e-3)
     if feasible:
@@ -222,7 +222,7 @@ def test_step_iii_takes_the_best_feasible_point(monkeypatch):
     def point(reward, violation):
         return BranchOptimum(Branch.KEPT, None, None, None, reward, violation, 0.0, 10, Ended.CONVERGED)
 
-    tried = point(3.0, 0.0), point(5.0, FEASIBILITY_TOLERANCE), point(9.0, 0.1)
+    tried = point(3.0, 0.0), point(5.0, BRANCH_TOLERANCE), point(9.0, 0.1)
     monkeypatch.setattr("tutelage.teachers.printed_bilevel.branch_optima", lambda *_: tried)
     learner = SoftLearner(world(3, size=6).domain("L2"), mismatch_penalty=5, violation_penalty=10)
     found = printed_bilevel(learner, world(3, size=6).true_weights, np.zeros(3))

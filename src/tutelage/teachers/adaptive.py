@@ -23,11 +23,12 @@ from tutelage.constrained.problem import HalfSpaces, reward_limits, sizes
 from tutelage.model.mdp import Domain
 from tutelage.roles import Advice, Round
 
-# A response may exceed a cut by this much, relative to the largest feature plus the cut's offset, and count as inside;
-# or by this much relative to the largest expectation of any policy.
-ROUNDING, SOLVED = 1e-6, 1e-8
+# A response may exceed a cut by this much, relative to the largest feature plus the cut's offset, and count as inside.
+CUT_SLACK = 1e-6
+# The accuracy of a response, relative to the largest feature plus its size.
+SOLVED = 1e-8
 # Rewards this close, relative to the reward of one step plus their size, are equal.
-SAME = 1e-9
+EQUAL_REWARD = 1e-9
 
 
 def distance(taught: Round) -> float:
@@ -55,7 +56,7 @@ def are_contradicted(domain: Domain, limits: HalfSpaces, rounds: Sequence[Round]
     excess = limits.normals[:, : domain.n_reward] @ done.T - limits.offsets[:, None]
     largest = sizes(domain)[: domain.n_reward].max()
     unit = largest / domain.mdp.horizon
-    allowed = ROUNDING * (unit + np.abs(limits.offsets)) + SOLVED * largest
+    allowed = CUT_SLACK * (unit + np.abs(limits.offsets)) + SOLVED * largest
     return bool((excess > allowed[:, None]).any())
 
 
@@ -64,7 +65,7 @@ def certified(bound: float, most: float, unit: float) -> float:
 
     unit: the reward of one step.
     """
-    return bound if most <= bound + ROUNDING * (unit + abs(bound)) else math.inf
+    return bound if most <= bound + CUT_SLACK * (unit + abs(bound)) else math.inf
 
 
 def mean_rewards(rounds: Sequence[Round], true_weights: Vector) -> Vector:
@@ -86,7 +87,7 @@ def close(rounds: Sequence[Round], rewards: Vector, reason: str, bound: float, u
     rewards do not differ. Where the bound is not certified, a lesson that was taught only once is repeated too.
     """
     best = int(rewards.argmax())
-    is_last = rewards[-1] >= rewards[best] - SAME * (unit + abs(rewards[best]))
+    is_last = rewards[-1] >= rewards[best] - EQUAL_REWARD * (unit + abs(rewards[best]))
     if is_last and (bound < math.inf or _is_same_lesson(rounds)[-1].sum() > 1):
         return Advice(None, reason + doubt(bound), bound)
     again = f"{reason}; the best lesson again, that of round {best + 1}{doubt(bound)}"

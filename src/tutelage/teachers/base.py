@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from tutelage.learners.tangents import best_within
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Advice, Lesson, Response, Round
+
+# The default of a field that `__post_init__` sets in the units of the domain.
+BY_UNITS: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +42,9 @@ class BaseTeacher:
         return float(or_one(np.abs(self.domain.reward_features * self.true_weights).max()))
 
     def _set_defaults(self, **defaults: float) -> None:
-        """Give each field that is None its default, which depends on the units of the domain."""
+        """Give each field that is BY_UNITS its default, which depends on the units of the domain."""
         for name, value in defaults.items():
-            if getattr(self, name) is None:
+            if getattr(self, name) is BY_UNITS:
                 object.__setattr__(self, name, value)
 
 

@@ -28,7 +28,7 @@ from tutelage.outcomes import InfeasibleConstraints
 from tutelage.teachers.base import KnownLearner
 
 # Costs below this share of the largest reward are rounding.
-ROUNDING = 1e-7
+COST_ROUNDING = 1e-7
 # How far a limit is relaxed, relative to its size: more than the accuracy of the solver, less than a piece of v.
 STEP = 1e-6
 
@@ -79,9 +79,9 @@ def preference_costs(
         pass
     else:
         losses = np.array([_within(domain, weights, _without(constraints, j))[0] - within for j in range(n)])
-        least = ROUNDING * max(abs(without), abs(within))
+        least = COST_ROUNDING * max(abs(without), abs(within))
         gains = np.array([_slope(constraints, weights, j) if losses[j] > least else 0.0 for j in range(n)])
-    size = ROUNDING * max(abs(without), abs(within) if n else 0.0)
+    size = COST_ROUNDING * max(abs(without), abs(within) if n else 0.0)
     rows = zip(constraints.names, constraints.allowance, used, gains, losses, strict=True)
     found = [
         PreferenceCost(name, float(limit), float(done), _rounded(gain, size), _rounded(loss, size))

@@ -58,9 +58,9 @@ from tutelage.teachers.base import KnownEntropyLearner
 # Accuracy of the soft value; finite differences magnify its error.
 VALUE_ACCURACY = 1e-10
 # The largest tolerated violation of mu_c <= delta or mu_c >= delta.
-FEASIBILITY_TOLERANCE = 1e-6
+BRANCH_TOLERANCE = 1e-6
 # The gain in reward at which the ascent stops; ten times the error of the finite differences.
-STOP_TOLERANCE = 1e-6
+BRANCH_GAIN = 1e-6
 # The soft optimum at some multipliers, and the expectation of its policy.
 Reached = tuple[Optimum, Expectation]
 
@@ -94,7 +94,7 @@ class BranchOptimum:
 
     @property
     def is_feasible(self) -> bool:
-        return self.violation <= FEASIBILITY_TOLERANCE
+        return self.violation <= BRANCH_TOLERANCE
 
 
 def check_soft(learner: KnownEntropyLearner) -> None:
@@ -194,13 +194,13 @@ def _branch_optimum(problem: _Problem, branch: Branch, alpha: Vector) -> BranchO
     program = problem.program(branch)
     n_alpha = len(alpha)
     x = np.clip(np.concatenate([alpha, np.zeros(len(program.lower) - n_alpha)]), program.lower, program.upper)
-    if program.evaluate(x, None).violation > FEASIBILITY_TOLERANCE:
+    if program.evaluate(x, None).violation > BRANCH_TOLERANCE:
         x[n_alpha:] = problem.violation_penalty
-    found = frank_wolfe.restore(program, x, feasibility_tolerance=FEASIBILITY_TOLERANCE)
+    found = frank_wolfe.restore(program, x, feasibility_tolerance=BRANCH_TOLERANCE)
     n_evaluations = 1 + found.n_evaluations
     if found.ended is Ended.CONVERGED:
         found = frank_wolfe.maximise(
-            program, found.x, feasibility_tolerance=FEASIBILITY_TOLERANCE, stop_tolerance=STOP_TOLERANCE
+            program, found.x, feasibility_tolerance=BRANCH_TOLERANCE, stop_tolerance=BRANCH_GAIN
         )
         n_evaluations += found.n_evaluations
     here, (solved, reached) = found.here, found.here.source

@@ -21,7 +21,7 @@ from tutelage.constrained.problem import HalfSpaces
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel
 from tutelage.roles import Advice, Lesson, Round
 from tutelage.teachers.adaptive import are_contradicted, certified, close, cuts, distance, doubt, mean_rewards
-from tutelage.teachers.base import BaseTeacher, optimal_lesson
+from tutelage.teachers.base import BY_UNITS, BaseTeacher, optimal_lesson
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class VolumeSearchTeacher(BaseTeacher):
     """
 
     cut_tightness: float = 0.9
-    stop_tolerance: float = None  # type: ignore[assignment]
+    stop_tolerance: float = BY_UNITS
     method: Literal["exact", "printed"] = "exact"
 
     def __post_init__(self) -> None:
