@@ -108,6 +108,14 @@ def check_length(array: NDArray[Any], length: int, name: str, what: str) -> None
         raise InvalidModel(f"{name} has {len(array)} entries, but there are {length} {what}; give one for each")
 
 
+def check_rows(values: NDArray[np.float64], first_choice: Indices, name: str, what: str = "entries") -> None:
+    """Refuse values that are neither one per state nor one per choice."""
+    n_states, n_choices = len(first_choice) - 1, int(first_choice[-1])
+    if len(values) not in (n_states, n_choices):
+        needed = f"one per state ({n_states}) or one per choice ({n_choices})"
+        raise InvalidModel(f"{name} has {len(values)} {what}; it needs {needed}")
+
+
 def sum_tolerance(n_terms: int | Indices) -> Any:
     """The largest error of a sum of probabilities that is renormalised; a larger one is refused.
 

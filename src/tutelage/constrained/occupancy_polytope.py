@@ -63,7 +63,7 @@ def _with_one_reward(search: Search, slope: Vector) -> Search:
         return search
     reward = (whole.domain.reward_features @ slope)[:, None]
     scaled = Scaled(
-        replace(whole.domain, reward_features=reward, reward_names=("reward",)),
+        whole.domain.with_matrices(reward, whole.domain.preference_features, reward_names=("reward",)),
         replace(whole.limits, normals=whole.limits.normals[:, d_r - 1 :]),
         np.concatenate([[1.0], whole.feature[d_r:]]),
         whole.row,

@@ -119,11 +119,7 @@ def _column_sizes(values: Matrix) -> Vector:
 def in_feature_units(domain: Domain, unit: Vector) -> Domain:
     """The domain with every feature divided by its unit (d,)."""
     reward, preference = np.split(unit, [domain.n_reward])
-    return replace(
-        domain,
-        reward_features=domain.reward_features / reward,
-        preference_features=domain.preference_features / preference,
-    )
+    return domain.with_matrices(domain.reward_features / reward, domain.preference_features / preference)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector, sum_tolerance, whole_number
-from tutelage.model.features import feature_matrix
+from tutelage.model.inputs import feature_matrix
 from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.watch import OnProgress, report, watched

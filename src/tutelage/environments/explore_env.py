@@ -18,7 +18,7 @@ from scipy import sparse
 from tutelage.arrays import Matrix, whole_number
 from tutelage.environments.explore import MOST_STATES, check_hashable, report_states
 from tutelage.environments.gymnasium_names import with_end
-from tutelage.model.features import feature_matrix
+from tutelage.model.inputs import feature_matrix
 from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.watch import OnProgress, watched

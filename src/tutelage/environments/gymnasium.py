@@ -20,7 +20,7 @@ from tutelage import arrays
 from tutelage.arrays import Indices, Matrix, Vector, check_length, floats, generator, sum_tolerance, whole_number
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.environments import gymnasium_names
-from tutelage.model.features import feature_matrix, n_arguments, on_names
+from tutelage.model.inputs import feature_matrix, n_arguments, on_names
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import Labels
 from tutelage.model.policy import check_policy

@@ -13,16 +13,16 @@ and with durations the time passes continuously, total = integral of discount^t 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from numbers import Real
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Vector, check_length, floats, freeze
 from tutelage.model.mdp import MDP
+from tutelage.model.names import suggestion
 from tutelage.outcomes import InvalidModel
 
 
@@ -80,7 +80,7 @@ def is_in_words(given: Allowance) -> bool:
     """Whether an allowance is more than numbers: it has names, shares or counts."""
     if isinstance(given, Mapping | Share | Count):
         return True
-    return isinstance(given, Sequence) and any(isinstance(one, Share | Count) for one in given)
+    return isinstance(given, Sequence) and any(isinstance(amount, Share | Count) for amount in given)
 
 
 def checked_allowance(given: Allowance, kind: str) -> Allowance:
@@ -100,16 +100,17 @@ def checked_allowance(given: Allowance, kind: str) -> Allowance:
 
 def allowance_vector(given: Allowance, mdp: MDP, names: tuple[str, ...], name: str, what: str) -> Vector:
     """(m,), the discounted count allowed of each of the names; one number, share or count is used for all."""
-    if isinstance(given, Share | Count):
-        return freeze(np.full(len(names), given.of(mdp)))
     if isinstance(given, Mapping):
         for key in given:
             if key not in names:
-                near = get_close_matches(key, names) or names
-                known = f"did you mean {' or '.join(map(repr, near))}?" if near else "there are none"
-                raise InvalidModel(f"{name} names {key!r}, which is not one of the {what}; {known}")
-        return freeze(np.array([_number(given.get(key, 0.0), mdp) for key in names]))
-    values = np.array([_number(one, mdp) for one in given]) if is_in_words(given) else np.asarray(given, np.float64)  # type: ignore
+                raise InvalidModel(f"{name} names {key!r}, which is not one of the {what}; {suggestion(key, names)}")
+        given = [given.get(key, 0.0) for key in names]
+    amounts: Any = given
+    if isinstance(given, Share | Count):
+        amounts = given.of(mdp)
+    elif isinstance(given, Sequence):
+        amounts = [amount.of(mdp) if isinstance(amount, Share | Count) else amount for amount in given]
+    values = freeze(np.array(amounts, np.float64))
     if values.ndim == 0:
         return freeze(np.full(len(names), float(values)))
     check_length(values, len(names), name, what)
@@ -145,7 +146,3 @@ def _amount(value: Amount, place: str) -> Amount:
         return count(float(value)).number
     except (TypeError, ValueError) as error:
         raise InvalidModel(f"the allowance {place} must be a number of at least zero, a share or a count") from error
-
-
-def _number(value: Amount, mdp: MDP) -> float:
-    return value.of(mdp) if isinstance(value, Share | Count) else float(value)

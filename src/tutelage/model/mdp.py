@@ -18,22 +18,17 @@ distribution of choices, and each feature expectation is a mean of features / (1
 import copy
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from tutelage import arrays
-from tutelage.arrays import Indices, Matrix, SparseRows, Vector, distribution, floats, freeze, integers, set_fields
-from tutelage.model.discounts import checked_discount, checked_duration, timed_discounts
-from tutelage.model.features import Feature, changed_features
+from tutelage.arrays import Indices, Matrix, SparseRows, Vector, check_length, distribution, floats, freeze, set_fields
+from tutelage.model import inputs
+from tutelage.model.inputs import Feature, changed_features, checked_duration, checked_first_choice
 from tutelage.model.names import Labels
 from tutelage.outcomes import InvalidModel
-
-# The states of up to so many choices are kept: repeating a few values takes less time than counting choices.
-MOST_KEPT = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,12 +54,12 @@ class MDP:
     goals: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64), kw_only=True)
 
     def __post_init__(self) -> None:
-        first_choice = _first_choice(self.first_choice)
+        first_choice = checked_first_choice(self.first_choice)
         if self.labels is not None:
             known = self.labels
             set_fields(self, labels=Labels.of(first_choice, known.states, known.choices, known.finals))
         labels = self.labels or Labels(first_choice)
-        transition = arrays.stochastic_rows(self.transition, "transition", lambda row: _row_place(labels, row))
+        transition = arrays.stochastic_rows(self.transition, "transition", labels.describe_row)
         n_choices, n_states = transition.shape
         if first_choice[-1] != n_choices:
             raise InvalidModel(
@@ -75,11 +70,11 @@ class MDP:
                 f"transition leads to {n_states} states, but first_choice gives choices to {len(first_choice) - 1}"
             )
         initial = distribution(self.initial, "initial")
-        arrays.check_length(initial, n_states, "initial", "states")
-        discount = checked_discount(self.discount, n_choices)
+        check_length(initial, n_states, "initial", "states")
+        discount = inputs.checked_discount(self.discount, n_choices)
         set_fields(self, transition=transition, first_choice=first_choice, initial=initial, discount=discount)
         duration = None if self.duration is None else checked_duration(self.duration, n_choices)
-        set_fields(self, duration=duration, goals=_goals(self.goals, n_states))
+        set_fields(self, duration=duration, goals=inputs.checked_goals(self.goals, n_states))
 
     @classmethod
     def from_arrays(
@@ -97,16 +92,13 @@ class MDP:
 
         discount, duration: as in `from_choices`; one per choice may also have shape (S, A).
         """
-        if isinstance(transition, Sequence) and any(sparse.issparse(matrix) for matrix in transition):
-            rows, n_actions = _interleave(transition)
-        else:
-            rows, n_actions = _flatten(transition)
+        rows, n_actions = inputs.rows_of_actions(transition)
         first_choice = np.arange(0, rows.shape[0] + 1, n_actions)
         table = (len(first_choice) - 1, n_actions)
-        by_choice = _by_choice(discount, table, "discount")
-        times = None if duration is None else _by_choice(duration, table, "duration")
+        discounts = inputs.by_choice(discount, table, "discount")
+        times = None if duration is None else inputs.by_choice(duration, table, "duration")
         names: dict[str, Any] = {"state_names": state_names, "choice_names": action_names}
-        return cls.from_choices(rows, first_choice, initial, by_choice, duration=times, goals=goals, **names)
+        return cls.from_choices(rows, first_choice, initial, discounts, duration=times, goals=goals, **names)
 
     @classmethod
     def from_choices(
@@ -127,13 +119,15 @@ class MDP:
         then that of one unit of time, and a choice is discounted by discount**duration. goals: as of the class.
         """
         given: Any = arrays.any_array(discount, "discount")
-        first, start = _first_choice(first_choice), distribution(initial, "initial")
-        labels = _labels(first, state_names, choice_names)
-        ends = np.zeros(0, dtype=np.int64) if np.size(goals) == 0 else integers(goals, "goals")
-        if duration is None:
-            return cls(transition, first, start, given, labels, goals=ends)
-        times = checked_duration(duration, int(first[-1]))
-        return cls(transition, first, start, timed_discounts(given, times), labels, duration=times, goals=ends)
+        first, times = checked_first_choice(first_choice), None
+        if duration is not None:
+            times = checked_duration(duration, int(first[-1]))
+            given = inputs.timed_discounts(given, times)
+        has_names = state_names is not None or choice_names is not None
+        labels = Labels.of(first, state_names, choice_names) if has_names else None
+        start: Any = initial
+        ends: Any = goals if np.size(goals) else np.zeros(0, dtype=np.int64)
+        return cls(transition, first, start, given, labels, duration=times, goals=ends)
 
     def labelled(self, labels: Labels | None) -> Self:
         """The same MDP with other names; its arrays are shared."""
@@ -157,12 +151,13 @@ class MDP:
     @property
     def choices_per_state(self) -> Indices:
         """(S,), the number of choices of each state."""
-        return np.diff(self.first_choice)
+        return self.first_choice[1:] - self.first_choice[:-1]
 
     @property
     def state_of_choice(self) -> Indices:
         """(C,), the state that offers each choice."""
-        return np.repeat(np.arange(self.n_states), self.choices_per_state)
+        counts = self.first_choice[1:] - self.first_choice[:-1]
+        return np.repeat(np.arange(len(counts)), counts)
 
     @property
     def largest_discount(self) -> float:
@@ -211,14 +206,15 @@ class Domain:
             raise InvalidModel(f"the first argument of a Domain must be an MDP, got {type(self.mdp).__name__}")
         for kind in ("reward", "preference"):
             given = getattr(self, f"{kind}_names")
-            matrix = _features(self.mdp, getattr(self, f"{kind}_features"), len(given), kind)
-            names = _names(given, matrix.shape[1], kind)
+            values = getattr(self, f"{kind}_features")
+            matrix = inputs.checked_features(values, self.mdp.first_choice, len(given), kind)
+            names = inputs.feature_names(given, matrix.shape[1], kind)
             set_fields(self, **{f"{kind}_features": matrix, f"{kind}_names": names})
         if self.n_reward == 0:
             raise InvalidModel("reward_features has no columns; a domain needs at least one reward feature")
         self._set_names()
         if self.positions is not None:
-            set_fields(self, positions=_positions(self.mdp, self.positions))
+            set_fields(self, positions=inputs.checked_positions(self.positions, self.mdp.n_states))
 
     def _set_names(self) -> None:
         """The names that were given, also in the MDP; those of the MDP where none were given."""
@@ -260,6 +256,13 @@ class Domain:
         rewards = changed_features(self, "reward", reward or {})
         return replace(self, **rewards, **changed_features(self, "preference", preference or {}))
 
+    def with_matrices(self, reward: Matrix, preference: Matrix, *, reward_names: tuple[str, ...] = ()) -> Self:
+        """The same domain with other feature matrices, which are not checked: for solvers that change units."""
+        changed = copy.copy(self)
+        names = reward_names or self.reward_names
+        set_fields(changed, reward_features=freeze(reward), preference_features=freeze(preference), reward_names=names)
+        return changed
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all d_r + d_c columns, reward features first."""
@@ -281,17 +284,10 @@ class Domain:
 
 def per_choice(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Values on states, repeated for each choice of the state; values on choices unchanged."""
-    if len(values) == mdp.n_choices:
+    first = mdp.first_choice
+    if len(values) == first[-1]:
         return values
-    if mdp.n_choices <= MOST_KEPT:
-        return values[_states_of_few(mdp)]
-    return np.repeat(values, mdp.choices_per_state, axis=0)
-
-
-@lru_cache(maxsize=8)
-def _states_of_few(mdp: MDP) -> Indices:
-    """`state_of_choice`, kept for small MDPs, whose values are repeated thousands of times."""
-    return mdp.state_of_choice
+    return values.repeat(first[1:] - first[:-1], axis=0)
 
 
 def absorbing_states(mdp: MDP) -> NDArray[np.bool_]:
@@ -328,107 +324,5 @@ def endless(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
 def choice_reward(mdp: MDP, reward: ArrayLike) -> Vector:
     """(C,), a checked reward on choices, from a reward on states (S,) or choices (C,)."""
     values = floats(reward, "reward", ndim=1)
-    _check_rows(mdp, values, "reward", "entries")
+    arrays.check_rows(values, mdp.first_choice, "reward")
     return per_choice(mdp, values)
-
-
-def _check_rows(mdp: MDP, values: NDArray[np.float64], name: str, what: str) -> None:
-    if len(values) not in (mdp.n_states, mdp.n_choices):
-        needed = f"one per state ({mdp.n_states}) or one per choice ({mdp.n_choices})"
-        raise InvalidModel(f"{name} has {len(values)} {what}; it needs {needed}")
-
-
-def _by_choice(values: ArrayLike, table: tuple[int, int], name: str) -> NDArray[Any]:
-    """Numbers for each action of each state (S, A), as numbers for each choice; others unchanged."""
-    given = arrays.any_array(values, name)
-    return given.ravel() if given.shape == table else given
-
-
-def _goals(values: ArrayLike, n_states: int) -> Indices:
-    goals = np.unique(integers(values, "goals"))
-    if len(goals) and not 0 <= goals[0] <= goals[-1] < n_states:
-        wrong = goals[0] if goals[0] < 0 else goals[-1]
-        raise InvalidModel(f"goals has state {wrong}, but the states are 0 to {n_states - 1}")
-    return freeze(goals)
-
-
-def _labels(first_choice: Indices, states: Any, choices: Any) -> Labels | None:
-    return None if states is None and choices is None else Labels.of(first_choice, states, choices)
-
-
-def _row_place(labels: Labels, row: int) -> str:
-    """What a row of the transition matrix means, as the start of a message."""
-    return "" if row >= labels.first_choice[-1] else f"{labels.describe_choice(row)}: "
-
-
-def _positions(mdp: MDP, values: ArrayLike) -> Matrix:
-    given = arrays.any_array(values, "positions")
-    if given.shape != (mdp.n_states, 2) or given.dtype.kind not in "iuf" or np.isinf(given).any():
-        found = f"{given.dtype} of shape {given.shape}"
-        raise InvalidModel(f"positions must be two numbers for each of the {mdp.n_states} states, got {found}")
-    return freeze(given.astype(np.float64))
-
-
-def _first_choice(values: ArrayLike) -> Indices:
-    first_choice = integers(values, "first_choice")
-    if len(first_choice) < 2 or first_choice[0] != 0:
-        raise InvalidModel("first_choice must start at 0 and have one entry per state and one more")
-    steps = np.diff(first_choice)
-    state = int(steps.argmin())
-    if steps[state] < 0:
-        fall = f"it falls from {first_choice[state]} to {first_choice[state + 1]} at state {state}"
-        raise InvalidModel(f"first_choice must increase, but {fall}")
-    if steps[state] == 0:
-        raise InvalidModel(f"state {state} has no choice; give an absorbing state a choice that leads to itself")
-    return first_choice
-
-
-def _flatten(values: ArrayLike) -> tuple[SparseRows, int]:
-    """A dense (S, A, S) array as rows s * A + a."""
-    array = floats(values, "transition", ndim=3)
-    if array.shape[0] != array.shape[2] or 0 in array.shape:
-        raise InvalidModel(f"transition must have shape (S, A, S), got {array.shape}")
-    n_states, n_actions, _ = array.shape
-    return sparse.csr_array(array.reshape(n_states * n_actions, n_states)), n_actions
-
-
-def _interleave(matrices: Sequence[Any]) -> tuple[SparseRows, int]:
-    """A matrices (S, S), one per action, as rows s * A + a."""
-    rows = [arrays.sparse_rows(matrix, f"the matrix of action {action}") for action, matrix in enumerate(matrices)]
-    for action, matrix in enumerate(rows):
-        if matrix.shape[0] != matrix.shape[1] or matrix.shape != rows[0].shape:
-            raise InvalidModel(f"the matrix of action {action} has shape {matrix.shape}; all must be the same (S, S)")
-    n_states, n_actions = rows[0].shape[0], len(rows)
-    by_action = np.arange(n_states * n_actions).reshape(n_actions, n_states)
-    return sparse.vstack(rows, format="csr")[by_action.T.ravel()], n_actions
-
-
-def _features(mdp: MDP, values: ArrayLike, n_names: int, kind: str) -> Matrix:
-    """A read-only (S, d) or (C, d) feature matrix of this kind; an array with zero columns may have any rows."""
-    name = f"{kind}_features"
-    array = arrays.any_array(values, name)
-    if array.ndim == 2 and array.shape[1] == 0:
-        return freeze(np.zeros((mdp.n_states, 0)))
-    table = (mdp.n_states, int(mdp.choices_per_state[0]))
-    is_regular = bool((mdp.choices_per_state == table[1]).all())
-    if is_regular and array.shape == table and table[1] > 1 and n_names != table[1]:
-        raise InvalidModel(
-            f"{name} has shape {table}, which may mean {table[1]} features of states or one feature of choices; "
-            f"give {table[1]} {kind}_names for the former, or shape {(*table, 1)} for the latter"
-        )
-    if is_regular and array.ndim == 3 and array.shape[:2] == table:
-        array = array.reshape(mdp.n_choices, -1)
-    matrix = floats(array[:, None] if array.ndim == 1 else array, name, ndim=2)
-    _check_rows(mdp, matrix, name, "rows")
-    return matrix
-
-
-def _names(given: Sequence[str], count: int, kind: str) -> tuple[str, ...]:
-    if isinstance(given, str):
-        raise InvalidModel(f"{kind}_names must be a sequence of names, got the one string {given!r}")
-    if not len(given):
-        return tuple(f"{kind} {i}" for i in range(count))
-    names = tuple(str(name) for name in given)
-    if len(names) != count or len(set(names)) != count:
-        raise InvalidModel(f"{count} {kind} features need {count} different names, got {list(names)}")
-    return names

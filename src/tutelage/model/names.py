@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from heapq import nlargest
 from itertools import islice, pairwise
+from os.path import commonprefix
 from typing import Any, overload
 
 import numpy as np
@@ -79,10 +80,10 @@ class GridNames(Sequence[Hashable]):
     def find(self, name: Hashable) -> int | None:
         if name == LAST_STATE and self.has_end:
             return self.n_rows * self.n_columns
-        found = re.fullmatch(r"row (\d{1,9}), column (\d{1,9})", name, re.ASCII) if isinstance(name, str) else None
-        if found is None:
+        cell = re.fullmatch(r"row (\d{1,9}), column (\d{1,9})", name, re.ASCII) if isinstance(name, str) else None
+        if cell is None:
             return None
-        row, column = map(int, found.groups())
+        row, column = map(int, cell.groups())
         return row * self.n_columns + column if row < self.n_rows and column < self.n_columns else None
 
     def __len__(self) -> int:
@@ -177,12 +178,11 @@ class Labels:
         finals: Any = (),
     ) -> "Labels":
         """Checked labels; names that were checked for the same states and choices are not checked again."""
-        return cls(
-            first_choice,
-            _state_names(states, len(first_choice) - 1),
-            _choice_names(choices, first_choice),
-            _finals(finals, len(first_choice) - 1),
-        )
+        n_states = len(first_choice) - 1
+        ends = integers(finals, "finals") if len(finals) else np.zeros(0, dtype=np.int64)
+        if len(ends) and not (ends.min() >= 0 and ends.max() < n_states):
+            raise InvalidModel(f"finals must be states 0 .. {n_states - 1}, got {ends.min()} .. {ends.max()}")
+        return cls(first_choice, _state_names(states, n_states), _choice_names(choices, first_choice), ends)
 
     def state_name(self, state: int) -> Hashable:
         return int(state) if self.states is None else self.states[int(state)]
@@ -205,17 +205,24 @@ class Labels:
         name = "" if self.choices is None else f" ({self.choice_name(choice)!r})"
         return f"{self.describe_state(state)}, action {action}{name}"
 
+    def describe_row(self, row: int) -> str:
+        """What a row of the transition matrix means, as the start of a message."""
+        return "" if row >= self.first_choice[-1] else f"{self.describe_choice(row)}: "
+
     def state(self, name: Hashable) -> int:
         """The number of the state of this name."""
+        if not _is_hashable(name):
+            raise InvalidInput(f"{name!r} cannot name a state, because it is not hashable")
+        if self.states is not None:
+            number = self.states.find(name)
+            if number is None:
+                raise InvalidInput(f"there is no state {name!r}; {suggestion(name, self.states)}")
+            return number
         n_states = len(self.first_choice) - 1
-        found = _find(self.states, name, n_states)
-        if found is not None:
-            return found
-        if self.states is None:
-            raise InvalidInput(
-                f"there is no state {name!r}; the states have no names, only numbers 0 .. {n_states - 1}"
-            )
-        raise InvalidInput(f"there is no state {name!r}; {suggestion(name, self.states)}")
+        if isinstance(name, bool) or not isinstance(name, int | np.integer) or not 0 <= name < n_states:
+            known = f"the states have no names, only numbers 0 .. {n_states - 1}"
+            raise InvalidInput(f"there is no state {name!r}; {known}")
+        return int(name)
 
     def choice(self, state: Hashable, name: Hashable) -> int:
         """The number of the choice of this name in the state of that name."""
@@ -229,20 +236,16 @@ class Labels:
 
 def suggestion(name: Any, known: Sequence[Hashable]) -> str:
     """Which of the known names are near an unknown one, for a message."""
-    texts, wanted = {str(one): one for one in islice(known, MOST_READ)}, str(name)
+    texts, wanted = {str(offered): offered for offered in islice(known, MOST_READ)}, str(name)
     likely = list(texts)
     if len(texts) > MOST_COMPARED:
-        likely = nlargest(MOST_COMPARED, texts, key=lambda text: _n_shared(text, wanted))
+        # Characters are compared, not parts of paths.
+        likely = nlargest(MOST_COMPARED, texts, key=lambda text: len(commonprefix([text, wanted])))  # noqa: RUF071
     near = [texts[text] for text in get_close_matches(wanted, likely, cutoff=0.5)]
     if near:
-        return f"did you mean {' or '.join(repr(one) for one in near)}?"
-    listed = ", ".join(repr(one) for one in known[:5])
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    listed = ", ".join(map(repr, known[:5])) or "none"
     return f"there are {listed}" + (f" and {len(known) - 5} others" if len(known) > 5 else "")
-
-
-def _n_shared(one: str, other: str) -> int:
-    """The length of the common beginning of two texts."""
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def to_json(names: StateNames | ChoiceNames) -> NDArray[np.uint8]:
@@ -263,18 +266,9 @@ def from_json(content: NDArray[Any], name: str) -> Sequence[Hashable]:
         data = json.loads(content.tobytes().decode("utf-8", "surrogatepass"))
         if isinstance(data, dict):
             return GridNames(int(data["rows"]), int(data["columns"]), bool(data["end"]))
-        return [as_name(one) for one in data]
+        return [as_name(part) for part in data]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise InvalidModel(f"{name} is not a JSON list of names: {error}") from error
-
-
-def _find(names: StateNames | None, name: Any, n_states: int) -> int | None:
-    if not _is_hashable(name):
-        raise InvalidInput(f"{name!r} cannot name a state, because it is not hashable")
-    if names is not None:
-        return names.find(name)
-    is_number = isinstance(name, int | np.integer) and not isinstance(name, bool)
-    return int(name) if is_number and 0 <= name < n_states else None
 
 
 def _state_names(given: Sequence[Hashable] | None, n_states: int) -> StateNames | None:
@@ -291,13 +285,6 @@ def _choice_names(given: Sequence[Hashable] | None, first_choice: Indices) -> Ch
         return given
     stored = given.stored if isinstance(given, ChoiceNames) else given
     return ChoiceNames(_listed(stored, "choice_names"), first_choice)
-
-
-def _finals(given: Any, n_states: int) -> Indices:
-    finals = integers(given, "finals") if len(given) else np.zeros(0, dtype=np.int64)
-    if len(finals) and not (finals.min() >= 0 and finals.max() < n_states):
-        raise InvalidModel(f"finals must be states 0 .. {n_states - 1}, got {finals.min()} .. {finals.max()}")
-    return finals
 
 
 def _listed(given: Any, name: str) -> list[Hashable]:
