@@ -18,7 +18,7 @@ from benchmarks.problems import Problem, problem
 from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import ConstrainedOptimum
-from tutelage.experiments.printed import printed_known
+from tutelage.experiments.tables import printed_known
 from tutelage.learners.entropy import SoftLearner
 from tutelage.learners.penalties import Preference
 from tutelage.learners.reduction import Reduction

@@ -178,7 +178,7 @@ def test_reproducing_one_world_writes_what_it_says(what, tmp_path, monkeypatch):
             return Row(task.key, task.settings, json.dumps(drawing), "1.0", "abc")
         row = made_up([task])[task.key]
         weights = [1.0] * (3 + PREFERENCES[task.learner])
-        return Row(row.key, row.detail, json.dumps(row.found | {"weights": weights}), "1.0", "abc")
+        return Row(row.key, row.detail, json.dumps(row.outcome | {"weights": weights}), "1.0", "abc")
 
     monkeypatch.setattr(run, "compute_row", compute_row)
     found = shown("reproduce", what, "--worlds", "1", "--jobs", "1", "--out", str(tmp_path))

@@ -54,7 +54,7 @@ def test_a_teacher_that_is_registered_teaches_at_the_command_line(toy):
 def test_a_teacher_that_is_registered_has_a_row_in_an_experiment(toy):
     task = Task(WorldName("text", 0, 4), "L2", LearnerSetting("hard", allowance=50.0), TeacherSetting("toy"))
     uniform = tl.expectation(DOMAIN, tl.uniform_policy(DOMAIN.mdp)).reward @ WORLD.true_weights
-    assert compute_row(task).found["lesson_rewards"] == pytest.approx([uniform])
+    assert compute_row(task).outcome["lesson_rewards"] == pytest.approx([uniform])
 
 
 # Appendix G as printed is the slowest; tests/teachers/test_bilevel.py has it, too.

@@ -161,7 +161,7 @@ def test_a_row_says_what_made_it():
 
 def test_the_bound_of_a_plan_is_kept_and_no_reward_exceeds_it():
     task = Task(WorldName("published", 0, 8), "L2", soft_setting("soft", 5.0, 10.0), BILEVEL)
-    found = compute_row(task).found
+    found = compute_row(task).outcome
     assert found["reward"] <= found["bound"] + 1e-9 <= found["reward"] + 1.0
     assert len(found["weights"]) == 3 + 2
 
@@ -189,7 +189,7 @@ def test_a_row_has_the_final_reward_also_where_an_earlier_round_was_better():
 def test_a_world_that_no_policy_can_please_is_a_row_that_says_so():
     """World 4 starts within two cells of a yellow distractor, and L5 grants nothing."""
     task = Task(WorldName("published", 4, 10), "L5", LearnerSetting("hard"), TeacherSetting("aware_cmdp"))
-    assert "no policy satisfies" in compute_row(task).found["refused"]
+    assert "no policy satisfies" in compute_row(task).outcome["refused"]
 
 
 def test_aware_teaching_of_the_exact_hard_learner_earns_the_linear_program_s_value():
@@ -199,7 +199,7 @@ def test_aware_teaching_of_the_exact_hard_learner_earns_the_linear_program_s_val
         domain = world.make().domain(learner)
         limits = tutelage.preference_limits(domain, 2.5)
         direct = tutelage.best_policy(domain, world.make().true_weights, limits, route="direct")
-        found = compute_row(Task(world, learner, EXACT, TeacherSetting("aware_cmdp"))).found
+        found = compute_row(Task(world, learner, EXACT, TeacherSetting("aware_cmdp"))).outcome
         assert found["reward"] == pytest.approx(direct.value, abs=1e-6)
 
 

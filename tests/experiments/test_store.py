@@ -26,7 +26,7 @@ def test_rows_come_back_as_they_went_in_and_in_order(tmp_path):
     for number in (2, 0, 1):
         store.add(row(number))
     assert list(Store(store.path).rows().values()) == [row(0), row(1), row(2)]
-    assert row(0).found == {"reward": 0.1}
+    assert row(0).outcome == {"reward": 0.1}
 
 
 def test_the_first_row_of_a_key_stays(tmp_path):

@@ -11,8 +11,8 @@ from tutelage.bellman.equations import solve_hard, solve_soft
 from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import causal_entropy
 from tutelage.environments.object_world import object_world
-from tutelage.experiments.printed import printed_known
 from tutelage.experiments.settings import LEARNERS, PENALTIES
+from tutelage.experiments.tables import printed_known
 from tutelage.learners.entropy import ApproximateHardLearner, SoftLearner
 from tutelage.learners.published import PublishedHardLearner, PublishedLearner
 from tutelage.model.mdp import MDP, Domain

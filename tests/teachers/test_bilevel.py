@@ -10,8 +10,8 @@ from oracles import central_difference
 from strategies import random_domain, some_of
 
 import tutelage as tl
-from tutelage.experiments.printed import printed_known
 from tutelage.experiments.settings import LEARNERS, PENALTIES
+from tutelage.experiments.tables import printed_known
 from tutelage.learners.reduction import Reduction
 from tutelage.teachers.climbing import LessonSearch
 

@@ -33,7 +33,7 @@ def demo(
     story.world.make()
     with progress("teaching", len(story.tasks())) as done:
         for task in story.tasks():
-            found[task] = compute_row(task).found
+            found[task] = compute_row(task).outcome
             done.step(f"{task.learner}, {task.teacher.name}")
     rows, rounds = story.rows(found), story.rounds(found)
     drawn = save_picture(story.picture(found), picture)

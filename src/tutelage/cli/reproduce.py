@@ -11,7 +11,7 @@ from tutelage.outcomes import InvalidInput, Unavailable
 from tutelage.registry import look_up
 
 if TYPE_CHECKING:
-    from tutelage.experiments.products import Products
+    from tutelage.experiments.report import Products
     from tutelage.experiments.run import Backend
     from tutelage.experiments.settings import AnyTask
     from tutelage.experiments.store import Store
@@ -42,7 +42,7 @@ def reproduce(
 
     On a cluster: tutelage reproduce table1 --backend dask --address tcp://127.0.0.1:8786
     """
-    from tutelage.experiments.products import Products
+    from tutelage.experiments.report import Products
     from tutelage.experiments.run import Backend
     from tutelage.experiments.store import Store
     from tutelage.experiments.targets import RENAMED, TARGETS, tasks_of

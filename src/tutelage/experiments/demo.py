@@ -9,14 +9,14 @@ from matplotlib.figure import Figure
 from tutelage.experiments import settings
 from tutelage.experiments.figures import demo_picture
 from tutelage.experiments.settings import LearnerSetting, Task
-from tutelage.experiments.targets import column_label
+from tutelage.experiments.targets import panel
 from tutelage.experiments.worlds import WorldName
-from tutelage.pictures.rounds import Curve, Panel
+from tutelage.pictures.rounds import Panel
 
 # The learner that the adaptive teachers identify.
 IDENTIFIED = "L2"
 # The result of each task.
-Found = Mapping[Task, dict[str, Any]]
+Outcomes = Mapping[Task, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class Demo:
         """Every task."""
         return [task for learner in settings.LEARNERS for task in self.known(learner)] + list(self.unknown())
 
-    def rows(self, found: Found) -> list[dict[str, Any]]:
+    def rows(self, outcomes: Outcomes) -> list[dict[str, Any]]:
         """For each learner its reward under both teachers, and the bound that no lesson exceeds."""
         rows = []
         for learner in settings.LEARNERS:
-            agnostic, aware = (found[task] for task in self.known(learner))
+            agnostic, aware = (outcomes[task] for task in self.known(learner))
             rows.append(
                 {
                     "learner": learner,
@@ -56,32 +56,17 @@ class Demo:
             )
         return rows
 
-    def rounds(self, found: Found) -> dict[str, dict[str, Any]]:
+    def rounds(self, outcomes: Outcomes) -> dict[str, dict[str, Any]]:
         """The result of each teacher of the identified learner, by the teacher's name."""
-        return {task.teacher.name: found[task] for task in self.unknown()}
+        return {task.teacher.name: outcomes[task] for task in self.unknown()}
 
-    def picture(self, found: Found) -> Figure:
+    def picture(self, outcomes: Outcomes) -> Figure:
         """The world, the reward that L3 infers under both teachers, and rewards over rounds."""
-        agnostic, aware = (found[task] for task in self.known("L3"))
+        agnostic, aware = (outcomes[task] for task in self.known("L3"))
         weights = {"agnostic": {"L3": agnostic["weights"]}, "aware": {"L3": aware["weights"]}}
-        return demo_picture(self.world.make(), weights, self._panel(self.rounds(found)))
+        return demo_picture(self.world.make(), weights, self._panel(outcomes))
 
-    def _panel(self, rounds: Mapping[str, dict[str, Any]]) -> Panel:
+    def _panel(self, outcomes: Outcomes) -> Panel:
         """Rewards over rounds; no curve where no policy keeps the learner's limits."""
         title = f"{IDENTIFIED} allows {self.allowance:g} visits to each kind of cell; two teachers identify that"
-        taught = {name: result for name, result in rounds.items() if "refused" not in result}
-        curves = [
-            Curve(
-                column_label(teacher.name),
-                taught[teacher.name]["learner_rewards"],
-                taught[teacher.name]["lesson_rewards"],
-            )
-            for teacher in settings.ADAPTIVE
-            if teacher.name in taught
-        ]
-        levels = {
-            column_label(teacher.name): taught[teacher.name]["reward"]
-            for teacher in settings.KNOWING
-            if teacher.name in taught
-        }
-        return Panel(title, curves, levels)
+        return panel(title, {t.teacher: [outcomes[t]] for t in self.unknown() if "refused" not in outcomes[t]})

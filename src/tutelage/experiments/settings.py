@@ -183,11 +183,8 @@ TABLE_1_COLUMNS = (
 
 def soft_setting(model: str, mismatch_penalty: float, violation_penalty: float) -> LearnerSetting:
     """The learner of Sec. 6.1 with delta_c = 0, solved exactly or by the published schedule."""
-    steps = PUBLISHED_STEPS if model == "published" else 0
+    steps = 300 if model == "published" else 0
     return LearnerSetting(model, mismatch_penalty, violation_penalty, max_steps=steps)
-
-
-PUBLISHED_STEPS = 300
 
 
 # The sets of worlds of Table 1, each with its penalties. On the text's worlds, only those of Sec. 6.1.
@@ -204,11 +201,10 @@ def table_1(n_worlds: int = N_WORLDS) -> Iterator[Task]:
 
 # Sec. 6.2 and App. B.2 -------------------------------------------------------------------------------------------
 
-ALLOWANCE = 2.5
 UNKNOWN_LEARNERS = ("L1", "L2", "L3")
 
-EXACT = LearnerSetting("hard", allowance=ALLOWANCE)
-FOOTNOTE = LearnerSetting("footnote", mismatch_penalty=20.0, allowance=ALLOWANCE)
+EXACT = LearnerSetting("hard", allowance=2.5)
+FOOTNOTE = replace(EXACT, model="footnote", mismatch_penalty=20.0)
 FOOTNOTE_PUBLISHED = replace(FOOTNOTE, model="footnote_published", max_steps=1000)
 
 KNOWING = (TeacherSetting("aware_cmdp"), AGNOSTIC, TeacherSetting("conservative"))
@@ -261,7 +257,6 @@ def unknown_slow(n_worlds: int = N_WORLDS) -> Iterator[Task]:
 
 # Soft learners with unknown parameters: the teacher is told the six features of L5 alone.
 UNTOLD_LEARNERS = LEARNERS[1:]
-ABSENT = 1e6
 ADAPTIVE_BILEVEL = TeacherSetting("adaptive_bilevel", max_rounds=12)
 UNTOLD_TEACHERS = (AGNOSTIC, BILEVEL, replace(VOLUME, max_rounds=12), ADAPTIVE_BILEVEL)
 
@@ -270,7 +265,7 @@ def untold(learner: str) -> LearnerSetting:
     """A soft learner of Sec. 6.1 among the six preferences of L5: those that it does not have are never exceeded."""
     absent = preference_names("L5")[PREFERENCES[learner] :]
     c_r, c_c = PENALTIES[0]
-    return LearnerSetting("soft", c_r, c_c, allowances=tuple((name, ABSENT) for name in absent))
+    return LearnerSetting("soft", c_r, c_c, allowances=tuple((name, 1e6) for name in absent))
 
 
 def beyond(n_worlds: int = N_WORLDS) -> Iterator[Task]:

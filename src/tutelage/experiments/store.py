@@ -26,7 +26,7 @@ from tutelage.outcomes import Unavailable
 APPLICATION_ID = 0x54757465
 LAYOUT = 2
 # Seconds to wait for another run that is writing.
-PATIENCE = 60.0
+WRITING_SECONDS = 60.0
 
 SCHEMA = """
 create table if not exists results (
@@ -52,10 +52,10 @@ class Row:
     revision: str
 
     @property
-    def found(self) -> dict[str, Any]:
+    def outcome(self) -> dict[str, Any]:
         """The result as data."""
-        found: dict[str, Any] = json.loads(self.result)
-        return found
+        data: dict[str, Any] = json.loads(self.result)
+        return data
 
 
 class Store:
@@ -90,8 +90,8 @@ class Store:
     def rows(self) -> dict[RowKey, Row]:
         """All rows, in the order of their keys. A row whose checksum is wrong is named in the log and deleted."""
         with self._open() as connection:
-            found = connection.execute("select * from results order by settings, world, learner, teacher").fetchall()
-        rows = [(Row(RowKey(*values[:4]), *values[4:]), _checksum(*values) == given) for *values, given in found]
+            stored = connection.execute("select * from results order by settings, world, learner, teacher").fetchall()
+        rows = [(Row(RowKey(*values[:4]), *values[4:]), _checksum(*values) == given) for *values, given in stored]
         damaged = [row.key for row, is_whole in rows if not is_whole]
         for key in damaged:
             name = " ".join(map(str, _columns(key)[1:]))
@@ -112,7 +112,7 @@ class Store:
     def _open(self) -> Iterator[sqlite3.Connection]:
         """A connection whose changes are committed together or not at all."""
         try:
-            with closing(sqlite3.connect(self.path, timeout=PATIENCE)) as connection, connection:
+            with closing(sqlite3.connect(self.path, timeout=WRITING_SECONDS)) as connection, connection:
                 # A damaged text must not hide the others.
                 connection.text_factory = lambda text: text.decode(errors="replace")
                 yield connection

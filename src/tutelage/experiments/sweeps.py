@@ -4,7 +4,6 @@ The rows are computed and stored as those of the paper's tables are: by processe
 once, and continued by the same call. A task that fails is a row that says why.
 """
 
-import csv
 import io
 import json
 import math
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from tutelage.data.files import AnyPath, write_whole
+from tutelage.data.files import AnyPath, write_table, write_whole
 from tutelage.experiments.plans import read_plan
 from tutelage.experiments.run import Backend, missing, run
 from tutelage.experiments.settings import LearnerSetting, Task
@@ -65,13 +64,15 @@ class Sweep:
     def to_file(self, path: AnyPath) -> None:
         """Write the rows: .csv, .jsonl, .json, or .parquet, which needs pyarrow."""
         suffix = Path(path).suffix
+        columns = {name: [row[name] for row in self.rows] for name in self.rows[0]}
         if suffix == ".parquet":
-            _write_parquet(self.rows, path)
-            return
-        if suffix not in FORMATS:
+            write_whole(path, _as_parquet(columns))
+        elif suffix == ".json":
+            write_whole(path, json.dumps([dict(row) for row in self.rows], indent=1).encode())
+        elif suffix in FORMATS:
+            write_table(columns, path)
+        else:
             raise InvalidInput(f"rows are written to {', '.join(FORMATS)}, not to {Path(path).name!r}")
-        texts = {".csv": _as_csv, ".json": _as_json, ".jsonl": _as_json_lines}
-        write_whole(path, texts[suffix](self.rows).encode())
 
     def picture(self) -> Figure:
         """The mean reward of each teacher, one group of bars for each domain and learner."""
@@ -96,7 +97,7 @@ def sweep(
     store = Store(folder / "sweep.sqlite")
     tasks = read_plan(plan if isinstance(plan, Mapping) else Path(plan), folder / "domains")
     if retry:
-        store.drop(key for key, row in store.rows().items() if "refused" in row.found)
+        store.drop(key for key, row in store.rows().items() if "refused" in row.outcome)
     run(tasks, store, Backend(jobs, "dask" if address else "processes", address), on_row=on_row)
     rows = store.rows()
     return Sweep(tuple(_as_data(task, rows[task.key]) for task in tasks))
@@ -110,7 +111,7 @@ def left_of(plan: AnyPath, out: AnyPath) -> tuple[int, int]:
 
 def _as_data(task: Task, row: Row) -> dict[str, Any]:
     """A row as plain values: what was asked, and what was found."""
-    found, model = row.found, task.model
+    found, model = row.outcome, task.model
     values = {field.name: getattr(model, field.name) for field in fields(LearnerSetting)}
     asked = {"domain": str(task.world), "learner": _label(task), "preferences": task.learner} | values
     asked["allowances"] = json.dumps(dict(model.allowances)) if model.allowances else ""
@@ -148,32 +149,15 @@ def _mean(domain: str, learner: str, teacher: str, rows: Sequence[Mapping[str, A
     return Mean(domain, learner, teacher, float(rewards.mean()), error, share, len(rows) - len(known))
 
 
-def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
-
-
-def _as_json(rows: Sequence[Mapping[str, Any]]) -> str:
-    return json.dumps([dict(row) for row in rows], indent=1) + "\n"
-
-
-def _as_json_lines(rows: Sequence[Mapping[str, Any]]) -> str:
-    return "".join(json.dumps(dict(row)) + "\n" for row in rows)
-
-
-def _write_parquet(rows: Sequence[Mapping[str, Any]], path: AnyPath) -> None:
+def _as_parquet(columns: Mapping[str, Sequence[Any]]) -> bytes:
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
         raise MissingExtra("a Parquet file", "parquet") from error
     buffer = io.BytesIO()
-    plain = [{name: str(value) if isinstance(value, tuple) else value for name, value in row.items()} for row in rows]
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(plain), buffer)
-    write_whole(path, buffer.getvalue())
+    pyarrow.parquet.write_table(pyarrow.table(columns), buffer)
+    return buffer.getvalue()
 
 
 def _bars(means: Sequence[Mean]) -> Figure:

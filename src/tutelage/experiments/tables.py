@@ -11,22 +11,55 @@ The print says "i = 3rd round" and "end", which can be read in several ways. A c
 these readings, and each is compared with the same printed number.
 """
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 from itertools import chain, pairwise, product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tutelage.experiments import settings
-from tutelage.experiments.printed import Printed, printed_known, printed_unknown
 from tutelage.experiments.settings import LearnerSetting, RowKey, Task, TeacherSetting
 from tutelage.experiments.store import Row
 from tutelage.experiments.worlds import WORLD_SETS
+from tutelage.outcomes import InvalidInput
 
 Rows = Mapping[RowKey, Row]
 SAME_WORLDS, OTHER_WORLDS = 0.011, 0.05
+
+
+class Printed(NamedTuple):
+    """A printed entry: a mean and the deviation after its plus-minus sign.
+
+    In Table 1 the deviation is std / 10 of ten worlds, not std / sqrt(10).
+    """
+
+    mean: float
+    deviation: float
+
+
+@cache
+def _printed() -> dict[str, Any]:
+    text = files("tutelage.experiments").joinpath("printed.json").read_text(encoding="utf-8")
+    tables: dict[str, Any] = json.loads(text)
+    return tables
+
+
+def printed_known(mismatch_penalty: float, violation_penalty: float, teacher: str, learner: str) -> Printed:
+    """An entry of Table 1 or Table 2 (App. B.1); teacher: "agnostic" or "bilevel"."""
+    for block in _printed()["known"]:
+        if (block["C_r"], block["C_c"]) == (mismatch_penalty, violation_penalty):
+            return Printed(*block[teacher][learner])
+    raise InvalidInput(f"the paper has no table for C_r = {mismatch_penalty}, C_c = {violation_penalty}")
+
+
+def printed_unknown(learner: str, teacher: str, size: int) -> Printed:
+    """An entry of the table inside Figure 3, 4 or 5; teacher: such as "aware_cmdp" or "line_search_end"."""
+    return Printed(*_printed()["unknown"][learner][teacher][str(size)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +241,7 @@ def readings(teacher: TeacherSetting) -> tuple[Reading, ...]:
 
 def _rewards(rows: Rows, tasks: list[Task], reading: Reading) -> tuple[tuple[float, ...], int]:
     """The learner's reward in each world, and the number of refused worlds."""
-    found = [rows[task.key].found for task in tasks]
+    found = [rows[task.key].outcome for task in tasks]
     taught = [result for result in found if "refused" not in result]
     return tuple(map(reading.reward, taught)), len(found) - len(taught)
 

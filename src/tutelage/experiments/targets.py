@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from tutelage.experiments import figures, settings, tables
-from tutelage.experiments.settings import AnyTask, LearnerSetting, Task, TeacherSetting
+from tutelage.experiments.settings import AnyTask, Task, TeacherSetting
 from tutelage.experiments.tables import Cell, Rows
 from tutelage.experiments.worlds import WORLD_SETS
 from tutelage.pictures.rounds import Curve, Panel
@@ -57,7 +58,7 @@ class Target:
 def figure_1(rows: Rows, n_worlds: int) -> dict[str, Figure]:
     """The world and the reachable set."""
     task, _ = settings.illustrations()
-    return {"figure1": figures.figure1(task.world, rows[task.key].found)}
+    return {"figure1": figures.figure1(task.world, rows[task.key].outcome)}
 
 
 def figure_2(rows: Rows, _: int) -> dict[str, Figure]:
@@ -65,7 +66,7 @@ def figure_2(rows: Rows, _: int) -> dict[str, Figure]:
     tasks = list(settings.figure_2())
     weights: dict[str, dict[str, list[float]]] = {}
     for task in tasks:
-        weights.setdefault(column_label(task.teacher.name), {})[task.learner] = rows[task.key].found["weights"]
+        weights.setdefault(column_label(task.teacher.name), {})[task.learner] = rows[task.key].outcome["weights"]
     titles = ("world", *weights)
     return {"figure2": figures.figure2(settings.FIGURE_2_WORLD.make(), weights, titles)}
 
@@ -73,15 +74,22 @@ def figure_2(rows: Rows, _: int) -> dict[str, Figure]:
 def figure_6(rows: Rows, n_worlds: int) -> dict[str, Figure]:
     """The two cases of a push (App. C.2)."""
     _, task = settings.illustrations()
-    return {"figure6": figures.line_search_figure(rows[task.key].found)}
+    return {"figure6": figures.line_search_figure(rows[task.key].outcome)}
 
 
 def rounds_target(name: str, learner: str) -> Target:
     """Rewards over rounds of one learner: Figure 3 (a), or the same part of Figure 4 or 5."""
 
     def draw(rows: Rows, n_worlds: int) -> dict[str, Figure]:
-        models = (settings.EXACT, settings.FOOTNOTE)
-        return {name: figures.rounds_figure([panel(rows, learner, model, n_worlds) for model in models])}
+        worlds = WORLD_SETS[settings.ROUNDS_WORLDS](settings.SIZES[0], n_worlds)
+        panels = []
+        for model in (settings.EXACT, settings.FOOTNOTE):
+            results = {
+                teacher: [rows[Task(world, learner, model, teacher).key].outcome for world in worlds]
+                for teacher in settings.EVERY_TEACHER
+            }
+            panels.append(panel(f"{learner}, {MODEL_NAMES[model.model]}", results))
+        return {name: figures.rounds_figure(panels)}
 
     title = f"Rewards over teaching rounds, {learner}"
     return Target(title, lambda n_worlds: settings.rounds_of(learner, n_worlds), figures=draw)
@@ -92,40 +100,31 @@ def beyond_figure(rows: Rows, n_worlds: int) -> dict[str, Figure]:
     worlds = WORLD_SETS["seeds"](settings.SIZES[0], n_worlds)
     panels = []
     for learner in settings.UNTOLD_LEARNERS:
-        found = {
-            teacher: [rows[Task(world, "L5", settings.untold(learner), teacher).key].found for world in worlds]
+        results = {
+            teacher: [rows[Task(world, "L5", settings.untold(learner), teacher).key].outcome for world in worlds]
             for teacher in settings.UNTOLD_TEACHERS
         }
-        levels = {
-            column_label(teacher.name): float(np.mean([result["reward"] for result in results]))
-            for teacher, results in found.items()
-            if teacher.max_rounds == 1
-        }
-        curves = [
-            mean_curve(column_label(teacher.name), *([result[what] for result in results] for what in ROUND_REWARDS))
-            for teacher, results in found.items()
-            if teacher.max_rounds > 1
-        ]
-        panels.append(Panel(f"{learner}, soft, unknown", curves, levels))
+        panels.append(panel(f"{learner}, soft, unknown", results))
     return {"beyond": figures.rounds_figure(panels)}
 
 
-def panel(rows: Rows, learner: str, model: LearnerSetting, n_worlds: int) -> Panel:
-    """The curves of the adaptive teachers and the levels of the others, each a mean over the worlds."""
+def panel(title: str, results: Mapping[TeacherSetting, Sequence[Mapping[str, Any]]]) -> Panel:
+    """A curve for each teacher of several rounds and a level for each of the others: means over the same worlds.
 
-    def found(teacher: TeacherSetting, what: str) -> list[list[float]]:
-        worlds = WORLD_SETS[settings.ROUNDS_WORLDS](settings.SIZES[0], n_worlds)
-        return [rows[Task(world, learner, model, teacher).key].found[what] for world in worlds]
-
-    levels = {
-        column_label(teacher.name): float(np.mean(found(teacher, "learner_rewards"))) for teacher in settings.KNOWING
-    }
-    curves = [
-        mean_curve(column_label(teacher.name), found(teacher, "learner_rewards"), found(teacher, "lesson_rewards"))
-        for teacher in settings.EVERY_TEACHER
-        if teacher.max_rounds > 1
-    ]
-    return Panel(f"{learner}, {MODEL_NAMES[model.model]}", curves, levels)
+    results: of each teacher, one for each world. A world that any teacher was refused in counts for none.
+    """
+    every = list(zip(*results.values(), strict=True))
+    worlds = [world for world in every if not any("refused" in result for result in world)]
+    taught = dict(zip(results, zip(*worlds, strict=True), strict=False))
+    curves, levels = [], {}
+    for teacher, several in taught.items():
+        label = column_label(teacher.name)
+        if teacher.max_rounds > 1:
+            curves.append(mean_curve(label, *([result[what] for result in several] for what in ROUND_REWARDS)))
+        else:
+            levels[label] = float(np.mean([result["reward"] for result in several]))
+    counted = title if len(worlds) == len(every) else f"{title} ({len(worlds)} of {len(every)} worlds)"
+    return Panel(counted, curves, levels)
 
 
 def mean_curve(label: str, learner: Sequence[Sequence[float]], teacher: Sequence[Sequence[float]]) -> Curve:
@@ -135,7 +134,7 @@ def mean_curve(label: str, learner: Sequence[Sequence[float]], teacher: Sequence
         np.array([[*rewards, *[rewards[-1]] * (n_rounds - len(rewards))] for rewards in some])
         for some in (learner, teacher)
     )
-    error = learners.std(axis=0, ddof=1) / np.sqrt(len(learners)) if len(learners) > 1 else np.zeros(n_rounds)
+    error = learners.std(axis=0, ddof=1) / np.sqrt(len(learners)) if len(learners) > 1 else np.zeros(0)
     return Curve(label, learners.mean(axis=0).tolist(), teachers.mean(axis=0).tolist(), error.tolist())
 
 
