@@ -1,9 +1,11 @@
 """The doors to the program solvers: what they report about an answer is computed from the problem, and can be wrong."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import sparse
+from scipy import optimize, sparse
 
 from tutelage.convex import programs
 from tutelage.convex.programs import Constraints, InfeasibleProgram, minimise_linear, minimise_quadratic
@@ -95,3 +97,54 @@ def test_a_distance_of_zero_is_found_as_zero(seed):
     constraints = Constraints(lower, equal, np.r_[1.0, points @ mixture])
     solution = minimise_quadratic(np.diag(np.r_[np.zeros(6), np.ones(3)]), np.zeros(9), constraints)
     assert np.linalg.norm(solution.x[6:]) <= 1e-14
+
+
+def random_master(rng, is_degenerate):
+    """A master problem: weights on the simplex within a few limits; rounded entries give many ties."""
+    m, n = rng.integers(0, 8), rng.integers(2, 60)
+    within, slope = rng.normal(size=(m, n)) * (rng.random((m, n)) < 0.7), rng.normal(size=n)
+    bound = within @ rng.dirichlet(np.ones(n)) + rng.choice([0.0, 0.01, 0.3], size=m)
+    if is_degenerate:
+        within, slope, bound = np.round(within), np.round(slope), np.round(bound, 1)
+    return slope, Constraints(np.zeros(n), np.ones((1, n)), np.ones(1), within, bound)
+
+
+@pytest.mark.parametrize("is_degenerate", [False, True])
+def test_small_programs_have_the_optimum_of_another_library_to_rounding(is_degenerate):
+    rng, n_solved = np.random.default_rng(5), 0
+    for _ in range(60):
+        slope, given = random_master(rng, is_degenerate)
+        right = optimize.linprog(
+            slope, A_ub=given.within, b_ub=given.bound, A_eq=given.equal, b_eq=given.right, method="highs-ds"
+        )
+        if right.status != 0:
+            with pytest.raises(InfeasibleProgram):
+                minimise_linear(slope, given)
+            continue
+        found, n_solved = minimise_linear(slope, given), n_solved + 1
+        assert found.primal == pytest.approx(right.fun, abs=1e-8) and found.error <= 1e-10
+        assert (found.within_multipliers >= 0).all()
+    assert n_solved >= 50
+
+
+def test_a_program_on_which_the_simplex_method_can_cycle():
+    """Beale's example, on which the rule of the most negative cost can pivot for ever."""
+    slope = np.array([-0.75, 150.0, -0.02, 6.0])
+    within = np.array([[0.25, -60.0, -0.04, 9.0], [0.5, -90.0, -0.02, 3.0], [0.0, 0.0, 1.0, 0.0]])
+    found = minimise_linear(slope, Constraints(np.zeros(4), None, np.zeros(0), within, np.array([0.0, 0.0, 1.0])))
+    assert found.primal == pytest.approx(-0.05, abs=1e-12)
+
+
+def test_lower_bounds_other_than_zero():
+    found = minimise_linear(np.ones(2), Constraints(np.array([1.0, -2.0]), np.array([[1.0, 1.0]]), np.array([3.0])))
+    assert found.primal == pytest.approx(3.0) and (found.x >= [1.0, -2.0]).all()
+
+
+def test_threads_do_not_share_a_solver():
+    """Each of many programs at once has the answer that it has alone."""
+    rng = np.random.default_rng(6)
+    given = [random_master(rng, False) for _ in range(40)]
+    alone = [minimise_linear(*program).primal for program in given]
+    with ThreadPoolExecutor(4) as pool:
+        together = [found.primal for found in pool.map(lambda program: minimise_linear(*program), given)]
+    assert together == alone

@@ -1,4 +1,4 @@
-"""Linear and quadratic programs: the only module that calls their libraries (SciPy's HiGHS, Clarabel).
+"""Linear and quadratic programs: the only module that calls their libraries (HiGHS, Clarabel).
 
     minimise slope @ x                               subject to   equal @ x = right,   within @ x <= bound,   x >= lower
     minimise 1/2 x @ curvature @ x + slope @ x       subject to   the same
@@ -6,16 +6,18 @@
 Each solution computes its residuals and its duality gap from the problem itself, not from the library's report.
 """
 
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import clarabel
+import highspy
 import numpy as np
 from scipy import optimize, sparse
 
-from tutelage.arrays import Flags, Matrix, Vector
-from tutelage.convex import tableau
+from tutelage.arrays import Flags, Indices, Matrix, Vector
 from tutelage.outcomes import NotConverged, TutelageError
 
 # Relative gaps asked of Clarabel, in order. The error of x is only the square root of the gap, hence so small.
@@ -25,18 +27,12 @@ FEASIBILITY_TOLERANCE = 1e-12
 ACCEPTABLE = 1e-8
 # Errors below this are rounding errors. Others below the second one, or below a share of the objective, are good.
 ROUNDING, GOOD, GOOD_SHARE = 1e-14, 1e-12, 1e-9
-# Largest error of a linear solution from a basis, relative to its size; a library's tolerance is 1e-9.
-EXACT = 1e-12
 # Weight of the constraints beside the objective in least squares, and the largest entry that may stand for zero there.
 HEAVY, SMALL = 1e5, 1e-6
-
-
-# Options of HiGHS, in order: with tolerances that it cannot reach it may end without a status.
-LINEAR_ATTEMPTS: tuple[dict[str, Any], ...] = (
-    {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
-    {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9, "presolve": False},
-    {},
-)
+# Feasibility tolerance asked of HiGHS, and whether it simplifies a program first, in order: with a tolerance that it
+# cannot reach it may end without a status. A dense program is small, and simplifying it takes longer than solving it.
+SPARSE_ATTEMPTS = ((1e-10, "on"), (1e-10, "off"), (1e-7, "on"))
+DENSE_ATTEMPTS = ((1e-10, "off"), (1e-10, "on"), (1e-7, "off"))
 
 
 class InfeasibleProgram(TutelageError):
@@ -101,53 +97,60 @@ def minimise_linear(slope: Vector, constraints: Constraints) -> ProgramSolution:
 
     Raises `InfeasibleProgram` where no x satisfies the constraints, and `NotConverged` where the library fails.
     """
-    solution = _by_basis(slope, constraints)
-    if solution is not None:
-        return solution
-    for attempt in LINEAR_ATTEMPTS:
-        result = optimize.linprog(
-            slope,
-            A_ub=constraints.within,
-            b_ub=constraints.bound,
-            A_eq=constraints.equal,
-            b_eq=constraints.right,
-            bounds=np.column_stack([constraints.lower, np.full(len(slope), np.inf)]),
-            method="highs",
-            options=attempt,
-        )
-        if result.status in (0, 2):
+    is_sparse = sparse.issparse(constraints.equal) or sparse.issparse(constraints.within)
+    for attempt in SPARSE_ATTEMPTS if is_sparse else DENSE_ATTEMPTS:
+        solver = _simplex(slope, constraints, *attempt)
+        status = solver.getModelStatus()
+        if status in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible):
             break
-    if result.status == 2:
+    n_steps = solver.getInfo().simplex_iteration_count
+    if status == highspy.HighsModelStatus.kInfeasible:
         raise InfeasibleProgram("no point satisfies the constraints of this linear program")
-    if result.status != 0:
-        raise NotConverged(f"the linear program was not solved: {result.message}", residual=np.inf, n_steps=result.nit)
-    nu, y = -result.eqlin.marginals, np.maximum(-result.ineqlin.marginals, 0.0)
-    return _solution(np.zeros(len(slope)), slope, constraints, result.x, nu, y)
+    if status != highspy.HighsModelStatus.kOptimal:
+        message = f"the linear program was not solved: {solver.modelStatusToString(status)}"
+        raise NotConverged(message, residual=np.inf, n_steps=n_steps)
+    solution = solver.getSolution()
+    nu, y = np.split(-np.array(solution.row_dual), [len(constraints.right)])
+    return _solution(np.zeros(len(slope)), slope, constraints, np.array(solution.col_value), nu, np.maximum(y, 0.0))
 
 
-def _by_basis(slope: Vector, constraints: Constraints) -> ProgramSolution | None:
-    """The solution of a small dense program from an optimal basis, if its error is rounding."""
-    n, n_equal, n_within = len(slope), len(constraints.right), len(constraints.bound)
-    is_small = n_equal + n_within <= tableau.MOST_ROWS and n + n_within <= tableau.MOST_COLUMNS
-    if not is_small or sparse.issparse(constraints.equal) or not np.isfinite(constraints.lower).all():
-        return None
-    slacks = np.vstack([np.zeros((n_equal, n_within)), np.eye(n_within)])
-    rows = np.hstack([np.vstack([constraints.equal, constraints.within]), slacks])
-    right = np.concatenate([constraints.right, constraints.bound]) - rows[:, :n] @ constraints.lower
-    costs = np.concatenate([slope, np.zeros(n_within)])
-    basis = tableau.optimal_basis(costs, rows, right, n_within)
-    if basis is None:
-        return None
-    square, x = rows[:, basis], np.zeros(n + n_within)
-    try:
-        x[basis], multipliers = np.linalg.solve(square, right), -np.linalg.solve(square.T, costs[basis])
-    except np.linalg.LinAlgError:
-        return None
-    nu, y = np.split(multipliers, [n_equal])
-    x = np.maximum(x[:n], 0.0) + constraints.lower
-    solution = _solution(np.zeros(n), slope, constraints, x, nu, np.maximum(y, 0.0))
-    size = 1 + float(np.abs(x).max(initial=0.0)) + float(np.abs(multipliers).max(initial=0.0))
-    return solution if solution.error <= EXACT * size else None
+def _simplex(slope: Vector, constraints: Constraints, tolerance: float, presolve: str) -> Any:
+    """One call of HiGHS, which takes all rows in one matrix. One thread, because the programs are small."""
+    solver = _solver(threading.get_ident(), tolerance, presolve)
+    first, columns, values = _rows(constraints)
+    n, upper = len(slope), np.concatenate([constraints.right, constraints.bound])
+    lower = np.concatenate([constraints.right, np.full(len(constraints.bound), -np.inf)])
+    by_rows, minimise = int(highspy.MatrixFormat.kRowwise), int(highspy.ObjSense.kMinimize)
+    sizes, at_most, is_integer = (n, len(upper), len(values), by_rows, minimise, 0.0), np.full(n, np.inf), np.zeros(n)
+    solver.passModel(*sizes, slope, constraints.lower, at_most, lower, upper, first, columns, values, is_integer)
+    solver.run()
+    return solver
+
+
+@lru_cache(maxsize=16)
+def _solver(thread: int, tolerance: float, presolve: str) -> Any:
+    """HiGHS with its options, made once for each thread: that takes as long as solving a small program.
+
+    A model that is passed to it replaces the last one with all that was computed for it.
+    """
+    create: Any = highspy.Highs
+    solver = create()
+    options: dict[str, Any] = {"output_flag": False, "presolve": presolve, "threads": 1, "parallel": "off"}
+    options |= {"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance}
+    for name, value in options.items():
+        solver.setOptionValue(name, value)
+    return solver
+
+
+def _rows(constraints: Constraints) -> tuple[Indices, Indices, Vector]:
+    """The equalities and the inequalities as compressed rows: where each row begins, columns and values."""
+    both = constraints.equal, constraints.within
+    if any(sparse.issparse(rows) for rows in both):
+        rows = sparse.vstack([sparse.csr_array(rows) for rows in both], format="csr")
+        return rows.indptr, rows.indices, rows.data
+    dense = np.vstack(both)
+    m, n = dense.shape
+    return n * np.arange(m + 1), np.tile(np.arange(n), m), dense.ravel()
 
 
 def minimise_quadratic(curvature: Any, slope: Vector, constraints: Constraints) -> ProgramSolution:
