@@ -10,8 +10,15 @@ logarithmic barrier, tau > 0, the answer is smooth in theta, and every parameter
 
     H dx + (d grad f / d theta) d theta = 0,     d mu = J (D dx + dD x),     J: the Hessian of P0 @ V in the weights.
 
-At its minimum the smoothed objective is within 2 d tau of the learner's own, in nats. Without a barrier the derivative
-is that of `sensitivity`.
+At its minimum the smoothed objective is within 2 d tau of the learner's own, in nats.
+
+Without a barrier an entry of (a, y) at its limit moves with it: da_k = sign(a_k) dC_r, dy_j = dC_c. An entry y_j = 0
+stays. The free entries keep their gradient at zero. With H the Hessian in (a, y), F the free entries and B the others,
+
+    H_FF dx_F + H_FB dx_B + E_F d delta = 0            E: delta_j enters the gradient of y_j alone
+
+The derivative exists wherever no multiplier is at a limit with a gradient of zero, that is almost everywhere. Where
+y_j is at a limit, delta_j changes nothing until it reaches mu_c[j]; there the answer has a kink.
 
 Newton's method finds all answers together, because on a small MDP a call takes longer than its arithmetic. Each answer
 has its own damping, which grows where the model predicts a larger decrease than f shows.
@@ -23,27 +30,41 @@ import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import Flags, Indices, Matrix, Vector
-from tutelage.bellman.soft_expectations import SoftExpansions, combined_features, soft_expansions
-from tutelage.convex.blocks import Block
+from tutelage.bellman.soft_expectations import SoftExpansions, combined_features, soft_expansion, soft_expansions
+from tutelage.convex.blocks import SURFACE, Block
 from tutelage.convex.pivoting import box_minima
-from tutelage.inference.sensitivity import moves, signs
+from tutelage.learners.entropy import SoftLearner
 from tutelage.learners.soft_program import SoftProgram
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import NotConverged
+from tutelage.roles import Response
 
-# A step goes at most this far towards a barrier, and must gain this share of what it promises.
-TOWARDS, ARMIJO = 0.95, 1e-4
-# A step that promises less than this, in units of the accuracy, changes the answer only to first order.
-ENOUGH = 1e-2
-MAX_STEPS = 60
-# The damping after a refused step, relative to the Hessian's diagonal, and its factors after refused and taken steps.
-DAMPED, RAISED, LOWERED = 1e-3, 10.0, 0.03
-# Curvature that rounding leaves, relative to the largest of the Hessian, and where there is none at all.
-FLAT, TINY = 1e-13, 1e-300
-# The rounding error of f, relative to its size.
-ROUNDING = 1e-10
-# A promise below this that does not halve is rounding.
-SETTLED = 1e-14
+
+@dataclass(frozen=True, slots=True)
+class NewtonSteps:
+    """How the answers are computed.
+
+    max_steps: after these, the learner's own method answers. towards: the part of the way to a barrier that a step may
+    go. armijo: the least share of the predicted decrease. last: a step that predicts a smaller decrease, in units
+    of the accuracy, is the last one, to first order. damped: the damping after a refused step, relative to the
+    Hessian's diagonal; raised, lowered: its factors after refused and taken steps. flat: the curvature that rounding
+    leaves, relative to the largest of the Hessian. rounding: the error of f, relative to its size. settled: a
+    predicted decrease, in nats, below which one that does not halve is rounding.
+    """
+
+    max_steps: int = 60
+    towards: float = 0.95
+    armijo: float = 1e-4
+    last: float = 1e-2
+    damped: float = 1e-3
+    raised: float = 10.0
+    lowered: float = 0.03
+    flat: float = 1e-13
+    rounding: float = 1e-10
+    settled: float = 1e-14
+
+
+NEWTON = NewtonSteps()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,14 +87,21 @@ class Answers:
 
 
 def answers_of(
-    domain: Domain, theta: Vector, shown: Matrix, tau: float, near: Answers | None, *, accuracy: float = 1e-10
+    domain: Domain,
+    theta: Vector,
+    shown: Matrix,
+    tau: float,
+    near: Answers | None,
+    *,
+    accuracy: float = 1e-10,
+    steps: NewtonSteps = NEWTON,
 ) -> Answers:
     """The answers to the lessons shown (n, d_r).
 
     near: those of other parameters to the first lessons, or to all, to start from. accuracy: of the expectations,
     relative to their range.
     """
-    program = _Program(domain, theta, shown, tau, accuracy)
+    program = _Program(domain, theta, shown, tau, accuracy, steps)
     x, soft, hessian = program.minima(near)
     moved, slopes = program.smooth_slopes(x, soft, hessian) if tau > 0 else program.own_slopes(x, soft)
     # To first order at the minimum, since the last step is not worth another soft policy.
@@ -91,6 +119,7 @@ class _Program:
     shown: Matrix
     tau: float
     accuracy: float
+    steps: NewtonSteps
     scale: Vector = field(init=False)
     linear: Matrix = field(init=False)
     low: Vector = field(init=False)
@@ -105,8 +134,8 @@ class _Program:
 
     @property
     def enough(self) -> float:
-        """In nats: the accuracy of soft values, and what a step must promise to be worth another soft policy."""
-        return max(ENOUGH * self.accuracy, SETTLED)
+        """In nats: the accuracy of soft values, and the predicted decrease that is worth another soft policy."""
+        return max(self.steps.last * self.accuracy, self.steps.settled)
 
     def start(self, near: Answers | None) -> Matrix:
         """x (n, d), from near answers to first order."""
@@ -118,33 +147,33 @@ class _Program:
 
     def minima(self, near: Answers | None) -> tuple[Matrix, SoftExpansions, Matrix]:
         """The minimum for each lesson, the soft policies there and the Hessians of f."""
-        x, n = self.start(near), len(self.shown)
+        x, n, rule = self.start(near), len(self.shown), self.steps
         value, soft = self.values(x, np.arange(n), None if near is None else near.soft)
         damping, before, hessian = np.zeros(n), np.full(n, np.inf), np.zeros((n, *2 * x.shape[1:]))
         active = np.arange(n)
-        for n_steps in range(MAX_STEPS):
+        for n_steps in range(self.steps.max_steps):
             here = x[active]
             gradient, hessian[active] = self.derivatives(here, soft, active)
             damped = self._damped(hessian[active], damping[active])
-            step, promised = self._steps(gradient, damped, here)
-            is_open = ~self._is_done(promised, damping[active], before[active])
-            before[active] = np.where(damping[active] > 0, np.inf, promised)
+            step, predicted = self._steps(gradient, damped, here)
+            is_open = ~self._is_done(predicted, damping[active], before[active])
+            before[active] = np.where(damping[active] > 0, np.inf, predicted)
             there = here + step if self.tau > 0 else np.clip(here + step, self.low, 1.0)
             x[active[~is_open]] = there[~is_open]
-            active, there, promised = active[is_open], there[is_open], promised[is_open]
+            active, there, predicted = active[is_open], there[is_open], predicted[is_open]
             if not len(active):
                 return x, soft, hessian
-            watch.report("Newton steps", n_steps, float(promised.max()))
+            watch.report("Newton steps", n_steps, float(predicted.max()))
             watch.spend(len(active) - 1)
             new, at_new = self.values(there, active, soft.taken(active))
-            noise = ROUNDING * (1 + np.abs(value[active])) + self.enough
-            is_taken = (promised >= 0) & (new <= value[active] - ARMIJO * promised + noise)
+            noise = self.steps.rounding * (1 + np.abs(value[active])) + self.enough
+            is_taken = (predicted >= 0) & (new <= value[active] - self.steps.armijo * predicted + noise)
             x[active[is_taken]], value[active[is_taken]] = there[is_taken], new[is_taken]
             soft = soft.merged(active, at_new, is_taken)
-            raised = np.maximum(RAISED * damping[active], DAMPED)
-            lowered = np.where(damping[active] > DAMPED, LOWERED * damping[active], 0.0)
+            raised = np.maximum(rule.raised * damping[active], rule.damped)
+            lowered = np.where(damping[active] > rule.damped, rule.lowered * damping[active], 0.0)
             damping[active] = np.where(is_taken, lowered, raised)
-        return self._unfinished(x, soft, hessian, active, float(promised.max()))
+        return self._unfinished(x, soft, hessian, active, float(predicted.max()))
 
     def values(self, x: Matrix, which: Indices, near: SoftExpansions | None) -> tuple[Vector, SoftExpansions]:
         """f (m,) at points x (m, d) for some lessons."""
@@ -170,40 +199,40 @@ class _Program:
         k = np.arange(hessian.shape[1])
         diagonal, damped = hessian[:, k, k], hessian.copy()
         largest = diagonal.max(axis=1, keepdims=True, initial=0.0)
-        damped[:, k, k] += damping[:, None] * np.maximum(diagonal, 1e-6 * largest) + FLAT * largest + TINY
+        damped[:, k, k] += damping[:, None] * np.maximum(diagonal, 1e-6 * largest) + self.steps.flat * largest + 1e-300
         return damped
 
-    def _is_done(self, promised: Vector, damping: Vector, before: Vector) -> Flags:
+    def _is_done(self, predicted: Vector, damping: Vector, before: Vector) -> Flags:
         """Whether the step is the last one, to first order."""
-        is_settled = (promised <= SETTLED) & (promised > 0.5 * before)
-        return np.asarray((damping == 0) & ((np.abs(promised) <= self.enough) | is_settled))
+        is_settled = (predicted <= self.steps.settled) & (predicted > 0.5 * before)
+        return np.asarray((damping == 0) & ((np.abs(predicted) <= self.enough) | is_settled))
 
     def _steps(self, gradient: Matrix, hessian: Matrix, x: Matrix) -> tuple[Matrix, Vector]:
-        """The steps (m, d) to the minimum of the second-order model, and the decrease (m,) that it promises.
+        """The steps (m, d) to the minimum of the second-order model, and the decrease (m,) that it predicts.
 
         A decrease that no step can show where the minimum is not found, so that the step is refused.
         """
-        is_found: Flags = np.ones(len(x), dtype=bool)
+        is_solved: Flags = np.ones(len(x), dtype=bool)
         if self.tau > 0:
             step = self._inside(x, -_solve(hessian, gradient[:, :, None])[:, :, 0])
         else:
-            step, is_found = box_minima(hessian, gradient, self.low - x, 1 - x)
-        promised = -np.einsum("nd,nd->n", gradient + 0.5 * np.einsum("nde,ne->nd", hessian, step), step)
-        return step, np.where(is_found, promised, np.inf)
+            step, is_solved = box_minima(hessian, gradient, self.low - x, 1 - x)
+        predicted = -np.einsum("nd,nd->n", gradient + 0.5 * np.einsum("nde,ne->nd", hessian, step), step)
+        return step, np.where(is_solved, predicted, np.inf)
 
     def _inside(self, x: Matrix, step: Matrix) -> Matrix:
         """The part of each step that stays inside the barrier."""
         with np.errstate(divide="ignore", invalid="ignore"):
             room = np.where(step > 0, (1 - x) / step, np.where(step < 0, (self.low - x) / step, np.inf))
-        part = np.minimum(1.0, TOWARDS * room.min(axis=1, initial=np.inf))
+        part = np.minimum(1.0, self.steps.towards * room.min(axis=1, initial=np.inf))
         return np.asarray(part[:, None] * step)
 
     def _unfinished(
-        self, x: Matrix, soft: SoftExpansions, hessian: Matrix, active: Indices, promised: float
+        self, x: Matrix, soft: SoftExpansions, hessian: Matrix, active: Indices, predicted: float
     ) -> tuple[Matrix, SoftExpansions, Matrix]:
         """The remaining answers one by one, by the learner's own method."""
         if self.tau > 0:
-            raise NotConverged("the smoothed answer was not found", residual=promised, n_steps=MAX_STEPS)
+            raise NotConverged("the smoothed answer was not found", residual=predicted, n_steps=self.steps.max_steps)
         for i in active:
             x[i] = self._own(i, x[i])
         _, at_own = self.values(x[active], active, None)
@@ -220,10 +249,10 @@ class _Program:
         offset = np.concatenate([self.shown[i], np.zeros(d_c)])
         program = SoftProgram(self.domain, np.zeros(d_r + d_c), np.diag(signs(d_r, d_c)), offset, blocks)
         try:
-            found = program.minimise(size * start)
+            minimum = program.minimise(size * start)
         except NotConverged:
-            found = program.followed()
-        return np.asarray(found.x / size)
+            minimum = program.followed()
+        return np.asarray(minimum.x / size)
 
     def smooth_slopes(self, x: Matrix, soft: SoftExpansions, hessian: Matrix) -> tuple[Matrix, Matrix]:
         """dx / d theta and d mu / d theta with a barrier, (n, d, 2 + d_c)."""
@@ -260,3 +289,39 @@ def _solve(hessian: Matrix, right: Matrix) -> Matrix:
     """The solutions (n, d, k) of positive definite systems, scaled to a diagonal of one."""
     unit = 1 / np.sqrt(np.einsum("ndd->nd", hessian))[:, :, None]
     return np.asarray(unit * np.linalg.solve(unit * hessian * unit.transpose(0, 2, 1), unit * right))
+
+
+def response_derivative(learner: SoftLearner, response: Response) -> Matrix:
+    """(d, 2 + d_c), the derivative of mu = (mu_r, mu_c) in C_r, C_c and each delta_j, at the learner's response."""
+    domain, d_r = learner.domain, learner.domain.n_reward
+    soft = soft_expansion(domain.mdp, combined_features(domain), response.learned_weights)
+    sign = signs(d_r, domain.n_preference)
+    penalties = learner.mismatch_penalty, learner.violation_penalty
+    hessian = sign[:, None] * soft.jacobian * sign
+    moved = moves((sign * response.learned_weights)[None], hessian[None], d_r, penalties)[0]
+    return np.asarray(soft.jacobian @ (sign[:, None] * moved))
+
+
+def signs(n_reward: int, n_preference: int) -> Vector:
+    """The diagonal of L."""
+    return np.concatenate([np.ones(n_reward), -np.ones(n_preference)])
+
+
+def moves(x: Matrix, hessian: Matrix, d_r: int, penalties: tuple[float, float]) -> Matrix:
+    """(n, d, 2 + d_c), the derivative of x = (a, y), (n, d), of several answers.
+
+    hessian: (n, d, d), that of f. penalties: C_r and C_c.
+    """
+    is_reward = np.arange(x.shape[1]) < d_r
+    at_limit = np.abs(x) >= (1 - SURFACE) * np.where(is_reward, *penalties)
+    is_free = ~at_limit & (is_reward | (x > 0))
+    moved = np.zeros((*x.shape, 2 + x.shape[1] - d_r))
+    moved[:, :, 0] = np.where(at_limit & is_reward, np.sign(x), 0.0)
+    moved[:, :, 1] = np.where(at_limit & ~is_reward, 1.0, 0.0)
+    pushed = hessian @ moved
+    pushed[:, d_r:, 2:] += np.eye(x.shape[1] - d_r)
+    # The fixed entries have their own equations, of the size of the others.
+    size = np.einsum("ndd->nd", hessian).max(axis=1, initial=0.0, where=is_free)
+    both = is_free[:, :, None] & is_free[:, None, :]
+    system = np.where(both, hessian, np.where(size > 0, size, 1.0)[:, None, None] * np.eye(x.shape[1]))
+    return np.where(is_free[:, :, None], -np.linalg.pinv(system, hermitian=True) @ pushed, moved)
