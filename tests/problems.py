@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from strategies import add_features, random_domain, random_mdp, random_policy
+from strategies import add_features, build_mdp, random_domain, random_mdp, random_policy
 
 from tutelage.arrays import Vector
 from tutelage.bellman.equations import solve_hard
@@ -15,11 +15,15 @@ from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import HalfSpaces, preference_limits
 from tutelage.environments.object_world import object_world
-from tutelage.learners.entropy import ApproximateHardLearner
+from tutelage.inference.misfit import Evidence
+from tutelage.inference.recovery import feature_scales
+from tutelage.learners.entropy import ApproximateHardLearner, SoftLearner
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.projection import HardLearner
 from tutelage.model.mdp import MDP, Domain
+from tutelage.model.policy import uniform_policy
 from tutelage.roles import Learner, Lesson, Response
+from tutelage.teachers.fixed import AgnosticTeacher
 
 ALLOWANCE = 2.5
 NORMS = (1, 2, math.inf)
@@ -136,3 +140,22 @@ def published_problem(name, seed):
 def soft_learner(problem):
     """Footnote 1: hard preferences, and C_r = 20 times the squared mismatch instead of the projection."""
     return ApproximateHardLearner(problem.domain, violation_allowance=ALLOWANCE)
+
+
+def seen_in_part(seed, allowance):
+    """A soft learner with two preferences on a ragged domain, and mu_r of three of its answers."""
+    rng = np.random.default_rng(seed)
+    mdp = build_mdp(rng, rng.integers(2, 4, size=8), 0.8)
+    domain = add_features(rng, mdp, n_reward=3, n_preference=2, reward_on_choices=False, preference_on_choices=True)
+    delta = allowance * expectation(domain, uniform_policy(mdp)).preference
+    learner = SoftLearner(domain, mismatch_penalty=1.2, violation_penalty=1.5, violation_allowance=delta)
+    lessons = [AgnosticTeacher(domain, rng.normal(size=3)).open().lesson for _ in range(3)]
+    return learner, reward_evidence(learner, lessons)
+
+
+def reward_evidence(learner, lessons):
+    """mu_r of the answers to some lessons."""
+    domain = learner.domain
+    seen = tuple(tuple(learner.respond(lesson).expectation.both) for lesson in lessons)
+    shown = tuple(tuple(lesson.expectation) for lesson in lessons)
+    return Evidence(domain, feature_scales(domain), shown, seen, domain.n_reward)

@@ -8,7 +8,7 @@ from strategies import add_features, build_mdp, random_domain, some_of
 
 import tutelage as tl
 from tutelage.data.empirical import reward_counts
-from tutelage.inference.sampling_error import count_covariance
+from tutelage.inference.recovery import count_covariance
 
 TRUE = np.array([0.8, 0.0, 2.0])
 

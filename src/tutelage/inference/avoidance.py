@@ -6,7 +6,7 @@ known, minimises the convex function
 
     f(x) = P0 @ V(L x) - mu_hat @ L x              gradient g = L' (mu(L x) - mu_hat)         Hessian H = L' J L.
 
-With S the covariance of one trajectory's counts (`sampling_error`), the estimate has the covariance
+With S the covariance of one trajectory's counts (`count_covariance`), the estimate has the covariance
 
     H^-1 (L' S L / n) H^-1                         the sandwich of an estimating equation
 
@@ -38,8 +38,7 @@ from tutelage.convex.blocks import Block
 from tutelage.convex.newton import Expansion, proximal_newton
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import empirical_expectation
-from tutelage.inference.recovery import Scales, feature_scales
-from tutelage.inference.sampling_error import count_covariance
+from tutelage.inference.recovery import Scales, count_covariance, feature_scales
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput
 

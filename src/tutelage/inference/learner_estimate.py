@@ -17,18 +17,18 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tutelage.arrays import Flags, Matrix, Vector, freeze, whole_number
-from tutelage.inference.fits import THOROUGH, Effort, with_larger_penalty
-from tutelage.inference.fitted import (
-    Parameters,
-    answers_seen,
-    fitted_learners,
-    fitted_space,
-    is_likely,
-    misfit_of,
-    parameters_of,
-    rivals_of,
+from tutelage.arrays import Flags, Matrix, freeze, whole_number
+from tutelage.inference.fit_intervals import fitted_space, is_likely, misfit_of, rivals_of
+from tutelage.inference.fit_search import (
+    THOROUGH,
+    Effort,
+    Searches,
+    fits_of,
+    more_searches,
+    search_fits,
+    with_larger_penalty,
 )
+from tutelage.inference.misfit import Evidence, Parameters
 from tutelage.inference.recovery import Answer, Scales, feature_scales, recover
 from tutelage.inference.version_space import Contradiction, Explained, VersionSpace, narrowed
 from tutelage.learners.entropy import SoftLearner
@@ -36,10 +36,8 @@ from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput, NotConverged
 from tutelage.roles import Round, check_lesson
 
-# The error of an exact answer, relative to the range of each feature.
-ACCURACY = 1e-12
-# A fit further than this from the answer, relative to the range, contradicts it.
-MISFIT = 1e-8
+# The error of an exact answer, relative to the range of each feature, and how much further a fit may be from it.
+EXACT_ANSWER, MOST_MISFIT = 1e-12, 1e-8
 # Answers may be as inexact as their residuals say, in units of the largest feature, but not more than this.
 LARGEST_RESIDUAL = 1e-5
 
@@ -68,7 +66,7 @@ class LearnerEstimate:
     (d,), whether the weight of each feature was determined by itself. residual: the largest misfit of an answer,
     relative to the range of the feature. contradiction: why no soft learner gives these answers, or empty; then the
     intervals say nothing. plausible: the parameters of `learner()`. rivals: those of other
-    learners that explain the answers, where the answers were fitted.
+    learners that explain the answers, where the answers were fitted. searches: those for fits, to be continued.
     """
 
     domain: Domain
@@ -84,6 +82,7 @@ class LearnerEstimate:
     scales: Scales = field(repr=False)
     explained: tuple[Explained, ...] = field(default=(), repr=False)
     rivals: tuple[Parameters, ...] = field(default=(), repr=False)
+    searches: Searches | None = field(default=None, repr=False)
 
     def learner(self) -> SoftLearner:
         """The most plausible learner."""
@@ -101,7 +100,7 @@ class LearnerEstimate:
     @property
     def space(self) -> VersionSpace:
         """The intervals as arrays."""
-        low, high = (np.array([one[side] for one in self.violation_allowance]) for side in (0, 1))
+        low, high = (np.array([interval[side] for interval in self.violation_allowance]) for side in (0, 1))
         return VersionSpace(np.array(self.mismatch_penalty), np.array(self.violation_penalty), low, high)
 
     def __str__(self) -> str:
@@ -119,12 +118,12 @@ def infer_learner(
     *,
     observed: Observed = "expectation",
     n_trajectories: int = 0,
-    accuracy: float = ACCURACY,
+    accuracy: float = EXACT_ANSWER,
 ) -> LearnerEstimate:
     """What the rounds say about a soft learner of which only its answers are known.
 
     domain: with every preference feature that the learner might have. observed: "expectation" uses all of mu of each
-    response; "reward" uses mu_r alone. n_trajectories: each answer is the mean of so many trajectories; 0 where it is
+    response; "reward" uses mu_r alone. n_trajectories: each answer is the mean of this many trajectories; 0 where it is
     exact. accuracy: the error of exact answers, relative to the range of each feature. The intervals of exact
     expectations are certain; those of samples hold with 95 % confidence, and those of "reward" if the best fit is the
     learner.
@@ -146,13 +145,15 @@ def estimate_from(
     *,
     observed: Observed,
     n_trajectories: int = 0,
-    accuracy: float = ACCURACY,
+    accuracy: float = EXACT_ANSWER,
     has_intervals: bool = True,
     effort: Effort = THOROUGH,
+    begun: Searches | None = None,
 ) -> LearnerEstimate:
     """As `infer_learner`, with the scales of the domain.
 
-    has_intervals: whether those of fits are wanted too. effort: of the search for a fit.
+    has_intervals: whether those of fits are wanted too. effort: of the search for a fit. begun: searches of the same
+    answers, to be continued.
     """
     if not rounds:
         raise InvalidInput("infer_learner needs at least one round; teach a lesson first")
@@ -160,19 +161,21 @@ def estimate_from(
         raise InvalidInput(f"observed must be 'expectation' or 'reward', got {observed!r}")
     if observed == "expectation" and not n_trajectories:
         return infer_exactly(domain, scales, rounds, accuracy=accuracy)
+    evidence = _evidence(domain, scales, rounds, observed, n_trajectories)
+    searches = search_fits(evidence, effort) if begun is None else more_searches(evidence, begun, effort)
+    estimate = _fitted(evidence, searches, accuracy, has_intervals=has_intervals)
+    return estimate if begun is None else _with_larger(estimate, evidence, effort.n_larger)
+
+
+def _evidence(
+    domain: Domain, scales: Scales, rounds: Sequence[Round], observed: Observed, n_trajectories: int
+) -> Evidence:
+    """The numbers of the rounds that were seen."""
     shown = [check_lesson(domain, taught.response.lesson).expectation for taught in rounds]
     seen = [taught.response.expectation.both for taught in rounds]
-    return _fitted(
-        domain,
-        scales,
-        shown,
-        seen,
-        observed=observed,
-        n_trajectories=n_trajectories,
-        accuracy=accuracy,
-        has_intervals=has_intervals,
-        effort=effort,
-    )
+    n_seen = domain.n_reward if observed == "reward" else len(domain.names)
+    lessons, answers = (tuple(tuple(row.tolist()) for row in rows) for rows in (shown, seen))
+    return Evidence(domain, scales, lessons, answers, n_seen, n_trajectories)
 
 
 def infer_exactly(domain: Domain, scales: Scales, rounds: Sequence[Round], *, accuracy: float) -> LearnerEstimate:
@@ -185,39 +188,31 @@ def infer_exactly(domain: Domain, scales: Scales, rounds: Sequence[Round], *, ac
         plausible, contradiction = plausible_parameters(space, explained, scales), ""
     except Contradiction as failure:
         space, explained, contradiction = VersionSpace.everything(domain.n_preference), [], str(failure)
-        shown = [taught.response.lesson.expectation for taught in rounds]
-        seen = [taught.response.expectation.both for taught in rounds]
-        plausible = parameters_of(
-            fitted_learners(domain, scales, answers_seen(domain, scales, shown, seen, "expectation", 0), 0)[0]
-        )
+        evidence = _evidence(domain, scales, rounds, "expectation", 0)
+        plausible = fits_of(evidence, search_fits(evidence, THOROUGH))[0].parameters
     return build_estimate(domain, scales, space, answers, explained, contradiction, plausible)
 
 
-def _fitted(
-    domain: Domain,
-    scales: Scales,
-    shown: Sequence[Vector],
-    seen: Sequence[Vector],
-    *,
-    observed: Observed,
-    n_trajectories: int,
-    accuracy: float,
-    has_intervals: bool,
-    effort: Effort,
-) -> LearnerEstimate:
+def _fitted(evidence: Evidence, searches: Searches, accuracy: float, *, has_intervals: bool) -> LearnerEstimate:
     """The estimate by least squares."""
-    answers = answers_seen(domain, scales, shown, seen, observed, n_trajectories)
-    fits = fitted_learners(domain, scales, answers, n_trajectories, effort)
-    fit, *others = fits
-    d = domain.n_reward if observed == "reward" else len(domain.names)
-    misfit = float((np.abs(fit.answers - np.array(seen)) / scales.unit)[:, :d].max())
-    contradiction, space = misfit_of(fit, n_trajectories), VersionSpace.everything(domain.n_preference)
+    domain, scales, n = evidence.domain, evidence.scales, evidence.n_seen
+    fits = fits_of(evidence, searches)
+    misfit = float((np.abs(fits[0].answers - np.array(evidence.seen)) / scales.unit)[:, :n].max())
+    contradiction, space = misfit_of(fits[0], evidence), VersionSpace.everything(domain.n_preference)
     if has_intervals and not contradiction:
-        space = fitted_space(domain, scales, fits, answers, observed, n_trajectories, accuracy)
-    found = build_estimate(domain, scales, space, [], [], contradiction, parameters_of(fit), residual=misfit)
-    larger = with_larger_penalty(domain, scales, answers, fit, n_trajectories > 0, effort.n_larger)
-    likely, kept = ([one for one in some if is_likely(one, fit, n_trajectories)] for some in (larger, others))
-    return replace(found, rivals=rivals_of(fit, likely, kept))
+        space = fitted_space(evidence, fits, accuracy)
+    estimate = build_estimate(domain, scales, space, [], [], contradiction, fits[0].parameters, residual=misfit)
+    likely = [fit for fit in fits[1:] if is_likely(fit, fits[0], evidence)]
+    return replace(estimate, rivals=rivals_of(fits[0], [], likely), searches=searches)
+
+
+def _with_larger(estimate: LearnerEstimate, evidence: Evidence, n_steps: int) -> LearnerEstimate:
+    """The estimate with further rivals that have a larger C_r."""
+    assert estimate.searches is not None
+    best, *others = fits_of(evidence, estimate.searches)
+    larger = with_larger_penalty(evidence, best, n_steps)
+    likely, kept = ([fit for fit in some if is_likely(fit, best, evidence)] for some in (larger, others))
+    return replace(estimate, rivals=rivals_of(best, likely, kept))
 
 
 def _recovered(domain: Domain, scales: Scales, taught: Round, number: int, accuracy: float) -> Answer:
@@ -226,7 +221,7 @@ def _recovered(domain: Domain, scales: Scales, taught: Round, number: int, accur
         answer = _recovered_once(domain, scales, shown.tobytes(), seen.tobytes(), accuracy)
     except NotConverged as failure:
         raise Contradiction(f"no finite weights explain the answer of round {number}: {failure}") from None
-    if answer.residual > max(MISFIT, 100 * accuracy):
+    if answer.residual > max(MOST_MISFIT, 100 * accuracy):
         raise Contradiction(
             f"the answer of round {number} is not that of a soft learner: "
             f"the nearest misses it by {answer.residual:.2g} of the range of a feature"

@@ -22,13 +22,25 @@ constant, duplicated or never met has such directions, and no answer determines 
 
 An expectation known to within e determines the weights along the eigenvector q of L' J L, eigenvalue l, to within
 e / l. Features and weights are measured in units of the range of mu over all policies, so that e is a relative
-accuracy. A direction whose error exceeds LINEAR is reported as not determined, because the Hessian is then no longer
-that of the true weights.
+accuracy. A direction whose error exceeds `RecoveryRule.linear` is reported as not determined, because the Hessian is
+then no longer that of the true weights.
 
 A strongly avoided feature is hardly met, so that a larger b_j would change nothing, but a smaller one might. The true x
 has a gradient within e, so by convexity f(x) <= min f + e |x - argmin|_1: it lies in a level set of f. The least b_j of
 a level set is found by one more convex problem, min f + rho b_j, for a small rho. Its solution has the least b_j among
 all x whose f is not larger.
+
+What is sampled has an error. With F the expected counts from each state, the count of a trajectory is F(s_0) plus the
+discounted sum of
+
+    D_t = phi(c_t) + discount F(s_t+1) - F(s_t)              which has mean zero, given s_t.
+
+The D_t are uncorrelated, so the covariance of the counts is that of F(s_0) plus the sum over t of discount^2t
+E[D_t D_t']:
+
+    Cov = Cov_P0(F) + sum over c of z2(c) (A(c) A(c)' + discount^2 Cov over s' ~ T(c) of F(s'))
+
+where A is the advantage and z2 the occupancy at the squared discount. The mean of n trajectories has Cov / n.
 """
 
 from dataclasses import dataclass, replace
@@ -38,21 +50,31 @@ import numpy as np
 from tutelage.arrays import EPSILON, Flags, Matrix, Vector, freeze
 from tutelage.bellman.equations import solve_hard
 from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
+from tutelage.chains.expectations import occupancy
 from tutelage.convex.blocks import Block
 from tutelage.convex.newton import Expansion, proximal_newton
-from tutelage.model.mdp import Domain
+from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import NotConverged
 
-# A difference of expectations up to this, relative to their scale, is an error of the learner's solver.
-SLACK = 1e-8
-# Along a direction, weights known to within this (in units of one over the range of the feature) count as determined.
-LINEAR = 0.5
-# The linear error estimate is multiplied by this.
-SAFETY = 4.0
-# The level set of f that holds the true weights: its height, for an accuracy of one.
-HEIGHT = 1e3
-# No weight is searched beyond this, in the same units.
-LARGEST = 1e5
+
+@dataclass(frozen=True, slots=True)
+class RecoveryRule:
+    """slack: a difference of expectations up to this, relative to their scale, is an error of the learner's solver.
+    linear: along a direction, weights known to within this, in units of one over the range of the feature, count as
+    determined. safety: the linear error estimate is multiplied by it. height: of the level set of f that holds the true
+    weights, for an accuracy of one. largest: no weight is searched beyond this, in the same units, nor beyond
+    `largest_sampled` for the expectation of samples, which may be that of no policy.
+    """
+
+    slack: float = 1e-8
+    linear: float = 0.5
+    safety: float = 4.0
+    height: float = 1e3
+    largest: float = 1e5
+    largest_sampled: float = 300.0
+
+
+RECOVERY = RecoveryRule()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +104,7 @@ def feature_scales(domain: Domain) -> Scales:
     largest = np.abs(features).max(axis=0)
     is_flat = high - low <= 1e-9 * (np.abs(low) + np.abs(high)) + 1e-300
     unit = np.where(is_flat, np.where(largest > 0, largest, 1.0), high - low)
-    return Scales(freeze(low), freeze(high), freeze(unit), freeze(SLACK * np.maximum(largest, unit)))
+    return Scales(freeze(low), freeze(high), freeze(unit), freeze(RECOVERY.slack * np.maximum(largest, unit)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,14 +160,14 @@ def recover(domain: Domain, scales: Scales, shown: Vector, seen: Vector, *, accu
     n_free = lift.shape[1] - domain.n_preference - int(missed.any())
     blocks = [_block(int(missed.any()), False), _block(n_free, True), _block(domain.n_preference, False)]
     point, soft = _matched(domain, lift, seen, blocks, accuracy)
-    if np.abs(point).max() >= LARGEST:
+    if np.abs(point).max() >= RECOVERY.largest:
         raise NotConverged("no finite weights have this expectation", residual=np.inf, n_steps=0)
     residual = float((np.abs(soft.expectation - seen) / scales.unit).max())
     values, vectors = np.linalg.eigh(lift.T @ soft.jacobian @ lift)
-    error = SAFETY * np.sqrt(len(values)) * max(accuracy, residual) / np.maximum(values, 1e-300)
-    kept = error <= LINEAR
+    error = RECOVERY.safety * np.sqrt(len(values)) * max(accuracy, residual) / np.maximum(values, 1e-300)
+    kept = error <= RECOVERY.linear
     entropy = soft.soft_return - float(lift @ point @ soft.expectation)
-    height, is_open = HEIGHT * max(accuracy, residual), np.linalg.norm(vectors.T[kept], axis=0) < 1 - 1e-9
+    height, is_open = RECOVERY.height * max(accuracy, residual), np.linalg.norm(vectors.T[kept], axis=0) < 1 - 1e-9
     floor = np.zeros(domain.n_preference)
     for j in range(domain.n_preference):
         column = len(point) - domain.n_preference + j
@@ -179,10 +201,10 @@ def _least(
     return 0.0
 
 
-def match_within(domain: Domain, scales: Scales, seen: Vector, n_seen: int, cap: float) -> SoftExpansion:
-    """The soft policy nearest to the first n_seen entries of mu, weights of any sign up to the cap over the range."""
+def match_within(domain: Domain, scales: Scales, seen: Vector, n_seen: int) -> SoftExpansion:
+    """The soft policy nearest to the first n_seen entries of mu, by weights of any sign within `largest_sampled`."""
     lift = (np.eye(len(scales.unit)) / scales.unit)[:, :n_seen]
-    block = Block(np.zeros(n_seen), cap, np.inf, True, np.arange(n_seen))
+    block = Block(np.zeros(n_seen), RECOVERY.largest_sampled, np.inf, True, np.arange(n_seen))
     return _matched(domain, lift, seen, [block], 1e-6)[1]
 
 
@@ -202,7 +224,7 @@ def _unknowns(domain: Domain, scales: Scales, missed: Vector) -> tuple[Matrix, V
 
 
 def _block(n: int, is_signed: bool) -> Block:
-    return Block(np.zeros(n), LARGEST, np.inf, is_signed, np.arange(n))
+    return Block(np.zeros(n), RECOVERY.largest, np.inf, is_signed, np.arange(n))
 
 
 def _matched(
@@ -228,3 +250,16 @@ def _matched(
     first = np.zeros(lift.shape[1]) if start is None else start
     found = proximal_newton(expand, blocks, first, tolerance=accuracy / 10)
     return found.x, found.expansion.source
+
+
+def count_covariance(mdp: MDP, soft: SoftExpansion) -> Matrix:
+    """(d, d), the covariance of one trajectory's discounted counts of the features of a soft policy."""
+    squared = mdp.discount**2
+    visits = occupancy(replace(mdp, discount=squared), soft.solved.policy)
+    ahead, advantages = soft.ahead, soft.advantages
+    weight = visits * squared
+    expected = mdp.transition @ ahead
+    later = ahead.T @ ((mdp.transition.T @ weight)[:, None] * ahead) - expected.T @ (weight[:, None] * expected)
+    mean = mdp.initial @ ahead
+    first = (ahead - mean).T @ (mdp.initial[:, None] * (ahead - mean))
+    return np.asarray(first + advantages.T @ (visits[:, None] * advantages) + later)

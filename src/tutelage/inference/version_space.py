@@ -27,7 +27,7 @@ from tutelage.outcomes import NotConverged, TutelageError
 # Bounds of a linear program, in units of one over a feature's range: nothing is known beyond FAR.
 FAR = 1e4
 # Relative accuracy of the linear programs.
-ROUNDING = 1e-7
+PROGRAM_ACCURACY = 1e-7
 MAX_PASSES = 6
 
 
@@ -95,17 +95,17 @@ def _narrowed_by(space: VersionSpace, answer: Answer, scales: Scales) -> tuple[V
     ranges = np.array(
         [
             program.range_of(row) if known is None else known
-            for row, known in zip(program.preference_rows, answer.known_ranges(ROUNDING)[n:], strict=True)
+            for row, known in zip(program.preference_rows, answer.known_ranges(PROGRAM_ACCURACY)[n:], strict=True)
         ]
     ).reshape(-1, 2)
     # At the least C_c that the answers allow, where the space is bounded by it.
     violation = np.array([max(violation[0], space.violation[0]), min(violation[1], space.violation[1])])
-    fuzz = ROUNDING / scales.unit[len(answer.shown) :] + ROUNDING * ranges[:, 0]
+    fuzz = PROGRAM_ACCURACY / scales.unit[len(answer.shown) :] + PROGRAM_ACCURACY * ranges[:, 0]
     is_paid = ranges[:, 0] > 10 * fuzz
     is_below = ranges[:, 1] < violation[0] - 10 * fuzz
     high = np.where(is_paid, np.minimum(space.high, done + slack), space.high)
     low = np.where(is_below, np.maximum(space.low, done - slack), space.low)
-    if (low > high).any() or violation[0] > violation[1] * (1 + ROUNDING):
+    if (low > high).any() or violation[0] > violation[1] * (1 + PROGRAM_ACCURACY):
         raise InfeasibleProgram("no delta or C_c is left")
     kept = np.array([max(penalty[0], space.penalty[0]), min(penalty[1], space.penalty[1])])
     smaller = replace(space, penalty=freeze(kept), violation=freeze(violation), low=freeze(low), high=freeze(high))
@@ -134,30 +134,30 @@ class _Polytope:
         rows, bound = [], []
         centre = answer.directions @ answer.point
         wide = np.pad(answer.directions, ((0, 0), (0, 2)))
-        margin = answer.error + ROUNDING / 10
+        margin = answer.error + PROGRAM_ACCURACY / 10
         rows += [*wide, *-wide]
         bound += [*(centre + margin), *(margin - centre)]
         # C_r is both the first unknown, where a feature is missed, and a column of its own.
         for k in range(n_free):
             rows += [eye[k] - eye[n], -eye[k] - eye[n] if k >= first else eye[n] - eye[k]]
-            bound += [ROUNDING / scale[k]] * 2
+            bound += [PROGRAM_ACCURACY / scale[k]] * 2
         done, slack = answer.seen[len(answer.shown) :], scales.slack[len(answer.shown) :] + answer.blur
         for j in range(d_c):
             row = eye[n_free + j]
             rows += [row - eye[n + 1], -row]
-            bound += [ROUNDING / scale[n_free + j], -answer.floor[j] * (1 - ROUNDING)]
+            bound += [PROGRAM_ACCURACY / scale[n_free + j], -answer.floor[j] * (1 - PROGRAM_ACCURACY)]
             if done[j] > space.high[j] + slack[j]:
                 rows.append(eye[n + 1] - row)
-                bound.append(ROUNDING / scale[n_free + j])
+                bound.append(PROGRAM_ACCURACY / scale[n_free + j])
             if done[j] < space.low[j] - slack[j]:
                 rows.append(row)
-                bound.append(ROUNDING / scale[n_free + j])
+                bound.append(PROGRAM_ACCURACY / scale[n_free + j])
         for column, (least, most) in ((n, space.penalty), (n + 1, space.violation)):
             rows.append(-eye[column])
-            bound.append(-least + ROUNDING * (least + 1 / scale[column]))
+            bound.append(-least + PROGRAM_ACCURACY * (least + 1 / scale[column]))
             if np.isfinite(most):
                 rows.append(eye[column])
-                bound.append(most + ROUNDING * (most + 1 / scale[column]))
+                bound.append(most + PROGRAM_ACCURACY * (most + 1 / scale[column]))
         limits = np.eye(n + 2)
         rows += [*limits, *-limits[first:n_free]]
         bound += [*np.repeat([FAR, 100 * FAR], [n, 2]), *np.full(n_free - first, FAR)]
@@ -196,7 +196,9 @@ class _Polytope:
             low = float(row @ self._least(row))
         with suppress(NotConverged):
             high = float(row @ self._least(-row))
-        return np.array([max(low - ROUNDING, 0.0) / unit, np.inf if high >= 0.9 * FAR else (high + ROUNDING) / unit])
+        return np.array(
+            [max(low - PROGRAM_ACCURACY, 0.0) / unit, np.inf if high >= 0.9 * FAR else (high + PROGRAM_ACCURACY) / unit]
+        )
 
     def least_sum(self) -> Vector:
         """(d_c,), the b of least sum: what the answer does not need counts as absent."""

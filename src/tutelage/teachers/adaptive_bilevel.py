@@ -31,12 +31,11 @@ from tutelage.bellman.soft_expectations import combined_features, soft_expansion
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import reward_limits
 from tutelage.inference.answering import answers_of
-from tutelage.inference.fits import THOROUGH, Effort
-from tutelage.inference.fitted import Parameters, is_equal
+from tutelage.inference.fit_search import THOROUGH, Effort, Searches
 from tutelage.inference.learner_estimate import LearnerEstimate, Observed, estimate_from
-from tutelage.inference.recovery import Scales, feature_scales
+from tutelage.inference.misfit import Parameters
+from tutelage.inference.recovery import Scales, count_covariance, feature_scales
 from tutelage.inference.robust_bounding import RobustBound, robust_bound
-from tutelage.inference.sampling_error import count_covariance
 from tutelage.learners.entropy import SoftLearner
 from tutelage.outcomes import InvalidModel, TutelageError
 from tutelage.roles import Advice, Lesson, Round
@@ -44,20 +43,27 @@ from tutelage.teachers.adaptive import close, mean_rewards
 from tutelage.teachers.base import BaseTeacher, optimal_lesson
 from tutelage.teachers.bilevel import BilevelPlan, BilevelTeacher
 
-# Lessons this close, relative to the range of each feature, are the same.
-SAME = 1e-7
-# Lessons this far from all others, in the same unit, tell more.
-NEW = 0.01
-# Rounds with a learner that no soft learner explains, before the best lesson is repeated.
-PATIENCE = 4
-# The search for a fit in each round, of samples or of mu_r alone, and what is added to it before the rounds end.
-OF_SAMPLES, OF_REWARDS = Effort(0, 2_000, 2_000), Effort(0, 2_000, 2_000)
-MORE_SAMPLES = Effort(0, 1_500, 2_000, begun=OF_SAMPLES, n_larger=500)
-MORE_REWARDS = Effort(4, 1_500, 2_000, begun=OF_REWARDS, n_larger=500)
-# A promise of this share of the standard error of an answer's reward is worth a round.
-SHARE = 0.25
-# How far a lesson lies beyond the response planned, relative to the range of each feature.
-BEYOND = 0.1
+# The search for a fit of samples, or of mu_r alone, in each round and before the rounds end.
+OF_SAMPLES = Effort(n_steps=2_000, n_more=1_500, n_larger=500)
+OF_REWARDS = Effort(n_steps=2_000, n_straight=600, n_more=1_500, n_more_paths=4, n_larger=500)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRule:
+    """same: lessons this close, relative to the range of each feature, are the same. new: lessons this far from all
+    others, in the same unit, tell more. beyond: how far a lesson lies beyond the response planned, in the same unit.
+    n_foreign: rounds with a learner that no soft learner explains, before the best lesson is repeated. worthwhile: a
+    promise of this share of the standard error of an answer's reward is worth a round.
+    """
+
+    same: float = 1e-7
+    new: float = 0.01
+    beyond: float = 0.1
+    n_foreign: int = 4
+    worthwhile: float = 0.25
+
+
+RULE = RoundRule()
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +71,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
     """AdAware-BiL for a learner of Sec. 3.2 with unknown parameters.
 
     observed: what the teacher sees of each answer, "expectation" for all of mu or "reward" for mu_r alone.
-    n_trajectories: each answer is the mean of so many trajectories of the learner; 0 where it is exact.
+    n_trajectories: each answer is the mean of this many trajectories of the learner; 0 where it is exact.
     stop_tolerance: the rounds end when no lesson promises this much more, relative to the range of the reward over all
     policies. max_cells: how many cells to search for the certified bound, at the end; before, it is the best policy's.
     n_random: the number of random starts of each plan. The bound is certified for every soft learner that gives
@@ -101,14 +107,16 @@ class AdaptiveBilevelTeacher(BaseTeacher):
 
     def estimate(self, rounds: Sequence[Round]) -> LearnerEstimate:
         """What the rounds say about the learner."""
-        return self._estimated(rounds, has_intervals=True, effort=THOROUGH)
+        return self._estimated(rounds, THOROUGH, has_intervals=True)
 
     @property
     def _is_exact(self) -> bool:
         """Whether answers are seen whole and without noise."""
         return self.observed == "expectation" and not self.n_trajectories
 
-    def _estimated(self, rounds: Sequence[Round], *, has_intervals: bool, effort: Effort) -> LearnerEstimate:
+    def _estimated(
+        self, rounds: Sequence[Round], effort: Effort, begun: Searches | None = None, *, has_intervals: bool = False
+    ) -> LearnerEstimate:
         return estimate_from(
             self.domain,
             self.scales,
@@ -117,14 +125,18 @@ class AdaptiveBilevelTeacher(BaseTeacher):
             n_trajectories=self.n_trajectories,
             has_intervals=has_intervals,
             effort=effort,
+            begun=begun,
         )
+
+    @property
+    def _effort(self) -> Effort:
+        return OF_SAMPLES if self.n_trajectories else OF_REWARDS
 
     def adapt(self, rounds: Sequence[Round]) -> Advice:
         """The lesson for the most optimistic learner that explains the answers, or the reason to stop."""
         unit, rewards, telling = self.reward_unit, mean_rewards(rounds, self.true_weights), None
         try:
-            effort = OF_SAMPLES if self.n_trajectories else OF_REWARDS
-            estimate = self._estimated(rounds, has_intervals=False, effort=effort)
+            estimate = self._estimated(rounds, self._effort)
             plan, reason = self._planned(rounds, estimate, estimate.plausible)
             if reason and not self._is_exact:
                 estimate, plan, reason = self._further(rounds, estimate, plan, reason)
@@ -150,10 +162,9 @@ class AdaptiveBilevelTeacher(BaseTeacher):
     ) -> tuple[LearnerEstimate, BilevelPlan, str]:
         """After a longer search: the estimate, a plan for the first rival that promises more, and no reason to end."""
         planned_for = estimate.plausible
-        effort = MORE_SAMPLES if self.n_trajectories else MORE_REWARDS
-        estimate = self._estimated(rounds, has_intervals=False, effort=effort)
-        better = [] if is_equal(estimate.plausible, planned_for) else [estimate.plausible]
-        # After so many rounds no lesson is planned for learners that do not explain the answers.
+        estimate = self._estimated(rounds, self._effort, estimate.searches)
+        better = [] if estimate.plausible.equals(planned_for) else [estimate.plausible]
+        # After this many rounds no lesson is planned for learners that do not explain the answers.
         is_over = estimate.contradiction and len(rounds) >= self.domain.n_preference + 3
         for rival in (*better, *(() if is_over else estimate.rivals)):
             other, objection = self._planned(rounds, estimate, rival)
@@ -180,8 +191,8 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         domain, unit = self.domain, self.scales.unit[: self.domain.n_reward]
         weights, start = plan.response.learned_weights[: domain.n_reward], plan.response.expectation.reward
         side = np.where(np.abs(weights) >= (1 - 1e-6) * learner.mismatch_penalty, np.sign(weights), 0.0)
-        least = np.minimum(side, 0) * BEYOND - SAME
-        most = np.maximum(side, 0) * BEYOND + SAME
+        least = np.minimum(side, 0) * RULE.beyond - RULE.same
+        most = np.maximum(side, 0) * RULE.beyond + RULE.same
         normals = np.vstack([np.diag(1 / unit), -np.diag(1 / unit)])
         offsets = np.concatenate([start / unit + most, -start / unit - least])
         limits = reward_limits(domain, normals, offsets, [f"end {k} of the lesson" for k in range(len(offsets))])
@@ -236,13 +247,13 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         # A fit that misses an answer promises nothing; its lesson tells more.
         is_blind = not self._is_exact and estimate.contradiction != ""
         gain = plan.achieved - float(rewards.max())
-        if not is_blind and gain <= max(self.stop_tolerance * self.span, SHARE * self._noise(plan)):
+        if not is_blind and gain <= max(self.stop_tolerance * self.span, RULE.worthwhile * self._noise(plan)):
             return "the learner answers as predicted, and no lesson promises more"
-        if self._is_known(rounds, plan.lesson, NEW if is_blind else SAME):
+        if self._is_known(rounds, plan.lesson, RULE.new if is_blind else RULE.same):
             return "the best lesson for the learner inferred was taught before"
         is_foreign = estimate.contradiction and self.observed == "expectation"
         most = self.domain.n_preference + (3 if self._is_exact or is_blind else 4)
-        if len(rounds) >= (PATIENCE if is_foreign else most):
+        if len(rounds) >= (RULE.n_foreign if is_foreign else most):
             return f"{len(rounds)} rounds did not determine the learner"
         return ""
 
@@ -269,7 +280,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
             lessons += [optimal_lesson(domain, weights * multiple) for multiple in multiples]
         else:
             lessons = [lesson for lesson in lessons if weights @ lesson.expectation > earned]
-        return next((lesson for lesson in lessons if not self._is_known(rounds, lesson, NEW)), None)
+        return next((lesson for lesson in lessons if not self._is_known(rounds, lesson, RULE.new)), None)
 
     def _is_known(self, rounds: Sequence[Round], lesson: Lesson, tolerance: float) -> bool:
         """Whether a lesson this close was taught before."""

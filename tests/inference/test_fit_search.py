@@ -1,0 +1,95 @@
+"""The searches for fits: limited, continued, remembered, and those for a larger C_r."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from problems import reward_evidence, seen_in_part
+
+import tutelage as tl
+from tutelage.inference.fit_intervals import is_likely
+from tutelage.inference.fit_search import (
+    THOROUGH,
+    Effort,
+    fits_of,
+    more_searches,
+    search_fits,
+    with_larger_penalty,
+)
+
+
+def best_fit(evidence, effort):
+    return fits_of(evidence, search_fits(evidence, effort))[0]
+
+
+@pytest.mark.parametrize("n_steps", [10, 300, 3_000])
+def test_a_limited_search_ends_with_a_learner_s_own_answers(n_steps):
+    """Smoothed answers are on the way only. What is found does not depend on what was asked before."""
+    learner, evidence = seen_in_part(1, 0.9)
+    effort, domain = Effort(n_steps=n_steps, n_straight=600), learner.domain
+    first = best_fit(evidence, effort)
+    penalty, violation, allowance = first.parameters
+    again = tl.SoftLearner(
+        domain,
+        mismatch_penalty=penalty,
+        violation_penalty=violation,
+        violation_allowance=np.minimum(allowance, 1e6),
+    )
+    for shown, answer in zip(evidence.shown, first.answers, strict=True):
+        expected = again.respond(tl.Lesson.from_expectation(shown)).expectation.both
+        assert_allclose(answer, expected, atol=1e-7 * domain.mdp.horizon)
+    best_fit(evidence, THOROUGH)
+    copy = tl.Domain(
+        domain.mdp, domain.reward_features, domain.preference_features, domain.reward_names, domain.preference_names
+    )
+    anew = best_fit(replace(evidence, domain=copy), effort)
+    assert anew.parameters.equals(first.parameters) and anew.cost == first.cost
+
+
+def test_a_continued_search_adds_paths_and_is_never_worse():
+    """Its paths count from those of the search that it continues; enough paths and a good fit need no more."""
+    _, evidence = seen_in_part(1, 0.9)
+    short = {"n_steps": 50, "n_straight": 600}
+    begun = search_fits(evidence, Effort(**short))
+    more, many = (
+        more_searches(evidence, begun, Effort(**short, n_more=2_000, n_more_paths=n_paths)) for n_paths in (0, 7)
+    )
+    assert begun.n_followed <= more.n_followed and many.n_followed >= min(7, more.n_followed)
+    assert more.ends[: len(begun.ends)] == begun.ends
+    costs = [min(end.residuals.cost for end in searches.ends) for searches in (begun, more, many)]
+    assert costs[0] >= costs[1] >= 0 and costs[0] >= costs[2]
+    assert more_searches(evidence, begun, Effort(**short, n_more=0)).n_followed == begun.n_followed
+
+
+def test_a_search_is_remembered_by_its_numbers():
+    """Equal answers of the same domain, given anew, are not searched again: a teacher's next round continues."""
+    _, evidence = seen_in_part(1, 0.9)
+    effort = Effort(n_steps=50)
+    again = replace(evidence, shown=tuple((*row,) for row in evidence.shown))
+    assert again == evidence and search_fits(again, effort) is search_fits(evidence, effort)
+
+
+def test_answers_that_match_their_lessons_are_explained_by_a_larger_penalty():
+    """Each response as the next lesson: C_r is then only bounded from below, and four times as much explains all."""
+    learner, _ = seen_in_part(2, 0.5)
+    rng = np.random.default_rng(0)
+    lessons = [tl.AgnosticTeacher(learner.domain, rng.normal(size=3)).open().lesson for _ in range(3)]
+    done = [tl.Lesson.from_expectation(learner.respond(lesson).expectation.reward) for lesson in lessons]
+    evidence = reward_evidence(learner, done)
+    fit = best_fit(evidence, THOROUGH)
+    larger, penalty = with_larger_penalty(evidence, fit, 5_000), fit.parameters.mismatch_penalty
+    likely = [other.parameters.mismatch_penalty for other in larger if is_likely(other, fit, evidence)]
+    assert max(likely) >= 4 * penalty * (1 - 1e-9)
+    assert with_larger_penalty(evidence, fit, 0) == ()
+
+
+def test_answers_that_miss_their_lessons_are_not_explained_by_a_larger_penalty():
+    """They determine C_r: a search that may not return to it ends with a misfit."""
+    _, evidence = seen_in_part(0, 0.0)
+    fit = best_fit(evidence, THOROUGH)
+    larger, penalty = with_larger_penalty(evidence, fit, 5_000), fit.parameters.mismatch_penalty
+    assert larger and penalty == pytest.approx(1.2, rel=1e-4)
+    for other in larger:
+        assert other.parameters.mismatch_penalty >= 1.2 * penalty * (1 - 1e-9)
+        assert not is_likely(other, fit, evidence)
