@@ -28,7 +28,7 @@ print(f"\nA teacher that was told everything reaches {known:.3f}; this one {reac
 assert reached > 0.999 * known and transcript.final.bound >= known - 1e-6
 
 # From behaviour alone, without lessons: which features does the learner avoid when it acts on its own?
-walks = tl.sample_demonstrations(domain.mdp, transcript.rounds[0].response.policy, 300, rng=0)
+walks = tl.sample_demonstrations(domain, transcript.rounds[0].response.policy, 300, rng=0)
 weights = transcript.rounds[0].response.learned_weights[:3]
 found = tl.infer_preferences(domain, walks, reward_weights=weights)
 print(f"\nWhat it avoids, by {found}")

@@ -354,7 +354,7 @@ def test_infer_from_rounds_and_from_behaviour(tmp_path):
     assert "C_r" in printed("infer", *place, "--rounds", str(rounds))
     domain = tl.object_world(size=6, seed=1).domain("L5")
     policy = tl.uniform_policy(domain.mdp)
-    tl.save_demonstrations(tl.sample_demonstrations(domain.mdp, policy, 30, rng=0), walks)
+    tl.save_demonstrations(tl.sample_demonstrations(domain, policy, 30, rng=0), walks)
     behaviour = shown("infer", *place, "--demonstrations", str(walks), "--weights", "0,0,0")
     assert behaviour["n"] == 30 and len(behaviour["preferences"]) == 6
     assert "trajectories" in printed("infer", *place, "--demonstrations", str(walks))

@@ -299,7 +299,7 @@ def files(given: Problem) -> None:
         tl.save_transcript(taught, transcript)
         policy = tl.uniform_policy(given.domain.mdp)
         tl.save_demonstrations(
-            tl.sample_demonstrations(given.domain.mdp, policy, 2, rng=given.rng, truncation_bias=0.9 * given.horizon),
+            tl.sample_demonstrations(given.domain, policy, 2, rng=given.rng, truncation_bias=0.9 * given.horizon),
             shown,
         )
         for path in (domain, transcript, shown):

@@ -34,6 +34,7 @@ from .data.files import load_demonstrations as load_demonstrations
 from .data.files import save as save
 from .data.files import save_demonstrations as save_demonstrations
 from .data.sampling import sample_demonstrations as sample_demonstrations
+from .data.showing import SelectedDemonstrations as SelectedDemonstrations
 from .data.showing import Shown as Shown
 from .data.showing import ShownDemonstration as ShownDemonstration
 from .environments.explore import explore as explore
@@ -97,6 +98,7 @@ from .roles import Multipliers as Multipliers
 from .roles import Response as Response
 from .roles import Round as Round
 from .roles import Teacher as Teacher
+from .roles import select_demonstrations as select_demonstrations
 from .teachers.adaptive_bilevel import AdaptiveBilevelTeacher as AdaptiveBilevelTeacher
 from .teachers.base import OneLessonTeacher as OneLessonTeacher
 from .teachers.base import Plan as Plan
@@ -113,8 +115,6 @@ from .teachers.fixed import ConservativeTeacher as ConservativeTeacher
 from .teachers.fixed import TeachingValue as TeachingValue
 from .teachers.fixed import teaching_value as teaching_value
 from .teachers.line_search import LineSearchTeacher as LineSearchTeacher
-from .teachers.selection import SelectedDemonstrations as SelectedDemonstrations
-from .teachers.selection import select_demonstrations as select_demonstrations
 from .teachers.volume_search import VolumeSearchTeacher as VolumeSearchTeacher
 from .transcripts import TaughtRound as TaughtRound
 from .transcripts import Transcript as Transcript

@@ -13,13 +13,10 @@ from tutelage.chains.expectations import Expectation, expectation
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import empirical_expectation
 from tutelage.data.sampling import sample_demonstrations
-from tutelage.data.showing import Shown, show
+from tutelage.data.showing import SelectedDemonstrations, Shown, select, show
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import Ended, InvalidInput, InvalidModel
-
-# Numbers this small, relative to their kind, are rounding errors to a person.
-ACCURACY = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +59,7 @@ class Lesson:
         """n trajectories of the policy; refused if the lesson has none."""
         if self.policy is None or self.mdp is None:
             raise InvalidModel("this lesson has no policy, so it cannot be sampled; use select_demonstrations")
-        return sample_demonstrations(self.mdp, self.policy, n, rng=generator(rng))
+        return sample_demonstrations(self.domain or self.mdp, self.policy, n, rng=generator(rng))
 
     def show(
         self,
@@ -240,9 +237,25 @@ def check_lesson(domain: Domain, lesson: Lesson) -> Lesson:
     return lesson
 
 
-def in_digits(value: float, size: float) -> str:
-    """A number for a person; zero where it is below the accuracy of numbers of this size."""
-    return f"{0.0 if abs(value) <= ACCURACY * size else value:.4g}"
+def select_demonstrations(
+    domain: Domain, lesson: Lesson, n: int, *, rng: int | np.random.Generator = 0
+) -> SelectedDemonstrations:
+    """n trajectories with an empirical reward expectation close to that of the lesson, by greedy search and exchange.
+
+    The pool consists of the lesson's recorded demonstrations, each used at most once; otherwise of samples from the
+    lesson's policy; and for a lesson with an expectation only, of samples from the policy nearest to this expectation.
+    The selection is not a random sample, so the standard error of `empirical_expectation` does not apply to it.
+
+    rng: a seed or a generator, for the pool and the random selections. The default is seed 0, so equal calls give
+    equal demonstrations.
+    """
+    check_lesson(domain, lesson)
+    return select(domain, lesson.expectation, n, policy=lesson.policy, recorded=lesson.recorded, rng=rng)
+
+
+def in_digits(value: float, size: float, *, rounding: float = 1e-9) -> str:
+    """A number for a person; zero where it is a rounding error of numbers of this size."""
+    return f"{0.0 if abs(value) <= rounding * size else value:.4g}"
 
 
 def named(names: Sequence[str], values: Vector) -> str:

@@ -1,7 +1,5 @@
 """Sampled demonstrations: possible, with the right frequencies, repeatable, and of the stated length."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,8 +8,10 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from strategies import SEEDS, mdps_with_policy, random_deterministic_policy, random_mdp
 
-from tutelage.data.sampling import RowSampler, horizon, sample_demonstrations
-from tutelage.model.mdp import MDP, absorbing_states
+from tutelage.chains.expectations import expectation
+from tutelage.data.empirical import empirical_expectation
+from tutelage.data.sampling import RowSampler, ends, horizon, sample_demonstrations
+from tutelage.model.mdp import MDP, Domain
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InvalidInput
 
@@ -24,12 +24,13 @@ LINE = MDP.from_choices(
 @given(mdps_with_policy(), SEEDS)
 def test_samples_are_possible_follow_the_policy_and_end_where_promised(mdp_and_policy, seed):
     mdp, policy = mdp_and_policy
-    demonstrations = sample_demonstrations(mdp, policy, 20, rng=np.random.default_rng(seed), truncation_bias=0.1)
+    domain = Domain(mdp, np.eye(mdp.n_states))
+    demonstrations = sample_demonstrations(domain, policy, 20, rng=np.random.default_rng(seed), truncation_bias=0.1)
     demonstrations.checked_against(mdp)
     assert demonstrations.n == 20
     assert (policy[demonstrations.choices] > 0).all()
     assert (mdp.initial[demonstrations.states[demonstrations.offsets[:-1]]] > 0).all()
-    is_absorbing = absorbing_states(mdp)
+    is_absorbing = ends(domain)
     stopped = is_absorbing[demonstrations.last_states]
     assert (demonstrations.lengths <= horizon(mdp.largest_discount, 0.1)).all()
     discounts = np.broadcast_to(mdp.discount, mdp.n_choices)
@@ -57,36 +58,42 @@ def test_the_same_generator_state_gives_the_same_demonstrations():
     assert len(first.states) != len(other.states) or (first.states != other.states).any()
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_the_compiled_walk_draws_what_the_walk_of_arrays_draws(monkeypatch, seed):
-    """A seed gives the same trajectories whatever the horizon, and a shared generator goes on from the same place."""
-    rng = np.random.default_rng(seed)
-    mdp = random_mdp(rng, max_states=12)
-    if seed % 2:
-        mdp = replace(mdp, discount=rng.uniform(0.5, 0.95, mdp.n_choices))
-    policy = random_deterministic_policy(rng, mdp) if seed % 3 == 0 else uniform_policy(mdp)
-    first, second = np.random.default_rng(seed), np.random.default_rng(seed)
-    together = sample_demonstrations(mdp, policy, 25, rng=first)
-    monkeypatch.setattr("tutelage.data.sampling.COMPILED_ABOVE", 0)
-    compiled = sample_demonstrations(mdp, policy, 25, rng=second)
-    for name in ("states", "offsets", "choices"):
-        assert_array_equal(getattr(compiled, name), getattr(together, name))
-    assert first.random() == second.random()
-
-
-def test_a_horizon_of_a_million_steps_is_walked_to_its_end():
+def test_a_long_trajectory_is_refused_unless_it_is_asked_for():
     """Features in [0, 1], so the discounted count of the whole walk is close to the horizon."""
-    mdp = MDP.from_choices([[0, 1.0], [1.0, 0], [0, 1.0]], [0, 1, 3], [1, 0], 0.99999)
-    demonstrations = sample_demonstrations(mdp, [1.0, 0.5, 0.5], 2, rng=3)
-    assert demonstrations.lengths.tolist() == [horizon(0.99999, 1e-3)] * 2
+    mdp = MDP.from_choices([[0, 1.0], [1.0, 0], [0, 1.0]], [0, 1, 3], [1, 0], 0.9999)
+    policy, n_steps = [1.0, 0.5, 0.5], horizon(0.9999, 1e-3)
+    with pytest.raises(InvalidInput, match=rf"longer than max_steps = 1000, and may take {n_steps} steps; raise max_"):
+        sample_demonstrations(mdp, policy, 2, rng=3, max_steps=1_000)
+    demonstrations = sample_demonstrations(mdp, policy, 2, rng=3)
+    assert demonstrations.lengths.tolist() == [n_steps] * 2
     # State 1 keeps the walk with probability one half: two visits on average for each visit of state 0.
-    assert abs((demonstrations.states == 1).mean() - 2 / 3) < 0.002
+    assert abs((demonstrations.states == 1).mean() - 2 / 3) < 0.004
+
+
+def test_a_trajectory_that_ends_early_may_have_any_horizon():
+    mdp = MDP.from_choices([[0.5, 0.5], [0, 1.0]], [0, 1, 2], [1, 0], 1 - 1e-9)
+    assert sample_demonstrations(mdp, [1.0, 1.0], 50, rng=0).lengths.max() < 100
+
+
+@pytest.mark.parametrize("discount", [0.9, [0.9, 0.9, 0.5]])
+def test_absorbing_states_whose_choices_differ_do_not_end_a_trajectory(discount):
+    """Two states; the second is absorbing, its two choices have different features, or different discounts."""
+    mdp = MDP.from_choices([[0.5, 0.5], [0, 1.0], [0, 1.0]], [0, 1, 3], [1, 0], discount)
+    features = np.array([[0.0], [1.0], [0.0 if isinstance(discount, float) else 1.0]])
+    domain, policy = Domain(mdp, features), [1.0, 0.7, 0.3]
+    seen = empirical_expectation(domain, sample_demonstrations(domain, policy, 4_000, rng=1))
+    error = seen.reward_standard_error + 0.2 * seen.reward_bias
+    assert np.abs(seen.reward - expectation(domain, policy).reward) < 5 * error
+    assert seen.reward_bias < 1e-2
+    alike = Domain(mdp, np.array([[0.0], [1.0], [1.0]]))
+    if isinstance(discount, float):
+        assert (sample_demonstrations(alike, policy, 500, rng=1).lengths <= 30).all()
 
 
 def test_lengths_are_ragged_and_geometric_where_the_walk_is_absorbed():
     """The first choice of state 0 leaves it with probability 1/2, that of state 1 ends the walk."""
     policy = np.array([1.0, 0.0, 1.0, 0.0, 0.5, 0.5])
-    demonstrations = sample_demonstrations(LINE, policy, 4_000, rng=np.random.default_rng(3))
+    demonstrations = sample_demonstrations(Domain(LINE, np.eye(3)), policy, 4_000, rng=np.random.default_rng(3))
     lengths = demonstrations.lengths
     assert lengths.min() == 3
     assert (demonstrations.last_states[lengths < horizon(0.9, 1e-3)] == 2).all()

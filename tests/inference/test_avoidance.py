@@ -7,7 +7,7 @@ from scipy.stats import binom
 from strategies import add_features, build_mdp, random_domain, some_of
 
 import tutelage as tl
-from tutelage.data.empirical import reward_counts
+from tutelage.data.empirical import trajectory_counts
 from tutelage.inference.recovery import count_covariance
 
 TRUE = np.array([0.8, 0.0, 2.0])
@@ -63,7 +63,7 @@ def test_the_covariance_of_counts_is_that_of_many_trajectories(seed):
     soft = tl.soft_expansion(mdp, features, rng.normal(size=4))
     n = 3000
     walks = tl.sample_demonstrations(mdp, soft.solved.policy, n, rng=rng)
-    counts = reward_counts(tl.Domain(mdp, features, np.zeros((mdp.n_states, 0)), list("abcd"), []), walks)
+    counts = trajectory_counts(tl.Domain(mdp, features, np.zeros((mdp.n_states, 0)), list("abcd"), []), walks)[0]
     exact, spread = count_covariance(mdp, soft), counts - counts.mean(axis=0)
     products = spread[:, :, None] * spread[:, None]
     error = products.std(axis=0) / np.sqrt(n)
@@ -82,7 +82,7 @@ def test_intervals_cover_and_the_test_keeps_its_level():
     for known in (weights, None):
         covers, alarms = np.zeros(3), 0
         for seed in repetitions:
-            walks = tl.sample_demonstrations(domain.mdp, policy, 300, rng=seed)
+            walks = tl.sample_demonstrations(domain, policy, 300, rng=seed)
             found = tl.infer_preferences(domain, walks, reward_weights=known)
             covers += (found.low <= TRUE) & (found.high >= TRUE)
             alarms += int(found.avoided(0.05)[1])
@@ -95,7 +95,7 @@ def test_intervals_cover_and_the_test_keeps_its_level():
 
 def test_refused():
     domain, weights, policy = behaviour()
-    walks = tl.sample_demonstrations(domain.mdp, policy, 5, rng=0)
+    walks = tl.sample_demonstrations(domain, policy, 5, rng=0)
     with pytest.raises(tl.InvalidInput, match="at least two trajectories"):
         tl.infer_preferences(domain, walks[:1])
     with pytest.raises(tl.InvalidInput, match="confidence must lie"):

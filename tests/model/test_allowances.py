@@ -94,7 +94,7 @@ def test_a_share_needs_a_total():
     ("make", "message"),
     [
         (lambda d: tl.HardLearner(d, {"main": 1}), "names 'main', which is not one of .*; did you mean 'main_km'"),
-        (lambda d: tl.preference_limits(d, {"zebra": 1}), "did you mean 'mud' or 'main_km' or 'service_km'"),
+        (lambda d: tl.preference_limits(d, {"zebra": 1}), "there are 'mud', 'main_km', 'service_km'"),
         (lambda d: tl.HardLearner(d, {"mud": -1}), "allowance of 'mud' must be a number of at least zero"),
         (lambda d: tl.HardLearner(d, {"mud": "much"}), "allowance of 'mud' must be a number"),
         (lambda d: tl.HardLearner(d, [tl.share(0.1)]), "violation_allowance has 1 entries, but there are 3"),

@@ -124,8 +124,8 @@ def written(
     shown: "Shown | None", demonstrations: Path | None, domain: "Domain", policy: "Vector | None", table: Path | None
 ) -> list[Path]:
     """The files of the demonstrations and of the policy, if they were requested."""
+    from tutelage.data.describing import policy_columns
     from tutelage.data.files import write_table, write_whole
-    from tutelage.data.tables import policy_columns
 
     files = []
     if demonstrations is not None and shown is not None:

@@ -1,7 +1,7 @@
 """Demonstrations: trajectories of states and choices, sampled from a policy or recorded elsewhere.
 
 A trajectory xi = (s_0, s_1, ...) is infinite; a demonstration is its beginning. It may end in an absorbing state,
-because the rest is known. `sampling` samples demonstrations, `expectations` counts their features.
+because the rest is known. `sampling` samples demonstrations, `empirical` counts their features.
 """
 
 import operator
@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tutelage.arrays import Indices, check_length, integers, set_fields
 from tutelage.chains.chain import chain
-from tutelage.data.endings import with_known_ends
 from tutelage.data.recordings import UNKNOWN as UNKNOWN
-from tutelage.data.recordings import read_frame, row_number, to_columns
+from tutelage.data.recordings import read_frame, row_number, to_columns, with_known_ends
 from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidModel
 

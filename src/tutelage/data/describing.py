@@ -1,14 +1,16 @@
-"""What a domain holds, as data: sizes, names, features, goals, and the least possible allowances."""
+"""What a domain holds, and what a policy does, as data for people: sizes, names, features, goals, allowances."""
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.arrival import arrival
-from tutelage.model.mdp import Domain, absorbing_states, per_choice
-from tutelage.model.policy import uniform_policy
+from tutelage.chains.expectations import occupancy
+from tutelage.model.mdp import MDP, Domain, absorbing_states, per_choice
+from tutelage.model.policy import check_policy, uniform_policy
 
 # The most names that are listed.
 MOST_NAMES = 12
@@ -65,3 +67,21 @@ def _reach(domain: Domain, n_goals: int) -> str:
 
 def _ranges(features: Matrix, names: tuple[str, ...]) -> dict[str, tuple[float, float]]:
     return {name: (float(column.min()), float(column.max())) for name, column in zip(names, features.T, strict=True)}
+
+
+def policy_columns(mdp: MDP, policy: ArrayLike, *, least_visits: float = 1e-9) -> dict[str, list[Any]]:
+    """A table of what a policy does: the names of each state and choice that it visits, their probability and visits.
+
+    visits: the expected discounted number of times that the choice is taken. least_visits: choices with fewer,
+    relative to the most visited, are rounding.
+    """
+    checked = check_policy(mdp, policy)
+    taken = occupancy(mdp, checked)
+    places = np.flatnonzero(taken > least_visits * taken.max())
+    names, owners = mdp.names, mdp.state_of_choice
+    return {
+        "state": [names.state_name(int(owners[choice])) for choice in places],
+        "action": [names.choice_name(int(choice)) for choice in places],
+        "probability": checked[places].tolist(),
+        "visits": taken[places].tolist(),
+    }

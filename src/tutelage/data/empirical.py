@@ -1,5 +1,4 @@
 """The empirical feature expectation of demonstrations (Sec. 2). For n trajectories it is
-trajectories is
 
     mu_hat(Xi) = 1/n * sum over trajectories i of sum over t of discount^t phi(s_t^i)
 
@@ -58,17 +57,11 @@ def empirical_expectation(domain: Domain, demonstrations: Demonstrations) -> Emp
 
 
 def trajectory_counts(domain: Domain, demonstrations: Demonstrations) -> tuple[Matrix, Matrix]:
-    """(n, d_r) and (n, d_c), the discounted feature counts of each trajectory."""
+    """(n, d_r) and (n, d_c), the discounted feature counts of each trajectory, whose means are mu_hat."""
     demonstrations.checked_against(domain.mdp)
     both = (("reward", domain.reward_features), ("preference", domain.preference_features))
     rewards, preferences = (_counts(domain.mdp, features, demonstrations, kind)[0] for kind, features in both)
     return rewards, preferences
-
-
-def reward_counts(domain: Domain, demonstrations: Demonstrations) -> Matrix:
-    """(n, d_r), the discounted reward feature counts of each trajectory, whose mean is mu_hat_r."""
-    demonstrations.checked_against(domain.mdp)
-    return freeze(_counts(domain.mdp, domain.reward_features, demonstrations, "reward")[0])
 
 
 def _counts(mdp: MDP, features: Matrix, demonstrations: Demonstrations, kind: str) -> tuple[Matrix, Vector]:
@@ -79,7 +72,7 @@ def _counts(mdp: MDP, features: Matrix, demonstrations: Demonstrations, kind: st
     entries = np.where(is_counted, weights, 0.0), np.where(is_counted, rows, 0), demonstrations.offsets
     visits = sparse.csr_array(entries, shape=(demonstrations.n, len(features)))
     last = demonstrations.last_states
-    is_known = _is_steady(mdp, features)[last]
+    is_known = has_known_tail(mdp, features)[last]
     endless_last = endless(mdp, per_choice(mdp, features))[mdp.first_choice[last]]
     tail = np.where(is_known, after[:, None] * endless_last, 0.0)
     later = np.where(is_known, 0.0, after[:, None] * mdp.horizon)
@@ -130,7 +123,7 @@ def _step_discounts(mdp: MDP, demonstrations: Demonstrations) -> Vector:
     return np.asarray(largest)
 
 
-def _is_steady(mdp: MDP, features: Matrix) -> Flags:
+def has_known_tail(mdp: MDP, features: Matrix) -> Flags:
     """(S, d), whether the tail from a state on is known: it is absorbing, its choices have one value and discount."""
     starts, on_choices = mdp.first_choice[:-1], per_choice(mdp, features)
     is_same = np.maximum.reduceat(on_choices, starts) == np.minimum.reduceat(on_choices, starts)

@@ -3,6 +3,10 @@
 A value of a column is the name of a state or action, or its number. A name comes first. A whole number counts as a
 number unless some name is a whole number itself, as the nodes of a road map are. Texts, as in a CSV file, stand for the
 names that are written like them.
+
+`from_gymnasium` leads every transition that terminates to one absorbing state. A recorded episode ends in the final
+state that the environment has shown instead, such as the goal. Such an arrival is complete: the episode has reached the
+absorbing state, and the rest of it is known.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -13,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tutelage.arrays import Flags, Indices
-from tutelage.model.mdp import MDP
+from tutelage.model.mdp import MDP, absorbing_states
 from tutelage.model.names import suggestion
 from tutelage.outcomes import InvalidModel
 
@@ -157,13 +161,13 @@ class NameReader:
                 return self._states[value]
         except TypeError as error:
             raise InvalidModel(f"{place()}: {value!r} cannot name a state, because it is not hashable") from error
-        found = self._find_state(value)
-        if found is None:
+        number = self._find_state(value)
+        if number is None:
             names = self._labels.states
             known = f"states are 0 .. {self._mdp.n_states - 1}" if names is None else suggestion(value, names)
             raise InvalidModel(f"{place()}: there is no state {value!r}; {known}")
-        self._states[value] = found
-        return found
+        self._states[value] = number
+        return number
 
     def choice(self, state: int, value: Any, place: Place) -> int:
         """The number of the choice of a state."""
@@ -183,16 +187,16 @@ class NameReader:
 
     def _find_state(self, value: Any) -> int | None:
         names, number = self._labels.states, whole(value)
-        found = None if names is None else names.find(value)
-        if found is None and number is not None and names is not None and self._names_are_whole():
-            found = names.find(number)
-        elif found is None and number is not None:
-            found = number if 0 <= number < self._mdp.n_states else None
-        if found is None and names is not None and isinstance(value, str):
+        state = None if names is None else names.find(value)
+        if state is None and number is not None and names is not None and self._names_are_whole():
+            state = names.find(number)
+        elif state is None and number is not None:
+            state = number if 0 <= number < self._mdp.n_states else None
+        if state is None and names is not None and isinstance(value, str):
             if self._texts is None:
-                self._texts = {str(name): state for state, name in enumerate(names)}
-            found = self._texts.get(value)
-        return found
+                self._texts = {str(name): place for place, name in enumerate(names)}
+            state = self._texts.get(value)
+        return state
 
     def _names_are_whole(self) -> bool:
         if self._has_whole_names is None:
@@ -281,3 +285,45 @@ def _each(names: Sequence[Hashable], numbers: Indices) -> list[Hashable]:
     distinct, place = np.unique(numbers, return_inverse=True)
     made = [names[number] for number in distinct.tolist()]
     return [made[number] for number in place.tolist()]
+
+
+def with_known_ends(
+    mdp: MDP,
+    states: Indices,
+    offsets: Indices,
+    choices: Indices | None,
+    place: Callable[[int], str],
+    is_terminated: Flags | None = None,
+) -> Indices:
+    """(N,), the states with the last state of a terminated episode replaced by the absorbing state of the MDP.
+
+    is_terminated: (n,), the episodes that are known to have terminated. Without it, an episode has terminated if it
+    ends in a final state of the environment to which the choice before does not lead in the MDP.
+    """
+    finals, lasts, lengths = mdp.names.finals, offsets[1:] - 1, np.diff(offsets)
+    flags = np.zeros(len(lasts), dtype=np.bool_) if is_terminated is None else is_terminated
+    is_final = np.isin(states[np.maximum(lasts, 0)], finals) if len(states) else flags
+    candidates = np.flatnonzero((lengths > 1) & (flags | is_final))
+    if not len(candidates):
+        return states
+    is_absorbing, known = absorbing_states(mdp), states.copy()
+    for episode in candidates.tolist():
+        last = int(lasts[episode])
+        if is_absorbing[states[last]]:
+            continue
+        after = _possible(mdp, int(states[last - 1]), None if choices is None else int(choices[last - 1]))
+        ends = after[is_absorbing[after]]
+        if len(ends) == 1 and (flags[episode] or states[last] not in after):
+            known[last] = ends[0]
+        elif flags[episode]:
+            before = mdp.names.describe_state(int(states[last - 1]))
+            count = "several absorbing states" if len(ends) else "no absorbing state"
+            raise InvalidModel(f"{place(last)}: the episode is said to terminate, but {count} can follow {before}")
+    return known
+
+
+def _possible(mdp: MDP, state: int, choice: int | None) -> Indices:
+    """The states that a choice, or any choice of a state, can lead to."""
+    rows = mdp.transition
+    first, end = (choice, choice + 1) if choice is not None else mdp.first_choice[state : state + 2]
+    return np.unique(rows.indices[rows.indptr[first] : rows.indptr[end]])

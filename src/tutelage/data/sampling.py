@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Self, TypeAlias
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,14 +10,10 @@ from scipy import sparse
 
 from tutelage.arrays import Flags, Indices, SparseRows, Vector, generator, whole_number
 from tutelage.data.demonstrations import Demonstrations
-from tutelage.model.mdp import MDP, absorbing_states
+from tutelage.data.empirical import has_known_tail
+from tutelage.model.mdp import MDP, Domain, absorbing_states
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput
-
-# For each step of all trajectories, ordered by time: the trajectory, its state and its choice.
-Steps: TypeAlias = tuple[Indices, Indices, Indices]
-# From this many steps on, a compiled loop saves more time than it takes to load.
-COMPILED_ABOVE = 20_000
 
 
 def horizon(discount: float, truncation_bias: float) -> int:
@@ -31,59 +27,73 @@ def horizon(discount: float, truncation_bias: float) -> int:
     return steps if discount**steps / (1 - discount) <= truncation_bias else steps + 1
 
 
+def ends(domain: Domain | MDP) -> Flags:
+    """(S,), the absorbing states whose choices are alike in every feature and in the discount: the rest is known.
+
+    Without the features of a domain, those with one choice.
+    """
+    if isinstance(domain, MDP):
+        return np.asarray(absorbing_states(domain) & (domain.choices_per_state == 1))
+    reward, preference = (
+        has_known_tail(domain.mdp, features).all(axis=1)
+        for features in (domain.reward_features, domain.preference_features)
+    )
+    return np.asarray(reward & preference)
+
+
 def sample_demonstrations(
-    mdp: MDP, policy: ArrayLike, n: int, *, rng: int | np.random.Generator, truncation_bias: float = 1e-3
+    domain: Domain | MDP,
+    policy: ArrayLike,
+    n: int,
+    *,
+    rng: int | np.random.Generator,
+    truncation_bias: float = 1e-3,
+    max_steps: int = 200_000,
 ) -> Demonstrations:
     """n trajectories of a policy, with all choices known.
 
-    A trajectory ends in its first absorbing state, or where the discounted count of a feature in [0, 1] from there on
-    is at most `truncation_bias`. rng: a seed or a generator.
-
-    The end in an absorbing state truncates only features that differ between the choices of this state. The bias in
-    `empirical_expectation` includes this truncation.
+    A trajectory ends where the discounted count of a feature in [0, 1] from there on is at most `truncation_bias`, and
+    in an absorbing state whose choices are alike in features and discount. An MDP has no features, so there it ends
+    only in an absorbing state with one choice: give the domain for shorter trajectories. rng: a seed or a generator.
+    max_steps: a longer trajectory is refused.
     """
+    mdp = domain.mdp if isinstance(domain, Domain) else domain
     count = whole_number(n, "the number of demonstrations", least=1)
+    most = whole_number(max_steps, "max_steps", least=1)
     chosen = check_policy(mdp, policy)
-    trajectory, states, choices = _walk(mdp, chosen, count, truncation_bias, generator(rng))
+    trajectory, states, choices = _walk(mdp, chosen, ends(domain), count, truncation_bias, most, generator(rng))
     order = np.argsort(trajectory, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(trajectory, minlength=count))])
     return Demonstrations(states[order], offsets, choices[order], mdp)
 
 
-def _walk(mdp: MDP, policy: Vector, n: int, truncation_bias: float, rng: np.random.Generator) -> Steps:
+def _walk(
+    mdp: MDP,
+    policy: Vector,
+    is_last: Flags,
+    n: int,
+    truncation_bias: float,
+    max_steps: int,
+    rng: np.random.Generator,
+) -> tuple[Indices, Indices, Indices]:
+    """For each step of all trajectories, ordered by time: the trajectory, its state and its choice."""
     n_steps = horizon(mdp.largest_discount, truncation_bias)
     choose = RowSampler.of(sparse.csr_array((policy, np.arange(mdp.n_choices), mdp.first_choice)))
     move = RowSampler.of(mdp.transition)
     state = RowSampler.of(sparse.csr_array(mdp.initial[None, :])).draw(np.zeros(n, dtype=np.int64), rng)
-    is_last = absorbing_states(mdp)
     # With one discount the number of steps is enough.
     discount = np.ones(mdp.n_choices) if isinstance(mdp.discount, float) else mdp.discount
-    bounds = mdp.horizon, truncation_bias
-    if n_steps <= COMPILED_ABOVE:
-        return _walk_together(state, (choose, move), is_last, n_steps, discount, bounds, rng)
-    from tutelage.data import walks
-
-    return walks.walk(state, (choose.arrays, move.arrays), is_last, n_steps, discount, bounds, rng)
-
-
-def _walk_together(
-    state: Indices,
-    samplers: tuple["RowSampler", "RowSampler"],
-    is_last: Flags,
-    n_steps: int,
-    discount: Vector,
-    bounds: tuple[float, float],
-    rng: np.random.Generator,
-) -> Steps:
-    """The same as `walks.walk`, draw for draw, with one array operation for all trajectories of a step."""
-    choose, move = samplers
-    weight, least = np.full(len(state), bounds[0]), bounds[1]
-    live, steps = np.arange(len(state)), []
-    for _ in range(n_steps):
+    weight, live, steps = np.full(n, mdp.horizon), np.arange(n), []
+    for n_taken in range(n_steps):
+        if n_taken == max_steps:
+            raise InvalidInput(
+                f"{len(live)} of {n} trajectories are longer than max_steps = {max_steps}, and may take {n_steps} "
+                "steps; raise max_steps, or truncation_bias"
+            )
         choice = choose.draw(state, rng)
         steps.append((live, state, choice))
         weight = weight * discount[choice]
-        goes_on = ~is_last[state] & (weight > least)
+        goes_on = ~is_last[state] & (weight > truncation_bias)
         live, weight = live[goes_on], weight[goes_on]
         if not len(live):
             break
@@ -105,11 +115,6 @@ class RowSampler:
     columns: Indices
     ends: Indices
 
-    @property
-    def arrays(self) -> tuple[Vector, Indices, Indices]:
-        """All three, for a compiled loop."""
-        return self.cumulative, self.columns, self.ends
-
     @classmethod
     def of(cls, rows: SparseRows) -> Self:
         """A sampler that draws only positive entries of the rows."""
@@ -124,6 +129,6 @@ class RowSampler:
 
     def draw(self, rows: Indices, rng: np.random.Generator) -> Indices:
         """One column for each of the given rows."""
-        found = np.searchsorted(self.cumulative, rows + rng.random(len(rows)), side="right")
+        entries = np.searchsorted(self.cumulative, rows + rng.random(len(rows)), side="right")
         # By rounding the last sum of a row may be slightly below the draw.
-        return self.columns[np.minimum(found, self.ends[rows])]
+        return self.columns[np.minimum(entries, self.ends[rows])]

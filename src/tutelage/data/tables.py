@@ -16,21 +16,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, BinaryIO
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from tutelage.chains.expectations import occupancy
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
 from tutelage.data.recordings import NameReader
 from tutelage.model.mdp import MDP
 from tutelage.model.names import as_name
-from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidModel
 
 KNOWN_KEYS = frozenset({"states", "actions", "choices", "terminated", "share", "features", "reward"})
-
-# Choices with fewer visits, relative to the most visited, are rounding.
-LEAST_VISITS = 1e-9
 
 
 def to_csv(demonstrations: Demonstrations) -> bytes:
@@ -40,23 +32,6 @@ def to_csv(demonstrations: Demonstrations) -> bytes:
     if "action" in columns:
         columns["action"] = ["" if action is None else str(action) for action in columns["action"]]
     return columns_to_csv(columns)
-
-
-def policy_columns(mdp: MDP, policy: ArrayLike) -> dict[str, list[Any]]:
-    """A table of what a policy does: the names of each state and choice that it visits, their probability and visits.
-
-    visits: the expected discounted number of times that the choice is taken.
-    """
-    checked = check_policy(mdp, policy)
-    taken = occupancy(mdp, checked)
-    places = np.flatnonzero(taken > LEAST_VISITS * taken.max())
-    names, owners = mdp.names, mdp.state_of_choice
-    return {
-        "state": [names.state_name(int(owners[choice])) for choice in places],
-        "action": [names.choice_name(int(choice)) for choice in places],
-        "probability": checked[places].tolist(),
-        "visits": taken[places].tolist(),
-    }
 
 
 def columns_to_csv(columns: Mapping[str, Sequence[Any]]) -> bytes:

@@ -92,6 +92,6 @@ class SampledLearner:
         if lesson.recorded is None:
             shown = Lesson.from_demonstrations(self.domain, lesson.demonstrations(self.n_shown, rng=rng))
         response = self.learner.respond(shown)
-        trajectories = sample_demonstrations(self.domain.mdp, response.policy, self.n_seen, rng=rng)
+        trajectories = sample_demonstrations(self.domain, response.policy, self.n_seen, rng=rng)
         seen = empirical_expectation(self.domain, trajectories)
         return replace(response, lesson=shown, expectation=Expectation(seen.reward, seen.preference))

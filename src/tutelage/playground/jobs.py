@@ -264,7 +264,7 @@ class _Scene:
         """Walks of a policy for an animation, each until it ends or for `WALK_STEPS` steps."""
         mdp, n_drawn = self.domain.mdp, self.ground.n_drawn
         tail = mdp.largest_discount**WALK_STEPS * mdp.horizon
-        walks = sample_demonstrations(mdp, policy, N_WALKS, rng=0, truncation_bias=tail)
+        walks = sample_demonstrations(self.domain, policy, N_WALKS, rng=0, truncation_bias=tail)
         states = np.split(walks.states, walks.offsets[1:-1])
         return [walk[walk < n_drawn][: WALK_STEPS + 1].tolist() for walk in states]
 
