@@ -14,6 +14,7 @@ from numpy.random import Generator
 from scipy import sparse
 
 from tutelage.arrays import Indices, SparseRows, Vector
+from tutelage.chains.resolvent import chain
 from tutelage.environments.object_world import ObjectWorld
 from tutelage.environments.placement import OBJECT_TYPES
 from tutelage.model.mdp import MDP, Domain
@@ -175,3 +176,44 @@ def hand_worlds(draw: st.DrawFn) -> ObjectWorld:
         end_probability=draw(st.floats(0, 1)),
         weights=tuple(draw(st.lists(st.floats(-10, 10), min_size=3, max_size=3))),
     )
+
+
+# Chains that are hard for iterations.
+CHAIN_STATES, CHAIN_DISCOUNT = 2_000, 0.99
+
+
+def ragged(rng):
+    """One to three choices per state, to up to four states anywhere."""
+    mdp = build_mdp(rng, rng.integers(1, 4, size=CHAIN_STATES), CHAIN_DISCOUNT)
+    return chain(mdp, random_policy(rng, mdp))
+
+
+def periodic(rng):
+    """Cycles of 200 states in shuffled order: the chain does not mix, and no order of sweeps helps."""
+    order = rng.permutation(CHAIN_STATES)
+    after = np.roll(order.reshape(-1, 200), 1, axis=1).ravel()
+    return sparse.csr_array((np.ones(CHAIN_STATES), (order, after)), (CHAIN_STATES, CHAIN_STATES))
+
+
+def bipartite(rng):
+    """A chain that alternates between two halves: -1 is an eigenvalue as well as 1."""
+    there, half = random_rows(rng, CHAIN_STATES, CHAIN_STATES // 2), CHAIN_STATES // 2
+    return sparse.csr_array(sparse.block_array([[None, there[:half]], [there[half:], None]]))
+
+
+def nearly_uncoupled(rng):
+    """Twenty communities, left once in ten million steps."""
+    size = CHAIN_STATES // 20
+    inside = sparse.block_diag([random_rows(rng, size, size) for _ in range(20)], format="csr")
+    return sparse.csr_array((1 - 1e-7) * inside + 1e-7 * random_rows(rng, CHAIN_STATES, CHAIN_STATES))
+
+
+def absorbing_walk(rng):
+    """A walk along a line; a third of its states are left with probability 1e-9 only."""
+    keep = np.where(rng.random(CHAIN_STATES) < 1 / 3, 1 - 1e-9, 0.0)
+    on = sparse.diags_array([np.ones(CHAIN_STATES - 1)], offsets=[-1], shape=(CHAIN_STATES, CHAIN_STATES)).tolil()
+    on[0, CHAIN_STATES - 1] = 1.0
+    return sparse.csr_array(sparse.diags_array(keep) + sparse.diags_array(1 - keep) @ on.tocsr())
+
+
+CHAINS = (ragged, periodic, bipartite, nearly_uncoupled, absorbing_walk)

@@ -6,12 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from oracles import lattice, log_sum_exp, value_iteration
+from scipy import sparse
+from scipy.sparse.linalg import spsolve
 from strategies import SEEDS, mdps, random_mdp, some_of
 
+from benchmarks.families import family_domain
 from tutelage.bellman import equations as bellman
 from tutelage.bellman import operators
 from tutelage.bellman.equations import solve_hard, solve_soft
 from tutelage.chains.expectations import causal_entropy, expected_reward, occupancy
+from tutelage.chains.resolvent import discounted_rows
 from tutelage.model.mdp import MDP
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
 
@@ -202,9 +206,22 @@ def test_a_long_horizon_costs_the_soft_policy_no_digits(discounts):
         assert_allclose(solved.policy[2:], [0.25, 0.75], rtol=1e-9)
 
 
-def test_a_price_of_zero_takes_no_linear_system(monkeypatch):
-    """Limits that do not bind have this price. Halving a value towards zero took 20 solves in each round."""
-    mdp = random_mdp(np.random.default_rng(0))
-    monkeypatch.setattr(operators, "split_chain", lambda moves: pytest.fail("a chain was split"))
+def test_a_price_of_zero_has_the_value_zero():
+    """Limits that do not bind have this price. Iterations would halve the value towards zero without end."""
+    mdp = family_domain("garnet", 300).mdp
     nothing = operators.Compiled(mdp, np.zeros(mdp.n_choices))
     assert not nothing.evaluate(mdp.first_choice[:-1], np.ones(mdp.n_states), 1e-320).any()
+
+
+@pytest.mark.parametrize("name", ["garnet", "slippery grid", "queue", "roads", "maintenance"])
+def test_the_hard_value_is_that_of_its_policy_and_no_choice_is_better(name):
+    """However it was found: the Bellman equation has one solution."""
+    domain = family_domain(name, 700)
+    mdp, reward = domain.mdp, domain.reward_features @ [1.0, 0.9, 0.2]
+    found = solve_hard(mdp, reward, accuracy=1e-9)
+    plan = bellman.plan_hard(operators.bellman_operators(mdp, reward[mdp.state_of_choice]), mdp, accuracy=1e-9)
+    moves = discounted_rows(mdp, plan.choice)
+    value = spsolve(sparse.csc_array(sparse.eye_array(mdp.n_states) - moves), reward)
+    assert_allclose(found.value, value, atol=2e-9)
+    ahead = reward[mdp.state_of_choice] + discounted_rows(mdp, np.arange(mdp.n_choices)) @ value
+    assert (ahead <= value[mdp.state_of_choice] + 2e-9).all()

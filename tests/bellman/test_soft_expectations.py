@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from oracles import central_difference
 from strategies import add_features, random_domain, random_mdp, some_of
 
+from benchmarks.families import family_domain
 from tutelage.bellman import soft_expectations
 from tutelage.bellman.soft_expectations import (
     combined_features,
@@ -15,8 +16,8 @@ from tutelage.bellman.soft_expectations import (
     soft_expansion,
     soft_expansions,
 )
-from tutelage.chains import chain, systems
 from tutelage.chains.expectations import expectation, occupancy
+from tutelage.chains.resolvent import chain
 from tutelage.model.mdp import per_choice
 
 
@@ -84,18 +85,18 @@ def test_features_of_mixed_kinds_are_spread_to_choices():
     assert_allclose(both[:, 2:], domain.preference_features)
 
 
-def test_the_expectation_keeps_full_accuracy_where_slopes_are_rough(monkeypatch):
-    """The route of large chains on a small one, with slopes to one digit: mu = P0 @ F + z @ A is still exact."""
-    domain = random_domain(np.random.default_rng(3), n_reward=2, n_preference=1)
-    mdp, features, weights = domain.mdp, combined_features(domain), np.array([1.0, -0.5, 0.3])
-    exact = soft_expansion(mdp, features, weights)
-    for name, value in (("DIRECT_LIMIT", 0), ("FACTOR_LIMIT", 0), ("ROUGH_ACCURACY", 0.3)):
-        monkeypatch.setattr(chain, name, value)
-    monkeypatch.setattr(systems, "MANY_DIGITS", 0.3)
-    rough = soft_expansion(mdp, features, weights)
-    assert rough.inverse.is_rough and not exact.inverse.is_rough
-    assert np.abs(mdp.initial @ rough.ahead - exact.expectation).max() > 1e-5 * np.abs(exact.expectation).max()
-    assert_allclose(rough.expectation, exact.expectation, rtol=1e-8)
+def test_the_expectation_keeps_full_accuracy_where_derivatives_are_rough():
+    """Where a chain takes iterations, F has five digits: mu = P0 @ F + z @ A is still exact."""
+    domain = family_domain("garnet", 500)
+    mdp, features = domain.mdp, combined_features(domain)
+    rough = soft_expansion(mdp, features, np.random.default_rng(3).normal(size=features.shape[1]))
+    assert not rough.inverse.is_exact
+    system = np.eye(mdp.n_states) - chain(mdp, mdp.discount * rough.solved.policy).toarray()
+    ahead = np.linalg.solve(system, features)
+    assert_allclose(rough.ahead, ahead, atol=1e-5 * np.abs(ahead).max())
+    exact, size = mdp.initial @ ahead, np.abs(ahead).max()
+    assert np.abs(mdp.initial @ rough.ahead - exact).max() > 1e-10 * size
+    assert_allclose(rough.expectation, exact, atol=1e-11 * size)
 
 
 @pytest.mark.parametrize("seed", range(24))

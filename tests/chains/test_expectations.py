@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
-from strategies import build_mdp, domains_with_policy, mdps, mdps_with_policy, random_mdp, random_policy
+from strategies import build_mdp, domains_with_policy, mdps, mdps_with_policy, random_mdp
 
-from tutelage.chains import chain as chain_module
-from tutelage.chains.chain import DIRECT_LIMIT, chain, resolvent
 from tutelage.chains.expectations import (
     Expectation,
     causal_entropy,
@@ -18,6 +16,7 @@ from tutelage.chains.expectations import (
     occupancy,
     state_occupancy,
 )
+from tutelage.chains.resolvent import chain, policy_resolvent
 from tutelage.model.mdp import MDP, Domain, per_choice
 from tutelage.model.policy import sum_by_state, uniform_policy
 
@@ -121,7 +120,7 @@ def test_the_value_route_and_the_visit_route_agree(mdp_and_policy):
     """initial @ (A^-1 r) = (A'^-1 initial) @ r: values and visits of one factorisation agree."""
     mdp, policy = mdp_and_policy
     reward = np.cos(np.arange(mdp.n_states))
-    solve = resolvent(chain(mdp, mdp.discount * policy), mdp.largest_discount)
+    solve = policy_resolvent(mdp, policy)
     value = solve.values(reward)
     assert_allclose(mdp.initial @ value, state_occupancy(mdp, policy) @ reward, atol=1e-9)
     both = solve.values(np.column_stack([reward, 2 * reward]))
@@ -156,25 +155,9 @@ def test_entropy_never_exceeds_that_of_endless_uniform_choice(mdp_and_policy):
     assert -1e-12 <= causal_entropy(mdp, policy) <= most * (1 + 1e-12) + 1e-12
 
 
-@pytest.mark.parametrize("discount", [0.9, 0.99, 0.999])
-def test_the_iterative_route_of_large_mdps_agrees_with_the_factorisation(discount, monkeypatch):
-    """One MDP above the limit, solved both ways: values and visits."""
-    rng = np.random.default_rng(7)
-    mdp = build_mdp(rng, rng.integers(1, 4, size=DIRECT_LIMIT + 50), discount)
-    policy, sums = random_policy(rng, mdp), rng.normal(size=(mdp.n_states, 2))
-    step = chain(mdp, policy)
-    iterated = resolvent(discount * step, discount)
-    monkeypatch.setattr(chain_module, "DIRECT_LIMIT", mdp.n_states)
-    direct = resolvent(discount * step, discount)
-    scale = 1 / (1 - discount)
-    assert_allclose(iterated.visits(mdp.initial), direct.visits(mdp.initial), atol=1e-10 * scale)
-    assert_allclose(iterated.values(sums), direct.values(sums), atol=1e-9 * scale)
-    assert_array_equal(iterated.values(sums[:, 0]), iterated.values(sums)[:, 0])
-
-
 def test_a_large_occupancy_sums_to_the_discounted_length():
     rng = np.random.default_rng(8)
-    mdp = build_mdp(rng, rng.integers(1, 4, size=2 * DIRECT_LIMIT), 0.99)
+    mdp = build_mdp(rng, rng.integers(1, 4, size=1_000), 0.99)
     assert_allclose(occupancy(mdp, uniform_policy(mdp)).sum(), 100.0, rtol=1e-9)
 
 

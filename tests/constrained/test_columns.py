@@ -8,9 +8,8 @@ from scipy.sparse.linalg import spsolve
 
 from benchmarks.families import FAMILIES, family_domain, family_problem
 from tutelage.bellman.equations import solve_hard
-from tutelage.chains.chain import discounted_rows, factorised, has_cheap_choices, shared_order
-from tutelage.chains.elimination import carry, elimination_cost, follow
 from tutelage.chains.expectations import expectation
+from tutelage.chains.resolvent import discounted_rows
 from tutelage.constrained import columns as columns_module
 from tutelage.constrained.columns import Column, Improver, is_exact, with_stored
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
@@ -39,12 +38,6 @@ def test_expected_counts_solve_their_linear_system(name):
     # From the counts of another policy, the same result.
     again = improver.evaluate(choice, improver.evaluate(some_choice(domain, 1), None))
     assert_allclose(again.ahead, column.ahead, rtol=1e-9, atol=1e-9)
-
-
-def test_each_family_has_the_method_that_suits_it():
-    improvers = {name: Improver(family_domain(name, 3_000)) for name in FAMILIES}
-    assert {name for name, improver in improvers.items() if improver.is_quick} == {"queue", "roads"}
-    assert {name for name, improver in improvers.items() if not improver.is_exact} == {"garnet"}
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -131,46 +124,3 @@ def test_only_the_latest_columns_keep_their_counts_when_memory_is_short(monkeypa
     some = tuple(Column(np.zeros(10, int), np.zeros(2), 10, np.zeros((10, 2))) for _ in range(5))
     assert [column.ahead is not None for column in with_stored(some)] == [False, False, True, True, True]
     assert with_stored(()) == ()
-
-
-def test_a_chain_with_one_move_per_state_is_solved_along_its_paths():
-    """A random map has several cycles with trees that lead to them."""
-    rng = np.random.default_rng(3)
-    after, share, here = rng.integers(400, size=400), rng.uniform(0.5, 0.99, 400), rng.normal(size=(400, 3))
-    moves = sparse.csr_array((share, after, np.arange(401)), shape=(400, 400))
-    right = spsolve((sparse.eye_array(400) - moves).tocsc(), here)
-    assert_allclose(follow(after, share, here), right, rtol=1e-10, atol=1e-10)
-    start = rng.random(400)
-    right = spsolve((sparse.eye_array(400) - moves).T.tocsc(), start)
-    assert_allclose(carry(after, share, start), right, rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.parametrize("name", ["slippery grid", "maintenance"])
-def test_the_shared_order_of_elimination_gives_the_same_solution(name):
-    domain = family_domain(name, N_STATES)
-    moves = discounted_rows(domain.mdp, some_choice(domain))
-    order = shared_order(domain.mdp)
-    assert sorted(order) == list(range(domain.mdp.n_states)) and has_cheap_choices(domain.mdp)
-    system = sparse.csr_array(sparse.eye_array(domain.mdp.n_states) - moves)
-    plain, ordered = factorised(system), factorised(system, order)
-    for right in (domain.mdp.initial, domain.reward_features):
-        assert_allclose(ordered.values(right), plain.values(right), rtol=1e-9, atol=1e-12)
-    assert_allclose(ordered.visits(domain.mdp.initial), plain.visits(domain.mdp.initial), rtol=1e-9, atol=1e-15)
-
-
-def cost_of(edges, n, budget=np.inf):
-    """The elimination cost of an undirected graph."""
-    pairs = np.array([*edges, *[(b, a) for a, b in edges]])
-    graph = sparse.csr_array((np.ones(len(pairs)), pairs.T), shape=(n, n))
-    return elimination_cost(graph.indptr.astype(np.int64), graph.indices.astype(np.int64), budget)
-
-
-def test_elimination_costs_that_are_known():
-    """A path and a star have no fill: one neighbour at each step. A complete graph is dense from the start."""
-    n = 50
-    path, star = [(k, k + 1) for k in range(n - 1)], [(0, k) for k in range(1, n)]
-    assert cost_of(path, n) == pytest.approx(4 * n, abs=8)
-    assert cost_of(star, n) == pytest.approx(4 * n, abs=8)
-    dense = cost_of([(a, b) for a in range(n) for b in range(a)], n)
-    assert dense == pytest.approx(2 * n**3 / 3, rel=0.1)
-    assert cost_of([(a, b) for a in range(n) for b in range(a)], n, budget=0.5 * dense) == np.inf

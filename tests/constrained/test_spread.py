@@ -8,7 +8,8 @@ from numpy.testing import assert_allclose
 
 from benchmarks.families import family_domain, family_problem
 from tutelage.chains.expectations import expectation
-from tutelage.chains.systems import RELATIVE_ACCURACY
+from tutelage.chains.iterations import RELATIVE_ACCURACY
+from tutelage.chains.resolvent import Krylov, chain, discounted_rows
 from tutelage.constrained import columns, spread
 from tutelage.constrained.columns import Improver
 from tutelage.constrained.decomposition import decompose, price_out
@@ -23,7 +24,16 @@ N_STATES = 700
 @pytest.fixture
 def by_iteration(monkeypatch):
     """No policy is evaluated by a factorisation."""
-    monkeypatch.setattr(columns, "has_cheap_choices", lambda mdp: False)
+
+    def of_choice(mdp, choice):
+        return Krylov(discounted_rows(mdp, choice), mdp.largest_discount)
+
+    def of_policy(mdp, policy):
+        return Krylov(chain(mdp, mdp.discount * policy), mdp.largest_discount)
+
+    monkeypatch.setattr(columns, "choice_resolvent", of_choice)
+    monkeypatch.setattr(columns, "policy_resolvent", of_policy)
+    monkeypatch.setattr(columns, "typical_resolvent", lambda mdp: of_choice(mdp, mdp.first_choice[:-1]))
 
 
 def test_a_rough_column_knows_that_it_is_rough(by_iteration):

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from tutelage import watch
 from tutelage.arrays import EPSILON, Indices, Matrix, Vector, check_length, floats, freeze
 from tutelage.bellman.operators import COMPILED_ABOVE, Operators, bellman_operators
-from tutelage.chains.chain import discounted_rows, policy_resolvent
+from tutelage.chains.resolvent import discounted_rows, policy_resolvent
 from tutelage.model.mdp import MDP, by_row, choice_reward, per_choice
 from tutelage.model.policy import evenly, sum_by_state
 from tutelage.outcomes import Ended, InvalidModel, NotConverged

@@ -4,24 +4,15 @@ Both classes have the same methods, so each algorithm in `bellman` is written on
 """
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
 from tutelage import watch
-from tutelage.arrays import EPSILON, Indices, Vector
-from tutelage.chains.chain import (
-    FACTOR_LIMIT,
-    choice_resolvent,
-    discounted_rows,
-    factorised,
-    has_cheap_choices,
-    policy_resolvent,
-    resolvent,
-)
-from tutelage.chains.splitting import Pattern, split_chain
+from tutelage.arrays import Indices, Vector
+from tutelage.chains.iterations import Split
+from tutelage.chains.resolvent import choice_resolvent, discounted_rows, policy_resolvent
 from tutelage.model.mdp import MDP, discounted, endless, per_choice
 from tutelage.model.policy import first_maximum, max_by_state, sum_by_state, uniform_policy
 
@@ -30,11 +21,9 @@ if TYPE_CHECKING:
     from tutelage.compiling import Edges
 
 # Above this many states, compiled loops save more within a few calls than the half second of loading the compiler.
-COMPILED_ABOVE = 500
+COMPILED_ABOVE = 200
 # At first the sweeps of a new problem may improve slowly.
 N_PAIRS = 3
-# On chains that mix well, so many steps are enough.
-KRYLOV_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -84,9 +73,12 @@ class Operators:
 
     def evaluate(self, choice: Indices, value: Vector, tolerance: float) -> Vector:
         """The value (S,) of always taking the given choices, from `value` until the residual is within `tolerance`."""
-        inverse = choice_resolvent(self.mdp, choice)
-        rough = inverse.values(self.reward[choice])
-        return rough + inverse.values(self.choice_value(rough)[choice] - rough)
+        reward = self.reward[choice]
+        if not reward.any():
+            # The price of limits that do not bind: iterations would approach the value zero without end.
+            return np.zeros_like(value)
+        size = max(float(np.abs(value).max()), float(np.abs(reward).max()))
+        return choice_resolvent(self.mdp, choice).values(reward, value, tolerance * self.mdp.horizon / size)
 
     def visits(self, choice: Indices) -> Vector:
         """The discounted visits (S,) of always taking the given choices, from the initial distribution."""
@@ -131,46 +123,9 @@ class Compiled(Operators):
 
         return backups.hard_sweeps(self._problem, value, tolerance, n_least)
 
-    def evaluate(self, choice: Indices, value: Vector, tolerance: float) -> Vector:
-        from tutelage.bellman import backups
-
-        reward = self.reward[choice]
-        if not reward.any():
-            # The price of limits that do not bind: solves would approach the value zero without end.
-            return np.zeros_like(value)
-        moves, one_each = discounted_rows(self.mdp, choice), np.arange(self.mdp.n_states + 1)
-        value = backups.hard_sweeps(backups.problem(moves, one_each, reward, 1.0), value, tolerance, N_PAIRS)
-        split, is_cheap, last = cache(lambda: split_chain(moves)), cache(lambda: has_cheap_choices(self.mdp)), np.inf
-        most = KRYLOV_STEPS if len(value) <= FACTOR_LIMIT else 1_000
-        for _ in range(20):
-            residual = reward + moves @ value - value
-            error = float(np.abs(residual).max())
-            # The residual of the exact value has rounding errors of this size.
-            if error <= max(tolerance, EPSILON * float(np.abs(value).max())):
-                break
-            # Krylov steps converge slowly on long journeys, whose chains often have sparse factors.
-            if error > 0.01 * last and is_cheap():
-                return value + factorised(sparse.eye_array(len(value), format="csr") - moves).values(residual)
-            value, last = value + split().solve(residual, max(1e-6, 0.3 * tolerance / error), most), error
-        return value
-
-    def visits(self, choice: Indices) -> Vector:
-        from tutelage.bellman import backups
-
-        moves = discounted_rows(self.mdp, choice)
-        # A deterministic policy reaches few states from one start: solve for these alone.
-        reached = backups.reachable(moves.indptr, moves.indices, self.mdp.initial)
-        visits = np.zeros(self.mdp.n_states)
-        inverse = resolvent(moves[reached][:, reached], self.mdp.largest_discount)
-        visits[reached] = inverse.visits(self.mdp.initial[reached])
-        return visits
-
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
-        return self._pattern.weighted(self.mdp.discount * policy).solve(right, tolerance, 1_000)
-
-    @cached_property
-    def _pattern(self) -> Pattern:
-        return Pattern(self.mdp.transition, self.mdp.first_choice, in_blocks=True)
+        mdp = self.mdp
+        return Split.of_policy(mdp.transition, mdp.first_choice, mdp.discount * policy).solve(right, tolerance, 1_000)
 
     @cached_property
     def _edges(self) -> "Edges":

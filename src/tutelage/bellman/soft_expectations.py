@@ -21,9 +21,12 @@ from numpy.typing import ArrayLike
 from tutelage.arrays import Flags, Indices, Matrix, Vector, check_length, floats, freeze
 from tutelage.bellman.equations import Optimum, solve_soft, solve_soft_each
 from tutelage.bellman.operators import COMPILED_ABOVE
-from tutelage.chains.chain import Resolvent, policy_resolvent
+from tutelage.chains.resolvent import Resolvent, policy_resolvent
 from tutelage.model.mdp import MDP, Domain, discounted, per_choice
 from tutelage.model.policy import sum_by_state
+
+# The accuracy of derivatives that take iterations.
+FIVE_DIGITS = 1e-5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +109,7 @@ def _around(mdp: MDP, features: Matrix, checked: Vector, solved: Optimum) -> Sof
     visits = per_choice(mdp, inverse.visits(mdp.initial)) * solved.policy
     ahead, advantages = _advantages(mdp, features, solved.policy, inverse)
     expectation = mdp.initial @ ahead
-    if inverse.is_rough:
+    if not inverse.is_exact:
         # mu = P0 @ F + z @ A has only the product of the errors of z and F: with the exact F the mean of A is zero.
         expectation = expectation + visits @ advantages
     return SoftExpansion(
@@ -183,5 +186,5 @@ def expectation_derivative(mdp: MDP, expansion: SoftExpansion, features: Matrix)
 def _advantages(mdp: MDP, features: Matrix, policy: Vector, inverse: Resolvent) -> tuple[Matrix, Matrix]:
     """F (S, d) and A (C, d)."""
     here = per_choice(mdp, features)
-    ahead = inverse.slopes(sum_by_state(mdp, policy[:, None] * here))
+    ahead = inverse.values(sum_by_state(mdp, policy[:, None] * here), accuracy=FIVE_DIGITS)
     return ahead, here + discounted(mdp, mdp.transition @ ahead) - per_choice(mdp, ahead)

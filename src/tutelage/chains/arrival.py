@@ -23,7 +23,7 @@ from scipy import sparse
 from scipy.sparse import csgraph, linalg
 
 from tutelage.arrays import Flags, SparseRows, Vector, integers
-from tutelage.chains.chain import chain
+from tutelage.chains.resolvent import chain
 from tutelage.model.mdp import MDP, Domain, absorbing_states
 from tutelage.model.policy import check_policy, sum_by_state
 from tutelage.outcomes import InvalidModel

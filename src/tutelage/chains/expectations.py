@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix, Vector, check_length, floats, freeze, set_fields
-from tutelage.chains.chain import policy_resolvent
+from tutelage.chains.resolvent import policy_resolvent
 from tutelage.model.mdp import MDP, Domain, choice_reward, per_choice
 from tutelage.model.policy import check_policy, sum_by_state
 

@@ -5,25 +5,21 @@ the discounted moves. Its mean over the initial distribution is the policy's fea
 value at *any* price. So policy iteration at a new price starts, without a linear system, from the policy that is best
 there among all that were evaluated before, and each of its steps gives one more column.
 
-Where every choice has one successor (a road network), F is found along the paths; where all moves are short in the
-order of the states (a queue), by a banded factorisation. Otherwise the chains of one MDP have the same kind of pattern:
-if one has a cheap sparse factorisation, all are factorised, in an order of elimination that they share. Otherwise F is
-found from the F of the policy before, by sweeps where the chain mixes quickly (`mdp.mixing`), else by Krylov steps.
+The resolvent of the chain (`chains.resolvent`) gives F; where it takes iterations, these start from the F of the policy
+before.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy import sparse
 
 from tutelage import watch
-from tutelage.arrays import EPSILON, Indices, Matrix, SparseRows, Vector
+from tutelage.arrays import EPSILON, Indices, Matrix, Vector
 from tutelage.bellman.operators import Operators, bellman_operators
-from tutelage.chains.chain import Resolvent, chain, discounted_rows, factorised, has_cheap_choices, shared_order
-from tutelage.chains.mixing import mixed_values, mixed_visits
-from tutelage.chains.systems import RELATIVE_ACCURACY, System
+from tutelage.chains.iterations import RELATIVE_ACCURACY
+from tutelage.chains.resolvent import Band, Resolvent, choice_resolvent, policy_resolvent, typical_resolvent
 from tutelage.constrained.start_groups import StartGroups, start_groups
 from tutelage.model.mdp import Domain, endless, per_choice
 from tutelage.model.policy import first_maximum, sum_by_state
@@ -37,9 +33,6 @@ MAX_STEPS = 1_000
 FEW_PAIRS = 2
 # Where policies are evaluated quickly, sweeps save time only while this share of the states changes its choice.
 MANY = 0.01
-# Moves over at most this many states, in their order: a banded factorisation is the fastest.
-NARROW = 8
-NOWHERE: Vector = np.zeros(0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,13 +72,9 @@ def is_exact(bound: float, earned: float) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Improver:
-    """Policy iteration for one domain.
-
-    is_mixing: whether chains mix quickly, as the first evaluation found; empty until then.
-    """
+    """Policy iteration for one domain."""
 
     domain: Domain
-    is_mixing: list[bool] = field(default_factory=list)
 
     @cached_property
     def features(self) -> Matrix:
@@ -168,41 +157,27 @@ class Improver:
     @cached_property
     def groups(self) -> StartGroups | None:
         """Groups of starts, where there are many and policies are evaluated by a factorisation."""
-        return start_groups(self.domain.mdp, in_order=self.width <= NARROW) if self.is_exact else None
-
-    @cached_property
-    def width(self) -> int:
-        """The largest distance, in the order of states, of a move of any choice."""
         mdp = self.domain.mdp
-        states = np.repeat(mdp.state_of_choice, np.diff(mdp.transition.indptr))
-        return int(np.abs(mdp.transition.indices - states).max(initial=0))
+        return start_groups(mdp, in_order=isinstance(typical_resolvent(mdp), Band)) if self.is_exact else None
 
     @property
     def is_exact(self) -> bool:
         """Whether policies are evaluated by a factorisation, not by iterations."""
-        return self.is_quick or has_cheap_choices(self.domain.mdp)
+        return typical_resolvent(self.domain.mdp).is_exact
 
     @property
     def is_quick(self) -> bool:
-        """Whether policies are evaluated along paths or by a band, in little more time than a sweep over the states."""
-        mdp = self.domain.mdp
-        return mdp.transition.nnz == mdp.n_choices or self.width <= NARROW
+        """Whether policies are evaluated in little more time than a sweep over the states."""
+        return typical_resolvent(self.domain.mdp).is_quick
 
     def evaluate(self, choice: Indices, near: Column | None, accuracy: float = RELATIVE_ACCURACY) -> Column:
         """The column of a policy, with its expected counts. near: a similar column, as a start for iterations.
 
         accuracy: of its counts, where these take iterations.
         """
-        from tutelage.chains import elimination
-
         mdp = self.domain.mdp
         here = self.features if len(self.features) == mdp.n_states else self.features[choice]
-        if mdp.transition.nnz == mdp.n_choices:
-            return self._column(choice, None, elimination.follow(*self._moves(choice), here))
-        if self.width <= NARROW:
-            return self._column(choice, None, self._banded(self._probabilities(choice), here, NOWHERE)[0])
-        found = self._column(choice, None, *self._solved(discounted_rows(mdp, choice), here, near, accuracy))
-        return replace(found, accuracy=self._reached(accuracy))
+        return self._column(choice, None, choice_resolvent(mdp, choice), here, near, accuracy)
 
     def evaluate_policy(self, policy: Vector, near: Column | None, accuracy: float = RELATIVE_ACCURACY) -> Column:
         """The column of a policy (C,) that may have several choices in a state."""
@@ -210,13 +185,8 @@ class Improver:
         here = self.features
         if len(here) != mdp.n_states:
             here = sum_by_state(mdp, policy[:, None] * here)
-        choice = first_maximum(mdp, policy)
-        if self.width <= NARROW:
-            return self._column(choice, policy, self._banded(policy, here, NOWHERE)[0])
-        moves = chain(mdp, mdp.discount * policy)
-        moves.eliminate_zeros()
-        found = self._column(choice, policy, *self._solved(moves, here, near, accuracy))
-        return replace(found, accuracy=self._reached(accuracy))
+        inverse = policy_resolvent(mdp, policy)
+        return self._column(first_maximum(mdp, policy), policy, inverse, here, near, accuracy)
 
     def refined(self, column: Column) -> Column:
         """The same column with exact counts."""
@@ -225,56 +195,28 @@ class Improver:
             return self.evaluate(column.choice, near)
         return self.evaluate_policy(column.policy, near)
 
-    def _reached(self, accuracy: float) -> float:
-        return RELATIVE_ACCURACY if self.is_exact else accuracy
-
     def _column(
         self,
         choice: Indices,
         policy: Vector | None,
-        ahead: Matrix,
-        visits: Vector | None = None,
-        inverse: Resolvent | None = None,
+        inverse: Resolvent,
+        here: Matrix,
+        near: Column | None,
+        accuracy: float,
     ) -> Column:
+        """The column of a policy from the resolvent of its chain and the features of its states, (S, d)."""
+        ahead = inverse.values(here, None if near is None else near.ahead, accuracy)
         parts = None if self.groups is None else self.groups.sums(ahead)
         counts = np.einsum("s,sd->d", self.domain.mdp.initial, ahead) if parts is None else parts.sum(axis=0)
-        return Column(choice, counts, len(ahead), ahead, visits, policy, parts, inverse)
-
-    def _probabilities(self, choice: Indices) -> Vector:
-        weights = np.zeros(self.domain.mdp.n_choices)
-        weights[choice] = 1.0
-        return weights
-
-    def _moves(self, choice: Indices) -> tuple[Indices, Vector]:
-        """(S,), the next state and its discount, where each choice has one move."""
-        from tutelage import compiling
-
-        mdp = self.domain.mdp
-        discount = mdp.discount if isinstance(mdp.discount, float) else mdp.discount[choice]
-        return compiling.unsigned(mdp.transition.indices[choice]), discount * mdp.transition.data[choice]
-
-    def _banded(self, policy: Vector, here: Matrix, initial: Vector) -> tuple[Matrix, Vector]:
-        """F of a policy (C,) where every move is short, and its visits unless `initial` is empty."""
-        from tutelage.chains import elimination
-
-        mdp = self.domain.mdp
-        rows = mdp.transition
-        given = (rows.indptr, rows.indices, rows.data, mdp.first_choice, mdp.discount * policy)
-        return elimination.solve_band(elimination.band(*given, self.width), self.width, here, initial)
-
-    def _solved(
-        self, moves: SparseRows, here: Matrix, near: Column | None, accuracy: float
-    ) -> tuple[Matrix, Vector | None, Resolvent | None]:
-        """F = (I - moves)^-1 here, (S, d). Where there are factors, also these; or the visits if there are many states.
-
-        With these, the visits of a mixture need no other factorisation.
-        """
-        if not has_cheap_choices(self.domain.mdp):
-            return self._iterated(moves, here, near, accuracy), None, None
-        inverse = self._factorised(moves)
-        if moves.shape[0] <= FEW_STATES:
-            return inverse.values(here), None, inverse
-        return inverse.values(here), inverse.visits(self.domain.mdp.initial), None
+        column = Column(choice, counts, len(ahead), ahead, None, policy, parts)
+        if not inverse.is_exact:
+            return replace(column, accuracy=accuracy)
+        if inverse.is_quick:
+            return column
+        # With the factors or the visits, the visits of a mixture need no other factorisation.
+        if len(ahead) <= FEW_STATES:
+            return replace(column, inverse=inverse)
+        return replace(column, visits=inverse.visits(self.domain.mdp.initial))
 
     def visits(self, column: Column) -> Vector:
         """(S,), the visits of a column to each state."""
@@ -282,28 +224,11 @@ class Improver:
 
     def _visits_from(self, initial: Vector, column: Column) -> Vector:
         """(S,), the visits of a column from other starts."""
-        from tutelage.chains import elimination
-
-        mdp, nothing = self.domain.mdp, np.zeros((self.domain.mdp.n_states, 0))
-        if mdp.transition.nnz == mdp.n_choices and column.policy is None:
-            return np.asarray(elimination.carry(*self._moves(column.choice), initial))
         if column.inverse is not None:
             return column.inverse.visits(initial)
-        policy = self._probabilities(column.choice) if column.policy is None else column.policy
-        if self.width <= NARROW:
-            return self._banded(policy, nothing, initial)[1]
-        moves = chain(mdp, mdp.discount * policy)
-        moves.eliminate_zeros()
-        if has_cheap_choices(mdp):
-            return self._factorised(moves).visits(initial)
-        if isinstance(mdp.discount, float):
-            visits = mixed_visits(moves, mdp.discount, initial, RELATIVE_ACCURACY)
-            if visits is not None:
-                return visits
-        return System(moves.T.tocsr(), mdp.largest_discount, 1).solve(initial, RELATIVE_ACCURACY)
-
-    def _factorised(self, moves: SparseRows) -> Resolvent:
-        return factorised(sparse.eye_array(moves.shape[0], format="csr") - moves, shared_order(self.domain.mdp))
+        if column.policy is None:
+            return choice_resolvent(self.domain.mdp, column.choice).visits(initial)
+        return policy_resolvent(self.domain.mdp, column.policy).visits(initial)
 
     def occupancy(self, columns: Sequence[Column], weights: Matrix) -> Vector:
         """(C,), the occupancy of a mixture. weights: (n, K), of each column for each group of starts."""
@@ -325,32 +250,6 @@ class Improver:
         if self.groups is None or len(shares) == 1:
             return np.asarray(shares[0] * self.visits(column))
         return self._visits_from(self.domain.mdp.initial * shares[self.groups.of_state], column)
-
-    def _iterated(self, moves: SparseRows, here: Matrix, near: Column | None, accuracy: float) -> Matrix:
-        """(S, d), F by sweeps where the chain mixes quickly; else by Krylov steps on what is still missing."""
-        from tutelage import compiling
-
-        mdp = self.domain.mdp
-        start = np.zeros_like(here) if near is None or near.ahead is None else near.ahead
-        if isinstance(mdp.discount, float) and self.is_mixing != [False]:
-            start, is_exact = mixed_values(moves, mdp.discount, here, start, accuracy)
-            self.is_mixing[:] = [is_exact]
-            if is_exact:
-                return start
-        system = System(moves, mdp.largest_discount, np.inf)
-        missing = here + moves @ start - start
-        size = np.maximum(np.abs(start).max(axis=0), np.abs(here).max(axis=0))
-        most = np.abs(missing).max(axis=0) * mdp.horizon
-        # The error of the start is at most `most`.
-        is_open = np.flatnonzero(most > accuracy * size)
-        if len(is_open):
-            # Computed once, before the threads need it.
-            _ = system.split
-        tasks = [(np.ascontiguousarray(missing[:, j]), min(accuracy * float(size[j] / most[j]), 0.1)) for j in is_open]
-        found = start + missing
-        for j, change in zip(is_open, compiling.map_in_threads(lambda task: system.solve(*task), tasks), strict=True):
-            found[:, j] = start[:, j] + change
-        return np.asarray(found)
 
 
 def with_stored(columns: tuple[Column, ...]) -> tuple[Column, ...]:

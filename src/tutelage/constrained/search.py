@@ -13,8 +13,8 @@ from scipy import sparse
 
 from tutelage.arrays import Vector, freeze
 from tutelage.bellman.equations import Plan
-from tutelage.chains.chain import discounted_rows
 from tutelage.chains.expectations import Expectation, expectation_of_occupancy
+from tutelage.chains.resolvent import discounted_rows
 from tutelage.constrained import objectives
 from tutelage.constrained.columns import Column
 from tutelage.constrained.decomposition import decompose, opened, price_out

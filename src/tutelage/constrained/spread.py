@@ -18,7 +18,7 @@ import numpy as np
 from tutelage import watch
 from tutelage.arrays import Vector
 from tutelage.bellman.equations import Plan
-from tutelage.chains.systems import RELATIVE_ACCURACY
+from tutelage.chains.iterations import RELATIVE_ACCURACY
 from tutelage.constrained.columns import Column, Improved, Improver, is_exact, with_stored
 from tutelage.constrained.mixtures import MAX_ROUNDS, Master, Mixture, is_known, last, matrix, pruned, unfinished
 from tutelage.constrained.objectives import Dual, Objective

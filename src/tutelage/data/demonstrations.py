@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tutelage.arrays import Indices, check_length, integers, set_fields
-from tutelage.chains.chain import chain
+from tutelage.chains.resolvent import chain
 from tutelage.data.recordings import UNKNOWN as UNKNOWN
 from tutelage.data.recordings import read_frame, row_number, to_columns, with_known_ends
 from tutelage.model.mdp import MDP, Domain

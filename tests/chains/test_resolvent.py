@@ -1,0 +1,213 @@
+"""The resolvent of a chain: each method against a direct solution, and the method for each pattern."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.sparse.linalg import spsolve
+from strategies import (
+    CHAIN_DISCOUNT,
+    CHAIN_STATES,
+    CHAINS,
+    absorbing_walk,
+    build_mdp,
+    periodic,
+    ragged,
+    random_policy,
+    some_of,
+)
+
+from benchmarks.families import family_domain
+from tutelage.chains.expectations import occupancy
+from tutelage.chains.resolvent import (
+    Band,
+    Components,
+    Dense,
+    Factors,
+    Krylov,
+    chain,
+    choice_resolvent,
+    components,
+    discounted_rows,
+    elimination_order,
+    policy_resolvent,
+    typical_resolvent,
+)
+from tutelage.environments.object_world import object_world
+from tutelage.model.mdp import MDP
+from tutelage.model.policy import sum_by_state, uniform_policy
+
+
+def check_against_factors(inverse, step, accuracy=1e-10):
+    """Both systems in the norms in which they are verified."""
+    system = (sparse.eye_array(CHAIN_STATES) - CHAIN_DISCOUNT * step).tocsc()
+    rng = np.random.default_rng(1)
+    sums, start = rng.normal(size=CHAIN_STATES), np.eye(CHAIN_STATES)[7]
+    values, right_values = inverse.values(sums), spsolve(system, sums)
+    assert np.abs(values - right_values).max() <= accuracy * np.abs(right_values).max()
+    visits, right_visits = inverse.visits(start), spsolve(system.T.tocsc(), start)
+    assert np.abs(visits - right_visits).sum() <= accuracy * right_visits.sum()
+    rough = inverse.values(np.column_stack([sums, 2 * sums]), accuracy=1e-5)
+    assert_allclose(rough[:, 0], right_values, atol=1e-5 * np.abs(right_values).max())
+    assert_allclose(rough[:, 1], 2 * right_values, atol=2e-5 * np.abs(right_values).max())
+    near = inverse.values(sums, right_values + 0.1 * rng.normal(size=CHAIN_STATES))
+    assert np.abs(near - right_values).max() <= accuracy * np.abs(right_values).max()
+
+
+@pytest.mark.parametrize("build", CHAINS)
+def test_a_chain_is_solved_as_exactly_without_factors(build):
+    step = build(np.random.default_rng(3))
+    check_against_factors(Krylov(CHAIN_DISCOUNT * step, CHAIN_DISCOUNT), step)
+
+
+@pytest.mark.parametrize("build", [periodic, absorbing_walk])
+def test_a_chain_is_solved_with_its_states_in_any_order(build):
+    step, order = build(np.random.default_rng(3)), np.random.default_rng(4).permutation(CHAIN_STATES)
+    check_against_factors(Factors.of(CHAIN_DISCOUNT * step, order), step)
+
+
+def with_small_components(rng, sizes):
+    """Random moves within components of these sizes, and from later components to earlier ones; states shuffled."""
+    label = np.repeat(np.arange(len(sizes)), sizes)
+    rows = np.zeros((len(label), len(label)))
+    for s, own in enumerate(label):
+        rows[s, rng.choice(np.flatnonzero(label <= own), 3)] += rng.random(3)
+        others = np.flatnonzero(label == own)
+        rows[s, others[(np.searchsorted(others, s) + 1) % len(others)]] += 0.5
+    order = rng.permutation(len(label))
+    return sparse.csr_array((rows / rows.sum(axis=1, keepdims=True))[np.ix_(order, order)])
+
+
+@pytest.mark.parametrize("seed", some_of(range(40), range(8)))
+def test_components_are_eliminated_one_after_another(seed):
+    """Against a dense solution, for one state, small cycles and larger components. SciPy's numbers of components go
+    from the last that can be reached to the first."""
+    rng = np.random.default_rng(seed)
+    step = with_small_components(rng, rng.choice([1, 1, 1, 2, 5, 17], size=40))
+    n, moves = step.shape[0], CHAIN_DISCOUNT * step
+    inverse = components(moves)
+    state = np.repeat(np.arange(n), np.diff(moves.indptr))
+    label = inverse.parts[2]
+    assert (label[moves.indices] <= label[state]).all()
+    system, right, many = np.eye(n) - moves.toarray(), rng.normal(size=n), rng.normal(size=(n, 4))
+    assert_allclose(inverse.values(right), np.linalg.solve(system, right), rtol=1e-9, atol=1e-10)
+    assert_allclose(inverse.values(many), np.linalg.solve(system, many), rtol=1e-9, atol=1e-10)
+    assert_allclose(inverse.visits(right), np.linalg.solve(system.T, right), rtol=1e-9, atol=1e-10)
+    assert (inverse.visits(np.abs(right)) >= 0).all()
+
+
+def test_a_large_component_is_not_eliminated_densely():
+    assert components(CHAIN_DISCOUNT * ragged(np.random.default_rng(0))) is None
+    # A cycle of all states: one component.
+    after = np.roll(np.arange(CHAIN_STATES), 1)
+    assert components(sparse.csr_array((np.full(CHAIN_STATES, 0.9), after, np.arange(CHAIN_STATES + 1)))) is None
+
+
+@pytest.mark.parametrize("name", ["slippery grid", "maintenance"])
+def test_the_shared_order_of_elimination_gives_the_same_solution(name):
+    mdp = family_domain(name, 3_000).mdp
+    moves = discounted_rows(mdp, mdp.first_choice[:-1] + np.random.default_rng(0).integers(mdp.choices_per_state))
+    order = elimination_order(mdp, False)
+    assert_array_equal(np.sort(order), np.arange(mdp.n_states))
+    ordered = Factors.of(moves, order)
+    system, right = (sparse.eye_array(mdp.n_states) - moves).tocsc(), np.random.default_rng(1).random((mdp.n_states, 3))
+    assert_allclose(ordered.values(right), spsolve(system, right), rtol=1e-9, atol=1e-12)
+    assert_allclose(ordered.visits(mdp.initial), spsolve(system.T.tocsc(), mdp.initial), rtol=1e-9, atol=1e-15)
+
+
+def test_each_family_has_the_method_that_suits_it():
+    methods = {"garnet": Krylov, "slippery grid": Factors, "queue": Band, "roads": Components, "maintenance": Factors}
+    for name, method in methods.items():
+        mdp = family_domain(name, 3_000).mdp
+        assert isinstance(typical_resolvent(mdp), method)
+        # Policies that take every choice: random rows and machines mix, and roads form one component.
+        soft = {"roads": Factors, "maintenance": Krylov}.get(name, method)
+        assert isinstance(policy_resolvent(mdp, uniform_policy(mdp)), soft)
+
+
+@pytest.mark.parametrize("discount", [0.9, 0.99, 0.999])
+def test_iterations_agree_with_a_dense_solution(discount):
+    rng = np.random.default_rng(7)
+    mdp = build_mdp(rng, rng.integers(1, 4, size=550), discount)
+    policy, sums = random_policy(rng, mdp), rng.normal(size=(mdp.n_states, 2))
+    iterated, system = policy_resolvent(mdp, policy), np.eye(mdp.n_states) - discount * chain(mdp, policy).toarray()
+    assert isinstance(iterated, Krylov)
+    scale = 1 / (1 - discount)
+    assert_allclose(iterated.visits(mdp.initial), np.linalg.solve(system.T, mdp.initial), atol=1e-10 * scale)
+    assert_allclose(iterated.values(sums), np.linalg.solve(system, sums), atol=1e-9 * scale)
+    assert_array_equal(iterated.values(sums[:, 0]), iterated.values(sums)[:, 0])
+
+
+@pytest.mark.parametrize("method", ["chosen", "iterations"])
+def test_the_visits_of_a_tie_splitting_policy_flow_as_they_must(method):
+    """150x150: visits sum to 1 / (1 - discount), and the flow into a state equals the flow out of it."""
+    from tutelage.bellman.equations import solve_hard
+
+    world = object_world(size=150, seed=0)
+    domain = world.domain("L5")
+    mdp = domain.mdp
+    policy = solve_hard(mdp, domain.reward_features @ world.true_weights).policy
+    for shown in (policy, uniform_policy(mdp)):
+        visits = occupancy(mdp, shown)
+        if method == "iterations":
+            visits = Krylov(chain(mdp, mdp.discount * shown), mdp.discount).visits(mdp.initial)
+            visits = np.repeat(visits, mdp.choices_per_state) * shown
+        assert_allclose(visits.sum(), 1 / (1 - mdp.discount), rtol=1e-10)
+        entered = mdp.initial + mdp.discount * (mdp.transition.T @ visits)
+        assert np.abs(sum_by_state(mdp, visits) - entered).sum() <= 1e-9
+
+
+def test_a_chain_without_moves_between_states_is_solved_state_by_state():
+    moves, start = CHAIN_DISCOUNT * sparse.eye_array(CHAIN_STATES, format="csr"), np.eye(CHAIN_STATES)[0]
+    for inverse in (Krylov(moves, CHAIN_DISCOUNT), components(moves)):
+        assert_allclose(inverse.visits(start), 100 * start, rtol=1e-12)
+
+
+def banded_mdp(rng, n_states, width, *, n_discounts=1):
+    """One to three choices per state, with next states at most `width` away, before the states are shuffled."""
+    n_choices = rng.integers(1, 4, n_states)
+    first = np.concatenate([[0], np.cumsum(n_choices)])
+    state = np.repeat(np.arange(n_states), n_choices)
+    steps = rng.integers(-width, width + 1, (len(state), 3))
+    to, chance = np.clip(state[:, None] + steps, 0, n_states - 1), rng.dirichlet(np.ones(3), len(state))
+    shuffled = rng.permutation(n_states)
+    by_state = np.argsort(shuffled[state], kind="stable")
+    rows = np.repeat(np.arange(len(state)), 3)
+    transition = sparse.csr_array(
+        (chance[by_state].ravel(), (rows, shuffled[to[by_state]].ravel())), (len(state), n_states)
+    )
+    counts = np.empty(n_states, dtype=int)
+    counts[shuffled] = n_choices
+    first = np.concatenate([[0], np.cumsum(counts)])
+    discount = 0.97 if n_discounts == 1 else rng.uniform(0.3, 0.99, len(state))
+    return MDP.from_choices(transition, first, np.full(n_states, 1 / n_states), discount)
+
+
+@pytest.mark.parametrize("seed", some_of(range(60), range(12)))
+def test_both_systems_are_solved_for_any_width(seed):
+    """Against a dense solve. Narrow bands are found in shuffled states; wide ones are solved otherwise."""
+    rng = np.random.default_rng(seed)
+    n, width = int(rng.integers(31, 500)), int(rng.choice([1, 4, 12, 100]))
+    mdp = banded_mdp(rng, n, min(width, n - 1), n_discounts=1 + seed % 2)
+    weights = rng.random(mdp.n_choices)
+    policy = weights / np.repeat(np.add.reduceat(weights, mdp.first_choice[:-1]), mdp.choices_per_state)
+    system = np.eye(n) - chain(mdp, mdp.discount * policy).toarray()
+    right, many = rng.normal(size=n), rng.normal(size=(n, 4))
+    choice = mdp.first_choice[:-1] + rng.integers(mdp.choices_per_state)
+    one_each = np.eye(n) - discounted_rows(mdp, choice).toarray()
+    for inverse, matrix in (
+        (policy_resolvent(mdp, policy), system),
+        (choice_resolvent(mdp, choice), one_each),
+    ):
+        assert isinstance(inverse, Band) or width > 4
+        assert_allclose(inverse.values(right), np.linalg.solve(matrix, right), rtol=1e-9, atol=1e-10)
+        assert_allclose(inverse.values(many), np.linalg.solve(matrix, many), rtol=1e-9, atol=1e-10)
+        assert (inverse.visits(mdp.initial) >= 0).all() and (inverse.values(np.abs(many)) >= 0).all()
+        assert_allclose(inverse.visits(right), np.linalg.solve(matrix.T, right), rtol=1e-9, atol=1e-10)
+
+
+def test_a_chain_without_a_narrow_band_is_solved_densely():
+    """Every state leads to every other: a band as wide as the chain would take more operations than a dense solve."""
+    n = 60
+    mdp = MDP.from_choices(np.full((n, n), 1 / n), np.arange(n + 1), np.full(n, 1 / n), 0.9)
+    assert isinstance(policy_resolvent(mdp, np.ones(n)), Dense)
