@@ -35,8 +35,34 @@ async function refusal(response) {
   }
 }
 
-const gone = (error) =>
-  error.name === "AbortError" ? error : new Error("The server does not answer. Is `tutelage serve` still running?");
+const silence = () =>
+  Object.assign(new Error("The server does not answer. Is `tutelage serve` still running?"), { isGone: true });
+const gone = (error) => (error.name === "AbortError" ? error : silence());
+
+// The server sends its players at once, whatever its workers do. If it does not, twice, nothing else will come.
+const PATIENCE = 4000;
+async function isSilent() {
+  for (let attempt = 0; attempt < 2; attempt++) {
+    const isThere = await fetch("/api/players", { signal: AbortSignal.timeout(PATIENCE) }).then(
+      () => true,
+      () => false,
+    );
+    if (isThere) return false;
+  }
+  return true;
+}
+
+// The result of work that waits for the server; an error if the server falls silent. stop(): ends the work then.
+function whileThere(work, stop = () => {}) {
+  return new Promise((resolve, reject) => {
+    const timer = setInterval(async () => {
+      if (!(await isSilent())) return;
+      reject(silence());
+      stop();
+    }, PATIENCE);
+    work.then(resolve, reject).finally(() => clearInterval(timer));
+  });
+}
 
 async function send(path, body, signal) {
   if (isRecording) throw missing();
@@ -61,12 +87,12 @@ async function send(path, body, signal) {
 export async function ask(path, body, signal) {
   const key = keyOf(path, body);
   if (answers.has(key)) return answers.get(key);
-  const answer = await (await send(path, body, signal)).json();
+  const answer = await whileThere(send(path, body, signal).then((response) => response.json()));
   remember(key, answer);
   return answer;
 }
 
-export const askForFile = async (path, body) => (await send(path, body)).blob();
+export const askForFile = (path, body) => whileThere(send(path, body).then((response) => response.blob()));
 
 // Streams that are being read: key -> {events, listeners, control, ended}.
 const running = new Map();
@@ -102,7 +128,7 @@ function begin(path, body, key) {
     shared.events.push([name, data]);
     for (const listener of shared.listeners) listener(name, data);
   };
-  shared.ended = read(path, body, onEvent, shared.control.signal)
+  shared.ended = whileThere(read(path, body, onEvent, shared.control.signal), () => shared.control.abort())
     .then(() => remember(key, shared.events))
     .finally(() => {
       if (running.get(key) === shared) running.delete(key);

@@ -87,13 +87,15 @@ async function arrive() {
   history.replaceState(null, "", location.pathname);
   try {
     const scene = await fromLink(hash);
-    await adopt(scene);
+    await adopt(scene).catch((error) => {
+      throw new Error(`The link contains no valid scene: ${error.message}`);
+    });
     history.replaceState(null, "", `#${scene.place ?? "compare"}`);
     open(scene.place ?? "compare");
     tell("This is the scene of the link.");
   } catch (error) {
     open("story-0");
-    complain(`The link contains no valid scene: ${error.message}`);
+    complain(error.message);
   }
 }
 

@@ -52,19 +52,19 @@ export class Card {
     this.setReward(null, null);
   }
 
-  setReward(reward, most, isCertified) {
-    this.share = drawMeter(this.meter, { reward, most, isCertified, label: `Reward: ${this.title}` });
+  setReward(reward, most) {
+    this.share = drawMeter(this.meter, { reward, most, label: `Reward: ${this.title}` });
   }
 
-  // options: view, round, scales, layer, drawn, most, isCertified; rounds: how many were taught; note: a remark on the bound.
+  // options: view, round, scales, layer, drawn, most; rounds: how many were taught; note: a remark on the bound.
   show(options) {
-    const { round, most, isCertified, rounds = 1, note } = options;
+    const { round, most, rounds = 1, note } = options;
     this.settle();
     this.options = options;
     this.round = round;
     this.problem.textContent = "";
     this.details.hidden = false;
-    this.setReward(round.reward, most, isCertified);
+    this.setReward(round.reward, most);
     const figures = KINDS.map((kind) => {
       const figure = panelFigure(kind, { ...options, about: this.title });
       const large = h("button", {

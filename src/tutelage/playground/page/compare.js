@@ -3,7 +3,7 @@
 import { Card } from "./cards.js";
 import { byId, h, refill, shown } from "./dom.js";
 import { showLarge } from "./large.js";
-import { Latest, awareRequest, isCertified, lessonOf, possible, taught } from "./lessons.js";
+import { Latest, awareRequest, lessonOf, possible, taught } from "./lessons.js";
 import { onLook } from "./look.js";
 import { TEACHER_NAMES, awareTeacher, canTeach, paperName, plainAbout, plainName } from "./players.js";
 import { drawStrip, scalesOf } from "./panels.js";
@@ -42,11 +42,25 @@ function draw() {
       scales,
       layer,
       most,
-      isCertified: isCertified(best),
       note,
     });
   }
   drawVerdict(most);
+}
+
+// Why there is no lesson. That nobody can teach the learner is said only if no policy keeps its rules.
+function drawProblem(error) {
+  if (!error) return;
+  if (error.message.includes("no policy")) refill(view.verdict, "Nobody can teach this learner here.");
+  else refill(view.verdict, `There is no lesson. ${error.message} `, error.isGone ? again() : null);
+}
+
+function again() {
+  const onclick = () => {
+    for (const one of shownTeachers.values()) if (one.problem) one.request = null;
+    refresh();
+  };
+  return h("button", { type: "button", onclick }, "Try again");
 }
 
 // Who teaches best, in a sentence; and a strip with the bars, which a phone keeps in view.
@@ -57,7 +71,7 @@ function drawVerdict(most) {
   const isWorking = [...shownTeachers.values()].some((one) => one.card.element.classList.contains("waiting"));
   view.verdict.classList.toggle("waiting", isWorking);
   if (!ranked.length) {
-    if (!isWorking) refill(view.verdict, "Nobody can teach this learner here.");
+    if (!isWorking) drawProblem([...shownTeachers.values()].map((one) => one.problem).find(Boolean));
     return;
   }
   const [first, ...rest] = ranked;
@@ -70,7 +84,7 @@ function drawVerdict(most) {
         name(first),
         last ? " teaches best: the learner earns " : ": the learner earns ",
         h("strong", {}, shown(reward(first))),
-        most && isCertified(awareRound()) ? ` of ${shown(most)} possible` : "",
+        most ? ` of ${shown(most)} possible` : "",
         last ? h("span", {}, ". With ", name(last), " it earns ", h("strong", {}, shown(reward(last)))) : "",
         ".",
       ];
@@ -85,7 +99,7 @@ async function teachOne(one, signal, release) {
       request,
       (rounds) => {
         if (one.request !== request) return;
-        Object.assign(one, { rounds, isCurrent: true, note: null });
+        Object.assign(one, { rounds, isCurrent: true, note: null, problem: null });
         release();
         draw();
       },
@@ -100,7 +114,7 @@ async function teachOne(one, signal, release) {
     // A lesson that is there stays there when a later part of the work fails.
     if (one.isCurrent && one.rounds.length) one.note = `Stopped: ${error.message}`;
     else {
-      one.rounds = [];
+      Object.assign(one, { rounds: [], problem: error });
       one.card?.fail(error.message);
     }
     draw();
@@ -118,7 +132,7 @@ function refresh() {
   for (const [teacher, one] of shownTeachers) {
     const request = lessonOf(scene, teacher);
     if (JSON.stringify(request) === JSON.stringify(one.request)) continue;
-    Object.assign(one, { request, isCurrent: false });
+    Object.assign(one, { request, isCurrent: false, problem: null });
     isAny = true;
     one.card.wait();
     one.queue.run((signal, release) => teachOne(one, signal, release));

@@ -4,7 +4,7 @@ import { ask } from "./api.js";
 import { byId, complain, h, numberOf, refill, shown, tell } from "./dom.js";
 import { icon } from "./grid.js";
 import { onLook } from "./look.js";
-import { modelName, players } from "./players.js";
+import { hasRules, modelName, players } from "./players.js";
 import {
   PREFERENCES,
   getScene,
@@ -36,7 +36,8 @@ function slider({ id, label, low, high, step, value, text, onInput }) {
 }
 
 function avoidance() {
-  const { brought } = getScene();
+  const { brought, learner } = getScene();
+  if (!hasRules(learner.model)) return [h("p", { class: "hint" }, "Nothing: this learner has no rules.")];
   const all = preferences();
   const box = (k, text, name) =>
     h(

@@ -30,7 +30,13 @@ export function shown(number, digits = 2) {
   return (Number(text) === 0 ? "0" : text).replace("-", "−");
 }
 
-export const percent = (share) => (share === null ? "–" : `${shown(100 * share, 0)} %`);
+// A share in per cent, never broken over two lines. What is not all is at most 99 %.
+export function percent(share) {
+  if (share === null) return "–";
+  return `${shown(share < 0.9995 ? Math.min(99, 100 * share) : 100 * share, 0)}\u00a0%`;
+}
+
+export const isTouched = () => matchMedia("(pointer: coarse)").matches;
 
 export function plural(count, thing) {
   return `${count} ${thing}${count === 1 ? "" : "s"}`;

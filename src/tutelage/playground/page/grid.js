@@ -155,7 +155,7 @@ export function drawGrid(svg, options) {
     const style = isMapped ? { opacity: 0.3 } : {};
     for (const cell of world.distractors[colour]) layers.push(s("g", style, marked(cell, mark(colour))));
   }
-  if (avoided) layers.push(outline(avoided, size));
+  if (avoided?.some(Boolean)) layers.push(outline(avoided, size));
   if (belief) layers.push(s("g", {}, ...minuses(belief, world, at)));
   const faded = { fill: policy ? mix(colours.cell, colours.ink, 0.35) : colours.ink };
   for (const cell of all) {

@@ -40,6 +40,7 @@ const secrets = () => PREFERENCES.filter((_, k) => getScene().secrets[k]);
 
 export const learnMode = {
   hint: "Watch the orange walkers. Then walk yourself: drag from the ring, click a cell, or use the arrow keys. Backspace: undo.",
+  touchHint: "Watch the orange walkers. Then walk yourself: draw with a finger from the ring, or tap a cell.",
   layers: () => {
     const routes = found?.lesson && !drawn.length ? { paths: found.lesson.paths, colour: look().shown } : undefined;
     return { avoided: avoidedCells(getWorld(), secrets()), routes, paths: drawn };

@@ -35,9 +35,9 @@ export async function taught(request, onRound, signal) {
 
 export const awareRequest = (asked) => lessonOf(asked, awareTeacher(asked.learner.model));
 
-// The most that any lesson can get: certified by the aware teacher; while it searches, what its lesson gets.
+// The most that any lesson can get, as the aware teacher certifies it; null while it searches.
 export const isCertified = (aware) => Boolean(aware) && aware.bound !== null && aware.is_bounded !== false;
-export const possible = (aware) => (aware ? (isCertified(aware) ? aware.bound : aware.reward) : null);
+export const possible = (aware) => (isCertified(aware) ? aware.bound : null);
 
 // A share of the most; null if nothing positive is possible.
 export const shareOf = (reward, most) => (most !== null && most > 1e-6 ? reward / most : null);

@@ -26,6 +26,7 @@ function apply(cell) {
 
 export const paintMode = {
   hint: "Paint: choose a mark, then click or drag. By keys: arrows and space; s p d g y t e choose the mark.",
+  touchHint: "Paint: choose a mark, then tap a cell.",
   press: begin,
   drag: apply,
   act: begin,

@@ -140,7 +140,7 @@ export function panelFigure(kind, options) {
 }
 
 // A reward as a bar from zero. most: the most that any lesson gets, the end of the track; null while it is not known.
-export function drawMeter(element, { reward, most, isCertified = true, label }) {
+export function drawMeter(element, { reward, most, label }) {
   const share = reward === null || most === null || most <= 1e-6 ? null : reward / most;
   const filled = Math.max(0, Math.min(1, share ?? 0));
   const bar = h("div", {
@@ -163,10 +163,10 @@ export function drawMeter(element, { reward, most, isCertified = true, label }) 
           { class: "numbers" },
           h("strong", { class: "reward" }, shown(reward)),
           most === null
-            ? ""
+            ? " so far"
             : most <= 1e-6
               ? ": no lesson earns anything here"
-              : ` of ${shown(most)} ${isCertified ? "possible" : "found so far"}`,
+              : ` of ${shown(most)} possible`,
         );
   refill(element, h("span", { class: "percent" }, share === null ? "" : percent(share)), bar, numbers);
   return share;

@@ -59,6 +59,7 @@ export class Paths {
   get mode() {
     return {
       isWalking: true,
+      isGrip: (cell) => cell === (this.current?.at(-1) ?? getWorld().start),
       press: (cell) => {
         if (cell === getWorld().start && (this.current?.length ?? 0) > 1) this.begin();
         else this.reach(cell);

@@ -30,6 +30,10 @@ export const ADAPTIVE = TEACHER_NAMES.filter(isAdaptive);
 // The teacher to compare with: the one that knows most about a learner of this model.
 export const awareTeacher = (model) => players.learner_models[model].aware_teacher;
 
+// Whether a learner of this model avoids anything.
+export const hasRules = (model) =>
+  Object.keys(players.learner_models[model].options).some((option) => option.startsWith("violation"));
+
 // A bi-level teacher needs the learner's mismatch penalty, which a model may not have.
 export const canTeach = (teacher, model) =>
   !players.teachers[teacher].needs_penalties || "mismatch_penalty" in players.learner_models[model].options;

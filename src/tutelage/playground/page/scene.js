@@ -3,7 +3,7 @@
 
 import { keptScene } from "./api.js";
 import { fromBase64, toBase64 } from "./dom.js";
-import { awareTeacher, canTeach, players } from "./players.js";
+import { awareTeacher, canTeach, hasRules, players } from "./players.js";
 import { GARDEN, avoidedCells } from "./world.js";
 
 const KEPT = "tutelage-scene";
@@ -159,14 +159,15 @@ export const pathTo = (name, request) => (request.domain ? `/api/domain/${name}`
 
 // What a picture needs beside the rounds: the world with the avoided cells, or the domain with its names.
 export function viewOf(request, brought = scene.brought) {
+  const rules = hasRules(request.learner.model) ? request.learner.preferences : [];
   if (request.domain) {
     const { about, name } = brought;
-    const chosen = request.learner.preferences.map((preference) => about.preference_names.indexOf(preference.name));
+    const chosen = rules.map((preference) => about.preference_names.indexOf(preference.name));
     const avoided = new Array(about.n_states).fill(false);
     for (const k of chosen) for (const state of about.avoidable[k]) avoided[state] = true;
     return { about, name, avoided, preference_names: chosen.map((k) => about.preference_names[k]) };
   }
-  return { world: request.world, avoided: avoidedCells(request.world, request.learner.preferences) };
+  return { world: request.world, avoided: avoidedCells(request.world, rules) };
 }
 
 // The name of the learner in the paper, or null.
@@ -228,6 +229,10 @@ export async function toLink() {
 
 export async function fromLink(hash) {
   const text = hash.slice("#scene=".length).replaceAll("-", "+").replaceAll("_", "/");
-  const bytes = await through(fromBase64(text), new DecompressionStream("deflate-raw"));
-  return JSON.parse(new TextDecoder().decode(bytes));
+  try {
+    const bytes = await through(fromBase64(text), new DecompressionStream("deflate-raw"));
+    return JSON.parse(new TextDecoder().decode(bytes));
+  } catch {
+    throw new Error("The link is incomplete. Copy the whole link, and open it again.");
+  }
 }

@@ -1,6 +1,6 @@
 // The grid on the left; the open view draws on it and handles its events.
 
-import { byId, tell } from "./dom.js";
+import { byId, isTouched, tell } from "./dom.js";
 import { cellAt, drawGrid } from "./grid.js";
 import { onLook } from "./look.js";
 import { asked, getScene, getWorld, viewOf } from "./scene.js";
@@ -11,10 +11,10 @@ let cursor = 0;
 let mode = {};
 
 // mode: hint, a sentence; layers(), what is drawn on the world; press(cell), drag(cell); act(cell), for the space bar;
-// key(event), true if it handled the key. isWalking: the mode handles the arrow keys, and no cursor is drawn.
+// key(event), true if it handled the key; isGrip(cell), true where a finger draws. touchHint: for fingers. isWalking: the mode handles the arrow keys, and no cursor is drawn.
 export function setMode(next) {
   mode = next;
-  byId("stage-hint").textContent = next.hint ?? "";
+  byId("stage-hint").textContent = (isTouched() ? next.touchHint : next.hint) ?? "";
   redraw();
 }
 
@@ -39,13 +39,14 @@ function press(cell) {
   mode.press?.(cell);
 }
 
-// A mouse or a pen draws. A finger taps: a swipe scrolls the page.
+// A mouse or a pen draws. A finger draws from where the mode says, the end of a path; elsewhere it taps, or scrolls the
+// page.
 let tapped = null;
 
 svg.addEventListener("pointerdown", (event) => {
   const cell = cellAt(svg, getWorld(), event);
   if (event.button !== 0 || cell === null) return;
-  if (event.pointerType === "touch") {
+  if (event.pointerType === "touch" && !mode.isGrip?.(cell)) {
     tapped = { x: event.clientX, y: event.clientY };
     return;
   }
@@ -54,6 +55,8 @@ svg.addEventListener("pointerdown", (event) => {
   isDown = true;
   press(cell);
 });
+
+svg.addEventListener("touchstart", (event) => isDown && event.preventDefault(), { passive: false });
 
 svg.addEventListener("pointerup", (event) => {
   const isTap = tapped && Math.hypot(event.clientX - tapped.x, event.clientY - tapped.y) < 10;

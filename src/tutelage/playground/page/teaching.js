@@ -4,7 +4,7 @@ import { ask } from "./api.js";
 import { Card } from "./cards.js";
 import { byId, h, percent, plural, refill, shown } from "./dom.js";
 import { showLarge } from "./large.js";
-import { Latest, awareRequest, isCertified, possible, shareOf, taught } from "./lessons.js";
+import { Latest, awareRequest, possible, shareOf, taught } from "./lessons.js";
 import { onLook } from "./look.js";
 import { drawStrip, scalesOf } from "./panels.js";
 import { Paths } from "./paths.js";
@@ -40,6 +40,7 @@ const paths = new Paths({ get: () => getScene().paths, set: (next) => setPart({ 
 
 export const teachMode = {
   hint: "Drag from the ring, click where the path should go, or use the arrow keys. Space: stay. Backspace: undo. Enter: another path.",
+  touchHint: "Draw with a finger from the ring or from the path's end, or tap where the path should go.",
   layers: () => ({ avoided: viewOf(asked()).avoided, paths: getScene().paths }),
   ...paths.mode,
 };
@@ -50,7 +51,7 @@ const isFresh = () => answer !== null && JSON.stringify(answer.request) === JSON
 
 function comment(share) {
   if (share === null) return "No lesson gets anything from this learner.";
-  if (share > 0.98) return "As good as can be.";
+  if (share >= 0.9995) return "As good as can be.";
   if (share > 0.9) return "Nearly perfect.";
   if (share > 0.5) return "Not bad. Is there a path that it accepts all the way?";
   if (share > 0.02) return "It follows a little. Look where its blue crowd goes.";
@@ -88,28 +89,45 @@ function draw() {
   } else if (!isReady) {
     refill(parts.score, h("strong", { class: "big-score" }, "…"), h("span", {}, "The learner is thinking."));
     parts.card.wait();
-  } else drawAnswer(drawn);
-  if (isOpen) drawStrip([["Your lesson", isReady ? parts.card.share : null]]);
+  } else if (answer.problem) drawProblem();
+  else drawAnswer(requestNow().paths);
+  if (isOpen) drawStrip([["Your lesson", isReady && !answer.problem ? parts.card.share : null]]);
   drawChallenges();
+}
+
+function drawProblem() {
+  const { message } = answer.problem;
+  const again = () => {
+    answer = null;
+    refresh();
+  };
+  parts.card.fail(message);
+  refill(
+    parts.score,
+    h("strong", { class: "big-score" }, "–"),
+    h("span", {}, `No score: ${message[0].toLowerCase()}${message.slice(1)}`),
+    h("button", { type: "button", onclick: again }, "Try again"),
+  );
 }
 
 function drawAnswer(drawn) {
   const { round, request } = answer;
   const best = aware.round;
   const most = possible(best);
-  const share = best ? shareOf(round.reward, most) : null;
+  const share = shareOf(round.reward, most);
   const rounds = isRevealed && best ? [round, best] : [round];
   const scales = scalesOf(rounds);
   const view = viewOf(request);
-  const isSure = isCertified(best);
-  parts.card.show({ view, round, scales, most, isCertified: isSure, drawn });
+  parts.card.show({ view, round, scales, most, drawn });
   refill(
     parts.score,
-    h("strong", { class: "big-score percent" }, best ? percent(share) : "…"),
-    h("span", {}, best ? comment(share) : aware.problem || "Looking for the most possible."),
+    most === null
+      ? h("strong", { class: "big-score" }, `${shown(round.reward)} so far`)
+      : h("strong", { class: "big-score percent" }, percent(share)),
+    h("span", {}, most === null ? aware.problem || "How much is possible is not known yet." : comment(share)),
   );
   parts.best.element.hidden = !(isRevealed && best);
-  if (isRevealed && best) parts.best.show({ view, round: best, scales, most, isCertified: isSure });
+  if (isRevealed && best) parts.best.show({ view, round: best, scales, most });
   const won = CHALLENGES.filter((one) => share !== null && one.isWon(share, drawn)).map((one) => one.id);
   const fresh = won.filter((id) => !getScene().won.includes(id));
   if (fresh.length) setPart({ won: [...getScene().won, ...fresh] });
@@ -162,10 +180,8 @@ async function teach(request, signal, release) {
     draw();
   } catch (error) {
     if (error.name === "AbortError") return;
-    answer = null;
-    parts.card.element.hidden = false;
-    parts.card.fail(error.message);
-    refill(parts.score, h("strong", { class: "big-score" }, "–"), h("span", {}, "No score."));
+    answer = { request, problem: error };
+    draw();
   }
 }
 

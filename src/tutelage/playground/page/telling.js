@@ -51,7 +51,7 @@ function figureOf(step, { view, round, aware }) {
   const value = {
     lesson: () => shown(round.lesson_reward, 1),
     reward: () => shown(round.reward, 1),
-    share: () => (aware ? percent(shareOf(round.reward, possible(aware))) : "…"),
+    share: () => (possible(aware) !== null ? percent(shareOf(round.reward, possible(aware))) : "…"),
     avoided: () => String(view.avoided.filter(Boolean).length),
   }[of]();
   return h("p", { class: "big-number" }, h("strong", {}, value), h("span", {}, text));
