@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import tutelage as tl
-from tutelage.environments.preferences import NAMED, preference_names
+from tutelage.environments.placement import NAMED, preference_names
 from tutelage.outcomes import InvalidModel
 
 # The browser of the page's tests: the one that the environment names, otherwise Debian's Chromium.

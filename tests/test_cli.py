@@ -165,7 +165,7 @@ def test_reproducing_one_world_writes_what_it_says(what, tmp_path, monkeypatch):
     """The rows are invented, so nothing is computed: every file that is named is written."""
     from experiments.test_tables import made_up
 
-    from tutelage.environments.preferences import PREFERENCES
+    from tutelage.environments.placement import PREFERENCES
     from tutelage.experiments.settings import Illustration, Task
     from tutelage.experiments.store import Row
 

@@ -164,8 +164,8 @@ def stochastic_rows(values: Any, name: str, place: Callable[[int], str] = lambda
     wrong = np.flatnonzero(np.abs(totals - 1) > sum_tolerance(lengths))
     if len(wrong):
         others = f" ({len(wrong)} rows do not)" if len(wrong) > 1 else ""
-        found = f"{place(int(wrong[0]))}row {wrong[0]} of {name} sums to {totals[wrong[0]]:.10g}"
-        raise InvalidModel(f"{found}; probabilities must sum to one{others}")
+        total = f"{place(int(wrong[0]))}row {wrong[0]} of {name} sums to {totals[wrong[0]]:.10g}"
+        raise InvalidModel(f"{total}; probabilities must sum to one{others}")
     rows.data /= np.repeat(divisors(totals, lengths), lengths)
     if rows.nnz < np.iinfo(np.int32).max:
         # 32-bit indices take half the memory, and each kernel is compiled once instead of twice.

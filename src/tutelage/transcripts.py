@@ -30,8 +30,6 @@ TRANSCRIPT_FORMAT = "tutelage transcript"
 TRANSCRIPT_VERSION = 1
 # The kinds of arrays that may hold a value of each type.
 SCALARS = {float: "fiu", int: "iu", str: "U"}
-# An expectation may lie outside the counts of all trajectories by this fraction of their range, for rounding.
-ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,14 +114,14 @@ class Transcript:
 
     def costs_as_data(self) -> dict[str, Any] | None:
         """The costs for JSON."""
-        found = self.costs
-        if found is None:
+        costs = self.costs
+        if costs is None:
             return None
         listed = [
             {key: finite_or_none(value) if isinstance(value, float) else value for key, value in asdict(cost).items()}
-            for cost in found.preferences
+            for cost in costs.preferences
         ]
-        best = {"without": finite_or_none(found.without), "within": finite_or_none(found.within)}
+        best = {"without": finite_or_none(costs.without), "within": finite_or_none(costs.within)}
         return best | {"preferences": listed}
 
     def explain(self) -> str:
@@ -187,14 +185,19 @@ def check_response(domain: Domain, response: Response) -> Response:
     return response
 
 
-def _check_counts(domain: Domain, features: Matrix, counts: ArrayLike, names: tuple[str, ...]) -> None:
-    """Refuse an expectation outside the range of phi / (1 - discount); an unseen tail of a trajectory counts zero."""
+def _check_counts(
+    domain: Domain, features: Matrix, counts: ArrayLike, names: tuple[str, ...], rounding: float = 1e-6
+) -> None:
+    """Refuse an expectation outside the range of phi / (1 - discount); an unseen tail of a trajectory counts zero.
+
+    rounding: the error that is accepted, as a part of this range.
+    """
     given = floats(counts, "the learner's expectation", ndim=1)
     if len(given) != len(names):
         raise InvalidModel(f"the learner's expectation has {len(given)} entries, but there are {len(names)} features")
     possible = endless(domain.mdp, features)
     low, high = np.min(possible, axis=0, initial=0.0), np.max(possible, axis=0, initial=0.0)
-    slack = ROUNDING * (high - low)
+    slack = rounding * (high - low)
     wrong = np.flatnonzero((given < low - slack) | (given > high + slack))
     if len(wrong):
         j = wrong[0]

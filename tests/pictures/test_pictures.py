@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tutelage.constrained.problem import no_limits, preference_limits
 from tutelage.constrained.reachable_set import vertices
 from tutelage.environments.object_world import ACTIONS, ObjectWorld, object_world
-from tutelage.environments.preferences import PREFERENCES, preference_features
+from tutelage.environments.placement import PREFERENCES, preference_features
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.pictures.expectations import DrawnPush, draw_pushes, draw_reachable, polygon

@@ -120,7 +120,7 @@ def _with_preferences(domain: "Domain", learner: str, preferences: str) -> "Doma
         wanted = [feature(domain.preference_names, name.strip()) for name in preferences.split(",") if name.strip()]
         places = [domain.preference_names.index(name) for name in dict.fromkeys(wanted)]
     elif learner:
-        from tutelage.environments.preferences import PREFERENCES, preference_names
+        from tutelage.environments.placement import PREFERENCES, preference_names
 
         if learner not in PREFERENCES:
             own = "--model names a learner model, and --preferences the features that a learner of your own has"

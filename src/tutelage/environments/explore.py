@@ -16,7 +16,8 @@ from tutelage.watch import OnProgress, report, watched
 STAY = "stay"
 # The number of states after which progress is reported.
 REPORT_EVERY = 1_000
-MOST_STATES = 1_000_000
+# The default of max_states.
+LARGEST_MODEL = 1_000_000
 
 
 def explore(
@@ -30,7 +31,7 @@ def explore(
     duration: Callable[[Any, Any], float] | None = None,
     reward_names: Sequence[str] = (),
     preference_names: Sequence[str] = (),
-    max_states: int = MOST_STATES,
+    max_states: int = LARGEST_MODEL,
     time_limit: float | None = None,
     progress: OnProgress | None = None,
 ) -> Domain:

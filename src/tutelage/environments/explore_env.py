@@ -2,7 +2,7 @@
 
 This needs an environment whose `step` is deterministic and whose copies (`copy.deepcopy`) are independent of it. A step
 that draws from `np_random` is noticed and refused. Two states of one key are noticed where they behave differently: one
-action is tried at up to MOST_CHECKS further arrivals in known states, and N_WALKS random walks from the start follow.
+action is tried at some further arrivals in known states, and random walks from the start follow (`KeyChecks`).
 """
 
 import copy
@@ -16,17 +16,12 @@ import numpy as np
 from scipy import sparse
 
 from tutelage.arrays import Matrix, whole_number
-from tutelage.environments.explore import MOST_STATES, check_hashable, report_states
+from tutelage.environments.explore import LARGEST_MODEL, check_hashable, report_states
 from tutelage.environments.gymnasium_names import with_end
 from tutelage.model.inputs import feature_matrix
 from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.watch import OnProgress, watched
-
-MOST_CHECKS = 500
-N_WALKS, WALK_STEPS = 10, 50
-# The number of the absorbing state, until the number of states is known.
-END = -1
 
 # Of the environment before a step, the action, and the environment after it.
 StepFeatures = Callable[[Any, int, Any], Any]
@@ -43,7 +38,7 @@ def explore_gymnasium(
     reward_names: Sequence[str] = (),
     preference_features: StepFeatures | None = None,
     preference_names: Sequence[str] = (),
-    max_states: int = MOST_STATES,
+    max_states: int = LARGEST_MODEL,
     time_limit: float | None = None,
     progress: OnProgress | None = None,
 ) -> Domain:
@@ -73,8 +68,17 @@ def explore_gymnasium(
 
 
 @dataclass(frozen=True, slots=True)
+class KeyChecks:
+    """How often it is checked that two states of one key behave alike."""
+
+    most_arrivals: int = 500
+    n_walks: int = 10
+    walk_steps: int = 50
+
+
+@dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What a step leads to: the key of the next state, or END, and the features of the step."""
+    """What a step leads to: the key of the next state, None at the end, and the features of the step."""
 
     next_key: Any
     is_end: bool
@@ -84,6 +88,9 @@ class _Outcome:
     def differs(self, other: "_Outcome") -> bool:
         same = all(_equal(getattr(self, kind), getattr(other, kind)) for kind in ("reward", "preference"))
         return not same or (self.is_end, self.next_key) != (other.is_end, other.next_key)
+
+
+CHECKS = KeyChecks()
 
 
 @dataclass(slots=True)
@@ -115,14 +122,14 @@ class _Walk:
                     continue
                 if outcome.next_key not in self.number:
                     waiting[self._add(outcome.next_key)] = after
-                elif len(self.checks) < MOST_CHECKS:
+                elif len(self.checks) < CHECKS.most_arrivals:
                     place = len(self.checks) % len(self.actions)
                     again = self._step(after, self.actions[place])[0]
                     self.checks.append((self.number[outcome.next_key], place, again))
             report_states(self.limit, number + 1, len(self.states))
         for number, place, again in self.checks:
             self._check(number, place, again)
-        for _ in range(N_WALKS):
+        for _ in range(CHECKS.n_walks):
             self._check_walk(origin)
 
     def _add(self, key: Any) -> int:
@@ -151,7 +158,7 @@ class _Walk:
 
     def _check_walk(self, at: Any) -> None:
         """Compare a random walk with what is known."""
-        for place in self.rng.integers(len(self.actions), size=WALK_STEPS).tolist():
+        for place in self.rng.integers(len(self.actions), size=CHECKS.walk_steps).tolist():
             number = self.number[self._key(at)]
             again, at = self._step(at, self.actions[place])
             self._check(number, place, again)
@@ -216,9 +223,9 @@ def _random_state(env: Any) -> bytes:
     return pickle.dumps(random.bit_generator.state) if isinstance(random, np.random.Generator) else b""
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _equal(first: Any, second: Any) -> bool:
     try:
-        return bool(np.all(one == other))
+        return bool(np.all(first == second))
     except ValueError:
         return False
 

@@ -27,8 +27,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tutelage.arrays import SparseRows, Vector, floats, freeze, set_fields
-from tutelage.environments.placement import OBJECT_TYPES, Cells, Placement, published_placement, text_placement
-from tutelage.environments.preferences import COLOURS, preference_features, preference_names
+from tutelage.environments.placement import (
+    COLOURS,
+    OBJECT_TYPES,
+    Cells,
+    Placement,
+    preference_features,
+    preference_names,
+    published_placement,
+    text_placement,
+)
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import GridNames
 from tutelage.outcomes import InvalidModel
@@ -37,7 +45,7 @@ ACTIONS = ("up", "left", "down", "right", "stay")
 DEFAULT_WEIGHTS = (1.0, 0.9, 0.2)
 
 # The largest grid whose choices can be counted in 32 bits.
-LARGEST_SIZE = 20_000
+LARGEST_GRID = 20_000
 
 REQUIRED = ("size", "start", "objects", "distractors")
 ORIGIN = ("generator", "seed")
@@ -244,7 +252,7 @@ def _number(value: Any, name: str) -> float:
 
 
 def _size(value: Any) -> int:
-    return _whole_number(value, "size", 1, LARGEST_SIZE)
+    return _whole_number(value, "size", 1, LARGEST_GRID)
 
 
 def _cell(value: Any, size: int, name: str) -> int:

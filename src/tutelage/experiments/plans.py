@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from tutelage.data.files import load, open_regular, save
-from tutelage.environments.preferences import PREFERENCES, preference_names
+from tutelage.environments.placement import PREFERENCES, preference_names
 from tutelage.experiments.settings import LearnerSetting, Task, TeacherSetting
 from tutelage.experiments.worlds import ALL, DomainFile, WorldName, named_parts
 from tutelage.model.mdp import Domain

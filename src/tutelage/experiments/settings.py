@@ -13,7 +13,7 @@ from itertools import product
 
 import tutelage
 from tutelage.environments.object_world import ObjectWorld
-from tutelage.environments.preferences import PREFERENCES, preference_names
+from tutelage.environments.placement import PREFERENCES, preference_names
 from tutelage.experiments.worlds import WORLD_SETS, DomainFile, WorldName
 from tutelage.model.mdp import Domain
 from tutelage.registry import LEARNER_MODELS, look_up, make_learner

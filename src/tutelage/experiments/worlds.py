@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import breadth_first_order
 from tutelage.arrays import Matrix, Vector
 from tutelage.data.files import load
 from tutelage.environments.object_world import GENERATORS, ObjectWorld, object_world
-from tutelage.environments.preferences import PREFERENCES, preference_features
+from tutelage.environments.placement import PREFERENCES, preference_features
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.registry import look_up

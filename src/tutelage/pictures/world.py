@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tutelage.arrays import Flags, Matrix
 from tutelage.environments.object_world import ACTIONS, ObjectWorld
-from tutelage.environments.preferences import preference_features
+from tutelage.environments.placement import preference_features
 from tutelage.outcomes import InvalidModel
 from tutelage.pictures import marks
 

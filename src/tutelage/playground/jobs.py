@@ -22,7 +22,7 @@ from tutelage.constrained.problem import no_limits, preference_limits
 from tutelage.constrained.reachable_set import vertices
 from tutelage.data.sampling import sample_demonstrations
 from tutelage.environments.object_world import ACTIONS, ObjectWorld
-from tutelage.environments.preferences import NAMED
+from tutelage.environments.placement import NAMED
 from tutelage.inference.learner_estimate import infer_learner
 from tutelage.interaction import teach
 from tutelage.learners.sampled import CallbackLearner

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJson
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from tutelage.environments.object_world import DEFAULT_WEIGHTS, ObjectWorld
-from tutelage.environments.preferences import COLOURS, COLUMNS, NAMED, PREFERENCES, preference_names
+from tutelage.environments.placement import COLOURS, COLUMNS, NAMED, PREFERENCES, preference_names
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput
 from tutelage.playground.grounds import LARGEST_FILE, MOST_FEATURES, Ground, brought_domain, with_preferences

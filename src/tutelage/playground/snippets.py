@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tutelage.environments.object_world import ObjectWorld, object_world
-from tutelage.environments.preferences import PREFERENCES, preference_names
+from tutelage.environments.placement import PREFERENCES, preference_names
 from tutelage.playground import schema
 from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows
 
