@@ -10,12 +10,13 @@ from matplotlib.lines import Line2D
 
 from tutelage.arrays import Vector
 from tutelage.model.mdp import Domain
+from tutelage.pictures.rounds import COLOURS
 
-# Blue and vermilion of the palette of Okabe and Ito. Hatching repeats the difference in grey.
-SHOWN, DONE, ALLOWED = "#0072b2", "#d55e00", "black"
+# Hatching repeats the difference in grey.
+SHOWN, DONE = COLOURS[:2]
+ALLOWED = "black"
 # A transition with less than this share of the most visits is not drawn.
-FAINT = 1e-3
-WIDEST = 6.0
+RARELY_USED = 1e-3
 
 
 def draw_features(
@@ -66,8 +67,8 @@ def draw_map(axes: Axes, domain: Domain, shown: Vector, done: Vector) -> None:
     styles = {"shown": (SHOWN, "solid", 1.0), "done": (DONE, (0, (3, 2)), 0.55)}
     for kind, flow in flows.items():
         colour, dashes, share = styles[kind]
-        is_used = flow > FAINT * largest
-        widths = share * (0.6 + WIDEST * flow[is_used] / largest)
+        is_used = flow > RARELY_USED * largest
+        widths = share * (0.6 + 6.0 * flow[is_used] / largest)
         style: dict[str, Any] = {"colors": colour, "linewidths": widths, "linestyles": dashes}
         axes.add_collection(LineCollection(list(ends[is_drawn][is_used]), zorder=2 + (kind == "done"), **style))
     _mark_ends(axes, domain)

@@ -11,18 +11,13 @@ from matplotlib.transforms import Bbox
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix, Vector, floats
+from tutelage.pictures.rounds import COLOURS, MARKERS
 
-MARKERS = ("*", "s", "o", "^", "D", "v")
 MARK: dict[str, Any] = {"markeredgecolor": "black", "markersize": 11, "zorder": 4}
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-REACHABLE_GREY = "#e4e4e4"
-# The curvature of an arrow between two policies: a straight one could lie on a side of the polygon.
-CURVATURE = 0.15
 # The box behind a label hides the stripes.
 BACKING = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.0}
-# The sides of a point where its label may stand, as unit steps, best first; and the distance in printer's points.
+# The sides of a point where its label may stand, as unit steps, best first.
 SIDES = ((1, 1), (1, 0), (1, -1), (-1, 1), (-1, -1), (-1, 0), (0, 1), (0, -1))
-DISTANCE = 9.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +59,9 @@ def draw_reachable(
     _set_plane(axes, np.concatenate([corners, accepted, *(place[None] for place in places.values())]))
     axes.set(xlabel=labels[0], ylabel=labels[1])
     taken = [_sides(corners), _sides(accepted)]
-    for one, other in arrows:
-        taken.append(_add_arrow(axes, places[one], places[other], linestyle="dashed", gap=6.0, curvature=CURVATURE))
+    for start, end in arrows:
+        # Curved: a straight arrow could lie on a side of the polygon.
+        taken.append(_add_arrow(axes, places[start], places[end], linestyle="dashed", gap=6.0, curvature=0.15))
     for index, (label, (x, y)) in enumerate(places.items()):
         marker, colour = MARKERS[index % len(MARKERS)], COLOURS[index % len(COLOURS)]
         axes.plot(x, y, marker, color=colour, **MARK, clip_on=False, label=label)
@@ -124,7 +120,7 @@ def _draw_direction(axes: Axes, corners: Matrix, weights: Vector) -> None:
 
 
 def _add_polygon(axes: Axes, corners: Matrix) -> None:
-    style: dict[str, Any] = {"facecolor": REACHABLE_GREY, "edgecolor": "black", "linewidth": 1.2}
+    style: dict[str, Any] = {"facecolor": "#e4e4e4", "edgecolor": "black", "linewidth": 1.2}
     axes.add_patch(Polygon(corners, zorder=1, label="reachable", **style))
 
 
@@ -190,7 +186,7 @@ def _add_label(axes: Axes, label: str, point: Vector, boxes: Sequence[Bbox]) -> 
 
 
 def _move(text: Any, across: int, up: int) -> None:
-    reach = DISTANCE / np.hypot(across, up)
+    reach = 9.0 / np.hypot(across, up)  # in printer's points
     level, upright = {-1: "right", 0: "center", 1: "left"}, {-1: "top", 0: "center", 1: "bottom"}
     text.set(position=(reach * across, reach * up), ha=level[across], va=upright[up])
 

@@ -11,12 +11,11 @@ from tutelage.data.files import AnyPath, write_whole
 
 SVG_METADATA = {"Date": None, "Creator": "Tutelage"}
 PNG_METADATA = {"Software": None}
-DPI = 150
 
 
 def save_picture(figure: Figure, stem: AnyPath) -> list[Path]:
     """Write stem.png and stem.svg, and return their paths; the layout of the figure is fixed from then on."""
-    contents = {"png": _rendered(figure, "png", dpi=DPI, metadata=PNG_METADATA), "svg": as_svg(figure).encode()}
+    contents = {"png": _rendered(figure, "png", dpi=150, metadata=PNG_METADATA), "svg": as_svg(figure).encode()}
     # A dot in the stem does not start a suffix.
     place = Path(stem)
     paths = {suffix: place.with_name(f"{place.name}.{suffix}") for suffix in contents}

@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 
 from tutelage.outcomes import InvalidModel
 
-# Blue, vermilion, green and purple of the palette of Okabe and Ito, which colour-blind readers can distinguish.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
-MARKERS = ("o", "s", "^", "D")
+# Of the palette of Okabe and Ito, which colour-blind readers can distinguish: blue, vermilion, green and purple first.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+MARKERS = ("o", "s", "^", "D", "v", "*")
 DASHES = ((0, (8, 2)), (0, (5, 2, 1, 2)), (0, (3, 3)), (0, (1, 1, 4, 1)))
 
 

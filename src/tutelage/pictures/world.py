@@ -1,29 +1,56 @@
 """An object world as a picture: objects, distractors, the cells a learner avoids, a policy, or a reward.
 
-Lengths are in cells. No information is in colour alone: types differ in shape, distractors in their stripes, and cells
-of negative reward have a minus.
+Lengths are in cells, so that shapes keep their proportions on a grid of any size. In the plane of a world x is the
+column and y the row, which grows downwards; the centre of a cell has whole coordinates. No information is in colour
+alone: types differ in shape, distractors in their stripes, and cells of negative reward have a minus.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.colors import Normalize, to_rgb
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import ArrayLike, NDArray
 
-from tutelage.arrays import Flags, Matrix
+from tutelage.arrays import Flags, Indices, Matrix, Vector
 from tutelage.environments.object_world import ACTIONS, ObjectWorld
 from tutelage.environments.placement import preference_features
 from tutelage.outcomes import InvalidModel
-from tutelage.pictures import marks
 
-SHAPES = {"star": marks.STAR, "plus": marks.PLUS, "dot": marks.DOT}
+SQUARE = 0.5 * np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
+
+# Outer and inner corners alternate; the first points up, to the smaller rows.
+_FIFTHS = np.arange(10) * np.pi / 5
+STAR = 0.42 * np.where(np.arange(10) % 2, 0.45, 1.0)[:, None] * np.column_stack([np.sin(_FIFTHS), -np.cos(_FIFTHS)])
+
+# The arms are three times as long as half their width.
+PLUS = 0.12 * np.array(
+    [[-1, -3], [1, -3], [1, -1], [3, -1], [3, 1], [1, 1], [1, 3], [-1, 3], [-1, 1], [-3, 1], [-3, -1], [-1, -1]]
+)
+
+_TURN = np.linspace(0.0, 2 * np.pi, 48, endpoint=False)
+CIRCLE = np.column_stack([np.cos(_TURN), np.sin(_TURN)])
+DOT = 0.2 * CIRCLE
+
+# Two ends per stripe: rising stripes for green, level stripes for yellow.
+RISING = 0.35 * np.array([[[-0.8, 0.0], [0.0, -0.8]], [[-0.8, 0.8], [0.8, -0.8]], [[0.0, 0.8], [0.8, 0.0]]])
+LEVEL = 0.35 * np.array([[[-0.8, y], [0.8, y]] for y in (-0.55, 0.0, 0.55)])
+
+# Columns to the right and rows down, in the order of the world's actions; the last action stays.
+STEPS = np.array([[0.0, -1.0], [-1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 0.0]])
+
+# An arrow of unit length: the coordinates of its corners along it and across it, from the tail; the fourth is the tip.
+ARROW = np.array([[0.0, 0.12], [0.5, 0.12], [0.5, 0.36], [1.0, 0.0], [0.5, -0.36], [0.5, -0.12], [0.0, -0.12]])
+
+SHAPES = {"star": STAR, "plus": PLUS, "dot": DOT}
 FILLS = {"green": "#3f9b57", "yellow": "#f4d64e"}
-STRIPES = {"green": marks.RISING, "yellow": marks.LEVEL}
+STRIPES = {"green": RISING, "yellow": LEVEL}
 # On a heat map a distractor is a frame, so that the colour of its cell stays visible.
 FRAMES: dict[str, dict[str, Any]] = {
     "green": {"edgecolors": "#1b7837", "linestyles": "solid"},
@@ -32,8 +59,10 @@ FRAMES: dict[str, dict[str, Any]] = {
 AVOIDED_GREY = "#c4c4c4"
 COLOUR_MAP = "RdBu"
 
-# A negative reward above minus this share of the limit gets no minus.
-SMALLEST_SHARE = 0.05
+# The length of an arrow and the radius of a disc at probability one; arrows start FREE away from the cell's centre.
+LENGTH, RADIUS, FREE = 0.38, 0.11, 0.11
+# Rewards between zero and minus this share of the limit have no minus, and choices of a smaller probability no arrow.
+FAINTEST = 0.05
 
 
 def draw_world(
@@ -62,7 +91,7 @@ def draw_world(
     _draw_objects(axes, world, scale=1.0 if reward is None else 0.75, fill="black" if policy is None else "0.65")
     _draw_start(axes, world)
     if policy is not None:
-        marks.draw_arrows(axes, _on_grid(policy, world, "policy", len(ACTIONS)))
+        _draw_arrows(axes, _on_grid(policy, world, "policy", len(ACTIONS)))
 
 
 def avoided_cells(world: ObjectWorld, avoided: str | ArrayLike) -> Flags:
@@ -78,7 +107,7 @@ def reward_scale(vmax: float) -> ScalarMappable:
 
 
 def world_key(*, has_avoided: bool = True) -> list[Artist]:
-    """The handles of a legend that explains the marks."""
+    """The handles of a legend that explains the"""
     points: dict[str, Any] = {"linestyle": "", "color": "black"}
     area: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.6}
     handles: list[Artist] = [
@@ -107,7 +136,7 @@ def _draw_grid(axes: Axes, size: int) -> None:
     edges = np.arange(1, size) - 0.5
     upright = np.stack([np.column_stack([edges, np.full_like(edges, end)]) for end in (-0.5, size - 0.5)], axis=1)
     lines = np.concatenate([upright, upright[:, :, ::-1]])
-    marks.add_segments(axes, lines, colors="0.75", linewidths=0.5 * marks.line_width(size), zorder=1.5)
+    _add_segments(axes, lines, colors="0.75", linewidths=0.5 * _line_width(size), zorder=1.5)
 
 
 def _draw_reward(axes: Axes, world: ObjectWorld, values: Matrix, vmax: float | None, *, has_arrows: bool) -> None:
@@ -118,48 +147,103 @@ def _draw_reward(axes: Axes, world: ObjectWorld, values: Matrix, vmax: float | N
     edges = np.arange(world.size + 1) - 0.5
     axes.pcolormesh(edges, edges, values, norm=scale, cmap=COLOUR_MAP, zorder=1, label="reward")
     held = range(world.terminal) if has_arrows else [cell for kind in world.objects.values() for cell in kind]
-    cells = np.flatnonzero(values < -SMALLEST_SHARE * limit)
-    bars = marks.centres(cells, world.size)
+    cells = np.flatnonzero(values < -FAINTEST * limit)
+    bars = _centres(cells, world.size)
     bars[:, 1] += np.where(np.isin(cells, held), 0.37, 0.0)
     lines = bars[:, None] + np.array([[-0.2, 0.0], [0.2, 0.0]])
     colours = np.where(values.ravel()[cells] < -0.6 * limit, "white", "0.25").tolist()
-    width = 1.2 * marks.line_width(world.size)
-    marks.add_segments(axes, lines, colors=colours, linewidths=width, zorder=2, label="minus")
+    width = 1.2 * _line_width(world.size)
+    _add_segments(axes, lines, colors=colours, linewidths=width, zorder=2, label="minus")
 
 
 def _draw_avoided(axes: Axes, mask: Flags, *, is_filled: bool) -> None:
     if is_filled:
-        cells = marks.placed(marks.SQUARE, np.flatnonzero(mask), len(mask))
-        marks.add_polygons(axes, cells, facecolors=AVOIDED_GREY, linewidths=0, zorder=1, label="avoided")
-    marks.add_segments(axes, marks.outline(mask), colors="0.3", linewidths=marks.line_width(len(mask)), zorder=2)
+        cells = _placed(SQUARE, np.flatnonzero(mask), len(mask))
+        _add_polygons(axes, cells, facecolors=AVOIDED_GREY, linewidths=0, zorder=1, label="avoided")
+    _add_segments(axes, _outline(mask), colors="0.3", linewidths=_line_width(len(mask)), zorder=2)
 
 
 def _draw_distractors(axes: Axes, world: ObjectWorld, *, is_filled: bool) -> None:
     """Draw distractors smaller than their cells, so that the grey of an avoided cell is visible around them."""
-    width = marks.line_width(world.size)
+    width = _line_width(world.size)
     for colour, cells in world.distractors.items():
-        squares = marks.placed((0.7 if is_filled else 0.9) * marks.SQUARE, cells, world.size)
+        squares = _placed((0.7 if is_filled else 0.9) * SQUARE, cells, world.size)
         if is_filled:
             style = {"facecolors": FILLS[colour], "edgecolors": "black", "linewidths": 0.4 * width}
-            stripes = marks.placed(STRIPES[colour].reshape(-1, 2), cells, world.size).reshape(-1, 2, 2)
-            marks.add_segments(axes, stripes, colors="black", linewidths=0.7 * width, zorder=3.5)
+            stripes = _placed(STRIPES[colour].reshape(-1, 2), cells, world.size).reshape(-1, 2, 2)
+            _add_segments(axes, stripes, colors="black", linewidths=0.7 * width, zorder=3.5)
         else:
-            marks.add_polygons(axes, squares, facecolors="none", edgecolors="white", linewidths=3.0 * width, zorder=3)
+            _add_polygons(axes, squares, facecolors="none", edgecolors="white", linewidths=3.0 * width, zorder=3)
             style = {"facecolors": "none", "linewidths": 1.6 * width, **FRAMES[colour]}
-        marks.add_polygons(axes, squares, zorder=3, label=colour, **style)
+        _add_polygons(axes, squares, zorder=3, label=colour, **style)
 
 
 def _draw_objects(axes: Axes, world: ObjectWorld, *, scale: float, fill: str) -> None:
     edge = "white" if fill == "black" else "black"
-    style = {"facecolors": fill, "edgecolors": edge, "linewidths": 0.7 * marks.line_width(world.size), "zorder": 4}
+    style = {"facecolors": fill, "edgecolors": edge, "linewidths": 0.7 * _line_width(world.size), "zorder": 4}
     for kind, cells in world.objects.items():
-        marks.add_polygons(axes, marks.placed(scale * SHAPES[kind], cells, world.size), label=kind, **style)
+        _add_polygons(axes, _placed(scale * SHAPES[kind], cells, world.size), label=kind, **style)
 
 
 def _draw_start(axes: Axes, world: ObjectWorld) -> None:
-    ring = marks.placed(0.43 * marks.CIRCLE, [world.start], world.size)
+    ring = _placed(0.43 * CIRCLE, [world.start], world.size)
     style = {"facecolors": "none", "zorder": 4.5, "label": "start"}
     for colour, width in (("white", 2.2), ("black", 1.2)):
-        marks.add_polygons(
-            axes, ring, edgecolors=colour, linewidths=width * max(marks.line_width(world.size), 0.7), **style
-        )
+        _add_polygons(axes, ring, edgecolors=colour, linewidths=width * max(_line_width(world.size), 0.7), **style)
+
+
+def _draw_arrows(axes: Axes, policy: Matrix) -> None:
+    """Draw a policy (n, n, 5): an arrow for each move, a disc for staying, as large and opaque as it is probable."""
+    size = len(policy)
+    chosen = policy.reshape(size * size, len(STEPS))
+    cells, actions = np.nonzero(chosen >= FAINTEST)
+    probability, places, steps = chosen[cells, actions], _centres(cells, size), STEPS[actions]
+    opacity, moves = np.clip(0.3 + 0.7 * probability, 0.0, 1.0), steps.any(axis=1)
+    colours = np.column_stack([np.tile(to_rgb("#7b2a8b"), (len(cells), 1)), opacity])
+    style = {"edgecolors": "white", "linewidths": 0.3 * _line_width(size), "zorder": 5}
+    arrows = _arrows(places[moves], steps[moves], probability[moves])
+    discs = places[~moves, None, :] + RADIUS * np.sqrt(probability[~moves, None, None]) * CIRCLE
+    _add_polygons(axes, arrows, facecolors=colours[moves], label="moves", **style)
+    _add_polygons(axes, discs, facecolors=colours[~moves], label="stays", **style)
+
+
+def _arrows(places: Matrix, steps: Matrix, probability: Vector) -> Matrix:
+    """(n, 7, 2), arrows with length proportional to probability, and width to its root, so that all are visible."""
+    sideways = steps[:, ::-1] * [1.0, -1.0]
+    along = FREE + LENGTH * probability[:, None] * ARROW[:, 0]
+    across = LENGTH * np.sqrt(probability)[:, None] * ARROW[:, 1]
+    return np.asarray(places[:, None] + along[:, :, None] * steps[:, None] + across[:, :, None] * sideways[:, None])
+
+
+def _centres(cells: Sequence[int] | Indices, size: int) -> Matrix:
+    """(n, 2), the column and the row of each cell."""
+    rows, columns = np.divmod(np.asarray(cells, dtype=np.int64), size)
+    return np.column_stack([columns, rows]).astype(np.float64)
+
+
+def _placed(shape: Matrix, cells: Sequence[int] | Indices, size: int) -> Matrix:
+    """(n, k, 2), a shape (k, 2) at each of the cells."""
+    return _centres(cells, size)[:, None, :] + shape
+
+
+def _line_width(size: int) -> float:
+    """The width of lines in points; lines are thinner on a finer grid."""
+    return float(np.clip(9.0 / size, 0.25, 1.3))
+
+
+def _add_polygons(axes: Axes, corners: Matrix, **style: Any) -> None:
+    """Fill n polygons (n, k, 2)."""
+    axes.add_collection(PolyCollection(list(corners), **style))
+
+
+def _add_segments(axes: Axes, ends: Matrix, **style: Any) -> None:
+    """Draw n lines (n, 2, 2)."""
+    axes.add_collection(LineCollection(list(ends), **style))
+
+
+def _outline(mask: Flags) -> Matrix:
+    """(n, 2, 2), the sides between a cell in the mask (rows, columns) and a cell outside it or the grid's edge."""
+    padded = np.pad(mask, 1)
+    below = np.argwhere(padded[1:, :] != padded[:-1, :])[:, None, ::-1]
+    beside = np.argwhere(padded[:, 1:] != padded[:, :-1])[:, None, ::-1]
+    return np.concatenate([below - [[1.5, 0.5], [0.5, 0.5]], beside - [[0.5, 1.5], [0.5, 0.5]]])

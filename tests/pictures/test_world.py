@@ -1,20 +1,13 @@
-"""Pictures show their data: objects, arrows, colours and polygons are in the right places."""
+"""An object world shows its data: objects, arrows and colours are in the right places."""
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from matplotlib.path import Path as Outline
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tutelage.constrained.problem import no_limits, preference_limits
-from tutelage.constrained.reachable_set import vertices
 from tutelage.environments.object_world import ACTIONS, ObjectWorld, object_world
 from tutelage.environments.placement import PREFERENCES, preference_features
-from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
-from tutelage.pictures.expectations import DrawnPush, draw_pushes, draw_reachable, polygon
-from tutelage.pictures.files import as_svg, save_picture
-from tutelage.pictures.rounds import Curve, Panel, draw_curves, round_ticks
 from tutelage.pictures.world import avoided_cells, draw_world, reward_scale, world_key
 
 WORLDS = {
@@ -23,7 +16,6 @@ WORLDS = {
     "10x10": object_world(10, 0),
     "50x50": object_world(50, 3),
 }
-TRIANGLE = [[0.0, 0.0], [8.0, 0.0], [0.0, 6.0]]
 
 
 def drawn(world, **options):
@@ -136,106 +128,3 @@ def test_worlds_of_any_size_draw_with_everything_at_once(name):
 def test_what_does_not_fit_the_world_is_refused(option):
     with pytest.raises(InvalidModel):
         drawn(WORLDS["empty"], **option)
-
-
-def test_the_striped_part_lies_within_the_reachable_one():
-    world = object_world(6, 1)
-    whole = world.domain("L2")
-    domain = Domain(whole.mdp, whole.reward_features[:, :2], whole.preference_features)
-    axes = Figure().subplots()
-    reachable = vertices(domain, no_limits(domain))
-    feasible = vertices(domain, preference_limits(domain, 2.5))
-    draw_reachable(axes, reachable, feasible[::-1], {"best": feasible[0]})
-    outer, striped = axes.patches
-    assert striped.get_hatch() and not outer.get_hatch()
-    assert {tuple(corner) for corner in striped.get_xy()} == {tuple(corner) for corner in feasible}
-    assert Outline(outer.get_xy()).contains_points(striped.get_xy(), radius=1e-6).all()
-
-
-def test_corners_in_any_order_make_the_same_polygon():
-    around = np.array([[0.0, 0.0], [4.0, 0.0], [5.0, 2.0], [4.0, 4.0], [0.0, 4.0]])
-    walked = polygon(around[[3, 0, 4, 1, 2]])
-    first = int(np.flatnonzero((walked == around[0]).all(axis=1))[0])
-    assert_array_equal(np.roll(walked, -first, axis=0), around)
-
-
-def test_labels_cover_neither_each_other_nor_a_point():
-    points = {"one": (8.0, 0.0), "two": (7.6, 0.3), "three": (2.0, 1.0), "four": (2.2, 1.0)}
-    figure = Figure()
-    axes = figure.subplots()
-    draw_reachable(axes, TRIANGLE, [[0, 0], [2, 0], [0, 6]], points, arrows=[("one", "three")])
-    figure.draw_without_rendering()
-    boxes = [text.get_window_extent() for text in axes.texts]
-    assert [text.get_text() for text in axes.texts] == list(points)
-    for index, box in enumerate(boxes):
-        assert not any(box.overlaps(other) for other in boxes[index + 1 :])
-        assert not any(box.contains(*place) for place in axes.transData.transform(list(points.values())))
-
-
-def test_a_push_that_is_not_realised_shows_how_far_its_lesson_is_off():
-    cases = [DrawnPush((3, 1), (5, 2.25), (5, 2.25), True), DrawnPush((1, 5), (2.5, 6.35), (1.25, 5.06), False)]
-    axes = Figure().subplots()
-    draw_pushes(axes, TRIANGLE, cases, [1.0, 0.9])
-    gaps = [line.get_xydata() for line in axes.lines if line.get_linestyle() == "--"]
-    assert_array_equal(gaps, [[cases[1].aim, cases[1].lesson]])
-    starred = [tuple(line.get_xydata()[0]) for line in axes.lines if line.get_marker() == "*"]
-    assert starred == [case.lesson for case in cases]
-
-
-def test_curves_show_the_rounds_from_the_first():
-    panel = Panel("L2", [Curve("A", [1, 2, 3], [5, 4, 3], [0.1, 0.2, 0.1]), Curve("B", [2.0], [2.0])], {"known": 3.5})
-    axes = Figure().subplots()
-    draw_curves(axes, panel)
-    by_label = {line.get_label(): line for line in axes.lines}
-    assert_array_equal(by_label["A: learner"].get_xydata(), [[1, 1], [2, 2], [3, 3]])
-    assert_array_equal(by_label["A: teacher"].get_ydata(), [5, 4, 3])
-    assert by_label["A: learner"].get_linestyle() == "-" and by_label["A: teacher"].get_linestyle() == ":"
-    assert by_label["A: learner"].get_marker() != by_label["B: learner"].get_marker()
-    assert set(by_label["known"].get_ydata()) == {3.5}
-
-
-@pytest.mark.parametrize("n_rounds", [1, 2, 12, 13, 60, 61, 500, 12345])
-def test_ticks_are_whole_rounds_from_one_and_few(n_rounds):
-    ticks = round_ticks(n_rounds)
-    assert ticks[0] == 1 and ticks == sorted(set(ticks)) and ticks[-1] <= n_rounds
-    assert len(ticks) <= 13 and all(isinstance(tick, int) for tick in ticks)
-
-
-@pytest.mark.parametrize("wrong", [([], [], []), ([1.0], [], []), ([1.0], [1.0], [0.1, 0.1])])
-def test_a_curve_has_as_many_of_everything_as_rounds(wrong):
-    with pytest.raises(InvalidModel):
-        Curve("A", *wrong)
-
-
-def laid_out():
-    """A figure whose layout is computed when it is drawn."""
-    figure = Figure(layout="constrained")
-    left, right = figure.subplots(1, 2)
-    draw_curves(left, Panel("L2", [Curve("A", [1.0, 2.0], [4.0, 3.0])], {"known": 3.5}))
-    draw_world(right, WORLDS["10x10"])
-    figure.colorbar(reward_scale(1.0), ax=right)
-    return figure
-
-
-@pytest.mark.parametrize("picture", [lambda: drawn(WORLDS["10x10"], avoided="L3").figure, laid_out])
-def test_a_saved_picture_is_the_same_twice_and_leaves_nothing_else(tmp_path, picture):
-    figure = picture()
-    first = save_picture(figure, tmp_path / "size.10")
-    assert [path.name for path in first] == ["size.10.png", "size.10.svg"]
-    again = save_picture(figure, tmp_path / "again")
-    anew = save_picture(picture(), tmp_path / "anew")
-    for one, two, three in zip(first, again, anew, strict=True):
-        assert one.read_bytes() == two.read_bytes() == three.read_bytes()
-    assert first[1].read_text() == as_svg(figure)
-    assert len(list(tmp_path.iterdir())) == 6
-
-
-def test_a_picture_that_cannot_be_drawn_leaves_the_old_one(tmp_path):
-    (old,) = save_picture(drawn(WORLDS["2x2"]).figure, tmp_path / "picture")[:1]
-    before = old.read_bytes()
-    broken = Figure()
-    broken.text(0.5, 0.5, "$\\nosuchsymbol$")
-    with pytest.raises(ValueError):
-        save_picture(broken, tmp_path / "picture")
-    assert old.read_bytes() == before
-    assert len(list(tmp_path.iterdir())) == 2
