@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 from distributed import LocalCluster
 from strategies import add_features, build_mdp
-from test_cli import printed, shown
+from cli_support import printed, shown
 
 import tutelage as tl
 from tutelage.experiments.plans import read_plan

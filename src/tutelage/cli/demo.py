@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tutelage.cli.printing import progress, say, show_json, show_table
+from tutelage.cli.printing import AsJson, progress, say, show_json, show_table
 
 
 def demo(
@@ -13,7 +13,7 @@ def demo(
     size: Annotated[int, typer.Option(help="Cells along one side of the grid.")] = 10,
     allowance: Annotated[float, typer.Option(help="Discounted visits of L2 to each kind of cell it avoids.")] = 2.5,
     picture: Annotated[Path, typer.Option(help="Path of the picture; .png and .svg are added.")] = Path("demo"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Teach learners L1 to L5 in one world: by a teacher that ignores their preferences, and by one that knows them.
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tutelage.cli.printing import say, show_json
-from tutelage.cli.subject import WORLD_HELP, read_subject, read_weights
+from tutelage.cli import subject
+from tutelage.cli.printing import AsJson, say, show_json
 from tutelage.outcomes import InvalidInput
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ WEIGHTS_HELP = "The reward weights of the behaviour, such as 1,0.9,0.2, where th
 
 
 def infer(
-    world: Annotated[str, typer.Option(help=WORLD_HELP)] = "",
-    domain: Annotated[Path | None, typer.Option(help="Instead of a world: a file that tutelage.save wrote.")] = None,
+    world: subject.WorldOption = "",
+    domain: subject.DomainOption = None,
     rounds: Annotated[Path | None, typer.Option(help=ROUNDS_HELP)] = None,
     demonstrations: Annotated[Path | None, typer.Option(help=BEHAVIOUR_HELP)] = None,
     observed: Annotated[str, typer.Option(help="expectation: all of mu was seen. reward: mu_r alone.")] = "expectation",
     n_trajectories: Annotated[int, typer.Option(min=0, help="Trajectories of each response; 0 if exact.")] = 0,
     weights: Annotated[str, typer.Option(help=WEIGHTS_HELP)] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Infer a soft learner from its responses, or preferences from behaviour alone.
 
@@ -41,7 +41,7 @@ def infer(
     """
     if (rounds is None) == (demonstrations is None):
         raise InvalidInput("give either --rounds or --demonstrations")
-    known = read_subject(world, domain, "", "", "").whole
+    known = subject.read_subject(world, domain, "", "", "").whole
     if rounds is not None:
         _from_rounds(known, rounds, observed, n_trajectories, as_json)
     elif demonstrations is not None:
@@ -52,53 +52,55 @@ def _from_rounds(domain: "Domain", path: Path, observed: Any, n_trajectories: in
     from tutelage.inference.learner_estimate import infer_learner
     from tutelage.transcripts import load_transcript
 
-    found = infer_learner(
+    estimate = infer_learner(
         domain, load_transcript(path, domain).rounds, observed=observed, n_trajectories=n_trajectories
     )
     if as_json:
-        show_json(learner_data(found))
+        show_json(learner_data(estimate))
     else:
-        say(str(found))
+        say(str(estimate))
 
 
 def _from_behaviour(domain: "Domain", path: Path, weights: str, as_json: bool) -> None:
     from tutelage.data.files import load_demonstrations
     from tutelage.inference.avoidance import infer_preferences
 
-    known = read_weights(weights, domain.reward_names) if weights else None
-    found = infer_preferences(domain, load_demonstrations(path, domain.mdp), reward_weights=known)
+    known = subject.read_weights(weights, domain.reward_names) if weights else None
+    estimate = infer_preferences(domain, load_demonstrations(path, domain.mdp), reward_weights=known)
     if as_json:
-        show_json(preference_data(found))
+        show_json(preference_data(estimate))
     else:
-        say(str(found))
+        say(str(estimate))
 
 
-def learner_data(found: "LearnerEstimate") -> dict[str, Any]:
+def learner_data(estimate: "LearnerEstimate") -> dict[str, Any]:
     """The estimate for JSON; infinite ends are null."""
     from tutelage.arrays import finite_or_none
 
     def ends(interval: tuple[float, float]) -> list[float | None]:
         return [finite_or_none(interval[0]), finite_or_none(interval[1])]
 
-    names = found.domain.preference_names
+    names = estimate.domain.preference_names
     return {
-        "mismatch_penalty": ends(found.mismatch_penalty),
-        "violation_penalty": ends(found.violation_penalty),
-        "violation_allowance": {name: ends(one) for name, one in zip(names, found.violation_allowance, strict=True)},
-        "preferences": dict(zip(names, found.preferences, strict=True)),
-        "residual": finite_or_none(found.residual),
-        "contradiction": found.contradiction,
+        "mismatch_penalty": ends(estimate.mismatch_penalty),
+        "violation_penalty": ends(estimate.violation_penalty),
+        "violation_allowance": {
+            name: ends(interval) for name, interval in zip(names, estimate.violation_allowance, strict=True)
+        },
+        "preferences": dict(zip(names, estimate.preferences, strict=True)),
+        "residual": finite_or_none(estimate.residual),
+        "contradiction": estimate.contradiction,
     }
 
 
-def preference_data(found: "PreferenceEstimate") -> dict[str, Any]:
+def preference_data(estimate: "PreferenceEstimate") -> dict[str, Any]:
     """The estimate for JSON; what is not determined is null."""
     from tutelage.arrays import finite_or_none
 
     columns = ("strength", "standard_error", "low", "high", "p_value")
     preferences = {
-        name: {column: finite_or_none(float(getattr(found, column)[j])) for column in columns}
-        for j, name in enumerate(found.domain.preference_names)
+        name: {column: finite_or_none(float(getattr(estimate, column)[j])) for column in columns}
+        for j, name in enumerate(estimate.domain.preference_names)
     }
-    rewards = dict(zip(found.domain.reward_names, found.reward_weights.tolist(), strict=True))
-    return {"n": found.n, "preferences": preferences, "reward_weights": rewards, "bias": found.bias}
+    rewards = dict(zip(estimate.domain.reward_names, estimate.reward_weights.tolist(), strict=True))
+    return {"n": estimate.n, "preferences": preferences, "reward_weights": rewards, "bias": estimate.bias}

@@ -5,19 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tutelage.cli.printing import progress, say, show_json, written
-from tutelage.cli.subject import (
-    ALLOWANCE_HELP,
-    DOMAIN_HELP,
-    LEARNER_HELP,
-    PREFERENCES_HELP,
-    WEIGHTS_HELP,
-    WORLD_HELP,
-    Subject,
-    make_pupil,
-    read_subject,
-)
-from tutelage.registry import make_teacher
+from tutelage.cli import subject
+from tutelage.cli.printing import AsJson, progress, say, show_json, written
 
 if TYPE_CHECKING:
     from tutelage.data.demonstrations import Demonstrations
@@ -32,20 +21,20 @@ INSTEAD_HELP = "With --then-teach: write the demonstrations to show instead to t
 
 def learn(
     demonstrations: Annotated[Path, typer.Option(help=DEMONSTRATIONS_HELP)],
-    world: Annotated[str, typer.Option(help=WORLD_HELP)] = "",
-    domain: Annotated[Path | None, typer.Option(help=DOMAIN_HELP)] = None,
-    learner: Annotated[str, typer.Option(help=LEARNER_HELP)] = "",
-    preferences: Annotated[str, typer.Option(help=PREFERENCES_HELP)] = "",
+    world: subject.WorldOption = "",
+    domain: subject.DomainOption = None,
+    learner: subject.LearnerOption = "",
+    preferences: subject.PreferencesOption = "",
     model: Annotated[str, typer.Option(help="The learner model: soft, hard, footnote or standard.")] = "soft",
-    weights: Annotated[str, typer.Option(help=WEIGHTS_HELP)] = "",
-    mismatch_penalty: Annotated[float | None, typer.Option(help="C_r. Default: 5 for soft, 20 for footnote.")] = None,
-    violation_penalty: Annotated[float | None, typer.Option(help="C_c of the soft learner. Default: 10.")] = None,
-    allowance: Annotated[str, typer.Option(help=ALLOWANCE_HELP)] = "",
+    weights: subject.WeightsOption = "",
+    mismatch_penalty: subject.MismatchOption = None,
+    violation_penalty: subject.ViolationOption = None,
+    allowance: subject.AllowanceOption = "",
     then_teach: Annotated[bool, typer.Option("--then-teach", help=THEN_HELP)] = False,
     teacher: Annotated[str, typer.Option(help="The teacher of --then-teach.")] = "aware-cmdp",
     show: Annotated[int, typer.Option(min=0, help=SHOWN_HELP)] = 5,
     instead: Annotated[Path | None, typer.Option(help=INSTEAD_HELP)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Learn from recorded demonstrations: what they show, with its uncertainty, and what the learner makes of them.
 
@@ -57,13 +46,12 @@ def learn(
     from tutelage.data.files import load_demonstrations
     from tutelage.roles import Lesson
 
-    about = read_subject(world, domain, weights, learner, preferences)
-    penalties = {"mismatch_penalty": mismatch_penalty, "violation_penalty": violation_penalty}
-    pupil = make_pupil(model.replace("-", "_"), about.known, allowance, **penalties)
+    about = subject.read_subject(world, domain, weights, learner, preferences)
+    asked_learner = subject.read_learner(model, about.known, allowance, mismatch_penalty, violation_penalty)
     log = load_demonstrations(demonstrations, about.known)
     with progress("learning", None) as done:
-        response = pupil.respond(Lesson.from_demonstrations(about.known, log))
-        transcript = _taught(about, pupil, teacher, done) if then_teach else None
+        response = asked_learner.respond(Lesson.from_demonstrations(about.known, log))
+        transcript = _taught(about, asked_learner, teacher, done) if then_teach else None
     shown, files = None, []
     if transcript is not None:
         lesson = transcript.final.lesson
@@ -79,16 +67,15 @@ def learn(
     say("\n".join([*lines, *([str(shown)] if shown else []), *(f"Written: {path}" for path in files)]))
 
 
-def _taught(about: Subject, pupil: "Learner", teacher: str, done: Any) -> "Transcript":
+def _taught(about: subject.Subject, learner: "Learner", teacher: str, done: Any) -> "Transcript":
     """The rounds with a teacher that knows the true weights."""
     from tutelage import interaction
 
-    every = about.whole.preference_features
-    tutor = make_teacher(teacher.replace("-", "_"), about.known, about.weights, pupil, every_preference=every)
-    return interaction.teach(tutor, pupil, progress=lambda step: done.note(f"{step.done} {step.stage}"))
+    chosen = about.teacher(teacher, learner, {})
+    return interaction.teach(chosen, learner, progress=lambda step: done.note(f"{step.done} {step.stage}"))
 
 
-def _learned(about: Subject, response: "Response") -> str:
+def _learned(about: subject.Subject, response: "Response") -> str:
     """The weights that the learner infers, by name, and its reward."""
     names = about.known.names
     weights = ", ".join(f"{name} {value:.4g}" for name, value in zip(names, response.learned_weights, strict=True))
@@ -98,7 +85,7 @@ def _learned(about: Subject, response: "Response") -> str:
     return "\n".join(lines)
 
 
-def _data(about: Subject, log: "Demonstrations", response: "Response") -> dict[str, Any]:
+def _data(about: subject.Subject, log: "Demonstrations", response: "Response") -> dict[str, Any]:
     """What was recorded and what the learner does, as data."""
     from tutelage.arrays import finite_or_none
 

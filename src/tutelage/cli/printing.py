@@ -8,8 +8,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tutelage.model.mdp import Domain
     from tutelage.transcripts import Transcript
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 # As of a program that the signal SIGPIPE ends.
 OUTPUT_CLOSED = 141
 
@@ -84,7 +86,7 @@ def complain_of_file(error: OSError) -> None:
     path = Path(error.filename)
     there = list[str]()
     with suppress(OSError):
-        there = [one.name for one in path.parent.iterdir()]
+        there = [entry.name for entry in path.parent.iterdir()]
     near = [str(path.with_name(name)) for name in get_close_matches(path.name, there)]
     advice = f"did you mean {' or '.join(near)}?" if near else "check the name and the folder"
     complain(f"{path}: there is no such file; {advice}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tutelage.cli.printing import complain, progress, say, show_json, show_table
+from tutelage.cli.printing import AsJson, complain, progress, say, show_json, show_table
 from tutelage.outcomes import InvalidInput, Unavailable
 from tutelage.registry import look_up
 
@@ -29,7 +29,7 @@ def reproduce(
     resume: Annotated[bool, typer.Option(help="Use the rows that the store has, or compute them again.")] = True,
     backend: Annotated[str, typer.Option(help="processes, or dask for an existing cluster.")] = "processes",
     address: Annotated[str, typer.Option(help="Address of the Dask scheduler, such as tcp://host:8786.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Reproduce the paper's tables and figures, each number beside the printed one.
 

@@ -1,28 +1,42 @@
-"""The domain, the weights and the learner that the options of a command name."""
+"""The options that several commands have, and the domain, the weights and the learner that they name."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from tutelage.outcomes import InvalidInput
-from tutelage.registry import LEARNER_MODELS, look_up, make_learner
+from tutelage.registry import LEARNER_MODELS, look_up, make_learner, make_teacher
 
 if TYPE_CHECKING:
     from tutelage.arrays import Vector
     from tutelage.environments.object_world import ObjectWorld
     from tutelage.model.mdp import Domain
-    from tutelage.roles import Learner
+    from tutelage.roles import Learner, Teacher
 
-WORLD_HELP = "An object world: generator:seed:size, such as published:0:10, or a JSON file."
-DOMAIN_HELP = "Instead of a world: a file that tutelage.save or tutelage import wrote."
-LEARNER_HELP = "L1 .. L5: the learner has the first 0, 2, 4, 5 or 6 preference features. Default: all of them."
-PREFERENCES_HELP = "Instead of L1 .. L5: the names of the preference features that the learner has, such as a,b."
-WEIGHTS_HELP = "The true weights: 1,0.9,0.2, or by name, km=-1,at_goal=0; zero for others. A world has its own."
 ALLOWANCE_HELP = (
     "delta_c, the discounted count allowed of each preference feature: 2.5, a share of the discounted time such as 5%, "
     "one for each in order, such as 0.1,5%, or by name, such as service_km=0.1,main_km=5%. Default: 0."
 )
+WEIGHTS_HELP = "The true weights: 1,0.9,0.2, or by name, km=-1,at_goal=0; zero for others. A world has its own."
+LEARNER_HELP = "L1 .. L5: the learner has the first 0, 2, 4, 5 or 6 preference features. Default: all of them."
+PREFERENCES_HELP = "Instead of L1 .. L5: the names of the preference features that the learner has, such as a,b."
+
+# The options of several commands.
+WorldOption = Annotated[
+    str, typer.Option(help="An object world: published:0:10 (generator:seed:size), or a JSON file.")
+]
+DomainOption = Annotated[
+    Path | None, typer.Option(help="Instead of a world: a file that tutelage.save or tutelage import wrote.")
+]
+LearnerOption = Annotated[str, typer.Option(help=LEARNER_HELP)]
+PreferencesOption = Annotated[str, typer.Option(help=PREFERENCES_HELP)]
+WeightsOption = Annotated[str, typer.Option(help=WEIGHTS_HELP)]
+MismatchOption = Annotated[float | None, typer.Option(help="C_r. Default: 5 for soft, 20 for footnote.")]
+ViolationOption = Annotated[float | None, typer.Option(help="C_c of the soft learner. Default: 10.")]
+AllowanceOption = Annotated[str, typer.Option(help=ALLOWANCE_HELP)]
 
 
 @dataclass(frozen=True)
@@ -46,6 +60,16 @@ class Subject:
             raise InvalidInput(f"--domain needs the true weights of its reward features: --weights {names}")
         return self.true_weights
 
+    def teacher(self, name: str, learner: "Learner", options: Mapping[str, str]) -> "Teacher":
+        """The teacher of a name, for this learner."""
+        given: dict[str, Any] = {"every_preference": self.whole.preference_features, **options}
+        return make_teacher(underscored(name), self.known, self.weights, learner, **given)
+
+
+def underscored(name: str) -> str:
+    """The name of a player in the registry, which may be written with hyphens."""
+    return name.replace("-", "_")
+
 
 def read_subject(world: str, path: Path | None, weights: str, learner: str, preferences: str) -> Subject:
     """The subject of the options --world or --domain, --weights, --learner and --preferences."""
@@ -58,7 +82,7 @@ def read_subject(world: str, path: Path | None, weights: str, learner: str, pref
     if path is not None:
         whole = load(path)
         given = read_weights(weights, whole.reward_names) if weights else None
-        return Subject(None, whole, _with_preferences(whole, learner, preferences), given)
+        return Subject(None, whole, _of_learner(whole, learner, preferences), given)
     if world.endswith(".json"):
         with open_regular(world) as file:
             made = ObjectWorld.from_json(file.read())
@@ -66,7 +90,7 @@ def read_subject(world: str, path: Path | None, weights: str, learner: str, pref
         made = WorldName.parse(world).make()
     whole = made.domain("L5")
     given = read_weights(weights, whole.reward_names) if weights else made.true_weights
-    return Subject(made, whole, _with_preferences(whole, learner, preferences), given)
+    return Subject(made, whole, _of_learner(whole, learner, preferences), given)
 
 
 def read_weights(text: str, names: Sequence[str]) -> "Vector":
@@ -98,41 +122,44 @@ def feature(names: Sequence[str], given: str) -> str:
     return table[given]
 
 
-def make_pupil(model: str, domain: "Domain", allowance: str, **penalties: float | None) -> "Learner":
+def read_learner(
+    model: str, domain: "Domain", allowance: str, mismatch_penalty: float | None, violation_penalty: float | None
+) -> "Learner":
     """The learner of a model, with the parameters that were given and that the model has."""
     from tutelage.model.allowances import read_allowance
 
-    options: dict[str, Any] = dict(penalties)
+    given: dict[str, Any] = {"mismatch_penalty": mismatch_penalty, "violation_penalty": violation_penalty}
     if allowance:
-        amount, names = read_allowance(allowance), domain.preference_names
+        amount = read_allowance(allowance)
         if isinstance(amount, dict):
-            amount = {feature(names, name): one for name, one in amount.items()}
-        options["violation_allowance"] = amount
-    known = look_up(LEARNER_MODELS, model, "learner model").options
-    return make_learner(model, domain, **{n: value for n, value in options.items() if value is not None and n in known})
+            amount = {feature(domain.preference_names, name): part for name, part in amount.items()}
+        given["violation_allowance"] = amount
+    name = underscored(model)
+    known = look_up(LEARNER_MODELS, name, "learner model").options
+    return make_learner(
+        name, domain, **{key: value for key, value in given.items() if value is not None and key in known}
+    )
 
 
-def _with_preferences(domain: "Domain", learner: str, preferences: str) -> "Domain":
+def _of_learner(domain: "Domain", learner: str, preferences: str) -> "Domain":
     """The domain with the preference features of the learner."""
+    from tutelage.environments.placement import PREFERENCES
+    from tutelage.experiments.worlds import named_parts, restricted
+
     if learner and preferences:
         raise InvalidInput("give either --learner or --preferences")
     if preferences:
-        wanted = [feature(domain.preference_names, name.strip()) for name in preferences.split(",") if name.strip()]
-        places = [domain.preference_names.index(name) for name in dict.fromkeys(wanted)]
-    elif learner:
-        from tutelage.environments.placement import PREFERENCES, preference_names
-
-        if learner not in PREFERENCES:
-            own = "--model names a learner model, and --preferences the features that a learner of your own has"
-            raise InvalidInput(f"there is no learner {learner!r}; the learners are {', '.join(PREFERENCES)}; {own}")
-        places = list(range(len(preference_names(learner))))
-        if len(places) > domain.n_preference:
-            needed = f"{learner} has {len(places)} preference features"
-            raise InvalidInput(f"{needed}, but the domain has only {domain.n_preference}")
-    else:
+        names = [feature(domain.preference_names, name) for name in named_parts(preferences)]
+        return restricted(domain, list(dict.fromkeys(names)))
+    if not learner:
         return domain
-    names = tuple(domain.preference_names[place] for place in places)
-    return replace(domain, preference_features=domain.preference_features[:, places], preference_names=names)
+    if learner not in PREFERENCES:
+        own = "--model names a learner model, and --preferences the features that a learner of your own has"
+        raise InvalidInput(f"there is no learner {learner!r}; the learners are {', '.join(PREFERENCES)}; {own}")
+    count = PREFERENCES[learner]
+    if count > domain.n_preference:
+        raise InvalidInput(f"{learner} has {count} preference features, but the domain has only {domain.n_preference}")
+    return restricted(domain, domain.preference_names[:count])
 
 
 def read_options(texts: Sequence[str]) -> Mapping[str, str]:

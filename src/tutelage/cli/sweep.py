@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tutelage.cli.printing import complain, progress, say, show_json, show_table
+from tutelage.cli.printing import AsJson, complain, progress, say, show_json, show_table
 from tutelage.outcomes import Unavailable
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def sweep(
     retry: Annotated[bool, typer.Option("--retry", help="Compute the rows that failed again.")] = False,
     rows: Annotated[Path | None, typer.Option(help=ROWS_HELP)] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the means; adds .png and .svg.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare teachers over your own domains and learners. The same command continues a run that was stopped.
 

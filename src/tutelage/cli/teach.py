@@ -8,25 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tutelage.cli.printing import complain_of_rounds, progress, say, show_json, written
-from tutelage.cli.subject import (
-    ALLOWANCE_HELP,
-    DOMAIN_HELP,
-    LEARNER_HELP,
-    PREFERENCES_HELP,
-    WEIGHTS_HELP,
-    WORLD_HELP,
-    feature,
-    make_pupil,
-    read_options,
-    read_subject,
-)
+from tutelage.cli import subject
+from tutelage.cli.printing import AsJson, complain_of_rounds, progress, say, show_json, written
 from tutelage.outcomes import InvalidInput
-from tutelage.registry import LEARNER_MODELS, TEACHERS, LearnerEntry, TeacherEntry, make_teacher
+from tutelage.registry import LEARNER_MODELS, TEACHERS, LearnerEntry, TeacherEntry
 
 if TYPE_CHECKING:
     from tutelage.data.showing import Shown
-    from tutelage.environments.object_world import ObjectWorld
     from tutelage.model.mdp import Domain
     from tutelage.roles import Learner, Teacher
     from tutelage.transcripts import Transcript
@@ -42,17 +30,17 @@ PICTURE_HELP = "Draw the world, or the features and the map of a domain, and wha
 
 
 def teach(
-    world: Annotated[str, typer.Option(help=WORLD_HELP)] = "",
-    domain: Annotated[Path | None, typer.Option(help=DOMAIN_HELP)] = None,
-    learner: Annotated[str, typer.Option(help=LEARNER_HELP)] = "",
-    preferences: Annotated[str, typer.Option(help=PREFERENCES_HELP)] = "",
+    world: subject.WorldOption = "",
+    domain: subject.DomainOption = None,
+    learner: subject.LearnerOption = "",
+    preferences: subject.PreferencesOption = "",
     model: Annotated[str, typer.Option(help="The learner model, one of those above.")] = "soft",
     teacher: Annotated[str, typer.Option(help="The teacher, one of those above.")] = "bilevel",
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
-    weights: Annotated[str, typer.Option(help=WEIGHTS_HELP)] = "",
-    mismatch_penalty: Annotated[float | None, typer.Option(help="C_r. Default: 5 for soft, 20 for footnote.")] = None,
-    violation_penalty: Annotated[float | None, typer.Option(help="C_c of the soft learner. Default: 10.")] = None,
-    allowance: Annotated[str, typer.Option(help=ALLOWANCE_HELP)] = "",
+    weights: subject.WeightsOption = "",
+    mismatch_penalty: subject.MismatchOption = None,
+    violation_penalty: subject.ViolationOption = None,
+    allowance: subject.AllowanceOption = "",
     max_rounds: Annotated[int, typer.Option(help="The most rounds of an adaptive teacher.")] = 100,
     time_limit: Annotated[float | None, typer.Option(help=TIME_HELP)] = None,
     save: Annotated[Path | None, typer.Option(help="Write the rounds to this .npz file after every round.")] = None,
@@ -61,7 +49,7 @@ def teach(
     policy: Annotated[Path | None, typer.Option(help=POLICY_HELP)] = None,
     picture: Annotated[Path | None, typer.Option(help=PICTURE_HELP)] = None,
     plane: Annotated[str, typer.Option(help=PLANE_HELP)] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Teach a learner. Prints its response, what it gives up, and a bound on what any lesson could achieve.
 
@@ -73,19 +61,20 @@ def teach(
 
     [bold]tutelage teach --domain roads.npz --weights km=-1 --model hard --teacher aware-cmdp --show 3[/bold]
     """
-    model, teacher = model.replace("-", "_"), teacher.replace("-", "_")
-    about = read_subject(world, domain, weights, learner, preferences)
-    known, true_weights = about.known, about.weights
-    penalties = {"mismatch_penalty": mismatch_penalty, "violation_penalty": violation_penalty}
-    pupil = make_pupil(model, known, allowance, **penalties)
-    options, every = read_options(option or []), about.whole.preference_features
-    tutor = make_teacher(teacher, known, true_weights, pupil, every_preference=every, **options)
-    transcript = _taught(tutor, pupil, max_rounds, time_limit, save)
-    files = _drawn(about.world, known, pupil, learner, transcript, picture, plane)
+    about = subject.read_subject(world, domain, weights, learner, preferences)
+    known = about.known
+    asked_learner = subject.read_learner(model, known, allowance, mismatch_penalty, violation_penalty)
+    asked_teacher = about.teacher(teacher, asked_learner, subject.read_options(option or []))
+    transcript = _taught(asked_teacher, asked_learner, max_rounds, time_limit, save)
+    files = _drawn(about, asked_learner, learner, transcript, picture, plane)
     shown = _shown(known, transcript, show or (DEFAULT_SHOWN if demonstrations else 0))
     files += written(shown, demonstrations, known, transcript.final.lesson.policy, policy)
     if as_json:
-        chosen = {"learner": learner or None, "model": model, "teacher": teacher}
+        chosen = {
+            "learner": learner or None,
+            "model": subject.underscored(model),
+            "teacher": subject.underscored(teacher),
+        }
         data = chosen | _data(known, transcript) | ({} if shown is None else shown.as_data())
         show_json(data | {"files": [str(path) for path in files]})
         return
@@ -94,7 +83,7 @@ def teach(
 
 
 def _taught(
-    tutor: "Teacher", pupil: "Learner", max_rounds: int, time_limit: float | None, save: Path | None
+    teacher: "Teacher", learner: "Learner", max_rounds: int, time_limit: float | None, save: Path | None
 ) -> "Transcript":
     """The rounds, with progress. If they fail, those that are finished are printed."""
     from tutelage import interaction
@@ -106,8 +95,8 @@ def _taught(
 
         try:
             return interaction.teach(
-                tutor,
-                pupil,
+                teacher,
+                learner,
                 max_rounds=max_rounds,
                 path=save,
                 on_round=on_round,
@@ -159,34 +148,35 @@ def _data(domain: "Domain", transcript: "Transcript") -> dict[str, Any]:
 
 
 def _drawn(
-    world: "ObjectWorld | None",
-    domain: "Domain",
-    pupil: "Learner",
-    learner: str,
+    about: subject.Subject,
+    learner: "Learner",
+    preferences: str,
     transcript: "Transcript",
     picture: Path | None,
     plane: str,
 ) -> list[Path]:
-    """The files of the pictures, if they were requested."""
-    files = _plane_drawn(domain, pupil, transcript, plane, picture)
+    """The files of the pictures, if they were requested. preferences: of the learner, L1 .. L5."""
+    files = _plane_drawn(about.known, learner, transcript, plane, picture)
     if picture is None:
         return files
     from tutelage.experiments.figures import domain_picture, taught_picture
     from tutelage.learners.penalties import Preference
     from tutelage.pictures.files import save_picture
 
-    if world is not None:
-        return save_picture(taught_picture(world, learner or "L5", transcript.final.response), picture) + files
-    preference = getattr(pupil, "preference", None)
-    allowed = preference.on(domain).allowance if isinstance(preference, Preference) else None
-    return save_picture(domain_picture(domain, transcript, allowed), picture) + files
+    if about.world is not None:
+        drawn = taught_picture(about.world, preferences or "L5", transcript.final.response)
+    else:
+        preference = getattr(learner, "preference", None)
+        allowed = preference.on(about.known).allowance if isinstance(preference, Preference) else None
+        drawn = domain_picture(about.known, transcript, allowed)
+    return save_picture(drawn, picture) + files
 
 
 def _plane_drawn(
-    domain: "Domain", pupil: "Learner", transcript: "Transcript", plane: str, picture: Path | None
+    domain: "Domain", learner: "Learner", transcript: "Transcript", plane: str, picture: Path | None
 ) -> list[Path]:
     """The files of the picture of two features, if one was requested."""
-    names = [feature(domain.reward_names, name.strip()) for name in plane.split(",") if name.strip()]
+    names = [subject.feature(domain.reward_names, name.strip()) for name in plane.split(",") if name.strip()]
     if picture is None or not names:
         if names:
             raise InvalidInput("--plane needs --picture, the path of the picture")
@@ -201,7 +191,7 @@ def _plane_drawn(
 
     columns = [domain.reward_names.index(name) for name in names]
     flat = replace(domain, reward_features=domain.reward_features[:, columns], reward_names=tuple(names))
-    known, accepted = getattr(pupil, "preference", None), None
+    known, accepted = getattr(learner, "preference", None), None
     if isinstance(known, Preference) and known.is_hard and known.rows is None and not known.functions:
         accepted = vertices(flat, preference_limits(flat, known.on(domain).allowance))
     shown, done = transcript.final.lesson.expectation, transcript.final.response.expectation.reward

@@ -141,18 +141,18 @@ def compute_row(task: AnyTask) -> Row:
 def taught(task: Task) -> dict[str, Any]:
     """The result of teaching, or why there is none: a task that fails does not end the run."""
     try:
-        subject = task.world.subject(task.learner)
-        learner: Learner = task.model.make(subject.domain)
+        ground = task.world.ground(task.learner)
+        learner: Learner = task.model.make(ground.domain)
         teacher = make_teacher(
             task.teacher.name,
-            subject.domain,
-            subject.true_weights,
+            ground.domain,
+            ground.true_weights,
             learner,
-            every_preference=subject.every_preference,
+            every_preference=ground.every_preference,
             **dict(task.teacher.options),
         )
         if n := task.model.n_sampled:
-            learner = SampledLearner(subject.domain, learner, n, n, rng=task.seed)
+            learner = SampledLearner(ground.domain, learner, n, n, rng=task.seed)
         time_limit = task.time_limit or None
         return summary(teach(teacher, learner, max_rounds=task.teacher.max_rounds, time_limit=time_limit))
     except TutelageError as refusal:

@@ -7,7 +7,7 @@ That they were selected in this way is our inference, and every result names its
 the description in Sec. 6.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count, islice
@@ -57,11 +57,11 @@ class WorldName:
         """The world itself."""
         return object_world(self.size, self.seed, self.generator)  # type: ignore[arg-type]
 
-    def subject(self, preferences: str) -> "Subject":
+    def ground(self, preferences: str) -> "Ground":
         """The domain of a learner with these preferences: L1 .. L5, or names with commas between them."""
         world = self.make()
         names = preferences if preferences in PREFERENCES else named_parts(preferences)
-        return Subject(world.domain(names), world.true_weights, world.domain(EVERY_PREFERENCE).preference_features)
+        return Ground(world.domain(names), world.true_weights, world.domain(EVERY_PREFERENCE).preference_features)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +76,31 @@ class DomainFile:
     def __str__(self) -> str:
         return self.name
 
-    def subject(self, preferences: str) -> "Subject":
+    def ground(self, preferences: str) -> "Ground":
         """The domain of a learner with these preferences: names with commas between them, or "all"."""
         whole = load(self.path)
         names = whole.preference_names if preferences == ALL else named_parts(preferences)
-        columns = [look_up({name: j for j, name in enumerate(whole.preference_names)}, n, "preference") for n in names]
-        some = whole.preference_features[:, columns]
-        domain = replace(whole, preference_features=some, preference_names=tuple(names))
-        return Subject(domain, np.array(self.weights), whole.preference_features)
+        return Ground(restricted(whole, names), np.array(self.weights), whole.preference_features)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Subject:
-    """What a task teaches in: the learner's domain, the true weights, and every preference that a learner may have."""
+class Ground:
+    """Where a learner is taught.
+
+    domain: with the preferences that the learner has. true_weights: (d_r,). every_preference: (S, k) or (C, k), those
+    that any learner there may have.
+    """
 
     domain: Domain
     true_weights: Vector
     every_preference: Matrix
+
+
+def restricted(domain: Domain, names: Sequence[str]) -> Domain:
+    """The domain with only the preferences of these names."""
+    places = {name: place for place, name in enumerate(domain.preference_names)}
+    columns = [look_up(places, name, "preference") for name in names]
+    return replace(domain, preference_features=domain.preference_features[:, columns], preference_names=tuple(names))
 
 
 def named_parts(text: str) -> tuple[str, ...]:

@@ -1,11 +1,11 @@
-"""`tutelage import`: a domain file from a Gymnasium environment or a graph file."""
+"""`tutelage import` and `tutelage info`: domain files from other sources, and what a domain file holds."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tutelage.cli.printing import say, show_json
+from tutelage.cli.printing import AsJson, say, show_json
 from tutelage.outcomes import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
@@ -15,6 +15,9 @@ OUT_HELP = "The domain file to write, .npz."
 START_HELP = "The node where journeys start."
 CLASSES_HELP = "Preference features: attributes, or lengths by class, such as highway=service+track,toll."
 
+# The most names of one kind in a line of `info`.
+MOST_LISTED = 5
+
 
 def from_environment(
     name: Annotated[str, typer.Argument(help="The name of an environment with a table, such as FrozenLake-v1.")],
@@ -22,7 +25,7 @@ def from_environment(
     discount: Annotated[float, typer.Option(help="The weight of the next step, between 0 and 1.")] = 0.99,
     cells: Annotated[bool, typer.Option("--cells", help="Add a reward feature for the arrival in each state.")] = False,
     option: Annotated[list[str] | None, typer.Option(help="An option of the environment, is_slippery=False.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write the table of a Gymnasium environment as a domain: its reward, and a preference feature for each action.
 
@@ -60,7 +63,7 @@ def from_file(
     measure: Annotated[str, typer.Option(help="The attribute to count by class; default: the first reward.")] = "",
     names: Annotated[str, typer.Option(help="The attribute that names the edges, such as name.")] = "",
     undirected: Annotated[bool, typer.Option("--undirected", help="Edges of a CSV file go both ways.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a graph as a domain: nodes are states, edges are choices, attributes are features.
 
@@ -70,13 +73,14 @@ def from_file(
     """
     from tutelage.environments.graph import from_graph
     from tutelage.environments.graph_files import read_graph
+    from tutelage.experiments.worlds import named_parts
 
-    graph, counted = read_graph(path, is_directed=not undirected), _names(rewards)
+    graph, counted = read_graph(path, is_directed=not undirected), list(named_parts(rewards))
     nodes = {str(node): node for node in graph.nodes}
     domain = from_graph(
         graph,
         start=nodes.get(start, start),
-        goals=[nodes.get(one, one) for one in goal or []],
+        goals=[nodes.get(name, name) for name in goal or []],
         discount=discount,
         duration=duration or None,
         reward_attributes=counted,
@@ -87,18 +91,15 @@ def from_file(
     _save(domain, out, as_json)
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
 def _classes(text: str) -> dict[str, Any]:
     """attribute, or attribute=class+class: each class is one feature."""
-    pairs = [part.partition("=") for part in _names(text)]
-    return {name: [one for one in classes.split("+") if one] if sign else None for name, sign, classes in pairs}
+    from tutelage.experiments.worlds import named_parts
+
+    pairs = [part.partition("=") for part in named_parts(text)]
+    return {name: [kind for kind in classes.split("+") if kind] if sign else None for name, sign, classes in pairs}
 
 
 def _save(domain: "Domain", out: Path, as_json: bool) -> None:
-    from tutelage.cli.info import summary
     from tutelage.data.describing import describe
     from tutelage.data.files import save
 
@@ -115,3 +116,45 @@ def make_import() -> typer.Typer:
     app.command("gymnasium")(from_environment)
     app.command("graph")(from_file)
     return app
+
+
+def info(
+    path: Annotated[Path, typer.Argument(help="A domain file, .npz.")],
+    as_json: AsJson = False,
+) -> None:
+    """Describe a domain: sizes, names, features, whether goals can be reached, and the least possible allowances.
+
+    [bold]tutelage info lake.npz[/bold]
+
+    [bold]tutelage info lake.npz --json[/bold]
+    """
+    from tutelage.data.describing import describe
+    from tutelage.data.files import load
+
+    found = describe(load(path))
+    if as_json:
+        show_json(found | {"files": [str(path)]})
+        return
+    say(f"{path}\n{summary(found)}")
+
+
+def summary(found: dict[str, Any]) -> str:
+    """The description of a domain as lines."""
+    low, high = found["discount"]
+    discount = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    lines = [f"{found['states']} states, {found['choices']} choices, discount {discount}"]
+    totals = {"starts": found["n_starts"], "goals": found["n_goals"], "state_names": found["states"]}
+    labels = {"starts": "starts", "goals": "goals", "action_names": "actions", "state_names": "states"}
+    for key, label in labels.items():
+        listed, n_others = found[key][:MOST_LISTED], totals.get(key, len(found[key])) - len(found[key][:MOST_LISTED])
+        names = "; ".join(str(name) for name in listed) or "none"
+        lines.append(f"{label}: {names}" + (f" and {n_others} others" if n_others else ""))
+    lines.append(found["reach"])
+    for kind in ("reward", "preference"):
+        for name, (low, high) in found[f"{kind}_features"].items():
+            least = ""
+            if kind == "preference":
+                allowance = found["least_allowances"][name]
+                least = f"; an allowance of at least {allowance:.4g} is possible, if it is the only one"
+            lines.append(f"{kind} feature {name}: {low:.4g} to {high:.4g}{least}")
+    return "\n".join(f"  {line}" for line in lines)

@@ -1,0 +1,80 @@
+"""`tutelage learn`: from a log as in Python, and an impossible step is named by its line."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+from cli_support import printed, shown
+
+import tutelage as tl
+from tutelage.cli import main
+
+
+@pytest.fixture(scope="module")
+def taxi(tmp_path_factory):
+    """A domain file of Taxi, and a log of 300 episodes as a program would write it."""
+    import gymnasium
+
+    folder = tmp_path_factory.mktemp("taxi")
+    name = "Taxi-v4" if "Taxi-v4" in gymnasium.registry else "Taxi-v3"
+    printed("import", "gymnasium", name, "--discount", "0.95", "-o", str(folder / "taxi.npz"))
+    env, domain, rng = gymnasium.make(name), tl.load(folder / "taxi.npz"), np.random.default_rng(0)
+    policy = tl.solve_soft(domain.mdp, domain.reward_features[:, 0]).policy.reshape(-1, 6)
+    lines = ["episode,state,action,next_state,terminated"]
+    for episode in range(300):
+        state, is_over = env.reset(seed=episode)[0], False
+        while not is_over:
+            action = int(rng.choice(6, p=policy[state]))
+            after, _, terminated, truncated, _ = env.step(action)
+            lines.append(f"{episode},{state},{action},{after},{terminated}")
+            state, is_over = after, terminated or truncated
+    (folder / "log.csv").write_text("\n".join(lines))
+    return folder, env, lines
+
+
+def test_learning_from_a_log_is_that_of_python(taxi):
+    folder, env, lines = taxi
+    common = ("learn", "--domain", str(folder / "taxi.npz"), "--demonstrations", str(folder / "log.csv"))
+    hard = ("--model", "hard", "--preferences", "action_west", "--allowance", "action_west=1", "--weights", "reward=1")
+    found = shown(*common, *hard, "--then-teach", "--show", "3", "--instead", str(folder / "instead.jsonl"))
+    domain = tl.load(folder / "taxi.npz")
+    assert found["demonstrations"] == 300 and found["visits"] == len(lines) - 1 + 300
+    rewards, discount = np.zeros(300), 0.95
+    for episode, group in pandas.read_csv(folder / "log.csv").groupby("episode"):
+        paid = [env.unwrapped.P[s][a][0][2] for s, a in zip(group.state, group.action, strict=True)]
+        rewards[episode] = discount ** np.arange(len(paid)) @ paid
+    assert found["features"]["reward"]["shown"] == pytest.approx(rewards.mean())
+    # Every episode has terminated, so only the standard error is left.
+    assert found["features"]["reward"]["uncertainty"] == pytest.approx(rewards.std(ddof=1) / np.sqrt(300))
+    assert found["preferences"]["action west"] <= 1 + 1e-6
+    assert found["instead"]["reward"] >= found["reward"] - 1e-9
+    assert found["instead"]["reward"] <= found["instead"]["bound"] + 1e-9
+    assert len(found["shown"]) == 3 and tl.load_demonstrations(folder / "instead.jsonl", domain).n == 3
+    text = printed(*common, "--preferences", "action_west", "--model", "soft")
+    assert "Demonstrations(300 of" in text and "known to" in text and "It infers the weights: reward" in text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ("0,{0},5,{0},False", "line 8 of bad.csv (episode '0', step 6): "),
+        ("0,never,0,{0},False", "line 8 of bad.csv (episode '0', step 6): there is no state 'never'"),
+        ("0,{0},hoot,{0},False", "line 8 of bad.csv (episode '0', step 6): state {0} "),
+    ],
+)
+def test_a_log_with_an_impossible_step_is_refused_by_its_line(wrong, sentence, taxi, monkeypatch, capsys):
+    """After six true steps, a step that cannot follow, or that nobody can read."""
+
+    folder, _, lines = taxi
+    state = lines[7].split(",")[1]
+    far = (int(state) + 250) % 500
+    row = wrong.format(far if "5," in wrong[4:] else state)
+    monkeypatch.chdir(folder)
+    Path("bad.csv").write_text("\n".join([*lines[:7], row]))
+    monkeypatch.setattr("sys.argv", ["tutelage", "learn", "--domain", "taxi.npz", "--demonstrations", "bad.csv"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    told = " ".join(capsys.readouterr().err.split())
+    assert ended.value.code == 2 and "bad.csv" in told
+    assert sentence.format(state) in told or ("step 5" in told and "never leads to" in told)

@@ -1,0 +1,59 @@
+"""Output: progress on a terminal only, a reader that stops, a disk that is full."""
+
+import os
+import pty
+import resource
+import subprocess
+import sys
+
+import pytest
+from cli_support import PROGRAM
+
+
+def test_a_terminal_shows_progress(tmp_path):
+    """On a terminal, standard error shows a bar with the time left."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", PROGRAM, "reproduce", "figure1", "--jobs", "1", "--out", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs, env=os.environ | {"TERM": "xterm"}):
+        os.close(theirs)
+        seen = b""
+        try:
+            while part := os.read(ours, 4096):
+                seen += part
+        except OSError:  # the other end is closed
+            pass
+    assert b"figure1" in seen and b"left:" in seen
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--version",), ("teach", "--world", "published:0:5", "--learner", "L1", "--json")]
+)
+def test_a_reader_that_stops_is_a_sentence_and_the_code_of_sigpipe(arguments):
+    """As with `| head`: the reader has closed the pipe before the program writes."""
+    ours, theirs = os.pipe()
+    os.close(ours)
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments, *(("--teacher", "agnostic") if len(arguments) > 1 else ())],
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(theirs)
+    assert ran.returncode == 141
+    assert ran.stderr == "tutelage: the output was closed before all of it was written\n"
+
+
+def test_a_disk_that_is_full_is_a_sentence_that_names_the_file(tmp_path):
+    """The system refuses to write more than 100 bytes to any file."""
+    arguments = ("teach", "--world", "published:0:5", "--learner", "L1", "--teacher", "agnostic", "--save", "kept.npz")
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
+    )
+    assert ran.returncode == 2 and "Traceback" not in ran.stderr
+    assert "kept.npz cannot be written: File too large" in ran.stderr
+    assert not list(tmp_path.iterdir())

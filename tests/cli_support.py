@@ -1,0 +1,40 @@
+"""What the tests of the command line share: how a command is run, and what it printed."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tutelage.cli import main
+from tutelage.cli.app import make_app
+
+PROGRAM = "import sys; from tutelage.cli import main; sys.argv[0] = 'tutelage'; main()"
+
+
+STREETS = str(Path(__file__).parents[1] / "examples" / "data" / "streets.csv")
+ROADS = ["--start", "7106818623", "--goal", "42431078", "--duration", "km", "--rewards", "km", "--names", "name"]
+
+
+def printed(*arguments: str) -> str:
+    result = CliRunner().invoke(make_app(), [*arguments])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def shown(*arguments: str) -> dict:
+    """The JSON object that `--json` prints. Nothing else may be printed."""
+    text = printed(*arguments, "--json")
+    found, end = json.JSONDecoder().raw_decode(text)
+    assert text[end:] == "\n"
+    return found
+
+
+def refusal(arguments, monkeypatch, capsys) -> tuple[int, str]:
+    """The exit code and the sentence of a command that is refused: no traceback, nothing on standard output."""
+    monkeypatch.setattr("sys.argv", ["tutelage", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err and said.out == ""
+    return ended.value.code, " ".join(said.err.split())
