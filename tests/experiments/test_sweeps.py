@@ -10,9 +10,9 @@ import sys
 import numpy as np
 import pyarrow.parquet
 import pytest
+from cli_support import printed, shown
 from distributed import LocalCluster
 from strategies import add_features, build_mdp
-from cli_support import printed, shown
 
 import tutelage as tl
 from tutelage.experiments.plans import read_plan
