@@ -12,16 +12,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from strategies import SEEDS, some_of
 
-from tutelage.convex.blocks import (
-    Block,
-    contained,
-    free_directions,
-    model_minimum,
-    natural_step,
-    residual,
-    slices,
-    terms,
-)
+from tutelage.convex.blocks import Block, contained, free_directions, slices, terms
+from tutelage.convex.models import model_minimum, natural_step
 
 NORMS = (1.0, 2.0, math.inf)
 # signed, norm, radius, slope, curvature, grouped. Groups belong to entries of one sign, and not to a box.
@@ -174,53 +166,3 @@ def test_the_minimum_moves_as_its_free_directions_say(first):
         assert_allclose(moved, (ahead - behind) / 2e-5, atol=1e-4 * (1 + np.abs(moved).max()))
         n_checked += 1
     assert n_checked >= len(others) // 2
-
-
-def with_vectors(rng, norm, radius):
-    """Three entries that are not negative and two vectors of two entries in one ball."""
-    slope = np.concatenate([rng.normal(size=3), np.zeros(4)])
-    return Block(slope, radius, norm, False, np.arange(7), vectors=(slice(3, 5), slice(5, 7)))
-
-
-@pytest.mark.parametrize("norm", [1.0, 2.0])
-@pytest.mark.parametrize("seed", some_of(range(40), range(8)))
-def test_vectors_count_by_their_lengths(norm, seed):
-    """Against a cone program; the residual and the gap are zero at the minimum only, also where a vector is zero."""
-    rng = np.random.default_rng([seed, 5])
-    blocks = [with_vectors(rng, norm, float(10 ** rng.uniform(-1, 1))), make_block(rng, 2, *KINDS[seed % len(KINDS)])]
-    gradient, hessian = random_model(rng, 9)
-    x = contained(blocks, rng.normal(size=9))
-    z, there = model_minimum(gradient, hessian, blocks, x), cp.Variable(9)
-    added = cp.sum(there[:3]) + cp.norm(there[3:5], 2) + cp.norm(there[5:7], 2)
-    objective = gradient @ there + 0.5 * cp.sum_squares(np.linalg.cholesky(hessian).T @ (there - x))
-    rules = [there[:3] >= 0, (added if norm == 1 else cp.norm(there[:7], 2)) <= blocks[0].radius]
-    other, part = blocks[1], there[7:]
-    rules += [] if other.is_signed else [part >= 0]
-    if math.isfinite(other.radius):
-        add_up = (np.arange(other.groups.max() + 1)[:, None] == other.groups).astype(float)
-        rules.append(cp.norm(add_up @ part, other.norm) <= other.radius)
-    size = cp.abs(part) if other.is_signed else part
-    objective += blocks[0].slope[:3] @ there[:3] + other.slope @ size + other.curvature / 2 * cp.sum_squares(part)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        cp.Problem(cp.Minimize(objective), rules).solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12)
-    assert_allclose(z, there.value, atol=2e-6 * (1 + np.abs(z).max()))
-    push = gradient + hessian @ (z - x)
-    assert residual(push, blocks, z) <= 1e-9 * (1 + np.abs(push).max())
-    assert abs(blocks[0].gap(push[:7], z[:7])) <= 1e-8 * (1 + np.abs(push).max()) * (1 + blocks[0].radius)
-    away = contained(blocks, z + 0.3 * rng.normal(size=9))
-    pushed = gradient + hessian @ (away - x)
-    assert residual(pushed, blocks, away) > 1e-4 and blocks[0].gap(pushed[:7], away[:7]) > 0
-
-
-@pytest.mark.parametrize("norm", [1.0, 2.0])
-def test_vectors_on_the_surface_turn_as_their_free_directions_say(norm):
-    rng = np.random.default_rng(int(norm))
-    block = with_vectors(rng, norm, 0.5)
-    gradient, hessian = random_model(rng, 7)
-    push = rng.normal(size=7)
-    z, ahead, behind = (model_minimum(gradient + t * push, hessian, [block], np.zeros(7)) for t in (0.0, 1e-5, -1e-5))
-    assert block.size(z) == pytest.approx(0.5, rel=1e-12)
-    free, curved = free_directions([block], z, gradient + hessian @ z)
-    moved = -free @ np.linalg.solve(free.T @ (hessian + curved) @ free, free.T @ push)
-    assert_allclose(moved, (ahead - behind) / 2e-5, atol=1e-5 * (1 + np.abs(moved).max()))

@@ -23,16 +23,16 @@ def test_the_minimum_is_that_of_scipy(upper):
     found = least_squares(rosenbrock, start, lambda _: ends, enough=1e-20, gain=1e-14, max_evaluations=200)
     best = reference(lambda x: rosenbrock(x).value, start, bounds=ends, xtol=1e-14, ftol=1e-14, gtol=1e-14)
     assert found.ended in (Ended.CONVERGED, Ended.SETTLED)
-    assert found.residuals.cost == pytest.approx(best.cost, abs=1e-9)
-    assert_allclose(found.x, best.x, atol=1e-5)
+    assert found.value == pytest.approx(best.cost, abs=1e-9)
+    assert_allclose(found.answer.x, best.x, atol=1e-5)
 
 
 def test_too_few_evaluations_are_said():
     found = least_squares(
         rosenbrock, np.array([-1.2, 0.7]), lambda _: (LOWER, UPPER), enough=1e-20, gain=1e-14, max_evaluations=3
     )
-    assert found.ended is Ended.STEP_LIMIT and found.n_evaluations == 3
-    assert found.residuals.cost <= rosenbrock(np.array([-1.2, 0.7])).cost
+    assert found.ended is Ended.STEP_LIMIT and found.n_steps == 3
+    assert found.value <= rosenbrock(np.array([-1.2, 0.7])).cost
 
 
 def test_a_search_without_time_keeps_its_best_point():
@@ -48,4 +48,4 @@ def test_a_search_without_time_keeps_its_best_point():
     start = np.array([-1.2, 0.7])
     found = least_squares(slow, start, lambda _: (LOWER, UPPER), enough=1e-20, gain=1e-14, max_evaluations=200)
     assert found.ended is Ended.TIME_LIMIT
-    assert found.residuals.cost == min(costs) < costs[0]
+    assert found.value == min(costs) < costs[0]

@@ -1,4 +1,4 @@
-"""Proximal Newton on functions whose minima are known: closed forms, linear functions on balls, runaways."""
+"""Proximal Newton and local ascent on functions whose minima or maxima are known."""
 
 import math
 
@@ -9,7 +9,8 @@ from scipy.special import expit, xlogy
 
 from tutelage.convex import newton
 from tutelage.convex.blocks import Block, contained
-from tutelage.convex.newton import Expansion, proximal_newton
+from tutelage.convex.models import model_minimum
+from tutelage.convex.newton import Expansion, Slope, ascend, proximal_newton
 from tutelage.outcomes import Ended, NotConverged
 
 TOLERANCE = 1e-10
@@ -46,7 +47,7 @@ def test_a_quadratic_is_minimised_in_a_few_steps(seed):
     found = proximal_newton(quadratic, [free(n)], np.zeros(n), tolerance=TOLERANCE)
     assert found.ended is Ended.CONVERGED and found.residual <= TOLERANCE
     assert found.n_steps <= 15
-    assert_allclose(found.x, best, atol=1e-5)
+    assert_allclose(found.answer.x, best, atol=1e-5)
 
 
 def test_a_kink_holds_the_minimum_of_a_quadratic():
@@ -54,8 +55,8 @@ def test_a_kink_holds_the_minimum_of_a_quadratic():
     centre = np.array([3.0, -0.5, 0.2, -2.0])
     quadratic = function(lambda x: 0.5 * (x - centre) @ (x - centre), lambda x: x - centre, lambda x: np.eye(4))
     found = proximal_newton(quadratic, [free(4, slope=1.0)], np.ones(4), tolerance=TOLERANCE)
-    assert_allclose(found.x, [2.0, 0.0, 0.0, -1.0], atol=1e-9)
-    assert found.x[1] == 0
+    assert_allclose(found.answer.x, [2.0, 0.0, 0.0, -1.0], atol=1e-9)
+    assert found.answer.x[1] == 0
 
 
 @pytest.mark.parametrize("share", [1e-6, 0.01, 0.3, 0.5, 0.9999])
@@ -68,8 +69,8 @@ def test_the_logistic_loss_is_least_at_the_log_odds(share):
     )
     found = proximal_newton(loss, [free(1)], np.zeros(1), tolerance=1e-13)
     assert found.residual <= 1e-13 and found.n_steps <= 40
-    assert_allclose(found.x, math.log(share / (1 - share)), rtol=1e-6)
-    assert found.expansion.value == pytest.approx(-xlogy(share, share) - xlogy(1 - share, 1 - share), abs=1e-12)
+    assert_allclose(found.answer.x, math.log(share / (1 - share)), rtol=1e-6)
+    assert found.answer.here.value == pytest.approx(-xlogy(share, share) - xlogy(1 - share, 1 - share), abs=1e-12)
 
 
 @pytest.mark.parametrize("radius", [5.0, 15.0, 30.0])
@@ -77,7 +78,7 @@ def test_an_exponential_runs_to_the_end_of_its_box_faster_than_newton_would(radi
     """exp(-x) is least at the bound; pure Newton steps have length one, so they are stretched."""
     falling = function(lambda x: np.exp(-x).sum(), lambda x: -np.exp(-x), lambda x: np.diag(np.exp(-x)))
     found = proximal_newton(falling, [ball(2, math.inf, radius)], np.zeros(2), tolerance=1e-300)
-    assert_allclose(found.x, radius)
+    assert_allclose(found.answer.x, radius)
     assert found.residual == 0 and found.n_steps <= 15
 
 
@@ -89,21 +90,21 @@ def test_a_linear_function_ends_on_the_surface_of_each_ball(norm, seed):
     weights, radius = rng.normal(size=4), float(10 ** rng.uniform(-2, 2))
     found = proximal_newton(linear(weights), [ball(4, norm, radius)], np.zeros(4), tolerance=TOLERANCE)
     dual_norm = {1.0: math.inf, 2.0: 2.0, math.inf: 1.0}[norm]
-    assert weights @ found.x == pytest.approx(-radius * np.linalg.norm(weights, dual_norm), rel=1e-8)
+    assert weights @ found.answer.x == pytest.approx(-radius * np.linalg.norm(weights, dual_norm), rel=1e-8)
     assert found.residual <= TOLERANCE and found.n_steps <= 30
 
 
 def test_a_linear_function_of_what_may_not_be_negative():
     weights = np.array([1.0, -2.0, -0.5])
     found = proximal_newton(linear(weights), [ball(3, 1.0, 4.0, is_signed=False)], np.zeros(3), tolerance=TOLERANCE)
-    assert_allclose(found.x, [0.0, 4.0, 0.0], atol=1e-9)
+    assert_allclose(found.answer.x, [0.0, 4.0, 0.0], atol=1e-9)
 
 
 def test_a_square_gives_a_linear_function_a_minimum():
     """w x + c/2 |x|^2 is least at -w / c."""
     weights = np.array([1.0, -20.0])
     found = proximal_newton(linear(weights), [free(2, curvature=0.01)], np.zeros(2), tolerance=TOLERANCE)
-    assert_allclose(found.x, -weights / 0.01, rtol=1e-7)
+    assert_allclose(found.answer.x, -weights / 0.01, rtol=1e-7)
 
 
 def test_a_function_without_a_minimum_is_an_error_that_says_how_far_it_ran():
@@ -129,7 +130,7 @@ def test_steps_that_are_too_long_are_not_taken_for_noise():
         return Expansion(float(size.sum()), x / size, np.diag(size**-3), 1e-3, 1e-16, None)
 
     found = proximal_newton(smooth, [free(1)], np.array([10.0]), tolerance=1e-12)
-    assert abs(found.x[0]) <= 1e-3
+    assert abs(found.answer.x[0]) <= 1e-3
 
 
 def test_the_last_source_is_handed_on_to_start_from():
@@ -148,7 +149,7 @@ def test_the_start_may_be_the_answer():
     start = contained([block], np.array([-3.0, 0.0, 0.0]))
     found = proximal_newton(linear(np.array([2.0, 0.0, 0.0])), [block], start, tolerance=TOLERANCE)
     assert found.n_steps == 0
-    assert_allclose(found.x, start)
+    assert_allclose(found.answer.x, start)
 
 
 def test_an_end_by_noise_is_not_called_convergence():
@@ -171,3 +172,106 @@ def test_the_predicted_decrease_of_a_quadratic_is_its_decrease():
     kinked = [Block(np.ones(3), np.inf, np.inf, True, np.arange(3))]
     expected = f(x) + np.abs(x).sum() - f(there) - np.abs(there).sum()
     assert newton._predicted_decrease(here, kinked, x, there) == pytest.approx(expected)
+
+
+def climbed(function, n, radius, norm, start, tolerance=1e-12):
+    """The maximum, and every point that was asked for."""
+    asked = []
+
+    def evaluate(x, _):
+        asked.append(x)
+        return Slope(*function(x), None)
+
+    def model_step(gradient, hessian, x):
+        return model_minimum(gradient, hessian, [ball(n, norm, radius)], x) - x
+
+    found = ascend(evaluate, model_step, np.array(start), radius=radius, tolerance=tolerance)
+    assert len(asked) == found.n_steps
+    for x in asked:
+        assert np.linalg.norm(x, norm) <= radius * (1 + 1e-12)
+    return found
+
+
+@pytest.mark.parametrize("norm", (1, 2, math.inf))
+def test_a_linear_function_goes_to_the_end_of_the_set(norm):
+    """max of c @ x over the ball is radius times the dual norm of c."""
+    slope = np.array([3.0, -1.0, 0.5])
+    found = climbed(lambda x: (float(slope @ x), slope), 3, 2.0, norm, [0.1, 0.1, -0.3])
+    dual = {1: math.inf, 2: 2, math.inf: 1}[norm]
+    assert_allclose(found.value, 2.0 * np.linalg.norm(slope, dual), rtol=1e-9)
+    assert found.ended is Ended.CONVERGED
+
+
+@pytest.mark.parametrize("norm", (1, 2, math.inf))
+@pytest.mark.parametrize("seed", range(5))
+def test_an_inner_maximum_of_an_ill_conditioned_quadratic_is_found(norm, seed):
+    """Curvatures a thousand times apart, the maximum inside."""
+    rng = np.random.default_rng(seed)
+    basis = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    hessian = basis @ np.diag([1e-2, 0.1, 1.0, 10.0]) @ basis.T
+    top = 0.1 * rng.uniform(-1, 1, 4)
+    found = climbed(
+        lambda x: (float(-0.5 * (x - top) @ hessian @ (x - top)), -hessian @ (x - top)),
+        4,
+        1.0,
+        norm,
+        np.zeros(4),
+        1e-16,
+    )
+    assert_allclose(found.answer.x, top, atol=1e-5)
+
+
+def test_a_wave_is_climbed_to_a_crest_and_not_beyond():
+    """Of sin's many crests the one uphill from the start, never losing height on the way."""
+    found = climbed(lambda x: (float(np.sin(3 * x).sum()), 3 * np.cos(3 * x)), 2, 5.0, math.inf, [0.1, -0.2])
+    assert_allclose(found.value, 2.0, atol=1e-9)
+
+
+def test_at_a_kink_it_settles_and_says_so():
+    """-|x - 1| has its maximum where no slope vanishes."""
+    found = climbed(lambda x: (-abs(x[0] - 1), np.array([-np.sign(x[0] - 1.0)])), 1, 3.0, math.inf, [-2.0], 1e-9)
+    assert_allclose(found.answer.x, [1.0], atol=1e-6)
+    assert found.ended is Ended.SETTLED and found.gap > 1e-9
+
+
+def test_on_a_plateau_there_is_nothing_to_do():
+    found = climbed(lambda x: (7.0, np.zeros(2)), 2, 1.0, 2, [0.3, 0.3])
+    assert_allclose(found.answer.x, [0.3, 0.3])
+    assert found.n_steps == 1 and found.gap == 0 and found.ended is Ended.CONVERGED
+
+
+def test_where_a_model_is_not_maximised_the_best_point_so_far_is_returned():
+    """The gap is then what a linear function of this slope could gain anywhere in the region."""
+
+    region, n_left = ball(2, 2, 3.0), [2]
+
+    def model_step(gradient, hessian, x):
+        n_left[0] -= 1
+        if n_left[0] < 0:
+            raise NotConverged("no step", residual=1.0, n_steps=1)
+        return model_minimum(gradient, hessian, [region], x) - x
+
+    top = np.array([1.0, -0.5])
+
+    def hill(x, _):
+        return Slope(-float(np.cosh(x - top).sum()), -np.sinh(x - top), None)
+
+    found = ascend(hill, model_step, np.zeros(2), radius=3.0, tolerance=1e-9)
+    assert found.ended is Ended.STEP_LIMIT and found.value > -float(np.cosh(top).sum())
+    assert found.gap == pytest.approx(6.0 * math.sqrt(2) * np.linalg.norm(found.answer.here.gradient))
+    assert found.value + found.gap >= -2.0
+
+
+def test_an_ascent_that_runs_out_of_steps_says_so():
+    """The gap is the gain that the model of the last step predicts."""
+    region, top = ball(2, 2, 3.0), np.array([1.0, -0.5])
+
+    def hill(x, _):
+        return Slope(-float(np.cosh(x - top).sum()), -np.sinh(x - top), None)
+
+    def model_step(gradient, hessian, x):
+        return model_minimum(gradient, hessian, [region], x) - x
+
+    found = ascend(hill, model_step, np.zeros(2), radius=3.0, tolerance=1e-9, max_steps=1)
+    assert found.ended is Ended.STEP_LIMIT and found.gap > 0
+    assert found.value > hill(np.zeros(2), None).value

@@ -57,7 +57,7 @@ def test_a_continued_search_adds_paths_and_is_never_worse():
     )
     assert begun.n_followed <= more.n_followed and many.n_followed >= min(7, more.n_followed)
     assert more.ends[: len(begun.ends)] == begun.ends
-    costs = [min(end.residuals.cost for end in searches.ends) for searches in (begun, more, many)]
+    costs = [min(end.value for end in searches.ends) for searches in (begun, more, many)]
     assert costs[0] >= costs[1] >= 0 and costs[0] >= costs[2]
     assert more_searches(evidence, begun, Effort(**short, n_more=0)).n_followed == begun.n_followed
 

@@ -16,8 +16,8 @@ from tutelage.bellman.equations import solve_soft
 from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import causal_entropy, expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy
-from tutelage.convex.blocks import natural_step
-from tutelage.convex.newton import Minimum
+from tutelage.convex.models import natural_step
+from tutelage.convex.newton import Reached
 from tutelage.learners import projection, soft_program
 from tutelage.learners import sampled as observed
 from tutelage.learners.entropy import ApproximateHardLearner, GenericLearner, SoftLearner
@@ -25,7 +25,7 @@ from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.projection import HardLearner
 from tutelage.learners.published import PublishedLearner
 from tutelage.learners.sampled import CallbackLearner
-from tutelage.outcomes import Ended, NotConverged
+from tutelage.outcomes import Ended, NotConverged, Solution
 from tutelage.roles import Lesson
 
 NORMS = (1, 2, math.inf)
@@ -46,7 +46,7 @@ def stop_at_the_start(monkeypatch):
     def stopped(smooth, blocks, start, **_):
         here = smooth(start, None)
         residual = float(np.abs(start - natural_step(here.gradient, blocks, start)).max())
-        return Minimum(start, here, residual, 0, Ended.STEP_LIMIT)
+        return Solution(Reached(start, here), np.inf, -np.inf, residual, Ended.STEP_LIMIT, 0)
 
     monkeypatch.setattr(soft_program, "proximal_newton", stopped)
 

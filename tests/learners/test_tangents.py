@@ -116,14 +116,14 @@ def test_a_distance_that_no_longer_binds_has_no_multiplier():
     learner, lesson = distance_learner(0, 1, 4.0)
     dual, d_r = learner.dual, learner.domain.n_reward
     found, tangents = dual.optimise(lesson.expectation, np.zeros(d_r), None)
-    assert tangents.by_constraint(tangents.touched(found.x[d_r:])[1])[-1] > 0
+    assert tangents.by_constraint(tangents.touched(found.answer.x[d_r:])[1])[-1] > 0
     near = tl.expectation(learner.domain, tl.uniform_policy(learner.domain.mdp)).reward
     wide = replace(learner, preference=replace(learner.preference, allowance=1e6))
-    moved = replace(tangents, constraints=wide.dual.constraints).pruned(found.x[d_r:])
-    again, later = wide.dual.optimise(near, found.x[:d_r], moved[1], moved[0])
+    moved = replace(tangents, constraints=wide.dual.constraints).pruned(found.answer.x[d_r:])
+    again, later = wide.dual.optimise(near, found.answer.x[:d_r], moved[1], moved[0])
     fresh = wide.respond(tl.Lesson.from_expectation(near))
-    assert later.by_constraint(later.touched(again.x[d_r:])[1])[-1] == 0
-    assert_allclose(again.expansion.source.solved.policy, fresh.policy, atol=1e-7)
+    assert later.by_constraint(later.touched(again.answer.x[d_r:])[1])[-1] == 0
+    assert_allclose(again.answer.here.source.solved.policy, fresh.policy, atol=1e-7)
 
 
 @pytest.mark.parametrize("seed", some_of(range(30), (0, 1, 2, 10)))

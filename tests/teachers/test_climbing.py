@@ -5,7 +5,6 @@ import pytest
 from strategies import random_domain
 
 import tutelage as tl
-from tutelage.convex import ascent
 from tutelage.outcomes import Ended
 from tutelage.teachers import climbing
 from tutelage.teachers.printed_bilevel import printed_bilevel
@@ -36,13 +35,6 @@ def test_a_converged_optimum_has_a_gap_within_the_tolerance(kind):
         assert optimum.ended in (Ended.CONVERGED, Ended.SETTLED)
         if optimum.ended is Ended.CONVERGED:
             assert optimum.gap <= TOLERANCES[kind] * (1 + abs(optimum.reward))
-
-
-@pytest.mark.parametrize("kind", LEARNERS)
-def test_an_ascent_that_runs_out_of_steps_says_so(kind, monkeypatch):
-    monkeypatch.setattr(ascent, "MAX_STEPS", 1)
-    unfinished = [optimum for optimum in plan(kind).optima if optimum.ended is Ended.STEP_LIMIT]
-    assert unfinished and all(optimum.gap > 0 for optimum in unfinished)
 
 
 def test_a_search_that_runs_out_of_cuts_says_so():

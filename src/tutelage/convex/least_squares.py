@@ -13,8 +13,9 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.convex.pivoting import SeparableProgram
-from tutelage.outcomes import Ended, OutOfTime
+from tutelage.convex.models import box_minima
+from tutelage.convex.newton import Reached
+from tutelage.outcomes import Ended, OutOfTime, Solution
 
 SourceT = TypeVar("SourceT")
 
@@ -32,14 +33,7 @@ class Residuals(Generic[SourceT]):
         return 0.5 * float(self.value @ self.value)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LeastSquares(Generic[SourceT]):
-    """The best point x (n,), the residuals there, the number of evaluations and how the search ended."""
-
-    x: Vector
-    residuals: Residuals[SourceT]
-    n_evaluations: int
-    ended: Ended
+LeastSquares = Solution[Reached[Residuals[SourceT]]]
 
 
 def least_squares(
@@ -55,29 +49,32 @@ def least_squares(
     """Minimise from a start until 1/2 |r|^2 <= enough, or a step promises less than gain of it, or a limit.
 
     evaluate: r and its Jacobian at a point, given the source of the last accepted point as a warm start. limits: both
-    ends of the box of a step from a point. source: a warm start of the first evaluation.
+    ends of the box of a step from a point. source: a warm start of the first evaluation. The value is 1/2 |r|^2.
     """
     x, here, damping = start, evaluate(start, source), 1e-2
+
+    def ended(how: Ended, n_evaluations: int) -> LeastSquares[SourceT]:
+        return Solution(Reached(x, here), here.cost, 0.0, here.cost, how, n_evaluations)
+
     for n_evaluations in range(1, max_evaluations):
         if here.cost <= enough:
-            return LeastSquares(x, here, n_evaluations, Ended.CONVERGED)
+            return ended(Ended.CONVERGED, n_evaluations)
         hessian, gradient = here.jacobian.T @ here.jacobian, here.jacobian.T @ here.value
         diagonal = np.maximum(np.diag(hessian), 1e-6 * max(float(np.diag(hessian).max(initial=0.0)), 1e-300))
-        curved = hessian + np.diag(damping * diagonal)
-        there = SeparableProgram(curved, gradient - curved @ x, np.zeros(len(x)), *limits(x)).solve(x)
-        step = there - x
+        curved, (lower, upper) = hessian + np.diag(damping * diagonal), limits(x)
+        step = box_minima(curved[None], gradient[None], (lower - x)[None], (upper - x)[None])[0][0]
         predicted = -float(gradient @ step + 0.5 * step @ hessian @ step)
         if predicted <= gain * here.cost:
-            return LeastSquares(x, here, n_evaluations, Ended.SETTLED)
+            return ended(Ended.SETTLED, n_evaluations)
         try:
-            new = evaluate(there, here.source)
+            new = evaluate(np.clip(x + step, lower, upper), here.source)
         except OutOfTime:
-            return LeastSquares(x, here, n_evaluations, Ended.TIME_LIMIT)
+            return ended(Ended.TIME_LIMIT, n_evaluations)
         decrease = here.cost - new.cost
         if decrease > 1e-3 * predicted:
-            x, here = there, new
+            x, here = np.clip(x + step, lower, upper), new
             damping *= 0.1 if decrease > 0.5 * predicted else 1.0
         else:
             damping *= 8
         damping = max(damping, 1e-9)
-    return LeastSquares(x, here, max_evaluations, Ended.STEP_LIMIT)
+    return ended(Ended.STEP_LIMIT, max_evaluations)

@@ -1,4 +1,6 @@
-"""Proximal Newton method for a smooth convex function plus simple terms: the solver of every entropy learner.
+"""Methods whose steps minimise a quadratic model over a simple set: proximal Newton, and local ascent.
+
+Proximal Newton is the solver of every entropy learner:
 
     minimise   f(x) + sum over blocks of h(x_block)
 
@@ -9,29 +11,41 @@ steps are therefore Newton steps. If the optimal weights are infinite, f falls l
 have length one and decrease f more than predicted, and the step length is doubled each time. The error measure is the
 residual of the optimality conditions (`blocks.residual`), which is zero exactly at the minimum. Where rounding hides
 any further progress, the best point is returned, and `ended` says so.
+
+Local ascent maximises a smooth f that need not be concave over a convex region. Each step maximises a quadratic model
+of f over the region, and then searches along the segment to that maximum. The model's Hessian is estimated by BFGS
+updates with Powell's damping, which keep it definite. At a kink of f the steps become short.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypedDict, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import Matrix, Vector
-from tutelage.convex.blocks import Block, contained, gap, model_minimum, residual, terms
-from tutelage.outcomes import Ended, NotConverged
+from tutelage.convex.blocks import Block, contained, gap, residual, terms
+from tutelage.convex.models import model_minimum
+from tutelage.outcomes import Ended, NotConverged, OutOfTime, Solution
 
-MAX_STEPS = 300
-LARGEST = 1e60
-# After this many steps without a residual half as large, within so many times the noise, rounding hides the rest.
-PATIENCE, NOISY = 3, 1e3
-# Where so many steps no longer decrease f, a residual below the first of these, or a relative gap below the second, is
-# rounding as well.
-LONG_PATIENCE, ACCEPTABLE, SMALL_GAP = 12, 1e-7, 1e-10
-# The least factor of the damping after a refused step, and the largest power of ten by which refused steps raise it.
-CAUTIOUS, FASTEST = 0.3, 4
+# A residual of the optimality conditions, or a duality gap relative to the value, that rounding may leave.
+LEFT_BY_ROUNDING = 1e-7
+# The least factor of the damping after a refused step: a fall at once to where steps were refused costs evaluations.
+CAUTIOUS = 0.3
+# The step of an ascent must gain this share of what the model predicts at least.
+ARMIJO = 1e-4
 SourceT = TypeVar("SourceT")
+PlaceT = TypeVar("PlaceT")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reached(Generic[PlaceT]):
+    """A point x (n,), and the function there."""
+
+    x: Vector
+    here: PlaceT
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,22 +64,16 @@ class Expansion(Generic[SourceT]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Minimum(Generic[SourceT]):
-    """The minimum x, f's expansion there, the residual of the optimality conditions, and f + h."""
+class Slope(Generic[SourceT]):
+    """f and its gradient at a point, and whatever else was computed there. f is -inf where it is not defined."""
 
-    x: Vector
-    expansion: Expansion[SourceT]
-    residual: float
-    n_steps: int
-    ended: Ended
-    value: float = np.inf
+    value: float
+    gradient: Vector
+    source: SourceT
 
 
-class Tolerances(TypedDict):
-    """When to stop: at this residual and this duality gap."""
-
-    tolerance: float
-    gap_tolerance: float
+Minimum = Solution[Reached[Expansion[SourceT]]]
+LocalMaximum = Solution[Reached[Slope[SourceT]]]
 
 
 def proximal_newton(
@@ -74,75 +82,119 @@ def proximal_newton(
     start: Vector,
     *,
     tolerance: float,
-    gap_tolerance: float = np.inf,
-    max_steps: int = MAX_STEPS,
+    gap_tolerance: float = math.inf,
+    max_steps: int = 300,
 ) -> Minimum[SourceT]:
     """Minimise to a residual of `tolerance` and a duality gap of `gap_tolerance`, or as far as noise allows.
 
-    smooth: f, given the source of the last expansion as a warm start. start: a point of the set. Raises `NotConverged`
-    where x diverges or the step limit is reached, with the best point as its answer; `OutOfTime` at the time limit.
+    smooth: f, given the source of the last expansion as a warm start. start: a point of the set. The value is f + h.
+    Raises `NotConverged` where x diverges or the step limit is reached, with the best point as its answer; `OutOfTime`
+    at the time limit.
     """
-    x, here = start, smooth(start, None)
-    value = here.value + terms(blocks, x)
-    damping, stretch, refused = 1e-3 * float(np.diag(here.hessian).max(initial=0.0)), 1.0, 0
-    best, closest, since, gained, rounding = Minimum(x, here, np.inf, 0, Ended.STEP_LIMIT), np.inf, 0, 0.0, 0.0
-    for n_steps in range(max_steps):
-        error, apart = residual(here.gradient, blocks, x), abs(gap(here.gradient, blocks, x))
-        # A step that was too long says nothing about rounding: the next one is shorter.
-        is_progress = error <= 0.5 * best.residual or apart <= 0.5 * closest or gained > 10 * rounding
-        since = 0 if is_progress else since + (gained >= -10 * rounding)
-        is_good = error <= tolerance and apart <= gap_tolerance
-        if is_good or error + apart < best.residual + closest:
-            best, closest = Minimum(x, here, error, n_steps, Ended.STEP_LIMIT, value), apart
-        if is_good:
-            return replace(best, ended=Ended.CONVERGED)
-        is_noise = best.residual <= here.noise and closest <= gap_tolerance
-        is_stuck = since >= PATIENCE and best.residual <= NOISY * here.noise
-        is_close = best.residual <= ACCEPTABLE or closest <= SMALL_GAP * (1 + abs(best.value))
-        if is_noise or is_stuck or (since >= LONG_PATIENCE and is_close):
-            return replace(best, n_steps=n_steps, ended=Ended.ROUNDING)
-        watch.report("Newton steps", n_steps, error, replace(best, ended=Ended.TIME_LIMIT))
-        # Flat directions need some curvature, and damping below 1e-14 of the Hessian's diagonal is lost to rounding.
-        flat = 1e-5 * error / (1 + float(np.abs(x).max(initial=0.0)))
-        damping = max(damping, flat, 1e-14 * float(np.diag(here.hessian).max(initial=0.0)))
-        there = model_minimum(here.gradient, here.hessian + damping * np.eye(len(x)), blocks, x)
-        predicted = _predicted_decrease(here, blocks, x, there)
-        if stretch > 1:
-            there = contained(blocks, x + stretch * (there - x))
-        new = smooth(there, here.source)
-        decrease = value - (new.value + terms(blocks, there))
-        # Close to the minimum the decrease is smaller than the rounding error of f; the model is then trusted.
-        rounding, gained = 1e-13 * (1 + abs(value)) + new.value_noise + here.value_noise, decrease
-        is_taken, damping, stretch, refused = _adapted(damping, stretch, refused, decrease, predicted, rounding)
-        if is_taken:
-            x, here, value = there, new, value - decrease
-        if np.abs(x).max(initial=0.0) > LARGEST or damping > LARGEST * (1 + np.diag(here.hessian).max(initial=0.0)):
+    here = smooth(start, None)
+    last = _minimum(Reached(start, here), here.value + terms(blocks, start), blocks, 0)
+    damping, best = _Damping(1e-3 * _largest_curvature(here)), _Best(last)
+    while True:
+        if last.residual <= tolerance and last.gap <= gap_tolerance:
+            return replace(last, ended=Ended.CONVERGED)
+        if best.is_rounding(last, gap_tolerance):
+            return replace(best.solution, n_steps=last.n_steps, ended=Ended.ROUNDING)
+        if last.n_steps == max_steps or damping.is_lost(last):
             break
-    if best.residual <= ACCEPTABLE and closest <= ACCEPTABLE * abs(best.value):
-        return replace(best, n_steps=n_steps + 1, ended=Ended.ROUNDING)
-    raise _unfinished(Minimum(x, here, residual(here.gradient, blocks, x), n_steps + 1, Ended.STEP_LIMIT, value), error)
+        watch.report("Newton steps", last.n_steps, last.residual, replace(best.solution, ended=Ended.TIME_LIMIT))
+        x, here = last.answer.x, last.answer.here
+        model = here.hessian + damping.at(last) * np.eye(len(x))
+        there = model_minimum(here.gradient, model, blocks, x)
+        predicted = _predicted_decrease(here, blocks, x, there)
+        if damping.stretch > 1:
+            there = contained(blocks, x + damping.stretch * (there - x))
+        new = smooth(there, here.source)
+        value = new.value + terms(blocks, there)
+        # Close to the minimum the decrease is smaller than the rounding error of f; the model is then trusted.
+        rounding = 1e-13 * (1 + abs(last.value)) + new.value_noise + here.value_noise
+        decrease = last.value - value
+        is_taken = damping.adapt(decrease, predicted, rounding)
+        last = replace(last, n_steps=last.n_steps + 1)
+        if is_taken:
+            last = _minimum(Reached(there, new), value, blocks, last.n_steps)
+        best.update(last, decrease, rounding)
+    if max(best.solution.residual, best.solution.gap / (abs(best.solution.value) or 1.0)) <= LEFT_BY_ROUNDING:
+        return replace(best.solution, n_steps=last.n_steps, ended=Ended.ROUNDING)
+    message = f"after {last.n_steps} Newton steps the residual is {last.residual:.3g}, with weights up to "
+    message += f"{np.abs(last.answer.x).max(initial=0.0):.3g}"
+    raise NotConverged(message, residual=last.residual, n_steps=last.n_steps, answer=last)
 
 
-def _adapted(
-    damping: float, stretch: float, refused: int, decrease: float, predicted: float, rounding: float
-) -> tuple[bool, float, float, int]:
-    """Whether the step is taken, and the damping, the stretch and the number of refused steps before the next one.
+def _minimum(
+    reached: Reached[Expansion[SourceT]], value: float, blocks: Sequence[Block], n_steps: int
+) -> Minimum[SourceT]:
+    """A point with its residual and its duality gap."""
+    error, apart = (
+        residual(reached.here.gradient, blocks, reached.x),
+        abs(gap(reached.here.gradient, blocks, reached.x)),
+    )
+    return Solution(reached, value, value - apart, error, Ended.STEP_LIMIT, n_steps)
 
-    Damping grows faster with each refused step; after one, it does not fall at once to where steps were refused.
+
+def _largest_curvature(here: Expansion[SourceT]) -> float:
+    return float(np.diag(here.hessian).max(initial=0.0))
+
+
+class _Best(Generic[SourceT]):
+    """The best point so far, and for how many steps nothing improved: neither residual nor gap halved, nor did f fall.
+
+    A step that was too long says nothing about rounding: the next one is shorter.
     """
-    if decrease >= 1e-4 * predicted - rounding:
-        factor = 1e-3 if decrease >= 0.99 * predicted else 0.05 if decrease >= 0.75 * predicted - rounding else 1.0
-        factor = max(factor, CAUTIOUS) if refused else factor
-        return True, factor * damping, 2 * stretch if decrease > 1.1 * predicted + rounding else 1.0, 0
-    if stretch > 1:
-        return False, damping, 1.0, refused
-    return False, 10.0 ** min(refused + 1, FASTEST) * damping, stretch, refused + 1
+
+    def __init__(self, solution: Minimum[SourceT]) -> None:
+        self.solution, self.n_idle = solution, 0
+
+    def update(self, last: Minimum[SourceT], decrease: float, rounding: float) -> None:
+        best = self.solution
+        has_halved = last.residual <= 0.5 * best.residual or last.gap <= 0.5 * best.gap
+        self.n_idle = 0 if has_halved or decrease > 10 * rounding else self.n_idle + (decrease >= -10 * rounding)
+        if last.residual + last.gap < best.residual + best.gap:
+            self.solution = last
+
+    def is_rounding(self, last: Minimum[SourceT], gap_tolerance: float) -> bool:
+        """Whether rounding hides the rest: the residual is noise, or steps are idle close to the minimum."""
+        best, noise = self.solution, last.answer.here.noise
+        if best.residual <= noise and best.gap <= gap_tolerance:
+            return True
+        is_close = best.residual <= LEFT_BY_ROUNDING or best.gap <= 1e-10 * (1 + abs(best.value))
+        return (self.n_idle >= 3 and best.residual <= 1e3 * noise) or (self.n_idle >= 12 and is_close)
 
 
-def _unfinished(last: Minimum[SourceT], error: float) -> NotConverged:
-    largest = np.abs(last.x).max()
-    message = f"after {last.n_steps} Newton steps the residual is {error:.3g}, with weights up to {largest:.3g}"
-    return NotConverged(message, residual=error, n_steps=last.n_steps, answer=last)
+class _Damping:
+    """The damping of the model, the factor by which steps are stretched, and how many steps were refused in a row."""
+
+    def __init__(self, size: float) -> None:
+        self.size, self.stretch, self.n_refused = size, 1.0, 0
+
+    def at(self, last: Minimum[SourceT]) -> float:
+        """At least what flat directions need, and more than 1e-14 of the Hessian's diagonal, which rounding hides."""
+        flat = 1e-5 * last.residual / (1 + float(np.abs(last.answer.x).max(initial=0.0)))
+        self.size = max(self.size, flat, 1e-14 * _largest_curvature(last.answer.here))
+        return self.size
+
+    def is_lost(self, last: Minimum[SourceT]) -> bool:
+        """Whether x or the damping has left the range of sensible numbers."""
+        x, curvature = last.answer.x, _largest_curvature(last.answer.here)
+        return bool(np.abs(x).max(initial=0.0) > 1e60 or self.size > 1e60 * (1 + curvature))
+
+    def adapt(self, decrease: float, predicted: float, rounding: float) -> bool:
+        """Whether the step is taken. Damping grows tenfold and faster with refused steps, and falls where f agrees."""
+        if decrease >= 1e-4 * predicted - rounding:
+            factor = 1e-3 if decrease >= 0.99 * predicted else 0.05 if decrease >= 0.75 * predicted - rounding else 1.0
+            self.size *= max(factor, CAUTIOUS) if self.n_refused else factor
+            self.stretch, self.n_refused = 2 * self.stretch if decrease > 1.1 * predicted + rounding else 1.0, 0
+            return True
+        if self.stretch > 1:
+            self.stretch = 1.0
+            return False
+        self.n_refused += 1
+        self.size *= 10.0 ** min(self.n_refused, 4)
+        return False
 
 
 def _predicted_decrease(here: Expansion[SourceT], blocks: Sequence[Block], x: Vector, there: Vector) -> float:
@@ -150,3 +202,89 @@ def _predicted_decrease(here: Expansion[SourceT], blocks: Sequence[Block], x: Ve
     step = there - x
     second_order = 0.5 * float(step @ here.hessian @ step)
     return -(float(here.gradient @ step) + second_order + terms(blocks, there) - terms(blocks, x))
+
+
+def ascend(
+    evaluate: Callable[[Vector, SourceT | None], Slope[SourceT]],
+    model_step: Callable[[Vector, Matrix, Vector], Vector],
+    start: Vector,
+    *,
+    radius: float,
+    tolerance: float,
+    opening: Slope[SourceT] | None = None,
+    max_steps: int = 100,
+) -> LocalMaximum[SourceT]:
+    """Climb from a start in the region until the predicted gain is at most `tolerance`.
+
+    evaluate: f at a point, given the source of the last point as a warm start. opening: f at the start, where known.
+    model_step: argmin over steps s with x + s in the region of gradient @ s + 1/2 s @ hessian @ s, for (gradient,
+    hessian, x). radius: the size of the region. The gap of the result is the gain that the first-order model predicts.
+    CONVERGED: it is within the tolerance. SETTLED: the line search found no gain above the tolerance. TIME_LIMIT or
+    STEP_LIMIT: the time or the budget of steps ended, or a model was not maximised; x is the best so far.
+    """
+    first = evaluate(start, None) if opening is None else opening
+    steepness = float(np.linalg.norm(first.gradient))
+    # No step within the region is longer.
+    longest = 2 * radius * math.sqrt(len(start))
+    last = _top(Reached(start, first), longest * steepness, int(opening is None))
+    if last.gap <= tolerance:
+        return replace(last, ended=Ended.CONVERGED)
+    # A multiple of the identity, with which an unconstrained first step is a quarter of the radius long.
+    hessian = steepness / (0.25 * radius) * np.eye(len(start))
+    for _ in range(max_steps):
+        x, here = last.answer.x, last.answer.here
+        try:
+            step = model_step(-here.gradient, hessian, x)
+        except NotConverged:
+            return _top(last.answer, longest * float(np.linalg.norm(here.gradient)), last.n_steps)
+        last = _top(last.answer, float(here.gradient @ step), last.n_steps)
+        if last.gap <= tolerance:
+            return replace(last, ended=Ended.CONVERGED)
+        new = _searched(evaluate, last, step, tolerance)
+        if new.ended is not Ended.CONVERGED:
+            return new
+        hessian = _updated(hessian, new.answer.x - x, here.gradient - new.answer.here.gradient)
+        last = new
+    return replace(last, ended=Ended.STEP_LIMIT)
+
+
+def _top(reached: Reached[Slope[SourceT]], gain: float, n_evaluations: int) -> LocalMaximum[SourceT]:
+    """A point of an ascent with the gain that its model predicts."""
+    return Solution(reached, reached.here.value, reached.here.value + gain, gain, Ended.STEP_LIMIT, n_evaluations)
+
+
+def _searched(
+    evaluate: Callable[[Vector, SourceT | None], Slope[SourceT]],
+    last: LocalMaximum[SourceT],
+    step: Vector,
+    tolerance: float,
+) -> LocalMaximum[SourceT]:
+    """A better point on the segment of a step; or the last one, SETTLED where no gain above the tolerance is left."""
+    x, here, gain, share, n_evaluations = last.answer.x, last.answer.here, last.residual, 1.0, last.n_steps
+    while share * gain > tolerance:
+        try:
+            watch.report("steps of an ascent", n_evaluations, gain)
+            new = evaluate(x + share * step, here.source)
+        except OutOfTime:
+            ended = Ended.TIME_LIMIT if watch.is_over() else Ended.STEP_LIMIT
+            return replace(last, n_steps=n_evaluations, ended=ended)
+        n_evaluations += 1
+        if new.value >= here.value + ARMIJO * share * gain:
+            return replace(_top(Reached(x + share * step, new), gain, n_evaluations), ended=Ended.CONVERGED)
+        # Maximum of the parabola through both values and the slope, kept between a tenth and a half of the step.
+        fall = here.value + share * gain - new.value
+        share *= min(max(0.5 * share * gain / fall, 0.1), 0.5)
+    return replace(last, n_steps=n_evaluations, ended=Ended.SETTLED)
+
+
+def _updated(hessian: Matrix, step: Vector, change: Vector) -> Matrix:
+    """BFGS update with Powell's damping: change @ step is at least a fifth of step @ hessian @ step.
+
+    The added multiple of the identity keeps the condition number below 1e8: rounding cannot make the matrix singular.
+    """
+    along = hessian @ step
+    expected, seen = float(step @ along), float(change @ step)
+    share = 1.0 if seen >= 0.2 * expected else 0.8 * expected / (expected - seen)
+    damped = share * change + (1 - share) * along
+    updated = hessian - np.outer(along, along) / expected + np.outer(damped, damped) / float(damped @ step)
+    return updated + 1e-8 * float(np.trace(updated)) * np.eye(len(step))

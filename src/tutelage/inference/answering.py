@@ -32,7 +32,7 @@ from tutelage import watch
 from tutelage.arrays import Flags, Indices, Matrix, Vector
 from tutelage.bellman.soft_expectations import SoftExpansions, combined_features, soft_expansion, soft_expansions
 from tutelage.convex.blocks import SURFACE, Block
-from tutelage.convex.pivoting import box_minima
+from tutelage.convex.models import box_minima
 from tutelage.learners.entropy import SoftLearner
 from tutelage.learners.soft_program import SoftProgram
 from tutelage.model.mdp import Domain
@@ -252,7 +252,7 @@ class _Program:
             minimum = program.minimise(size * start)
         except NotConverged:
             minimum = program.followed()
-        return np.asarray(minimum.x / size)
+        return np.asarray(minimum.answer.x / size)
 
     def smooth_slopes(self, x: Matrix, soft: SoftExpansions, hessian: Matrix) -> tuple[Matrix, Matrix]:
         """dx / d theta and d mu / d theta with a barrier, (n, d, 2 + d_c)."""

@@ -158,7 +158,7 @@ class _Behaviour:
 
         block = Block(np.zeros(len(start)), CAP, np.inf, True, np.arange(len(start)))
         found = proximal_newton(expand, [block], start, tolerance=MATCHED)
-        return found.x, found.expansion.source
+        return found.answer.x, found.answer.here.source
 
     def estimate(self, confidence: float, bias: float) -> PreferenceEstimate:
         lift, d_c = self.lift, self.domain.n_preference

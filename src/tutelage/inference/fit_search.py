@@ -194,7 +194,7 @@ def _followed(problem: FitProblem, begun: Searches, budget: watch.Budget, n_path
     if not ends:
         raise NotConverged("no soft learner near the starts gives an answer", residual=np.inf, n_steps=0)
     is_new = not begun.ends or _closest(ends) is not _closest(begun.ends)
-    if is_new and _closest(ends).residuals.cost > goal.rough:
+    if is_new and _closest(ends).value > goal.rough:
         end = _search(problem, Path(_in_full(problem, _closest(ends)), PATH.smoothing[START.local :]), goal, budget)
         ends += [] if end is None else [end]
         ends += _changed(problem, _closest(ends), goal, budget)
@@ -203,7 +203,7 @@ def _followed(problem: FitProblem, begun: Searches, budget: watch.Budget, n_path
 
 def _is_enough(goal: Goal, ends: Sequence[Search], n_followed: int, n_paths: int, budget: watch.Budget) -> bool:
     """Whether a fit is good after enough paths, or the steps are used up."""
-    cost = _closest(ends).residuals.cost
+    cost = _closest(ends).value
     is_good = cost <= goal.good or (n_followed >= goal.n_few and cost <= goal.rough)
     return (n_followed >= max(goal.n_least, n_paths) and is_good) or budget.left <= 0
 
@@ -222,7 +222,7 @@ def _paths(problem: FitProblem, last: Search | None, budget: watch.Budget) -> li
     # A round has steps for one kind of path beside that from the last fit, so the kinds take turns. Samples are
     # explained by many learners, and the first kind finds the simpler ones.
     both = (first, others) if is_sampled or len(problem.answers) % 2 else (others, first)
-    return [Path(start, PATH.smoothing[-1:], last.residuals.source), *both[0], *both[1]]
+    return [Path(start, PATH.smoothing[-1:], last.answer.here.source), *both[0], *both[1]]
 
 
 def _search(problem: FitProblem, path: Path, goal: Goal, budget: watch.Budget) -> Search | None:
@@ -236,7 +236,7 @@ def _search(problem: FitProblem, path: Path, goal: Goal, budget: watch.Budget) -
 
 
 def _closest(ends: Sequence[Search]) -> Search:
-    return min(ends, key=lambda end: end.residuals.cost)
+    return min(ends, key=lambda end: end.value)
 
 
 def alternatives(evidence: Evidence, fit: Fit) -> tuple[Fit, ...]:
@@ -269,7 +269,7 @@ def with_larger_penalty(evidence: Evidence, fit: Fit, n_steps: int) -> tuple[Fit
             end = _search(larger, Path(start, smoothing), goal, budget)
             if end is not None:
                 fits.append(larger.described(end))
-                if end.residuals.cost <= goal.good:
+                if end.value <= goal.good:
                     break
     return tuple(fits)
 
@@ -299,23 +299,23 @@ def _in_full(problem: FitProblem, search: Search) -> Vector:
 
     An allowance that binds and a preference paid in full look alike, and no path leads from one to the other.
     """
-    paid = search.residuals.source.paid.mean(axis=0)
+    paid = search.answer.here.source.paid.mean(axis=0)
     largest = float(paid.max(initial=0.0))
     delta = np.where(paid >= 0.5 * largest, 0.0, problem.limits[1][2:])
-    violation = largest / problem.unit[1] if largest > 0 else search.x[1]
-    return np.asarray(np.clip(np.concatenate([[search.x[0], violation], delta]), *problem.limits))
+    violation = largest / problem.unit[1] if largest > 0 else search.answer.x[1]
+    return np.asarray(np.clip(np.concatenate([[search.answer.x[0], violation], delta]), *problem.limits))
 
 
 def _changed(problem: FitProblem, search: Search, goal: Goal, budget: watch.Budget) -> list[Search]:
     """Better fits, in which one preference after the other is moved across its kink, or left out."""
     best, better = search, list[Search]()
     for _ in range(START.n_changes):
-        if best.residuals.cost <= goal.good:
+        if best.value <= goal.good:
             break
-        paths = [Path(start, PATH.smoothing[-1:], best.residuals.source) for start in _across_kinks(problem, best)]
+        paths = [Path(start, PATH.smoothing[-1:], best.answer.here.source) for start in _across_kinks(problem, best)]
         ends = [_search(problem, path, goal, budget) for path in paths]
         tried = [end for end in ends if end is not None]
-        if not tried or _closest(tried).residuals.cost > START.helps * best.residuals.cost:
+        if not tried or _closest(tried).value > START.helps * best.value:
             break
         best = _closest(tried)
         better.append(best)
@@ -324,7 +324,7 @@ def _changed(problem: FitProblem, search: Search, goal: Goal, budget: watch.Budg
 
 def _across_kinks(problem: FitProblem, search: Search) -> list[Vector]:
     """u with one allowance below the largest mu_c where nothing is paid, above the least where all is, or none."""
-    answers, starts = search.residuals.source, list[Vector]()
+    answers, starts = search.answer.here.source, list[Vector]()
     done = answers.expectation[:, problem.domain.n_reward :] / problem.unit[2:]
     for j, paid in enumerate(answers.paid.T / answers.theta[1]):
         values = [problem.limits[1][2 + j]]
@@ -333,7 +333,7 @@ def _across_kinks(problem: FitProblem, search: Search) -> list[Vector]:
         elif (paid >= 1 - SURFACE).all():
             values.append((1 + START.across) * float(done[:, j].min()))
         for value in values:
-            changed = np.where(np.arange(len(search.x)) == 2 + j, value, search.x)
+            changed = np.where(np.arange(len(search.answer.x)) == 2 + j, value, search.answer.x)
             starts.append(np.asarray(np.clip(changed, *problem.limits)))
     return starts
 

@@ -222,7 +222,7 @@ class FitProblem:
                 max_evaluations=PATH.n_evaluations,
                 source=last,
             )
-            u, last = end.x, end.residuals.source
+            u, last = end.answer.x, end.answer.here.source
         return end
 
     def evaluate(self, u: Vector, last: Answers | None, tau: float) -> Residuals[Answers]:
@@ -248,8 +248,8 @@ class FitProblem:
 
     def described(self, end: Search) -> Fit:
         """The fit at the end of a path. An allowance that no answer depends on is infinite, or below every mu_c."""
-        answers, d_r = end.residuals.source, self.domain.n_reward
-        theta, jacobian = answers.theta.copy(), end.residuals.jacobian / self.unit
+        answers, d_r = end.answer.here.source, self.domain.n_reward
+        theta, jacobian = answers.theta.copy(), end.answer.here.jacobian / self.unit
         done = answers.expectation
         for j in range(self.domain.n_preference):
             is_absent = (answers.paid[:, j] <= SURFACE * theta[1]).all()
@@ -257,7 +257,7 @@ class FitProblem:
                 theta[2 + j] = np.inf if is_absent else 0.5 * float(done[:, d_r + j].min())
                 jacobian[:, 2 + j] = 0.0
         parameters = Parameters(float(theta[0]), float(theta[1]), freeze(theta[2:]))
-        return Fit(parameters, end.residuals.cost, jacobian, done, answers.paid)
+        return Fit(parameters, end.value, jacobian, done, answers.paid)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -318,9 +318,9 @@ class SharedProgram:
                 max_evaluations=GUESS.n_evaluations,
             )
             ends.append(end)
-            if end.residuals.cost <= GUESS.enough:
+            if end.value <= GUESS.enough:
                 break
-        return min(ends, key=lambda end: end.residuals.cost)
+        return min(ends, key=lambda end: end.value)
 
 
 def guesses(problem: FitProblem, matched: float) -> list[tuple[Vector, Answers]]:
@@ -332,15 +332,15 @@ def guesses(problem: FitProblem, matched: float) -> list[tuple[Vector, Answers]]
     apart = np.array([(answer.shown - answer.target[: domain.n_reward]) for answer in problem.answers])
     is_missed = np.abs(apart) > matched * problem.evidence.scales.unit[: domain.n_reward]
     best = SharedProgram(problem, np.where(is_missed, np.sign(apart), 0.0)).minimum()
-    q = best.x[1 : 1 + d_c]
+    q = best.answer.x[1 : 1 + d_c]
     largest = max(float(q.max(initial=0.0)), float(SMALLEST[1]))
-    done = best.residuals.source.expectation[:, domain.n_reward :].mean(axis=0) / problem.unit[2:]
+    done = best.answer.here.source.expectation[:, domain.n_reward :].mean(axis=0) / problem.unit[2:]
     learners = []
     for full, absent in GUESS.readings:
         delta = np.where(q >= full * largest, 0.0, np.where(q <= absent * largest, problem.limits[1][2:], done))
         violation = largest if np.isfinite(full) else 1.5 * largest
-        u = np.clip(np.concatenate([[best.x[0], violation], delta]), *problem.limits)
-        learners.append((u, _as_answers(problem.unit * u, best.residuals.source, domain.n_reward)))
+        u = np.clip(np.concatenate([[best.answer.x[0], violation], delta]), *problem.limits)
+        learners.append((u, _as_answers(problem.unit * u, best.answer.here.source, domain.n_reward)))
     return learners
 
 

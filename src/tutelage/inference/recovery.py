@@ -249,7 +249,7 @@ def _matched(
 
     first = np.zeros(lift.shape[1]) if start is None else start
     found = proximal_newton(expand, blocks, first, tolerance=accuracy / 10)
-    return found.x, found.expansion.source
+    return found.answer.x, found.answer.here.source
 
 
 def count_covariance(mdp: MDP, soft: SoftExpansion) -> Matrix:

@@ -71,12 +71,12 @@ class Dual:
                     tangents, y = tangents.retreat(y)
                     continue
                 found = self._from_afar(program, shown, tangents, failure)
-            reached = found.expansion.source.expectation
+            reached = found.answer.here.source.expectation
             if found.residual > EXACT and not tangents.is_rough:
                 # Diverging weights look like rounding noise.
                 excuse = NotConverged("rounding hides the minimum", residual=found.residual, n_steps=found.n_steps)
                 self.diagnose(shown, tangents, excuse)
-            a, y = np.split(found.x, [self.domain.n_reward])
+            a, y = np.split(found.answer.x, [self.domain.n_reward])
             if found.residual > EXACT and tangents.centre is not None and not tangents.is_rough:
                 tangents, y = tangents.touched(y)
                 continue
@@ -100,7 +100,7 @@ class Dual:
         """
         self.diagnose(shown, tangents, failure)
         best: SoftMinimum = failure.answer
-        start = np.zeros(len(best.x))
+        start = np.zeros(len(best.answer.x))
         from_rows = cheapest(self.domain, self.mismatch, tangents, shown).multipliers
         start[: len(from_rows)] = from_rows
         for from_start in (True, False):
@@ -144,20 +144,20 @@ class Dual:
     def response(self, lesson: Lesson, found: SoftMinimum, tangents: Tangents) -> Response:
         """The policy at the minimum with its certificate."""
         found, tangents = self._fixed(found, tangents)
-        soft = found.expansion.source
+        soft = found.answer.here.source
         reached = Expectation(*np.split(soft.expectation, [self.domain.n_reward]))
         surprise = -np.log(np.where(soft.solved.policy > 0, soft.solved.policy, 1.0))
         entropy = float(soft.visits @ surprise)
         # P0 @ V = H + w @ mu: the large numbers w @ mu and a @ mu_hat are subtracted before they are multiplied.
         slope = np.concatenate([reached.reward - lesson.expectation, -(tangents.normals @ reached.preference)])
-        bound = entropy + float(slope @ found.x) + terms(self.blocks(tangents), found.x)
+        bound = entropy + float(slope @ found.answer.x) + terms(self.blocks(tangents), found.answer.x)
         return self._response(lesson, found, tangents, bound, (soft.solved.policy, reached, entropy))
 
     def _fixed(self, found: SoftMinimum, tangents: Tangents) -> tuple[SoftMinimum, Tangents]:
         """The minimum (a, y) with the fixed tangents where those of the program touch."""
-        a, y = np.split(found.x, [self.domain.n_reward])
+        a, y = np.split(found.answer.x, [self.domain.n_reward])
         there, y = tangents.touched(y)
-        return replace(found, x=np.concatenate([a, y])), there
+        return replace(found, answer=replace(found.answer, x=np.concatenate([a, y]))), there
 
     def cheapest_response(self, lesson: Lesson, found: SoftMinimum, tangents: Tangents, bound: float) -> Response:
         """The policy that pays least, with the same weights and bound: better where the entropy hardly matters."""
@@ -176,7 +176,7 @@ class Dual:
     ) -> Response:
         """The response of a policy with its expectation and entropy."""
         policy, reached, entropy = done
-        a, y = np.split(found.x, [self.domain.n_reward])
+        a, y = np.split(found.answer.x, [self.domain.n_reward])
         primal = entropy - self._paid(reached.reward - lesson.expectation, reached.preference)
         residual = self.domain.mdp.horizon * found.residual
         proof = Certificate(primal, bound, residual, found.n_steps, found.ended, lesson.uncertainty)

@@ -20,7 +20,8 @@ from tutelage.bellman.equations import Optimum, solve_soft
 from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import Expectation, causal_entropy, expectation
 from tutelage.constrained.occupancy_polytope import require_feasible
-from tutelage.convex.blocks import natural_step, terms
+from tutelage.convex.blocks import terms
+from tutelage.convex.models import natural_step
 from tutelage.learners.entropy import EntropyLearner
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.responses import build_response, signed_multipliers

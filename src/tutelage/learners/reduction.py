@@ -82,16 +82,17 @@ class Reduction:
                     tangents = later
                     continue
                 found = program.followed()
-            point = found.expansion.source.expectation[d_r:]
-            tighter, y = tangents.tightened(point, found.x)
+            point = found.answer.here.source.expectation[d_r:]
+            tighter, y = tangents.tightened(point, found.answer.x)
             if tighter is tangents:
                 return self._at_minimum(weights, program, found, tangents)
             tangents = tighter
 
     def _at_minimum(self, weights: Vector, program: SoftProgram, found: SoftMinimum, tangents: Tangents) -> Settled:
-        soft, y, d_r, touch = found.expansion.source, found.x, self.domain.n_reward, program.touch(found.x)
-        free, curvature = free_directions(program.blocks, y, found.expansion.gradient)
-        hessian = free.T @ (found.expansion.hessian + curvature) @ free
+        y, here, d_r = found.answer.x, found.answer.here, self.domain.n_reward
+        soft, touch = here.source, program.touch(y)
+        free, curvature = free_directions(program.blocks, y, here.gradient)
+        hessian = free.T @ (here.hessian + curvature) @ free
         mixed = (program.jacobian(touch) @ free).T @ soft.jacobian[:, :d_r]
         moved = -inverse(hessian) @ mixed
         jacobian = soft.jacobian[:d_r, :d_r] + mixed.T @ moved

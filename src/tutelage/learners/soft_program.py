@@ -22,10 +22,10 @@ from tutelage.arrays import EPSILON, Matrix, Vector, floats
 from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
 from tutelage.constrained.problem import or_one
 from tutelage.convex.blocks import Block, contained, slices
-from tutelage.convex.newton import Expansion, Minimum, Tolerances, proximal_newton
+from tutelage.convex.newton import Expansion, Minimum, Reached, proximal_newton
 from tutelage.learners.penalties import ConvexConstraint
 from tutelage.model.mdp import Domain
-from tutelage.outcomes import NotConverged
+from tutelage.outcomes import NotConverged, Solution
 
 SoftMinimum = Minimum[SoftExpansion]
 # Of the optimality conditions, in units of the largest expectations.
@@ -156,8 +156,8 @@ class SoftProgram:
         scaled = _Normalised.of(self, near)
         with scaled.answers():
             inside = contained(scaled.blocks, start / scaled.unit)
-            tolerances = scaled.tolerances(scaled.blocks)
-            found = proximal_newton(scaled.expand, scaled.blocks, inside, **tolerances)
+            error, apart = scaled.tolerances(scaled.blocks)
+            found = proximal_newton(scaled.expand, scaled.blocks, inside, tolerance=error, gap_tolerance=apart)
         return scaled.in_given_units(found)
 
     def followed(self) -> SoftMinimum:
@@ -222,21 +222,21 @@ class _Normalised:
         value, value_noise = share * (soft.soft_return - away), share * (ulps + EPSILON * abs(away))
         return Expansion(value, share * gradient, share * hessian, noise, value_noise, soft)
 
-    def tolerances(self, blocks: list[Block]) -> Tolerances:
+    def tolerances(self, blocks: list[Block]) -> tuple[float, float]:
         """Of the residual, one unit of which may cost as much as the largest penalty, and of the gap."""
         if self.program.moving is not None and self.program.moving.is_rough:
-            return {"tolerance": ROUGH, "gap_tolerance": math.inf}
+            return ROUGH, math.inf
         largest = max([1.0, *(float(np.max(b.radius, initial=0.0)) for b in blocks if np.isfinite(b.radius).all())])
-        return {
-            "tolerance": RESIDUAL_TOLERANCE / largest,
-            "gap_tolerance": GAP_TOLERANCE / self.program.domain.mdp.horizon,
-        }
+        return RESIDUAL_TOLERANCE / largest, GAP_TOLERANCE / self.program.domain.mdp.horizon
 
     def in_given_units(self, found: SoftMinimum) -> SoftMinimum:
-        per_unit, here = self.program.domain.mdp.horizon / self.unit, found.expansion
+        per_unit, here = self.program.domain.mdp.horizon / self.unit, found.answer.here
         hessian = per_unit[:, None] * here.hessian / self.unit
         return replace(
-            found, x=self.unit * found.x, expansion=replace(here, gradient=per_unit * here.gradient, hessian=hessian)
+            found,
+            answer=Reached(
+                self.unit * found.answer.x, replace(here, gradient=per_unit * here.gradient, hessian=hessian)
+            ),
         )
 
     @contextmanager
@@ -245,7 +245,7 @@ class _Normalised:
         try:
             yield
         except NotConverged as failure:
-            if isinstance(failure.answer, Minimum):
+            if isinstance(failure.answer, Solution):
                 failure.answer = self.in_given_units(failure.answer)
             raise
 
@@ -258,12 +258,14 @@ class _Normalised:
         z, cap = np.zeros(len(self.unit)), FIRST_CAP
         while cap < LAST_CAP:
             blocks = [block.capped(cap) for block in self.blocks]
-            found = proximal_newton(self.expand, blocks, contained(blocks, z), **self.tolerances(blocks))
-            if all(_is_inside(b, f, found.x[p]) for b, f, p in zip(blocks, self.blocks, slices(blocks), strict=True)):
+            (error, apart), inside = self.tolerances(blocks), contained(blocks, z)
+            found = proximal_newton(self.expand, blocks, inside, tolerance=error, gap_tolerance=apart)
+            x, pairs = found.answer.x, zip(blocks, self.blocks, slices(blocks), strict=True)
+            if all(_is_inside(capped, full, x[part]) for capped, full, part in pairs):
                 return found
             cap *= CAP_GROWTH
             radius = np.concatenate([np.full(len(block.slope), block.radius) for block in blocks])
-            z = np.where(np.abs(found.x) > 0.9 * radius, CAP_GROWTH, 1.0) * found.x
+            z = np.where(np.abs(x) > 0.9 * radius, CAP_GROWTH, 1.0) * x
         message = "the weights grow without end"
         raise NotConverged(message, residual=found.residual, n_steps=found.n_steps, answer=found)
 

@@ -31,8 +31,9 @@ from tutelage import watch
 from tutelage.arrays import Matrix, Vector
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
 from tutelage.constrained.problem import no_limits, or_one
-from tutelage.convex.ascent import LocalMaximum, Slope, ascend
 from tutelage.convex.blocks import Block, free_directions, inverse
+from tutelage.convex.models import model_minimum
+from tutelage.convex.newton import Slope, ascend
 from tutelage.convex.programs import Constraints, minimise_quadratic
 from tutelage.learners.dual import Dual
 from tutelage.learners.reduction import Reduction, Settled
@@ -127,25 +128,27 @@ class ReducedProblem:
             near = opening.source
             if i < len(starts):
                 with watch.spending(budget):
-                    top = ascend(self.slope, self.block, inside[i], tolerance=_least_gain(opening), opening=opening)
-                maxima.append(_as_optimum(top))
+                    maxima.append(self._top(inside[i], opening))
             else:
                 promising.append((inside[i], opening))
                 promising = sorted(promising, key=lambda pair: -pair[1].value)[: self.effort.n_promising]
         with watch.spending(budget):
             for point, opening in promising:
-                top = ascend(self.slope, self.block, point, tolerance=_least_gain(opening), opening=opening)
-                maxima.append(_as_optimum(top))
+                maxima.append(self._top(point, opening))
         return distinct(maxima)
 
+    def _top(self, start: Vector, opening: Slope[Settled]) -> LocalOptimum:
+        """The local maximum from a start in the set."""
+        radius, tolerance = float(np.max(self.block.radius)), NO_GAIN * (1 + abs(opening.value))
+        top = ascend(self.slope, self._model_step, start, radius=radius, tolerance=tolerance, opening=opening)
+        here = top.answer.here.source
+        return LocalOptimum(
+            top.answer.x, here.expectation.reward, top.value, here.soft.solved.policy, top.gap, top.ended
+        )
 
-def _least_gain(opening: Slope[Settled]) -> float:
-    return NO_GAIN * (1 + abs(opening.value))
-
-
-def _as_optimum(top: LocalMaximum[Settled]) -> LocalOptimum:
-    here = top.slope.source
-    return LocalOptimum(top.x, here.expectation.reward, top.slope.value, here.soft.solved.policy, top.gap, top.ended)
+    def _model_step(self, gradient: Vector, hessian: Matrix, x: Vector) -> Vector:
+        """argmin over steps s within the set of gradient @ s + 1/2 s @ hessian @ s."""
+        return model_minimum(gradient, hessian, [self.block], x) - x
 
 
 def sign_patterns(n: int, rng: np.random.Generator, most: int) -> list[Vector]:
@@ -287,12 +290,12 @@ class LessonSearch:
         d_r = self.domain.n_reward
         guess = (np.zeros(d_r), None, None) if near is None else (near.weights, near.multipliers, near.tangents)
         found, tangents = self.dual.optimise(shown, *guess)
-        soft, program = found.expansion.source, self.dual.program(shown, tangents)
-        free, hessian = free_directions(program.blocks, found.x, found.expansion.gradient)
-        curvature = free.T @ (found.expansion.hessian + hessian) @ free
+        soft, program = found.answer.here.source, self.dual.program(shown, tangents)
+        free, hessian = free_directions(program.blocks, found.answer.x, found.answer.here.gradient)
+        curvature = free.T @ (found.answer.here.hessian + hessian) @ free
         moved = free @ inverse(curvature) @ free[:d_r].T
-        jacobian = soft.jacobian[:d_r] @ program.jacobian(program.touch(found.x)) @ moved
-        weights, multipliers = np.split(found.x, [d_r])
+        jacobian = soft.jacobian[:d_r] @ program.jacobian(program.touch(found.answer.x)) @ moved
+        weights, multipliers = np.split(found.answer.x, [d_r])
         return LessonAnswer(weights, *tangents.pruned(multipliers)[::-1], soft.expectation[:d_r], jacobian)
 
     def _slope(self, shown: Vector, near: LessonAnswer | None) -> Slope[LessonAnswer]:
@@ -315,14 +318,16 @@ class LessonSearch:
         for _ in range(self.effort.n_cuts):
             tolerance = NO_LESSON_GAIN * (1 + abs(opening.value))
             with watch.spending(budget):
-                top = ascend(self._slope, cuts, point, tolerance=tolerance, opening=opening)
-            shown = nearest_policy(self.domain, top.x, no_limits(self.domain))
-            opening = self._slope(shown.expectation.reward, top.slope.source)
-            is_inside = shown.value <= OUTSIDE * (cuts.radius + float(np.abs(top.x).max()))
+                top = ascend(
+                    self._slope, cuts.model_step, point, radius=cuts.radius, tolerance=tolerance, opening=opening
+                )
+            shown = nearest_policy(self.domain, top.answer.x, no_limits(self.domain))
+            opening = self._slope(shown.expectation.reward, top.answer.here.source)
+            is_inside = shown.value <= OUTSIDE * (cuts.radius + float(np.abs(top.answer.x).max()))
             if is_inside:
                 ended = top.ended
                 break
-            normal, point = (top.x - shown.expectation.reward) / shown.value, shown.expectation.reward
+            normal, point = (top.answer.x - shown.expectation.reward) / shown.value, shown.expectation.reward
             more = np.vstack([cuts.normals, normal]), np.append(cuts.offsets, normal @ point)
             cuts = Cuts(*more, self.effort.n_program)
             if opening.value < first.value:
