@@ -100,7 +100,14 @@ def preference_data(estimate: "PreferenceEstimate") -> dict[str, Any]:
     columns = ("strength", "standard_error", "low", "high", "p_value")
     preferences = {
         name: {column: finite_or_none(float(getattr(estimate, column)[j])) for column in columns}
+        | {"not_determined": estimate.reasons[j]}
         for j, name in enumerate(estimate.domain.preference_names)
     }
     rewards = dict(zip(estimate.domain.reward_names, estimate.reward_weights.tolist(), strict=True))
-    return {"n": estimate.n, "preferences": preferences, "reward_weights": rewards, "bias": estimate.bias}
+    return {
+        "n": estimate.n,
+        "preferences": preferences,
+        "reward_weights": rewards,
+        "bias": estimate.bias,
+        "model_p_value": finite_or_none(estimate.model_p_value),
+    }

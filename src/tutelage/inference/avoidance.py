@@ -10,8 +10,14 @@ With S the covariance of one trajectory's counts (`count_covariance`), the estim
 
     H^-1 (L' S L / n) H^-1                         the sandwich of an estimating equation
 
-and b_j +- 1.96 standard errors is its 95 % interval. A direction in which H vanishes is not identified: the standard
-error is infinite. b_j may be negative: the feature is then sought.
+and b_j +- 1.96 standard errors is its 95 % interval, plus what the truncation bias of the counts may add. b_j may be
+negative: the feature is then sought. Features are measured by what is met of them, the larger of the observed count and
+that of the policy with which the search starts. The range over all policies is no measure: a car that drives round for
+ever meets a thousand times what a trip does.
+
+b_j is not determined where no choice changes the feature, where H vanishes along a combination of features, or where
+the count is within its own standard error of the end of its range: no or hardly any trajectory met the feature. In the
+last case b_j has a lower end at most.
 
 "Avoids it at all" is the hypothesis b_j > 0 against b_j = 0. The zero is fitted, the other unknowns with it, and the
 score is what the behaviour falls short of there:
@@ -21,48 +27,61 @@ score is what the behaviour falls short of there:
 with H, S and g at the restricted fit. The test is one-sided, holds its level at b_j = 0, and works where b_j itself
 has no finite estimate because the trajectories never met the feature.
 
+All this holds if the agent acts by a soft policy of these features. That is tested too, by what was not fitted: the
+counts of the reward features, where a was given, and the surprise of each trajectory, the sum over its choices of
+
+    log pi(c | s) + entropy of pi(. | s)            which has mean zero, given s, if pi is the agent's policy.
+
+Their means are compared with their covariance over the trajectories, corrected for the fit (Hotelling's T^2). Where
+they differ too much, neither intervals nor p-values are given.
+
 What it cannot tell apart: a preference from a lower reward, where a feature of either kind is a combination of the
 others; a strong preference from a hard one; a preference from an allowance that binds, because b_j is what is paid, not
 C_c; and anything about features that no choice changes.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import f as f_distribution
 from scipy.stats import norm
 
-from tutelage.arrays import EPSILON, Flags, Matrix, Vector, check_length, floats, freeze
+from tutelage.arrays import Flags, Indices, Matrix, Vector, check_length, floats, freeze
 from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
 from tutelage.convex.blocks import Block
-from tutelage.convex.newton import Expansion, proximal_newton
-from tutelage.data.demonstrations import Demonstrations
-from tutelage.data.empirical import empirical_expectation
-from tutelage.inference.recovery import Scales, count_covariance, feature_scales
+from tutelage.data.demonstrations import UNKNOWN, Demonstrations
+from tutelage.data.empirical import empirical_expectation, trajectory_counts
+from tutelage.inference.recovery import Scales, count_covariance, feature_scales, match
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput
 
-# No weight is searched beyond this, in units of one over the range of its feature.
-CAP = 300.0
-# A standard error above this, in the same units, is infinite: the normal approximation says nothing any more.
-WIDEST = 30.0
-# The accuracy of soft values, and of the match relative to the range of each feature.
-ACCURACY, MATCHED = 1e-12, 1e-7
+# The match of counts, relative to what is met of each feature.
+MATCHED = 1e-9
+# A direction with less than this share of the curvature of its features is a combination without effect.
+COLLINEAR = 1e-9
+# The model is rejected below this p-value.
+REJECTED = 1e-4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreferenceEstimate:
-    """How strongly n trajectories avoid each preference feature.
+    """How strongly n trajectories avoid each preference feature, if their agent acts by a soft policy of the features.
 
-    strength: (d_c,), b: what a unit of the feature costs, negative where it is sought. standard_error: (d_c,), infinite
-    where the trajectories do not determine b_j. low, high: (d_c,), the interval of level `confidence`. p_value: (d_c,),
-    of the one-sided test that b_j = 0; small where the feature is avoided. reward_weights, reward_error: (d_r,), a and
-    its standard error, zero where a was given. bias: the largest truncation bias of a count, relative to its range.
+    strength: (d_c,), b: what a unit of the feature costs, negative where it is sought, infinite where it was never met.
+    standard_error: (d_c,), infinite where the trajectories do not determine b_j. reasons: why not; empty where they do.
+    low, high: (d_c,), the interval of level `confidence`. p_value: (d_c,), of the one-sided test that b_j = 0; small
+    where the feature is avoided, NaN where nothing can be said. reward_weights, reward_error: (d_r,), a and its
+    standard error, zero where a was given. bias: the largest truncation bias of a count, relative to its range; the
+    intervals include it. model_p_value: of the test that a soft policy of these features explains the trajectories;
+    NaN where there are too few of them. `explained`: whether it is not rejected.
     """
 
     domain: Domain
     strength: Vector
     standard_error: Vector
+    reasons: tuple[str, ...]
     low: Vector
     high: Vector
     p_value: Vector
@@ -71,10 +90,16 @@ class PreferenceEstimate:
     n: int
     confidence: float
     bias: float
+    model_p_value: float
 
     def __post_init__(self) -> None:
         for name in ("strength", "standard_error", "low", "high", "p_value", "reward_weights", "reward_error"):
             freeze(getattr(self, name))
+
+    @property
+    def explained(self) -> bool:
+        """Whether the soft policy explains the trajectories, as far as they tell."""
+        return not self.model_p_value < REJECTED
 
     def avoided(self, level: float = 0.05) -> Flags:
         """(d_c,), whether the test rejects, at this level, that the feature is not avoided."""
@@ -82,14 +107,19 @@ class PreferenceEstimate:
 
     def __str__(self) -> str:
         lines = [f"{self.n} trajectories, {100 * self.confidence:g} % intervals"]
+        if not self.explained:
+            lines.append(f"no soft policy of these features explains the trajectories (p = {self.model_p_value:.2g})")
         for j, name in enumerate(self.domain.preference_names):
-            if not np.isfinite(self.standard_error[j]):
-                lines.append(f"{name}: not determined (p = {self.p_value[j]:.3g})")
-                continue
-            lines.append(
-                f"{name}: {self.strength[j]:.3g} +- {self.standard_error[j]:.2g}, "
-                f"{self.low[j]:.3g} to {self.high[j]:.3g}, p = {self.p_value[j]:.3g}"
-            )
+            tested = "" if math.isnan(self.p_value[j]) else f", p = {self.p_value[j]:.3g}"
+            if not self.reasons[j]:
+                lines.append(
+                    f"{name}: {self.strength[j]:.3g} +- {self.standard_error[j]:.2g}, "
+                    f"{self.low[j]:.3g} to {self.high[j]:.3g}{tested}"
+                )
+            elif self.low[j] > -math.inf:
+                lines.append(f"{name}: above {self.low[j]:.3g}{tested}, without an upper end: {self.reasons[j]}")
+            else:
+                lines.append(f"{name}: not determined: {self.reasons[j]}")
         return "\n".join(lines)
 
 
@@ -102,40 +132,45 @@ def infer_preferences(
 ) -> PreferenceEstimate:
     """How strongly each preference feature is avoided, from behaviour alone.
 
-    reward_weights: (d_r,), a, where it is known; otherwise it is estimated along. The trajectories must be long enough
+    reward_weights: (d_r,), a, where it is known; otherwise a is estimated too. The trajectories must be long enough
     that what is cut off hardly counts; `bias` says how much it is.
     """
     if not 0 < confidence < 1:
         raise InvalidInput(f"confidence must lie between 0 and 1, got {confidence}")
     if demonstrations.n < 2:
         raise InvalidInput("infer_preferences needs at least two trajectories; one has no standard error")
-    scales, seen = feature_scales(domain), empirical_expectation(domain, demonstrations)
     given = None if reward_weights is None else floats(reward_weights, "reward_weights", ndim=1)
     if given is not None:
         check_length(given, domain.n_reward, "reward_weights", "reward features")
+    seen = empirical_expectation(domain, demonstrations)
+    bias = np.concatenate([seen.reward_bias, seen.preference_bias])
     counts = np.concatenate([seen.reward, seen.preference])
-    bias = float((np.concatenate([seen.reward_bias, seen.preference_bias]) / scales.unit).max())
-    problem = _Behaviour(domain, scales, counts, demonstrations.n, given)
-    return problem.estimate(confidence, bias)
+    return _Behaviour(domain, demonstrations, feature_scales(domain), counts, bias, given).estimate(confidence)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fit:
+    """A match. lift: (d, k), L of its unknowns. x: (k,). soft: the soft policy there."""
+
+    lift: Matrix
+    x: Vector
+    soft: SoftExpansion
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Behaviour:
-    """The match of mu_hat = counts (d,). given: (d_r,), known reward weights."""
+    """The match of mu_hat = counts (d,). bias: (d,), of the counts. given: (d_r,), known reward weights."""
 
     domain: Domain
+    demonstrations: Demonstrations
     scales: Scales
     counts: Vector
-    n: int
+    bias: Vector
     given: Vector | None
 
     @property
-    def lift(self) -> Matrix:
-        """(d, k), L in units: columns of a, unless it is known, and of b."""
-        d_r = self.domain.n_reward
-        sign = np.concatenate([np.ones(d_r), -np.ones(self.domain.n_preference)])
-        matrix = np.diag(sign / self.scales.unit)
-        return matrix if self.given is None else matrix[:, d_r:]
+    def n(self) -> int:
+        return self.demonstrations.n
 
     @property
     def base(self) -> Vector:
@@ -143,74 +178,167 @@ class _Behaviour:
         known = np.zeros(self.domain.n_reward) if self.given is None else self.given
         return np.concatenate([known, np.zeros(self.domain.n_preference)])
 
-    def match(self, lift: Matrix, start: Vector, near: SoftExpansion | None) -> tuple[Vector, SoftExpansion]:
-        """argmin over |x| <= CAP of P0 @ V(base + L x) - mu_hat @ L x."""
-        features, target = combined_features(self.domain), lift.T @ self.counts
+    @property
+    def unknown(self) -> Indices:
+        """(k,), the features whose weights are unknown."""
+        return np.arange(0 if self.given is None else self.domain.n_reward, len(self.domain.names))
 
-        def expand(x: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
-            weights, start = self.base + lift @ x, near if last is None else last
-            soft = soft_expansion(self.domain.mdp, features, weights, accuracy=ACCURACY, near=start)
-            reached = lift.T @ soft.expectation
-            ulps = 16 * EPSILON * float(np.abs(soft.solved.value).max())
-            noise, value = ulps * (1 + float(np.abs(reached).max(initial=0.0))), soft.soft_return - float(target @ x)
-            rounding = ulps + 10 * ACCURACY + EPSILON * abs(float(target @ x))
-            return Expansion(value, reached - target, lift.T @ soft.jacobian @ lift, noise, rounding, soft)
+    def opening(self) -> _Fit:
+        """All unknowns zero, each in the unit of what is met of its feature."""
+        soft = soft_expansion(self.domain.mdp, combined_features(self.domain), self.base)
+        met = np.maximum(np.abs(self.counts), np.abs(soft.expectation))
+        sign = np.where(np.arange(len(met)) < self.domain.n_reward, 1.0, -1.0)
+        lift = np.diag(sign / np.where(met > 0, met, 1.0))[:, self.unknown]
+        return _Fit(lift, np.zeros(lift.shape[1]), soft)
 
-        block = Block(np.zeros(len(start)), CAP, np.inf, True, np.arange(len(start)))
-        found = proximal_newton(expand, [block], start, tolerance=MATCHED)
-        return found.answer.x, found.answer.here.source
+    def matched(self, start: _Fit) -> _Fit:
+        """argmin over x of P0 @ V(base + L x) - mu_hat @ L x, without any limit on x."""
+        k = len(start.x)
+        if not k:
+            return start
+        free = Block(np.zeros(k), np.inf, np.inf, True, np.arange(k))
+        x, soft = match(
+            self.domain,
+            start.lift,
+            self.counts,
+            [free],
+            tolerance=MATCHED,
+            base=self.base,
+            start=start.x,
+            near=start.soft,
+        )
+        return _Fit(start.lift, x, soft)
 
-    def estimate(self, confidence: float, bias: float) -> PreferenceEstimate:
-        lift, d_c = self.lift, self.domain.n_preference
-        x, soft = self.match(lift, np.zeros(lift.shape[1]), None)
-        error = self._errors(lift, x, soft)
-        unit = self.scales.unit if self.given is None else self.scales.unit[self.domain.n_reward :]
-        quantile = float(norm.ppf(0.5 + confidence / 2))
-        values, spread = x / unit, error / unit
-        p_value = np.array([self._p_value(lift, x, soft, len(x) - d_c + j) for j in range(d_c)])
-        strength, standard_error = values[len(x) - d_c :], spread[len(x) - d_c :]
-        margin = quantile * standard_error
+    def estimate(self, confidence: float) -> PreferenceEstimate:
+        fit, d_r, d_c = self.matched(self.opening()), self.domain.n_reward, self.domain.n_preference
+        covariance = count_covariance(self.domain.mdp, fit.soft) / self.n
+        reasons = self._reasons(fit, covariance)
+        kept = np.array([reason == "" for reason in reasons], dtype=bool)
+        error, moved = self._errors(fit, covariance, kept)
+        p_model = self._model_test(fit, kept)
+        weight = np.abs(fit.lift).sum(axis=0) * fit.x
+        is_unmet = self._is_at_end(fit, covariance) & ~self.scales.is_constant[self.unknown]
+        b = slice(len(fit.x) - d_c, None)
+        strength, is_open = np.where(is_unmet, np.sign(weight) * np.inf, np.where(kept, weight, np.nan))[b], ~kept[b]
+        p_value = np.array([self._p_value(fit, k) if kept[k] or is_unmet[k] else np.nan for k in range(len(kept))])[b]
+        margin = np.where(is_open, np.inf, float(norm.ppf(0.5 + confidence / 2)) * error[b] + moved[b])
+        middle = np.where(is_open, 0.0, strength)
+        low = np.where(is_open & is_unmet[b] & (p_value <= (1 - confidence) / 2), 0.0, middle - margin)
+        high, words = middle + margin, list(reasons[len(reasons) - d_c :])
+        if p_model < REJECTED:
+            p_value, low, high = np.full(d_c, np.nan), np.full(d_c, -np.inf), np.full(d_c, np.inf)
+            words = [word or "no soft policy of these features explains the trajectories" for word in words]
         return PreferenceEstimate(
             domain=self.domain,
             strength=strength,
-            standard_error=standard_error,
-            low=np.where(np.isfinite(margin), strength - margin, -np.inf),
-            high=np.where(np.isfinite(margin), strength + margin, np.inf),
+            standard_error=np.where(is_open | (p_model < REJECTED), np.inf, error[b]),
+            reasons=tuple(words),
+            low=low,
+            high=high,
             p_value=p_value,
-            reward_weights=values[: len(x) - d_c] if self.given is None else self.given.copy(),
-            reward_error=spread[: len(x) - d_c] if self.given is None else np.zeros(self.domain.n_reward),
+            reward_weights=weight[:d_r] if self.given is None else self.given.copy(),
+            reward_error=np.where(kept, error, np.inf)[:d_r] if self.given is None else np.zeros(d_r),
             n=self.n,
             confidence=confidence,
-            bias=bias,
+            bias=float((self.bias / self.scales.unit).max(initial=0.0)),
+            model_p_value=p_model,
         )
 
-    def _errors(self, lift: Matrix, x: Vector, soft: SoftExpansion) -> Vector:
-        """(k,), standard errors in units; infinite where x is not determined or lies at the cap."""
-        values, vectors = np.linalg.eigh(lift.T @ soft.jacobian @ lift)
-        # One standard error along each eigenvector, from the sampling covariance of the counts.
-        sampled = vectors.T @ lift.T @ (count_covariance(self.domain.mdp, soft) / self.n) @ lift @ vectors
-        along = np.sqrt(np.maximum(np.diag(sampled), 0.0)) / np.maximum(values, 1e-300)
-        kept = (values > 1e-12) & (along <= WIDEST)
-        inverse = vectors[:, kept] / values[kept]
-        error = np.sqrt(np.maximum(np.einsum("ik,kl,il->i", inverse, sampled[np.ix_(kept, kept)], inverse), 0.0))
-        is_lost = np.linalg.norm(vectors[:, ~kept], axis=1) > 1e-3
-        return np.where(is_lost | (np.abs(x) >= 0.999 * CAP), np.inf, error)
+    def _is_at_end(self, fit: _Fit, covariance: Matrix) -> Flags:
+        """(k,), whether a count is within its own standard error of the least or largest that policies have."""
+        end = np.minimum(self.counts - self.scales.low, self.scales.high - self.counts)
+        return np.asarray((end <= np.sqrt(np.maximum(np.diag(covariance), 0.0)))[self.unknown])
 
-    def _p_value(self, lift: Matrix, x: Vector, soft: SoftExpansion, column: int) -> float:
-        """1 - Phi(z) of the one-sided score test of x[column] = 0; 0.5 where the feature makes no difference."""
-        others = np.delete(np.arange(lift.shape[1]), column)
-        if len(others):
-            _, soft = self.match(lift[:, others], x[others], None)
-        else:
-            soft = soft_expansion(self.domain.mdp, combined_features(self.domain), self.base)
-        hessian, gradient = lift.T @ soft.jacobian @ lift, lift.T @ (soft.expectation - self.counts)
-        v = np.zeros(lift.shape[1])
+    def _reasons(self, fit: _Fit, covariance: Matrix) -> list[str]:
+        """Why each unknown is not determined; empty where it is."""
+        names = [self.domain.names[k] for k in self.unknown]
+        is_constant, is_at_end = self.scales.is_constant[self.unknown], self._is_at_end(fit, covariance)
+        reasons = ["no choice changes it" if constant else "" for constant in is_constant]
+        for k in np.flatnonzero(is_at_end & ~is_constant):
+            never = f"none of the {self.n} trajectories met it"
+            ended = f"the {self.n} trajectories keep it, within its sampling error, at the end of its range"
+            reasons[k] = never if self.counts[self.unknown[k]] == 0 else ended
+        active = np.flatnonzero([not reason for reason in reasons])
+        values, vectors = _spectrum(fit, active)
+        for i, k in enumerate(active):
+            without = vectors[:, values <= COLLINEAR]
+            if np.abs(without[i]).max(initial=0.0) > 1e-3:
+                along = without[:, np.abs(without[i]).argmax()]
+                others = [names[active[m]] for m in np.flatnonzero(np.abs(along) > 1e-3) if m != i]
+                reasons[k] = f"only its combination with {', '.join(others)} is" if others else "it makes no difference"
+        return reasons
+
+    def _errors(self, fit: _Fit, covariance: Matrix, kept: Flags) -> tuple[Vector, Vector]:
+        """(k,) each, the standard error of the weights and how far the bias of the counts may move them."""
+        lift = fit.lift[:, kept]
+        inverse = np.linalg.pinv(lift.T @ fit.soft.jacobian @ lift, rcond=1e-14, hermitian=True)
+        size = np.abs(lift).sum(axis=0)
+        variance = np.diag(inverse @ lift.T @ covariance @ lift @ inverse)
+        error, moved = np.full(len(kept), np.inf), np.zeros(len(kept))
+        error[kept] = size * np.sqrt(np.maximum(variance, 0.0))
+        moved[kept] = size * (np.abs(inverse @ lift.T) @ self.bias)
+        return error, moved
+
+    def _p_value(self, fit: _Fit, column: int) -> float:
+        """1 - Phi(z) of the one-sided score test of x[column] = 0."""
+        others = np.delete(np.arange(len(fit.x)), column)
+        start = _Fit(fit.lift[:, others], fit.x[others], fit.soft)
+        soft = self.matched(start).soft if len(others) else self.opening().soft
+        hessian, gradient = fit.lift.T @ soft.jacobian @ fit.lift, fit.lift.T @ (soft.expectation - self.counts)
+        v = np.zeros(len(fit.x))
         v[column] = 1.0
-        v[others] = (
-            -np.linalg.pinv(hessian[np.ix_(others, others)], rcond=1e-10, hermitian=True) @ hessian[others, column]
-        )
-        variance = float(v @ lift.T @ count_covariance(self.domain.mdp, soft) @ lift @ v) / self.n
-        if variance <= 1e-18 or float(v @ hessian @ v) <= 1e-12:
-            return 0.5
+        among = hessian[np.ix_(others, others)]
+        v[others] = -np.linalg.pinv(among, rcond=1e-10, hermitian=True) @ hessian[others, column]
+        weights = fit.lift @ v
+        variance = float(weights @ count_covariance(self.domain.mdp, soft) @ weights) / self.n
         # The gradient in b_j is mu_hat - mu: behaviour that falls short of mu has a negative one.
-        return float(norm.sf(-float(v @ gradient) / np.sqrt(variance)))
+        return float(norm.sf(-float(v @ gradient) / math.sqrt(variance))) if variance > 0 else math.nan
+
+    def _model_test(self, fit: _Fit, kept: Flags) -> float:
+        """The p-value of Hotelling's test that the means of what was not fitted are those of the soft policy."""
+        apart = np.hstack(trajectory_counts(self.domain, self.demonstrations)) - fit.soft.expectation
+        surprise, slope = self._surprise(fit.soft)
+        d_r = 0 if self.given is None else self.domain.n_reward
+        moments = np.column_stack([apart[:, :d_r], surprise])
+        slopes = np.vstack([fit.soft.jacobian[:d_r], slope])
+        lift = fit.lift[:, kept]
+        inverse = np.linalg.pinv(lift.T @ fit.soft.jacobian @ lift, rcond=1e-14, hermitian=True)
+        influence = moments - apart @ lift @ inverse @ (slopes @ lift).T
+        size = influence.std(axis=0, ddof=1)
+        varies = size > 1e-9 * (np.abs(moments).max(axis=0) + np.abs(self.bias).max(initial=0.0))
+        k = int(varies.sum())
+        if k == 0 or self.n <= k + 1:
+            return math.nan
+        # Deviations within the truncation bias of the counts are none.
+        allowed = np.append(self.bias[:d_r], 0.0)[varies]
+        mean = moments.mean(axis=0)[varies]
+        mean = np.sign(mean) * np.maximum(np.abs(mean) - allowed, 0.0) / size[varies]
+        spread = np.linalg.pinv(np.atleast_2d(np.corrcoef(influence[:, varies], rowvar=False)), rcond=1e-8)
+        statistic = self.n * float(mean @ spread @ mean)
+        return float(f_distribution.sf(statistic * (self.n - k) / (k * (self.n - 1)), k, self.n - k))
+
+    def _surprise(self, soft: SoftExpansion) -> tuple[Vector, Vector]:
+        """(n,), the surprise of each trajectory, and (d,), minus the derivative of its mean in the weights.
+
+        Zero where the choices were not seen.
+        """
+        walks, first = self.demonstrations, self.domain.mdp.first_choice
+        if walks.choices is None:
+            return np.zeros(self.n), np.zeros(len(self.domain.names))
+        policy = soft.solved.policy
+        logs = np.log(np.maximum(policy, np.finfo(np.float64).tiny))
+        entropy = -np.add.reduceat(policy * logs, first[:-1])
+        mixed = np.add.reduceat((policy * logs)[:, None] * soft.advantages, first[:-1], axis=0)
+        is_known = walks.choices != UNKNOWN
+        each = np.where(is_known, logs[walks.choices] + entropy[walks.states], 0.0)
+        visits = np.bincount(walks.states[is_known], minlength=len(entropy))
+        return np.add.reduceat(each, walks.offsets[:-1]), visits @ mixed / self.n
+
+
+def _spectrum(fit: _Fit, active: Indices) -> tuple[Vector, Matrix]:
+    """The eigenvalues and eigenvectors of H among some unknowns, scaled to a diagonal of one."""
+    lift = fit.lift[:, active]
+    hessian = lift.T @ fit.soft.jacobian @ lift
+    size = np.sqrt(np.maximum(np.diag(hessian), np.finfo(np.float64).tiny))
+    values, vectors = np.linalg.eigh(hessian / size[:, None] / size)
+    return values, vectors

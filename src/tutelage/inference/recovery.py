@@ -159,7 +159,7 @@ def recover(domain: Domain, scales: Scales, shown: Vector, seen: Vector, *, accu
     lift, unit = _unknowns(domain, scales, missed)
     n_free = lift.shape[1] - domain.n_preference - int(missed.any())
     blocks = [_block(int(missed.any()), False), _block(n_free, True), _block(domain.n_preference, False)]
-    point, soft = _matched(domain, lift, seen, blocks, accuracy)
+    point, soft = match(domain, lift, seen, blocks, tolerance=accuracy / 10)
     if np.abs(point).max() >= RECOVERY.largest:
         raise NotConverged("no finite weights have this expectation", residual=np.inf, n_steps=0)
     residual = float((np.abs(soft.expectation - seen) / scales.unit).max())
@@ -192,7 +192,7 @@ def _least(
     for rho in height * np.array([0.1, 1.0, 10.0, 100.0]):
         priced = [*blocks[:-1], replace(last, slope=rho * np.eye(domain.n_preference)[j])]
         try:
-            x, there = _matched(domain, lift, seen, priced, rho, point, soft)
+            x, there = match(domain, lift, seen, priced, tolerance=rho / 10, start=point, near=soft)
         except NotConverged:
             return 0.0
         if there.soft_return - float(seen @ lift @ x) - lowest >= height:
@@ -205,7 +205,7 @@ def match_within(domain: Domain, scales: Scales, seen: Vector, n_seen: int) -> S
     """The soft policy nearest to the first n_seen entries of mu, by weights of any sign within `largest_sampled`."""
     lift = (np.eye(len(scales.unit)) / scales.unit)[:, :n_seen]
     block = Block(np.zeros(n_seen), RECOVERY.largest_sampled, np.inf, True, np.arange(n_seen))
-    return _matched(domain, lift, seen, [block], 1e-6)[1]
+    return match(domain, lift, seen, [block], tolerance=1e-7)[1]
 
 
 def _unknowns(domain: Domain, scales: Scales, missed: Vector) -> tuple[Matrix, Vector]:
@@ -227,29 +227,36 @@ def _block(n: int, is_signed: bool) -> Block:
     return Block(np.zeros(n), RECOVERY.largest, np.inf, is_signed, np.arange(n))
 
 
-def _matched(
+def match(
     domain: Domain,
     lift: Matrix,
     seen: Vector,
     blocks: list[Block],
-    accuracy: float,
+    *,
+    tolerance: float,
+    base: Vector | None = None,
     start: Vector | None = None,
     near: SoftExpansion | None = None,
 ) -> tuple[Vector, SoftExpansion]:
-    """argmin over x of P0 @ V(L x) - mu @ L x plus the blocks' terms, and the soft policy there."""
+    """argmin over x of P0 @ V(base + L x) - mu @ L x plus the blocks' terms, and the soft policy there.
+
+    tolerance: of the gradient. base: (d,), fixed weights.
+    """
     features, target = combined_features(domain), lift.T @ seen
+    fixed = np.zeros(len(seen)) if base is None else base
 
     def expand(x: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
-        soft = soft_expansion(domain.mdp, features, lift @ x, accuracy=1e-13, near=near if last is None else last)
+        weights, nearest = fixed + lift @ x, near if last is None else last
+        soft = soft_expansion(domain.mdp, features, weights, accuracy=1e-13, near=nearest)
         reached = lift.T @ soft.expectation
-        ulps = 16 * EPSILON * float(np.abs(soft.solved.value).max())
-        noise, value = ulps * (1 + float(np.abs(reached).max())), soft.soft_return - float(target @ x)
+        ulps = 16 * EPSILON * float(np.abs(soft.solved.value).max()) + soft.solved.error_bound
+        noise, value = ulps * (1 + float(np.abs(reached).max(initial=0.0))), soft.soft_return - float(target @ x)
         hessian = lift.T @ soft.jacobian @ lift
         return Expansion(value, reached - target, hessian, noise, ulps + EPSILON * abs(float(target @ x)), soft)
 
     first = np.zeros(lift.shape[1]) if start is None else start
-    found = proximal_newton(expand, blocks, first, tolerance=accuracy / 10)
-    return found.answer.x, found.answer.here.source
+    minimum = proximal_newton(expand, blocks, first, tolerance=tolerance)
+    return minimum.answer.x, minimum.answer.here.source
 
 
 def count_covariance(mdp: MDP, soft: SoftExpansion) -> Matrix:
