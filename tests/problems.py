@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.testing import assert_array_equal
 from strategies import add_features, build_mdp, random_domain, random_mdp, random_policy
 
 from tutelage.arrays import Vector
@@ -24,6 +25,7 @@ from tutelage.model.mdp import MDP, Domain
 from tutelage.model.policy import uniform_policy
 from tutelage.roles import Learner, Lesson, Response
 from tutelage.teachers.fixed import AgnosticTeacher
+from tutelage.transcripts import Transcript
 
 ALLOWANCE = 2.5
 NORMS = (1, 2, math.inf)
@@ -159,3 +161,27 @@ def reward_evidence(learner, lessons):
     seen = tuple(tuple(learner.respond(lesson).expectation.both) for lesson in lessons)
     shown = tuple(tuple(lesson.expectation) for lesson in lessons)
     return Evidence(domain, feature_scales(domain), shown, seen, domain.n_reward)
+
+
+def values(record):
+    """Every number and word in a record, by the names that lead to it."""
+    if hasattr(record, "__dataclass_fields__") and not isinstance(record, MDP):
+        return {
+            f"{name}.{place}": value
+            for name in record.__dataclass_fields__
+            for place, value in values(getattr(record, name)).items()
+        }
+    return {"": record}
+
+
+def assert_same_transcript(one: Transcript, other: Transcript):
+    """Equal in every number and word, and about the same MDP object."""
+    assert one.ended == other.ended and len(one.rounds) == len(other.rounds)
+    for first, second in zip(one.rounds, other.rounds, strict=True):
+        left, right = values(first), values(second)
+        assert left.keys() == right.keys()
+        for place in left:
+            if isinstance(left[place], MDP):
+                assert left[place] is right[place]
+            else:
+                assert_array_equal(left[place], right[place], err_msg=place)

@@ -44,18 +44,6 @@ def test_a_foreign_database_is_an_os_error(tmp_path):
         Store(tmp_path / "results.sqlite")
 
 
-@pytest.mark.parametrize("wrong", [True, -3, 1.5, "7", None, np.random.RandomState(0)])
-def test_rng_is_an_int_or_a_generator(wrong):
-    with pytest.raises(tl.InvalidInput, match="rng must be a non-negative int or a numpy"):
-        generator(wrong)
-
-
-def test_equal_seeds_give_equal_generators_and_a_generator_is_itself():
-    assert generator(7).random() == generator(np.int64(7)).random()
-    rng = np.random.default_rng(0)
-    assert generator(rng) is rng
-
-
 def test_a_message_is_one_line_of_at_most_300_characters():
     error = tl.InvalidModel(f"the weights must be numbers,\ngot {list(range(1000))!r}; give one for each feature")
     assert len(str(error)) <= 300 and "\n" not in str(error)

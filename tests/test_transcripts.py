@@ -1,0 +1,155 @@
+"""Transcripts: rewards, rounds and files, and what a file must hold to be believed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from problems import assert_same_transcript, random_problem
+
+from tutelage.chains.expectations import Expectation
+from tutelage.interaction import teach
+from tutelage.learners.entropy import SoftLearner
+from tutelage.learners.sampled import SampledLearner
+from tutelage.outcomes import InvalidModel
+from tutelage.roles import Advice, Lesson, Round
+from tutelage.teachers.base import OneLessonTeacher
+from tutelage.teachers.fixed import AgnosticTeacher
+from tutelage.teachers.line_search import LineSearchTeacher
+from tutelage.teachers.volume_search import VolumeSearchTeacher
+from tutelage.transcripts import Transcript, check_response, load_transcript, save_transcript
+
+PROBLEM = random_problem(8)
+DOMAIN, WEIGHTS, LEARNER = PROBLEM.domain, PROBLEM.true_weights, PROBLEM.learner
+ADAPTIVE = [
+    VolumeSearchTeacher(DOMAIN, WEIGHTS),
+    LineSearchTeacher(DOMAIN, WEIGHTS, shortest_push=0.1, longest_push=5.0, stop_tolerance=1e-3),
+]
+
+
+@pytest.mark.parametrize("teacher", ADAPTIVE)
+def test_a_transcript_keeps_rewards_and_distances(teacher):
+    transcript = teach(teacher, LEARNER)
+    assert len(transcript.rounds) > 1
+    for taught in transcript.rounds:
+        shown, done = taught.lesson.expectation, taught.response.expectation.reward
+        assert taught.lesson_reward == pytest.approx(WEIGHTS @ shown)
+        assert taught.response_reward == pytest.approx(WEIGHTS @ done)
+        assert taught.distance == pytest.approx(np.linalg.norm(shown - done))
+    assert transcript.final is transcript.rounds[-1]
+    assert transcript.best.response_reward == max(taught.response_reward for taught in transcript.rounds)
+    assert str(transcript).count("\n") == len(transcript.rounds) + 1 and transcript.ended in str(transcript)
+
+
+@pytest.mark.parametrize("teacher", ADAPTIVE)
+def test_a_transcript_comes_back_from_its_file(teacher, tmp_path):
+    transcript = teach(teacher, LEARNER, path=tmp_path / "taught.npz")
+    assert_same_transcript(load_transcript(tmp_path / "taught.npz", DOMAIN), transcript)
+
+
+def test_demonstrations_and_bare_expectations_come_back_too(tmp_path):
+    """A sampled learner's lessons have demonstrations; a lesson may also be an expectation alone."""
+
+    class BareTeacher(OneLessonTeacher):
+        def open(self) -> Advice:
+            return Advice(Lesson.from_expectation([1.0, 2.0]), "a bare expectation")
+
+    sampled = SampledLearner(DOMAIN, LEARNER, 5, 6, rng=np.random.default_rng(3))
+    for transcript in (
+        teach(ADAPTIVE[0], sampled),
+        teach(BareTeacher(DOMAIN, WEIGHTS), SoftLearner(DOMAIN, mismatch_penalty=2, violation_penalty=3)),
+    ):
+        save_transcript(transcript, tmp_path / "taught.npz")
+        assert_same_transcript(load_transcript(tmp_path / "taught.npz", DOMAIN), transcript)
+
+
+def test_of_equal_rounds_the_final_one_is_the_best():
+    lesson = AgnosticTeacher(DOMAIN, WEIGHTS).open().lesson
+    taught = Round(lesson, LEARNER.respond(lesson))
+    transcript = Transcript(WEIGHTS).followed_by(taught).followed_by(taught)
+    assert transcript.best is transcript.final is transcript.rounds[1]
+    poor = replace(taught, response=replace(taught.response, expectation=Expectation([0.0, 0.0], [0.0, 0.0])))
+    after = transcript.followed_by(poor)
+    expected = max(transcript.final.response_reward, 0.0)
+    assert after.best.response_reward == expected and after.final.response_reward == 0.0
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        (Expectation([-0.1, 0.0], [0.0, 0.0]), "of 'reward 0' is -0.1; no trajectory counts less than 0"),
+        (Expectation([0.0, 1e6], [0.0, 0.0]), "of 'reward 1' is 1e"),
+        (Expectation([0.0, 0.0], [-0.1, 0.0]), "of 'preference 0' is -0.1"),
+        (Expectation([0.0, 0.0], [0.0, 1e6]), "of 'preference 1' is 1e"),
+    ],
+)
+def test_counts_that_no_trajectory_has_are_refused(counts, message):
+    response = LEARNER.respond(AgnosticTeacher(DOMAIN, WEIGHTS).open().lesson)
+    assert check_response(DOMAIN, response) is response
+    with pytest.raises(InvalidModel, match=message):
+        check_response(DOMAIN, replace(response, expectation=counts))
+
+
+def test_counts_that_are_negative_by_rounding_are_accepted():
+    """A learner's own solver may give -1e-17 for a feature that its policy never meets."""
+    response = LEARNER.respond(AgnosticTeacher(DOMAIN, WEIGHTS).open().lesson)
+    rounded = replace(response, expectation=Expectation([-1e-17, 0.0], [0.0, -1e-16]))
+    assert check_response(DOMAIN, rounded) is rounded
+
+
+def test_a_file_with_a_lesson_of_another_domain_is_refused(tmp_path):
+    lesson = AgnosticTeacher(DOMAIN, WEIGHTS).open().lesson
+    taught = Transcript(WEIGHTS).followed_by(Round(lesson, LEARNER.respond(lesson)))
+    wrong = replace(taught.final, lesson=Lesson.from_expectation([1.0, 2.0, 3.0]))
+    save_transcript(replace(taught, rounds=(wrong,)), tmp_path / "taught.npz")
+    with pytest.raises(InvalidModel, match="the lesson's expectation has 3 entries"):
+        load_transcript(tmp_path / "taught.npz", DOMAIN)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "complaint"),
+    [
+        ("n_rounds", -4, "n_rounds must be a whole number of at least 0, got -4"),
+        ("n_rounds", 1.5, "n_rounds must be one value"),
+        ("n_rounds", 10**9, "it lacks '2.lesson.expectation'"),
+        ("true_weights", [np.nan, 1.0], r"true_weights\[0\] is nan"),
+        ("true_weights", [1.0], "true_weights has 1 entries"),
+        ("true_weights", ["a", "b"], "true_weights must be an array of numbers"),
+        ("ended", 3, "ended must be one value"),
+        ("0.bound", np.nan, "0.bound must be one value"),
+        ("0.bound", "high", "0.bound must be one value"),
+        ("0.reason", [["a"]], "0.reason must be one value"),
+        ("0.lesson.expectation", [np.inf, 0.0], r"0.lesson.expectation\[0\] is inf"),
+        ("0.lesson.uncertainty", [0.0], "the lesson's uncertainty has 1 entries"),
+        ("0.lesson.policy", [0.5], "policy"),
+        ("0.response.lesson.policy", ["0.5"], "policy must be an array of numbers"),
+        ("0.response.learned_weights", [1.0], "arrays of a response do not fit"),
+        ("0.response.multipliers.lower", [1.0], "arrays of a response do not fit"),
+        ("0.response.violation_excess", np.zeros(9), "arrays of a response do not fit"),
+        ("0.response.reward_names", [1, 2], "must be a list of texts"),
+        ("0.response.reward_names", ["a"], "arrays of a response do not fit"),
+        ("0.response.certificate.primal", np.nan, "primal must be one value"),
+        ("0.response.certificate.n_steps", "many", "n_steps must be one value"),
+        ("0.response.certificate.ended", "SOMEHOW", "ended must be one of CONVERGED"),
+        ("0.response.expectation.reward", np.full(50_000, "x"), "must be an array of numbers"),
+        ("0.reason", np.full((9, 9), "x" * 900), "0.reason must be one value"),
+    ],
+)
+def test_a_transcript_with_a_wrong_field_is_refused_in_one_short_sentence(tmp_path, field, value, complaint):
+    path = tmp_path / "wrong.npz"
+    transcript = teach(ADAPTIVE[0], LEARNER, max_rounds=2)
+    save_transcript(transcript, path)
+    with np.load(path) as archive:
+        np.savez(path, **dict(archive) | {field: np.asarray(value)})
+    with pytest.raises(InvalidModel, match=complaint) as caught:
+        load_transcript(path, DOMAIN)
+    assert "wrong.npz holds no valid transcript" in str(caught.value)
+    assert len(str(caught.value)) <= 300 and "\n" not in str(caught.value)
+
+
+def test_the_rewards_of_a_loaded_transcript_are_those_of_its_rounds(tmp_path):
+    """The recorded sums are not believed: they follow from the weights and the expectations."""
+    path, transcript = tmp_path / "edited.npz", teach(ADAPTIVE[0], LEARNER)
+    save_transcript(transcript, path)
+    with np.load(path) as archive:
+        np.savez(path, **dict(archive) | {"0.response_reward": np.array(99.0)})
+    assert_same_transcript(load_transcript(path, DOMAIN), transcript)
