@@ -75,7 +75,7 @@ bench: setup
 # end in an answer or in one sentence?
 fuzz: setup
 	$(BIN)/python tools/fuzz.py
-	TUTELAGE_EVERY_CELL=1 $(BIN)/pytest tests/playground/test_schema_fuzz.py
+	TUTELAGE_EVERY_CELL=1 $(BIN)/pytest tests/playground/test_schema.py
 
 # Single wrong changes, one at a time: which do the tests notice? A few of every module (hours), or those of one module
 # or function: make mutants MODULE=convex.newton, MODULE=bellman.soft:solve_soft. Not part of `check`.
@@ -84,7 +84,7 @@ mutants: setup
 
 # A separate environment with the lowest versions that pyproject.toml declares: do they suffice?
 lowest: .venv-lowest/ready
-	.venv-lowest/bin/python -c 'import tutelage, tutelage.playground.serving'
+	.venv-lowest/bin/python -c 'import tutelage, tutelage.playground.server'
 	.venv-lowest/bin/tutelage demo --picture out/lowest
 	.venv-lowest/bin/tutelage teach --world published:0:10 --learner L3 --teacher bilevel
 	.venv-lowest/bin/tutelage reproduce figure1 --out out/lowest

@@ -11,7 +11,7 @@ Problem number k is a function of k alone. Each is a small ragged MDP with units
     unanswered   `NotConverged` where an answer exists
     slow         more than 5 s of processor time (the search for a bi-level bound may take longer)
 
-The last cases damage files and worlds. Requests to the server are made by `tests/playground/test_schema_fuzz.py`.
+The last cases damage files and worlds. Requests to the server are made by `tests/playground/test_schema.py`.
 """
 
 import argparse

@@ -16,7 +16,6 @@ from strategies import hand_worlds
 
 import tutelage as tl
 from tutelage.chains.expectations import state_occupancy
-from tutelage.playground import jobs
 
 PUBLISHED = tl.object_world(10, 0)
 TEACHERS = ("agnostic", "conservative", "aware_cmdp", "bilevel", "volume_search", "line_search")
@@ -231,9 +230,9 @@ def test_a_person_who_walks_is_taught_like_a_learner_that_is_asked(name):
 def test_the_demonstrations_shown_are_walks_from_the_start():
     """Each demonstration is a valid path: cells of the grid, each a neighbour of the last, no terminal state."""
     ((_, sent),) = performed("adapt", {"world": world_fields(PUBLISHED), "teacher": "volume_search", "walks": []})
-    assert len(sent["lesson"]["paths"]) == jobs.SHOWN
+    assert len(sent["lesson"]["paths"]) == 3
     for path in sent["lesson"]["paths"]:
-        assert 1 <= len(path) <= jobs.SHOWN_STEPS
+        assert 1 <= len(path) <= 150
         PUBLISHED.path_visits(path)
         assert path[-1] in PUBLISHED.objects["star"]
 
@@ -305,12 +304,10 @@ def test_the_walks_of_a_picture_are_walks_of_the_policies():
         mdp = domain.mdp
         step = np.zeros((mdp.n_states, mdp.n_states))
         np.add.at(step, mdp.state_of_choice, policy[:, None] * mdp.transition.toarray())
-        assert len(walks) == jobs.N_WALKS and all(walk[0] == world.start for walk in walks)
+        assert len(walks) == 12 and all(walk[0] == world.start for walk in walks)
         for walk in walks:
             assert all(step[a, b] > 0 for a, b in pairwise(walk))
-            assert (
-                len(walk) == jobs.WALK_STEPS + 1 or step[walk[-1], world.terminal] > 0 or len(walk) >= jobs.WALK_STEPS
-            )
+            assert len(walk) == 48 + 1 or step[walk[-1], world.terminal] > 0 or len(walk) >= 48
 
 
 def test_the_teacher_concludes_what_a_person_left_out():

@@ -23,7 +23,8 @@ from scipy import sparse
 import tutelage as tl
 from tutelage.playground import schema, serving
 from tutelage.playground.grounds import opened_file
-from tutelage.playground.server import LARGEST_BODY, Settings, is_loopback, teaching_events
+from tutelage.playground.server import Settings, teaching_events
+from tutelage.playground.serving import LARGEST_BODY, is_loopback
 from tutelage.playground.workers import Event, WorkerPool
 from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, TeacherEntry
 

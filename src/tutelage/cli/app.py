@@ -57,8 +57,7 @@ def serve(
     """
     try:
         from tutelage.playground.grounds import opened_file
-        from tutelage.playground.server import Settings
-        from tutelage.playground.serving import serve_page
+        from tutelage.playground.server import Settings, serve_page
     except ImportError as error:
         raise MissingExtra("the playground", "playground") from error
 

@@ -1,4 +1,4 @@
-"""Where a learner is taught: an object world, or a domain from a file that a user brings.
+"""Domains and transcripts from files that a user brings, and what the page draws of a domain.
 
 A file is checked by the same functions as any file that the library reads. It is read in a worker process only.
 """
@@ -6,12 +6,13 @@ A file is checked by the same functions as any file that the library reads. It i
 import base64
 import binascii
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from scipy.spatial import ConvexHull
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.data.files import load, open_regular
@@ -22,37 +23,26 @@ from tutelage.transcripts import Transcript, load_transcript
 # Of a file that a user brings: its bytes, those of its arrays, and the size of its domain.
 LARGEST_FILE = 2 * 1024 * 1024
 LARGEST_ARRAYS = 64 * 1024 * 1024
-MOST_STATES, MOST_CHOICES, MOST_FEATURES = 20_000, 200_000, 50
+MOST_FEATURES = 50
+LARGEST_DOMAIN = {
+    "states": 20_000,
+    "choices": 200_000,
+    "reward features": MOST_FEATURES,
+    "preference features": MOST_FEATURES,
+}
 # The most roads of a map.
 MOST_ROADS = 60_000
+# Relative to the size of a set of expectations: smaller widths count as zero.
+THIN = 1e-9
 
-Found = TypeVar("Found")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Ground:
-    """Where a learner is taught.
-
-    domain: with the preferences that the learner has. true_weights: (d_r,). every_preference: (S, k) or (C, k), those
-    that any learner there may have. n_drawn: the number of states in a picture, the first ones.
-    """
-
-    domain: Domain
-    true_weights: Vector
-    every_preference: Matrix
-    n_drawn: int
+ReadT = TypeVar("ReadT")
 
 
 def brought_domain(text: str) -> Domain:
     """The domain in a file, given in base 64; refused if it is larger than the playground takes."""
     domain = _read(text, lambda path: load(path, max_bytes=LARGEST_ARRAYS))
-    sizes = {
-        "states": (domain.mdp.n_states, MOST_STATES),
-        "choices": (domain.mdp.n_choices, MOST_CHOICES),
-        "reward features": (domain.n_reward, MOST_FEATURES),
-        "preference features": (domain.n_preference, MOST_FEATURES),
-    }
-    for what, (size, most) in sizes.items():
+    sizes = (domain.mdp.n_states, domain.mdp.n_choices, domain.n_reward, domain.n_preference)
+    for size, (what, most) in zip(sizes, LARGEST_DOMAIN.items(), strict=True):
         if size > most:
             raise InvalidInput(f"the domain has {size} {what}; the playground takes at most {most}")
     return domain
@@ -72,8 +62,8 @@ def brought_transcript(text: str, domain: Domain) -> Transcript:
     return _read(text, lambda path: load_transcript(path, domain, max_bytes=LARGEST_ARRAYS))
 
 
-def _read(text: str, reader: Callable[[Path], Found]) -> Found:
-    """What a reader finds in a file. Its errors say `the file` instead of the name that the file has here."""
+def _read(text: str, reader: Callable[[Path], ReadT]) -> ReadT:
+    """What a reader returns for a file. Its errors say `the file` instead of the name that the file has here."""
     try:
         content = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -87,17 +77,6 @@ def _read(text: str, reader: Callable[[Path], Found]) -> Found:
             return reader(path)
         except InvalidModel as error:
             raise InvalidModel(str(error).replace(str(path), "the file")) from error
-
-
-def with_preferences(domain: Domain, names: Sequence[str]) -> Domain:
-    """The domain with only the preferences of these names."""
-    for number, name in enumerate(names):
-        if name not in domain.preference_names:
-            raise InvalidInput(f"the domain has no preference {name[:100]!r}")
-        if name in names[:number]:
-            raise InvalidInput(f"the preference {name[:100]!r} is given twice; give it once")
-    columns = [domain.preference_names.index(name) for name in names]
-    return replace(domain, preference_features=domain.preference_features[:, columns], preference_names=tuple(names))
 
 
 def described(domain: Domain) -> dict[str, Any]:
@@ -133,9 +112,49 @@ def _map(domain: Domain) -> dict[str, Any] | None:
 
 def _holders(domain: Domain, features: Matrix) -> list[list[int]]:
     """For each feature, the states in which it is not zero; for a feature of choices, in any choice of the state."""
-    found = []
+    holders = []
     for column in features.T:
         rows = np.flatnonzero(column)
         states = rows if len(features) == domain.mdp.n_states else domain.mdp.state_of_choice[rows]
-        found.append(np.unique(states).tolist())
-    return found
+        holders.append(np.unique(states).tolist())
+    return holders
+
+
+def corners(points: Matrix) -> Matrix:
+    """(k, d), the corners of the convex hull of points (n, d), which may be flat; in cyclic order for a polygon."""
+    offsets = points - points.mean(axis=0)
+    _, sizes, axes = np.linalg.svd(offsets, full_matrices=False)
+    rank = int((sizes > THIN * (1 + sizes.max(initial=0.0))).sum())
+    if rank == 0:
+        return points[:1]
+    inner = offsets @ axes[:rank].T
+    if rank == 1:
+        return points[[int(inner.argmin()), int(inner.argmax())]]
+    return np.asarray(points[ConvexHull(inner).vertices])
+
+
+def clipped(points: Matrix, normals: Matrix, offsets: Vector) -> Matrix:
+    """(k, d), the corners of the convex hull of points, within half-spaces normals @ x <= offsets; may be empty.
+
+    Each new corner is the intersection of an edge with the boundary of a half-space. The intersections of all segments
+    from inside to outside are computed; those of segments that are not edges lie inside the hull and are dropped.
+    """
+    for normal, offset in zip(normals, offsets, strict=True):
+        beyond = points @ normal - offset
+        tolerance = THIN * (1 + float(np.abs(points).max(initial=0.0)))
+        kept, lost = points[beyond <= tolerance], points[beyond > tolerance]
+        if not len(lost):
+            continue
+        if not len(kept):
+            return np.zeros((0, points.shape[1]))
+        inside, outside = np.minimum(beyond[beyond <= tolerance], 0.0), beyond[beyond > tolerance]
+        share = (-inside[:, None] / (outside - inside[:, None]))[:, :, None]
+        crossed = (1 - share) * kept[:, None] + share * lost[None]
+        points = corners(np.concatenate([kept, crossed.reshape(-1, points.shape[1])]))
+    return points
+
+
+def shadows(points: Matrix) -> list[list[list[float]]]:
+    """The corners of the projections onto each pair of axes, in the order of `itertools.combinations`."""
+    pairs = combinations(range(points.shape[1]), 2)
+    return [corners(points[:, pair]).tolist() if len(points) else [] for pair in map(list, pairs)]

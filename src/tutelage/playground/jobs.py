@@ -29,8 +29,7 @@ from tutelage.learners.sampled import CallbackLearner
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import Ended, InvalidModel
 from tutelage.playground import schema, snippets
-from tutelage.playground.grounds import brought_domain, brought_transcript, described
-from tutelage.playground.planes import clipped, shadows
+from tutelage.playground.grounds import brought_domain, brought_transcript, clipped, described, shadows
 from tutelage.registry import TEACHERS, make_teacher
 from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher
 from tutelage.teachers.adaptive import cuts
@@ -44,12 +43,8 @@ Send = Callable[[str, Mapping[str, Any]], None]
 AnyTeaching = schema.Teaching | schema.DomainTeaching
 AnyReaching = schema.Reaching | schema.DomainReaching
 
-# The number of demonstrations of a lesson that a person sees, and the largest number of cells of each.
-SHOWN, SHOWN_STEPS = 3, 150
-# The walks of an animation: their number and their largest number of steps.
-N_WALKS, WALK_STEPS = 12, 48
 # The shares of what was shown below which a person avoids it, and from which on they accept it.
-LEFT_OUT, FOLLOWED = 0.1, 0.5
+AVOIDED_BELOW, ACCEPTED_FROM = 0.1, 0.5
 ENDED_EARLY = "the search for a tight bound was stopped"
 # Smaller prices and excesses are rounding errors.
 SMALLEST = 1e-6
@@ -75,7 +70,7 @@ def _teach(asked: AnyTeaching, send: Send) -> None:
         later = {"teaching": asked.model_dump(), "optima": optima, "bound": plan.bound}
         send("later", later | {"ending": {"ended": ENDED_EARLY, "snippet": snippets.teaching(asked)}})
         return
-    reachable = _drawable(scene.domain) if TEACHERS[asked.teacher].is_adaptive else None
+    reachable = _reachable(scene.domain) if TEACHERS[asked.teacher].is_adaptive else None
 
     def on_round(rounds: Transcript) -> None:
         left = {} if reachable is None else {"remaining": _remaining(teacher, reachable, rounds.rounds)}
@@ -134,7 +129,7 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
     """The next lesson for a person who responded to the earlier ones with walks, or why there is none."""
     world = asked.world.make()
     teacher, transcript, advice = _walked(asked)
-    found: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "conclusions": _conclusions(world, transcript.rounds, asked.walks),
         "rounds": [taught.as_data() for taught in transcript.rounds],
         "remaining": _remaining(teacher, _reachable(teacher.domain), transcript.rounds),
@@ -142,7 +137,7 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
         "is_over": advice.lesson is None,
         "lesson": None if advice.lesson is None else _shown(world, advice.lesson, len(asked.walks)),
     }
-    send("answer", found | {"snippet": snippets.walking(asked)})
+    send("answer", answer | {"snippet": snippets.walking(asked)})
 
 
 def _walked(asked: schema.Walking) -> tuple[Teacher, Transcript, Advice]:
@@ -171,9 +166,9 @@ def _infer(asked: schema.Walking, send: Send) -> None:
     for visits, played in zip(_path_visits(world, asked.walks), _walked(asked)[1].rounds, strict=True):
         seen = Expectation(visits @ domain.reward_features, visits @ domain.preference_features)
         rounds.append(Round(played.lesson, replace(played.response, expectation=seen)))
-    found = infer_learner(domain, rounds, n_trajectories=1)
+    estimate = infer_learner(domain, rounds, n_trajectories=1)
     verdicts = {"there": "avoids", "not there": "accepts", "open": "unknown"}
-    send("answer", {"verdicts": [verdicts[one] for one in found.preferences], "text": str(found)})
+    send("answer", {"verdicts": [verdicts[verdict] for verdict in estimate.preferences], "text": str(estimate)})
 
 
 def _reach(asked: AnyReaching, send: Send) -> None:
@@ -182,15 +177,15 @@ def _reach(asked: AnyReaching, send: Send) -> None:
     A set of more than three dimensions is not drawn, and one of a single dimension has no planes.
     """
     domain = _Scene(asked).domain
-    reachable = _drawable(domain)
+    reachable = _reachable(domain)
     if reachable is None:
         send("answer", {"reachable": []})
         return
-    found = {"reachable": shadows(reachable)}
+    answer = {"reachable": shadows(reachable)}
     if asked.learner.model == "hard":
         limits = preference_limits(domain, asked.learner.allowances)
-        found["accepted"] = shadows(vertices(domain, limits, accuracy=1e-4))
-    send("answer", found)
+        answer["accepted"] = shadows(vertices(domain, limits, accuracy=1e-4))
+    send("answer", answer)
 
 
 def _open(asked: schema.Opening, send: Send) -> None:
@@ -203,7 +198,7 @@ def _read(asked: schema.TranscriptReading, send: Send) -> None:
     scene = _Scene(asked.scene)
     whole = brought_transcript(asked.file, scene.domain)
     transcript, rounds = Transcript(whole.true_weights), []
-    for taught in whole.rounds[: schema.MOST_ROUNDS]:
+    for taught in whole.rounds[: schema.MOST_LESSONS]:
         transcript = transcript.followed_by(taught)
         rounds.append(scene.taught(transcript))
     send("answer", {"rounds": rounds, "ended": whole.ended})
@@ -231,6 +226,9 @@ class _Scene:
     def __init__(self, asked: AnyReaching) -> None:
         self.ground, self.allowances = asked.ground(), asked.learner.allowances
         self.domain: Domain = self.ground.domain
+        # The terminal state of an object world comes last and is not drawn.
+        self.is_world = isinstance(asked, schema.Reaching)
+        self.n_drawn = self.domain.mdp.n_states - self.is_world
         self.learner: Learner = asked.learner.make(self.domain)
 
     def teacher(self, name: str) -> Teacher:
@@ -240,33 +238,33 @@ class _Scene:
 
     def taught(self, transcript: Transcript) -> dict[str, Any]:
         """The data of the last round."""
-        n_drawn, lesson, answer = self.ground.n_drawn, transcript.final.lesson, transcript.final.response
+        n_drawn, lesson, answer = self.n_drawn, transcript.final.lesson, transcript.final.response
         proof = answer.certificate
         reward = combined_features(self.domain) @ answer.learned_weights
         visits = state_occupancy(self.domain.mdp, answer.policy)
-        found = {
+        data = {
             "number": len(transcript.rounds),
             "preferences": self._preferences(answer),
-            "weights": _rounded(answer.learned_weights),
-            "visits": _rounded(visits[:n_drawn]),
+            "weights": answer.learned_weights.round(5).tolist(),
+            "visits": visits[:n_drawn].round(5).tolist(),
             "shown": None if lesson.policy is None else self._walks(lesson.policy),
             "done": self._walks(answer.policy),
             "certificate": {"gap": finite_or_none(proof.gap), "residual": proof.residual, "ended": proof.ended.value},
             "explanation": answer.explain(),
         }
         if len(reward) == self.domain.mdp.n_states:
-            found["reward_map"] = _rounded(reward[:n_drawn])
-        if n_drawn == self.domain.mdp.n_states - 1:  # an object world
-            found["policy"] = _rounded(answer.policy[: n_drawn * len(ACTIONS)])
-        return transcript.final.as_data() | found
+            data["reward_map"] = reward[:n_drawn].round(5).tolist()
+        if self.is_world:
+            data["policy"] = answer.policy[: n_drawn * len(ACTIONS)].round(5).tolist()
+        return transcript.final.as_data() | data
 
-    def _walks(self, policy: Vector) -> list[list[int]]:
-        """Walks of a policy for an animation, each until it ends or for `WALK_STEPS` steps."""
-        mdp, n_drawn = self.domain.mdp, self.ground.n_drawn
-        tail = mdp.largest_discount**WALK_STEPS * mdp.horizon
-        walks = sample_demonstrations(self.domain, policy, N_WALKS, rng=0, truncation_bias=tail)
+    def _walks(self, policy: Vector, count: int = 12, n_steps: int = 48) -> list[list[int]]:
+        """Walks of a policy for an animation, each until it ends or for this many steps."""
+        mdp, n_drawn = self.domain.mdp, self.n_drawn
+        tail = mdp.largest_discount**n_steps * mdp.horizon
+        walks = sample_demonstrations(self.domain, policy, count, rng=0, truncation_bias=tail)
         states = np.split(walks.states, walks.offsets[1:-1])
-        return [walk[walk < n_drawn][: WALK_STEPS + 1].tolist() for walk in states]
+        return [walk[walk < n_drawn][: n_steps + 1].tolist() for walk in states]
 
     def _preferences(self, answer: Response) -> list[dict[str, Any]]:
         """The outcome of each preference; none for a model without preferences."""
@@ -290,18 +288,15 @@ def _state(allowance: float, visits: float, excess: float, price: float) -> str:
     return "reached" if 0 < allowance <= visits + SMALLEST else "free"
 
 
-def _reachable(domain: Domain) -> Matrix:
-    """(k, d_r), the vertices of the reachable reward expectations."""
-    return vertices(domain, no_limits(domain))
+def _reachable(domain: Domain) -> Matrix | None:
+    """(k, d_r), the vertices of the reachable reward expectations, if they have planes to be drawn in."""
+    return vertices(domain, no_limits(domain)) if domain.n_reward in (2, 3) else None
 
 
-def _drawable(domain: Domain) -> Matrix | None:
-    """The vertices of the reachable reward expectations, if they have planes to be drawn in."""
-    return _reachable(domain) if domain.n_reward in (2, 3) else None
-
-
-def _remaining(teacher: Teacher, reachable: Matrix, rounds: Sequence[Round]) -> list[list[list[float]]]:
+def _remaining(teacher: Teacher, reachable: Matrix | None, rounds: Sequence[Round]) -> list[list[list[float]]]:
     """Projections of the reachable expectations that a projecting learner may accept after these rounds."""
+    if reachable is None:
+        return []
     if isinstance(teacher, VolumeSearchTeacher):
         limits = teacher.estimate(rounds)
     else:
@@ -328,36 +323,28 @@ def _conclusions(world: ObjectWorld, rounds: Sequence[Round], walks: Sequence[Se
     Who avoids a distance avoids the smaller ones of the colour, and who accepts one accepts the larger ones.
     """
     domain = world.domain("L5")
-    visits = [
-        state_occupancy(domain.mdp, taught.lesson.policy) for taught in rounds if taught.lesson.policy is not None
-    ]
-    shown = np.sum(visits, axis=0) @ domain.preference_features if visits else np.zeros(domain.n_preference)
-    done = np.sum([np.zeros(world.terminal + 1), *_path_visits(world, walks)], axis=0) @ domain.preference_features
-    found = []
+    policies = [taught.lesson.policy for taught in rounds if taught.lesson.policy is not None]
+    none = np.zeros(domain.mdp.n_states)
+    shown = sum((state_occupancy(domain.mdp, policy) for policy in policies), none) @ domain.preference_features
+    done = sum(_path_visits(world, walks), none) @ domain.preference_features
+    concluded: list[dict[str, Any]] = []
     for name, given, gone in zip(domain.preference_names, shown.tolist(), done.tolist(), strict=True):
         share = gone / given if given > SMALLEST else math.inf if gone > SMALLEST else math.nan
-        verdict = "avoids" if share < LEFT_OUT else "accepts" if share >= FOLLOWED else "unknown"
-        found.append({"name": name, "shown": given, "done": gone, "verdict": verdict})
-    for near, far in pairwise(found):
-        if near["verdict"] == "accepts" and NAMED[near["name"]][0] == NAMED[far["name"]][0]:
-            far["verdict"] = "accepts"
-    for far, near in pairwise(found[::-1]):
-        if far["verdict"] == "avoids" and NAMED[near["name"]][0] == NAMED[far["name"]][0]:
-            near["verdict"] = "avoids"
-    return found
+        verdict = "avoids" if share < AVOIDED_BELOW else "accepts" if share >= ACCEPTED_FROM else "unknown"
+        concluded.append({"name": name, "shown": given, "done": gone, "verdict": verdict})
+    for verdict, order in (("accepts", concluded), ("avoids", concluded[::-1])):
+        for first, then in pairwise(order):
+            if first["verdict"] == verdict and NAMED[first["name"]][0] == NAMED[then["name"]][0]:
+                then["verdict"] = verdict
+    return concluded
 
 
-def _shown(world: ObjectWorld, lesson: Lesson, seed: int) -> dict[str, Any]:
-    """A lesson for a person: demonstrations, the expectation and its reward."""
-    demonstrations = lesson.demonstrations(SHOWN, rng=seed)
+def _shown(world: ObjectWorld, lesson: Lesson, seed: int, count: int = 3, n_cells: int = 150) -> dict[str, Any]:
+    """A lesson for a person: demonstrations of at most this many cells, the expectation and its reward."""
+    demonstrations = lesson.demonstrations(count, rng=seed)
     walks = np.split(demonstrations.states, demonstrations.offsets[1:-1])
     return {
         "expectation": lesson.expectation.tolist(),
         "reward": float(world.true_weights @ lesson.expectation),
-        "paths": [walk[walk != world.terminal][:SHOWN_STEPS].tolist() for walk in walks],
+        "paths": [walk[walk != world.terminal][:n_cells].tolist() for walk in walks],
     }
-
-
-def _rounded(values: Vector) -> list[float]:
-    """Rounded to the precision of a picture."""
-    return [float(value) for value in np.round(values, 5)]

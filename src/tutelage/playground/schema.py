@@ -13,16 +13,16 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from tutelage.environments.object_world import DEFAULT_WEIGHTS, ObjectWorld
 from tutelage.environments.placement import COLOURS, COLUMNS, NAMED, PREFERENCES, preference_names
+from tutelage.experiments.worlds import Ground, restricted
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput
-from tutelage.playground.grounds import LARGEST_FILE, MOST_FEATURES, Ground, brought_domain, with_preferences
+from tutelage.playground.grounds import LARGEST_FILE, MOST_FEATURES, brought_domain
 from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, LearnerEntry, TeacherEntry, make_learner
 from tutelage.roles import Learner
 
-SMALLEST_SIZE, LARGEST_SIZE = 2, 30
-N_CELLS = LARGEST_SIZE * LARGEST_SIZE
-LONGEST_PATH, MOST_PATHS, MOST_ROUNDS = 1000, 50, 60
-LONGEST_PLACE = 100
+SMALLEST_GRID, LARGEST_GRID = 2, 30
+N_CELLS = LARGEST_GRID * LARGEST_GRID
+LONGEST_PATH, MOST_PATHS, MOST_LESSONS = 1000, 50, 60
 # The length of the largest file that a user may bring, as text in base 64.
 LONGEST_TEXT = -(-LARGEST_FILE // 3) * 4
 
@@ -31,7 +31,7 @@ CellList = Annotated[list[Cell], Field(max_length=N_CELLS)]
 Path = Annotated[list[Cell], Field(min_length=1, max_length=LONGEST_PATH)]
 Allowance = Annotated[float, Field(ge=0, le=10_000)]
 Weight = Annotated[float, Field(ge=-100, le=100)]
-Rounds = Annotated[int, Field(ge=1, le=MOST_ROUNDS)]
+Rounds = Annotated[int, Field(ge=1, le=MOST_LESSONS)]
 FileText = Annotated[str, Field(max_length=LONGEST_TEXT, description="the bytes of a file, in base 64")]
 
 
@@ -86,7 +86,7 @@ class Distractors(Asked):
 class World(Asked):
     """An object world, in the form of its file."""
 
-    size: Annotated[int, Field(ge=SMALLEST_SIZE, le=LARGEST_SIZE)]
+    size: Annotated[int, Field(ge=SMALLEST_GRID, le=LARGEST_GRID)]
     start: Cell
     objects: Objects
     distractors: Distractors
@@ -173,10 +173,10 @@ class Reaching(Asked):
     learner: LearnerAsked
 
     def ground(self) -> Ground:
-        """Where the learner is taught. L5 has every preference; the terminal state is not drawn."""
+        """Where the learner is taught. L5 has every preference."""
         world = self.world.make()
         every = world.domain("L5").preference_features
-        return Ground(world.domain(self.learner.names), world.true_weights, every, world.terminal)
+        return Ground(world.domain(self.learner.names), world.true_weights, every)
 
 
 class Teaching(Reaching):
@@ -210,8 +210,10 @@ class DomainReaching(Asked):
         if len(self.domain.weights) != whole.n_reward:
             count = len(self.domain.weights)
             raise InvalidInput(f"the domain has {whole.n_reward} reward features, but there are {count} weights")
-        chosen = with_preferences(whole, self.learner.names)
-        return Ground(chosen, np.array(self.domain.weights), whole.preference_features, whole.mdp.n_states)
+        names = self.learner.names
+        if twice := [name for number, name in enumerate(names) if name in names[:number]]:
+            raise InvalidInput(f"the preference {twice[0]!r} is given twice; give it once")
+        return Ground(restricted(whole, names), np.array(self.domain.weights), whole.preference_features)
 
 
 class DomainTeaching(DomainReaching):
@@ -251,7 +253,7 @@ class Walking(Asked):
 
     world: World
     teacher: AdaptiveName
-    walks: Annotated[list[Path], Field(max_length=MOST_ROUNDS)]
+    walks: Annotated[list[Path], Field(max_length=MOST_LESSONS)]
 
 
 class Refusal(BaseModel):
@@ -264,8 +266,8 @@ def sentence(errors: Sequence[Any]) -> str:
     """The first of pydantic's errors, as a sentence."""
     first = errors[0]
     place = ".".join(str(part) for part in first["loc"] if part != "body")
-    if len(place) > LONGEST_PLACE:  # the name of an unknown field can have any length
-        place = f"{place[:LONGEST_PLACE]}..."
+    if len(place) > 100:  # the name of an unknown field can have any length
+        place = f"{place[:100]}..."
     problem = first["msg"]
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     return f"{place or 'the request'}: {problem[:1].lower()}{problem[1:]}{more}"

@@ -1,49 +1,113 @@
-"""Runs the server on a socket and opens the page in a browser."""
+"""What stands between the network and the application: hosts, sizes of requests, response headers, connections."""
 
 import asyncio
 import socket
-import threading
-import webbrowser
-from collections.abc import Callable
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 import h11
 import uvicorn
+from fastapi.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tutelage.outcomes import Unavailable
-from tutelage.playground.server import Settings, is_loopback, make_app
+from tutelage.playground import schema
 
 MOST_CONNECTIONS = 256
+# The largest request of the page has a world of 900 cells and 60 walks of 1000 cells each.
+LARGEST_BODY = 512 * 1024
+# The largest request with a file that a user brings.
+LARGEST_UPLOAD = schema.LONGEST_TEXT + LARGEST_BODY
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
 
 
-def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Callable[[str], object]) -> None:
-    """Serve until interrupted. on_start: called with a sentence that has the address, once the server answers."""
-    listening = _listen(settings.host, port)
-    address = _address(settings.host, listening.getsockname()[1])
-    app = make_app(settings)
-
-    class Announcing(uvicorn.Server):
-        """Announces its start, and kills running jobs when it ends."""
-
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            others = "" if is_loopback(settings.host) else ", open to every machine that can reach this one"
-            on_start(f"The playground is at {address}{others} (Ctrl-C ends it)")
-            if is_opened:
-                # In a thread: a text browser blocks until it is closed.
-                threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-
-        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            app.state.workers.stop()
-            await super().shutdown(sockets)
-
-    Announcing(configured(app, settings)).run(sockets=[listening])
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the host, in any notation."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
-def configured(app: Any, settings: Settings, log_level: str = "warning") -> uvicorn.Config:
-    """The settings of uvicorn. Responses that have begun get two seconds to finish when the server ends."""
-    limits: dict[str, Any] = {"timeout_keep_alive": settings.client_seconds, "timeout_graceful_shutdown": 2}
+def is_known(header: str, host: str) -> bool:
+    """Whether a request with this Host header is answered by a server that listens at `host`.
+
+    DNS rebinding: a foreign page whose host name resolves to this machine must not read from it. Such a page has a
+    name. Beyond loopback, every numeric address is therefore answered, but only two names: `host` and this machine's.
+    """
+    try:
+        name = urlsplit(f"//{header}").hostname or ""
+    except ValueError:
+        return False
+    if name in ("localhost", "127.0.0.1", "::1", host.lower()):
+        return True
+    if is_loopback(host):
+        return False
+    try:
+        return bool(ip_address(name))
+    except ValueError:
+        return name == socket.gethostname().lower()
+
+
+def refusal(status: int, sentence: str) -> JSONResponse:
+    """A status code and a sentence."""
+    return JSONResponse({"detail": sentence}, status)
+
+
+class Bounded:
+    """Middleware: refuses other hosts and bodies that are too large, and adds the headers to every response."""
+
+    def __init__(self, app: ASGIApp, host: str) -> None:
+        self.app, self.host = app, host
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                added = ((name.lower().encode(), value.encode()) for name, value in HEADERS.items())
+                message["headers"] = [*message["headers"], *added]
+            await send(message)
+
+        if not is_known(dict(scope["headers"]).get(b"host", b"").decode("latin-1"), self.host):
+            await refusal(400, "this server does not answer to that host name")(scope, receive, with_headers)
+            return
+        most = LARGEST_UPLOAD if scope["path"].startswith("/api/domain") else LARGEST_BODY
+        body, more = bytearray(), True
+        while more and len(body) <= most:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        if len(body) > most:
+            too_large = refusal(413, f"the request is too large; the limit is {most // 1024} KiB")
+            await too_large(scope, receive, with_headers)
+            return
+        whole: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+
+        async def replayed() -> Message:
+            return whole.pop() if whole else await receive()
+
+        await self.app(scope, replayed, with_headers)
+
+
+def configured(app: ASGIApp, client_seconds: int, log_level: str = "warning") -> uvicorn.Config:
+    """The settings of uvicorn. Responses that have begun get two seconds to finish when the server ends.
+
+    client_seconds: a client that neither sends a whole request nor reads its answer for this long is disconnected.
+    """
+    limits: dict[str, Any] = {"timeout_keep_alive": client_seconds, "timeout_graceful_shutdown": 2}
     return uvicorn.Config(app, log_level=log_level, http=Connection, ws="none", **limits)
 
 
@@ -68,7 +132,7 @@ class Connection(H11Protocol):
             self.loop.call_later(self.timeout_keep_alive, self._watch, seen)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     try:
         family, *_, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         is_dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
@@ -79,7 +143,7 @@ def _listen(host: str, port: int) -> socket.socket:
         raise Unavailable(f"cannot listen at {host}, port {port}: {reason}; --port 0 chooses a free port") from error
 
 
-def _address(host: str, port: int) -> str:
+def address(host: str, port: int) -> str:
     """The address for a browser on this machine."""
     name = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     return f"http://[{name}]:{port}/" if ":" in name else f"http://{name}:{port}/"

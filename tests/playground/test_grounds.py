@@ -11,7 +11,7 @@ from playground_support import beyond
 from scipy.optimize import linprog
 from strategies import SEEDS
 
-from tutelage.playground.planes import clipped, corners, shadows
+from tutelage.playground.grounds import clipped, corners, shadows
 
 CUBE = np.array([[x, y, z] for x in (0.0, 1.0) for y in (0.0, 1.0) for z in (0.0, 1.0)])
 DIRECTIONS = np.random.default_rng(0).normal(size=(6, 3))
