@@ -11,8 +11,8 @@ from strategies import build_mdp, random_domain, random_mdp, random_policy
 from tutelage.bellman.equations import _verdict, plan_hard, solve_hard, solve_soft
 from tutelage.bellman.operators import Operators
 from tutelage.chains.expectations import expectation
-from tutelage.constrained import decomposition
-from tutelage.constrained.decomposition import price_out
+from tutelage.constrained import columns
+from tutelage.constrained.columns import Planner
 from tutelage.constrained.objectives import MostReward, NearestSquared
 from tutelage.constrained.occupancy_polytope import best_policy, least_violation, nearest_policy, strictest_policy
 from tutelage.constrained.problem import no_limits, preference_limits, sizes
@@ -105,8 +105,8 @@ def mislead(monkeypatch, objective, error):
     honest = objective.solve
 
     def solve(self, hull, limits):
-        point = honest(self, hull, limits)
-        return point if isinstance(hull.generate, np.ndarray) else replace(point, value=point.value + error)
+        found = honest(self, hull, limits)
+        return found if isinstance(hull.generate, np.ndarray) else replace(found, value=found.value + error)
 
     monkeypatch.setattr(objective, "solve", solve)
 
@@ -130,14 +130,14 @@ def test_a_direct_answer_that_is_not_tight_is_not_taken(monkeypatch, error, is_t
 
 def test_a_decomposition_that_cannot_go_on_says_what_its_gap_is(monkeypatch):
     """Pricing that promises 0.01 too much: no new policy is found, and the gap of 0.01 is no rounding."""
-    honest = decomposition.price_out
+    honest = Planner.price_out
 
     def promising(*arguments):
         priced = honest(*arguments)
         return replace(priced, best=priced.best + 0.01)
 
     domain, _ = problem(1)
-    monkeypatch.setattr(decomposition, "price_out", promising)
+    monkeypatch.setattr(Planner, "price_out", promising)
     with pytest.raises(NotConverged, match=r"the relative gap is still 0\.01") as caught:
         best_policy(domain, WEIGHTS, no_limits(domain), route="decomposition")
     assert caught.value.residual == pytest.approx(0.01, rel=1e-4)
@@ -151,10 +151,10 @@ def test_a_decomposition_that_cannot_go_on_says_what_its_gap_is(monkeypatch):
 
 def test_the_price_of_a_policy_includes_the_error_bound_of_its_plan(monkeypatch):
     domain, _ = problem(2)
-    price, honest = np.array([1.0, 2.0, -1.0, -0.5, 0.3]), decomposition.plan_hard
-    exact = price_out(domain, price, None)
-    monkeypatch.setattr(decomposition, "plan_hard", lambda *a, **k: replace(honest(*a, **k), error_bound=0.25))
-    assert price_out(domain, price, None).best == pytest.approx(exact.best + 0.25)
+    price, honest = np.array([1.0, 2.0, -1.0, -0.5, 0.3]), columns.plan_hard
+    exact = Planner(domain).price_out(price)
+    monkeypatch.setattr(columns, "plan_hard", lambda *a, **k: replace(honest(*a, **k), error_bound=0.25))
+    assert Planner(domain).price_out(price).best == pytest.approx(exact.best + 0.25)
 
 
 @pytest.mark.parametrize("solve", [solve_soft, solve_hard])

@@ -11,7 +11,7 @@ from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import expectation
 from tutelage.chains.resolvent import discounted_rows
 from tutelage.constrained import columns as columns_module
-from tutelage.constrained.columns import Column, Improver, is_exact, with_stored
+from tutelage.constrained.columns import EXACTLY, Column, Improver, Planner, with_stored
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
 from tutelage.model.policy import policy_from_occupancy
 
@@ -79,10 +79,12 @@ def test_policy_iteration_ends_at_the_optimum_with_a_bound_on_it(name):
     price = np.array([1.0, 0.5, 0.2, -0.3, 0.0, -0.1, -0.2])
     improver = Improver(domain)
     first = improver.evaluate(some_choice(domain), None)
-    found = improver.improve(price, [first], np.inf, is_exact)
+    found = improver.price_out(price, [first], np.inf, EXACTLY)
     best = domain.mdp.initial @ solve_hard(domain.mdp, improver.features @ price, accuracy=1e-10).value
     assert found.columns[-1].counts @ price == pytest.approx(best, rel=1e-9)
-    assert best - 1e-9 <= found.best <= best * (1 + 1e-6)
+    assert best - 1e-9 <= found.best <= best * (1 + 1e-6) and found.is_exact
+    planned = Planner(domain).price_out(price)
+    assert planned.columns[0].counts @ price == pytest.approx(best, rel=1e-9) and planned.best >= best - 1e-9
 
 
 def test_a_bound_of_a_policy_iteration_that_stops_early_still_holds():
@@ -91,7 +93,7 @@ def test_a_bound_of_a_policy_iteration_that_stops_early_still_holds():
     price = np.array([1.0, 0.5, 0.2, -0.3, 0.0, -0.1, -0.2])
     improver = Improver(domain)
     first = improver.evaluate(some_choice(domain), None)
-    found = improver.improve(price, [first], -np.inf, is_exact)
+    found = improver.price_out(price, [first], -np.inf, EXACTLY)
     best = domain.mdp.initial @ solve_hard(domain.mdp, improver.features @ price).value
     earned = [column.counts @ price for column in (first, *found.columns)]
     assert len(found.columns) == 1 and earned[0] < earned[1] < best <= found.best

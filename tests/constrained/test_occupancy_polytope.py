@@ -10,13 +10,11 @@ from strategies import random_domain, random_policy, some_of
 from tutelage.bellman import operators
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import expectation, occupancy
-from tutelage.constrained.columns import Column
-from tutelage.constrained.mixtures import Mixture
-from tutelage.constrained.objectives import Point
+from tutelage.constrained.columns import Column, Planner
 from tutelage.constrained.occupancy_polytope import best_policy, least_violation, nearest_policy
 from tutelage.constrained.problem import HalfSpaces, no_limits, preference_limits, reward_limits
 from tutelage.model.mdp import Domain
-from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel
+from tutelage.outcomes import InfeasibleConstraints, InvalidModel
 
 ROUTES = ("decomposition", "direct")
 
@@ -57,13 +55,11 @@ def test_a_mixture_visits_what_any_of_its_policies_visits():
     mdp = domain.mdp
     second = np.minimum(mdp.first_choice[:-1] + 1, mdp.first_choice[1:] - 1)
     second[: len(second) // 2] = mdp.first_choice[: len(second) // 2]
-    choices, weights, none = (mdp.first_choice[:-1].copy(), second), np.array([0.25, 0.75]), np.zeros(0)
+    choices, weights = (mdp.first_choice[:-1].copy(), second), np.array([0.25, 0.75])
     columns = tuple(Column(choice, np.zeros(5)) for choice in choices)
-    point = Point(weights, 0.0, none, none, 0.0, none)
-    mixture = Mixture(columns, solve_hard(mdp, np.zeros(mdp.n_states)), point, 0.0, 1, Ended.CONVERGED)
     policies = [np.bincount(choice, minlength=mdp.n_choices).astype(float) for choice in choices]
     expected = sum(weight * occupancy(mdp, policy) for weight, policy in zip(weights, policies, strict=True))
-    assert_allclose(mixture.occupancy(domain), expected, atol=1e-12)
+    assert_allclose(Planner(domain).occupancy(columns, weights[:, None]), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", some_of(range(200), range(20)))

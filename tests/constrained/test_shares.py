@@ -9,7 +9,7 @@ from strategies import some_of
 from benchmarks.families import family_domain, family_problem
 from tutelage.constrained import share_loops
 from tutelage.constrained.columns import Improver
-from tutelage.constrained.mixtures import Master
+from tutelage.constrained.decomposition import _Rounds
 from tutelage.constrained.objectives import Hull, LeastViolation, MostReward, Nearest, NearestSquared
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy, strictest_policy
 from tutelage.constrained.problem import HalfSpaces, no_limits
@@ -58,7 +58,7 @@ def test_the_best_shares_are_those_of_the_library(is_tied):
     rng, n_found = np.random.default_rng(int(is_tied)), 0
     for _ in range(N_PROGRAMS):
         parts, objective, limits = random_program(rng, is_tied)
-        right, dual = by_library(parts, objective, limits), objective.dual(limits)
+        right, dual = by_library(parts, objective, limits), objective.lower_bounds(limits)
         found = best_shares(dual, parts, rng.random(len(limits)))
         if found is None:
             # Infeasible, or too degenerate for the quick method.
@@ -66,10 +66,11 @@ def test_the_best_shares_are_those_of_the_library(is_tied):
             continue
         n_found += 1
         assert right.status == 0 and found.value == pytest.approx(right.fun, abs=1e-9 * (1 + abs(right.fun)))
-        assert (found.weights >= 0).all() and found.weights.sum(axis=0) == pytest.approx(1.0)
+        assert (found.answer.weights >= 0).all() and found.answer.weights.sum(axis=0) == pytest.approx(1.0)
         # The multipliers certify it: at their price no shares are better.
-        best = (parts @ found.price).max(axis=0).sum()
-        assert found.offset - best == pytest.approx(found.value, abs=1e-9 * (1 + abs(found.value)))
+        u = found.answer.dual
+        best = (parts @ dual.price(u)).max(axis=0).sum()
+        assert dual.offset(u) - best == pytest.approx(found.value, abs=1e-9 * (1 + abs(found.value)))
     assert n_found > 0.6 * N_PROGRAMS
 
 
@@ -83,24 +84,26 @@ def test_the_nearest_shares_are_those_of_the_library(is_tied):
         limits = limits if rng.random() < 0.7 else half_spaces(np.zeros((0, d)), np.zeros(0))
         target = rng.choice([0.1, 1.0, 30.0]) * rng.normal(size=rng.integers(1, d + 1))
         objective = NearestSquared(target)
-        dual = objective.dual(limits)
+        dual = objective.lower_bounds(limits)
         found = best_shares(dual, parts, np.abs(rng.normal(size=len(dual.linear))))
         n_possible += len(limits) == 0 or by_library(parts, LeastViolation(), limits).fun < 1e-9
         if found is None:
             continue
         n_found += 1
-        mean = np.einsum("nk,nkd->d", found.weights, parts)
-        assert (found.weights >= 0).all() and found.weights.sum(axis=0) == pytest.approx(1.0)
+        mean = np.einsum("nk,nkd->d", found.answer.weights, parts)
+        assert (found.answer.weights >= 0).all() and found.answer.weights.sum(axis=0) == pytest.approx(1.0)
         assert (limits.normals @ mean <= limits.offsets + 1e-11).all()
         assert found.value == pytest.approx(0.5 * ((mean[: len(target)] - target) ** 2).sum(), abs=1e-12)
         assert_allclose(
-            found.price[: len(target)] + limits.normals.T[: len(target)] @ found.multipliers,
+            dual.price(found.answer.dual)[: len(target)]
+            + limits.normals.T[: len(target)] @ found.answer.dual[: len(limits)],
             target - mean[: len(target)],
             atol=1e-9 * (1 + np.abs(target).max()),
         )
         # The multipliers certify it: at their price no shares are better.
-        best = (parts @ found.price).max(axis=0).sum()
-        assert found.offset - best == pytest.approx(found.value, abs=1e-9 * (1 + abs(found.value)))
+        u = found.answer.dual
+        best = (parts @ dual.price(u)).max(axis=0).sum()
+        assert dual.offset(u) - best == pytest.approx(found.value, abs=1e-9 * (1 + abs(found.value)))
     assert 0.95 * n_possible <= n_found
 
 
@@ -112,9 +115,9 @@ def test_the_nearest_shares_are_those_of_clarabel():
     objective = NearestSquared(target)
     sums = sparse.hstack([sparse.eye_array(25)] * 4, format="csr")
     right = objective.solve(Hull(parts.reshape(-1, 5).T, sums, np.ones(25)), limits)
-    found = best_shares(objective.dual(limits), parts, np.zeros(6))
-    assert found.value == pytest.approx(right.value, abs=1e-9) and (found.multipliers > 0).any()
-    assert_allclose(found.price, right.price, atol=1e-6)
+    found = best_shares(objective.lower_bounds(limits), parts, np.zeros(6))
+    assert found.value == pytest.approx(right.value, abs=1e-9) and (found.answer.dual[:3] > 0).any()
+    assert_allclose(found.answer.dual, right.answer.dual, atol=1e-6)
 
 
 @pytest.mark.parametrize("target", [0.5, 30.0])
@@ -126,7 +129,7 @@ def test_limits_that_no_mixture_keeps_have_no_shares(target):
         normals = rng.normal(size=(4, 2))
         reached = (parts @ normals.T).min(axis=0).sum(axis=0)
         limits = half_spaces(normals, reached - np.array([0.02, -0.5, -0.5, -0.5]))
-        dual = NearestSquared(np.array([target])).dual(limits)
+        dual = NearestSquared(np.array([target])).lower_bounds(limits)
         n_refused += best_shares(dual, parts, np.abs(rng.normal(size=len(dual.linear)))) is None
     assert n_refused == 60
 
@@ -136,7 +139,7 @@ def test_a_wrong_basis_is_noticed(monkeypatch):
     rng = np.random.default_rng(4)
     parts = rng.normal(size=(5, 10, 3))
     limits = half_spaces(np.eye(3), np.full(3, 100.0))
-    most, nearest = MostReward(np.ones(3)).dual(limits), NearestSquared(np.ones(3)).dual(limits)
+    most, nearest = MostReward(np.ones(3)).lower_bounds(limits), NearestSquared(np.ones(3)).lower_bounds(limits)
     assert best_shares(most, parts, np.zeros(3)) is not None and best_shares(nearest, parts, np.zeros(6)) is not None
     worst, one = parts.sum(axis=2).argmin(axis=0)[None], np.zeros(1, dtype=int)
     monkeypatch.setattr(share_loops, "nearest_shares", lambda *_: (worst, one, np.ones(1), np.zeros(3), True))
@@ -152,22 +155,24 @@ def test_the_master_problem_asks_the_library_where_the_loop_fails(monkeypatch):
     normals = np.hstack([np.zeros((4, 3)), np.eye(4)])
     limits = half_spaces(normals, normals @ np.mean([column.counts for column in columns], axis=0))
     objective = MostReward(np.array([1.0, 0.5, 0.2]))
-    quick = Master.of(objective, limits, columns).solve(columns)
+    quick = _Rounds(improver, objective, limits, columns)
+    assert quick.solve_master() and quick.is_by_group
     monkeypatch.setattr(share_loops, "best_shares", lambda *_: (*[np.zeros(0)] * 5, False))
-    slow = Master.of(objective, limits, columns).solve(columns)
+    slow = _Rounds(improver, objective, limits, columns)
+    assert slow.solve_master()
     assert slow.value == pytest.approx(quick.value, rel=1e-8)
-    assert_allclose(slow.price, quick.price, atol=1e-6 * np.abs(quick.price).max())
+    assert_allclose(slow.master.dual, quick.master.dual, atol=1e-6 * np.abs(quick.master.dual).max())
     impossible = half_spaces(normals, np.zeros(4))
     with pytest.raises(InfeasibleProgram):
-        Master.of(objective, impossible, columns).solve(columns)
+        _Rounds(improver, objective, impossible, columns).solve_master()
 
 
 def test_multipliers_of_limits_and_squared_deviations_can_be_shared():
     limits = half_spaces(np.eye(2), np.ones(2))
-    assert can_share(MostReward(np.ones(2)).dual(limits)) and can_share(LeastViolation().dual(limits))
-    assert can_share(NearestSquared(np.ones(2)).dual(limits))
-    assert not can_share(Nearest(np.ones(2), 1).dual(limits)) and not can_share(
-        Nearest(np.ones(2), np.inf).dual(limits)
+    assert can_share(MostReward(np.ones(2)).lower_bounds(limits)) and can_share(LeastViolation().lower_bounds(limits))
+    assert can_share(NearestSquared(np.ones(2)).lower_bounds(limits))
+    assert not can_share(Nearest(np.ones(2), 1).lower_bounds(limits)) and not can_share(
+        Nearest(np.ones(2), np.inf).lower_bounds(limits)
     )
 
 

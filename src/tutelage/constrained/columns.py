@@ -9,19 +9,22 @@ The resolvent of the chain (`chains.resolvent`) gives F; where it takes iteratio
 before.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import EPSILON, Indices, Matrix, Vector
-from tutelage.bellman.operators import Operators, bellman_operators
+from tutelage.bellman.equations import Plan, plan_hard
+from tutelage.bellman.operators import COMPILED_ABOVE, Operators, bellman_operators
 from tutelage.chains.iterations import RELATIVE_ACCURACY
 from tutelage.chains.resolvent import Band, Resolvent, choice_resolvent, policy_resolvent, typical_resolvent
+from tutelage.constrained.problem import sizes
 from tutelage.constrained.start_groups import StartGroups, start_groups
-from tutelage.model.mdp import Domain, endless, per_choice
+from tutelage.model.mdp import MDP, Domain, endless, per_choice
 from tutelage.model.policy import first_maximum, sum_by_state
 
 # The most memory for expected counts, in numbers; at least two policies are kept.
@@ -29,6 +32,10 @@ MOST_STORED = 2**26
 # Up to this number of states the factors of the last columns are kept.
 FEW_STATES, MOST_FACTORS = 20_000, 16
 MAX_STEPS = 1_000
+# The share of the states that are starts above which policies are stored.
+SPREAD = 0.25
+# The accuracy of a plan, relative to the largest reward.
+PLANNED = 1e-11
 # The least number of pairs of sweeps: more improve a policy less than its successor does.
 FEW_PAIRS = 2
 # Where policies are evaluated quickly, sweeps save time only while this share of the states changes its choice.
@@ -58,16 +65,112 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Improved:
-    """The columns found at some price, and a certified upper bound on the value of any policy there."""
+class Priced:
+    """The columns found at some price, and a certified upper bound on the value of any policy there.
+
+    is_exact: whether the last one is the best policy at the price.
+    """
 
     columns: tuple[Column, ...]
     best: float
+    is_exact: bool
 
 
-def is_exact(bound: float, earned: float) -> bool:
-    """Whether the bound is reached. With this rule `Improver.improve` ends with an optimal policy."""
-    return bound <= earned
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Whether a bound is within a share of the gap that it leaves. known: a bound without a gap."""
+
+    known: float
+    share: float
+
+    def __call__(self, bound: float, earned: float) -> bool:
+        return bound - earned <= self.share * max(bound - self.known, 0.0)
+
+
+# With this rule, policy iteration ends at the best policy.
+EXACTLY = Close(0.0, 0.0)
+
+
+class Pricer(Protocol):
+    """Finds policies at prices of the features, for one domain. largest: (d,), the largest |mu_j| of any policy."""
+
+    @property
+    def domain(self) -> Domain: ...
+
+    @property
+    def largest(self) -> Vector: ...
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether a policy is evaluated in little more time than a sweep over the states."""
+
+    def price_out(self, price: Vector, columns: Sequence[Column], enough: float, close: Close) -> Priced:
+        """Policies that are better at a price (d,) than the columns known.
+
+        It may end early: where a policy earns `enough`, or its bound is close to what it earns.
+        """
+
+    def occupancy(self, columns: Sequence[Column], weights: Matrix) -> Vector:
+        """(C,), the occupancy of a mixture. weights: (n, K), of each column for each group of starts."""
+
+
+@dataclass(eq=False)
+class Planner:
+    """Plans for every price, from the last plan. Nothing of a policy is kept but its choices and its expectation.
+
+    plan: the last one; None before the first.
+    """
+
+    domain: Domain
+    plan: Plan | None = None
+    is_quick = False
+
+    @cached_property
+    def largest(self) -> Vector:
+        return sizes(self.domain)
+
+    def price_out(
+        self, price: Vector, columns: Sequence[Column] = (), enough: float = np.inf, close: Close = EXACTLY
+    ) -> Priced:
+        """The policy with the largest `price @ mu`, and an upper bound over all policies."""
+        domain = self.domain
+        operators = priced_operators(domain, price)
+        self.plan = plan = _planned(operators, self.plan)
+        # Not `@`: above 10,000 states BLAS uses threads, which wait for each other on a busy machine.
+        best = float(np.einsum("s,s->", domain.mdp.initial, plan.value)) + plan.error_bound
+        visits = operators.visits(plan.choice)
+        both_features = (domain.reward_features, domain.preference_features)
+        counts = np.concatenate([_counts(features, plan.choice, visits) for features in both_features])
+        return Priced((Column(plan.choice, counts, int(np.count_nonzero(visits))),), best, is_exact=True)
+
+    def occupancy(self, columns: Sequence[Column], weights: Matrix) -> Vector:
+        mdp = self.domain.mdp
+        operators, visits = bellman_operators(mdp, np.zeros(mdp.n_choices)), np.zeros(mdp.n_choices)
+        for weight, column in zip(weights[:, 0], columns, strict=True):
+            if weight > 0:
+                visits[column.choice] += weight * operators.visits(column.choice)
+        return visits
+
+
+def priced_operators(domain: Domain, price: Vector) -> Operators:
+    """The Bellman operators of the reward `price @ features`."""
+    mdp, d_r = domain.mdp, domain.n_reward
+    parts = (domain.reward_features @ price[:d_r], domain.preference_features @ price[d_r:])
+    # If both are on states, add them before they are repeated for every choice.
+    both = parts if len(parts[0]) == len(parts[1]) else tuple(per_choice(mdp, part) for part in parts)
+    return bellman_operators(mdp, per_choice(mdp, both[0] + both[1]))
+
+
+def _planned(operators: Operators, start: Plan | None) -> Plan:
+    """A plan close to double precision, because the bound is compared with gaps near rounding."""
+    largest = max(float(np.abs(operators.reward).max()), np.finfo(np.float64).tiny)
+    return plan_hard(operators, operators.mdp, accuracy=PLANNED * largest, start=start)
+
+
+def _counts(features: Matrix, choice: Indices, visits: Vector) -> Vector:
+    """z @ features for visits (S,) to the one choice of each state; a policy may visit few of many states."""
+    visited = np.flatnonzero(visits)
+    return visits[visited] @ features[visited if len(features) == len(visits) else choice[visited]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,52 +192,52 @@ class Improver:
         """Whether all features are on states."""
         return len(self.features) == self.domain.mdp.n_states
 
-    def improve(
-        self,
-        price: Vector,
-        columns: Sequence[Column],
-        enough: float,
-        is_close: Callable[[float, float], bool],
-        accuracy: float = RELATIVE_ACCURACY,
-    ) -> Improved:
+    def price_out(self, price: Vector, columns: Sequence[Column], enough: float, close: Close) -> Priced:
         """Policy iteration at a price, from the best stored column, until a policy earns `enough` or none earns more.
 
-        It also ends where its bound is close to what the policy earns: is_close(bound, earned). The bound holds in
-        every case: V* <= V + max |B V - V| / (1 - discount), with an allowance for rounding. accuracy: of the columns.
+        It also ends where its bound is close to what the policy earns. The bound holds in every case:
+        V* <= V + max |B V - V| / (1 - discount), with an allowance for rounding.
         """
         mdp = self.domain.mdp
         operators = bellman_operators(mdp, per_choice(mdp, self.features @ price))
         stored = [column for column in columns if column.ahead is not None] or [self.evaluate(columns[-1].choice, None)]
         column = max(stored, key=lambda known: float(known.counts @ price))
-        # Whoever follows in each state the column that is best from there on earns at least this.
+        # A policy that follows in each state the column that is best from there on earns at least this.
         value = np.max([np.asarray(known.ahead) @ price for known in stored], axis=0)
-        found: list[Column] = []
+        better: list[Column] = []
         solved = RELATIVE_ACCURACY * float(np.abs(operators.reward).max())
         best, is_local = np.inf, self.is_quick
         for n_steps in range(1, MAX_STEPS + 1):
             earned = float(column.counts @ price)
             value, backed, moved = self._greedy(operators, value, column.choice, solved / mdp.horizon, is_local)
-            size = float(np.abs(value).max())
-            error = (float(np.abs(backed - value).max()) + 4 * EPSILON * size) * mdp.horizon
+            error = (float(np.abs(backed - value).max()) + 4 * EPSILON * float(np.abs(value).max())) * mdp.horizon
             best = min(best, float(np.einsum("s,s->", mdp.initial, value)) + error)
             # A policy with several choices differs from its most probable ones.
-            is_settled = column.policy is None and np.array_equal(moved, column.choice)
-            if (found and earned >= enough) or is_close(best, earned) or is_settled:
+            if column.policy is None and np.array_equal(moved, column.choice):
+                return Priced(tuple(better), best, is_exact=True)
+            if (better and earned >= enough) or close(best, earned):
                 break
             watch.report("policy iterations", n_steps, error)
-            better = self.evaluate(moved, column, accuracy)
-            if not float(better.counts @ price) > earned:
-                if not is_local:
-                    # Policies improve strictly, so this one differs by rounding only.
-                    break
+            next_column = self.evaluate(moved, column)
+            if float(next_column.counts @ price) > earned:
+                column, value = next_column, np.asarray(next_column.ahead) @ price
+                better.append(column)
+                if error <= solved:
+                    return Priced(tuple(better), best, is_exact=True)
+            elif is_local:
                 # The states that changed are not reached: sweeps carry their values on to others.
                 is_local = False
-                continue
-            column, value = better, np.asarray(better.ahead) @ price
-            found.append(column)
-            if error <= solved:
-                break
-        return Improved(tuple(found), best)
+            else:
+                # Policies improve strictly, so this one differs by rounding only.
+                return Priced(tuple(better), best, is_exact=True)
+        return Priced(tuple(better), best, is_exact=False)
+
+    def opening(self, price: Vector) -> tuple[Column, ...]:
+        """The best policy at a price, without any to start from."""
+        if self.is_quick:
+            first = self.evaluate(self.domain.mdp.first_choice[:-1], None)
+            return (first, *self.price_out(price, [first], np.inf, EXACTLY).columns)[-1:]
+        return (self.evaluate(_planned(priced_operators(self.domain, price), None).choice, None),)
 
     def _greedy(
         self, operators: Operators, value: Vector, choice: Indices, tolerance: float, is_local: bool
@@ -250,6 +353,24 @@ class Improver:
         if self.groups is None or len(shares) == 1:
             return np.asarray(shares[0] * self.visits(column))
         return self._visits_from(self.domain.mdp.initial * shares[self.groups.of_state], column)
+
+
+def is_spread(mdp: MDP) -> bool:
+    """Whether there are many states, and many of them are starts, so that a policy visits most of them."""
+    return mdp.n_states > COMPILED_ABOVE and bool(np.count_nonzero(mdp.initial) > SPREAD * mdp.n_states)
+
+
+def opened(domain: Domain, price: Vector) -> tuple[Pricer, tuple[Column, ...]]:
+    """The best policy at a price, and the pricer to go on with: policies are stored where each visits most states."""
+    if is_spread(domain.mdp):
+        improver = Improver(domain)
+        return improver, improver.opening(price)
+    planner = Planner(domain)
+    columns = planner.price_out(price).columns
+    if domain.mdp.n_states > COMPILED_ABOVE and columns[0].n_reached > SPREAD * domain.mdp.n_states:
+        improver = Improver(domain)
+        return improver, (improver.evaluate(columns[0].choice, None),)
+    return planner, columns
 
 
 def with_stored(columns: tuple[Column, ...]) -> tuple[Column, ...]:

@@ -16,10 +16,9 @@ import numpy as np
 
 from tutelage.arrays import Matrix, Vector, freeze
 from tutelage.chains.expectations import Expectation, expectation
-from tutelage.constrained.decomposition import price_out
-from tutelage.constrained.occupancy_polytope import in_unit
-from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Scaled, or_one
-from tutelage.constrained.search import FEW_CHOICES, flow
+from tutelage.constrained.columns import Planner
+from tutelage.constrained.direct import FEW_CHOICES, flow
+from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Scaled, in_unit, or_one
 from tutelage.convex.programs import minimise_conic
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import policy_from_occupancy
@@ -65,7 +64,7 @@ def best_within_balls(
     for ball, one in zip(inner, t, strict=True):
         price[len(slope) :] -= ball.scale * one
         bound += ball.radius * float(np.linalg.norm(one)) + float(one @ (ball.scale * ball.centre))
-    bound += price_out(scaled.domain, price, None).best
+    bound += Planner(scaled.domain).price_out(price).best
     policy = policy_from_occupancy(domain.mdp, visits)
     reached = expectation(scaled.domain, policy)
     value = float(slope @ reached.reward)

@@ -1,129 +1,246 @@
 """Decomposition of problems over all policies (Dantzig-Wolfe; for the projection, simplicial decomposition).
 
 The state space enters a constrained problem only through a few feature expectations. A small *master* problem
-optimises over mixtures of the policies found so far, and its multipliers give a price to every feature. The *pricing*
-step solves one unconstrained MDP with these prices as reward weights, from the last plan. The value of that MDP bounds
-the objective over all policies, so every round has a certified gap. The mixture is optimal if no policy has a higher
-value at these prices.
+optimises over mixtures of the policies found so far, and its dual variables give a price to every feature. The
+*pricing* step solves one unconstrained MDP with these prices as reward weights. The value of that MDP bounds the
+objective over all policies, so every round has a certified gap. The mixture is optimal if no policy has a higher value
+at these prices.
+
+Prices between those of the master problem and those of the best bound so far (in-out separation) come first, where the
+gap does not fall fast without them. The prices of the master problem decide whether any policy is missing.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
 from tutelage import watch
-from tutelage.arrays import Indices, Matrix, Vector
-from tutelage.bellman.equations import Plan, plan_hard
-from tutelage.bellman.operators import COMPILED_ABOVE, bellman_operators
-from tutelage.constrained.columns import Column, Improver
-from tutelage.constrained.mixtures import MAX_ROUNDS, Mixture, is_known, last, master, unfinished
-from tutelage.constrained.objectives import Objective
-from tutelage.constrained.problem import HalfSpaces, sizes
-from tutelage.constrained.spread import decompose_spread
-from tutelage.model.mdp import MDP, Domain, per_choice
-from tutelage.outcomes import Ended
+from tutelage.arrays import Matrix, Vector
+from tutelage.constrained.columns import EXACTLY, Close, Column, Pricer, with_stored
+from tutelage.constrained.objectives import Hull, LowerBounds, Mixture, Objective
+from tutelage.constrained.problem import HalfSpaces
+from tutelage.constrained.shares import best_shares, can_share
+from tutelage.outcomes import Ended, NotConverged, Solution
 
-# Where the opening policy visits this share of the states, policies are improved from stored ones (`spread`).
-SPREAD = 0.25
-# The accuracy of a price's best policy, relative to the largest reward: close to double precision, because the bound is
-# compared with gaps near rounding; and the same in units of the horizon, where any similar policy will do.
-EXACT, ROUGH = 1e-11, 1e-3
+MAX_ROUNDS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The numbers that decide how a decomposition proceeds; the first four are shares, the last three relative gaps.
+
+    inward: of the prices of the best bound, in prices between these and those of the master problem. close: of the gap,
+    for a pricing step to end where its bound is this close to what its best policy earns. enough: of the way from what
+    is known to what would improve the bound; a policy that earns so much ends the pricing step. Each of these three
+    saves rounds or policy iterations (2 to 4 times on models with random rows). fast: of the last gap; where every
+    group of starts has a mixture and the gap falls to this share, the prices of the master problem are enough.
+
+    rounded: below this, a round without progress shows that rounding allows no more. nearly_rounded: the same where the
+    columns differ so little that no quadratic program is solved. acceptable: below this, a gap that no policy can close
+    is rounding; with cancelled, relative to the numbers whose difference is the bound.
+    """
+
+    inward: float = 0.7
+    close: float = 0.1
+    enough: float = 0.5
+    fast: float = 0.5
+    rounded: float = 1e-12
+    nearly_rounded: float = 1e-10
+    acceptable: float = 1e-7
+    cancelled: float = 1e-10
+
+
+PACE = Pace()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Priced:
-    """The best policy at some prices, a certified upper bound on its value, and the plan to start the next one from."""
+class Decomposed:
+    """Columns with their weights (n, K) for each group of starts, or (n, 1) where all starts have one mixture.
 
-    column: Column
-    best: float
-    plan: Plan
-
-
-def opened(domain: Domain, price: Vector, limits: HalfSpaces) -> Priced:
-    """The policy to start from. Without limits it may be the answer; otherwise, one of almost that value will do."""
-    if len(limits) == 0 or not is_spread(domain.mdp):
-        return price_out(domain, price, None)
-    return price_out(domain, price, None, accuracy=ROUGH * domain.mdp.horizon)
-
-
-def price_out(domain: Domain, price: Vector, start: Plan | None, *, accuracy: float = EXACT) -> Priced:
-    """The policy with the largest `price @ mu`, and an upper bound over all policies.
-
-    accuracy: of the value, relative to the largest reward.
+    dual: (k,), the dual variables of the last master problem.
     """
-    mdp, d_r = domain.mdp, domain.n_reward
-    if is_spread(mdp) and (improver := Improver(domain)).is_quick:
-        return _quickly_priced(improver, price, start, accuracy)
-    parts = (domain.reward_features @ price[:d_r], domain.preference_features @ price[d_r:])
-    # If both are on states, add them before they are repeated for every choice.
-    both = parts if len(parts[0]) == len(parts[1]) else tuple(per_choice(mdp, part) for part in parts)
-    reward = per_choice(mdp, both[0] + both[1])
-    operators = bellman_operators(mdp, reward)
-    scale = max(float(np.abs(reward).max()), np.finfo(np.float64).tiny)
-    plan = plan_hard(operators, mdp, accuracy=accuracy * scale, start=start)
-    # Not `@`: above 10,000 states BLAS uses threads, which wait for each other on a busy machine.
-    best = float(np.einsum("s,s->", mdp.initial, plan.value)) + plan.error_bound
-    if is_spread(mdp):
-        return Priced(Improver(domain).evaluate(plan.choice, None), best, plan)
-    visits = operators.visits(plan.choice)
-    both_features = (domain.reward_features, domain.preference_features)
-    counts = np.concatenate([_counts(features, plan.choice, visits) for features in both_features])
-    return Priced(Column(plan.choice, counts, int(np.count_nonzero(visits))), best, plan)
+
+    columns: tuple[Column, ...]
+    weights: Matrix
+    dual: Vector
+
+    @property
+    def counts(self) -> Vector:
+        """(d,), the feature expectation of the mixture."""
+        if self.weights.shape[1] == 1:
+            return np.asarray(self.weights[:, 0] @ matrix(self.columns))
+        return np.asarray(np.einsum("nk,nkd->d", self.weights, parts(self.columns)))
 
 
-def is_spread(mdp: MDP) -> bool:
-    """Whether there are many states, and many of them are starts."""
-    return mdp.n_states > COMPILED_ABOVE and bool(np.count_nonzero(mdp.initial) > SPREAD * mdp.n_states)
+def matrix(columns: tuple[Column, ...]) -> Matrix:
+    """(n, d), one policy's expectation per row."""
+    return np.array([column.counts for column in columns])
 
 
-def _quickly_priced(improver: Improver, price: Vector, start: Plan | None, accuracy: float) -> Priced:
-    """The same where policies are evaluated quickly: policy iteration with all expected counts of each policy."""
-    mdp = improver.domain.mdp
-    first = improver.evaluate(mdp.first_choice[:-1] if start is None else start.choice, None)
-    close = accuracy * float(np.abs(improver.features @ price).max()) if accuracy > EXACT else 0.0
-    improved = improver.improve(price, [first], np.inf, lambda bound, earned: bound - earned <= close)
-    column = (first, *improved.columns)[-1]
-    error = improved.best - float(column.counts @ price)
-    plan = Plan(np.asarray(column.ahead) @ price, column.choice, error / mdp.horizon, error, 1, Ended.CONVERGED)
-    return Priced(column, improved.best, plan)
+def parts(columns: tuple[Column, ...]) -> NDArray[np.float64]:
+    """(n, K, d), the parts of each policy's expectation from each group of starts."""
+    return np.array([column.parts for column in columns])
 
 
 def decompose(
-    domain: Domain,
+    pricer: Pricer,
     objective: Objective,
     limits: HalfSpaces,
     columns: tuple[Column, ...],
-    plan: Plan,
     *,
     tolerance: float,
     good_enough: float = -np.inf,
-) -> Mixture:
+) -> Solution[Decomposed]:
     """The best mixture of policies, to a gap of `tolerance * (1 + |value|)` or until the value is `good_enough`.
 
-    columns: policies to start from, some mixture of which satisfies the limits. plan: that of the last pricing step.
+    columns: policies to start from, some mixture of which satisfies the limits. The bound is certified: no policy
+    within the limits has a lower value.
     """
-    if domain.mdp.n_states > COMPILED_ABOVE and columns[0].n_reached > SPREAD * domain.mdp.n_states:
-        return decompose_spread(domain, objective, limits, columns, plan, tolerance, good_enough)
-    bound, largest = -np.inf, sizes(domain)
-    for n_rounds in range(1, MAX_ROUNDS + 1):
-        point = master(objective, limits, columns)
-        priced = price_out(domain, point.price, plan)
-        plan, bound = priced.plan, max(bound, point.offset - priced.best)
-        mixture = Mixture(columns, plan, point, bound, n_rounds, Ended.CONVERGED)
-        if mixture.is_within(tolerance) or point.value <= good_enough:
-            return mixture
-        if is_known(largest, priced.column, columns):
-            return last(mixture)
-        watch.report("rounds of decomposition", n_rounds, mixture.gap, replace(mixture, ended=Ended.TIME_LIMIT))
-        columns = (*columns, priced.column)
-    raise unfinished(mixture)
+    search = _Rounds(pricer, objective, limits, columns)
+    for search.n_rounds in range(1, MAX_ROUNDS + 1):
+        value, bound = search.value, search.bound
+        if not search.solve_master():
+            return search.solution(Ended.ROUNDING)
+        if search.value <= good_enough or search.is_within(tolerance):
+            return search.solution(Ended.CONVERGED)
+        new: tuple[Column, ...] = ()
+        for u in search.trials():
+            earned = float((matrix(search.columns) @ search.dual.price(search.master.dual)).max())
+            new = search.price_out(u)
+            if search.is_within(tolerance):
+                return search.solution(Ended.CONVERGED)
+            if any(float(column.counts @ search.dual.price(search.master.dual)) > earned for column in new):
+                break
+        else:
+            if not new:
+                return search.last()
+        if search.is_within(PACE.rounded) and search.value >= value and search.bound <= bound:
+            return search.solution(Ended.ROUNDING)
+        watch.report("rounds of decomposition", search.n_rounds, search.gap, search.solution(Ended.TIME_LIMIT))
+    message = f"after {MAX_ROUNDS} rounds of decomposition the relative gap is still {search.gap:.3g}"
+    raise NotConverged(message, residual=search.gap, n_steps=MAX_ROUNDS, answer=search.solution(Ended.STEP_LIMIT))
 
 
-def _counts(features: Matrix, choice: Indices, visits: Vector) -> Vector:
-    """z @ features for visits (S,) to the one choice of each state."""
-    if len(visits) > COMPILED_ABOVE:
-        # A deterministic policy visits few of many states.
-        visited = np.flatnonzero(visits)
-        choice, here = choice[visited], visits[visited]
-        return here @ features[visited if len(features) == len(visits) else choice]
-    return visits @ (features if len(features) == len(visits) else features[choice])
+@dataclass(eq=False)
+class _Rounds:
+    """What is known after some rounds.
+
+    value: of the mixture. bound: on the value of any policy. master: the mixture that the last master problem found.
+    centre: (k,), the dual variables of the best bound; None before the first. last_gap: when the last round had solved
+    its master problem.
+    """
+
+    pricer: Pricer
+    objective: Objective
+    limits: HalfSpaces
+    columns: tuple[Column, ...]
+    value: float = np.inf
+    bound: float = -np.inf
+    centre: Vector | None = None
+    last_gap: float = np.inf
+    n_rounds: int = 0
+    dual: LowerBounds = field(init=False)
+    is_by_group: bool = field(init=False)
+    master: Mixture = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.dual = self.objective.lower_bounds(self.limits)
+        self.is_by_group = can_share(self.dual) and all(column.parts is not None for column in self.columns)
+        self.master = Mixture(np.zeros(0), np.zeros(len(self.dual.linear)))
+
+    @property
+    def gap(self) -> float:
+        return self.value - self.bound
+
+    def is_within(self, tolerance: float) -> bool:
+        """Whether the gap is at most `tolerance * (1 + |value|)`."""
+        return self.gap <= tolerance * (1 + abs(self.value))
+
+    def solve_master(self) -> bool:
+        """The best mixture of the columns within the limits. False where that is beyond a library, but nearly known."""
+        try:
+            found = self._by_group() if self.is_by_group else self._by_column()
+        except NotConverged:
+            # Columns that differ only by rounding can be too much for a quadratic program.
+            if not self.is_within(PACE.nearly_rounded):
+                raise
+            return False
+        self.value, self.master = found.value, found.answer
+        return True
+
+    def _by_column(self) -> Solution[Mixture]:
+        """One mixture for all starts."""
+        n = len(self.columns)
+        simplex = Hull(matrix(self.columns).T, np.ones((1, n)), np.ones(1))
+        return _normalised(self.objective.solve(simplex, self.limits), n)
+
+    def _by_group(self) -> Solution[Mixture]:
+        """A mixture for every group of starts."""
+        known = parts(self.columns)
+        n, n_groups, d = known.shape
+        found = best_shares(self.dual, known, self.master.dual)
+        if found is not None:
+            return found
+        sums = sparse.hstack([sparse.eye_array(n_groups, format="csr")] * n, format="csr")
+        hull = Hull(known.reshape(-1, d).T, sums, np.ones(n_groups))
+        return _normalised(self.objective.solve(hull, self.limits), n)
+
+    def trials(self) -> Iterator[Vector]:
+        """Dual variables to try in this round, in order."""
+        is_fast = self.is_by_group and (self.pricer.is_quick or self.gap <= PACE.fast * self.last_gap)
+        self.last_gap = self.gap
+        if self.centre is not None and not is_fast:
+            yield (1 - PACE.inward) * self.master.dual + PACE.inward * self.centre
+        yield self.master.dual
+
+    def price_out(self, u: Vector) -> tuple[Column, ...]:
+        """Policies at price(u) that are not known, found as far as it serves the bound; they become columns."""
+        price, offset = self.dual.price(u), self.dual.offset(u)
+        known = float((matrix(self.columns) @ price).max())
+        is_first = self.bound == -np.inf
+        # Without any bound one better policy is enough.
+        enough = -np.inf if is_first else known + PACE.enough * max(offset - self.bound - known, 0.0)
+        close = Close(offset - self.value, 0.0 if is_first else PACE.close)
+        priced = self.pricer.price_out(price, self.columns, enough, close)
+        new, best = self._unknown(priced.columns), priced.best
+        if u is self.master.dual and not new and not priced.is_exact:
+            # At the prices of the master problem none may be missed.
+            exact = self.pricer.price_out(price, self.columns, enough, EXACTLY)
+            new, best = self._unknown(exact.columns), min(best, exact.best)
+        if offset - best > self.bound:
+            self.bound, self.centre = offset - best, u
+        self.columns = with_stored((*self.columns, *new))
+        return new
+
+    def _unknown(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+        """Those whose expectation differs from every known one by more than rounding."""
+        largest, known = PACE.rounded * self.pricer.largest, matrix(self.columns)
+        return tuple(column for column in columns if not (np.abs(known - column.counts) <= largest).all(axis=1).any())
+
+    def solution(self, ended: Ended) -> Solution[Decomposed]:
+        n = len(self.master.weights)
+        weights = self.master.weights.reshape(n, -1)
+        found = Decomposed(self.columns[:n], weights, self.master.dual)
+        return Solution(found, self.value, self.bound, self.gap, ended, self.n_rounds)
+
+    def last(self) -> Solution[Decomposed]:
+        """The solution when no better policy was found: its gap is rounding, or else `NotConverged`."""
+        offset = self.dual.offset(self.master.dual)
+        if self.gap > max(PACE.acceptable * (1 + abs(self.value)), PACE.cancelled * abs(offset)):
+            message = f"decomposition found no better policy, but the relative gap is still {self.gap:.3g}"
+            best = self.solution(Ended.SETTLED)
+            raise NotConverged(message, residual=self.gap, n_steps=self.n_rounds, answer=best)
+        return self.solution(Ended.ROUNDING)
+
+
+def _normalised(found: Solution[Mixture], n_columns: int) -> Solution[Mixture]:
+    """The same with weights (n, K) that are not negative and sum to one in every group.
+
+    A weight that is no more than rounding is zero, so that a policy which never arrives is no part of the mixture.
+    """
+    weights = found.answer.weights.reshape(n_columns, -1)
+    weights = np.where(weights > PACE.rounded, weights, 0.0)
+    return replace(found, answer=replace(found.answer, weights=weights / weights.sum(axis=0)))

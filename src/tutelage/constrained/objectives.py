@@ -13,7 +13,7 @@ so that offset - max over all policies of price @ mu is a lower bound on the obj
 the program's solver.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,7 +21,8 @@ from scipy import sparse
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.constrained.problem import HalfSpaces
-from tutelage.convex.programs import Constraints, minimise_linear, minimise_quadratic
+from tutelage.convex.programs import Constraints, ProgramSolution, minimise_linear, minimise_quadratic
+from tutelage.outcomes import Ended, Solution
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,18 +42,14 @@ class Box:
     upper: Vector
     curvature: Vector
 
-    def around(self, centre: Vector, radius: float) -> "Box":
-        """The part of the box within `radius` of a centre, in every entry."""
-        return Box(np.maximum(self.lower, centre - radius), np.minimum(self.upper, centre + radius), self.curvature)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Dual:
+class LowerBounds:
     """The lower bounds of an objective f, one for each u = (multipliers of the half-spaces, further entries) of a set:
 
         f(x) >= offset(u) - price(u) @ x        price(u) = base + turn @ u,   offset(u) = -linear @ u - term(u)
 
-    base: (d,). turn: (d, k). linear: (k,). box: the set of u and its term; None where the set is no box.
+    base: (d,). turn: (d, k). linear: (k,). box: the set of u and its term; None where the set is not a box.
     """
 
     base: Vector
@@ -69,17 +66,10 @@ class Dual:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Point:
-    """The best point of a hull: weights v (n,), objective value, the half-spaces' multipliers (m,), price, offset.
-
-    dual: (k,), the u of the price and of the offset.
-    """
+class Mixture:
+    """The best point of a hull: weights v (n,) of its columns, and the dual variables u (k,) of its lower bound."""
 
     weights: Vector
-    value: float
-    multipliers: Vector
-    price: Vector
-    offset: float
     dual: Vector
 
 
@@ -89,10 +79,10 @@ class Objective(Protocol):
     def opening(self, limits: HalfSpaces) -> Vector:
         """(d,), the price that gives the first policy."""
 
-    def dual(self, limits: HalfSpaces) -> Dual:
+    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
         """The lower bounds of the objective within the limits."""
 
-    def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
+    def solve(self, hull: Hull, limits: HalfSpaces) -> Solution[Mixture]:
         """The best point of the hull within the limits."""
 
 
@@ -105,15 +95,15 @@ class MostReward:
     def opening(self, limits: HalfSpaces) -> Vector:
         return _padded(self.weights, limits)
 
-    def dual(self, limits: HalfSpaces) -> Dual:
-        return Dual(_padded(self.weights, limits), -limits.normals.T, limits.offsets, _multipliers(len(limits)))
+    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
+        return LowerBounds(_padded(self.weights, limits), -limits.normals.T, limits.offsets, _multipliers(len(limits)))
 
-    def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
+    def solve(self, hull: Hull, limits: HalfSpaces) -> Solution[Mixture]:
         weights = _padded(self.weights, limits)
         slope, within = -(hull.generate.T @ weights), limits.normals @ hull.generate
         constraints = Constraints(np.zeros(len(slope)), hull.equal, hull.right, within, limits.offsets)
         solution = minimise_linear(slope, constraints)
-        return _point(self, limits, solution.x, solution.primal, solution.within_multipliers)
+        return _mixture(solution, solution.x, solution.within_multipliers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,16 +116,16 @@ class LeastViolation:
     def opening(self, limits: HalfSpaces) -> Vector:
         return np.asarray(-limits.normals.sum(axis=0))
 
-    def dual(self, limits: HalfSpaces) -> Dual:
+    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
         base = np.zeros(limits.normals.shape[1])
-        return Dual(base, -limits.normals.T, limits.offsets, _multipliers(len(limits), 1.0))
+        return LowerBounds(base, -limits.normals.T, limits.offsets, _multipliers(len(limits), 1.0))
 
-    def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
+    def solve(self, hull: Hull, limits: HalfSpaces) -> Solution[Mixture]:
         n, m = hull.generate.shape[1], len(limits)
         within = _beside(limits.normals @ hull.generate, -np.eye(m))
         constraints = Constraints(np.zeros(n + m), _widened(hull, m), hull.right, within, limits.offsets)
         solution = minimise_linear(np.concatenate([np.zeros(n), np.ones(m)]), constraints)
-        return _point(self, limits, solution.x[:n], solution.primal, np.minimum(solution.within_multipliers, 1.0))
+        return _mixture(solution, solution.x[:n], np.minimum(solution.within_multipliers, 1.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,11 +142,11 @@ class RewardWithinTotal:
     def opening(self, limits: HalfSpaces) -> Vector:
         return _padded(self.weights, limits)
 
-    def dual(self, limits: HalfSpaces) -> Dual:
+    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
         turn = np.column_stack([-limits.normals.T, np.zeros(limits.normals.shape[1])])
-        return Dual(_padded(self.weights, limits), turn, np.append(limits.offsets, self.total), None)
+        return LowerBounds(_padded(self.weights, limits), turn, np.append(limits.offsets, self.total), None)
 
-    def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
+    def solve(self, hull: Hull, limits: HalfSpaces) -> Solution[Mixture]:
         n, m, weights = hull.generate.shape[1], len(limits), _padded(self.weights, limits)
         sum_of_slacks = np.concatenate([np.zeros(n), np.ones(m)])
         within = _stacked(_beside(limits.normals @ hull.generate, -np.eye(m)), sum_of_slacks[None])
@@ -164,7 +154,7 @@ class RewardWithinTotal:
         constraints = Constraints(np.zeros(n + m), _widened(hull, m), hull.right, within, bound)
         solution = minimise_linear(np.concatenate([-(hull.generate.T @ weights), np.zeros(m)]), constraints)
         y, k = solution.within_multipliers[:m], max(float(solution.within_multipliers.max(initial=0.0)), 0.0)
-        return _point(self, limits, solution.x[:n], solution.primal, np.append(y, k))
+        return _mixture(solution, solution.x[:n], np.append(y, k))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,11 +170,11 @@ class Nearest:
     def opening(self, limits: HalfSpaces) -> Vector:
         return _padded(self.target, limits)
 
-    def dual(self, limits: HalfSpaces) -> Dual:
+    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
         ones = np.ones(len(self.target))
-        return _matching_dual(self.target, limits, Box(-ones, ones, 0 * ones) if self.norm == 1 else None)
+        return _matching(self.target, limits, Box(-ones, ones, 0 * ones) if self.norm == 1 else None)
 
-    def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
+    def solve(self, hull: Hull, limits: HalfSpaces) -> Solution[Mixture]:
         n, d_r = hull.generate.shape[1], len(self.target)
         reach = np.eye(d_r) if self.norm == 1 else np.ones((d_r, 1))
         n_slacks = reach.shape[1]
@@ -198,7 +188,7 @@ class Nearest:
         # Scaled into the dual ball, so that the bound holds for any tolerance of the solver.
         direction = low - up
         shrink = 1 / max(1.0, float(np.linalg.norm(direction, np.inf if self.norm == 1 else 1)))
-        return _point(self, limits, solution.x[:n], solution.primal, shrink * np.concatenate([y, direction]))
+        return _mixture(solution, solution.x[:n], shrink * np.concatenate([y, direction]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -213,11 +203,11 @@ class NearestSquared:
     def opening(self, limits: HalfSpaces) -> Vector:
         return _padded(self.target, limits)
 
-    def dual(self, limits: HalfSpaces) -> Dual:
+    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
         ones = np.ones(len(self.target))
-        return _matching_dual(self.target, limits, Box(-np.inf * ones, np.inf * ones, ones))
+        return _matching(self.target, limits, Box(-np.inf * ones, np.inf * ones, ones))
 
-    def solve(self, hull: Hull, limits: HalfSpaces) -> Point:
+    def solve(self, hull: Hull, limits: HalfSpaces) -> Solution[Mixture]:
         n, d_r = hull.generate.shape[1], len(self.target)
         # In units of the target, the deviations are of the size of v, which sums to one; y is scaled back below.
         unit = 1 + float(np.abs(self.target).max())
@@ -232,12 +222,12 @@ class NearestSquared:
         solution = minimise_quadratic(curvature, np.zeros(n + d_r), constraints)
         direction = self.target - here @ solution.x[:n]
         u = np.concatenate([unit * solution.within_multipliers, direction])
-        return _point(self, limits, solution.x[:n], 0.5 * float(direction @ direction), u)
+        return replace(_mixture(solution, solution.x[:n], u), value=0.5 * float(direction @ direction))
 
 
-def _point(objective: Objective, limits: HalfSpaces, weights: Vector, value: float, u: Vector) -> Point:
-    dual = objective.dual(limits)
-    return Point(weights, value, u[: len(limits)], dual.price(u), dual.offset(u), u)
+def _mixture(solution: ProgramSolution, weights: Vector, u: Vector) -> Solution[Mixture]:
+    value, bound, error = solution.primal, solution.dual, solution.error
+    return Solution(Mixture(weights, u), value, bound, error, Ended.CONVERGED, 1)
 
 
 def _multipliers(n: int, most: float = np.inf) -> Box:
@@ -245,15 +235,15 @@ def _multipliers(n: int, most: float = np.inf) -> Box:
     return Box(np.zeros(n), np.full(n, most), np.zeros(n))
 
 
-def _matching_dual(target: Vector, limits: HalfSpaces, box: Box | None) -> Dual:
-    """a @ (target - x_r) - h @ y + G'y @ x, for y >= 0 and a in the box, or in a set that is none."""
+def _matching(target: Vector, limits: HalfSpaces, box: Box | None) -> LowerBounds:
+    """a @ (target - x_r) - h @ y + G'y @ x, for y >= 0 and a in the box, or in a set that is not a box."""
     d, m = limits.normals.shape[1], len(limits)
     turn = np.hstack([-limits.normals.T, np.eye(d)[:, : len(target)]])
     if box is not None:
         y = _multipliers(m)
         parts = zip((y.lower, y.upper, y.curvature), (box.lower, box.upper, box.curvature), strict=True)
         box = Box(*(np.concatenate(part) for part in parts))
-    return Dual(np.zeros(d), turn, np.concatenate([limits.offsets, -target]), box)
+    return LowerBounds(np.zeros(d), turn, np.concatenate([limits.offsets, -target]), box)
 
 
 def _padded(reward_part: Vector, limits: HalfSpaces) -> Vector:

@@ -157,6 +157,14 @@ class Scaled:
             offsets = np.clip(limits.offsets / row, -reach, reach)
         return cls(in_feature_units(domain, unit), HalfSpaces(normals, offsets, limits.names), unit, row)
 
+    def with_one_reward(self, slope: Vector) -> Self:
+        """The same with slope @ mu_r as the only reward feature; no limit may be on another one."""
+        d_r = len(slope)
+        reward = (self.domain.reward_features @ slope)[:, None]
+        domain = replace(self.domain, reward_features=reward, reward_names=("reward",))
+        limits = replace(self.limits, normals=self.limits.normals[:, d_r - 1 :])
+        return replace(self, domain=domain, limits=limits, feature=np.concatenate([[1.0], self.feature[d_r:]]))
+
     def with_common_rows(self, limits: HalfSpaces) -> Self:
         """The same with one unit for all limits, whose excesses are then summed."""
         row = np.full(len(limits), self.row.max(initial=0.0) or 1.0)
@@ -187,3 +195,17 @@ class ConstrainedOptimum:
     def gap(self) -> float:
         """The largest possible distance of the value from the optimal one."""
         return abs(self.bound - self.value)
+
+
+def in_unit(weights: Vector, feature: Vector) -> tuple[Vector, float]:
+    """Reward weights (d_r,) of the scaled features, with a largest entry of one, and the unit of their reward."""
+    with np.errstate(over="ignore"):
+        slope = weights * feature
+    if not np.isfinite(slope).all():
+        j = int(np.flatnonzero(~np.isfinite(slope))[0])
+        raise InvalidModel(
+            f"the weight {weights[j]:.3g} and an expectation of up to {feature[j]:.3g} are too far apart: "
+            "their product overflows; use other units"
+        )
+    unit = float(or_one(np.abs(slope).max(initial=0.0)))
+    return slope / unit, unit

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutelage.arrays import Flags, Indices, Matrix, Vector
-from tutelage.constrained.objectives import Box, Dual, Point
+from tutelage.constrained.objectives import Box, LowerBounds, Mixture
+from tutelage.outcomes import Ended, Solution
 
 # The largest excess over the limits and the largest gap that are rounding, relative to the sizes.
 EXACT, TIGHT = 1e-12, 1e-11
@@ -26,7 +27,7 @@ MOST_VARIABLES = 16
 Found = tuple[Matrix, Vector, float, NDArray[np.float64]]
 
 
-def can_share(dual: Dual) -> bool:
+def can_share(dual: LowerBounds) -> bool:
     """Whether there are few dual variables: multipliers of half-spaces, or deviations with half their square."""
     if dual.box is None or len(dual.linear) > MOST_VARIABLES:
         return False
@@ -35,7 +36,7 @@ def can_share(dual: Dual) -> bool:
     return not box.lower[~is_matched].any() and bool(is_projection or not is_matched.any())
 
 
-def best_shares(dual: Dual, parts: NDArray[np.float64], near: Vector) -> Point | None:
+def best_shares(dual: LowerBounds, parts: NDArray[np.float64], near: Vector) -> Solution[Mixture] | None:
     """The best mixture for every group, weights (n, K); None where rounding hides it or no mixture is in the limits.
 
     parts: (n, K, d). near: (k,), dual variables to start from.
@@ -54,14 +55,14 @@ def best_shares(dual: Dual, parts: NDArray[np.float64], near: Vector) -> Point |
     # Where no mixture is within the limits, multipliers grow without end, and the bound exceeds the value.
     if not is_within or not abs(value - least) <= TIGHT * size:
         return None
-    return Point(weights, value, u[: len(right)], dual.price(u), dual.offset(u), u)
+    return Solution(Mixture(weights, u), value, least, excess, Ended.CONVERGED, 1)
 
 
 def _matched(box: Box) -> Flags:
     return np.asarray(box.curvature != 0)
 
 
-def _most(dual: Dual, box: Box, parts: NDArray[np.float64], near: Vector) -> Found | None:
+def _most(dual: LowerBounds, box: Box, parts: NDArray[np.float64], near: Vector) -> Found | None:
     """The linear program."""
     from tutelage.constrained import share_loops
 
@@ -76,7 +77,7 @@ def _most(dual: Dual, box: Box, parts: NDArray[np.float64], near: Vector) -> Fou
     return weights, np.clip(u, 0.0, box.upper), float(cost @ excess - (weights * profit).sum()), use
 
 
-def _nearest(dual: Dual, box: Box, parts: NDArray[np.float64], near: Vector) -> Found | None:
+def _nearest(dual: LowerBounds, box: Box, parts: NDArray[np.float64], near: Vector) -> Found | None:
     """The projection, from the best mixture within the limits at the last price."""
     from tutelage.constrained import share_loops
 

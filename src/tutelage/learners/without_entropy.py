@@ -15,10 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutelage.arrays import Indices, Matrix, Vector
-from tutelage.bellman.equations import Plan
 from tutelage.bellman.operators import bellman_operators
-from tutelage.constrained.columns import Column
-from tutelage.constrained.decomposition import price_out
+from tutelage.constrained.columns import Column, Planner
 from tutelage.constrained.problem import in_feature_units, or_one, sizes
 from tutelage.convex.programs import minimise_conic
 from tutelage.learners.penalties import Mismatch
@@ -45,17 +43,15 @@ def cheapest(domain: Domain, mismatch: Mismatch, tangents: Tangents, shown: Vect
     """The policy that pays least for its mismatch and its violations, to rounding or after MAX_ROUNDS policies."""
     master = _Master.of(domain, mismatch, tangents, shown)
     columns: list[Column] = []
-    plan: Plan | None = None
-    price = master.opening
+    planner, price = Planner(master.domain), master.opening
     for _ in range(MAX_ROUNDS):
-        priced = price_out(master.domain, price, plan)
-        plan = priced.plan
+        priced = planner.price_out(price)
         if (
             columns
             and priced.best - max(float(price @ column.counts) for column in columns) <= ENOUGH * np.abs(price).sum()
         ):
             break
-        columns.append(priced.column)
+        columns += priced.columns
         weights, multipliers = master.solve(np.array([column.counts for column in columns]))
         price = master.price(multipliers)
     return Cheapest(_policy(master.domain, columns, weights), master.in_given_units(multipliers))

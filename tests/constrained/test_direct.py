@@ -5,11 +5,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import build_mdp
 
-from tutelage.constrained import search
+from tutelage.constrained.direct import FEW_CHOICES, MANY_ROWS, is_crowded
 from tutelage.constrained.objectives import MostReward, NearestSquared
-from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
+from tutelage.constrained.occupancy_polytope import Problem, best_policy, nearest_policy
 from tutelage.constrained.problem import no_limits, preference_limits
-from tutelage.constrained.search import FEW_CHOICES, MANY_ROWS, is_crowded
 from tutelage.learners.projection import HardLearner
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel, NotConverged
@@ -67,7 +66,7 @@ def test_a_direct_program_that_fails_is_left_to_decomposition(monkeypatch):
     def fail(*_):
         raise NotConverged("not today", residual=1.0, n_steps=1)
 
-    monkeypatch.setattr(search.Search, "direct", fail)
+    monkeypatch.setattr(Problem, "direct", fail)
     found = nearest_policy(domain, target, no_limits(domain))
     assert_array_equal(found.policy, right.policy)
 
