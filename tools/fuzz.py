@@ -309,6 +309,33 @@ def files(given: Problem) -> None:
         _refused_or_read(lambda: tl.load_demonstrations(shown, given.domain))
 
 
+def _as_bytes(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode(), dtype=np.uint8)
+
+
+def hostile(given: Problem) -> None:
+    """Files made to do harm: rows that begin outside the entries, names without end, names that no terminal holds."""
+    d, rng, rows = given.domain.n_reward, given.rng, given.domain.mdp.n_choices
+    starts = np.zeros(rows + 1, dtype=np.int64)
+    starts[rng.integers(1, rows + 1)] = rng.integers(-50, 50)
+    names = ("[" + '"a",' * 100_000 + "1]", "[[" + "[]," * 100_000 + "[]]]", '{"rows": 1e400, "columns": 1, "end": 1}')
+    texts = ("[1e400]", '["\\u001b[2J"]', '["\\ud800"]', "[" * 9_999, "[NaN]", "9" * 9_999)
+    seeds: tuple[dict[str, np.ndarray], ...] = (
+        {"transition_data": np.zeros(0), "transition_indices": np.zeros(0), "transition_indptr": starts},
+        {"reward_names": np.zeros(10**6, dtype="<U0")},
+        {"reward_names": np.full(d, 0x110000, dtype="<u4").view("<U1")},
+        {"reward_names": np.array([f"\ud800\x1b{i}" for i in range(d)])},
+        *({field: _as_bytes(text)} for text in (*names, *texts) for field in ("state_names", "choice_names")),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "domain.npz"
+        tl.save(given.domain, path)
+        with np.load(path) as archive:
+            fields = dict(archive)
+        np.savez(path, **(fields | seeds[rng.integers(len(seeds))]))
+        _refused_or_read(lambda: tl.load(path))
+
+
 def worlds(given: Problem) -> None:
     rng = given.rng
     fields = json.loads(tl.object_world(size=int(rng.integers(8, 12)), seed=int(rng.integers(9))).to_json())
@@ -336,6 +363,7 @@ CASES: tuple[Callable[[Problem], None], ...] = (
     volume,
     line,
     files,
+    hostile,
     worlds,
 )
 

@@ -181,9 +181,14 @@ def sparse_rows(values: Any, name: str) -> SparseRows:
         values = floats(values, name, ndim=2)
     if values.ndim != 2 or values.dtype.kind not in "biuf":
         raise InvalidModel(f"{name} must be a matrix of numbers, got {values.dtype} of shape {values.shape}")
+    is_compressed = sparse.issparse(values) and values.format in ("csr", "csc", "bsr")
+    if is_compressed:
+        height, width = getattr(values, "blocksize", (1, 1))
+        shape = (values.shape[0] // height, values.shape[1] // width)
+        check_compressed(values.indptr, values.indices, shape[::-1] if values.format == "csc" else shape, name)
     try:
         rows = values.copy() if sparse.issparse(values) else values
-        if sparse.issparse(rows) and rows.format in ("csr", "csc", "bsr"):
+        if is_compressed:
             rows.check_format(full_check=True)
         elif sparse.issparse(rows) and rows.format == "coo":
             # `ravel_multi_index` refuses an index outside the matrix.
@@ -193,6 +198,23 @@ def sparse_rows(values: Any, name: str) -> SparseRows:
     except ValueError as error:
         raise InvalidModel(f"{name} is not a well-formed sparse matrix: {error}") from error
     return rows
+
+
+def check_compressed(indptr: Indices, indices: Indices, shape: tuple[int, int], name: str) -> None:
+    """Refuse the index arrays of a compressed matrix unless every entry lies within the matrix.
+
+    SciPy does not check where rows begin if the matrix has no entries, and its sorting then writes outside the arrays.
+    """
+    (n_rows, n_columns), wrong = shape, f"{name} is not a well-formed sparse matrix:"
+    if n_rows < 0 or len(indptr) != n_rows + 1 or indptr[0] != 0 or indptr[-1] != len(indices):
+        needed = f"{n_rows + 1} numbers, from 0 to {len(indices)}"
+        raise InvalidModel(f"{wrong} the starts of its rows (indptr) must be {needed}")
+    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
+    if len(falls):
+        raise InvalidModel(f"{wrong} the starts of its rows (indptr) must not fall, but they do after row {falls[0]}")
+    outside = np.flatnonzero((indices < 0) | (indices >= n_columns))
+    if len(outside):
+        raise InvalidModel(f"{wrong} it leads to state {indices[outside[0]]}, but states are 0 to {n_columns - 1}")
 
 
 def whole_number(value: Any, name: str, *, least: int) -> int:

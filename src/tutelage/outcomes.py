@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
+from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +62,14 @@ class Solution(Generic[AnswerT]):
         return abs(self.bound - self.value)
 
 
+def printable(text: str) -> str:
+    """The text on one line of a terminal or a table: control and direction characters are written as escapes."""
+    if text.isprintable():
+        return text
+    hidden = {letter for letter in text if category(letter) in ("Cc", "Cs", "Cf", "Zl", "Zp")}
+    return "".join(repr(letter)[1:-1] if letter in hidden else letter for letter in text)
+
+
 class TutelageError(Exception):
     """Base class of every error that this package raises on purpose. exit_code: that of the command line.
 
@@ -70,7 +79,7 @@ class TutelageError(Exception):
     exit_code = 2
 
     def __init__(self, message: str) -> None:
-        line, half = " ".join(message.split()), LONGEST_MESSAGE // 2 - 3
+        line, half = printable(" ".join(message.split())), LONGEST_MESSAGE // 2 - 3
         super().__init__(line if len(line) <= LONGEST_MESSAGE else f"{line[:half]} ... {line[-half:]}")
 
 

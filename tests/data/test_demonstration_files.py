@@ -149,3 +149,13 @@ def test_a_missing_file_is_a_file_not_found(tmp_path):
     for name in ("nowhere.npz", "nowhere.jsonl"):
         with pytest.raises(FileNotFoundError):
             load_demonstrations(tmp_path / name, LINE)
+
+
+@pytest.mark.parametrize("name", ["=HYPERLINK(1)", "+a", "-b", "@c", "'=d", "''", "\tx", "-3", "plain"])
+def test_no_name_is_a_formula_in_a_csv_file_and_every_name_comes_back(tmp_path, name):
+    mdp = MDP.from_choices([[0, 1.0], [0, 1.0]], [0, 1, 2], [1, 0], 0.9, state_names=[name, "end"])
+    shown = Demonstrations.from_sequences(mdp, [[0, 1]], [[0]])
+    save_demonstrations(shown, tmp_path / "shown.csv")
+    cell = (tmp_path / "shown.csv").read_text().splitlines()[1].split(",")[2].strip('"')
+    assert not cell.startswith(("=", "+", "@", "\t")) and (not cell.startswith("-") or cell == "-3")
+    assert_array_equal(load_demonstrations(tmp_path / "shown.csv", mdp).states, shown.states)

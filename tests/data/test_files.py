@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 from strategies import domains, random_domain, some_of
 
 from tutelage.data.files import (
@@ -331,7 +332,7 @@ def test_the_largest_size_can_be_raised_and_lowered(tmp_path):
         load(path, max_bytes=n_bytes - 1)
     lines = tmp_path / "shown.jsonl"
     lines.write_text('{"states": [0, 1]}\n')
-    assert len(load_demonstrations(lines, SMALL.mdp, max_bytes=19)) == 1
+    assert len(load_demonstrations(lines, SMALL.mdp, max_bytes=320)) == 1  # five Python objects
     with pytest.raises(InvalidModel, match="holds 19 bytes, but the limit is 18"):
         load_demonstrations(lines, SMALL.mdp, max_bytes=18)
 
@@ -348,3 +349,75 @@ def test_a_pipe_a_device_and_a_folder_are_refused_at_once(tmp_path, suffix):
     if suffix == ".npz":
         with pytest.raises(Unavailable, match="not a regular file"):
             load(tmp_path / "pipe.npz")
+
+
+@pytest.fixture
+def hostile(tmp_path):
+    """A function that writes a valid domain file with some fields replaced, and returns its path."""
+    path = tmp_path / "domain.npz"
+
+    def write(**changes):
+        save(random_domain(np.random.default_rng(3)), path)
+        rewrite(path, **changes)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("pointers", [[0, 50, 0, 0], [0, 0, 50, 0], [0, -5, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1]])
+def test_starts_of_rows_outside_the_entries_are_refused_before_anything_is_sorted(hostile, pointers):
+    """SciPy checks the starts of rows only where there are entries; sorting then writes outside the arrays."""
+    empty = {"transition_data": np.zeros(0), "transition_indices": np.zeros(0, dtype=np.int32)}
+    path = hostile(**empty, transition_indptr=np.array(pointers, dtype=np.int32), first_choice=np.arange(4))
+    with pytest.raises(InvalidModel, match=r"domain\.npz holds no valid domain: .*(starts of its rows|indptr)"):
+        load(path)
+    with pytest.raises(InvalidModel, match="well-formed"):
+        rows = sparse.csr_array((3, 3))
+        rows.indptr = np.array(pointers, dtype=np.int32)
+        MDP.from_choices(rows, [0, 1, 2, 3], [1, 0, 0], 0.9)
+
+
+def as_bytes(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode(), dtype=np.uint8)
+
+
+BOMBS = {
+    "texts of length zero": {"reward_names": np.zeros(200_000_000, dtype="<U0")},
+    "one-letter names": {"state_names": lambda: as_bytes("[" + '"a",' * 3_000_000 + '"a"]')},
+    "nested empty lists": {"state_names": lambda: as_bytes("[[" + "[]," * 3_000_000 + "[]]]")},
+    "more feature names than features": {"reward_names": lambda: np.array(["a"] * 3_000_000)},
+    "an endless grid": {"state_names": lambda: as_bytes('{"rows": 1e400, "columns": 1, "end": true}')},
+    "a huge grid": {"state_names": lambda: as_bytes('{"rows": 9999999999, "columns": 9999999999, "end": true}')},
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_names_are_counted_before_any_of_them_is_made(hostile, bomb):
+    """The arrays of each file are small, or none at all; their Python objects would be gigabytes."""
+    path = hostile(**{field: value() if callable(value) else value for field, value in BOMBS[bomb].items()})
+
+    def refused():
+        with pytest.raises(InvalidModel, match=r"domain\.npz"):
+            load(path)
+
+    assert peak_of(refused) < 100 * 2**20
+
+
+WRONG_NAMES = {
+    "above Unicode": {"reward_names": lambda n: np.full(n, 0x110000, dtype="<u4").view("<U1")},
+    "half a surrogate pair": {"reward_names": lambda n: np.array([f"\ud800{i}" for i in range(n)])},
+    "a terminal escape": {"reward_names": lambda n: np.array([f"\x1b]0;title\x07{i}" for i in range(n)])},
+    "an escaped escape in JSON": {"state_names": lambda n: as_bytes('["\\u001b[2J"]')},
+    "half a pair in JSON": {"state_names": lambda n: as_bytes('["\\ud800"]')},
+    "an infinite number": {"state_names": lambda n: as_bytes("[1e400]")},
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_NAMES)
+def test_names_that_cannot_be_written_or_printed_are_refused(tmp_path, kind):
+    path = tmp_path / "domain.npz"
+    save(Domain(MDP.from_choices([[1.0]], [0, 1], [1.0], 0.9), np.ones((1, 2))), path)
+    ((field, value),) = WRONG_NAMES[kind].items()
+    rewrite(path, **{field: value(2)})
+    with pytest.raises(InvalidModel, match=r"domain\.npz"):
+        load(path)

@@ -11,7 +11,7 @@ from strategies import random_domain
 
 import tutelage as tl
 from tutelage.model.mdp import per_choice
-from tutelage.model.names import GridNames
+from tutelage.model.names import GridNames, as_text
 from tutelage.outcomes import InvalidInput, InvalidModel
 
 STATES, ACTIONS = ["new", "worn", "broken"], ["run", "service"]
@@ -213,3 +213,21 @@ def test_features_are_added_replaced_and_removed_by_name(seed):
 def test_wrong_features_are_refused_with_a_sentence(feature, message):
     with pytest.raises(InvalidInput, match=message):
         machine().with_features(reward=feature)
+
+
+@pytest.mark.parametrize("name", ["\x1b[31m", "a\x00", "\ud800", float("inf"), float("nan"), (1, ("x", "\x07"))])
+def test_a_name_that_no_file_or_terminal_can_hold_is_refused_at_the_door(name):
+    mdp = tl.MDP.from_choices([[1.0]], [0, 1], [1.0], 0.9)
+    with pytest.raises(tl.InvalidModel, match="the name"):
+        tl.Domain(mdp, [1.0], state_names=[name])
+    with pytest.raises(tl.InvalidModel, match="the name"):
+        tl.Domain(mdp, [1.0], choice_names=[name])
+    if isinstance(name, str):
+        with pytest.raises(tl.InvalidModel, match="the name"):
+            tl.Domain(mdp, [[1.0]], reward_names=[name])
+
+
+def test_names_are_printed_on_one_line_without_escapes():
+    assert as_text("line\nnext\ttab") == r"line\nnext\ttab"
+    assert as_text("abc\u202edef") == r"abc\u202edef"
+    assert as_text(("caf\u00e9", 3)) == "('caf\u00e9', 3)"

@@ -140,6 +140,8 @@ def info(
 
 def summary(found: dict[str, Any]) -> str:
     """The description of a domain as lines."""
+    from tutelage.model.names import as_text
+
     low, high = found["discount"]
     discount = f"{low:g}" if low == high else f"{low:g} to {high:g}"
     lines = [f"{found['states']} states, {found['choices']} choices, discount {discount}"]
@@ -147,7 +149,7 @@ def summary(found: dict[str, Any]) -> str:
     labels = {"starts": "starts", "goals": "goals", "action_names": "actions", "state_names": "states"}
     for key, label in labels.items():
         listed, n_others = found[key][:MOST_LISTED], totals.get(key, len(found[key])) - len(found[key][:MOST_LISTED])
-        names = "; ".join(str(name) for name in listed) or "none"
+        names = "; ".join(map(as_text, listed)) or "none"
         lines.append(f"{label}: {names}" + (f" and {n_others} others" if n_others else ""))
     lines.append(found["reach"])
     for kind in ("reward", "preference"):

@@ -5,7 +5,7 @@ programs can read and write. `.npz` files have a format and a version, and conta
 completely or not at all. A file that is cut short, damaged, pickled or of another format is refused by name.
 
 Only regular files are read, and only the arrays that are needed. A file that is larger than `max_bytes`, or whose
-arrays are, is refused before any array is read; the default is LARGEST_BYTES.
+arrays or Python objects are, is refused before any array is read or object made; the default is LARGEST_BYTES.
 
 A `.jsonl` or `.csv` file that is cut exactly between two lines cannot be distinguished from a file with fewer
 demonstrations; `tables` describes their lines.
@@ -16,6 +16,7 @@ import os
 import re
 import secrets
 import stat
+import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -26,11 +27,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from tutelage.arrays import integers
+from tutelage.arrays import check_compressed, integers
 from tutelage.data import tables
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.model.mdp import MDP, Domain
-from tutelage.model.names import Labels, from_json, to_json
+from tutelage.model.names import OBJECT_BYTES, Labels, from_json, n_objects, to_json
 from tutelage.outcomes import InvalidModel, Unavailable
 
 # The default of `max_bytes`: a domain of several million states fits.
@@ -72,8 +73,9 @@ def load(path: AnyPath, *, max_bytes: int = LARGEST_BYTES) -> Domain:
     archive = read_archive(path, DOMAIN_FIELDS, others="|".join(OPTIONAL_FIELDS), **form)
     try:
         fields: dict[str, Any] = {field: archive[field] for field in FEATURE_FIELDS}
-        fields |= {field: _names(archive, field) for field in NAME_FIELDS}
-        return Domain(_mdp(archive), **fields, positions=archive.get("positions"))
+        names = zip(NAME_FIELDS, FEATURE_FIELDS, strict=True)
+        fields |= {field: _names(archive, field, fields[features]) for field, features in names}
+        return Domain(_mdp(archive, max_bytes), **fields, positions=archive.get("positions"))
     except InvalidModel as error:
         raise InvalidModel(f"{path} holds no valid domain: {error}") from error
 
@@ -105,7 +107,11 @@ def load_demonstrations(path: AnyPath, mdp: MDP | Domain, *, max_bytes: int = LA
         if suffix != ".npz":
             read = tables.from_csv if suffix == ".csv" else tables.from_lines
             with open_regular(path, max_bytes) as file:
-                return read(file, str(path), mdp)
+                content = file.read()
+            n_bytes = OBJECT_BYTES * n_objects(content)
+            if n_bytes > max_bytes:
+                raise _too_large(path, n_bytes, max_bytes)
+            return read(io.BytesIO(content), str(path), mdp)
         archive = read_archive(path, ("states", "offsets"), others="choices", **form)
         arrays = (archive["states"], archive["offsets"], archive.get("choices"))
         return Demonstrations(*arrays, mdp).checked_against(mdp)
@@ -121,27 +127,37 @@ def write_table(columns: Mapping[str, Sequence[Any]], path: AnyPath) -> None:
     write_whole(path, tables.columns_to_csv(columns) if is_csv else tables.columns_to_lines(columns))
 
 
-def _mdp(archive: Archive) -> MDP:
+def _mdp(archive: Archive, max_bytes: int) -> MDP:
     initial, data = archive["initial"], archive["transition_data"]
     indices, indptr = (integers(archive[field], field) for field in TRANSITION_FIELDS[1:])
+    if initial.ndim != 1:
+        raise InvalidModel(f"initial must be a vector, got shape {initial.shape}")
+    shape = (len(indptr) - 1, len(initial))
+    check_compressed(indptr, indices, shape, "transition")
     try:
-        rows = sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, len(initial)))
+        rows = sparse.csr_array((data, indices, indptr), shape=shape)
     except (TypeError, ValueError) as error:
         raise InvalidModel(str(error)) from error
     # Not `from_choices`: these discounts are those of the choices, also where there are durations.
     discount: Any = archive["discount"]
     optional: dict[str, Any] = {name: archive[name] for name in TIME_FIELDS if name in archive}
     mdp = MDP(rows, archive["first_choice"], initial, discount, **optional)
-    states, choices = (from_json(archive[field], field) if field in archive else None for field in LABEL_FIELDS)
+    counts = zip(LABEL_FIELDS, (mdp.n_states, mdp.n_choices), strict=True)
+    states, choices = (
+        from_json(archive[field], field, count, max_bytes=max_bytes) if field in archive else None
+        for field, count in counts
+    )
     if states is None and choices is None and "final_states" not in archive:
         return mdp
     return mdp.labelled(Labels.of(mdp.first_choice, states, choices, archive.get("final_states", ())))
 
 
-def _names(archive: Archive, name: str) -> tuple[str, ...]:
-    names = archive[name]
+def _names(archive: Archive, name: str, features: NDArray[Any]) -> tuple[str, ...]:
+    names, count = archive[name], features.shape[-1] if features.ndim else 0
     if names.dtype.kind != "U" or names.ndim != 1:
         raise InvalidModel(f"{name} must be a vector of strings, got {names.dtype} of shape {names.shape}")
+    if len(names) not in (0, 1, count):
+        raise InvalidModel(f"{name} has {len(names)} names, but there are {count} features")
     return tuple(names.tolist())
 
 
@@ -208,8 +224,9 @@ def read_archive(
                 total = sum(member.file_size for member in members.values())
                 if total > max_bytes:
                     raise _too_large(path, total, max_bytes)
-                if not all(_is_as_declared(archive, member) for member in members.values()):
-                    raise damaged
+                n_texts = sum(_n_texts(archive, member, damaged) for member in members.values())
+                if OBJECT_BYTES * n_texts > max_bytes:
+                    raise _too_large(path, OBJECT_BYTES * n_texts, max_bytes)
                 arrays = {name: _array(archive, member) for name, member in members.items()}
         except InvalidModel:
             raise
@@ -223,22 +240,33 @@ def read_archive(
     return arrays
 
 
-def _is_as_declared(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bool:
-    """Whether an array is compressed as NumPy does, and its header has the size that the archive declares for it."""
+def _n_texts(archive: zipfile.ZipFile, member: zipfile.ZipInfo, damaged: InvalidModel) -> int:
+    """The number of texts in an array, each of which will be a Python object.
+
+    Refused unless the array is compressed as NumPy does, and its header has the size that the archive declares for it.
+    """
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        return False
+        raise damaged
     with archive.open(member) as content:
         # Headers of later versions of the format may be gigabytes long.
         if np.lib.format.read_magic(content) != (1, 0):
-            return False
+            raise damaged
         shape, _, dtype = np.lib.format.read_array_header_1_0(content)
-        # An array of objects is pickled.
-        return dtype.kind in "biufU" and content.tell() + prod(shape) * dtype.itemsize == member.file_size
+        # An array of objects is pickled. Any number of texts of length zero takes no bytes in a file.
+        is_known = dtype.kind in "biufU" and (dtype.itemsize > 0 or prod(shape) <= 1)
+        if not is_known or content.tell() + prod(shape) * dtype.itemsize != member.file_size:
+            raise damaged
+    return prod(shape) if dtype.kind == "U" else 0
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
     with archive.open(member) as content:
-        return np.asarray(np.lib.format.read_array(content, allow_pickle=False))
+        array = np.asarray(np.lib.format.read_array(content, allow_pickle=False))
+    if array.dtype.kind == "U" and array.nbytes:
+        codes = np.frombuffer(array.tobytes(), dtype=array.dtype.byteorder + "u4")
+        if codes.max() > sys.maxunicode:
+            raise ValueError("a text has a code point that Unicode does not have")
+    return array
 
 
 def _check_format(path: AnyPath, arrays: Archive, kind: str, version: int) -> None:

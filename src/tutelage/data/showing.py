@@ -30,6 +30,7 @@ from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import trajectory_counts
 from tutelage.data.sampling import ends, horizon, sample_demonstrations
 from tutelage.model.mdp import MDP, Domain
+from tutelage.model.names import as_text
 from tutelage.outcomes import InvalidInput
 
 # The largest truncation error of the count of a feature in [0, 1].
@@ -361,7 +362,8 @@ def route_text(steps: tuple[Step, ...], most: int = 12) -> str:
     for action, group in groupby(steps[:-1], key=lambda step: step[1]):
         members = list(group)
         times = "" if len(members) == 1 else f" x{len(members)}"
-        parts.append(f"{members[0][0]} -[{action}{times}]->")
+        parts.append(f"{as_text(members[0][0])} -[{as_text(action)}{times}]->")
     last, action = steps[-1]
     shown = parts if len(parts) <= most else [*parts[: most - 1], f"... {len(parts) - most + 1} more ..."]
-    return " ".join([*shown, f"{last}"]) + ("" if action is None or action == "stay" else f" ({action})")
+    ending = "" if action is None or action == "stay" else f" ({as_text(action)})"
+    return " ".join([*shown, as_text(last)]) + ending

@@ -22,6 +22,8 @@ from tutelage.model.mdp import MDP
 from tutelage.model.names import as_name
 from tutelage.outcomes import InvalidModel
 
+# A spreadsheet computes a cell that begins with one of these.
+FORMULA = "=+-@\t\r'"
 KNOWN_KEYS = frozenset({"states", "actions", "choices", "terminated", "share", "features", "reward"})
 
 
@@ -38,9 +40,25 @@ def columns_to_csv(columns: Mapping[str, Sequence[Any]]) -> bytes:
     """A table as CSV."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return text.getvalue().encode("utf-8", "surrogatepass")
+    writer.writerow(map(_guarded, columns))
+    writer.writerows(map(_guarded, row) for row in zip(*columns.values(), strict=True))
+    return text.getvalue().encode()
+
+
+def _guarded(value: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula: a text that begins like one gets an apostrophe before it."""
+    if not isinstance(value, str) or not value.startswith(tuple(FORMULA)):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
+
+
+def _unguarded(cell: str) -> str:
+    """The text that `_guarded` wrote."""
+    return cell[1:] if cell[:1] == "'" and cell[1:].startswith(tuple(FORMULA)) else cell
 
 
 def columns_to_lines(columns: Mapping[str, Sequence[Any]]) -> bytes:
@@ -52,7 +70,7 @@ def columns_to_lines(columns: Mapping[str, Sequence[Any]]) -> bytes:
 def from_csv(file: BinaryIO, path: str, mdp: MDP) -> Demonstrations:
     """The demonstrations of a CSV file; a message names the line."""
     header, rows, lines = _cells(file, path)
-    columns = {name: [row[place] for row in rows] for place, name in enumerate(header)}
+    columns = {name: [_unguarded(row[place]) for row in rows] for place, name in enumerate(header)}
 
     def optional(name: str) -> str | None:
         return name if name in columns else None

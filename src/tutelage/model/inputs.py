@@ -28,7 +28,7 @@ from tutelage.arrays import (
     integers,
     sparse_rows,
 )
-from tutelage.model.names import suggestion
+from tutelage.model.names import check_name, suggestion
 from tutelage.outcomes import InvalidInput, InvalidModel
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def feature_names(given: Sequence[str], count: int, kind: str) -> tuple[str, ...
         raise InvalidModel(f"{kind}_names must be a sequence of names, got the one string {given!r}")
     if not len(given):
         return tuple(f"{kind} {i}" for i in range(count))
-    names = tuple(str(name) for name in given)
+    names = tuple(check_name(str(name), f"a {kind} feature") for name in given)
     if len(names) != count or len(set(names)) != count:
         raise InvalidModel(f"{count} {kind} features need {count} different names, got {list(names)}")
     return names

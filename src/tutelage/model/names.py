@@ -3,9 +3,13 @@
 A state without a name is named by its number, a choice without a name by its number within its state. In files a name
 is JSON: a string, a number, a truth value, None, or a tuple of these, which JSON writes as a list. Any other name is
 written as its text, `str(name)`, and read back as this text.
+
+`check_name` is the one check of all names: a text must be writable in UTF-8 and have no control characters but tabs and
+ends of lines, a number must be finite. `as_text` is the one way to print a name.
 """
 
 import json
+import math
 import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
@@ -15,16 +19,41 @@ from heapq import nlargest
 from itertools import islice, pairwise
 from os.path import commonprefix
 from typing import Any, overload
+from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tutelage.arrays import Indices, integers
-from tutelage.outcomes import InvalidInput, InvalidModel
+from tutelage.outcomes import InvalidInput, InvalidModel, printable
 
 # The most names whose beginnings are compared with an unknown one, and the most that are compared as a whole.
 MOST_READ, MOST_COMPARED = 200_000, 1_000
+# The memory of one small Python object and of the place that refers to it, about.
+OBJECT_BYTES = 64
 LAST_STATE = "end"
+
+
+def check_name(name: Any, place: str) -> Any:
+    """The name; refused unless it can be written to files and printed. place: what it names, for the message."""
+    if isinstance(name, str):
+        if not name.isprintable() and any(
+            category(letter) in ("Cc", "Cs") for letter in name if letter not in "\t\n\r"
+        ):
+            raise InvalidModel(
+                f"the name {as_text(name)!r} of {place} has a control character or half a surrogate pair"
+            )
+    elif isinstance(name, float | np.floating) and not math.isfinite(name):
+        raise InvalidModel(f"the name {name} of {place} is not a finite number; give a text")
+    elif type(name) is tuple:
+        for part in name:
+            check_name(part, place)
+    return name
+
+
+def as_text(name: Any) -> str:
+    """A name on one line of a terminal or a table."""
+    return printable(str(name))
 
 
 class Names(Sequence[Hashable]):
@@ -32,6 +61,8 @@ class Names(Sequence[Hashable]):
 
     def __init__(self, names: Sequence[Hashable]) -> None:
         self._names = tuple(names)
+        for number, name in enumerate(self._names):
+            check_name(name, f"state {number}")
         if len(self._number) < len(self._names):
             _refuse_repeated(self._names, "states", "state")
 
@@ -111,7 +142,7 @@ class ChoiceNames(Sequence[Hashable]):
             each = f", or {counts[0]} for the actions of every state" if (counts == counts[0]).all() else ""
             raise InvalidModel(f"choice_names has {len(self._names)} names; give one per choice ({self._n}){each}")
         for number, name in enumerate(self._names):
-            if not _is_hashable(name):
+            if not _is_hashable(check_name(name, f"choice {number}")):
                 raise InvalidModel(f"the name {name!r} of choice {number} is not hashable; give a string")
         self._check_different(1 if is_shared else len(counts))
         of_first = self._names[: counts[0]]
@@ -255,20 +286,37 @@ def to_json(names: StateNames | ChoiceNames) -> NDArray[np.uint8]:
     else:
         stored = names.stored if isinstance(names, ChoiceNames) else names[:]
         data = [_plain(name) for name in stored]
-    return np.frombuffer(json.dumps(data, ensure_ascii=False).encode("utf-8", "surrogatepass"), dtype=np.uint8)
+    return np.frombuffer(json.dumps(data, ensure_ascii=False).encode(), dtype=np.uint8)
 
 
-def from_json(content: NDArray[Any], name: str) -> Sequence[Hashable]:
-    """The names that `to_json` wrote, not yet checked."""
+def from_json(
+    content: NDArray[Any], name: str, most: int, *, most_parts: int = 10_000, max_bytes: int = 2**30
+) -> Sequence[Hashable]:
+    """The names that `to_json` wrote, not yet checked.
+
+    most: the largest number of names. most_parts: of one name that is a tuple. max_bytes: of all Python objects. All
+    three are compared with the number of commas and brackets, before any object is made.
+    """
     if content.dtype != np.uint8 or content.ndim != 1:
         raise InvalidModel(f"{name} must be the bytes of a JSON text")
+    data = content.tobytes()
+    if n_objects(data) > min((most + 1) * most_parts, max_bytes // OBJECT_BYTES):
+        raise InvalidModel(f"{name} has far more than {most} names; give one for each")
     try:
-        data = json.loads(content.tobytes().decode("utf-8", "surrogatepass"))
-        if isinstance(data, dict):
-            return GridNames(int(data["rows"]), int(data["columns"]), bool(data["end"]))
-        return [as_name(part) for part in data]
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        names = json.loads(data)
+        if isinstance(names, dict):
+            grid = GridNames(int(names["rows"]), int(names["columns"]), bool(names["end"]))
+            if grid.n_rows < 0 or grid.n_columns < 0 or grid.n_rows * grid.n_columns + grid.has_end > most:
+                raise ValueError(f"a grid of {grid.n_rows} x {grid.n_columns} does not have {most} cells")
+            return grid
+        return [as_name(part) for part in names]
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidModel(f"{name} is not a JSON list of names: {error}") from error
+
+
+def n_objects(data: bytes) -> int:
+    """No fewer than the Python objects of a text in JSON or CSV: the commas, brackets and lines."""
+    return 1 + sum(data.count(mark) for mark in (b",", b"[", b"{", b"\n"))
 
 
 def _state_names(given: Sequence[Hashable] | None, n_states: int) -> StateNames | None:
