@@ -125,12 +125,3 @@ def test_equations_are_typeset(page):
     assert [
         line for line in re.findall(r"^    \S.*", text, flags=re.MULTILINE) if line.split()[0] not in commands
     ] == []
-
-
-@pytest.mark.parametrize("page", [*DOCS.rglob("*.md"), DOCS.parent / "CONTRIBUTING.md"], ids=lambda page: page.name)
-def test_every_file_that_a_page_names_exists(page):
-    """Paths such as `room/module.py`, from the top, from the package or from the playground."""
-    root = DOCS.parent
-    homes = (root, root / "src" / "tutelage", root / "src" / "tutelage" / "playground")
-    named = set(re.findall(r"`([a-z_]+(?:/[a-z_]+)+\.(?:py|js|md|toml|json))`", page.read_text(encoding="utf-8")))
-    assert [name for name in sorted(named) if not any((home / name).exists() for home in homes)] == []
