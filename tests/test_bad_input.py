@@ -138,9 +138,7 @@ def test_an_impossible_table_is_refused(table, complaint):
 
 
 def test_sparse_indices_beyond_the_matrix_are_refused_before_scipy_follows_them():
-    with pytest.raises(
-        InvalidModel, match=r"transition is not a well-formed sparse matrix: it leads to state 700"
-    ):
+    with pytest.raises(InvalidModel, match=r"transition is not a well-formed sparse matrix: it leads to state 700"):
         MDP(_beyond(), np.array([0, 1, 2]), np.array([1.0, 0.0]), 0.9)
 
 

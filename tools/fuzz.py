@@ -2,6 +2,7 @@
 
     python tools/fuzz.py                    a few thousand problems, from seed 0
     python tools/fuzz.py --seed 7 --n 1     problem 7 alone
+    python tools/fuzz.py --minutes 60       as many problems as an hour allows
 
 Problem number k is a function of k alone. Each is a small ragged MDP with units from 1e-8 to 1e8, discounts from 0.5 to
 0.99999 and up to 30 reward and 40 preference features. A failure is one of
@@ -11,12 +12,14 @@ Problem number k is a function of k alone. Each is a small ragged MDP with units
     unanswered   `NotConverged` where an answer exists
     slow         more than 5 s of processor time (the search for a bi-level bound may take longer)
 
-The last cases damage files and worlds. Requests to the server are made by `tests/playground/test_schema.py`.
+The last cases damage files and worlds, or make hostile ones: row starts that point outside, names that are no text,
+lists that are small on disk and large in memory. `tests/playground/test_schema_fuzz.py` makes requests to the server.
 """
 
 import argparse
 import json
 import math
+import resource
 import sys
 import tempfile
 import time
@@ -29,11 +32,14 @@ from pathlib import Path
 
 import numpy as np
 from numpy.random import Generator
+from typer.testing import CliRunner
 
 import tutelage as tl
+from tutelage.cli.app import make_app
 
 LONGEST = 5.0
 TIGHT = 1e-6
+MOST_MEMORY = 6 * 2**30
 NORMS = (1, 2, math.inf)
 
 
@@ -309,31 +315,123 @@ def files(given: Problem) -> None:
         _refused_or_read(lambda: tl.load_demonstrations(shown, given.domain))
 
 
-def _as_bytes(text: str) -> np.ndarray:
-    return np.frombuffer(text.encode(), dtype=np.uint8)
+def _hostile_starts(rng: Generator, starts: np.ndarray) -> np.ndarray:
+    """Row starts of a sparse matrix, some of which point outside, backwards, or nowhere."""
+    starts = starts.astype(np.int64)
+    at, far = int(rng.integers(len(starts))), int(rng.choice([-1, 50, 2**31 - 1, 2**31, 2**62]))
+    starts[at] = far
+    starts[-1] = rng.choice([starts[-1], 0, far])
+    return starts
+
+
+def _hostile_text(rng: Generator) -> bytes:
+    """JSON texts of names: of surrogates, control characters, numbers without end, nested or endless lists."""
+    odd = (
+        '"\\ud800"',
+        '"\\u0000"',
+        '"\\u001b[31m"',
+        '"\\u202e"',
+        "1e400",
+        "-1e400",
+        "NaN",
+        "null",
+        '"=HYPERLINK(1)"',
+        "[]",
+        "{}",
+        '""',
+        "10" * 2_000,
+        "[" * 5_000 + "]" * 5_000,
+        '{"rows": 1000000000, "columns": 1000000000}',
+        "true",
+        '"\xff"',
+    )
+    name = str(rng.choice(odd))
+    count = min(int(rng.choice([1, 2, 3, 100_000])), 1 + 10**6 // len(name))
+    return ("[" + ", ".join([name] * count) + "]").encode("latin-1")
+
+
+def _hostile_names(rng: Generator) -> np.ndarray:
+    """Arrays of text: code points that do not exist, lone surrogates, control characters, or far too many."""
+    kind = rng.integers(4)
+    if kind == 0:
+        return np.full((2, 4), rng.choice([0x110000, 0xFFFFFFFF, 0xD800, 0x1B]), dtype="<u4").view("<U4")[:, 0]
+    if kind == 1:
+        return np.full(int(rng.choice([0, 1, 10**6])), "x")
+    return np.array([["a"]]) if kind == 2 else np.array([b"a", b"b"])
 
 
 def hostile(given: Problem) -> None:
-    """Files made to do harm: rows that begin outside the entries, names without end, names that no terminal holds."""
-    d, rng, rows = given.domain.n_reward, given.rng, given.domain.mdp.n_choices
-    starts = np.zeros(rows + 1, dtype=np.int64)
-    starts[rng.integers(1, rows + 1)] = rng.integers(-50, 50)
-    names = ("[" + '"a",' * 100_000 + "1]", "[[" + "[]," * 100_000 + "[]]]", '{"rows": 1e400, "columns": 1, "end": 1}')
-    texts = ("[1e400]", '["\\u001b[2J"]', '["\\ud800"]', "[" * 9_999, "[NaN]", "9" * 9_999)
-    seeds: tuple[dict[str, np.ndarray], ...] = (
-        {"transition_data": np.zeros(0), "transition_indices": np.zeros(0), "transition_indptr": starts},
-        {"reward_names": np.zeros(10**6, dtype="<U0")},
-        {"reward_names": np.full(d, 0x110000, dtype="<u4").view("<U1")},
-        {"reward_names": np.array([f"\ud800\x1b{i}" for i in range(d)])},
-        *({field: _as_bytes(text)} for text in (*names, *texts) for field in ("state_names", "choice_names")),
-    )
+    """A domain file in which one field is what an attacker would write."""
+    rng = given.rng
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "domain.npz"
         tl.save(given.domain, path)
-        with np.load(path) as archive:
-            fields = dict(archive)
-        np.savez(path, **(fields | seeds[rng.integers(len(seeds))]))
+        fields = dict(np.load(path, allow_pickle=False))
+        kind = rng.integers(4)
+        if kind == 0:
+            fields["transition_indptr"] = _hostile_starts(rng, fields["transition_indptr"])
+            fields["transition_indices"] = fields["transition_indices"][: rng.choice([0, 1, 10**6])]
+            fields["transition_data"] = fields["transition_data"][: len(fields["transition_indices"])]
+        elif kind == 1:
+            name = rng.choice(["state_names", "choice_names"])
+            fields[name] = np.frombuffer(_hostile_text(rng), dtype=np.uint8)
+        elif kind == 2:
+            fields[rng.choice(["reward_names", "preference_names"])] = _hostile_names(rng)
+        else:
+            name = rng.choice(["first_choice", "initial", "discount", "reward_features", "goals", "positions"])
+            junk = (np.zeros(0), np.array(np.nan), np.array([-1, 2**62]), np.zeros((1, 0, 5)), np.array("x"))
+            fields[name] = junk[rng.integers(len(junk))]
+        np.savez_compressed(path, **fields)
         _refused_or_read(lambda: tl.load(path))
+        for form in ([], ["--json"]):
+            shown = CliRunner().invoke(make_app(), ["info", str(path), *form], env={"TERM": "dumb"})
+            if shown.exception is not None and not isinstance(shown.exception, SystemExit | tl.TutelageError):
+                raise shown.exception
+            assert "\x1b[31m" not in shown.output, "an escape sequence of a name reaches the terminal"
+
+
+def journeys(given: Problem) -> None:
+    """Arrival with probabilities down to 1e-300: a probability, and steps that are not negative."""
+    rng, n = given.rng, int(given.rng.integers(2, 9))
+    tiny = 10.0 ** -rng.uniform(0, 300, size=n - 1)
+    rows = np.zeros((n, n))
+    rows[-1, -1] = 1.0
+    for state in range(n - 1):
+        rows[state, rng.integers(n - 1)] = 1.0 - tiny[state]
+        rows[state, state + 1] += tiny[state]
+    mdp = tl.MDP.from_choices(rows, np.arange(n + 1), np.eye(n)[0], 0.9)
+    reached = tl.arrival(mdp, np.ones(n), goals=[n - 1])
+    assert 0 <= reached.probability <= 1 and reached.steps >= 0, f"{reached.probability} after {reached.steps} steps"
+
+
+def prices(given: Problem) -> None:
+    """The prices u of the limits: no policy earns more than reward - u @ c + u @ delta by more than the gap."""
+    limits, domain = _limits(given), given.domain
+    plan = tl.best_policy(domain, given.weights, limits)
+    u = np.asarray(plan.multipliers)
+    weights = np.concatenate([given.weights, np.zeros(domain.n_preference)])
+    reward = tl.combined_features(domain) @ (weights - limits.normals.T @ u)
+    best = tl.solve_hard(domain.mdp, reward, accuracy=1e-9 * max(float(np.abs(reward).max()), 1e-300) * given.horizon)
+    dual = float(domain.mdp.initial @ best.value) + float(u @ limits.offsets)
+    scale = abs(plan.value) + float(np.abs(domain.reward_features @ given.weights).max()) * given.horizon
+    assert dual <= plan.value + plan.gap + 1e-6 * scale, f"the prices prove {dual:g}, the plan earns {plan.value:g}"
+
+
+def tables(given: Problem) -> None:
+    """Demonstrations as text with hostile cells: the same names, and numbers without end."""
+    rng, cells = (
+        given.rng,
+        ["0", "1", "-1", "1e400", "nan", "", "=1+1", "\x1b[31m", "x" * 9_999, "9" * 400, '"', "\udc80"],
+    )
+    chosen = [[str(rng.choice(cells)) for _ in range(4)] for _ in range(int(rng.integers(1, 6)))]
+    with tempfile.TemporaryDirectory() as folder:
+        csv, lines = Path(folder) / "shown.csv", Path(folder) / "shown.jsonl"
+        text = "\n".join([str(rng.choice(["episode,step,state,action", "state,action,a,b"])), *map(",".join, chosen)])
+        csv.write_bytes(text.encode("utf-8", "surrogatepass"))
+        rows = [f'{{"states": [{row[0]}, {row[1]}], "actions": [{row[2]}]}}' for row in chosen]
+        lines.write_bytes("\n".join(rows).encode("utf-8", "surrogatepass"))
+        _refused_or_read(lambda: tl.load_demonstrations(csv, given.domain))
+        _refused_or_read(lambda: tl.load_demonstrations(lines, given.domain))
 
 
 def worlds(given: Problem) -> None:
@@ -362,8 +460,10 @@ CASES: tuple[Callable[[Problem], None], ...] = (
     conservative,
     volume,
     line,
+    prices,
     files,
     hostile,
+    tables,
     worlds,
 )
 
@@ -413,14 +513,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--n", type=int, default=300)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="end after this time; --n is then no limit")
     parser.add_argument("--case", action="append", choices=[case.__name__ for case in CASES])
     given = parser.parse_args()
     cases = tuple(case for case in CASES if given.case is None or case.__name__ in given.case)
     count: Counter[tuple[str, str]] = Counter()
-    n_failed = 0
-    for failure in failures(range(given.seed, given.seed + given.n), cases, count):
-        print(failure, flush=True)
-        n_failed += 1
+    # A file that is small on disk and large in memory is then an exception, not a machine that stands still.
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    n_failed, end = 0, time.monotonic() + 60 * given.minutes
+    last = given.seed + (given.n if math.isinf(given.minutes) else 10**9)
+    for seed in range(given.seed, last):
+        if time.monotonic() > end:
+            break
+        for failure in failures(range(seed, seed + 1), cases, count):
+            print(failure, flush=True)
+            n_failed += 1
     for (case, kind), n in sorted(count.items()):
         print(f"{case:14s} {kind:12s} {n}")
     return min(n_failed, 1)
