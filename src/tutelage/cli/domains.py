@@ -146,9 +146,10 @@ def summary(found: dict[str, Any]) -> str:
     discount = f"{low:g}" if low == high else f"{low:g} to {high:g}"
     lines = [f"{found['states']} states, {found['choices']} choices, discount {discount}"]
     totals = {"starts": found["n_starts"], "goals": found["n_goals"], "state_names": found["states"]}
+    totals["action_names"] = found["n_action_names"]
     labels = {"starts": "starts", "goals": "goals", "action_names": "actions", "state_names": "states"}
     for key, label in labels.items():
-        listed, n_others = found[key][:MOST_LISTED], totals.get(key, len(found[key])) - len(found[key][:MOST_LISTED])
+        listed, n_others = found[key][:MOST_LISTED], totals[key] - len(found[key][:MOST_LISTED])
         names = "; ".join(map(as_text, listed)) or "none"
         lines.append(f"{label}: {names}" + (f" and {n_others} others" if n_others else ""))
     lines.append(found["reach"])
@@ -158,5 +159,9 @@ def summary(found: dict[str, Any]) -> str:
             if kind == "preference":
                 allowance = found["least_allowances"][name]
                 least = f"; an allowance of at least {allowance:.4g} is possible, if it is the only one"
+                if found["is_arriving"]:
+                    least = f"; the journey with the least of it has {allowance:.4g}"
+                elif found["n_goals"]:
+                    least += ", also for policies that never arrive"
             lines.append(f"{kind} feature {name}: {low:.4g} to {high:.4g}{least}")
     return "\n".join(f"  {line}" for line in lines)

@@ -4,13 +4,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
+from scipy.sparse.csgraph import dijkstra
 
 from tutelage.arrays import Matrix
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.arrival import arrival
 from tutelage.chains.expectations import occupancy
 from tutelage.model.mdp import MDP, Domain, absorbing_states, per_choice
-from tutelage.model.policy import check_policy, uniform_policy
+from tutelage.model.policy import check_policy, first_maximum, uniform_policy
 
 # The most names that are listed.
 MOST_NAMES = 12
@@ -19,48 +21,88 @@ MOST_NAMES = 12
 def describe(domain: Domain) -> dict[str, Any]:
     """The description that `tutelage info` prints.
 
-    least_allowances: for each preference feature, the least expectation of any policy. A smaller allowance of this
-    feature is impossible, also if it is the only one.
+    least_allowances: for each preference feature, the least expectation of any policy; on a road map with goals, that
+    of the journey that arrives with the least of it (`is_arriving`). cut: the lists of names that are not complete.
     """
     mdp, names = domain.mdp, domain.mdp.names
     goals = mdp.goals if len(mdp.goals) else np.flatnonzero(absorbing_states(mdp))
     discounts = np.atleast_1d(mdp.discount)
-    actions = dict.fromkeys(names.choice_name(choice) for choice in range(min(mdp.n_choices, 1_000)))
+    stored = names.choices.stored if names.choices is not None else range(int(mdp.choices_per_state.max()))
+    actions, journeys = list(dict.fromkeys(stored)), _journeys(domain)
+    counts = {"starts": int(np.count_nonzero(mdp.initial)), "goals": len(goals)}
+    counts |= {"state_names": mdp.n_states, "action_names": len(actions)}
     return {
         "states": mdp.n_states,
         "choices": mdp.n_choices,
         "discount": [float(discounts.min()), float(discounts.max())],
         "starts": [names.state_name(int(state)) for state in np.flatnonzero(mdp.initial)[:MOST_NAMES]],
-        "n_starts": int(np.count_nonzero(mdp.initial)),
+        "n_starts": counts["starts"],
         "goals": [names.state_name(int(state)) for state in goals[:MOST_NAMES]],
         "n_goals": len(goals),
         "reach": _reach(domain, len(goals)),
         "state_names": [names.state_name(state) for state in range(min(mdp.n_states, MOST_NAMES))],
-        "action_names": list(actions)[:MOST_NAMES],
+        "action_names": actions[:MOST_NAMES],
+        "n_action_names": len(actions),
+        "cut": [name for name, count in counts.items() if count > MOST_NAMES],
         "reward_features": _ranges(domain.reward_features, domain.reward_names),
         "preference_features": _ranges(domain.preference_features, domain.preference_names),
-        "least_allowances": least_allowances(domain),
+        "least_allowances": least_allowances(domain) if journeys is None else journeys,
+        "is_arriving": journeys is not None,
     }
 
 
 def least_allowances(domain: Domain) -> dict[str, float]:
     """The least expectation of each preference feature, by name."""
-    mdp, found = domain.mdp, {}
+    mdp, least = domain.mdp, {}
     for name, column in zip(domain.preference_names, domain.preference_features.T, strict=True):
-        least = -float(mdp.initial @ solve_hard(mdp, -per_choice(mdp, np.ascontiguousarray(column))).value)
+        value = -float(mdp.initial @ solve_hard(mdp, -per_choice(mdp, np.ascontiguousarray(column))).value)
         # A feature that is never negative has no negative expectation; rounding might give one.
-        found[name] = least if least > 0 or column.min() < 0 else 0.0
-    return found
+        least[name] = value if value > 0 or column.min() < 0 else 0.0
+    return least
+
+
+def _journeys(domain: Domain) -> dict[str, float] | None:
+    """The expectation of each preference feature on the journey to a goal that has the least of it in total.
+
+    Policies that never arrive would have less, and so would journeys that put off what they must do: by discounts,
+    what is late enough counts nothing. None unless there are goals, each choice leads to one state, no feature is
+    negative, and every start can reach a goal.
+    """
+    mdp = domain.mdp
+    rows, starts = mdp.transition, np.flatnonzero(mdp.initial)
+    if not len(mdp.goals) or rows.nnz > mdp.n_choices or domain.preference_features.min(initial=0.0) < 0:
+        return None
+    least = {}
+    for name, column in zip(domain.preference_names, domain.preference_features.T, strict=True):
+        cost = per_choice(mdp, np.ascontiguousarray(column))
+        # The shortest of several journeys with the same total; a step of cost zero would be no edge of the graph.
+        step = cost + 1e-9 * max(float(cost.max()), 1.0) * (
+            np.ones(mdp.n_choices) if mdp.duration is None else mdp.duration
+        )
+        order = np.lexsort((step, rows.indices, mdp.state_of_choice))
+        edges = mdp.state_of_choice[order], rows.indices[order]
+        is_first = np.append(True, (np.diff(edges[0]) != 0) | (np.diff(edges[1]) != 0))
+        graph = sparse.csr_array(
+            (step[order][is_first], (edges[1][is_first], edges[0][is_first])), shape=(mdp.n_states,) * 2
+        )
+        distance = dijkstra(graph, indices=mdp.goals, min_only=True)
+        if not np.isfinite(distance[starts]).all():
+            return None
+        taken = first_maximum(mdp, -(step + np.where(np.isfinite(distance), distance, 1e300)[rows.indices]))
+        policy = np.zeros(mdp.n_choices)
+        policy[taken] = 1.0
+        least[name] = float(occupancy(mdp, policy) @ cost)
+    return least
 
 
 def _reach(domain: Domain, n_goals: int) -> str:
     """Whether goals can be reached: by a walk that takes every choice."""
     if not n_goals:
         return "there are no goals: no state is absorbing, and none is named a goal"
-    found = arrival(domain, uniform_policy(domain.mdp))
-    if found.probability == 0:
+    journey = arrival(domain, uniform_policy(domain.mdp))
+    if journey.probability == 0:
         return "no goal can be reached from the start"
-    if not found.is_certain:
+    if not journey.is_certain:
         return "goals can be reached, but also states from which no goal can be reached"
     return "goals can be reached from every state on the way"
 
