@@ -89,15 +89,16 @@ class Block:
         gradient + grad h + m n = 0.
         """
         hessian = self.curvature * np.eye(len(x))
-        on_surface = self.is_on_surface(x)
-        is_fixed = (x == 0) & self.has_kink(on_surface) if self.is_signed else x <= 0
-        if not self.is_ball:
-            is_fixed |= np.abs(x) >= (1 - SURFACE) * self.radius
-        free = np.eye(len(x))[:, ~is_fixed]
-        if not on_surface:
+        free = np.eye(len(x))[:, ~self.is_resting(x)]
+        if not self.is_on_surface(x):
             return free, hessian
         m = self.multiplier(gradient, x)
         return free @ _orthogonal_to(free.T @ self.normal(x)), hessian + m * self.bend
+
+    def is_resting(self, x: Vector) -> Flags:
+        """(n,), the entries at a kink or at a bound of their own."""
+        rests = (x == 0) & self.has_kink(self.is_on_surface(x)) if self.is_signed else x <= 0
+        return rests if self.is_ball else rests | (np.abs(x) >= (1 - SURFACE) * self.radius)
 
     def is_on_surface(self, x: Vector) -> bool:
         """Whether the ball holds x back."""

@@ -28,6 +28,8 @@ from tutelage.convex.programs import minimise_conic
 CONE_COST = 5
 # Newton steps on the free entries; they converge quadratically from the interior point, whose error is about 1e-6.
 POLISHING_STEPS = 4
+# A residual of the model's conditions, relative to the gradient, at which an active set counts as the right one.
+EXACT_ENOUGH = 1e-11
 # The rounding error of one pivoting step, relative to the numbers that it is made of.
 PIVOT_ERROR = 1e-13
 
@@ -141,12 +143,23 @@ class _Model:
         return None
 
     def minimum(self) -> Vector:
-        """The interior point with its active set made exact, or as it is where that has the smaller error."""
+        """The solution on the active set of x where that is the right one, as in the last steps of a method.
+
+        Otherwise the interior point with its active set made exact, or as it is where that has the smaller error.
+        """
+        resting = np.concatenate([block.is_resting(self.x[part]) for block, part in self.parts])
+        surfaces = [k for k, (block, part) in enumerate(self.parts) if block.is_on_surface(self.x[part])]
+        near = self._polished(self.x, resting, surfaces)
+        if self._error(near) <= EXACT_ENOUGH * float(np.abs(self.gradient).max()):
+            return near
         watch.spend(CONE_COST)
         rough, is_fixed, surfaces = self._interior_point()
-        points = [contained(self.blocks, z) for z in (rough, self._polished(rough, is_fixed, surfaces))]
-        errors = [residual(self.slope_at(z), self.blocks, z) for z in points]
+        points = [near, contained(self.blocks, rough), self._polished(rough, is_fixed, surfaces)]
+        errors = [self._error(z) for z in points]
         return points[int(np.nanargmin(errors))] if np.isfinite(errors).any() else self.x
+
+    def _error(self, z: Vector) -> float:
+        return residual(self.slope_at(z), self.blocks, z)
 
     def _interior_point(self) -> tuple[Vector, Flags, list[int]]:
         """A point near the minimum with its fixed entries exact, which entries are fixed, and the balls that bind."""
@@ -181,13 +194,15 @@ class _Model:
                 normals[k, part] = block.normal(z[part])
                 system[part, part] += max(float(m[k]), 0.0) * block.bend
             short = np.array([block.short(z[part]) for block, part in balls])
-            wrong = self.curved @ z + self.offset + kinks + normals.T @ m
+            wrong = self.slope_at(z) + self.curvature * z + kinks + normals.T @ m
             step = _newton_step(system[np.ix_(free, free)], normals[:, free], -wrong[free], short)
             if not np.isfinite(step).all():
                 break
             z[free] += step[: len(free)]
             m = m + step[len(free) :]
-        return z
+        # An entry that has crossed its kink rests there.
+        is_lost = (np.sign(z) != np.sign(start)) & (start != 0) & (kinks != 0)
+        return contained(self.blocks, np.where(is_lost, 0.0, z))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
