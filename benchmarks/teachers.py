@@ -19,9 +19,9 @@ from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import ConstrainedOptimum
 from tutelage.experiments.tables import printed_known
+from tutelage.learners.dual import Reduction
 from tutelage.learners.entropy import SoftLearner
 from tutelage.learners.penalties import Preference
-from tutelage.learners.reduction import Reduction
 from tutelage.teachers.bilevel import BilevelTeacher
 
 HIGHS, PRINTED = "HiGHS, the whole program", "Appendix G as printed"

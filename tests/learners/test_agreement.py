@@ -15,8 +15,9 @@ from problems import random_domain_of, random_learning_problem
 from strategies import random_policy, some_of
 
 from tutelage.chains.expectations import causal_entropy, expectation
+from tutelage.learners.convex_constraints import distance_constraint, quadratic_constraint
 from tutelage.learners.entropy import GenericLearner
-from tutelage.learners.penalties import Mismatch, Preference, distance_constraint, quadratic_constraint
+from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.roles import Lesson
 
 

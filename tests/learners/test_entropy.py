@@ -16,8 +16,9 @@ from tutelage.chains.expectations import expectation
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.sampling import sample_demonstrations
 from tutelage.environments.object_world import object_world
+from tutelage.learners.convex_constraints import distance_constraint, quadratic_constraint
 from tutelage.learners.entropy import ApproximateHardLearner, GenericLearner, SoftLearner, StandardLearner
-from tutelage.learners.penalties import Mismatch, Preference, distance_constraint, quadratic_constraint
+from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.published import PublishedHardLearner, PublishedLearner
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel, NotConverged

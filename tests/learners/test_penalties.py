@@ -8,14 +8,9 @@ import pytest
 from numpy.testing import assert_allclose
 from oracles import central_difference, lattice
 
-from tutelage.learners.penalties import (
-    ConvexConstraint,
-    Mismatch,
-    Preference,
-    distance_constraint,
-    quadratic_constraint,
-)
-from tutelage.learners.tangents import Tangents
+from tutelage.learners.convex_constraints import ConvexConstraint, distance_constraint, quadratic_constraint
+from tutelage.learners.penalties import Mismatch, Preference
+from tutelage.learners.tangents import ConvexTangents
 from tutelage.model.mdp import Domain
 
 DOMAIN = Domain(lattice(2, discount=0.9), np.eye(4)[:, :2], np.eye(4)[:, 2:])
@@ -76,7 +71,7 @@ def test_costs_by_hand(norm, size):
 
 def test_the_multipliers_of_a_constraint_s_tangents_are_summed():
     constraints = Preference(allowance=1.0, functions=(distance_constraint("near", [0.0, 0.0]),)).on(DOMAIN)
-    tangents = Tangents(constraints, np.ones((4, 2)), np.ones(4), np.array([0, 1, 2, 2]))
+    tangents = ConvexTangents(constraints, np.ones((4, 2)), np.ones(4), np.array([0, 1, 2, 2]))
     assert_allclose(tangents.by_constraint(np.array([1.0, 2.0, 3.0, 5.0])), [1.0, 2.0, 8.0])
 
 
@@ -84,7 +79,7 @@ def test_a_tangent_touches_its_function_and_lies_below_it():
     ball = distance_constraint("near", [0.0, 0.0])
     constraints = Preference(rows=np.zeros((0, 2)), allowance=[1.0], functions=(ball,)).on(DOMAIN)
     point = np.array([3.0, 4.0])
-    tangents, multipliers = Tangents.opening(constraints).fixed().tightened(point, np.zeros(1))
+    tangents, multipliers = ConvexTangents.opening(constraints).fixed().tightened(point, np.zeros(1))
     assert len(multipliers) == len(tangents.offsets) == 2
     normal, offset = tangents.normals[-1], tangents.offsets[-1]
     # g(x) - allowance >= normal @ x - offset, with equality at the point.
@@ -95,7 +90,7 @@ def test_a_tangent_touches_its_function_and_lies_below_it():
 
 def test_a_moved_tangent_touches_where_it_moved_to():
     ball = distance_constraint("near", [0.0, 0.0])
-    opening = Tangents.opening(Preference(rows=np.zeros((0, 2)), allowance=[1.0], functions=(ball,)).on(DOMAIN))
+    opening = ConvexTangents.opening(Preference(rows=np.zeros((0, 2)), allowance=[1.0], functions=(ball,)).on(DOMAIN))
     there, y = opening.touched(np.array([5.0, *(np.array([3.0, 4.0]) - opening.centre)]))
     assert_allclose(there.normals, [[0.6, 0.8]])
     assert_allclose(there.offsets, [1.0])

@@ -16,8 +16,8 @@ from tutelage.chains.expectations import causal_entropy, expectation
 from tutelage.constrained.problem import preference_limits
 from tutelage.constrained.reachable_set import vertices
 from tutelage.environments.object_world import object_world
+from tutelage.learners.convex_constraints import distance_constraint
 from tutelage.learners.entropy import ApproximateHardLearner
-from tutelage.learners.penalties import distance_constraint
 from tutelage.learners.projection import HardLearner
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel
 from tutelage.roles import Lesson

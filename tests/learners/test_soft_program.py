@@ -7,8 +7,8 @@ from oracles import central_difference
 from strategies import random_domain, random_policy
 
 import tutelage as tl
-from tutelage.learners.penalties import ConvexConstraint
-from tutelage.learners.soft_program import Moving, SoftProgram
+from tutelage.learners.convex_constraints import ConvexConstraint, Moving
+from tutelage.learners.soft_program import SoftProgram
 
 
 def test_the_derivatives_of_moving_tangents_are_those_of_differences():

@@ -9,7 +9,7 @@ from oracles import central_difference
 from strategies import random_domain, random_policy, some_of
 
 import tutelage as tl
-from tutelage.learners.reduction import Reduction
+from tutelage.learners.dual import Reduction
 from tutelage.learners.tangents import best_within, optimum_within
 
 KINDS = [(1, 4.0), (2, 4.0), (np.inf, 4.0), (1, np.inf), (2, np.inf), (np.inf, np.inf)]

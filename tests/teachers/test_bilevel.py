@@ -12,7 +12,7 @@ from strategies import random_domain, some_of
 import tutelage as tl
 from tutelage.experiments.settings import LEARNERS, PENALTIES
 from tutelage.experiments.tables import printed_known
-from tutelage.learners.reduction import Reduction
+from tutelage.learners.dual import Reduction
 from tutelage.teachers.climbing import LessonSearch
 
 

@@ -12,8 +12,8 @@ import tutelage as tl
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import no_limits
 from tutelage.convex.cells import Cell, opening_cells
+from tutelage.learners.dual import Reduction
 from tutelage.learners.penalties import Mismatch, Preference
-from tutelage.learners.reduction import Reduction
 from tutelage.teachers.bounding import search
 from tutelage.teachers.climbing import ReducedProblem
 

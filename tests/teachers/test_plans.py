@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tutelage as tl
-from tutelage.learners.reduction import Reduction
+from tutelage.learners.dual import Reduction
 
 WORLD = tl.object_world(size=10, seed=0)
 DOMAIN = WORLD.domain("L3")

@@ -42,8 +42,8 @@ from tutelage.convex.cells import (
     opening_cells,
 )
 from tutelage.inference.version_space import Explained, VersionSpace
+from tutelage.learners.dual import Reduction, Settled
 from tutelage.learners.penalties import Mismatch, Preference
-from tutelage.learners.reduction import Reduction, Settled
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import TutelageError
 

@@ -6,6 +6,20 @@ V is the soft value of the reward a @ phi_r - (G'y) @ phi_c. The gradient of P0 
 Hessian is the covariance of `bellman.soft_expectations`. The learner's policy is the soft policy at the minimum. In the
 paper's letters, a is alpha^low - alpha^up and y is beta. By weak duality the objective at any (a, y) bounds the
 learner's objective over all policies; the gap between that bound and the policy's objective is the certificate.
+
+For given reward weights a (`Reduction`), the preference multipliers solve a convex problem,
+
+    phi(a) = min over y of   P0 @ V(a, -G'y) + N*(y)   =   max over pi of   H(pi) + a @ mu_r(pi) - N(g(mu_c(pi))),
+
+and the pair (a, y(a)) satisfies the learner's optimality conditions, with each y_j at zero, at its limit or in between.
+phi is convex, as a maximum of functions linear in a, and
+
+    mu_r(a) = grad phi(a)                       the reward expectation of the learner with reward weights a
+    d mu_r / d a = hess phi(a) = J_rr - J_ry Z (Z' (J_yy + B) Z)^-1 Z' J_yr
+
+where J is the Hessian of P0 @ V in (a, y). The columns of Z span the directions in which y can move (the implicit
+function theorem on its free coordinates). B is the curvature of the boundary of N*'s set. As phi is convex, mu_r is
+monotone: u @ mu_r(a + t u) never decreases in t.
 """
 
 import math
@@ -14,15 +28,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import block_diag
 
-from tutelage.arrays import Vector
+from tutelage.arrays import Matrix, Vector, freeze
+from tutelage.bellman.soft_expectations import SoftExpansion
 from tutelage.chains.expectations import Expectation, causal_entropy, expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy, require_feasible
 from tutelage.constrained.problem import no_limits, sizes
-from tutelage.convex.blocks import Block, terms
-from tutelage.learners.penalties import Constraints, Mismatch
-from tutelage.learners.responses import build_response, signed_multipliers
+from tutelage.convex.blocks import Block, free_directions, inverse, terms
+from tutelage.learners.penalties import Constraints, Mismatch, Tangents, build_response, signed_multipliers
 from tutelage.learners.soft_program import SoftMinimum, SoftProgram
-from tutelage.learners.tangents import Tangents, require_possible
+from tutelage.learners.tangents import ConvexTangents, require_possible
 from tutelage.learners.without_entropy import cheapest
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import NotConverged, OutOfTime
@@ -32,6 +46,11 @@ from tutelage.roles import Certificate, Lesson, Response, named
 EXACT = 1e-9
 # An expectation this far beyond a hard limit, relative to the largest one, violates it.
 VIOLATED = 1e-7
+
+
+def first_tangents(constraints: Constraints) -> Tangents:
+    """What a learner's program starts with."""
+    return ConvexTangents.opening(constraints) if constraints.preference.functions else Tangents.linear(constraints)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +69,7 @@ class Dual:
         weights: a guess of a. near: the tangents of a nearby lesson. multipliers: a guess of y, ignored unless it has
         one entry per tangent. Raises an error that names the constraints or features at fault where no minimum exists.
         """
-        a, tangents = weights, Tangents.opening(self.constraints) if near is None else near
+        a, tangents = weights, first_tangents(self.constraints) if near is None else near
         y = np.zeros(tangents.n_multipliers)
         if multipliers is not None and len(multipliers) in (
             len(y),
@@ -77,7 +96,7 @@ class Dual:
                 excuse = NotConverged("rounding hides the minimum", residual=found.residual, n_steps=found.n_steps)
                 self.diagnose(shown, tangents, excuse)
             a, y = np.split(found.answer.x, [self.domain.n_reward])
-            if found.residual > EXACT and tangents.centre is not None and not tangents.is_rough:
+            if found.residual > EXACT and not tangents.is_complete and not tangents.is_rough:
                 tangents, y = tangents.touched(y)
                 continue
             tighter, y = tangents.tightened(reached[self.domain.n_reward :], y)
@@ -201,3 +220,81 @@ class Dual:
         if constraints.preference.is_hard and (excess > VIOLATED * constraints.sizes(preference)).any():
             return math.inf
         return mismatch.cost(deviation) + constraints.preference.cost(excess)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Settled:
+    """The learner at reward weights a (d_r,).
+
+    value: phi(a). expectation: of its policy. jacobian: (d_r, d_r), d mu_r / d a, symmetric and positive semi-definite.
+    multipliers: those of `Tangents`, (K,) or (K + d_c,). multiplier_jacobian: their derivative in a, (..., d_r). soft:
+    the soft optimum with its policy.
+    """
+
+    weights: Vector
+    value: float
+    expectation: Expectation
+    jacobian: Matrix
+    multipliers: Vector
+    multiplier_jacobian: Matrix
+    tangents: Tangents
+    soft: SoftExpansion
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reduction:
+    """Eq. 1's learner as a function of its reward weights alone. constraints: `preference.on(domain)`."""
+
+    constraints: Constraints
+
+    @property
+    def domain(self) -> Domain:
+        return self.constraints.domain
+
+    def settle(self, weights: Vector, *, near: Settled | None = None) -> Settled:
+        """The learner at reward weights (d_r,). near: the learner at nearby weights, to start from."""
+        domain, d_r = self.domain, self.domain.n_reward
+        base = np.concatenate([weights, np.zeros(domain.n_preference)])
+        if near is None:
+            tangents, soft = first_tangents(self.constraints), None
+            y = np.zeros(tangents.n_multipliers)
+        else:
+            ahead = near.multipliers + near.multiplier_jacobian @ (weights - near.weights)
+            tangents, y = near.tangents.pruned(ahead)
+            soft = near.soft
+        while True:
+            lift = np.vstack([np.zeros((d_r, tangents.lift.shape[1])), tangents.lift])
+            blocks = tangents.blocks()
+            program = SoftProgram(domain, base, lift, np.zeros(lift.shape[1]), blocks, tangents.moving)
+            try:
+                found = program.minimise(y, soft)
+            except NotConverged:
+                later, y = tangents.retreat(y)
+                if later is not tangents:
+                    tangents = later
+                    continue
+                found = program.followed()
+            point = found.answer.here.source.expectation[d_r:]
+            tighter, y = tangents.tightened(point, found.answer.x)
+            if tighter is tangents:
+                return self._at_minimum(weights, program, found, tangents)
+            tangents = tighter
+
+    def _at_minimum(self, weights: Vector, program: SoftProgram, found: SoftMinimum, tangents: Tangents) -> Settled:
+        y, here, d_r = found.answer.x, found.answer.here, self.domain.n_reward
+        soft, touch = here.source, program.touch(y)
+        free, curvature = free_directions(program.blocks, y, here.gradient)
+        hessian = free.T @ (here.hessian + curvature) @ free
+        mixed = (program.jacobian(touch) @ free).T @ soft.jacobian[:, :d_r]
+        moved = -inverse(hessian) @ mixed
+        jacobian = soft.jacobian[:d_r, :d_r] + mixed.T @ moved
+        return Settled(
+            weights=freeze(weights.copy()),
+            value=soft.soft_return + program.simple(y, touch) + terms(program.blocks, y),
+            expectation=Expectation(*np.split(soft.expectation, [d_r])),
+            jacobian=freeze((jacobian + jacobian.T) / 2),
+            multipliers=freeze(y),
+            multiplier_jacobian=freeze(free @ moved),
+            tangents=tangents,
+            soft=soft,
+        )

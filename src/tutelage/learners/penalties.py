@@ -18,19 +18,20 @@ A new entropy learner is a new pair (M, N). `on(domain)` binds a penalty to a do
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tutelage.arrays import Matrix, Vector, check_finite, floats
-from tutelage.constrained.problem import or_one, sizes
+from tutelage.arrays import Indices, Matrix, Vector, floats, freeze
+from tutelage.chains.expectations import Expectation
+from tutelage.constrained.problem import HalfSpaces, or_one, sizes
 from tutelage.convex.blocks import Block
+from tutelage.learners.convex_constraints import ConvexConstraint, Moving
 from tutelage.model.allowances import Allowance, allowance_vector, checked_allowance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
+from tutelage.roles import Certificate, Lesson, Multipliers, Response
 
 DUAL_NORM = {1.0: math.inf, 2.0: 2.0, math.inf: 1.0}
 
@@ -81,91 +82,6 @@ class Mismatch:
             groups=np.arange(domain.n_reward),
             curvature=0.5 / self.penalty if self.squared else 0.0,
         )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Distance:
-    """norm_2(scale * (mu_c - centre)), (d_c,) each."""
-
-    centre: Vector
-    scale: Vector
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ConvexConstraint:
-    """A convex function of the preference expectation mu_c (d_c,), with its gradient (d_c,).
-
-    second: its Hessian (d_c, d_c); without one, differences of the gradient are used. distance: the function as a
-    distance, if it is one.
-    """
-
-    name: str
-    value: Callable[[Vector], float]
-    gradient: Callable[[Vector], Vector]
-    second: Callable[[Vector], Matrix] | None = None
-    distance: Distance | None = None
-
-    def slope(self, point: Vector) -> Vector:
-        """The gradient at a point (d_c,); a gradient of another shape, or one that is not finite, is refused."""
-        slope = np.asarray(self.gradient(point), dtype=np.float64)
-        if slope.shape != point.shape:
-            raise InvalidModel(f"the gradient of {self.name!r} has shape {slope.shape}, not {point.shape}")
-        check_finite(slope, f"the gradient of {self.name!r}")
-        return slope
-
-    def hessian(self, point: Vector, steps: Vector) -> Matrix:
-        """(d_c, d_c), as given, or by central differences of the gradient with steps (d_c,).
-
-        Zero where a point beside this one has left the domain of the function.
-        """
-        if self.second is not None:
-            return self.second(point)
-        try:
-            with np.errstate(all="ignore"):
-                columns = [self.slope(point + step) - self.slope(point - step) for step in np.diag(steps)]
-        except (ArithmeticError, ValueError):
-            return np.zeros((len(point), len(point)))
-        hessian: Matrix = np.array(columns).reshape(len(point), -1) / (2 * steps[:, None])
-        return (hessian + hessian.T) / 2
-
-
-def distance_constraint(name: str, centre: ArrayLike, *, scale: ArrayLike = 1.0) -> ConvexConstraint:
-    """g(mu_c) = norm_2(scale * (mu_c - centre)): the distance from the expectation that the learner prefers."""
-    middle, stretch = floats(centre, "centre", ndim=1), np.asarray(scale, dtype=np.float64)
-
-    def gradient(point: Vector) -> Vector:
-        offset = stretch * (point - middle)
-        size = float(np.linalg.norm(offset))
-        return stretch * offset / size if size > 0 else np.zeros_like(point)
-
-    def second(point: Vector) -> Matrix:
-        offset = stretch * (point - middle)
-        size, scales = float(np.linalg.norm(offset)), stretch * np.ones_like(point)
-        across = np.eye(len(point)) - np.outer(offset, offset) / size**2 if size > 0 else np.zeros((len(point),) * 2)
-        return scales[:, None] * across * scales / (size or 1.0)
-
-    def value(point: Vector) -> float:
-        return float(np.linalg.norm(stretch * (point - middle)))
-
-    return ConvexConstraint(name, value, gradient, second, Distance(middle, stretch * np.ones_like(middle)))
-
-
-def quadratic_constraint(name: str, curvature: ArrayLike, slope: ArrayLike) -> ConvexConstraint:
-    """g(mu_c) = 1/2 mu_c @ curvature @ mu_c + slope @ mu_c, with a positive semi-definite curvature (d_c, d_c)."""
-    hessian, linear = floats(curvature, "curvature", ndim=2), floats(slope, "slope", ndim=1)
-    if hessian.shape != (len(linear), len(linear)):
-        raise InvalidModel(
-            f"the curvature of {name!r} has shape {hessian.shape}, but the slope has {len(linear)} entries"
-        )
-    hessian = (hessian + hessian.T) / 2
-    if np.linalg.eigvalsh(hessian).min(initial=0.0) < -1e-9 * (1 + np.abs(hessian).max(initial=0.0)):
-        raise InvalidModel(f"the curvature of {name!r} is not positive semi-definite, so the constraint is not convex")
-    return ConvexConstraint(
-        name,
-        lambda point: float(0.5 * point @ hessian @ point + linear @ point),
-        lambda point: hessian @ point + linear,
-        lambda point: hessian,
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -237,6 +153,131 @@ class Constraints:
     def excess(self, point: Vector) -> Vector:
         """(m,), delta_c^soft: the part of g(mu_c) above the allowance."""
         return np.maximum(self.values(point) - self.allowance, 0.0)
+
+    def half_spaces(self) -> HalfSpaces:
+        """The linear constraints as limits on mu = (mu_r, mu_c)."""
+        return Tangents.linear(self).half_spaces()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tangents:
+    """What stands for the constraints in a program: normals @ mu_c <= offsets, (K, d_c) and (K,).
+
+    constraint: (K,), ascending; row k is a tangent of constraint number constraint[k]. A linear constraint is its own
+    tangent; `tangents` has those of convex constraints. Multipliers are y, (K,).
+    """
+
+    constraints: Constraints
+    normals: Matrix
+    offsets: Vector
+    constraint: Indices
+
+    @classmethod
+    def linear(cls, constraints: Constraints) -> Self:
+        """The linear constraints."""
+        rows = constraints.rows
+        return cls(constraints, rows, constraints.allowance[: len(rows)], np.arange(len(rows)))
+
+    @property
+    def n_multipliers(self) -> int:
+        return len(self.offsets)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the tangents stand for all constraints."""
+        return True
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether a rough solution is enough, because the tangents will move."""
+        return False
+
+    @property
+    def lift(self) -> Matrix:
+        """(d_c, k), the map from the multipliers of fixed tangents to the weights -G'y of the preference features."""
+        return -self.normals.T
+
+    @property
+    def moving(self) -> Moving | None:
+        """The convex constraints whose tangents may move."""
+        return None
+
+    def touched(self, multipliers: Vector) -> tuple["Tangents", Vector]:
+        """Fixed tangents where those of a program touch at its solution, with their multipliers y (K,)."""
+        return self, multipliers
+
+    def tightened(self, point: Vector, multipliers: Vector) -> tuple["Tangents", Vector]:
+        """The next tangents, from the solution mu_c = point (d_c,) of a program; itself where these are close enough.
+
+        The second result is a guess of the multipliers of the next program.
+        """
+        return self, multipliers
+
+    def retreat(self, multipliers: Vector) -> tuple["Tangents", Vector]:
+        """What to go on with where the program fails: tangents that do not move; themselves where they do not."""
+        return self, multipliers
+
+    def pruned(self, multipliers: Vector) -> tuple["Tangents", Vector]:
+        """The tangents from which a later problem starts, with their multipliers."""
+        return self, np.maximum(multipliers, 0.0)
+
+    def blocks(self) -> list[Block]:
+        """N*(y) as terms of the dual.
+
+        The tangents of one constraint share its excess, so their y's are summed. For p = 1 the set is a box on the
+        sums: a box for the linear constraints and, as y >= 0, a 1-norm ball for each convex constraint.
+        """
+        preference, offsets = self.constraints.preference, self.offsets
+        radius, norm = preference.penalty, DUAL_NORM[preference.norm]
+        if not math.isinf(norm):
+            return [Block(offsets, radius, norm, False, self.constraint)]
+        alone = np.bincount(self.constraint)[self.constraint] == 1 if len(self.constraint) else self.constraint == 0
+        n_alone = int(np.argmin(np.append(alone, False)))
+        shared = np.unique(self.constraint[n_alone:])
+        parts = [np.arange(n_alone), *(np.flatnonzero(self.constraint == j) for j in shared)]
+        return [
+            Block(offsets[part], radius, math.inf if k == 0 else 1, False, np.arange(len(part)))
+            for k, part in enumerate(parts)
+        ]
+
+    def half_spaces(self) -> HalfSpaces:
+        """The tangents as limits on mu = (mu_r, mu_c)."""
+        normals = np.hstack([np.zeros((len(self.offsets), self.constraints.domain.n_reward)), self.normals])
+        return HalfSpaces(normals, self.offsets, tuple(self.constraints.names[j] for j in self.constraint))
+
+    def by_constraint(self, multipliers: Vector) -> Vector:
+        """(m,), beta: the multipliers (K,) of each constraint's tangents summed."""
+        return np.bincount(self.constraint, multipliers, len(self.constraints.names)).astype(np.float64)
+
+
+def signed_multipliers(weights: Vector, beta: Vector) -> Multipliers:
+    """alpha^low = a+ and alpha^up = a- for reward weights a (d_r,), and beta (m,)."""
+    return Multipliers(freeze(np.maximum(weights, 0.0)), freeze(np.maximum(-weights, 0.0)), freeze(beta))
+
+
+def build_response(
+    lesson: Lesson,
+    certificate: Certificate,
+    policy: Vector,
+    reached: Expectation,
+    weights: Vector,
+    multipliers: Multipliers,
+    mismatch: Mismatch,
+    constraints: Constraints,
+) -> Response:
+    """The response with read-only arrays; the expectation reached determines both excesses."""
+    return Response(
+        lesson=lesson,
+        policy=policy,
+        expectation=reached,
+        learned_weights=freeze(weights),
+        multipliers=multipliers,
+        mismatch_excess=freeze(mismatch.excess(reached.reward - lesson.expectation)),
+        violation_excess=freeze(constraints.excess(reached.preference)),
+        certificate=certificate,
+        reward_names=constraints.domain.reward_names,
+        constraint_names=constraints.names,
+    )
 
 
 def check_norm(norm: float, kind: str) -> None:

@@ -15,11 +15,18 @@ import numpy as np
 
 from tutelage.arrays import Matrix, freeze
 from tutelage.constrained.occupancy_polytope import nearest_policy
-from tutelage.constrained.problem import ConstrainedOptimum, Route
+from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route
+from tutelage.learners.convex_constraints import ConvexConstraint
 from tutelage.learners.entropy import GenericLearner
-from tutelage.learners.penalties import Constraints, ConvexConstraint, Mismatch, Preference, check_norm
-from tutelage.learners.responses import build_response, signed_multipliers
-from tutelage.learners.tangents import Tangents, optimum_within
+from tutelage.learners.penalties import (
+    Constraints,
+    Mismatch,
+    Preference,
+    build_response,
+    check_norm,
+    signed_multipliers,
+)
+from tutelage.learners.tangents import optimum_within
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
@@ -64,24 +71,26 @@ class HardLearner:
 
         time_limit: in seconds; `OutOfTime` is raised after it. progress: called with a `Progress` after each step.
         """
-        with watched(time_limit, progress):
-            return self._respond(lesson)
-
-    def _respond(self, lesson: Lesson) -> Response:
         shown = check_lesson(self.domain, lesson).expectation
-        found, tangents = optimum_within(
-            self.constraints,
-            lambda limits: nearest_policy(self.domain, shown, limits, norm=self.norm, route=self.route),
-        )
-        if self.entropic_within is None:
-            return self._projected(lesson, found, tangents)
-        return self._entropic(lesson, found, self.entropic_within)
 
-    def _projected(self, lesson: Lesson, found: ConstrainedOptimum, tangents: Tangents) -> Response:
+        def solve(limits: HalfSpaces) -> ConstrainedOptimum:
+            return nearest_policy(self.domain, shown, limits, norm=self.norm, route=self.route)
+
+        with watched(time_limit, progress):
+            if self.functions:
+                found, tangents = optimum_within(self.constraints, solve)
+                beta = tangents.by_constraint(found.multipliers)
+            else:
+                found = nearest_policy(
+                    self.domain, shown, self.constraints.half_spaces(), norm=self.norm, route=self.route
+                )
+                beta = found.multipliers
+            if self.entropic_within is not None:
+                return self._entropic(lesson, found, self.entropic_within)
         constraints, reached, price = self.constraints, found.expectation, found.price
         residual = max(found.gap, float(constraints.excess(reached.preference).max(initial=0.0)))
         proof = Certificate(-found.value, -found.bound, residual, found.n_rounds, found.ended, lesson.uncertainty)
-        multipliers = signed_multipliers(price[: self.domain.n_reward], tangents.by_constraint(found.multipliers))
+        multipliers = signed_multipliers(price[: self.domain.n_reward], beta)
         return build_response(lesson, proof, found.policy, reached, price, multipliers, Mismatch(), constraints)
 
     def _entropic(self, lesson: Lesson, found: ConstrainedOptimum, within: float) -> Response:

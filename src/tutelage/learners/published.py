@@ -23,9 +23,7 @@ from tutelage.constrained.occupancy_polytope import require_feasible
 from tutelage.convex.blocks import terms
 from tutelage.convex.models import natural_step
 from tutelage.learners.entropy import EntropyLearner
-from tutelage.learners.penalties import Mismatch, Preference
-from tutelage.learners.responses import build_response, signed_multipliers
-from tutelage.learners.tangents import Tangents
+from tutelage.learners.penalties import Mismatch, Preference, Tangents, build_response, signed_multipliers
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import Ended, InvalidModel
@@ -68,7 +66,7 @@ class _ScheduledLearner(EntropyLearner, ABC):
 
     def _respond(self, lesson: Lesson) -> Response:
         domain, dual, shown = self.domain, self.dual, check_lesson(self.domain, lesson).expectation
-        tangents = Tangents.opening(dual.constraints)
+        tangents = Tangents.linear(dual.constraints)
         if self.preference.is_hard:
             require_feasible(domain, tangents.half_spaces())
         multipliers, n_steps, ended = self._ascend(shown, dual.constraints.allowance)

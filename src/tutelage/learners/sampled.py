@@ -18,8 +18,7 @@ from tutelage.constrained.problem import no_limits
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import empirical_expectation
 from tutelage.data.sampling import sample_demonstrations
-from tutelage.learners.penalties import Mismatch, Preference
-from tutelage.learners.responses import build_response, signed_multipliers
+from tutelage.learners.penalties import Mismatch, Preference, build_response, signed_multipliers
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Certificate, Learner, Lesson, Response, check_lesson, named

@@ -2,13 +2,8 @@
 
     minimise   P0 @ V(base + lift @ x) - offset @ x + sum over blocks of h(x_block)
 
-The dual of every entropy learner has this form (`dual`). Convex preference constraints g_j bring a further part, whose
-variables are their multipliers y and the point c + p at which their tangents touch (`Moving`):
-
-    weights of mu_c   - sum over j of y_j grad g_j(c + p)        value   sum over j of y_j (grad g_j @ (c + p) - g_j)
-
-At any point the tangents lie below the constraints, so that the objective bounds the learner's for any p. It is least
-where the tangents touch at the solution, because its gradient in p is W (c + p - mu_c), W = sum of y_j hess g_j.
+The dual of every entropy learner has this form (`dual`). Convex preference constraints bring a further part, whose
+variables are their multipliers and the point at which their tangents touch (`convex_constraints`).
 """
 
 import math
@@ -18,12 +13,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tutelage.arrays import EPSILON, Matrix, Vector, floats
+from tutelage.arrays import EPSILON, Matrix, Vector
 from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
 from tutelage.constrained.problem import or_one
 from tutelage.convex.blocks import Block, contained, slices
 from tutelage.convex.newton import Expansion, Minimum, Reached, proximal_newton
-from tutelage.learners.penalties import ConvexConstraint
+from tutelage.learners.convex_constraints import Moving, Touch
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import NotConverged, Solution
 
@@ -36,82 +31,6 @@ GAP_TOLERANCE = 1e-8
 FIRST_CAP, CAP_GROWTH, LAST_CAP = 1.0, 4.0, 1e30
 # The residual of a rough solution.
 ROUGH = 1e-3
-# Steps of the differences that give Hessians of constraints, relative to the largest expectations.
-STEP = 1e-6
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Touch:
-    """Tangents at a point (d_c,): y (m,), values g_j (m,), slopes (m, d_c), and W (d_c, d_c)."""
-
-    point: Vector
-    y: Vector
-    values: Vector
-    slopes: Matrix
-    curvature: Matrix
-
-    @property
-    def weights(self) -> Vector:
-        """(d_c,), of the preference features."""
-        return -(self.slopes.T @ self.y)
-
-    @property
-    def jacobian(self) -> Matrix:
-        """(d_c, m + d_c), of the weights in (y, p)."""
-        return -np.hstack([self.slopes.T, self.curvature])
-
-    @property
-    def value(self) -> float:
-        return float(self.y @ (self.slopes @ self.point - self.values))
-
-    def gradient(self, reached: Vector) -> Vector:
-        """(m + d_c,), in (y, p), of P0 @ V and the value together, where mu_c = reached."""
-        away = reached - self.point
-        return np.concatenate([-(self.values + self.slopes @ away), -(self.curvature @ away)])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Moving:
-    """Convex constraints by one tangent each.
-
-    centre: c, (d_c,). sizes: (d_c,), the largest expectations. is_rough: whether a rough solution is enough.
-    """
-
-    functions: tuple[ConvexConstraint, ...]
-    centre: Vector
-    sizes: Vector
-    is_rough: bool = False
-
-    def __len__(self) -> int:
-        return len(self.functions) + len(self.centre)
-
-    def touch(self, x: Vector) -> Touch:
-        """The tangents for x = (y, p), (m + d_c,).
-
-        Raises `NotConverged` without an answer where the point has left the domain of a constraint.
-        """
-        y, p = np.split(x, [len(self.functions)])
-        point = self.centre + p
-        try:
-            with np.errstate(all="ignore"):
-                values = floats([function.value(point) for function in self.functions], "the constraints", ndim=1)
-                slopes = np.array([function.slope(point) for function in self.functions])
-        except (ArithmeticError, ValueError) as error:
-            raise NotConverged(f"a tangent cannot move further: {error}", residual=math.inf, n_steps=0) from error
-        return Touch(point, y, values, slopes, self._curvature(y, point))
-
-    def _curvature(self, y: Vector, point: Vector) -> Matrix:
-        """W, positive semi-definite: rounding may leave a flat direction with a negative curvature."""
-        total = np.zeros((len(point), len(point)))
-        for weight, function in zip(y, self.functions, strict=True):
-            if weight > 0:
-                total += weight * function.hessian(point, STEP * self.sizes)
-        if not total.any():
-            return total
-        values, directions = np.linalg.eigh(self.sizes[:, None] * total * self.sizes)
-        root = directions * np.sqrt(np.maximum(values, 0.0)) / self.sizes[:, None]
-        curvature: Matrix = root @ root.T
-        return curvature
 
 
 @dataclass(frozen=True, slots=True, eq=False)

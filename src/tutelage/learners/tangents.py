@@ -5,7 +5,7 @@ tangents is therefore a relaxation, and its dual bounds the true optimum. Each s
 a tangent there. A linear constraint is its own tangent.
 
 A smooth constraint of many features would need very many tangents. A program with entropy therefore has one tangent of
-each, and the point where it touches is a variable (`soft_program.Moving`). Where that fails, tangents are added.
+each, and the point where it touches is a variable (`convex_constraints`). Where that fails, tangents are added.
 """
 
 import math
@@ -21,8 +21,8 @@ from tutelage.constrained.conic import Ball, best_within_balls
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, or_one, sizes
 from tutelage.convex.blocks import Block
-from tutelage.learners.penalties import DUAL_NORM, Constraints
-from tutelage.learners.soft_program import Moving
+from tutelage.learners.convex_constraints import Moving
+from tutelage.learners.penalties import Constraints, Tangents
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import NotConverged
 from tutelage.roles import named
@@ -39,62 +39,77 @@ CUT_COST, ROUNDING = 1e-7, 1e-14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tangents:
-    """normals @ mu_c <= offsets, (K, d_c) and (K,).
+class ConvexTangents(Tangents):
+    """Tangents of linear and convex constraints.
 
-    constraint: (K,), ascending; row k is a tangent of constraint number constraint[k]. centre: (d_c,), where the only
-    tangent of each convex constraint touches, if a program may move it; None for fixed tangents. is_rough: whether the
-    first, rough solution is enough. n_cuts: the additions so far. Multipliers are y, (K,), or with a centre (y, p),
-    (K + d_c,), for tangents that touch at centre + p.
+    centre: (d_c,), where the only tangent of each convex constraint touches, if a program may move it; None for fixed
+    tangents. is_first: whether no program was solved yet. n_cuts: the additions so far. With a centre multipliers are
+    (y, p), (K + d_c,), for tangents that touch at centre + p.
     """
 
-    constraints: Constraints
-    normals: Matrix
-    offsets: Vector
-    constraint: Indices
     centre: Vector | None = None
-    is_rough: bool = False
+    is_first: bool = False
     n_cuts: int = 0
 
     @classmethod
     def opening(cls, constraints: Constraints) -> Self:
         """The linear constraints, and the tangent of each convex one at the uniform policy's expectation."""
-        if not constraints.preference.functions:
-            return cls._linear(constraints)
         point = expectation(constraints.domain, uniform_policy(constraints.domain.mdp)).preference
-        return replace(cls._touching(constraints, point), is_rough=True)
-
-    @classmethod
-    def _linear(cls, constraints: Constraints) -> Self:
-        rows = constraints.rows
-        return cls(constraints, rows, constraints.allowance[: len(rows)], np.arange(len(rows)))
+        return replace(cls._touching(constraints, point), is_first=True)
 
     @classmethod
     def _touching(cls, constraints: Constraints, point: Vector) -> Self:
         """The linear constraints, and the tangent of each convex one at a point, which may move."""
         convex = np.arange(len(constraints.rows), len(constraints.allowance))
-        return replace(cls._linear(constraints)._cut(point, convex), centre=point)
+        return replace(cls.linear(constraints)._cut(point, convex), centre=point)
 
     def fixed(self) -> Self:
         """The same tangents, which programs do not move."""
-        return replace(self, centre=None, is_rough=False)
+        return replace(self, centre=None, is_first=False)
 
-    def retreat(self, multipliers: Vector) -> tuple["Tangents", Vector]:
-        """What to go on with where the program fails: tangents that do not move; themselves where they do not."""
+    @property
+    def n_multipliers(self) -> int:
+        return len(self.offsets) + (0 if self.centre is None else len(self.centre))
+
+    @property
+    def is_complete(self) -> bool:
+        return self.centre is None
+
+    @property
+    def is_rough(self) -> bool:
+        return self.is_first
+
+    @property
+    def lift(self) -> Matrix:
+        return -self.normals[: len(self.offsets if self.centre is None else self.constraints.rows)].T
+
+    @property
+    def moving(self) -> Moving | None:
+        if self.centre is None:
+            return None
+        domain = self.constraints.domain
+        largest = or_one(sizes(domain)[domain.n_reward :])
+        return Moving(self.constraints.preference.functions, self.centre, largest, self.is_first)
+
+    def blocks(self) -> list[Block]:
+        """N*(y), and no term for p."""
+        if self.centre is None:
+            return Tangents.blocks(self)
+        n = len(self.centre)
+        at_allowances = replace(self, centre=None, offsets=self.constraints.allowance)
+        return [*at_allowances.blocks(), Block(np.zeros(n), math.inf, math.inf, True, np.arange(n))]
+
+    def retreat(self, multipliers: Vector) -> tuple[Tangents, Vector]:
         return (self, multipliers) if self.centre is None else (self.fixed(), multipliers[: len(self.offsets)])
 
-    def touched(self, multipliers: Vector) -> tuple["Tangents", Vector]:
-        """Fixed tangents where those of a program touch at its solution, with their multipliers y (K,)."""
+    def touched(self, multipliers: Vector) -> tuple["ConvexTangents", Vector]:
         if self.centre is None:
             return self, multipliers
         y, p = np.split(multipliers, [len(self.offsets)])
         return self._touching(self.constraints, self.centre + p).fixed(), y
 
-    def tightened(self, point: Vector, multipliers: Vector) -> tuple["Tangents", Vector]:
-        """The next tangents, from the solution mu_c = point (d_c,) of a program; itself where these are close enough.
-
-        The second result is a guess of the multipliers of the next program.
-        """
+    def tightened(self, point: Vector, multipliers: Vector) -> tuple[Tangents, Vector]:
+        """Each constraint that the solution violates gets another tangent, or its tangent touches there."""
         here, y = self.touched(multipliers)
         loose = here._loose(point)
         if not len(loose) and self._is_settled(point, multipliers):
@@ -121,14 +136,10 @@ class Tangents:
         y, p = np.split(multipliers, [len(self.offsets)])
         is_bound = bool((y[len(self.constraints.rows) :] > 0).any())
         away = float((np.abs(point - self.centre - p) / self.moving.sizes).max())
-        return not self.is_rough and (not is_bound or away <= AWAY)
+        return not self.is_first and (not is_bound or away <= AWAY)
 
-    def pruned(self, multipliers: Vector) -> tuple["Tangents", Vector]:
-        """The tangents from which a later problem starts, with their multipliers.
-
-        Of fixed tangents of a convex constraint, those that bind and the last, so that those of a long search do not
-        accumulate.
-        """
+    def pruned(self, multipliers: Vector) -> tuple[Tangents, Vector]:
+        """Of fixed tangents of a convex constraint, those that bind and the last: a long search must not keep all."""
         if self.centre is not None:
             y, p = np.split(multipliers, [len(self.offsets)])
             return self._touching(self.constraints, self.centre + p), np.append(np.maximum(y, 0.0), np.zeros(len(p)))
@@ -137,30 +148,6 @@ class Tangents:
         kept = is_linear | (multipliers > 0) | is_last
         fewer = type(self)(self.constraints, self.normals[kept], self.offsets[kept], self.constraint[kept])
         return fewer, np.maximum(multipliers[kept], 0.0)
-
-    @property
-    def n_multipliers(self) -> int:
-        return len(self.offsets) + (0 if self.centre is None else len(self.centre))
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the tangents stand for all constraints."""
-        return self.centre is None
-
-    @property
-    def lift(self) -> Matrix:
-        """(d_c, k), the map from the multipliers of fixed tangents to the weights -G'y of the preference features."""
-        return -self.normals[: len(self.offsets if self.centre is None else self.constraints.rows)].T
-
-    @property
-    def moving(self) -> Moving | None:
-        """The convex constraints whose tangents may move."""
-        if self.centre is None:
-            return None
-        domain = self.constraints.domain
-        return Moving(
-            self.constraints.preference.functions, self.centre, or_one(sizes(domain)[domain.n_reward :]), self.is_rough
-        )
 
     def _loose(self, point: Vector) -> Indices:
         """The constraints above their allowance, and above all their tangents, by more than the tolerance.
@@ -194,48 +181,14 @@ class Tangents:
     def _order(self, which: Indices) -> Indices:
         return np.argsort(np.concatenate([self.constraint, which]), kind="stable")
 
-    def blocks(self) -> list[Block]:
-        """N*(y) as terms of the dual, and no term for p."""
-        if self.centre is None:
-            return self._charges(self.offsets)
-        n = len(self.centre)
-        free = Block(np.zeros(n), math.inf, math.inf, True, np.arange(n))
-        return [*self._charges(self.constraints.allowance), free]
-
-    def _charges(self, offsets: Vector) -> list[Block]:
-        """N*(y), for offsets (K,).
-
-        The tangents of one constraint share its excess, so their y's are summed. For p = 1 the set is a box on the
-        sums: a box for the linear constraints and, as y >= 0, a 1-norm ball for each convex constraint.
-        """
-        preference = self.constraints.preference
-        radius, norm = preference.penalty, DUAL_NORM[preference.norm]
-        if not math.isinf(norm):
-            return [Block(offsets, radius, norm, False, self.constraint)]
-        alone = np.bincount(self.constraint)[self.constraint] == 1 if len(self.constraint) else self.constraint == 0
-        n_alone = int(np.argmin(np.append(alone, False)))
-        shared = np.unique(self.constraint[n_alone:])
-        parts = [np.arange(n_alone), *(np.flatnonzero(self.constraint == j) for j in shared)]
-        return [
-            Block(offsets[part], radius, math.inf if k == 0 else 1, False, np.arange(len(part)))
-            for k, part in enumerate(parts)
-        ]
-
-    def half_spaces(self) -> HalfSpaces:
-        """The tangents as limits on mu = (mu_r, mu_c)."""
-        normals = np.hstack([np.zeros((len(self.offsets), self.constraints.domain.n_reward)), self.normals])
-        return HalfSpaces(normals, self.offsets, tuple(self.constraints.names[j] for j in self.constraint))
-
-    def by_constraint(self, multipliers: Vector) -> Vector:
-        """(m,), beta: the multipliers (K,) of each constraint's tangents summed."""
-        return np.bincount(self.constraint, multipliers, len(self.constraints.names)).astype(np.float64)
-
 
 def optimum_within(
     constraints: Constraints, solve: Callable[[HalfSpaces], ConstrainedOptimum]
 ) -> tuple[ConstrainedOptimum, Tangents]:
     """The optimum within convex constraints, and the tangents that prove it. solve: the optimum within half-spaces."""
-    tangents = Tangents.opening(constraints).fixed()
+    tangents: Tangents = Tangents.linear(constraints)
+    if constraints.preference.functions:
+        tangents = ConvexTangents.opening(constraints).fixed()
     while True:
         found = solve(tangents.half_spaces())
         tighter, _ = tangents.tightened(found.expectation.preference, found.multipliers)
@@ -246,7 +199,8 @@ def optimum_within(
 
 def require_possible(constraints: Constraints) -> None:
     """Raise `InfeasibleConstraints` where FEW_CUTS tangents show that no policy satisfies convex constraints."""
-    domain, tangents = constraints.domain, Tangents.opening(constraints).fixed()
+    domain = constraints.domain
+    tangents: Tangents = ConvexTangents.opening(constraints).fixed()
     for _ in range(FEW_CUTS):
         found = best_policy(domain, np.zeros(domain.n_reward), tangents.half_spaces())
         tighter, _ = tangents.tightened(found.expectation.preference, found.multipliers)
@@ -268,7 +222,7 @@ def best_within(constraints: Constraints, weights: Vector) -> ConstrainedOptimum
         if distance is not None
     ]
     if balls and len(balls) == len(distances):
-        found = best_within_balls(domain, weights, Tangents._linear(constraints).half_spaces(), balls)
+        found = best_within_balls(domain, weights, constraints.half_spaces(), balls)
         if found is not None:
             optimum, t = found
             point = optimum.expectation.preference

@@ -19,8 +19,7 @@ from tutelage.bellman.operators import bellman_operators
 from tutelage.constrained.columns import Column, Planner
 from tutelage.constrained.problem import in_feature_units, or_one, sizes
 from tutelage.convex.programs import minimise_conic
-from tutelage.learners.penalties import Mismatch
-from tutelage.learners.tangents import Tangents
+from tutelage.learners.penalties import Mismatch, Tangents
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import policy_from_occupancy
 

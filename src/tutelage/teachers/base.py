@@ -10,8 +10,8 @@ from tutelage.arrays import Vector
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.arrival import Arrival, journey_of
 from tutelage.constrained.occupancy_polytope import best_policy, reward_vector
-from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, or_one
-from tutelage.learners.penalties import Constraints, Mismatch, Preference
+from tutelage.constrained.problem import ConstrainedOptimum, or_one
+from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.tangents import best_within
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
@@ -115,19 +115,12 @@ def check_learner(domain: Domain, learner: KnownLearner) -> None:
         )
 
 
-def linear_limits(constraints: Constraints) -> HalfSpaces:
-    """The linear constraints as limits on mu = (mu_r, mu_c)."""
-    n = len(constraints.rows)
-    normals = np.hstack([np.zeros((n, constraints.domain.n_reward)), constraints.rows])
-    return HalfSpaces(normals, constraints.allowance[:n], constraints.names[:n])
-
-
 def best_kept(learner: KnownLearner, true_weights: Vector) -> ConstrainedOptimum:
     """The policy with the largest true_weights @ mu_r that keeps the learner's preferences: a constrained MDP."""
     constraints = learner.preference.on(learner.domain)
     if constraints.preference.functions:
         return best_within(constraints, true_weights)
-    return best_policy(learner.domain, true_weights, linear_limits(constraints))
+    return best_policy(learner.domain, true_weights, constraints.half_spaces())
 
 
 def optimal_lesson(domain: Domain, true_weights: Vector) -> Lesson:

@@ -18,7 +18,7 @@ import numpy as np
 
 from tutelage.arrays import Vector
 from tutelage.convex.cells import CELL_ACCURACY, Cell, CellSearch, StepSearch, opening_cells
-from tutelage.learners.reduction import Reduction, Settled
+from tutelage.learners.dual import Reduction, Settled
 from tutelage.outcomes import NotConverged, Solution
 from tutelage.teachers.climbing import ReducedProblem
 

@@ -35,9 +35,8 @@ from tutelage.convex.blocks import Block, free_directions, inverse
 from tutelage.convex.models import model_minimum
 from tutelage.convex.newton import Slope, ascend
 from tutelage.convex.programs import Constraints, minimise_quadratic
-from tutelage.learners.dual import Dual
-from tutelage.learners.reduction import Reduction, Settled
-from tutelage.learners.tangents import Tangents
+from tutelage.learners.dual import Dual, Reduction, Settled
+from tutelage.learners.penalties import Tangents
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import Ended, NotConverged, OutOfTime, TutelageError
 

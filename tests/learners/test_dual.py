@@ -10,8 +10,8 @@ from problems import NORMS, random_domain_of
 from strategies import random_policy
 
 import tutelage as tl
+from tutelage.learners.dual import Reduction
 from tutelage.learners.penalties import Mismatch, Preference
-from tutelage.learners.reduction import Reduction
 
 SEEDS = range(24)
 

@@ -1,0 +1,181 @@
+"""Convex preference constraints g_j(mu_c) <= delta_j, and their tangents at a point that a program may move.
+
+With multipliers y and tangents that touch at c + p, the constraints add to the learner's dual program
+
+    weights of mu_c   - sum over j of y_j grad g_j(c + p)        value   sum over j of y_j (grad g_j @ (c + p) - g_j)
+
+At any point the tangents lie below the constraints, so that the objective bounds the learner's for any p. It is least
+where the tangents touch at the solution, because its gradient in p is W (c + p - mu_c), W = sum of y_j hess g_j.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tutelage.arrays import Matrix, Vector, check_finite, floats
+from tutelage.outcomes import InvalidModel, NotConverged
+
+# Steps of the differences that give Hessians of constraints, relative to the largest expectations.
+DIFFERENCE_STEP = 1e-6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Distance:
+    """norm_2(scale * (mu_c - centre)), (d_c,) each."""
+
+    centre: Vector
+    scale: Vector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConvexConstraint:
+    """A convex function of the preference expectation mu_c (d_c,), with its gradient (d_c,).
+
+    second: its Hessian (d_c, d_c); without one, differences of the gradient are used. distance: the function as a
+    distance, if it is one.
+    """
+
+    name: str
+    value: Callable[[Vector], float]
+    gradient: Callable[[Vector], Vector]
+    second: Callable[[Vector], Matrix] | None = None
+    distance: Distance | None = None
+
+    def slope(self, point: Vector) -> Vector:
+        """The gradient at a point (d_c,); a gradient of another shape, or one that is not finite, is refused."""
+        slope = np.asarray(self.gradient(point), dtype=np.float64)
+        if slope.shape != point.shape:
+            raise InvalidModel(f"the gradient of {self.name!r} has shape {slope.shape}, not {point.shape}")
+        check_finite(slope, f"the gradient of {self.name!r}")
+        return slope
+
+    def hessian(self, point: Vector, steps: Vector) -> Matrix:
+        """(d_c, d_c), as given, or by central differences of the gradient with steps (d_c,).
+
+        Zero where a point beside this one has left the domain of the function.
+        """
+        if self.second is not None:
+            return self.second(point)
+        try:
+            with np.errstate(all="ignore"):
+                columns = [self.slope(point + step) - self.slope(point - step) for step in np.diag(steps)]
+        except (ArithmeticError, ValueError):
+            return np.zeros((len(point), len(point)))
+        hessian: Matrix = np.array(columns).reshape(len(point), -1) / (2 * steps[:, None])
+        return (hessian + hessian.T) / 2
+
+
+def distance_constraint(name: str, centre: ArrayLike, *, scale: ArrayLike = 1.0) -> ConvexConstraint:
+    """g(mu_c) = norm_2(scale * (mu_c - centre)): the distance from the expectation that the learner prefers."""
+    middle, stretch = floats(centre, "centre", ndim=1), np.asarray(scale, dtype=np.float64)
+
+    def gradient(point: Vector) -> Vector:
+        offset = stretch * (point - middle)
+        size = float(np.linalg.norm(offset))
+        return stretch * offset / size if size > 0 else np.zeros_like(point)
+
+    def second(point: Vector) -> Matrix:
+        offset = stretch * (point - middle)
+        size, scales = float(np.linalg.norm(offset)), stretch * np.ones_like(point)
+        across = np.eye(len(point)) - np.outer(offset, offset) / size**2 if size > 0 else np.zeros((len(point),) * 2)
+        return scales[:, None] * across * scales / (size or 1.0)
+
+    def value(point: Vector) -> float:
+        return float(np.linalg.norm(stretch * (point - middle)))
+
+    return ConvexConstraint(name, value, gradient, second, Distance(middle, stretch * np.ones_like(middle)))
+
+
+def quadratic_constraint(name: str, curvature: ArrayLike, slope: ArrayLike) -> ConvexConstraint:
+    """g(mu_c) = 1/2 mu_c @ curvature @ mu_c + slope @ mu_c, with a positive semi-definite curvature (d_c, d_c)."""
+    hessian, linear = floats(curvature, "curvature", ndim=2), floats(slope, "slope", ndim=1)
+    if hessian.shape != (len(linear), len(linear)):
+        raise InvalidModel(
+            f"the curvature of {name!r} has shape {hessian.shape}, but the slope has {len(linear)} entries"
+        )
+    hessian = (hessian + hessian.T) / 2
+    if np.linalg.eigvalsh(hessian).min(initial=0.0) < -1e-9 * (1 + np.abs(hessian).max(initial=0.0)):
+        raise InvalidModel(f"the curvature of {name!r} is not positive semi-definite, so the constraint is not convex")
+    return ConvexConstraint(
+        name,
+        lambda point: float(0.5 * point @ hessian @ point + linear @ point),
+        lambda point: hessian @ point + linear,
+        lambda point: hessian,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Touch:
+    """Tangents at a point (d_c,): y (m,), values g_j (m,), slopes (m, d_c), and W (d_c, d_c)."""
+
+    point: Vector
+    y: Vector
+    values: Vector
+    slopes: Matrix
+    curvature: Matrix
+
+    @property
+    def weights(self) -> Vector:
+        """(d_c,), of the preference features."""
+        return -(self.slopes.T @ self.y)
+
+    @property
+    def jacobian(self) -> Matrix:
+        """(d_c, m + d_c), of the weights in (y, p)."""
+        return -np.hstack([self.slopes.T, self.curvature])
+
+    @property
+    def value(self) -> float:
+        return float(self.y @ (self.slopes @ self.point - self.values))
+
+    def gradient(self, reached: Vector) -> Vector:
+        """(m + d_c,), in (y, p), of P0 @ V and the value together, where mu_c = reached."""
+        away = reached - self.point
+        return np.concatenate([-(self.values + self.slopes @ away), -(self.curvature @ away)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moving:
+    """Convex constraints by one tangent each.
+
+    centre: c, (d_c,). sizes: (d_c,), the largest expectations. is_rough: whether a rough solution is enough.
+    """
+
+    functions: tuple[ConvexConstraint, ...]
+    centre: Vector
+    sizes: Vector
+    is_rough: bool = False
+
+    def __len__(self) -> int:
+        return len(self.functions) + len(self.centre)
+
+    def touch(self, x: Vector) -> Touch:
+        """The tangents for x = (y, p), (m + d_c,).
+
+        Raises `NotConverged` without an answer where the point has left the domain of a constraint.
+        """
+        y, p = np.split(x, [len(self.functions)])
+        point = self.centre + p
+        try:
+            with np.errstate(all="ignore"):
+                values = floats([function.value(point) for function in self.functions], "the constraints", ndim=1)
+                slopes = np.array([function.slope(point) for function in self.functions])
+        except (ArithmeticError, ValueError) as error:
+            raise NotConverged(f"a tangent cannot move further: {error}", residual=math.inf, n_steps=0) from error
+        return Touch(point, y, values, slopes, self._curvature(y, point))
+
+    def _curvature(self, y: Vector, point: Vector) -> Matrix:
+        """W, positive semi-definite: rounding may leave a flat direction with a negative curvature."""
+        total = np.zeros((len(point), len(point)))
+        for weight, function in zip(y, self.functions, strict=True):
+            if weight > 0:
+                total += weight * function.hessian(point, DIFFERENCE_STEP * self.sizes)
+        if not total.any():
+            return total
+        values, directions = np.linalg.eigh(self.sizes[:, None] * total * self.sizes)
+        root = directions * np.sqrt(np.maximum(values, 0.0)) / self.sizes[:, None]
+        curvature: Matrix = root @ root.T
+        return curvature
