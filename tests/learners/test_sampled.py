@@ -10,7 +10,9 @@ from tutelage.chains.expectations import expectation
 from tutelage.data.empirical import empirical_expectation
 from tutelage.data.sampling import sample_demonstrations
 from tutelage.interaction import teach
+from tutelage.learners.entropy import SoftLearner
 from tutelage.learners.sampled import SampledLearner
+from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.roles import Lesson
 from tutelage.teachers.fixed import AgnosticTeacher
@@ -37,11 +39,22 @@ def test_the_learner_is_shown_n_shown_and_seen_in_n_seen():
     rng = np.random.default_rng(5)
     shown = Lesson.from_demonstrations(PROBLEM.domain, LESSON.demonstrations(3, rng=rng))
     policy = PROBLEM.learner.respond(shown).policy
-    seen = empirical_expectation(PROBLEM.domain, sample_demonstrations(PROBLEM.domain.mdp, policy, 7, rng=rng))
+    seen = empirical_expectation(PROBLEM.domain, sample_demonstrations(PROBLEM.domain, policy, 7, rng=rng))
     assert response.lesson.recorded.n == 3
     assert_array_equal(response.lesson.expectation, shown.expectation)
     assert_array_equal(response.expectation.reward, seen.reward)
     assert_array_equal(response.expectation.preference, seen.preference)
+
+
+def test_choices_of_an_absorbing_state_are_shown_and_seen():
+    """The absorbing state has two choices that differ in every feature: five standard errors, about 1e-6."""
+    mdp = MDP.from_choices([[0.5, 0.5], [1, 0], [0, 1], [0, 1]], [0, 2, 4], [1, 0], 0.9)
+    domain = Domain(mdp, [[0.0], [1.0], [1.0], [0.0]], [[0.0], [1.0], [0.5], [0.0]])
+    learner = SoftLearner(domain, mismatch_penalty=5, violation_penalty=2)
+    lesson = AgnosticTeacher(domain, [1.0]).open().lesson
+    response = SampledLearner(domain, learner, 200, 500, rng=1).respond(lesson)
+    assert abs(response.lesson.expectation - lesson.expectation) <= 5 * response.lesson.uncertainty
+    assert np.abs(response.expectation.reward - expectation(domain, response.policy).reward) < 0.3
 
 
 def test_recorded_demonstrations_lead_to_the_same_policy_again():
