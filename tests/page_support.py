@@ -122,6 +122,15 @@ def tap(page: Page, number: int) -> None:
     page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
 
 
+def finger(page: Page, *places: tuple[float, float]) -> None:
+    """A finger down at the first place, over the others, and up, as the screen reports it."""
+    screen = page.context.new_cdp_session(page)
+    for k, (x, y) in enumerate(places):
+        points = [{"x": x, "y": y}]
+        screen.send("Input.dispatchTouchEvent", {"type": "touchMove" if k else "touchStart", "touchPoints": points})
+    screen.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
 def downloaded(page: Page, button: str) -> bytes:
     with page.expect_download() as waiting:
         page.get_by_role("button", name=button, exact=True).click()

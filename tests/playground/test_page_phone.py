@@ -1,7 +1,7 @@
 """The page on a phone of 390x844, by touch."""
 
 import pytest
-from page_support import open_tab, settled, visit, watched
+from page_support import finger, open_tab, settled, visit, watched
 from playground_support import MAY_SKIP_PAGE, NO_BROWSER
 from playwright.sync_api import Browser, Page, expect
 
@@ -16,15 +16,6 @@ TARGETS = """() => [...document.querySelectorAll("button, select, summary, input
   .filter(([, width]) => width > 0)"""
 
 
-def drag_finger(page: Page, *places: tuple[float, float]) -> None:
-    """A finger down at the first place, over the others, and up, as the screen reports it."""
-    finger = page.context.new_cdp_session(page)
-    for k, (x, y) in enumerate(places):
-        points = [{"x": x, "y": y}]
-        finger.send("Input.dispatchTouchEvent", {"type": "touchMove" if k else "touchStart", "touchPoints": points})
-    finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
-
-
 def middle(page: Page, number: int) -> tuple[float, float]:
     box = page.locator(f"#grid-{number}").bounding_box()
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
@@ -34,13 +25,13 @@ def test_a_touch_at_the_path_s_end_draws_and_every_other_touch_scrolls(phone: Pa
     page = phone
     open_tab(page, "Be the teacher")
     page.evaluate("() => scrollTo(0, 0)")
-    drag_finger(page, *[middle(page, number) for number in (32, 26, 20)])
+    finger(page, *[middle(page, number) for number in (32, 26, 20)])
     expect(page.get_by_role("list", name="Your paths").locator("li")).to_contain_text(["2 steps, then stays"])
     assert page.evaluate("() => scrollY") == 0
-    drag_finger(page, *[middle(page, number) for number in (20, 14, 8)])
+    finger(page, *[middle(page, number) for number in (20, 14, 8)])
     expect(page.get_by_role("list", name="Your paths").locator("li")).to_contain_text(["4 steps, then stays"])
     x, y = middle(page, 33)
-    drag_finger(page, *[(x, y - 40 * k) for k in range(6)])
+    finger(page, *[(x, y - 40 * k) for k in range(6)])
     page.wait_for_function("() => scrollY > 50")
     expect(page.get_by_role("list", name="Your paths").locator("li")).to_contain_text(["4 steps, then stays"])
 

@@ -13,10 +13,23 @@ import { closeRounds, openRounds, startRounds } from "./rounds.js";
 import { adoptScene, fromLink, getScene, keptBefore, onChange, setPart } from "./scene.js";
 import { setMode } from "./stage.js";
 import { closeTeaching, openTeaching, startTeaching, teachMode } from "./teaching.js";
-import { closeStory, openStory, startStory } from "./telling.js";
+import { closeStory, openStory, startStory } from "./story.js";
+import { closeTelling, isTelling, openTelling, startTelling } from "./telling.js";
+
+// A story from a file takes the place of the page's own.
+function openAnyStory(step) {
+  byId("own-story").hidden = isTelling();
+  byId("tale").hidden = !isTelling();
+  (isTelling() ? openTelling : openStory)(step);
+}
+
+function closeAnyStory() {
+  closeStory();
+  closeTelling();
+}
 
 const PLACES = {
-  story: { open: openStory, close: closeStory },
+  story: { open: openAnyStory, close: closeAnyStory },
   compare: { open: openCompare, close: closeCompare, mode: paintMode },
   rounds: { open: openRounds, close: closeRounds, mode: paintMode },
   teach: { open: openTeaching, close: closeTeaching, mode: teachMode },
@@ -105,6 +118,7 @@ async function start() {
   startPainting();
   startControls();
   startStory(go);
+  startTelling(go);
   startCompare();
   startRounds();
   startTeaching();

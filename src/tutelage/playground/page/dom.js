@@ -21,6 +21,25 @@ export function refill(element, ...children) {
   );
 }
 
+// Change the children of an element into others. Elements of the same kind stay, so that nothing is drawn anew, a touch
+// keeps its target, and a picture may have parts that move by themselves.
+export function repaint(element, children) {
+  const fresh = children.flat().filter((child) => child !== null && child !== undefined && child !== false);
+  const old = [...element.childNodes];
+  fresh.forEach((child, k) => {
+    if (!old[k]) element.append(child);
+    else if (old[k].nodeType !== 1 || child.nodeType !== 1 || old[k].nodeName !== child.nodeName)
+      old[k].replaceWith(child);
+    else {
+      for (const { name } of [...old[k].attributes]) if (!child.hasAttribute(name)) old[k].removeAttribute(name);
+      for (const { name, value } of child.attributes)
+        if (old[k].getAttribute(name) !== value) old[k].setAttribute(name, value);
+      repaint(old[k], [...child.childNodes]);
+    }
+  });
+  for (const extra of old.slice(fresh.length)) extra.remove();
+}
+
 export const byId = (id) => document.getElementById(id);
 
 // A number as text; below the accuracy of what is computed it reads 0.

@@ -2,7 +2,7 @@
 // hatched and a negative reward has a minus sign, so that no mark depends on its colour alone. All styles are attributes:
 // a saved picture needs no style sheet.
 
-import { s } from "./dom.js";
+import { repaint, s } from "./dom.js";
 import { beliefColour, look, mix, visitColour } from "./look.js";
 import { columnOf, describe, holder, rowOf } from "./world.js";
 
@@ -107,9 +107,11 @@ export const icon = (kind) =>
 
 // Draw a world into an SVG. avoided: (n * n) flags; belief, visits: {values, most}, (n * n) values; policy: (5 n * n),
 // drawn where reached: (n * n) is not zero; routes: {paths, colour}, faint lines; paths: what a person drew; cursor: a
-// cell; isGrid: whether a screen reader finds its cells; isQuiet: avoided cells are only outlined.
+// cell; isGrid: whether a screen reader finds its cells; labels: cell -> text below its mark; sums: cell -> numbers;
+// figures: {kind, at, mood}, who is there.
 export function drawGrid(svg, options) {
   const { world, avoided, belief, visits, policy, reached, routes, paths = [], cursor, isGrid = false } = options;
+  const { labels = {}, sums = {}, figures = [], pathColour } = options;
   const { size } = world;
   const colours = look();
   const isMapped = Boolean(belief || visits);
@@ -133,7 +135,7 @@ export function drawGrid(svg, options) {
       "stroke-width": 0.03,
       role: "gridcell",
       id: `${svg.id}-${cell}`,
-      "aria-label": describe(world, cell),
+      "aria-label": describe(world, cell, avoided) + (sums[cell] ? `, ${sums[cell].join(" and ")}` : ""),
       "aria-selected": String(cell === cursor),
     });
   const rows = [...Array(size).keys()];
@@ -156,7 +158,7 @@ export function drawGrid(svg, options) {
     for (const cell of world.distractors[colour]) layers.push(s("g", style, marked(cell, mark(colour))));
   }
   if (avoided?.some(Boolean)) layers.push(outline(avoided, size));
-  if (belief) layers.push(s("g", {}, ...minuses(belief, world, at)));
+  if (belief && !options.sums) layers.push(s("g", {}, ...minuses(belief, world, at)));
   const faded = { fill: policy ? mix(colours.cell, colours.ink, 0.35) : colours.ink };
   for (const cell of all) {
     const kind = holder(world.objects, cell);
@@ -169,9 +171,12 @@ export function drawGrid(svg, options) {
     const draw = size > LARGEST_DETAILED ? boldArrow : arrows;
     layers.push(s("g", {}, ...moved.map((cell) => at(cell, ...draw(policy.slice(5 * cell, 5 * cell + 5))))));
   }
-  paths.forEach((path, number) => layers.push(pathMark(path, number, size)));
+  layers.push(s("g", {}, ...paths.map((path, number) => pathMark(path, number, size, pathColour))));
+  for (const [cell, text] of Object.entries(labels)) layers.push(at(Number(cell), words(text, 0.44, 0.17)));
+  for (const [cell, chips] of Object.entries(sums)) layers.push(at(Number(cell), ...chipMarks(chips)));
   if (cursor !== undefined) layers.push(at(cursor, ...cursorMarks()));
-  svg.replaceChildren(...layers);
+  layers.push(s("g", { class: "figures", "aria-hidden": "true" }, ...figures.map((one) => figure(one, size))));
+  repaint(svg, layers);
   if (isGrid) {
     svg.setAttribute("role", "grid");
     svg.setAttribute("aria-label", `World of ${size} by ${size} cells`);
@@ -271,7 +276,7 @@ function routeLines({ paths, colour }, size) {
 }
 
 // A line through the cells, with a square where it ends.
-function pathMark(path, number, size) {
+function pathMark(path, number, size, colour = look().shown) {
   const shift = SHIFTS[number % SHIFTS.length];
   const places = path.map((cell) => middle(cell, size).map((x) => x + shift));
   const [x, y] = places.at(-1);
@@ -283,14 +288,59 @@ function pathMark(path, number, size) {
       "stroke-linecap": "round",
       ...style,
     });
-  const { halo, shown } = look();
+  const { halo } = look();
   return s(
     "g",
     { class: "path" },
     line({ stroke: halo, "stroke-width": 0.2 }),
-    line({ stroke: shown, "stroke-width": 0.12, "stroke-dasharray": DASHES[number % DASHES.length] }),
-    s("rect", { x: x - 0.15, y: y - 0.15, width: 0.3, height: 0.3, fill: shown, stroke: halo, "stroke-width": 0.05 }),
+    line({ stroke: colour, "stroke-width": 0.12, "stroke-dasharray": DASHES[number % DASHES.length] }),
+    s("rect", { x: x - 0.15, y: y - 0.15, width: 0.3, height: 0.3, fill: colour, stroke: halo, "stroke-width": 0.05 }),
   );
+}
+
+const words = (text, y, size) =>
+  s(
+    "text",
+    {
+      y,
+      "font-size": size,
+      "text-anchor": "middle",
+      fill: look().ink,
+      stroke: look().halo,
+      "stroke-width": 0.07,
+      "paint-order": "stroke",
+    },
+    text,
+  );
+
+// Numbers side by side, each on a chip; two are followed by their sum.
+function chipMarks(numbers) {
+  const { good, bad, halo, cell } = look();
+  const text = (value) => `${value < 0 ? "−" : "+"}${Math.abs(Math.round(value))}`;
+  const chip = (value, x) => [
+    s("rect", { x: x - 0.19, y: -0.46, width: 0.38, height: 0.26, rx: 0.08, fill: value < 0 ? bad : good, stroke: cell, "stroke-width": 0.025 }),
+    s("text", { x, y: -0.27, "font-size": 0.19, "text-anchor": "middle", fill: halo }, text(value)),
+  ];
+  if (numbers.length === 1) return chip(numbers[0], 0);
+  return [...chip(numbers[0], -0.22), ...chip(numbers[1], 0.22), words(`= ${text(numbers[0] + numbers[1])}`, 0.44, 0.24)];
+}
+
+// Who is there: the guide has a hat, the learner a face. mood: "calm", "glad" or "no". at: a cell, or a place between.
+function figure({ kind, at, mood = "calm" }, size) {
+  const [x, y] = Array.isArray(at) ? at : middle(at, size);
+  const { halo, shown, done } = look();
+  const body = s("circle", { r: 0.27, fill: kind === "guide" ? shown : done, stroke: halo, "stroke-width": 0.05 });
+  const line = (d, stroke = halo) => s("path", { d, stroke, "stroke-width": 0.045, fill: "none", "stroke-linecap": "round" });
+  const eyes = s("path", {
+    d: "M-0.09 -0.05h0.001M0.09 -0.05h0.001",
+    stroke: halo,
+    "stroke-width": 0.09,
+    "stroke-linecap": "round",
+  });
+  const mouth = { calm: "M-0.08 0.1h0.16", glad: "M-0.11 0.07q0.11 0.13 0.22 0", no: "M-0.1 0.14q0.1 -0.1 0.2 0" }[mood];
+  const hat = s("path", { d: "M-0.3 -0.17h0.6M-0.15 -0.17v-0.2h0.3v0.2", stroke: shown, "stroke-width": 0.1, fill: shown });
+  const marks = kind === "guide" ? [body, hat, eyes, line("M-0.08 0.1h0.16")] : [body, eyes, line(mouth)];
+  return s("g", { class: `figure ${kind} ${mood}`, transform: `translate(${round(x)} ${round(y)})` }, s("g", {}, ...marks));
 }
 
 // The cell under a pointer; null outside the grid.

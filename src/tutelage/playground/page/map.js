@@ -1,6 +1,6 @@
 // Pictures of a domain from a file: a map where its states have places, bars by name otherwise.
 
-import { s, shown } from "./dom.js";
+import { repaint, s, shown } from "./dom.js";
 import { beliefColour, look, mix, visitColour } from "./look.js";
 
 const BUCKETS = 16;
@@ -110,7 +110,7 @@ export function drawMap(svg, { about, avoided, belief, visits, routes }) {
     );
   }
   svg.setAttribute("viewBox", "0 0 100 100");
-  svg.replaceChildren(...layers);
+  repaint(svg, layers);
 }
 
 // rows: {name, value, mark, note}: bars from zero on one scale; mark: a second value, drawn as a line.

@@ -1,15 +1,14 @@
-// Paths drawn on the grid by dragging, tapping or with the keys; each begins at the start.
+// Paths drawn on a grid by dragging, tapping or with the keys; each begins at the start.
 
 import { complain } from "./dom.js";
 import { getWorld } from "./scene.js";
 import { MOVES, neighbour, wayTo } from "./world.js";
 
-const LONGEST = 1000;
-
-// The paths of one view; the last one is being drawn. get(), set(paths): where they are kept.
+// The paths of one view; the last one is being drawn. get(), set(paths): where they are kept; world(): the grid;
+// endsAt(cell): a path ends there, and going back along a path takes steps away.
 export class Paths {
-  constructor({ get, set, most = 50 }) {
-    Object.assign(this, { get, set, most });
+  constructor({ get, set, world = getWorld, most = 50, longest = 1000, endsAt = null }) {
+    Object.assign(this, { get, set, world, most, longest, endsAt });
   }
 
   get all() {
@@ -18,6 +17,14 @@ export class Paths {
 
   get current() {
     return this.all.at(-1);
+  }
+
+  get end() {
+    return this.current?.at(-1) ?? this.world().start;
+  }
+
+  get isOver() {
+    return (this.current?.length ?? 0) > 1 && Boolean(this.endsAt?.(this.end));
   }
 
   clear() {
@@ -30,11 +37,11 @@ export class Paths {
 
   begin() {
     if (this.current?.length === 1) return;
-    if (this.all.length >= this.most && this.most > 1) {
+    if (this.all.length >= this.most && this.most > 2) {
       complain(`At most ${this.most} paths are possible.`);
       return;
     }
-    this.set([...(this.most === 1 ? [] : this.all), [getWorld().start]]);
+    this.set([...(this.all.length >= this.most ? [] : this.all), [this.world().start]]);
   }
 
   undoStep() {
@@ -45,24 +52,28 @@ export class Paths {
 
   add(...cells) {
     const before = this.current ? this.all.slice(0, -1) : [];
-    this.set([...before, [...(this.current ?? [getWorld().start]), ...cells].slice(0, LONGEST)]);
+    let path = this.current ?? [this.world().start];
+    for (const cell of cells) {
+      if (this.endsAt && cell === path.at(-2)) path = path.slice(0, -1);
+      else if (path.length <= this.longest && !(path.length > 1 && this.endsAt?.(path.at(-1)))) path = [...path, cell];
+    }
+    this.set([...before, path]);
   }
 
   // Extend the path to a cell.
   reach(cell) {
-    const world = getWorld();
-    const way = wayTo(world, this.current?.at(-1) ?? world.start, cell);
+    const way = wayTo(this.world(), this.end, cell);
     if (way.length) this.add(...way);
   }
 
-  // The mode for the stage. Pressing on the start begins a new path, where several are allowed.
+  // The mode for a board. Pressing on the start begins a new path; so does pressing anywhere after a path has ended.
   get mode() {
     return {
       isWalking: true,
-      isGrip: (cell) => cell === (this.current?.at(-1) ?? getWorld().start),
+      isGrip: (cell) => cell === this.end || (this.isOver && cell === this.world().start),
       press: (cell) => {
-        if (cell === getWorld().start && (this.current?.length ?? 0) > 1) this.begin();
-        else this.reach(cell);
+        if (this.isOver ? cell !== this.end : cell === this.world().start && (this.current?.length ?? 0) > 1) this.begin();
+        if (!this.isOver) this.reach(cell);
       },
       drag: (cell) => this.reach(cell),
       key: (event) => this.key(event),
@@ -70,12 +81,12 @@ export class Paths {
   }
 
   key(event) {
-    const world = getWorld(),
-      at = this.current?.at(-1) ?? world.start;
+    const { end } = this;
     if (event.key in MOVES) {
-      const next = neighbour(world, at, MOVES[event.key]);
-      if (next !== null) this.add(next);
-    } else if (event.key === " ") this.add(at);
+      const next = neighbour(this.world(), end, MOVES[event.key]);
+      if (next !== null && this.isOver && next !== this.current.at(-2)) this.begin();
+      else if (next !== null) this.add(next);
+    } else if (event.key === " " && !this.endsAt) this.add(end);
     else if (event.key === "Backspace") this.undoStep();
     else if (event.key === "Enter") this.begin();
     else return false;

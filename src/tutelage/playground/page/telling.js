@@ -1,4 +1,9 @@
-// The story: one sentence, one picture and one number at a time, with Next and Back, by keys too.
+// A story from a file: one sentence, one picture and one number at a time, with Next and Back, by keys too.
+//
+// A step has: sentence; pictures, of "world", "shown", "believed" and "done"; teacher, whose lesson they show;
+// showsAvoided, whether the avoided cells are marked; number: {of, text}, where `of` is "lesson" (what the lesson itself
+// would earn), "reward" (what the learner earns), "share" (of the most possible) or "avoided" (how many cells). A step
+// with `choices` ends the story: [{place, text}] are its buttons.
 
 import { byId, complain, h, percent, refill, s, shown } from "./dom.js";
 import { awareRequest, lessonOf, possible, shareOf, taught } from "./lessons.js";
@@ -6,14 +11,14 @@ import { onLook } from "./look.js";
 import { TITLES, drawPanel, scalesOf } from "./panels.js";
 import { viewOf } from "./scene.js";
 import { drawGrid } from "./grid.js";
-import { STORY } from "./story.js";
 
-let story = STORY,
+let story = null,
   number = 0,
   go = null,
   isOpen = false;
 
-export const lastStep = () => story.steps.length - 1;
+export const isTelling = () => story !== null;
+const lastStep = () => story.steps.length - 1;
 
 // A story from a file; refused unless it has the form of one.
 export function setStory(other) {
@@ -75,15 +80,15 @@ function picturesOf(step, found) {
 async function draw() {
   const mine = number,
     step = story.steps[number];
-  const panel = byId("panel-story");
-  const text = h("p", { class: step.choices ? "sentence last" : "sentence", id: "sentence" }, step.sentence);
+  const panel = byId("tale");
+  const text = h("p", { class: step.choices ? "sentence last" : "sentence", id: "tale-sentence" }, step.sentence);
   const figure = h("div", { class: "story-number", "aria-live": "polite" });
   const pictures = panel.querySelector(".story-pictures") ?? h("div", { class: "story-pictures" });
   pictures.classList.add("waiting");
-  const back = h("button", { type: "button", id: "story-back", onclick: () => go(`story-${mine - 1}`) }, "Back");
+  const back = h("button", { type: "button", id: "tale-back", onclick: () => go(`story-${mine - 1}`) }, "Back");
   const next = h(
     "button",
-    { type: "button", id: "story-next", class: "main", onclick: () => go(`story-${mine + 1}`) },
+    { type: "button", id: "tale-next", class: "main", onclick: () => go(`story-${mine + 1}`) },
     "Next",
   );
   back.disabled = mine === 0;
@@ -104,7 +109,7 @@ async function draw() {
     panel,
     h(
       "div",
-      { class: "story" },
+      { class: "tale" },
       h(
         "div",
         { class: "story-text" },
@@ -120,7 +125,7 @@ async function draw() {
       pictures,
     ),
   );
-  if (focused === "story-next" || focused === "story-back")
+  if (focused?.startsWith("tale-"))
     (byId(focused)?.disabled ? next : (byId(focused) ?? choices[0]))?.focus();
   try {
     let drawn = null;
@@ -138,17 +143,17 @@ async function draw() {
   }
 }
 
-export function openStory(step) {
+export function openTelling(step) {
   [number, isOpen] = [Math.max(0, Math.min(lastStep(), step)), true];
   draw();
 }
 
-export function closeStory() {
+export function closeTelling() {
   isOpen = false;
 }
 
 // onGo(place): opens another place of the page.
-export function startStory(onGo) {
+export function startTelling(onGo) {
   go = onGo;
   document.addEventListener("keydown", (event) => {
     if (

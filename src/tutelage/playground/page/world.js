@@ -83,8 +83,13 @@ export function avoidedCells(world, preferences) {
   return avoided;
 }
 
-export function describe(world, cell) {
-  const parts = [holder(world.objects, cell), holder(world.distractors, cell), cell === world.start ? "start" : null];
+export function describe(world, cell, avoided = null) {
+  const parts = [
+    holder(world.objects, cell),
+    holder(world.distractors, cell),
+    cell === world.start ? "start" : null,
+    avoided?.[cell] ? "avoided" : null,
+  ];
   const held = parts.filter(Boolean).join(", ") || "empty";
   return `row ${rowOf(cell, world.size) + 1}, column ${columnOf(cell, world.size) + 1}: ${held}`;
 }
