@@ -11,8 +11,7 @@ from scipy.sparse.linalg import spsolve
 from strategies import SEEDS, mdps, random_mdp, some_of
 
 from benchmarks.families import family_domain
-from tutelage.bellman import equations as bellman
-from tutelage.bellman import operators
+from tutelage.bellman import equations
 from tutelage.bellman.equations import solve_hard, solve_soft
 from tutelage.chains.expectations import causal_entropy, expected_reward, occupancy
 from tutelage.chains.resolvent import discounted_rows
@@ -23,7 +22,7 @@ from tutelage.outcomes import Ended, InvalidModel, NotConverged
 @pytest.fixture
 def compiled(monkeypatch):
     """The route of large MDPs, on small ones."""
-    monkeypatch.setattr(operators, "COMPILED_ABOVE", 0)
+    monkeypatch.setattr(equations, "COMPILED_ABOVE", 0)
 
 
 def promised(mdp, value):
@@ -107,7 +106,7 @@ def test_extreme_rewards_on_a_slippery_grid(n, scale):
 @given(mdps(), SEEDS)
 def test_soft_operator_contracts_by_the_discount(mdp, seed):
     rng = np.random.default_rng(seed)
-    backups = operators.Operators(mdp, rng.normal(size=mdp.n_choices))
+    backups = equations.PlainOperators(mdp, rng.normal(size=mdp.n_choices))
     first, second = rng.normal(size=(2, mdp.n_states)) * 10
     apart = np.abs(backups.soft_backup(first)[0] - backups.soft_backup(second)[0]).max()
     assert apart <= mdp.largest_discount * np.abs(first - second).max() + 1e-12
@@ -155,13 +154,13 @@ def test_large_grids_are_solved_to_the_stated_accuracy():
 
 
 def test_running_out_of_steps_is_an_error_not_an_answer(monkeypatch):
-    monkeypatch.setattr(bellman, "MAX_STEPS", 1)
+    monkeypatch.setattr(equations, "MAX_NEWTON_STEPS", 1)
     mdp = lattice(6, slip=0.2)
     with pytest.raises(NotConverged, match="after 1 ") as caught:
         solve_soft(mdp, np.arange(36.0))
     assert caught.value.residual > 0 and caught.value.n_steps == 1
-    with pytest.raises(NotConverged, match="policy iterations"):
-        solve_hard(mdp, np.arange(36.0))
+    with pytest.raises(NotConverged, match="after 1 policy iterations"):
+        equations.plan_hard(mdp, np.repeat(np.arange(36.0), 5), accuracy=1e-8, steps=equations.PolicySteps(most=1))
 
 
 @pytest.mark.parametrize("accuracy", [0.0, -1.0, float("nan")])
@@ -209,8 +208,9 @@ def test_a_long_horizon_costs_the_soft_policy_no_digits(discounts):
 def test_a_price_of_zero_has_the_value_zero():
     """Limits that do not bind have this price. Iterations would halve the value towards zero without end."""
     mdp = family_domain("garnet", 300).mdp
-    nothing = operators.Compiled(mdp, np.zeros(mdp.n_choices))
-    assert not nothing.evaluate(mdp.first_choice[:-1], np.ones(mdp.n_states), 1e-320).any()
+    ones = equations.plan_hard(mdp, np.ones(mdp.n_choices), accuracy=1e-8)
+    nothing = equations.plan_hard(mdp, np.zeros(mdp.n_choices), accuracy=1e-320, start=ones)
+    assert not nothing.value.any() and nothing.n_steps == 1
 
 
 @pytest.mark.parametrize("name", ["garnet", "slippery grid", "queue", "roads", "maintenance"])
@@ -219,7 +219,7 @@ def test_the_hard_value_is_that_of_its_policy_and_no_choice_is_better(name):
     domain = family_domain(name, 700)
     mdp, reward = domain.mdp, domain.reward_features @ [1.0, 0.9, 0.2]
     found = solve_hard(mdp, reward, accuracy=1e-9)
-    plan = bellman.plan_hard(operators.bellman_operators(mdp, reward[mdp.state_of_choice]), mdp, accuracy=1e-9)
+    plan = equations.plan_hard(mdp, reward[mdp.state_of_choice], accuracy=1e-9)
     moves = discounted_rows(mdp, plan.choice)
     value = spsolve(sparse.csc_array(sparse.eye_array(mdp.n_states) - moves), reward)
     assert_allclose(found.value, value, atol=2e-9)

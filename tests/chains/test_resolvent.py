@@ -1,5 +1,7 @@
 """The resolvent of a chain: each method against a direct solution, and the method for each pattern."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -19,14 +21,16 @@ from strategies import (
 
 from benchmarks.families import family_domain
 from tutelage.chains.expectations import occupancy
+from tutelage.chains.iterations import Krylov
 from tutelage.chains.resolvent import (
     Band,
     Components,
     Dense,
     Factors,
-    Krylov,
+    NarrowBand,
     chain,
     choice_resolvent,
+    choice_visits,
     components,
     discounted_rows,
     elimination_order,
@@ -78,6 +82,39 @@ def with_small_components(rng, sizes):
     return sparse.csr_array((rows / rows.sum(axis=1, keepdims=True))[np.ix_(order, order)])
 
 
+@pytest.mark.parametrize("width", [1, 3, 8])
+def test_a_narrow_band_is_solved_in_the_order_of_the_states(width):
+    """Against a dense solution, for a policy of all choices and for one choice per state."""
+    rng = np.random.default_rng(width)
+    mdp = banded_mdp(rng, 300, width, is_shuffled=False)
+    policy = random_policy(rng, mdp)
+    choice = mdp.first_choice[:-1] + rng.integers(mdp.choices_per_state)
+    right = rng.random((300, 3))
+    for inverse, step in (
+        (policy_resolvent(mdp, policy), chain(mdp, policy)),
+        (choice_resolvent(mdp, choice), mdp.transition[choice]),
+    ):
+        assert isinstance(inverse, NarrowBand)
+        system = np.eye(300) - mdp.discount * step.toarray()
+        assert_allclose(inverse.values(right), np.linalg.solve(system, right), rtol=1e-10)
+        assert_allclose(inverse.values(right[:, 0]), np.linalg.solve(system, right[:, 0]), rtol=1e-10)
+        assert_allclose(inverse.visits(right[:, 1]), np.linalg.solve(system.T, right[:, 1]), rtol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_visits_from_one_start_are_those_of_the_whole_chain(seed):
+    """Of policies that reach a few states, and of those that reach most."""
+    world = object_world(size=20, seed=seed)
+    mdp = world.domain("L1").mdp
+    choice = mdp.first_choice[:-1] + np.random.default_rng(seed).integers(mdp.choices_per_state)
+    assert_allclose(choice_visits(mdp, choice), choice_resolvent(mdp, choice).visits(mdp.initial), rtol=1e-12)
+    garnet = family_domain("garnet", 300).mdp
+    choice = garnet.first_choice[:-1]
+    one_start = replace(garnet, initial=np.eye(300)[0])
+    visits = choice_resolvent(garnet, choice).visits(np.eye(300)[0])
+    assert_allclose(choice_visits(one_start, choice), visits, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("seed", some_of(range(40), range(8)))
 def test_components_are_eliminated_one_after_another(seed):
     """Against a dense solution, for one state, small cycles and larger components. SciPy's numbers of components go
@@ -116,7 +153,8 @@ def test_the_shared_order_of_elimination_gives_the_same_solution(name):
 
 
 def test_each_family_has_the_method_that_suits_it():
-    methods = {"garnet": Krylov, "slippery grid": Factors, "queue": Band, "roads": Components, "maintenance": Factors}
+    methods = {"garnet": Krylov, "slippery grid": Factors, "queue": NarrowBand}
+    methods |= {"roads": Components, "maintenance": Factors}
     for name, method in methods.items():
         mdp = family_domain(name, 3_000).mdp
         assert isinstance(typical_resolvent(mdp), method)
@@ -163,14 +201,14 @@ def test_a_chain_without_moves_between_states_is_solved_state_by_state():
         assert_allclose(inverse.visits(start), 100 * start, rtol=1e-12)
 
 
-def banded_mdp(rng, n_states, width, *, n_discounts=1):
+def banded_mdp(rng, n_states, width, *, n_discounts=1, is_shuffled=True):
     """One to three choices per state, with next states at most `width` away, before the states are shuffled."""
     n_choices = rng.integers(1, 4, n_states)
     first = np.concatenate([[0], np.cumsum(n_choices)])
     state = np.repeat(np.arange(n_states), n_choices)
     steps = rng.integers(-width, width + 1, (len(state), 3))
     to, chance = np.clip(state[:, None] + steps, 0, n_states - 1), rng.dirichlet(np.ones(3), len(state))
-    shuffled = rng.permutation(n_states)
+    shuffled = rng.permutation(n_states) if is_shuffled else np.arange(n_states)
     by_state = np.argsort(shuffled[state], kind="stable")
     rows = np.repeat(np.arange(len(state)), 3)
     transition = sparse.csr_array(

@@ -1,4 +1,4 @@
-"""The Bellman operators, hard and soft; in-place sweeps of the hard equation; the reachable states of a chain.
+"""The Bellman operators, hard and soft; in-place sweeps of the hard equation.
 
 Most of the time of a soft backup goes into exponentials. It therefore handles chunks of states: first the values of
 their choices, then all exponentials of the chunk in one loop that the compiler vectorises, then the sums. The C
@@ -6,12 +6,17 @@ library's exponential takes one number at a time and would take three quarters o
 """
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 
 from tutelage.arrays import Indices, SparseRows, Vector
-from tutelage.compiling import FASTMATH, IN_ORDER, compiled, unsigned
+from tutelage.chains.iterations import Split
+from tutelage.chains.resolvent import discounted_rows
+from tutelage.compiling import FASTMATH, IN_ORDER, Edges, block_edges, compiled, in_blocks, unsigned
+from tutelage.model.mdp import MDP, endless
 
 # row, column, probability, first, reward, discount: see `tutelage.compiling`.
 Problem: TypeAlias = tuple[Indices, Indices, Vector, Indices, Vector, float]
@@ -164,22 +169,45 @@ def hard_sweeps(problem: Problem, start: Vector, tolerance: float, n_least: int)
     return value
 
 
-@compiled()
-def reachable(row: Indices, column: Indices, initial: Vector) -> Indices:
-    """The states that a chain (S, S) can reach from the support of `initial`, ascending."""
-    is_seen = initial > 0
-    stack = np.empty(len(initial), dtype=np.int64)
-    n_waiting = 0
-    for s in range(len(initial)):
-        if is_seen[s]:
-            stack[n_waiting] = s
-            n_waiting += 1
-    while n_waiting > 0:
-        n_waiting -= 1
-        s = stack[n_waiting]
-        for k in range(row[s], row[s + 1]):
-            if not is_seen[column[k]]:
-                is_seen[column[k]] = True
-                stack[n_waiting] = column[k]
-                n_waiting += 1
-    return np.flatnonzero(is_seen)
+@dataclass(frozen=True, eq=False)
+class CompiledOperators:
+    """The Bellman operators of one MDP and one reward on choices (C,), for large MDPs.
+
+    Backups are computed in blocks of states on several threads; policies are evaluated by Krylov steps.
+    """
+
+    mdp: MDP
+    reward: Vector
+
+    def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
+        policy, backed = np.empty(self.mdp.n_choices), np.empty_like(value)
+        in_blocks(self._edges, soft_backup_range, self._problem, value, policy, backed)
+        return backed, policy
+
+    def hard_backup(self, value: Vector, choice: Indices, slack: float) -> tuple[Vector, Indices]:
+        moved, backed = choice.copy(), np.empty_like(value)
+        in_blocks(self._edges, hard_backup_range, self._problem, value, moved, slack, backed)
+        return backed, moved
+
+    def guess(self) -> Vector:
+        # A lower bound: from an upper bound, states that lead to each other would keep each other's value too high for
+        # 1 / (1 - discount) sweeps.
+        return np.full(self.mdp.n_states, endless(self.mdp, self.reward).min())
+
+    def sweep(self, value: Vector, tolerance: float, n_least: int = 3) -> Vector:
+        return hard_sweeps(self._problem, value, tolerance, n_least)
+
+    def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
+        mdp = self.mdp
+        return Split.of_policy(mdp.transition, mdp.first_choice, mdp.discount * policy).solve(right, tolerance, 1_000)
+
+    @cached_property
+    def _edges(self) -> Edges:
+        return block_edges(self.mdp.transition.indptr[self.mdp.first_choice])
+
+    @cached_property
+    def _problem(self) -> Problem:
+        mdp = self.mdp
+        if isinstance(mdp.discount, float):
+            return problem(mdp.transition, mdp.first_choice, self.reward, mdp.discount)
+        return problem(discounted_rows(mdp, np.arange(mdp.n_choices)), mdp.first_choice, self.reward, 1.0)

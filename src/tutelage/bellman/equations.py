@@ -17,31 +17,28 @@ solve by compiled Krylov steps (inexact Newton) for a large one.
 """
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage import watch
 from tutelage.arrays import EPSILON, Indices, Matrix, Vector, check_length, floats, freeze
-from tutelage.bellman.operators import COMPILED_ABOVE, Operators, bellman_operators
-from tutelage.chains.resolvent import discounted_rows, policy_resolvent
-from tutelage.model.mdp import MDP, by_row, choice_reward, per_choice
-from tutelage.model.policy import evenly, sum_by_state
+from tutelage.chains.resolvent import choice_resolvent, discounted_rows, policy_resolvent
+from tutelage.model.mdp import MDP, by_row, choice_reward, discounted, per_choice
+from tutelage.model.policy import evenly, first_maximum, max_by_state, sum_by_state, uniform_policy
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
 
-MAX_STEPS = 1_000
-INNER_TOLERANCE = 0.02
-# Modified policy iteration: sweeps for each policy, the factor of the error from policy to policy that is quick, and
-# the number of policies before which it need not be.
-N_SWEEPS, QUICKLY, PATIENCE = 10, 0.75, 4
-# The mean number of next states of a choice from which on modified policy iteration is tried.
-SEVERAL = 1.5
-# The residual of a policy's evaluation beside that of the hard Bellman equation.
-EVALUATED = 0.01
+# The most Newton steps of the soft equation, and the first accuracy of their linear systems.
+MAX_NEWTON_STEPS, INNER_TOLERANCE = 1_000, 0.02
+# Above this many states, compiled loops save more within a few calls than the half second of loading the compiler.
+COMPILED_ABOVE = 200
+# At first the sweeps of a new problem may improve slowly.
+N_PAIRS = 3
 # Accuracy of the hard value relative to the largest possible one, where the caller asks for less.
 NINE_DIGITS = 1e-9
 # Choices this close, relative to the largest value, may be tied.
-SAME = 1e-10
+NEARLY_TIED = 1e-10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,21 +68,21 @@ def solve_hard(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8) -> Optimu
     given = choice_reward(mdp, reward)
     largest = float(np.abs(given).max()) * mdp.horizon
     asked = min(accuracy, NINE_DIGITS * largest) if largest > 0 else accuracy
-    plan = plan_hard(bellman_operators(mdp, given), mdp, accuracy=asked)
-    choice_value = given + mdp.discount * (mdp.transition @ plan.value)
+    plan = plan_hard(mdp, given, accuracy=asked)
+    choice_value = choice_values(mdp, given, plan.value)
     policy = _tie_splitting(mdp, given, plan, choice_value, max(asked, plan.error_bound))
     ended = Ended.CONVERGED if plan.error_bound <= accuracy else plan.ended
     end = (plan.residual, plan.error_bound, plan.n_steps, ended)
     return Optimum(freeze(plan.value), freeze(choice_value), policy, *end)
 
 
-def _tie_splitting(mdp: MDP, reward: Vector, plan: "Plan", choice_value: Vector, allowed: float) -> Vector:
+def _tie_splitting(mdp: MDP, reward: Vector, plan: "HardOptimum", choice_value: Vector, allowed: float) -> Vector:
     """(C,), the greedy policy with ties split evenly, whose value is at most `allowed` below the optimal one.
 
     A policy that gives up at most x at each step loses at most x / (1 - discount). Values that were computed by
     iteration differ more between tied choices than the policy loses, so the loss is computed before ties are rejected.
     """
-    wide = 2 * plan.error_bound + SAME * float(np.abs(plan.value).max())
+    wide = 2 * plan.error_bound + NEARLY_TIED * float(np.abs(plan.value).max())
     worse = per_choice(mdp, choice_value[plan.choice]) - choice_value
     may_be_tied = worse <= wide
     policy = evenly(mdp, may_be_tied)
@@ -111,11 +108,11 @@ def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: Ar
         first = floats(start, "start", ndim=1)
         check_length(first, mdp.n_states, "start", "states")
     common = np.zeros(()) if start is None else _common_part(first)
-    rest = _without(mdp, given, common)
-    found = _soft_policy_iteration(bellman_operators(mdp, rest), mdp, rest, first - common, accuracy)
-    if start is None and found.ended is not Ended.CONVERGED and _common_part(found.value):
-        return solve_soft(mdp, given, accuracy=accuracy, start=found.value)
-    return _with(found, common, accuracy)
+    rest = _reduced_reward(mdp, given, common)
+    solved = _soft_policy_iteration(bellman_operators(mdp, rest), mdp, rest, first - common, accuracy)
+    if start is None and solved.ended is not Ended.CONVERGED and _common_part(solved.value):
+        return solve_soft(mdp, given, accuracy=accuracy, start=solved.value)
+    return _restored(solved, common, accuracy)
 
 
 def solve_soft_each(mdp: MDP, rewards: Matrix, first: Matrix, *, accuracy: float) -> Optimum:
@@ -125,12 +122,12 @@ def solve_soft_each(mdp: MDP, rewards: Matrix, first: Matrix, *, accuracy: float
     its residual and its error bound are the largest.
     """
     common = _common_part(first)
-    rest = _without(mdp, rewards, common)
-    found = _soft_policy_iteration(Operators(mdp, rest), mdp, rest, first - common, accuracy)
-    return _with(found, common, accuracy)
+    rest = _reduced_reward(mdp, rewards, common)
+    solved = _soft_policy_iteration(PlainOperators(mdp, rest), mdp, rest, first - common, accuracy)
+    return _restored(solved, common, accuracy)
 
 
-def _without(mdp: MDP, reward: Vector, common: Vector) -> Vector:
+def _reduced_reward(mdp: MDP, reward: Vector, common: Vector) -> Vector:
     """The reward of V - k, where V has the reward (C,) or (C, n), and k is its common part, () or (n,).
 
     It is r(c) - (1 - discount) k. The policy depends on the differences of V alone, and these lose no digits to a k of
@@ -139,15 +136,15 @@ def _without(mdp: MDP, reward: Vector, common: Vector) -> Vector:
     return reward - (1 - by_row(mdp.discount, reward)) * common
 
 
-def _with(found: Optimum, common: Vector, accuracy: float) -> Optimum:
+def _restored(solved: Optimum, common: Vector, accuracy: float) -> Optimum:
     """The optimum of V, from that of V - k."""
-    bound = found.error_bound + 2 * EPSILON * float(np.abs(common).max())
+    bound = solved.error_bound + 2 * EPSILON * float(np.abs(common).max())
     return replace(
-        found,
-        value=freeze(found.value + common),
-        choice_value=freeze(found.choice_value + common),
+        solved,
+        value=freeze(solved.value + common),
+        choice_value=freeze(solved.choice_value + common),
         error_bound=bound,
-        ended=found.ended if bound <= accuracy else Ended.ROUNDING,
+        ended=solved.ended if bound <= accuracy else Ended.ROUNDING,
     )
 
 
@@ -158,9 +155,108 @@ def _common_part(value: Vector) -> Vector:
     return np.where(high - low <= 0.1 * np.abs(middle), middle, 0.0)
 
 
+class Operators(Protocol):
+    """The Bellman operators of one MDP and one reward on choices (C,)."""
+
+    def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
+        """log sum exp of Q within each state, (S,), and the policy exp(Q - V), (C,)."""
+        ...
+
+    def hard_backup(self, value: Vector, choice: Indices, slack: float) -> tuple[Vector, Indices]:
+        """max of Q within each state, (S,), and the choice that attains it, (S,).
+
+        The given choice is kept where it is within `slack` of the best, so that the choice among ties does not change.
+        """
+        ...
+
+    def guess(self) -> Vector:
+        """A value (S,) to start from."""
+        ...
+
+    def sweep(self, value: Vector, tolerance: float, n_least: int = N_PAIRS) -> Vector:
+        """A value closer to the hard optimum, by in-place sweeps where these are cheap; otherwise the same value.
+
+        n_least: how many pairs of sweeps to make at least.
+        """
+        ...
+
+    def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
+        """About (I - discount P)^-1 right, with a residual of `tolerance` relative to `right` in the 2-norm."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
-    """A hard optimum with one choice per state, as pricing needs it."""
+class PlainOperators:
+    """By NumPy, with one factorisation per policy. With several rewards (C, n), the soft operators take and return a
+    column for each."""
+
+    mdp: MDP
+    reward: Vector
+
+    def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
+        choice_value = choice_values(self.mdp, self.reward, value)
+        best = max_by_state(self.mdp, choice_value)
+        policy = np.exp(choice_value - per_choice(self.mdp, best))
+        total = sum_by_state(self.mdp, policy)
+        return best + np.log(total), policy / per_choice(self.mdp, total)
+
+    def hard_backup(self, value: Vector, choice: Indices, slack: float) -> tuple[Vector, Indices]:
+        choice_value = choice_values(self.mdp, self.reward, value)
+        best = max_by_state(self.mdp, choice_value)
+        return best, np.where(best > choice_value[choice] + slack, first_maximum(self.mdp, choice_value), choice)
+
+    def guess(self) -> Vector:
+        # The value of the uniform policy depends on rewards at any distance; from zero, each policy iteration would
+        # carry them one step further.
+        mean_reward = sum_by_state(self.mdp, self.reward) / self.mdp.choices_per_state
+        return self.solve(uniform_policy(self.mdp), mean_reward, 0.0)
+
+    def sweep(self, value: Vector, tolerance: float, n_least: int = N_PAIRS) -> Vector:
+        return value
+
+    def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
+        if policy.ndim == 1:
+            return policy_resolvent(self.mdp, policy).values(right)
+        watch.spend(policy.shape[1] - 1)
+        columns = zip(policy.T.copy(), right.T.copy(), strict=True)
+        return np.array([policy_resolvent(self.mdp, shares).values(sums) for shares, sums in columns]).T
+
+
+def bellman_operators(mdp: MDP, reward: Vector) -> Operators:
+    """Compiled above COMPILED_ABOVE states, otherwise by NumPy."""
+    if mdp.n_states <= COMPILED_ABOVE:
+        return PlainOperators(mdp, reward)
+    from tutelage.bellman.backups import CompiledOperators
+
+    return CompiledOperators(mdp, reward)
+
+
+def choice_values(mdp: MDP, reward: Vector, value: Vector) -> Vector:
+    """Q = reward + discount * T @ V, (C,)."""
+    return reward + discounted(mdp, mdp.transition @ value)
+
+
+def _evaluated(mdp: MDP, reward: Vector, choice: Indices, value: Vector, tolerance: float) -> Vector:
+    """The value (S,) of always taking the given choices, from `value` until the residual is within `tolerance`."""
+    here = reward[choice]
+    if not here.any():
+        # The price of limits that do not bind: iterations would approach the value zero without end.
+        return np.zeros_like(value)
+    accuracy = tolerance * mdp.horizon / max(float(np.abs(value).max()), float(np.abs(here).max()))
+    return choice_resolvent(mdp, choice, accuracy).values(here, value, accuracy)
+
+
+def _swept(mdp: MDP, reward: Vector, choice: Indices, value: Vector, n_sweeps: int) -> Vector:
+    """The value (S,) after this many sweeps with the given choices."""
+    moves, here = discounted_rows(mdp, choice), reward[choice]
+    for _ in range(n_sweeps):
+        value = here + moves @ value
+    return value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HardOptimum:
+    """A solved hard equation with one choice per state, as pricing needs it."""
 
     value: Vector
     choice: Indices
@@ -170,69 +266,76 @@ class Plan:
     ended: Ended
 
 
-def plan_hard(operators: Operators, mdp: MDP, *, accuracy: float, start: Plan | None = None) -> Plan:
-    """Howard's policy iteration, with in-place sweeps before each evaluation where sweeps are cheap.
+@dataclass(frozen=True, slots=True)
+class PolicySteps:
+    """How policies are improved; the numbers change the time, not the result.
 
-    A policy that will change is evaluated only until its residual is small beside that of the Bellman equation.
+    most: policies. n_sweeps: of one policy, as long as the span of the residual falls to the share `falling` from
+    policy to policy; the first `patience` policies need not. branching: the mean number of next states from which on
+    chains may mix. evaluated: the residual of an evaluation beside that of the Bellman equation.
     """
-    discount = mdp.largest_discount
-    tolerance = 0.1 * accuracy * (1 - discount)
-    choice = before = mdp.first_choice[:-1] if start is None else start.choice
+
+    most: int = 1_000
+    n_sweeps: int = 10
+    falling: float = 0.75
+    patience: int = 4
+    branching: float = 1.5
+    evaluated: float = 0.01
+
+
+STEPS = PolicySteps()
+
+
+def plan_hard(
+    mdp: MDP, reward: Vector, *, accuracy: float, start: HardOptimum | None = None, steps: PolicySteps = STEPS
+) -> HardOptimum:
+    """Policy iteration for a reward on choices (C,), from the optimum of a similar reward.
+
+    Where a chain forgets its start within a few moves, B V - V soon is nearly the same number in all states, and with
+    MacQueen's bounds V + a number is the solution: a few sweeps of each policy are enough. Otherwise a policy is
+    evaluated, until its residual is small beside that of the Bellman equation, and improved by in-place sweeps.
+    """
+    operators, discount = bellman_operators(mdp, reward), mdp.largest_discount
+    goal = tolerance = 0.1 * accuracy * (1 - discount)
+    is_mixing, span, ahead = start is None and _may_mix(mdp, steps), np.inf, discount / (1 - discount)
     if start is not None:
-        value = operators.sweep(operators.evaluate(start.choice, start.value, tolerance), tolerance)
-    elif mdp.n_states > COMPILED_ABOVE and isinstance(mdp.discount, float) and _is_random(mdp):
-        value, choice = _quickly_mixed(operators, mdp, accuracy)
+        choice = start.choice
+        value = operators.sweep(_evaluated(mdp, reward, choice, start.value, tolerance), tolerance)
     else:
-        value = operators.sweep(operators.guess(), tolerance)
-    goal = tolerance
-    for n_steps in range(1, MAX_STEPS + 1):
-        slack = 4 * EPSILON * float(np.abs(value).max())
-        backed, moved = operators.hard_backup(value, choice, slack)
-        residual = float(np.abs(backed - value).max())
+        choice = mdp.first_choice[:-1]
+        value = np.zeros(mdp.n_states) if is_mixing else operators.sweep(operators.guess(), tolerance)
+    before = choice
+    for n_steps in range(1, steps.most + 1):
+        backed, moved = operators.hard_backup(value, choice, 4 * EPSILON * float(np.abs(value).max()))
+        low, high = float((change := backed - value).min()), float(change.max())
+        residual = max(abs(low), abs(high))
         bound, ended = _verdict(residual, value, discount, accuracy, 0.0)
-        is_same = n_steps > 1 and np.array_equal(moved, choice)
-        is_alternating = n_steps > 2 and np.array_equal(moved, before)
-        is_settled = is_same or is_alternating
-        if ended is None and is_settled and goal == tolerance:
-            # The policy repeats or alternates between two: the remaining residual is the evaluation's rounding error.
+        # The policy repeats or alternates between two: the remaining residual is the evaluation's rounding error.
+        is_settled = n_steps > 1 and (np.array_equal(moved, choice) or (n_steps > 2 and np.array_equal(moved, before)))
+        if ended is None and is_settled and goal == tolerance and not is_mixing:
             ended = Ended.ROUNDING
         if ended is not None:
-            return Plan(value, moved, residual, bound, n_steps, ended)
+            return HardOptimum(value, moved, residual, bound, n_steps, ended)
         watch.report("policy iterations", n_steps, bound)
         before, choice = choice, moved
-        goal = tolerance if is_settled else max(tolerance, EVALUATED * residual)
-        value = operators.sweep(operators.evaluate(choice, value, goal), tolerance)
-    message = f"after {MAX_STEPS} policy iterations the error bound is still {bound:.3g}; ask for a larger accuracy"
+        if is_mixing:
+            is_mixing = n_steps <= steps.patience or high - low <= steps.falling * span
+            value, span = backed + ahead * (low + high) / 2, high - low
+            if is_mixing:
+                value = _swept(mdp, reward, choice, value, steps.n_sweeps)
+                continue
+        else:
+            goal = tolerance if is_settled else max(tolerance, steps.evaluated * residual)
+            value = _evaluated(mdp, reward, choice, value, goal)
+        value = operators.sweep(value, tolerance)
+    message = f"after {steps.most} policy iterations the error bound is still {bound:.3g}; ask for a larger accuracy"
     raise NotConverged(message, residual=residual, n_steps=n_steps)
 
 
-def _is_random(mdp: MDP) -> bool:
-    """Whether choices have several next states. Otherwise a chain forgets nothing, and does not mix."""
-    return bool(mdp.transition.nnz > SEVERAL * mdp.n_choices)
-
-
-def _quickly_mixed(operators: Operators, mdp: MDP, accuracy: float) -> tuple[Vector, Indices]:
-    """A value and its choices by modified policy iteration, as long as that converges quickly.
-
-    Where a chain forgets its start within a few moves, B V - V soon is nearly the same number in all states, and with
-    MacQueen's bounds V + a number is the solution. Evaluating a policy by a few sweeps is enough.
-    """
-    discount = mdp.largest_discount
-    value, choice = np.zeros(mdp.n_states), mdp.first_choice[:-1]
-    ahead, last, n_policies = discount / (1 - discount), np.inf, 0
-    while True:
-        slack = 4 * EPSILON * float(np.abs(value).max())
-        backed, choice = operators.hard_backup(value, choice, slack)
-        low, high = float((change := backed - value).min()), float(change.max())
-        value = backed + ahead * (low + high) / 2
-        if ahead * (high - low) <= 0.1 * accuracy:
-            return value, choice
-        if n_policies >= PATIENCE and high - low > QUICKLY * last:
-            return operators.sweep(value, 0.1 * accuracy * (1 - discount)), choice
-        last, n_policies = high - low, n_policies + 1
-        moves, reward = discounted_rows(mdp, choice), operators.reward[choice]
-        for _ in range(N_SWEEPS):
-            value = reward + moves @ value
+def _may_mix(mdp: MDP, steps: PolicySteps) -> bool:
+    """Whether choices have several next states, and one discount; otherwise a chain forgets nothing."""
+    is_random = mdp.transition.nnz > steps.branching * mdp.n_choices
+    return bool(mdp.n_states > COMPILED_ABOVE and isinstance(mdp.discount, float) and is_random)
 
 
 def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value: Vector, accuracy: float) -> Optimum:
@@ -244,13 +347,13 @@ def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value
     discount, unit = mdp.largest_discount, max(1.0, float(np.abs(reward).max()))
     # MacQueen's bounds need one discount for all choices.
     has_bounds, ahead = isinstance(mdp.discount, float), discount / (1 - discount)
-    for n_steps in range(1, MAX_STEPS + 1):
+    for n_steps in range(1, MAX_NEWTON_STEPS + 1):
         backed, policy = operators.soft_backup(value)
         change = backed - value
         residual = float(np.abs(change).max())
         bound, ended = _verdict(residual, value, discount, accuracy, unit)
         if ended is not None:
-            choice_value = operators.choice_value(value)
+            choice_value = choice_values(mdp, reward, value)
             return Optimum(freeze(value), freeze(choice_value), freeze(policy), residual, bound, n_steps, ended)
         low, high = float(change.min()), float(change.max())
         if has_bounds and ahead * (high - low) <= accuracy:
@@ -261,7 +364,7 @@ def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value
             inner_tolerance = max(0.3 * inner_tolerance, 1e-8)
         best = min(best, residual)
         value = value + operators.solve(policy, change, inner_tolerance)
-    message = f"after {MAX_STEPS} Newton steps the error bound is still {bound:.3g}; ask for a larger accuracy"
+    message = f"after {MAX_NEWTON_STEPS} Newton steps the error bound is still {bound:.3g}; ask for a larger accuracy"
     raise NotConverged(message, residual=residual, n_steps=n_steps)
 
 

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Flags, Indices, Matrix, Vector, check_length, floats, freeze
-from tutelage.bellman.equations import Optimum, solve_soft, solve_soft_each
-from tutelage.bellman.operators import COMPILED_ABOVE
+from tutelage.bellman.equations import COMPILED_ABOVE, Optimum, solve_soft, solve_soft_each
 from tutelage.chains.resolvent import Resolvent, policy_resolvent
 from tutelage.model.mdp import MDP, Domain, discounted, per_choice
 from tutelage.model.policy import sum_by_state

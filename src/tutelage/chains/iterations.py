@@ -20,7 +20,7 @@ a step costs as much as a plain one. Where Krylov steps do not converge, Gauss-S
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -143,3 +143,34 @@ class Iterations:
             )
             raise NotConverged(message, residual=error, n_steps=n_sweeps)
         return answer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Krylov:
+    """By iterations, each answer verified. moves: discount * P. discount: the largest sum of a row."""
+
+    moves: SparseRows
+    discount: float
+
+    is_exact: ClassVar[bool] = False
+    is_quick: ClassVar[bool] = False
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether a few Krylov steps are enough."""
+        right = np.random.default_rng(0).random(self.moves.shape[0])
+        return Iterations.of(self.moves, self.discount, np.inf).is_fast(right)
+
+    def values(self, right: Vector, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
+        from tutelage import compiling
+
+        system = Iterations.of(self.moves, self.discount, np.inf)
+        start = np.zeros_like(right) if near is None else near
+        if right.ndim == 1:
+            return system.solve(right, start, accuracy)
+        columns = [(right[:, j].copy(), start[:, j].copy(), accuracy) for j in range(right.shape[1])]
+        return np.column_stack(compiling.map_in_threads(lambda column: system.solve(*column), columns))
+
+    def visits(self, start: Vector) -> Vector:
+        backwards = Iterations.of(self.moves.T.tocsr(), self.discount, 1)
+        return backwards.solve(start, np.zeros_like(start), RELATIVE_ACCURACY)

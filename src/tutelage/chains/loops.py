@@ -150,6 +150,64 @@ def relax(rows: SplitRows, right: Vector, value: Vector, n_pairs: int) -> None:
             value[s] = total
 
 
+@compiled(fastmath=FASTMATH)
+def factorise_band(rows: Rows, first: Indices, share: Vector, width: int) -> Matrix:
+    """(S, 2 * width + 1), the factors L U of I - P, where no move is further than `width` states.
+
+    Row s of P is the sum of share(c) * T(c) over the rows c from first[s] to first[s+1]. Entry (s, t) is in place
+    t - s + width of row s; diagonals of U are stored as their inverses.
+    """
+    row, column, weight = rows
+    n = len(first) - 1
+    entries = np.zeros((n, 2 * width + 1))
+    for s in range(n):
+        entries[s, width] = 1.0
+        for c in range(first[s], first[s + 1]):
+            if share[c] != 0.0:
+                for k in range(row[c], row[c + 1]):
+                    entries[s, np.int64(column[k]) - s + width] -= share[c] * weight[k]
+    for s in range(n):
+        entries[s, width] = 1.0 / entries[s, width]
+        for t in range(s + 1, min(s + width + 1, n)):
+            factor = entries[t, s - t + width] * entries[s, width]
+            entries[t, s - t + width] = factor
+            if factor != 0.0:
+                for j in range(1, width + 1):
+                    entries[t, s - t + width + j] -= factor * entries[s, width + j]
+    return entries
+
+
+@compiled(fastmath=FASTMATH)
+def band_values(entries: Matrix, x: Matrix) -> None:
+    """A x = right for (S, d) by the factors of a band; x has the right side and is overwritten."""
+    n, d = x.shape
+    width = entries.shape[1] // 2
+    for s in range(n):
+        for t in range(max(s - width, 0), s):
+            for j in range(d):
+                x[s, j] -= entries[s, t - s + width] * x[t, j]
+    for s in range(n - 1, -1, -1):
+        for t in range(s + 1, min(s + width + 1, n)):
+            for j in range(d):
+                x[s, j] -= entries[s, t - s + width] * x[t, j]
+        for j in range(d):
+            x[s, j] *= entries[s, width]
+
+
+@compiled(fastmath=FASTMATH)
+def band_visits(entries: Matrix, d: Vector) -> None:
+    """A' d = start for (S,) by the factors of a band; d has the start and is overwritten."""
+    n, width = len(d), entries.shape[1] // 2
+    # A' = U' L'.
+    for s in range(n):
+        d[s] *= entries[s, width]
+        for t in range(s + 1, min(s + width + 1, n)):
+            d[t] -= entries[s, t - s + width] * d[s]
+    for s in range(n - 1, -1, -1):
+        for t in range(s + 1, min(s + width + 1, n)):
+            d[s] -= entries[t, s - t + width] * d[t]
+
+
 @compiled()
 def by_component(label: Indices, first: Indices) -> Indices:
     """The states (S,) by the label of their component; first: where each component begins, and the end."""

@@ -9,7 +9,7 @@ P has the rows diag(discount) @ transition, and `discount` below is the largest 
 One function chooses the method, by the pattern of the chain:
 
     dense        few states
-    band         all moves are short, in the order of the states or, for few states, in the reverse Cuthill-McKee order
+    band         all moves are short, in the order of the states or, where these are few, in another order
     components   the strongly connected components are small, as for most policies with one choice per state
     factors      sparse LU, in an order of elimination that all policies of an MDP share
     iterations   everything else: Krylov steps or sweeps, each answer verified (`iterations`)
@@ -19,7 +19,7 @@ A is diagonally dominant, so elimination is stable without pivots, and its answe
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -27,7 +27,7 @@ from scipy.linalg import lapack
 from scipy.sparse import csgraph, linalg
 
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector
-from tutelage.chains.iterations import RELATIVE_ACCURACY, Iterations
+from tutelage.chains.iterations import RELATIVE_ACCURACY, Krylov
 from tutelage.model.mdp import MDP
 from tutelage.model.policy import uniform_policy
 
@@ -37,7 +37,7 @@ DENSE_LIMIT = 200
 WIDEST, REORDERED_LIMIT = 40, 2_000
 # With fewer states than this, or a band wider than this share of the states, dense LU takes less time than a band.
 FEWEST_IN_BAND, WIDEST_SHARE = 30, 0.25
-# Up to this width a banded solution takes little more time than a sweep over the states.
+# Up to this width, in the order of the states, a compiled solution takes little more time than a sweep over the states.
 NARROW = 8
 # The most operations per state for the dense elimination of components, and for sparse LU.
 COMPONENT_OPERATIONS, FACTOR_OPERATIONS = 4_000, 40_000
@@ -47,6 +47,8 @@ FEW_OPERATIONS = 4_000
 SHARED = 10
 # Above this number of states a sparse factorisation takes too much memory.
 FACTOR_LIMIT = 200_000
+# Values of this relative accuracy take less time by iterations than by sparse LU.
+ITERATED_ACCURACY = 1e-6
 # For these nearly symmetric patterns the ordering of A + A' is several times faster than SuperLU's default.
 BY_DEGREE = "MMD_AT_PLUS_A"
 
@@ -58,11 +60,8 @@ class Resolvent(Protocol):
     whether an answer takes little more time than a sweep over the states.
     """
 
-    @property
-    def is_exact(self) -> bool: ...
-
-    @property
-    def is_quick(self) -> bool: ...
+    is_exact: ClassVar[bool]
+    is_quick: ClassVar[bool]
 
     def values(self, right: Vector, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
         """A x = right for (S,) or (S, k).
@@ -110,14 +109,31 @@ def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
     return _sparse(mdp, moves, takes_many=bool(2 * np.count_nonzero(policy) > mdp.n_states + mdp.n_choices))
 
 
-def choice_resolvent(mdp: MDP, choice: Indices) -> Resolvent:
-    """The resolvent of the chain of an MDP under one choice per state, (S,)."""
+def choice_resolvent(mdp: MDP, choice: Indices, accuracy: float = RELATIVE_ACCURACY) -> Resolvent:
+    """The resolvent of the chain of an MDP under one choice per state, (S,), for values of this relative accuracy."""
     layout = _layout(mdp)
     if layout is not None:
         policy = np.zeros(mdp.n_choices)
         policy[choice] = 1.0
         return layout.factorised(mdp, policy)
-    return _sparse(mdp, discounted_rows(mdp, choice), takes_many=False)
+    return _sparse(mdp, discounted_rows(mdp, choice), takes_many=False, accuracy=accuracy)
+
+
+def choice_visits(mdp: MDP, choice: Indices) -> Vector:
+    """(S,), the discounted visits of one choice per state (S,), from the initial distribution.
+
+    From one start such a policy reaches few of many states. Components of these alone are then enough.
+    """
+    start = np.flatnonzero(mdp.initial)
+    if len(start) == 1 and _layout(mdp) is None:
+        moves = discounted_rows(mdp, choice)
+        reached = csgraph.breadth_first_order(moves, start[0], return_predecessors=False)
+        parts = components(moves[reached][:, reached]) if 4 * len(reached) < mdp.n_states else None
+        if parts is not None:
+            visits = np.zeros(mdp.n_states)
+            visits[reached] = parts.visits(mdp.initial[reached])
+            return visits
+    return choice_resolvent(mdp, choice).visits(mdp.initial)
 
 
 @lru_cache(maxsize=8)
@@ -126,12 +142,12 @@ def typical_resolvent(mdp: MDP) -> Resolvent:
     return choice_resolvent(mdp, _random_choice(mdp))
 
 
-def _sparse(mdp: MDP, moves: SparseRows, *, takes_many: bool) -> Resolvent:
+def _sparse(mdp: MDP, moves: SparseRows, *, takes_many: bool, accuracy: float = RELATIVE_ACCURACY) -> Resolvent:
     """The resolvent of a large chain (S, S). takes_many: whether the policy takes most of the choices."""
     parts = components(moves)
     if parts is not None:
         return parts
-    order = elimination_order(mdp, takes_many)
+    order = elimination_order(mdp, takes_many) if accuracy < ITERATED_ACCURACY else None
     return Krylov(moves, mdp.largest_discount) if order is None else Factors.of(moves, order)
 
 
@@ -172,28 +188,41 @@ class Layout:
         return Band(self, *lapack.dgbtrf(system, self.width, self.width, overwrite_ab=True)[:2])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NarrowLayout:
+    """The states in their order, where no choice has a move further than `width` states."""
+
+    width: int
+
+    def factorised(self, mdp: MDP, policy: Vector) -> "NarrowBand":
+        """The factors of A under a policy (C,)."""
+        from tutelage.chains import loops
+
+        rows, share = (mdp.transition.indptr, mdp.transition.indices, mdp.transition.data), mdp.discount * policy
+        return NarrowBand(loops.factorise_band(rows, mdp.first_choice, share, self.width))
+
+
 @lru_cache(maxsize=8)
-def _layout(mdp: MDP) -> Layout | None:
-    """A narrow band, or a dense layout for few states; None where there are many states and no narrow band."""
+def _layout(mdp: MDP) -> Layout | NarrowLayout | None:
+    """A band, or a dense layout for few states; None where there are many states and no narrow band."""
     n, rows = mdp.n_states, mdp.transition
-    if n > FACTOR_LIMIT:
-        return None
     choice = np.repeat(np.arange(mdp.n_choices), np.diff(rows.indptr))
     state, to = mdp.state_of_choice[choice], rows.indices.astype(np.int64)
-    order = position = None
     width = int(np.abs(to - state).max(initial=0))
-    if width > NARROW and n <= REORDERED_LIMIT and n > FEWEST_IN_BAND:
+    if n > DENSE_LIMIT and width <= NARROW:
+        return NarrowLayout(width)
+    if n > REORDERED_LIMIT:
+        return None
+    if n > FEWEST_IN_BAND:
         both = sparse.coo_array((np.ones(2 * len(to), np.int8), (np.append(state, to), np.append(to, state))), (n, n))
         order = csgraph.reverse_cuthill_mckee(both.tocsr(), symmetric_mode=True).astype(np.int64)
         position = np.argsort(order)
-        state, to = position[state], position[to]
-        width = int(np.abs(to - state).max(initial=0))
-    if n > FEWEST_IN_BAND and width <= min(WIDEST, WIDEST_SHARE * n):
-        height = 3 * width + 1
-        return Layout(choice, state * height + 2 * width + to - state, 2 * width, height, width, order, position)
-    if n > DENSE_LIMIT:
-        return None
-    return Layout(choice, mdp.state_of_choice[choice] * n + rows.indices, 0, n)
+        begin, end = position[state], position[to]
+        width = int(np.abs(end - begin).max(initial=0))
+        if width <= min(WIDEST, WIDEST_SHARE * n):
+            height = 3 * width + 1
+            return Layout(choice, begin * height + 2 * width + end - begin, 2 * width, height, width, order, position)
+    return Layout(choice, state * n + to, 0, n) if n <= DENSE_LIMIT else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,13 +232,8 @@ class Dense:
     factors: Matrix
     pivots: Indices
 
-    @property
-    def is_exact(self) -> bool:
-        return True
-
-    @property
-    def is_quick(self) -> bool:
-        return False
+    is_exact: ClassVar[bool] = True
+    is_quick: ClassVar[bool] = False
 
     def values(self, right: Vector, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
         return np.asarray(lapack.dgetrs(self.factors, self.pivots, right, trans=1)[0])
@@ -220,19 +244,14 @@ class Dense:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Band:
-    """By one LU of A' within a band."""
+    """By one LU of A' within a band, its states in another order."""
 
     layout: Layout
     factors: Matrix
     pivots: Indices
 
-    @property
-    def is_exact(self) -> bool:
-        return True
-
-    @property
-    def is_quick(self) -> bool:
-        return self.layout.width is not None and self.layout.width <= NARROW
+    is_exact: ClassVar[bool] = True
+    is_quick: ClassVar[bool] = False
 
     def values(self, right: Vector, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
         return self._solved(right, 1)
@@ -241,10 +260,33 @@ class Band:
         return self._solved(start, 0)
 
     def _solved(self, right: Vector, transposed: int) -> Vector:
-        layout = self.layout
-        moved = right if layout.order is None else right[layout.order]
-        solved = lapack.dgbtrs(self.factors, layout.width, layout.width, moved, self.pivots, trans=transposed)[0]
-        return np.asarray(solved if layout.position is None else solved[layout.position])
+        width, moved = self.layout.width, right[self.layout.order]
+        solved = lapack.dgbtrs(self.factors, width, width, moved, self.pivots, trans=transposed)[0]
+        return np.asarray(solved[self.layout.position])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NarrowBand:
+    """By one LU of A within a narrow band: (S, 2 * width + 1)."""
+
+    factors: Matrix
+
+    is_exact: ClassVar[bool] = True
+    is_quick: ClassVar[bool] = True
+
+    def values(self, right: Vector, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
+        from tutelage.chains import loops
+
+        x = right.reshape(len(right), -1).astype(np.float64, order="C")
+        loops.band_values(self.factors, x)
+        return x.reshape(right.shape)
+
+    def visits(self, start: Vector) -> Vector:
+        from tutelage.chains import loops
+
+        visits = start.astype(np.float64)
+        loops.band_visits(self.factors, visits)
+        return visits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -260,13 +302,8 @@ class Components:
     parts: tuple[Indices, Indices, Indices, Indices]
     blocks: Vector
 
-    @property
-    def is_exact(self) -> bool:
-        return True
-
-    @property
-    def is_quick(self) -> bool:
-        return True
+    is_exact: ClassVar[bool] = True
+    is_quick: ClassVar[bool] = True
 
     def values(self, right: Vector, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
         from tutelage.chains import loops
@@ -278,9 +315,9 @@ class Components:
     def visits(self, start: Vector) -> Vector:
         from tutelage.chains import loops
 
-        d = start.astype(np.float64)
-        loops.component_visits(self.rows, self.parts, self.blocks, d)
-        return d
+        visits = start.astype(np.float64)
+        loops.component_visits(self.rows, self.parts, self.blocks, visits)
+        return visits
 
 
 def components(moves: SparseRows) -> Components | None:
@@ -319,13 +356,8 @@ class Factors:
         moved.sort_indices()
         return Factors(_sparse_factors(moved, "NATURAL"), order, position)
 
-    @property
-    def is_exact(self) -> bool:
-        return True
-
-    @property
-    def is_quick(self) -> bool:
-        return False
+    is_exact: ClassVar[bool] = True
+    is_quick: ClassVar[bool] = False
 
     def values(self, right: Vector, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
         return np.asarray(self.factors.solve(right[self.order], trans="T")[self.position])
@@ -374,39 +406,3 @@ def operations(moves: SparseRows, budget: float) -> float:
     apart = np.repeat(np.arange(n), np.diff(both.indptr)) != both.indices
     start = np.concatenate([[0], np.cumsum(apart)])[both.indptr].astype(np.int64)
     return loops.elimination_cost(start, both.indices[apart].astype(np.int64), float(budget * n)) / float(n)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Krylov:
-    """By iterations, each answer verified. moves: discount * P. discount: the largest sum of a row."""
-
-    moves: SparseRows
-    discount: float
-
-    @property
-    def is_exact(self) -> bool:
-        return False
-
-    @property
-    def is_quick(self) -> bool:
-        return False
-
-    @property
-    def is_fast(self) -> bool:
-        """Whether a few Krylov steps are enough."""
-        right = np.random.default_rng(0).random(self.moves.shape[0])
-        return Iterations.of(self.moves, self.discount, np.inf).is_fast(right)
-
-    def values(self, right: Vector, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
-        from tutelage import compiling
-
-        system = Iterations.of(self.moves, self.discount, np.inf)
-        start = np.zeros_like(right) if near is None else near
-        if right.ndim == 1:
-            return system.solve(right, start, accuracy)
-        columns = [(right[:, j].copy(), start[:, j].copy(), accuracy) for j in range(right.shape[1])]
-        return np.column_stack(compiling.map_in_threads(lambda column: system.solve(*column), columns))
-
-    def visits(self, start: Vector) -> Vector:
-        backwards = Iterations.of(self.moves.T.tocsr(), self.discount, 1)
-        return backwards.solve(start, np.zeros_like(start), RELATIVE_ACCURACY)

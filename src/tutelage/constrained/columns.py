@@ -18,10 +18,16 @@ import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import EPSILON, Indices, Matrix, Vector
-from tutelage.bellman.equations import Plan, plan_hard
-from tutelage.bellman.operators import COMPILED_ABOVE, Operators, bellman_operators
+from tutelage.bellman.equations import COMPILED_ABOVE, HardOptimum, Operators, bellman_operators, plan_hard
 from tutelage.chains.iterations import RELATIVE_ACCURACY
-from tutelage.chains.resolvent import Band, Resolvent, choice_resolvent, policy_resolvent, typical_resolvent
+from tutelage.chains.resolvent import (
+    NarrowBand,
+    Resolvent,
+    choice_resolvent,
+    choice_visits,
+    policy_resolvent,
+    typical_resolvent,
+)
 from tutelage.constrained.problem import sizes
 from tutelage.constrained.start_groups import StartGroups, start_groups
 from tutelage.model.mdp import MDP, Domain, endless, per_choice
@@ -122,7 +128,7 @@ class Planner:
     """
 
     domain: Domain
-    plan: Plan | None = None
+    plan: HardOptimum | None = None
     is_quick = False
 
     @cached_property
@@ -134,37 +140,32 @@ class Planner:
     ) -> Priced:
         """The policy with the largest `price @ mu`, and an upper bound over all policies."""
         domain = self.domain
-        operators = priced_operators(domain, price)
-        self.plan = plan = _planned(operators, self.plan)
+        self.plan = plan = _planned(domain, price, self.plan)
         # Not `@`: above 10,000 states BLAS uses threads, which wait for each other on a busy machine.
         best = float(np.einsum("s,s->", domain.mdp.initial, plan.value)) + plan.error_bound
-        visits = operators.visits(plan.choice)
+        visits = choice_visits(domain.mdp, plan.choice)
         both_features = (domain.reward_features, domain.preference_features)
         counts = np.concatenate([_counts(features, plan.choice, visits) for features in both_features])
         return Priced((Column(plan.choice, counts, int(np.count_nonzero(visits))),), best, is_exact=True)
 
     def occupancy(self, columns: Sequence[Column], weights: Matrix) -> Vector:
         mdp = self.domain.mdp
-        operators, visits = bellman_operators(mdp, np.zeros(mdp.n_choices)), np.zeros(mdp.n_choices)
+        visits = np.zeros(mdp.n_choices)
         for weight, column in zip(weights[:, 0], columns, strict=True):
             if weight > 0:
-                visits[column.choice] += weight * operators.visits(column.choice)
+                visits[column.choice] += weight * choice_visits(mdp, column.choice)
         return visits
 
 
-def priced_operators(domain: Domain, price: Vector) -> Operators:
-    """The Bellman operators of the reward `price @ features`."""
+def _planned(domain: Domain, price: Vector, start: HardOptimum | None) -> HardOptimum:
+    """The optimum at a price, close to double precision, because the bound is compared with gaps near rounding."""
     mdp, d_r = domain.mdp, domain.n_reward
     parts = (domain.reward_features @ price[:d_r], domain.preference_features @ price[d_r:])
     # If both are on states, add them before they are repeated for every choice.
     both = parts if len(parts[0]) == len(parts[1]) else tuple(per_choice(mdp, part) for part in parts)
-    return bellman_operators(mdp, per_choice(mdp, both[0] + both[1]))
-
-
-def _planned(operators: Operators, start: Plan | None) -> Plan:
-    """A plan close to double precision, because the bound is compared with gaps near rounding."""
-    largest = max(float(np.abs(operators.reward).max()), np.finfo(np.float64).tiny)
-    return plan_hard(operators, operators.mdp, accuracy=PLANNED * largest, start=start)
+    reward = per_choice(mdp, both[0] + both[1])
+    largest = max(float(np.abs(reward).max()), np.finfo(np.float64).tiny)
+    return plan_hard(mdp, reward, accuracy=PLANNED * largest, start=start)
 
 
 def _counts(features: Matrix, choice: Indices, visits: Vector) -> Vector:
@@ -199,13 +200,14 @@ class Improver:
         V* <= V + max |B V - V| / (1 - discount), with an allowance for rounding.
         """
         mdp = self.domain.mdp
-        operators = bellman_operators(mdp, per_choice(mdp, self.features @ price))
+        reward = per_choice(mdp, self.features @ price)
+        operators = bellman_operators(mdp, reward)
         stored = [column for column in columns if column.ahead is not None] or [self.evaluate(columns[-1].choice, None)]
         column = max(stored, key=lambda known: float(known.counts @ price))
         # A policy that follows in each state the column that is best from there on earns at least this.
         value = np.max([np.asarray(known.ahead) @ price for known in stored], axis=0)
         better: list[Column] = []
-        solved = RELATIVE_ACCURACY * float(np.abs(operators.reward).max())
+        solved = RELATIVE_ACCURACY * float(np.abs(reward).max())
         best, is_local = np.inf, self.is_quick
         for n_steps in range(1, MAX_STEPS + 1):
             earned = float(column.counts @ price)
@@ -237,7 +239,7 @@ class Improver:
         if self.is_quick:
             first = self.evaluate(self.domain.mdp.first_choice[:-1], None)
             return (first, *self.price_out(price, [first], np.inf, EXACTLY).columns)[-1:]
-        return (self.evaluate(_planned(priced_operators(self.domain, price), None).choice, None),)
+        return (self.evaluate(_planned(self.domain, price, None).choice, None),)
 
     def _greedy(
         self, operators: Operators, value: Vector, choice: Indices, tolerance: float, is_local: bool
@@ -261,7 +263,7 @@ class Improver:
     def groups(self) -> StartGroups | None:
         """Groups of starts, where there are many and policies are evaluated by a factorisation."""
         mdp = self.domain.mdp
-        return start_groups(mdp, in_order=isinstance(typical_resolvent(mdp), Band)) if self.is_exact else None
+        return start_groups(mdp, in_order=isinstance(typical_resolvent(mdp), NarrowBand)) if self.is_exact else None
 
     @property
     def is_exact(self) -> bool:

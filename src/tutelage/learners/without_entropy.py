@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutelage.arrays import Indices, Matrix, Vector
-from tutelage.bellman.operators import bellman_operators
+from tutelage.chains.resolvent import choice_visits
 from tutelage.constrained.columns import Column, Planner
 from tutelage.constrained.problem import in_feature_units, or_one, sizes
 from tutelage.convex.programs import minimise_conic
@@ -57,10 +57,10 @@ def cheapest(domain: Domain, mismatch: Mismatch, tangents: Tangents, shown: Vect
 
 
 def _policy(domain: Domain, columns: list[Column], weights: Vector) -> Vector:
-    visits, operators = np.zeros(domain.mdp.n_choices), bellman_operators(domain.mdp, np.zeros(domain.mdp.n_choices))
+    visits = np.zeros(domain.mdp.n_choices)
     for weight, column in zip(weights, columns, strict=True):
         if weight > 0:
-            visits[column.choice] += weight * operators.visits(column.choice)
+            visits[column.choice] += weight * choice_visits(domain.mdp, column.choice)
     return policy_from_occupancy(domain.mdp, visits)
 
 
