@@ -272,6 +272,6 @@ def test_an_ascent_that_runs_out_of_steps_says_so():
     def model_step(gradient, hessian, x):
         return model_minimum(gradient, hessian, [region], x) - x
 
-    found = ascend(hill, model_step, np.zeros(2), radius=3.0, tolerance=1e-9, max_steps=1)
+    found = ascend(hill, model_step, np.zeros(2), radius=3.0, tolerance=1e-9, max_evaluations=2)
     assert found.ended is Ended.STEP_LIMIT and found.gap > 0
     assert found.value > hill(np.zeros(2), None).value

@@ -212,7 +212,7 @@ def ascend(
     radius: float,
     tolerance: float,
     opening: Slope[SourceT] | None = None,
-    max_steps: int = 100,
+    max_evaluations: int = 300,
 ) -> LocalMaximum[SourceT]:
     """Climb from a start in the region until the predicted gain is at most `tolerance`.
 
@@ -223,58 +223,40 @@ def ascend(
     STEP_LIMIT: the time or the budget of steps ended, or a model was not maximised; x is the best so far.
     """
     first = evaluate(start, None) if opening is None else opening
-    steepness = float(np.linalg.norm(first.gradient))
-    # No step within the region is longer.
-    longest = 2 * radius * math.sqrt(len(start))
+    # No step within the region is longer. An unconstrained first step is a quarter of the radius long.
+    longest, steepness = 2 * radius * math.sqrt(len(start)), float(np.linalg.norm(first.gradient))
     last = _top(Reached(start, first), longest * steepness, int(opening is None))
-    if last.gap <= tolerance:
+    if last.residual <= tolerance:
         return replace(last, ended=Ended.CONVERGED)
-    # A multiple of the identity, with which an unconstrained first step is a quarter of the radius long.
-    hessian = steepness / (0.25 * radius) * np.eye(len(start))
-    for _ in range(max_steps):
+    hessian, step, share = steepness / (0.25 * radius) * np.eye(len(start)), None, 1.0
+    while last.n_steps < max_evaluations:
         x, here = last.answer.x, last.answer.here
+        if step is None:
+            try:
+                step = model_step(-here.gradient, hessian, x)
+            except NotConverged:
+                return _top(last.answer, longest * float(np.linalg.norm(here.gradient)), last.n_steps)
+            last = _top(last.answer, float(here.gradient @ step), last.n_steps)
+        if share * last.residual <= tolerance:
+            return replace(last, ended=Ended.CONVERGED if share == 1 else Ended.SETTLED)
         try:
-            step = model_step(-here.gradient, hessian, x)
-        except NotConverged:
-            return _top(last.answer, longest * float(np.linalg.norm(here.gradient)), last.n_steps)
-        last = _top(last.answer, float(here.gradient @ step), last.n_steps)
-        if last.gap <= tolerance:
-            return replace(last, ended=Ended.CONVERGED)
-        new = _searched(evaluate, last, step, tolerance)
-        if new.ended is not Ended.CONVERGED:
-            return new
-        hessian = _updated(hessian, new.answer.x - x, here.gradient - new.answer.here.gradient)
-        last = new
-    return replace(last, ended=Ended.STEP_LIMIT)
+            watch.report("steps of an ascent", last.n_steps, last.residual)
+            new = evaluate(x + share * step, here.source)
+        except OutOfTime:
+            return replace(last, ended=Ended.TIME_LIMIT if watch.is_over() else Ended.STEP_LIMIT)
+        last, expected = replace(last, n_steps=last.n_steps + 1), share * last.residual
+        if new.value >= here.value + ARMIJO * expected:
+            hessian = _updated(hessian, share * step, here.gradient - new.gradient)
+            last, step, share = _top(Reached(x + share * step, new), last.residual, last.n_steps), None, 1.0
+        else:
+            # Maximum of the parabola through both values and the slope, kept between a tenth and a half of the step.
+            share *= min(max(0.5 * expected / (here.value + expected - new.value), 0.1), 0.5)
+    return last
 
 
 def _top(reached: Reached[Slope[SourceT]], gain: float, n_evaluations: int) -> LocalMaximum[SourceT]:
     """A point of an ascent with the gain that its model predicts."""
     return Solution(reached, reached.here.value, reached.here.value + gain, gain, Ended.STEP_LIMIT, n_evaluations)
-
-
-def _searched(
-    evaluate: Callable[[Vector, SourceT | None], Slope[SourceT]],
-    last: LocalMaximum[SourceT],
-    step: Vector,
-    tolerance: float,
-) -> LocalMaximum[SourceT]:
-    """A better point on the segment of a step; or the last one, SETTLED where no gain above the tolerance is left."""
-    x, here, gain, share, n_evaluations = last.answer.x, last.answer.here, last.residual, 1.0, last.n_steps
-    while share * gain > tolerance:
-        try:
-            watch.report("steps of an ascent", n_evaluations, gain)
-            new = evaluate(x + share * step, here.source)
-        except OutOfTime:
-            ended = Ended.TIME_LIMIT if watch.is_over() else Ended.STEP_LIMIT
-            return replace(last, n_steps=n_evaluations, ended=ended)
-        n_evaluations += 1
-        if new.value >= here.value + ARMIJO * share * gain:
-            return replace(_top(Reached(x + share * step, new), gain, n_evaluations), ended=Ended.CONVERGED)
-        # Maximum of the parabola through both values and the slope, kept between a tenth and a half of the step.
-        fall = here.value + share * gain - new.value
-        share *= min(max(0.5 * share * gain / fall, 0.1), 0.5)
-    return replace(last, n_steps=n_evaluations, ended=Ended.SETTLED)
 
 
 def _updated(hessian: Matrix, step: Vector, change: Vector) -> Matrix:
