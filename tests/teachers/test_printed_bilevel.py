@@ -12,9 +12,10 @@ from strategies import random_domain, some_of
 from tutelage.bellman.equations import solve_hard, solve_soft
 from tutelage.bellman.soft_expectations import combined_features, soft_expansion
 from tutelage.convex import frank_wolfe
+from tutelage.convex.newton import Reached
 from tutelage.environments.object_world import object_world
 from tutelage.learners.entropy import SoftLearner
-from tutelage.outcomes import Ended, InvalidModel, NotConverged
+from tutelage.outcomes import Ended, InvalidModel, NotConverged, Solution
 from tutelage.roles import Lesson
 from tutelage.teachers.printed_bilevel import (
     BRANCH_TOLERANCE,
@@ -156,7 +157,7 @@ def test_on_random_domains_branches_hold_and_full_kkt_predict_the_learner(seed):
     if feasible:
         best = taught(learner, true_weights)
         assert best.reward == max(point.reward for point in feasible)
-        assert best.n_evaluations == sum(point.n_evaluations for point in tried)
+        assert best.n_steps == sum(point.n_steps for point in tried)
 
 
 def test_its_finite_differences_are_the_policy_gradient():
@@ -187,7 +188,7 @@ def starts(monkeypatch):
     def restore(program, x, *, feasibility_tolerance):
         seen.append(x.copy())
         here = program.evaluate(x, None)
-        return frank_wolfe.Climb(x, here, here.violation, 0, 1, Ended.SETTLED)
+        return Solution(Reached(x, here), here.value, here.value, here.violation, Ended.SETTLED, 0)
 
     monkeypatch.setattr(frank_wolfe, "restore", restore)
     return seen
@@ -217,7 +218,7 @@ def test_a_start_of_step_i_that_violates_a_limit_has_the_largest_beta(starts):
 
 
 def test_step_iii_takes_the_best_feasible_point(monkeypatch):
-    """A point with more reward that violates its condition is discarded; the evaluations of all are counted."""
+    """A point with more reward that violates its condition is discarded; the steps of all are counted."""
 
     def point(reward, violation):
         return BranchOptimum(Branch.KEPT, None, None, None, reward, violation, 0.0, 10, Ended.CONVERGED)
@@ -226,7 +227,7 @@ def test_step_iii_takes_the_best_feasible_point(monkeypatch):
     monkeypatch.setattr("tutelage.teachers.printed_bilevel.branch_optima", lambda *_: tried)
     learner = SoftLearner(world(3, size=6).domain("L2"), mismatch_penalty=5, violation_penalty=10)
     found = printed_bilevel(learner, world(3, size=6).true_weights, np.zeros(3))
-    assert found.reward == 5.0 and found.n_evaluations == 30
+    assert found.reward == 5.0 and found.n_steps == 30
 
 
 BAD = {

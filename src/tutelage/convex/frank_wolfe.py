@@ -22,10 +22,10 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
+from tutelage.convex.newton import Reached
 from tutelage.convex.programs import Constraints, minimise_linear
-from tutelage.outcomes import Ended, InvalidModel
+from tutelage.outcomes import Ended, InvalidModel, Solution
 
-MAX_STEPS = 50
 # Step of the finite differences, relative to the width of the box.
 DIFFERENCE = 1e-5
 # A line search evaluates N_SPACED evenly spaced points, and then N_SECTIONS golden sections around the best.
@@ -61,7 +61,7 @@ class Evaluation(Generic[SourceT]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Program(Generic[SourceT]):
+class NonlinearProgram(Generic[SourceT]):
     """f and h over the box from lower to upper (n,).
 
     evaluate: f and h at a point of the box, given the source of a nearby point as a warm start.
@@ -73,28 +73,23 @@ class Program(Generic[SourceT]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Climb(Generic[SourceT]):
-    """The end of an ascent: x (n,), f and h there, the gain that the last linear program predicts, and the effort."""
-
-    x: Vector
-    here: Evaluation[SourceT]
-    gap: float
-    n_steps: int
-    n_evaluations: int
-    ended: Ended
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Slopes:
-    """The derivatives of f, (n,), and of h, (m, n), and how many evaluations they took."""
+    """The derivatives of f, (n,), and of h, (m, n)."""
 
     gradient: Vector
     jacobian: Matrix
-    n_evaluations: int
+
+
+Climb = Solution[Reached[Evaluation[SourceT]]]
 
 
 def maximise(
-    program: Program[SourceT], start: Vector, *, feasibility_tolerance: float, stop_tolerance: float
+    program: NonlinearProgram[SourceT],
+    start: Vector,
+    *,
+    feasibility_tolerance: float,
+    stop_tolerance: float,
+    max_steps: int = 50,
 ) -> Climb[SourceT]:
     """Climb from a feasible start until a step gains, or is predicted to gain, at most `stop_tolerance`.
 
@@ -103,68 +98,67 @@ def maximise(
     x, here = start, program.evaluate(start, None)
     if here.violation > feasibility_tolerance:
         raise InvalidModel(f"the start violates a constraint by {here.violation:.3g}; call restore() first")
-    n_evaluations = 1
 
     def score(there: Evaluation[SourceT]) -> float:
         return there.value if there.violation <= feasibility_tolerance else -math.inf
 
-    for n_steps in range(MAX_STEPS):
+    for n_steps in range(max_steps):
         slopes = differences(program, x, here)
         vertex = ascent_vertex(program, x, here, slopes, feasibility_tolerance)
         gap, before = float(slopes.gradient @ (vertex - x)), here.value
-        n_evaluations += slopes.n_evaluations
         if gap <= stop_tolerance:
-            return Climb(x, here, gap, n_steps, n_evaluations, Ended.CONVERGED)
+            return _climb(x, here, gap, n_steps, Ended.CONVERGED)
         x, here = line_search(program, x, here, vertex, score)
-        n_evaluations += N_SPACED + N_SECTIONS
         if here.value - before <= stop_tolerance:
-            return Climb(x, here, gap, n_steps + 1, n_evaluations, Ended.SETTLED)
-    return Climb(x, here, gap, MAX_STEPS, n_evaluations, Ended.STEP_LIMIT)
+            return _climb(x, here, gap, n_steps + 1, Ended.SETTLED)
+    return _climb(x, here, gap, max_steps, Ended.STEP_LIMIT)
 
 
-def restore(program: Program[SourceT], start: Vector, *, feasibility_tolerance: float) -> Climb[SourceT]:
+def restore(
+    program: NonlinearProgram[SourceT], start: Vector, *, feasibility_tolerance: float, max_steps: int = 50
+) -> Climb[SourceT]:
     """Search for a feasible point from any start in the box, by the same steps on the violation.
 
     The linear program minimises the sum of the linearised violations, and the line search takes the first feasible
     point, or else the one with the least violation. CONVERGED: a feasible point was found. SETTLED: a step hardly
-    lowered the violation; there may be no feasible point. The gap is the remaining violation.
+    lowered the violation; there may be no feasible point. The residual is the remaining violation.
     """
-    x, here = start, program.evaluate(start, None)
-    n_evaluations, n_steps, ended = 1, 0, Ended.STEP_LIMIT
+    x, here, n_steps, ended = start, program.evaluate(start, None), 0, Ended.STEP_LIMIT
 
     def score(there: Evaluation[SourceT]) -> float:
         return 0.0 if there.violation <= feasibility_tolerance else -there.total_violation
 
-    while here.violation > feasibility_tolerance and n_steps < MAX_STEPS:
+    while here.violation > feasibility_tolerance and n_steps < max_steps and ended is Ended.STEP_LIMIT:
         slopes, before = differences(program, x, here), here.total_violation
         x, here = line_search(program, x, here, restoring_vertex(program, x, here, slopes), score)
-        n_evaluations += slopes.n_evaluations + N_SPACED + N_SECTIONS
         n_steps += 1
         if here.total_violation > (1 - LEAST_RESTORED) * before:
             ended = Ended.SETTLED
-            break
     if here.violation <= feasibility_tolerance:
         ended = Ended.CONVERGED
-    return Climb(x, here, here.violation, n_steps, n_evaluations, ended)
+    return _climb(x, here, here.violation, n_steps, ended)
 
 
-def differences(program: Program[SourceT], x: Vector, here: Evaluation[SourceT]) -> Slopes:
+def _climb(x: Vector, here: Evaluation[SourceT], gap: float, n_steps: int, ended: Ended) -> Climb[SourceT]:
+    return Solution(Reached(x, here), here.value, here.value + gap, gap, ended, n_steps)
+
+
+def differences(program: NonlinearProgram[SourceT], x: Vector, here: Evaluation[SourceT]) -> Slopes:
     """Finite differences in each coordinate, central where the box allows it; zero where the box has no width."""
     step = DIFFERENCE * (program.upper - program.lower)
     below, above = np.maximum(x - step, program.lower), np.minimum(x + step, program.upper)
     gradient, jacobian = np.zeros(len(x)), np.zeros((len(here.excess), len(x)))
-    free = np.flatnonzero(above > below)
-    for i in free:
+    for i in np.flatnonzero(above > below):
         low, high = x.copy(), x.copy()
         low[i], high[i] = below[i], above[i]
         left, right = (program.evaluate(point, here.source) for point in (low, high))
         gradient[i] = (right.value - left.value) / (above[i] - below[i])
         jacobian[:, i] = (right.excess - left.excess) / (above[i] - below[i])
-    return Slopes(gradient, jacobian, 2 * len(free))
+    return Slopes(gradient, jacobian)
 
 
 def ascent_vertex(
-    program: Program[SourceT], x: Vector, here: Evaluation[SourceT], slopes: Slopes, tolerance: float
+    program: NonlinearProgram[SourceT], x: Vector, here: Evaluation[SourceT], slopes: Slopes, tolerance: float
 ) -> Vector:
     """(n,), the vertex of the direction-finding linear program; x where the gradient is zero."""
     steepest = np.abs(slopes.gradient).max(initial=0.0)
@@ -175,14 +169,16 @@ def ascent_vertex(
     return _vertex(program, x, rows, room, -slopes.gradient / steepest)
 
 
-def restoring_vertex(program: Program[SourceT], x: Vector, here: Evaluation[SourceT], slopes: Slopes) -> Vector:
+def restoring_vertex(
+    program: NonlinearProgram[SourceT], x: Vector, here: Evaluation[SourceT], slopes: Slopes
+) -> Vector:
     """(n,), the point of the box with the least sum of linearised violations."""
     rows, room, size = _scaled(slopes.jacobian, -here.excess)
     slacks = -np.eye(len(room))
     return _vertex(program, x, np.hstack([rows, slacks]), room, np.concatenate([np.zeros(len(x)), size / size.max()]))
 
 
-def _vertex(program: Program[SourceT], x: Vector, rows: Matrix, room: Vector, slope: Vector) -> Vector:
+def _vertex(program: NonlinearProgram[SourceT], x: Vector, rows: Matrix, room: Vector, slope: Vector) -> Vector:
     """(n,), the point v of the box in argmin slope @ (v, s) where rows @ (v - x, s) <= room, for slacks s >= 0."""
     n = len(x)
     constraints = Constraints(
@@ -195,7 +191,7 @@ def _vertex(program: Program[SourceT], x: Vector, rows: Matrix, room: Vector, sl
 
 
 def line_search(
-    program: Program[SourceT],
+    program: NonlinearProgram[SourceT],
     x: Vector,
     here: Evaluation[SourceT],
     vertex: Vector,

@@ -49,7 +49,7 @@ from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import Expectation, expectation
 from tutelage.constrained.occupancy_polytope import reward_vector
 from tutelage.convex import frank_wolfe
-from tutelage.convex.frank_wolfe import Evaluation, Program
+from tutelage.convex.frank_wolfe import Evaluation, NonlinearProgram
 from tutelage.model.mdp import Domain, endless
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
 from tutelage.roles import Multipliers
@@ -79,7 +79,7 @@ class BranchOptimum:
     multipliers: lambda. policy: (C,), pi_lambda. expectation: that of the policy. reward: <w*, mu_r(pi_lambda)>, which
     the learner earns if its response satisfies the branch's conditions. violation: the largest violation of these.
     gap: the gain that the last linear program predicts, or, where no feasible start was found, the violation.
-    n_evaluations: of soft policies. ended: of the Frank-Wolfe method, or, if it found no start, of the restoration.
+    n_steps: of the Frank-Wolfe method. ended: of the Frank-Wolfe method, or, if it found no start, of the restoration.
     """
 
     branch: Branch
@@ -89,7 +89,7 @@ class BranchOptimum:
     reward: float
     violation: float
     gap: float
-    n_evaluations: int
+    n_steps: int
     ended: Ended
 
     @property
@@ -116,23 +116,23 @@ def check_soft(learner: KnownEntropyLearner) -> None:
 def printed_bilevel(
     learner: KnownEntropyLearner, true_weights: ArrayLike, agnostic_weights: ArrayLike
 ) -> BranchOptimum:
-    """Step iii: the best point of either branch from either start, with the evaluations of all four.
+    """Step iii: the best point of either branch from either start, with the steps of all four.
 
     agnostic_weights: (d_r,), the reward weights that the learner infers from the agnostic lesson.
     Raises `NotConverged` where no start leads to a feasible point.
     """
     tried = branch_optima(learner, true_weights, agnostic_weights)
     feasible = [point for point in tried if point.is_feasible]
-    n_evaluations = sum(point.n_evaluations for point in tried)
+    n_steps = sum(point.n_steps for point in tried)
     if not feasible:
         nearest = min(tried, key=lambda point: point.violation)
         raise NotConverged(
             "neither branch of Appendix G has a point here: all preferences cannot be kept at once, nor all paid for; "
             f"the nearest found ({nearest.branch.value}) violates its condition by {nearest.violation:.3g}",
             residual=nearest.violation,
-            n_steps=n_evaluations,
+            n_steps=n_steps,
         )
-    return replace(max(feasible, key=lambda point: point.reward), n_evaluations=n_evaluations)
+    return replace(max(feasible, key=lambda point: point.reward), n_steps=n_steps)
 
 
 def branch_optima(
@@ -160,7 +160,7 @@ class _Problem:
     violation_penalty: float
     allowance: Vector
 
-    def program(self, branch: Branch) -> Program[Reached]:
+    def program(self, branch: Branch) -> NonlinearProgram[Reached]:
         """Step i or ii."""
         n_alpha, d_c = 2 * self.domain.n_reward, self.domain.n_preference
         sign = 1.0 if branch is Branch.KEPT else -1.0
@@ -177,7 +177,7 @@ class _Problem:
 
         upper = np.repeat([self.mismatch_penalty, self.violation_penalty], [n_alpha, d_c])
         lower = np.repeat([0.0, 0.0 if branch is Branch.KEPT else self.violation_penalty], [n_alpha, d_c])
-        return Program(evaluate, lower, upper)
+        return NonlinearProgram(evaluate, lower, upper)
 
     def _limited(self, sign: float) -> Indices:
         """The preferences j for which some policy may violate sign * (mu_c[j] - delta_j) <= 0."""
@@ -197,21 +197,21 @@ def _branch_optimum(problem: _Problem, branch: Branch, alpha: Vector) -> BranchO
     if program.evaluate(x, None).violation > BRANCH_TOLERANCE:
         x[n_alpha:] = problem.violation_penalty
     found = frank_wolfe.restore(program, x, feasibility_tolerance=BRANCH_TOLERANCE)
-    n_evaluations = 1 + found.n_evaluations
+    n_steps = found.n_steps
     if found.ended is Ended.CONVERGED:
         found = frank_wolfe.maximise(
-            program, found.x, feasibility_tolerance=BRANCH_TOLERANCE, stop_tolerance=BRANCH_GAIN
+            program, found.answer.x, feasibility_tolerance=BRANCH_TOLERANCE, stop_tolerance=BRANCH_GAIN
         )
-        n_evaluations += found.n_evaluations
-    here, (solved, reached) = found.here, found.here.source
+        n_steps += found.n_steps
+    here, (solved, reached) = found.answer.here, found.answer.here.source
     return BranchOptimum(
         branch=branch,
-        multipliers=Multipliers(*(freeze(part.copy()) for part in problem.split(found.x))),
+        multipliers=Multipliers(*(freeze(part.copy()) for part in problem.split(found.answer.x))),
         policy=solved.policy,
         expectation=reached,
         reward=here.value,
         violation=here.violation,
-        gap=found.gap,
-        n_evaluations=n_evaluations,
+        gap=found.residual,
+        n_steps=n_steps,
         ended=found.ended,
     )
