@@ -10,8 +10,8 @@ from benchmarks.families import FAMILIES, family_domain, family_problem
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import expectation
 from tutelage.chains.resolvent import discounted_rows
-from tutelage.constrained import columns as columns_module
-from tutelage.constrained.columns import EXACTLY, Column, Improver, Planner, with_stored
+from tutelage.constrained.columns import Improver, with_stored
+from tutelage.constrained.decomposition import EXACTLY, Column, Planner
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
 from tutelage.model.policy import policy_from_occupancy
 
@@ -34,7 +34,8 @@ def test_expected_counts_solve_their_linear_system(name):
     system = (sparse.eye_array(domain.mdp.n_states) - discounted_rows(domain.mdp, choice)).tocsc()
     assert_allclose(column.ahead, spsolve(system, improver.features), rtol=1e-9, atol=1e-9)
     assert_allclose(column.counts, domain.mdp.initial @ column.ahead, rtol=1e-12)
-    assert_allclose(improver.visits(column), spsolve(system.T.tocsc(), domain.mdp.initial), rtol=1e-9, atol=1e-12)
+    visits = np.asarray(improver.occupancy([column], np.ones((1, 1)))[choice])
+    assert_allclose(visits, spsolve(system.T.tocsc(), domain.mdp.initial), rtol=1e-9, atol=1e-12)
     # From the counts of another policy, the same result.
     again = improver.evaluate(choice, improver.evaluate(some_choice(domain, 1), None))
     assert_allclose(again.ahead, column.ahead, rtol=1e-9, atol=1e-9)
@@ -48,7 +49,7 @@ def test_a_policy_with_several_choices_has_the_occupancy_of_its_policy(name):
     weight = np.random.default_rng(1).random(mdp.n_choices) * (np.random.default_rng(2).random(mdp.n_choices) < 0.5)
     weight[some_choice(domain)] += 1e-3
     policy = weight / np.repeat(np.add.reduceat(weight, mdp.first_choice[:-1]), mdp.choices_per_state)
-    column = improver.evaluate_policy(policy, None)
+    column = improver.evaluate_policy(policy)
     again = expectation(domain, policy).both
     assert_allclose(column.counts, again, rtol=1e-8)
     one = improver.evaluate(some_choice(domain), None)
@@ -121,8 +122,7 @@ def test_the_projection_agrees_where_the_start_is_spread(name):
     assert_allclose(found.expectation.reward, direct.expectation.reward, atol=1e-6 * np.abs(target).max())
 
 
-def test_only_the_latest_columns_keep_their_counts_when_memory_is_short(monkeypatch):
-    monkeypatch.setattr(columns_module, "MOST_STORED", 60)
+def test_only_the_latest_columns_keep_their_counts_when_memory_is_short():
     some = tuple(Column(np.zeros(10, int), np.zeros(2), 10, np.zeros((10, 2))) for _ in range(5))
-    assert [column.ahead is not None for column in with_stored(some)] == [False, False, True, True, True]
+    assert [column.ahead is not None for column in with_stored(some, 60)] == [False, False, True, True, True]
     assert with_stored(()) == ()

@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import build_mdp
 
-from tutelage.constrained.direct import FEW_CHOICES, MANY_ROWS, is_crowded
+from tutelage.constrained.direct import FEW_CHOICES
 from tutelage.constrained.objectives import MostReward, NearestSquared
-from tutelage.constrained.occupancy_polytope import Problem, best_policy, nearest_policy
+from tutelage.constrained.occupancy_polytope import MANY_ROWS, Problem, best_policy, is_crowded, nearest_policy
 from tutelage.constrained.problem import no_limits, preference_limits
 from tutelage.learners.projection import HardLearner
 from tutelage.model.mdp import Domain

@@ -12,166 +12,26 @@ before.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import EPSILON, Indices, Matrix, Vector
-from tutelage.bellman.equations import COMPILED_ABOVE, HardOptimum, Operators, bellman_operators, plan_hard
+from tutelage.bellman.equations import Operators, bellman_operators
 from tutelage.chains.iterations import RELATIVE_ACCURACY
-from tutelage.chains.resolvent import (
-    NarrowBand,
-    Resolvent,
-    choice_resolvent,
-    choice_visits,
-    policy_resolvent,
-    typical_resolvent,
-)
-from tutelage.constrained.problem import sizes
-from tutelage.constrained.start_groups import StartGroups, start_groups
-from tutelage.model.mdp import MDP, Domain, endless, per_choice
+from tutelage.chains.resolvent import NarrowBand, choice_resolvent, policy_resolvent, typical_resolvent
+from tutelage.constrained.decomposition import Close, Column, Priced
+from tutelage.constrained.groups import StartGroups, start_groups
+from tutelage.model.mdp import Domain, endless, per_choice
 from tutelage.model.policy import first_maximum, sum_by_state
 
 # The most memory for expected counts, in numbers; at least two policies are kept.
 MOST_STORED = 2**26
-# Up to this number of states the factors of the last columns are kept.
-FEW_STATES, MOST_FACTORS = 20_000, 16
 MAX_STEPS = 1_000
-# The share of the states that are starts above which policies are stored.
-SPREAD = 0.25
-# The accuracy of a plan, relative to the largest reward.
-PLANNED = 1e-11
 # The least number of pairs of sweeps: more improve a policy less than its successor does.
 FEW_PAIRS = 2
 # Where policies are evaluated quickly, sweeps save time only while this share of the states changes its choice.
 MANY = 0.01
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Column:
-    """A policy, one choice per state (S,), and its feature expectation (d,).
-
-    n_reached: the states that it visits. ahead: (S, d), its expected counts from each state, where they are stored.
-    visits: (S,), its visits to states, where they are stored. policy: (C,), the probabilities of a policy with several
-    choices in some state; `choice` then has the most probable ones. parts: (K, d), the parts of the expectation from
-    each group of starts, where there are several groups. inverse: of its chain, where the factors are stored.
-    accuracy: of the counts, relative to the largest expected counts from any state.
-    """
-
-    choice: Indices
-    counts: Vector
-    n_reached: int = 0
-    ahead: Matrix | None = None
-    visits: Vector | None = None
-    policy: Vector | None = None
-    parts: Matrix | None = None
-    inverse: Resolvent | None = None
-    accuracy: float = RELATIVE_ACCURACY
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Priced:
-    """The columns found at some price, and a certified upper bound on the value of any policy there.
-
-    is_exact: whether the last one is the best policy at the price.
-    """
-
-    columns: tuple[Column, ...]
-    best: float
-    is_exact: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Close:
-    """Whether a bound is within a share of the gap that it leaves. known: a bound without a gap."""
-
-    known: float
-    share: float
-
-    def __call__(self, bound: float, earned: float) -> bool:
-        return bound - earned <= self.share * max(bound - self.known, 0.0)
-
-
-# With this rule, policy iteration ends at the best policy.
-EXACTLY = Close(0.0, 0.0)
-
-
-class Pricer(Protocol):
-    """Finds policies at prices of the features, for one domain. largest: (d,), the largest |mu_j| of any policy."""
-
-    @property
-    def domain(self) -> Domain: ...
-
-    @property
-    def largest(self) -> Vector: ...
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether a policy is evaluated in little more time than a sweep over the states."""
-
-    def price_out(self, price: Vector, columns: Sequence[Column], enough: float, close: Close) -> Priced:
-        """Policies that are better at a price (d,) than the columns known.
-
-        It may end early: where a policy earns `enough`, or its bound is close to what it earns.
-        """
-
-    def occupancy(self, columns: Sequence[Column], weights: Matrix) -> Vector:
-        """(C,), the occupancy of a mixture. weights: (n, K), of each column for each group of starts."""
-
-
-@dataclass(eq=False)
-class Planner:
-    """Plans for every price, from the last plan. Nothing of a policy is kept but its choices and its expectation.
-
-    plan: the last one; None before the first.
-    """
-
-    domain: Domain
-    plan: HardOptimum | None = None
-    is_quick = False
-
-    @cached_property
-    def largest(self) -> Vector:
-        return sizes(self.domain)
-
-    def price_out(
-        self, price: Vector, columns: Sequence[Column] = (), enough: float = np.inf, close: Close = EXACTLY
-    ) -> Priced:
-        """The policy with the largest `price @ mu`, and an upper bound over all policies."""
-        domain = self.domain
-        self.plan = plan = _planned(domain, price, self.plan)
-        # Not `@`: above 10,000 states BLAS uses threads, which wait for each other on a busy machine.
-        best = float(np.einsum("s,s->", domain.mdp.initial, plan.value)) + plan.error_bound
-        visits = choice_visits(domain.mdp, plan.choice)
-        both_features = (domain.reward_features, domain.preference_features)
-        counts = np.concatenate([_counts(features, plan.choice, visits) for features in both_features])
-        return Priced((Column(plan.choice, counts, int(np.count_nonzero(visits))),), best, is_exact=True)
-
-    def occupancy(self, columns: Sequence[Column], weights: Matrix) -> Vector:
-        mdp = self.domain.mdp
-        visits = np.zeros(mdp.n_choices)
-        for weight, column in zip(weights[:, 0], columns, strict=True):
-            if weight > 0:
-                visits[column.choice] += weight * choice_visits(mdp, column.choice)
-        return visits
-
-
-def _planned(domain: Domain, price: Vector, start: HardOptimum | None) -> HardOptimum:
-    """The optimum at a price, close to double precision, because the bound is compared with gaps near rounding."""
-    mdp, d_r = domain.mdp, domain.n_reward
-    parts = (domain.reward_features @ price[:d_r], domain.preference_features @ price[d_r:])
-    # If both are on states, add them before they are repeated for every choice.
-    both = parts if len(parts[0]) == len(parts[1]) else tuple(per_choice(mdp, part) for part in parts)
-    reward = per_choice(mdp, both[0] + both[1])
-    largest = max(float(np.abs(reward).max()), np.finfo(np.float64).tiny)
-    return plan_hard(mdp, reward, accuracy=PLANNED * largest, start=start)
-
-
-def _counts(features: Matrix, choice: Indices, visits: Vector) -> Vector:
-    """z @ features for visits (S,) to the one choice of each state; a policy may visit few of many states."""
-    visited = np.flatnonzero(visits)
-    return visits[visited] @ features[visited if len(features) == len(visits) else choice[visited]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,13 +94,6 @@ class Improver:
                 return Priced(tuple(better), best, is_exact=True)
         return Priced(tuple(better), best, is_exact=False)
 
-    def opening(self, price: Vector) -> tuple[Column, ...]:
-        """The best policy at a price, without any to start from."""
-        if self.is_quick:
-            first = self.evaluate(self.domain.mdp.first_choice[:-1], None)
-            return (first, *self.price_out(price, [first], np.inf, EXACTLY).columns)[-1:]
-        return (self.evaluate(_planned(self.domain, price, None).choice, None),)
-
     def _greedy(
         self, operators: Operators, value: Vector, choice: Indices, tolerance: float, is_local: bool
     ) -> tuple[Vector, Vector, Indices]:
@@ -259,6 +112,9 @@ class Improver:
         """(d,), the largest size of each feature's expectation."""
         return np.asarray(np.abs(endless(self.domain.mdp, self.features)).max(axis=0, initial=0.0))
 
+    def kept(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+        return with_stored(columns)
+
     @cached_property
     def groups(self) -> StartGroups | None:
         """Groups of starts, where there are many and policies are evaluated by a factorisation."""
@@ -275,65 +131,25 @@ class Improver:
         """Whether policies are evaluated in little more time than a sweep over the states."""
         return typical_resolvent(self.domain.mdp).is_quick
 
-    def evaluate(self, choice: Indices, near: Column | None, accuracy: float = RELATIVE_ACCURACY) -> Column:
-        """The column of a policy, with its expected counts. near: a similar column, as a start for iterations.
-
-        accuracy: of its counts, where these take iterations.
-        """
+    def evaluate(self, choice: Indices, near: Column | None) -> Column:
+        """The column of a policy, with its expected counts. near: a similar column, as a start for iterations."""
         mdp = self.domain.mdp
         here = self.features if len(self.features) == mdp.n_states else self.features[choice]
-        return self._column(choice, None, choice_resolvent(mdp, choice), here, near, accuracy)
+        start = None if near is None else near.ahead
+        return self._column(choice, None, choice_resolvent(mdp, choice).values(here, start))
 
-    def evaluate_policy(self, policy: Vector, near: Column | None, accuracy: float = RELATIVE_ACCURACY) -> Column:
+    def evaluate_policy(self, policy: Vector) -> Column:
         """The column of a policy (C,) that may have several choices in a state."""
-        mdp = self.domain.mdp
-        here = self.features
+        mdp, here = self.domain.mdp, self.features
         if len(here) != mdp.n_states:
             here = sum_by_state(mdp, policy[:, None] * here)
-        inverse = policy_resolvent(mdp, policy)
-        return self._column(first_maximum(mdp, policy), policy, inverse, here, near, accuracy)
+        return self._column(first_maximum(mdp, policy), policy, policy_resolvent(mdp, policy).values(here))
 
-    def refined(self, column: Column) -> Column:
-        """The same column with exact counts."""
-        near = None if column.ahead is None else column
-        if column.policy is None:
-            return self.evaluate(column.choice, near)
-        return self.evaluate_policy(column.policy, near)
-
-    def _column(
-        self,
-        choice: Indices,
-        policy: Vector | None,
-        inverse: Resolvent,
-        here: Matrix,
-        near: Column | None,
-        accuracy: float,
-    ) -> Column:
-        """The column of a policy from the resolvent of its chain and the features of its states, (S, d)."""
-        ahead = inverse.values(here, None if near is None else near.ahead, accuracy)
+    def _column(self, choice: Indices, policy: Vector | None, ahead: Matrix) -> Column:
+        """The column of a policy from its expected counts (S, d)."""
         parts = None if self.groups is None else self.groups.sums(ahead)
         counts = np.einsum("s,sd->d", self.domain.mdp.initial, ahead) if parts is None else parts.sum(axis=0)
-        column = Column(choice, counts, len(ahead), ahead, None, policy, parts)
-        if not inverse.is_exact:
-            return replace(column, accuracy=accuracy)
-        if inverse.is_quick:
-            return column
-        # With the factors or the visits, the visits of a mixture need no other factorisation.
-        if len(ahead) <= FEW_STATES:
-            return replace(column, inverse=inverse)
-        return replace(column, visits=inverse.visits(self.domain.mdp.initial))
-
-    def visits(self, column: Column) -> Vector:
-        """(S,), the visits of a column to each state."""
-        return column.visits if column.visits is not None else self._visits_from(self.domain.mdp.initial, column)
-
-    def _visits_from(self, initial: Vector, column: Column) -> Vector:
-        """(S,), the visits of a column from other starts."""
-        if column.inverse is not None:
-            return column.inverse.visits(initial)
-        if column.policy is None:
-            return choice_resolvent(self.domain.mdp, column.choice).visits(initial)
-        return policy_resolvent(self.domain.mdp, column.policy).visits(initial)
+        return Column(choice, counts, len(ahead), ahead, policy, parts)
 
     def occupancy(self, columns: Sequence[Column], weights: Matrix) -> Vector:
         """(C,), the occupancy of a mixture. weights: (n, K), of each column for each group of starts."""
@@ -351,37 +167,16 @@ class Improver:
 
     def _shared_visits(self, used: tuple[Column, Vector]) -> Vector:
         """(S,), the visits of a column times its weight for each group of starts."""
-        column, shares = used
-        if self.groups is None or len(shares) == 1:
-            return np.asarray(shares[0] * self.visits(column))
-        return self._visits_from(self.domain.mdp.initial * shares[self.groups.of_state], column)
+        (column, shares), mdp = used, self.domain.mdp
+        starts = mdp.initial * (shares[0] if self.groups is None or len(shares) == 1 else shares[self.groups.of_state])
+        if column.policy is None:
+            return choice_resolvent(mdp, column.choice).visits(starts)
+        return policy_resolvent(mdp, column.policy).visits(starts)
 
 
-def is_spread(mdp: MDP) -> bool:
-    """Whether there are many states, and many of them are starts, so that a policy visits most of them."""
-    return mdp.n_states > COMPILED_ABOVE and bool(np.count_nonzero(mdp.initial) > SPREAD * mdp.n_states)
-
-
-def opened(domain: Domain, price: Vector) -> tuple[Pricer, tuple[Column, ...]]:
-    """The best policy at a price, and the pricer to go on with: policies are stored where each visits most states."""
-    if is_spread(domain.mdp):
-        improver = Improver(domain)
-        return improver, improver.opening(price)
-    planner = Planner(domain)
-    columns = planner.price_out(price).columns
-    if domain.mdp.n_states > COMPILED_ABOVE and columns[0].n_reached > SPREAD * domain.mdp.n_states:
-        improver = Improver(domain)
-        return improver, (improver.evaluate(columns[0].choice, None),)
-    return planner, columns
-
-
-def with_stored(columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """The columns. The last ones keep their factors and, within MOST_STORED numbers, their expected counts."""
+def with_stored(columns: tuple[Column, ...], most: int = MOST_STORED) -> tuple[Column, ...]:
+    """The columns. Only the last ones keep their expected counts: at most this many numbers, but two columns."""
     stored = [k for k, column in enumerate(columns) if column.ahead is not None]
-    if not stored:
-        return columns
-    size = max(column.ahead.size for column in columns if column.ahead is not None)
-    dropped = set(stored[: max(len(stored) - max(MOST_STORED // size, 2), 0)])
-    columns = tuple(replace(column, ahead=None) if k in dropped else column for k, column in enumerate(columns))
-    is_old = [k < len(columns) - MOST_FACTORS and column.inverse is not None for k, column in enumerate(columns)]
-    return tuple(replace(column, inverse=None) if old else column for old, column in zip(is_old, columns, strict=True))
+    size = max((column.ahead.size for column in columns if column.ahead is not None), default=1)
+    dropped = set(stored[: max(len(stored) - max(most // size, 2), 0)])
+    return tuple(replace(column, ahead=None) if k in dropped else column for k, column in enumerate(columns))

@@ -12,24 +12,17 @@ import numpy as np
 from scipy import sparse
 
 from tutelage.chains.resolvent import discounted_rows
-from tutelage.constrained.columns import Planner
-from tutelage.constrained.objectives import Hull, Mixture, MostReward, Objective
+from tutelage.constrained.decomposition import Planner
+from tutelage.constrained.objectives import Hull, Mixture, Objective
 from tutelage.constrained.problem import HalfSpaces
 from tutelage.convex.programs import InfeasibleProgram
 from tutelage.model.mdp import Domain, per_choice
 from tutelage.outcomes import NotConverged, Solution
 
-# Where the routes cross. With 24 features 256 choices take 0.4 s by decomposition and 0.01 s directly, 1,024 choices
-# 0.2 s and 0.03 s, 4,096 choices 0.6 s by either; with 32 limits, 0.5 s and 0.01 s, 0.5 s and 0.06 s, 0.1 s and 1.4 s.
-FEW_CHOICES, MANY_ROWS = 2_000, 24
+# Up to this number of choices one program over all of them takes a second or less.
+FEW_CHOICES = 2_000
 # The largest relative gap that is accepted of the libraries.
 LOOSEST_GAP = 1e-7
-
-
-def is_crowded(domain: Domain, objective: Objective, limits: HalfSpaces) -> bool:
-    """Whether there are few choices, but many features to match or limits to keep."""
-    n_matched = 0 if isinstance(objective, MostReward) else domain.n_reward
-    return domain.mdp.n_choices <= FEW_CHOICES and n_matched + len(limits) >= MANY_ROWS
 
 
 def flow(domain: Domain) -> Hull:

@@ -19,10 +19,13 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Matrix, Vector
+from tutelage.arrays import Flags, Matrix, Vector
 from tutelage.constrained.problem import HalfSpaces
 from tutelage.convex.programs import Constraints, ProgramSolution, minimise_linear, minimise_quadratic
 from tutelage.outcomes import Ended, Solution
+
+# With more dual variables than this, mixtures of groups converge too slowly.
+MOST_SHARED = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +44,11 @@ class Box:
     lower: Vector
     upper: Vector
     curvature: Vector
+
+    @property
+    def is_matched(self) -> Flags:
+        """(k,), which entries are deviations from a target, not multipliers."""
+        return np.asarray(self.curvature != 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +71,18 @@ class LowerBounds:
     def offset(self, u: Vector) -> float:
         term = 0.0 if self.box is None else 0.5 * float(self.box.curvature @ (u * u))
         return -float(self.linear @ u) - term
+
+    @property
+    def can_share(self) -> bool:
+        """Whether every group of starts may have a mixture of its own (`groups`).
+
+        There are few dual variables: multipliers of half-spaces, or deviations with half their square.
+        """
+        if self.box is None or len(self.linear) > MOST_SHARED:
+            return False
+        box, is_matched = self.box, self.box.is_matched
+        is_projection = not self.base.any() and (box.curvature[is_matched] == 1).all() and np.isinf(box.upper).all()
+        return not box.lower[~is_matched].any() and bool(is_projection or not is_matched.any())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,16 +15,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Vector, check_length, floats, freeze
+from tutelage.bellman.equations import COMPILED_ABOVE, plan_hard
 from tutelage.chains.expectations import Expectation, expectation_of_occupancy
 from tutelage.constrained import objectives
-from tutelage.constrained.columns import Column, Improver, Planner, Pricer, is_spread, opened
-from tutelage.constrained.decomposition import Decomposed, decompose
-from tutelage.constrained.direct import FEW_CHOICES, LOOSEST_GAP, is_crowded, solve_directly
+from tutelage.constrained.columns import Improver
+from tutelage.constrained.decomposition import (
+    EXACTLY,
+    Column,
+    Decomposed,
+    Planner,
+    Pricer,
+    decompose,
+    priced_reward,
+)
+from tutelage.constrained.direct import FEW_CHOICES, LOOSEST_GAP, solve_directly
 from tutelage.constrained.objectives import Mixture, Objective
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, Scaled, in_unit
-from tutelage.constrained.shares import can_share
 from tutelage.convex.programs import InfeasibleProgram
-from tutelage.model.mdp import Domain
+from tutelage.model.mdp import MDP, Domain
 from tutelage.model.policy import policy_from_occupancy
 from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel, NotConverged, OutOfTime, Solution
 from tutelage.watch import OnProgress, watched
@@ -33,6 +41,12 @@ from tutelage.watch import OnProgress, watched
 TIGHT = 1e-11
 # The largest excess that counts as satisfying a limit, relative to the largest value of one of its features.
 FEASIBLE = 1e-9
+# The share of the states that a policy visits above which policies are stored.
+SPREAD = 0.25
+# Where the routes cross. With 24 features 256 choices take 0.4 s by decomposition and 0.01 s directly, 1,024 choices
+# 0.2 s and 0.03 s, 4,096 choices 0.6 s by either; with 32 limits, 0.5 s and 0.01 s, 0.5 s and 0.06 s, 0.1 s and 1.4 s.
+MANY_ROWS = 24
+LEAST = objectives.LeastViolation()
 
 
 def best_policy(
@@ -106,8 +120,11 @@ def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-
     """The policy with the least total excess over the limits; its value is that total."""
     _check(domain, limits, accuracy, "auto")
     scaled = Scaled.each(domain, limits).with_common_rows(limits)
-    problem = Problem(scaled, objectives.LeastViolation(), float(scaled.row.max(initial=1.0)))
-    return _as_excess(problem.mixed(*problem.first(), scaled.limits, accuracy))
+    problem = Problem(scaled, LEAST, float(scaled.row.max(initial=1.0)))
+    pricer, columns = opened(scaled.domain, LEAST.opening(scaled.limits))
+    with _answers_as(_as_excess), problem.described(pricer):
+        found = decompose(pricer, LEAST, scaled.limits, columns, tolerance=accuracy)
+    return _as_excess(problem._decomposed(pricer, found))
 
 
 def strictest_policy(
@@ -117,21 +134,21 @@ def strictest_policy(
     _check(domain, limits, accuracy, "auto")
     scaled = Scaled.each(domain, limits).with_common_rows(limits)
     slope, unit = in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
-    first = Problem(scaled, objectives.LeastViolation(), 1.0)
-    pricer, columns = first.first()
-    least = decompose(pricer, first.objective, scaled.limits, columns, tolerance=0.1 * FEASIBLE).answer
+    pricer, columns = opened(scaled.domain, LEAST.opening(scaled.limits))
+    least = decompose(pricer, LEAST, scaled.limits, columns, tolerance=0.1 * FEASIBLE).answer
     # Relax the limit by the rounding error of the minimum, so that the second stage stays feasible.
     total = float(scaled.limits.excess(least.counts).sum()) + 0.1 * FEASIBLE
     second = Problem(scaled, objectives.RewardWithinTotal(slope, total), unit)
-    with _answers_as(_as_maximum):
-        found = second.mixed(pricer, second.columns_of(pricer, least), scaled.limits, accuracy)
-    return _as_maximum(found)
+    with _answers_as(_as_maximum), second.described(pricer):
+        columns = second.columns_of(pricer, least)
+        found = decompose(pricer, second.objective, scaled.limits, columns, tolerance=accuracy)
+    return _as_maximum(second._decomposed(pricer, found))
 
 
 def require_feasible(domain: Domain, limits: HalfSpaces) -> None:
     """Raise `InfeasibleConstraints` unless some policy is within the limits."""
     if len(limits):
-        Problem(Scaled.each(domain, limits), objectives.LeastViolation(), 1.0).opening()
+        Problem(Scaled.each(domain, limits), LEAST, 1.0).require_feasible()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,8 +175,15 @@ class Problem:
             optimum = self._direct_or_none()
             if optimum is not None and self._is_tight(optimum, tolerance, good_enough):
                 return optimum
+        pricer, columns = opened(self.domain, self.objective.opening(self.scaled.limits))
+        limits = self.scaled.limits
         try:
-            return self.mixed(*self.opening(), tolerance, good_enough)
+            if len(limits):
+                least = decompose(pricer, LEAST, limits, columns, tolerance=0.1 * FEASIBLE, good_enough=FEASIBLE)
+                columns, limits = self.within(pricer, columns, least)
+            with self.described(pricer):
+                found = decompose(pricer, self.objective, limits, columns, tolerance=tolerance, good_enough=good_enough)
+            return self._decomposed(pricer, found)
         except OutOfTime:
             raise
         except NotConverged:
@@ -173,24 +197,26 @@ class Problem:
         allowed = max(tolerance, TIGHT) * (self.unit + abs(optimum.value))
         return optimum.value - optimum.bound <= allowed or optimum.value <= self.unit * good_enough
 
-    def first(self) -> tuple[Pricer, tuple[Column, ...]]:
-        """The policy at the objective's first price, and the pricer to go on with."""
-        return opened(self.domain, self.objective.opening(self.scaled.limits))
+    def within(
+        self, pricer: Pricer, columns: tuple[Column, ...], least: Solution[Decomposed]
+    ) -> tuple[tuple[Column, ...], HalfSpaces]:
+        """Policies with a mixture that satisfies the limits, and the limits relaxed by its rounding error.
 
-    def opening(self) -> tuple[Pricer, tuple[Column, ...], HalfSpaces]:
-        """Policies with a mixture that satisfies the limits, and the limits relaxed by its rounding error."""
-        limits = self.scaled.limits
-        pricer, columns = self.first()
-        if not len(limits):
-            return pricer, columns, limits
-        objective = objectives.LeastViolation()
-        least = decompose(pricer, objective, limits, columns, tolerance=0.1 * FEASIBLE, good_enough=FEASIBLE)
+        least: the mixture with the least violation, found from the given columns.
+        """
         if least.value > FEASIBLE:
             raise self._infeasible(pricer, columns)
-        columns = self.columns_of(pricer, least.answer)
+        limits, columns = self.scaled.limits, self.columns_of(pricer, least.answer)
         # A last column that was added is the mixture itself.
         reached = least.answer.counts if columns is least.answer.columns else columns[-1].counts
-        return pricer, columns, limits.relaxed(limits.excess(reached))
+        return columns, limits.relaxed(limits.excess(reached))
+
+    def require_feasible(self) -> None:
+        """Raise `InfeasibleConstraints` unless some policy is within the limits."""
+        limits = self.scaled.limits
+        pricer, columns = opened(self.domain, self.objective.opening(limits))
+        least = decompose(pricer, LEAST, limits, columns, tolerance=0.1 * FEASIBLE, good_enough=FEASIBLE)
+        self.within(pricer, columns, least)
 
     def columns_of(self, pricer: Pricer, found: Decomposed) -> tuple[Column, ...]:
         """The columns of another decomposition, to start from.
@@ -198,31 +224,23 @@ class Problem:
         Where every group of starts has a mixture there and this objective has one for all, these mixtures may be
         within limits that no mixture of the columns keeps; the policy of them all is one more column.
         """
-        if found.weights.shape[1] == 1 or can_share(self.objective.lower_bounds(self.scaled.limits)):
+        if found.weights.shape[1] == 1 or self.objective.lower_bounds(self.scaled.limits).can_share:
             return found.columns
         assert isinstance(pricer, Improver)
         policy = policy_from_occupancy(self.domain.mdp, pricer.occupancy(found.columns, found.weights))
-        return (*found.columns, pricer.evaluate_policy(policy, None))
+        return (*found.columns, pricer.evaluate_policy(policy))
 
-    def mixed(
-        self,
-        pricer: Pricer,
-        columns: tuple[Column, ...],
-        limits: HalfSpaces,
-        tolerance: float,
-        good_enough: float = -np.inf,
-    ) -> ConstrainedOptimum:
-        """The optimum by decomposition, from these columns. An error carries the best mixture found."""
-        given = (pricer, self.objective, limits, columns)
+    @contextmanager
+    def described(self, pricer: Pricer) -> Iterator[None]:
+        """Errors of this problem's decomposition carry the best mixture, in the caller's units."""
         try:
-            found = decompose(*given, tolerance=tolerance, good_enough=good_enough)
+            yield
         except InfeasibleProgram as failure:
-            raise NotConverged(str(failure), residual=np.inf, n_steps=len(columns)) from failure
+            raise NotConverged(str(failure), residual=np.inf, n_steps=1) from failure
         except NotConverged as failure:
             if isinstance(failure.answer, Solution):
                 failure.answer = self._decomposed(pricer, failure.answer)
             raise
-        return self._decomposed(pricer, found)
 
     def _decomposed(self, pricer: Pricer, found: Solution[Decomposed]) -> ConstrainedOptimum:
         """The optimum with the occupancy of a mixture."""
@@ -236,7 +254,7 @@ class Problem:
             scaled.row[:, None] * limits.normals / scaled.feature, scaled.row * limits.offsets, limits.names
         )
         common = scaled.with_common_rows(given)
-        least = decompose(pricer, objectives.LeastViolation(), common.limits, columns, tolerance=0.1 * FEASIBLE)
+        least = decompose(pricer, LEAST, common.limits, columns, tolerance=0.1 * FEASIBLE)
         excess = common.row * common.limits.excess(least.answer.counts)
         alone = [-Planner(self.domain).price_out(-normal).best for normal in limits.normals]
         unavoidable = scaled.row * np.maximum(np.array(alone) - limits.offsets, 0.0)
@@ -248,7 +266,7 @@ class Problem:
             found = solve_directly(self.domain, self.objective, self.scaled.limits)
         except NotConverged:
             # The libraries may fail on nearly infeasible programs; decomposition decides.
-            self.opening()
+            self.require_feasible()
             raise
         optimum = self._optimum(found)
         if found.gap > LOOSEST_GAP * (1 + abs(found.value)):
@@ -281,6 +299,35 @@ class Problem:
             n_rounds=found.n_steps,
             ended=found.ended,
         )
+
+
+def is_crowded(domain: Domain, objective: Objective, limits: HalfSpaces) -> bool:
+    """Whether there are few choices, but many features to match or limits to keep."""
+    n_matched = 0 if isinstance(objective, objectives.MostReward) else domain.n_reward
+    return domain.mdp.n_choices <= FEW_CHOICES and n_matched + len(limits) >= MANY_ROWS
+
+
+def is_spread(mdp: MDP) -> bool:
+    """Whether there are many states, and many of them are starts, so that a policy visits most of them."""
+    return mdp.n_states > COMPILED_ABOVE and bool(np.count_nonzero(mdp.initial) > SPREAD * mdp.n_states)
+
+
+def opened(domain: Domain, price: Vector) -> tuple[Pricer, tuple[Column, ...]]:
+    """The best policy at a price, and the pricer to go on with: policies are stored where each visits most states."""
+    mdp = domain.mdp
+    if not is_spread(mdp):
+        planner = Planner(domain)
+        columns = planner.price_out(price).columns
+        if mdp.n_states <= COMPILED_ABOVE or columns[0].n_reached <= SPREAD * mdp.n_states:
+            return planner, columns
+        improver = Improver(domain)
+        return improver, (improver.evaluate(columns[0].choice, None),)
+    improver = Improver(domain)
+    if improver.is_quick:
+        first = improver.evaluate(mdp.first_choice[:-1], None)
+        return improver, (first, *improver.price_out(price, [first], np.inf, EXACTLY).columns)[-1:]
+    reward, accuracy = priced_reward(domain, price)
+    return improver, (improver.evaluate(plan_hard(mdp, reward, accuracy=accuracy).choice, None),)
 
 
 def _check(domain: Domain, limits: HalfSpaces, accuracy: float, route: str) -> None:

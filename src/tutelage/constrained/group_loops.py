@@ -1,4 +1,4 @@
-"""The loops of `constrained.shares`: programs whose columns lie in groups, each with a sum of one.
+"""The loops of `constrained.groups`: programs whose columns lie in groups, each with a sum of one.
 
     maximise   sum of profit * v - most @ excess       or   minimise   1/2 norm2(target - sum of match * v)^2
     subject to sum of use * v <= right + excess,   sum of v = 1 in every group,   v >= 0,   excess >= 0

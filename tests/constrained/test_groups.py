@@ -7,14 +7,13 @@ from scipy import optimize, sparse
 from strategies import some_of
 
 from benchmarks.families import family_domain, family_problem
-from tutelage.constrained import share_loops
+from tutelage.constrained import group_loops
 from tutelage.constrained.columns import Improver
 from tutelage.constrained.decomposition import _Rounds
+from tutelage.constrained.groups import best_shares, start_groups
 from tutelage.constrained.objectives import Hull, LeastViolation, MostReward, Nearest, NearestSquared
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy, strictest_policy
 from tutelage.constrained.problem import HalfSpaces, no_limits
-from tutelage.constrained.shares import best_shares, can_share
-from tutelage.constrained.start_groups import start_groups
 from tutelage.convex.programs import InfeasibleProgram
 from tutelage.model.mdp import MDP, Domain
 
@@ -142,9 +141,9 @@ def test_a_wrong_basis_is_noticed(monkeypatch):
     most, nearest = MostReward(np.ones(3)).lower_bounds(limits), NearestSquared(np.ones(3)).lower_bounds(limits)
     assert best_shares(most, parts, np.zeros(3)) is not None and best_shares(nearest, parts, np.zeros(6)) is not None
     worst, one = parts.sum(axis=2).argmin(axis=0)[None], np.zeros(1, dtype=int)
-    monkeypatch.setattr(share_loops, "nearest_shares", lambda *_: (worst, one, np.ones(1), np.zeros(3), True))
+    monkeypatch.setattr(group_loops, "nearest_shares", lambda *_: (worst, one, np.ones(1), np.zeros(3), True))
     assert best_shares(nearest, parts, np.zeros(6)) is None
-    monkeypatch.setattr(share_loops, "best_shares", lambda *_: (worst, one, one, np.ones(1), np.zeros(3), True))
+    monkeypatch.setattr(group_loops, "best_shares", lambda *_: (worst, one, one, np.ones(1), np.zeros(3), True))
     assert best_shares(most, parts, np.zeros(3)) is None
 
 
@@ -157,7 +156,7 @@ def test_the_master_problem_asks_the_library_where_the_loop_fails(monkeypatch):
     objective = MostReward(np.array([1.0, 0.5, 0.2]))
     quick = _Rounds(improver, objective, limits, columns)
     assert quick.solve_master() and quick.is_by_group
-    monkeypatch.setattr(share_loops, "best_shares", lambda *_: (*[np.zeros(0)] * 5, False))
+    monkeypatch.setattr(group_loops, "best_shares", lambda *_: (*[np.zeros(0)] * 5, False))
     slow = _Rounds(improver, objective, limits, columns)
     assert slow.solve_master()
     assert slow.value == pytest.approx(quick.value, rel=1e-8)
@@ -169,11 +168,10 @@ def test_the_master_problem_asks_the_library_where_the_loop_fails(monkeypatch):
 
 def test_multipliers_of_limits_and_squared_deviations_can_be_shared():
     limits = half_spaces(np.eye(2), np.ones(2))
-    assert can_share(MostReward(np.ones(2)).lower_bounds(limits)) and can_share(LeastViolation().lower_bounds(limits))
-    assert can_share(NearestSquared(np.ones(2)).lower_bounds(limits))
-    assert not can_share(Nearest(np.ones(2), 1).lower_bounds(limits)) and not can_share(
-        Nearest(np.ones(2), np.inf).lower_bounds(limits)
-    )
+    assert MostReward(np.ones(2)).lower_bounds(limits).can_share and LeastViolation().lower_bounds(limits).can_share
+    assert NearestSquared(np.ones(2)).lower_bounds(limits).can_share
+    for norm in (1, np.inf):
+        assert not Nearest(np.ones(2), norm).lower_bounds(limits).can_share
 
 
 def test_groups_hold_neighbours_and_every_start():

@@ -1,4 +1,4 @@
-"""Master problems in which the starts of the learner are in groups, and every group has a mixture of its own.
+"""Groups of starts, and master problems in which every group has a mixture of its own.
 
 Let the start decide from which mixture the policy is drawn. The visits of all groups together are the occupancy of some
 stationary policy, so nothing more can be reached, and the optimum is the same. But the master problem knows far more
@@ -12,28 +12,67 @@ part(i, k): (d,), what policy i is expected to collect from the starts in group 
 entries, the deviations from the target, and half their square is added.
 """
 
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse import csgraph
 
-from tutelage.arrays import Flags, Indices, Matrix, Vector
+from tutelage.arrays import Indices, Matrix, SparseRows, Vector
 from tutelage.constrained.objectives import Box, LowerBounds, Mixture
+from tutelage.model.mdp import MDP
 from tutelage.outcomes import Ended, Solution
 
+# The number of groups, the number of starts for each where there are few, and the least number of groups that help.
+MOST_GROUPS, FEW_STARTS, FEWEST_GROUPS = 200, 5, 20
 # The largest excess over the limits and the largest gap that are rounding, relative to the sizes.
-EXACT, TIGHT = 1e-12, 1e-11
-# With more dual variables than this, combinations converge too slowly.
-MOST_VARIABLES = 16
+EXACT_EXCESS, TIGHT_GAP = 1e-12, 1e-11
 # Weights (n, K), dual variables, the objective's value, and what each part uses of the limits, (n, K, m).
-Found = tuple[Matrix, Vector, float, NDArray[np.float64]]
+Shared = tuple[Matrix, Vector, float, NDArray[np.float64]]
 
 
-def can_share(dual: LowerBounds) -> bool:
-    """Whether there are few dual variables: multipliers of half-spaces, or deviations with half their square."""
-    if dual.box is None or len(dual.linear) > MOST_VARIABLES:
-        return False
-    box, is_matched = dual.box, _matched(dual.box)
-    is_projection = not dual.base.any() and (box.curvature[is_matched] == 1).all() and np.isinf(box.upper).all()
-    return not box.lower[~is_matched].any() and bool(is_projection or not is_matched.any())
+@dataclass(frozen=True, eq=False)
+class StartGroups:
+    """of_state: (S,), the group of each state. initial: (S,), the probability of each start."""
+
+    of_state: Indices
+    initial: Vector
+    n_groups: int
+
+    @cached_property
+    def _mean(self) -> SparseRows:
+        """(K, S), the probability of each start in the row of its group."""
+        shape = (self.n_groups, len(self.initial))
+        return sparse.csc_array((self.initial, self.of_state, np.arange(shape[1] + 1)), shape).tocsr()
+
+    def sums(self, values: Matrix) -> Matrix:
+        """(K, d), the mean over all starts of values (S, d), group by group."""
+        return np.asarray(self._mean @ values)
+
+
+@lru_cache(maxsize=8)
+def start_groups(mdp: MDP, *, in_order: bool) -> StartGroups | None:
+    """Groups of starts of equal size where states that are near have near numbers; otherwise around random starts.
+
+    Each state then belongs to the nearest of these, in moves of either direction. None where there are few starts.
+    """
+    starts = np.flatnonzero(mdp.initial)
+    n_groups = min(MOST_GROUPS, len(starts) // FEW_STARTS)
+    if n_groups < FEWEST_GROUPS:
+        return None
+    if in_order:
+        passed = np.cumsum(mdp.initial > 0) - 1
+        return StartGroups(np.maximum(passed, 0) * n_groups // len(starts), mdp.initial, n_groups)
+    centres = np.sort(np.random.default_rng(0).choice(starts, n_groups, replace=False))
+    at = np.repeat(mdp.state_of_choice, np.diff(mdp.transition.indptr))
+    moves = sparse.csr_array((np.ones(len(at)), (at, mdp.transition.indices)), (mdp.n_states, mdp.n_states))
+    _, _, nearest = csgraph.dijkstra(
+        moves + moves.T, indices=centres, unweighted=True, min_only=True, return_predecessors=True
+    )
+    # A state that no centre reaches has the number -9999, and belongs to the first group.
+    return StartGroups(np.searchsorted(centres, nearest), mdp.initial, n_groups)
 
 
 def best_shares(dual: LowerBounds, parts: NDArray[np.float64], near: Vector) -> Solution[Mixture] | None:
@@ -42,33 +81,29 @@ def best_shares(dual: LowerBounds, parts: NDArray[np.float64], near: Vector) -> 
     parts: (n, K, d). near: (k,), dual variables to start from.
     """
     assert dual.box is not None
-    find = _nearest if _matched(dual.box).any() else _most
+    find = _nearest if dual.box.is_matched.any() else _most
     found = find(dual, dual.box, parts, near)
     if found is None:
         return None
     weights, u, value, use = found
-    right, is_elastic = dual.linear[~_matched(dual.box)], np.isfinite(dual.box.upper).all()
+    right, is_elastic = dual.linear[~dual.box.is_matched], np.isfinite(dual.box.upper).all()
     excess = float((np.einsum("nk,nkm->m", weights, use) - right).max(initial=0.0))
     least = dual.offset(u) - float((parts @ dual.price(u)).max(axis=0).sum())
     size = 1 + float(np.abs(dual.linear).max(initial=0.0)) + abs(value)
-    is_within = is_elastic or excess <= EXACT * size
+    is_within = is_elastic or excess <= EXACT_EXCESS * size
     # Where no mixture is within the limits, multipliers grow without end, and the bound exceeds the value.
-    if not is_within or not abs(value - least) <= TIGHT * size:
+    if not is_within or not abs(value - least) <= TIGHT_GAP * size:
         return None
     return Solution(Mixture(weights, u), value, least, excess, Ended.CONVERGED, 1)
 
 
-def _matched(box: Box) -> Flags:
-    return np.asarray(box.curvature != 0)
-
-
-def _most(dual: LowerBounds, box: Box, parts: NDArray[np.float64], near: Vector) -> Found | None:
+def _most(dual: LowerBounds, box: Box, parts: NDArray[np.float64], near: Vector) -> Shared | None:
     """The linear program."""
-    from tutelage.constrained import share_loops
+    from tutelage.constrained import group_loops
 
     profit, use, right = parts @ dual.base, -(parts @ dual.turn), dual.linear
     base, table = _less_best(np.dstack([use, profit]), np.append(-near, 1.0))
-    picks, basis, _, x, u, is_optimal = share_loops.best_shares(table, right - base[:-1], box.upper, near)
+    picks, basis, _, x, u, is_optimal = group_loops.best_shares(table, right - base[:-1], box.upper, near)
     if not is_optimal:
         return None
     weights = _weights(parts, picks, basis, x)
@@ -77,22 +112,22 @@ def _most(dual: LowerBounds, box: Box, parts: NDArray[np.float64], near: Vector)
     return weights, np.clip(u, 0.0, box.upper), float(cost @ excess - (weights * profit).sum()), use
 
 
-def _nearest(dual: LowerBounds, box: Box, parts: NDArray[np.float64], near: Vector) -> Found | None:
+def _nearest(dual: LowerBounds, box: Box, parts: NDArray[np.float64], near: Vector) -> Shared | None:
     """The projection, from the best mixture within the limits at the last price."""
-    from tutelage.constrained import share_loops
+    from tutelage.constrained import group_loops
 
-    is_matched, m = _matched(box), len(near) - int(_matched(box).sum())
+    is_matched, m = box.is_matched, len(near) - int(box.is_matched.sum())
     match, use = parts @ dual.turn[:, is_matched], -(parts @ dual.turn[:, ~is_matched])
     target, y, a = -dual.linear[is_matched], near[~is_matched], near[is_matched]
     base, table = _less_best(np.dstack([use, match]), np.concatenate([-y, a]))
     right = dual.linear[~is_matched] - base[:m]
     linear = np.dstack([table[:, :, :m], table[:, :, m:] @ a])
-    picks, basis, row, x, _, is_optimal = share_loops.best_shares(linear, right, box.upper[~is_matched], y)
+    picks, basis, row, x, _, is_optimal = group_loops.best_shares(linear, right, box.upper[~is_matched], y)
     if not is_optimal:
         return None
     is_point = basis >= 0
     first = picks[basis[is_point]], row[~is_point], np.concatenate([x[is_point], x[~is_point]])
-    picks, free, x, y, is_optimal = share_loops.nearest_shares(table, target - base[m:], right, *first)
+    picks, free, x, y, is_optimal = group_loops.nearest_shares(table, target - base[m:], right, *first)
     if not is_optimal:
         return None
     weights = _weights(parts, picks, free, x)
