@@ -7,8 +7,10 @@ import pytest
 from problems import assert_same_transcript, random_problem
 
 from tutelage.chains.expectations import Expectation
+from tutelage.environments.object_world import object_world
 from tutelage.interaction import teach
 from tutelage.learners.entropy import SoftLearner
+from tutelage.learners.projection import HardLearner
 from tutelage.learners.sampled import SampledLearner
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Advice, Lesson, Round
@@ -153,3 +155,52 @@ def test_the_rewards_of_a_loaded_transcript_are_those_of_its_rounds(tmp_path):
     with np.load(path) as archive:
         np.savez(path, **dict(archive) | {"0.response_reward": np.array(99.0)})
     assert_same_transcript(load_transcript(path, DOMAIN), transcript)
+
+
+def edited(path, field, change):
+    """The same file with one array changed."""
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    arrays[field] = change(arrays[field])
+    np.savez(path, **arrays)
+
+
+EDITS = {
+    "a permuted policy": ("0.response.policy", lambda policy: np.roll(policy.reshape(-1, 5), 1, axis=1).ravel()),
+    "another expectation": ("0.response.expectation.reward", lambda counts: 0.99 * counts),
+    "a better objective": ("0.response.certificate.primal", lambda primal: primal + 0.01),
+    "an invented bound": ("0.response.certificate.dual", lambda dual: dual - 0.01),
+    "another lesson": ("0.lesson.expectation", lambda shown: shown * 0.99),
+    "a policy that was not shown": ("0.lesson.policy", lambda policy: np.full_like(policy, 0.2)),
+    "other weights": ("0.response.learned_weights", lambda weights: weights + 0.01),
+    "other multipliers": ("0.response.multipliers.preference", lambda beta: beta + 0.01),
+    "no violation": ("0.response.violation_excess", lambda excess: excess + 0.01),
+    "another allowance": ("learner.violation_allowance", lambda allowance: allowance + 0.1),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("kind", ["soft", "hard"])
+def test_an_edited_file_is_refused_and_the_number_is_named(tmp_path, kind, edit):
+    world = object_world(7, 1)
+    domain, path = world.domain("L3"), tmp_path / "taught.npz"
+    learner = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
+    if kind == "hard":
+        learner = HardLearner(domain, violation_allowance=1.5)
+    teach(AgnosticTeacher(domain, world.true_weights), learner, path=path)
+    assert load_transcript(path, domain).final.response.certificate.gap < 1e-6
+    field, change = EDITS[edit]
+    edited(path, field, change)
+    with pytest.raises(
+        InvalidModel, match=r"taught\.npz holds no valid transcript: round 1, the (lesson|response): its"
+    ):
+        load_transcript(path, domain)
+    assert load_transcript(path, domain, verify=False).rounds
+
+
+def test_a_single_demonstration_can_be_written_and_read(tmp_path):
+    """One trajectory has no standard error: its uncertainty is infinite."""
+    sampled = SampledLearner(DOMAIN, LEARNER, 1, 1, rng=0)
+    transcript = teach(AgnosticTeacher(DOMAIN, WEIGHTS), sampled, path=tmp_path / "taught.npz")
+    assert np.isinf(transcript.final.response.lesson.uncertainty).any()
+    assert_same_transcript(load_transcript(tmp_path / "taught.npz", DOMAIN), transcript)

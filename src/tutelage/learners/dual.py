@@ -196,7 +196,7 @@ class Dual:
         """The response of a policy with its expectation and entropy."""
         policy, reached, entropy = done
         a, y = np.split(found.answer.x, [self.domain.n_reward])
-        primal = entropy - self._paid(reached.reward - lesson.expectation, reached.preference)
+        primal = entropy - self.paid(reached.reward - lesson.expectation, reached.preference)
         residual = self.domain.mdp.horizon * found.residual
         proof = Certificate(primal, bound, residual, found.n_steps, found.ended, lesson.uncertainty)
         return build_response(
@@ -210,7 +210,7 @@ class Dual:
             self.constraints,
         )
 
-    def _paid(self, deviation: Vector, preference: Vector) -> float:
+    def paid(self, deviation: Vector, preference: Vector) -> float:
         """M + N; infinite where an exact match or a hard preference is violated by more than rounding."""
         mismatch, constraints = self.mismatch, self.constraints
         allowed = VIOLATED * sizes(self.domain)[: self.domain.n_reward].max()

@@ -1,0 +1,45 @@
+"""Responses prove their own numbers, and a wrong number is named."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from problems import random_problem
+from strategies import some_of
+
+import tutelage as tl
+from tutelage.learners.verifying import verify
+
+
+def learners(domain: tl.Domain) -> list[tl.Learner]:
+    squared = tl.Mismatch(norm=2, penalty=3, squared=True)
+    return [
+        tl.SoftLearner(domain, mismatch_penalty=5, violation_penalty=10),
+        tl.GenericLearner(domain, squared, tl.Preference(norm=2, penalty=4, allowance=0.1)),
+        tl.StandardLearner(domain),
+        tl.ApproximateHardLearner(domain, violation_allowance=4),
+        *(tl.HardLearner(domain, violation_allowance=3, norm=norm) for norm in (1, 2, np.inf)),
+    ]
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-6, 1e6])
+@pytest.mark.parametrize("seed", some_of(range(40), range(8)))
+def test_every_response_is_verified_and_every_invented_certificate_is_not(seed, unit):
+    given = random_problem(seed)
+    domain = given.domain
+    domain = replace(domain, reward_features=unit * domain.reward_features)
+    lesson = tl.AgnosticTeacher(domain, given.true_weights).open().lesson
+    for learner in learners(domain):
+        try:
+            response = learner.respond(lesson)
+        except (tl.InfeasibleConstraints, tl.NotConverged):
+            continue
+        verify(learner, response)
+        proof = response.certificate
+        off = (
+            0.01 * (1 + abs(proof.primal))
+            + 0.01 * unit * np.abs(given.domain.reward_features).max() * domain.mdp.horizon
+        )
+        for wrong in (replace(proof, primal=proof.primal + off), replace(proof, dual=proof.dual - off)):
+            with pytest.raises(tl.InvalidModel, match=r"its (primal|dual) is"):
+                verify(learner, replace(response, certificate=wrong))
