@@ -23,11 +23,13 @@ from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.projection import HardLearner
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.policy import uniform_policy
-from tutelage.roles import Learner, Lesson, Response
+from tutelage.roles import Learner, Lesson, Response, Round
 from tutelage.teachers.fixed import AgnosticTeacher
 from tutelage.transcripts import Transcript
 
 ALLOWANCE = 2.5
+# An allowance that no policy reaches: a preference that a learner does not have.
+ABSENT = 1e7
 NORMS = (1, 2, math.inf)
 KINDS = ("generic", "squared, hard preferences", "no allowance", "soft", "exact match")
 
@@ -185,3 +187,46 @@ def assert_same_transcript(one: Transcript, other: Transcript):
                 assert left[place] is right[place]
             else:
                 assert_array_equal(left[place], right[place], err_msg=place)
+
+
+def degraded(domain, kind):
+    """Preference features that are duplicated, constant, never met or nested."""
+    features = domain.preference_features.copy()
+    if kind == 1:
+        features[:, -1] = features[:, 0]
+    elif kind == 2:
+        features[:, 0] = 0.7
+    elif kind == 3:
+        features = (features > 0.5).astype(float)
+        features[:, 0] = 0.0
+    elif kind == 4:
+        features[:, -1] = np.minimum(features[:, 0], features[:, -1])
+    return Domain(domain.mdp, domain.reward_features, features, domain.reward_names, domain.preference_names)
+
+
+def random_rounds(seed, spread=0.0):
+    """A random soft learner on a ragged domain, some of its preferences absent, and three rounds with it.
+
+    spread: the features are rescaled by powers of ten up to this, all alike where the seed is odd.
+    """
+    rng = np.random.default_rng(seed)
+    domain = random_domain_of(rng, seed, max_states=20)
+    if domain.n_preference == 0:
+        return None
+    domain = degraded(domain, seed % 5)
+    n_factors = (1, 1) if seed % 2 else (domain.n_reward, domain.n_preference)
+    reward, preference = (10 ** rng.uniform(-spread, spread, n) if spread else np.ones(n) for n in n_factors)
+    names = domain.reward_names, domain.preference_names
+    domain = Domain(domain.mdp, domain.reward_features * reward, domain.preference_features * preference, *names)
+    penalty, violation = 10 ** rng.uniform(-1, 1, 2)
+    if spread:
+        penalty, violation = penalty / rng.choice(reward), violation / rng.choice(preference)
+    uniform = expectation(domain, uniform_policy(domain.mdp))
+    n = domain.n_preference
+    absent = ABSENT * preference.max()
+    delta = np.where(rng.random(n) < 0.3, absent, uniform.preference * rng.choice([0, 0.5, 0.95, 1.02], n))
+    learner = SoftLearner(domain, mismatch_penalty=penalty, violation_penalty=violation, violation_allowance=delta)
+    weights = [rng.normal(size=domain.n_reward) / reward for _ in range(2)]
+    lessons = [AgnosticTeacher(domain, weight).open().lesson for weight in weights]
+    lessons.append(Lesson.from_expectation(uniform.reward))
+    return learner, delta, [Round(lesson, learner.respond(lesson)) for lesson in lessons]

@@ -5,45 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from problems import random_domain_of
+from problems import ABSENT, random_rounds
 from strategies import add_features, build_mdp, some_of
 
 import tutelage as tl
-from tutelage.inference.recovery import feature_scales, recover
-
-ABSENT = 1e7
-
-
-def degraded(domain, kind):
-    """Preference features that are duplicated, constant, never met or nested."""
-    features = domain.preference_features.copy()
-    if kind == 1:
-        features[:, -1] = features[:, 0]
-    elif kind == 2:
-        features[:, 0] = 0.7
-    elif kind == 3:
-        features = (features > 0.5).astype(float)
-        features[:, 0] = 0.0
-    elif kind == 4:
-        features[:, -1] = np.minimum(features[:, 0], features[:, -1])
-    return tl.Domain(domain.mdp, domain.reward_features, features, domain.reward_names, domain.preference_names)
-
-
-def random_rounds(seed):
-    """A random soft learner on a ragged domain, some of its preferences absent, and three rounds with it."""
-    rng = np.random.default_rng(seed)
-    domain = random_domain_of(rng, seed, max_states=20)
-    if domain.n_preference == 0:
-        return None
-    domain = degraded(domain, seed % 5)
-    penalty, violation = 10 ** rng.uniform(-1, 1, 2)
-    uniform = tl.expectation(domain, tl.uniform_policy(domain.mdp))
-    n = domain.n_preference
-    delta = np.where(rng.random(n) < 0.3, ABSENT, uniform.preference * rng.choice([0, 0.5, 0.95, 1.02], n))
-    learner = tl.SoftLearner(domain, mismatch_penalty=penalty, violation_penalty=violation, violation_allowance=delta)
-    lessons = [tl.AgnosticTeacher(domain, rng.normal(size=domain.n_reward)).open().lesson for _ in range(2)]
-    lessons.append(tl.Lesson.from_expectation(uniform.reward))
-    return learner, delta, [tl.Round(lesson, learner.respond(lesson)) for lesson in lessons]
+from tutelage.inference.recovery import feature_scales
 
 
 @pytest.mark.parametrize("seed", some_of(range(130), (*range(10), 39)))
@@ -126,18 +92,6 @@ def test_one_answer_gives_the_mismatch_penalty(world_seed):
     assert estimate.mismatch_penalty.high == pytest.approx(4.3, rel=1e-5)
     assert "there" not in estimate.preferences[2:]
     assert "C_r: 4.3" in str(estimate)
-
-
-def test_the_weights_of_an_answer_have_its_expectation():
-    """Whatever is not determined, the weights found have the answer's expectation."""
-    learner, _, rounds = random_rounds(6)
-    domain, scales = learner.domain, feature_scales(learner.domain)
-    for taught in rounds:
-        seen = taught.response.expectation.both
-        answer = recover(domain, scales, taught.lesson.expectation, seen, accuracy=1e-12)
-        soft = tl.soft_expansion(domain.mdp, tl.combined_features(domain), answer.weights)
-        assert_allclose(soft.expectation, seen, rtol=1e-8, atol=1e-8)
-        assert_allclose(answer.entropy, tl.causal_entropy(domain.mdp, soft.solved.policy), rtol=1e-8)
 
 
 def test_refused():

@@ -254,6 +254,16 @@ def alternatives(evidence: Evidence, fit: Fit) -> tuple[Fit, ...]:
     return _distinct([problem.described(end) for end in ends], evidence.scales)
 
 
+def closer_parameters(evidence: Evidence, near: Parameters) -> Parameters:
+    """The parameters of the fit near others; those themselves where it cannot be computed."""
+    problem = problem_of(evidence)
+    try:
+        end = problem.search(problem.inside(near), PATH.smoothing[-1:], None, goal_of(problem))
+    except TutelageError:
+        return near
+    return problem.described(end).parameters
+
+
 def with_larger_penalty(evidence: Evidence, fit: Fit, n_steps: int) -> tuple[Fit, ...]:
     """Fits near another one with a larger C_r, the largest first.
 

@@ -2,11 +2,12 @@
 
     tl.infer_learner(domain, rounds).learner()
 
-`recovery` finds the weights of each answer, up to directions that change nothing. `version_space` turns the answers
-into intervals that contain C_r, C_c and each delta_j with certainty. The most plausible learner within them has no
-preference that the answers do not need: it pays the least multipliers that explain every answer, C_c is the largest of
-them, and delta_j is the least mu_c[j] at which one was paid. It gives the answers seen, because every condition of
-`recovery` holds at its parameters.
+Everything here assumes the learner of Sec. 3.2: 1-norm penalties C_r and C_c, allowances delta of the preferences, none
+of the mismatch. `recovery` computes the weights of each answer, up to directions that change nothing. `version_space`
+turns the answers into intervals for C_r, C_c and each delta_j that contain the truth, if that assumption and the stated
+accuracy of the answers hold. The most plausible learner within them has no preference that the answers do not need. It
+pays the least multipliers that explain every answer, C_c is the largest of them, and delta_j is the least mu_c[j] at
+which one was paid. Whether it gives the answers seen is checked by letting it answer.
 """
 
 import math
@@ -17,12 +18,14 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tutelage.arrays import Flags, Matrix, freeze, whole_number
+from tutelage.arrays import Flags, Matrix, Vector, freeze, whole_number
+from tutelage.inference.answering import answers_of
 from tutelage.inference.fit_intervals import fitted_space, is_likely, misfit_of, rivals_of
 from tutelage.inference.fit_search import (
     THOROUGH,
     Effort,
     Searches,
+    closer_parameters,
     fits_of,
     more_searches,
     search_fits,
@@ -38,6 +41,8 @@ from tutelage.roles import Round, check_lesson
 
 # The error of an exact answer, relative to the range of each feature, and how much further a fit may be from it.
 EXACT_ANSWER, MOST_MISFIT = 1e-12, 1e-8
+# A learner gives the answers seen if it misses them by at most this, relative to the range of each feature.
+REPRODUCED = 1e-6
 # Answers may be as inexact as their residuals say, in units of the largest feature, but not more than this.
 LARGEST_RESIDUAL = 1e-5
 
@@ -57,16 +62,18 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnerEstimate:
-    """What the answers say about a soft learner (Sec. 3.2).
+    """What the answers say about a learner, if it is that of Sec. 3.2.
 
     mismatch_penalty, violation_penalty: the intervals of C_r and C_c. violation_allowance: one interval of delta_j for
-    each preference feature. preferences: whether each is certainly there, certainly not there, or open. A preference
-    that cannot matter, because delta_j exceeds what any policy does, is not there.
+    each preference feature. preferences: whether the intervals say that each is there, is not there, or leave it open.
+    A preference that cannot matter, because delta_j exceeds what any policy does, is not there.
     directions: (k, d), orthonormal, the combinations of the weights (a, -b) that an answer determined. identified:
     (d,), whether the weight of each feature was determined by itself. residual: the largest misfit of an answer,
     relative to the range of the feature. contradiction: why no soft learner gives these answers, or empty; then the
     intervals say nothing. plausible: the parameters of `learner()`. rivals: those of other
     learners that explain the answers, where the answers were fitted. searches: those for fits, to be continued.
+    explains: whether `learner()` gives the answers seen: within 1e-6 of the range of each feature where they are exact,
+    or within the sampling error.
     """
 
     domain: Domain
@@ -83,6 +90,7 @@ class LearnerEstimate:
     explained: tuple[Explained, ...] = field(default=(), repr=False)
     rivals: tuple[Parameters, ...] = field(default=(), repr=False)
     searches: Searches | None = field(default=None, repr=False)
+    explains: bool = False
 
     def learner(self) -> SoftLearner:
         """The most plausible learner."""
@@ -109,6 +117,8 @@ class LearnerEstimate:
             self.domain.preference_names, self.preferences, self.violation_allowance, strict=True
         ):
             lines.append(f"{name}: {verdict}, delta {_shown(allowance)}")
+        if not (self.explains or self.contradiction):
+            lines.append("no single learner was computed that gives these answers")
         return "\n".join([*lines, *([self.contradiction] if self.contradiction else [])])
 
 
@@ -124,9 +134,13 @@ def infer_learner(
 
     domain: with every preference feature that the learner might have. observed: "expectation" uses all of mu of each
     response; "reward" uses mu_r alone. n_trajectories: each answer is the mean of this many trajectories; 0 where it is
-    exact. accuracy: the error of exact answers, relative to the range of each feature. The intervals of exact
-    expectations are certain; those of samples hold with 95 % confidence, and those of "reward" if the best fit is the
-    learner.
+    exact. accuracy: the error of exact answers, relative to the range of each feature.
+
+    All intervals assume the learner of Sec. 3.2. From exact expectations they then contain the truth, as far as
+    `accuracy` holds. Those of samples are 95 % intervals by the normal approximation around every fit found that the
+    samples do not reject, and those of "reward" assume that one of the fits found is the learner. A `contradiction`
+    rules out a learner of Sec. 3.2; its absence does not prove one. With one reward feature, for example, a squared
+    mismatch penalty or a mismatch allowance cannot be told from C_r.
     """
     return estimate_from(
         domain,
@@ -185,12 +199,18 @@ def infer_exactly(domain: Domain, scales: Scales, rounds: Sequence[Round], *, ac
         for number, taught in enumerate(rounds, start=1):
             answers.append(_recovered(domain, scales, taught, number, accuracy))
         space, explained = narrowed(answers, scales)
-        plausible, contradiction = plausible_parameters(space, explained, scales), ""
+        plausible, misfit = _most_plausible(domain, scales, answers, space, explained)
+        contradiction = ""
+        if misfit > REPRODUCED:
+            closer = closer_parameters(_evidence(domain, scales, rounds, "expectation", 0), plausible)
+            again = _misfit(domain, scales, answers, closer)
+            plausible, misfit = (closer, again) if again < misfit else (plausible, misfit)
     except Contradiction as failure:
         space, explained, contradiction = VersionSpace.everything(domain.n_preference), [], str(failure)
         evidence = _evidence(domain, scales, rounds, "expectation", 0)
-        plausible = fits_of(evidence, search_fits(evidence, THOROUGH))[0].parameters
-    return build_estimate(domain, scales, space, answers, explained, contradiction, plausible)
+        plausible, misfit = fits_of(evidence, search_fits(evidence, THOROUGH))[0].parameters, math.inf
+    estimate = build_estimate(domain, scales, space, answers, explained, contradiction, plausible)
+    return replace(estimate, explains=misfit <= REPRODUCED)
 
 
 def _fitted(evidence: Evidence, searches: Searches, accuracy: float, *, has_intervals: bool) -> LearnerEstimate:
@@ -203,7 +223,8 @@ def _fitted(evidence: Evidence, searches: Searches, accuracy: float, *, has_inte
         space = fitted_space(evidence, fits, accuracy)
     estimate = build_estimate(domain, scales, space, [], [], contradiction, fits[0].parameters, residual=misfit)
     likely = [fit for fit in fits[1:] if is_likely(fit, fits[0], evidence)]
-    return replace(estimate, rivals=rivals_of(fits[0], [], likely), searches=searches)
+    explains = contradiction == "" and (evidence.is_sampled or misfit <= REPRODUCED)
+    return replace(estimate, rivals=rivals_of(fits[0], [], likely), searches=searches, explains=explains)
 
 
 def _with_larger(estimate: LearnerEstimate, evidence: Evidence, n_steps: int) -> LearnerEstimate:
@@ -237,21 +258,71 @@ def _recovered_once(domain: Domain, scales: Scales, shown: bytes, seen: bytes, a
     return recover(domain, scales, np.frombuffer(shown), np.frombuffer(seen), accuracy=accuracy)
 
 
-def plausible_parameters(space: VersionSpace, explained: Sequence[Explained], scales: Scales) -> Parameters:
-    """The simplest learner of the space: only preferences that an answer needs, with the least multipliers."""
+def _most_plausible(
+    domain: Domain, scales: Scales, answers: Sequence[Answer], space: VersionSpace, explained: Sequence[Explained]
+) -> tuple[Parameters, float]:
+    """The simplest learner of the space that gives the answers, and the largest misfit, relative to the range.
+
+    Every choice narrows the others: first C_r, then C_c, then the allowances. An answer checks the result. Where no
+    choice of C_r gives the answers, the parameters with the least misfit.
+    """
+    best, least = None, math.inf
+    for penalty in _penalties(space, scales, domain.n_reward):
+        try:
+            smaller, within = narrowed(answers, scales, replace(space, penalty=np.array([penalty, penalty])))
+            violation = _violation(smaller, within, scales)
+            smaller, within = narrowed(answers, scales, replace(smaller, violation=np.array([violation, violation])))
+        except Contradiction:
+            # Within rounding of an end of the interval.
+            smaller, within, violation = space, list(explained), _violation(space, explained, scales)
+        tried = Parameters(penalty, violation, freeze(_allowances(smaller, within, violation, scales)))
+        misfit = _misfit(domain, scales, answers, tried)
+        if best is None or misfit < least:
+            best, least = tried, misfit
+        if misfit <= REPRODUCED:
+            break
+    assert best is not None
+    return best, least
+
+
+def _penalties(space: VersionSpace, scales: Scales, d_r: int) -> list[float]:
+    """Values of C_r to try, the most plausible first."""
+    low, high = (float(end) for end in space.penalty)
+    doubled = max(2 * low, 10 / float(scales.unit[:d_r].min()))
+    least = 1e-9 * doubled
+    middle = (low + high) / 2 if math.isfinite(high) else doubled
+    ends = [low, high] if math.isfinite(high) else [low, 10 * doubled]
+    return [max(middle, least), *(end for end in ends if end > least and abs(end - middle) > 1e-9 * middle)]
+
+
+def _violation(space: VersionSpace, explained: Sequence[Explained], scales: Scales) -> float:
+    """C_c: the least that pays every answer, or where nothing is paid any number."""
+    paid = max(float(answer.least.max(initial=0.0)) for answer in explained)
+    return max(paid, float(space.violation[0])) or 1 / float(scales.unit.max())
+
+
+def _allowances(space: VersionSpace, explained: Sequence[Explained], violation: float, scales: Scales) -> Vector:
+    """delta (d_c,): the least mu_c at which a preference was paid for, and no preference that no answer needs."""
     d_r = len(scales.unit) - len(space.low)
-    paid, done = np.array([one.least for one in explained]), np.array([one.answer.seen[d_r:] for one in explained])
-    violation = max(float(paid.max(initial=0.0)), float(space.violation[0]))
+    paid = np.array([answer.least for answer in explained])
+    done = np.array([answer.answer.seen[d_r:] for answer in explained])
     needed = paid > 1e-6 * violation + 1e-9 / scales.unit[d_r:]
     allowance = np.where(needed, done, np.inf).min(axis=0, initial=np.inf)
     allowance = np.clip(allowance, space.low, np.where(np.isfinite(allowance), space.high, np.inf))
     # An allowance that no policy exceeds is no preference.
-    allowance = np.where(allowance >= scales.high[d_r:], np.inf, np.maximum(allowance, 0.0))
-    low, high = space.penalty
-    doubled = max(2 * low, 10 / float(scales.unit[:d_r].min()))
-    penalty = (low + high) / 2 if math.isfinite(high) else doubled
-    unused = 1 / float(scales.unit.max())
-    return Parameters(max(float(penalty), 1e-9 * doubled), violation or unused, freeze(allowance))
+    return np.asarray(np.where(allowance >= scales.high[d_r:], np.inf, np.maximum(allowance, 0.0)))
+
+
+def _misfit(domain: Domain, scales: Scales, answers: Sequence[Answer], parameters: Parameters) -> float:
+    """How far the answers of a learner are from those seen, at most, relative to the range of each feature."""
+    penalty, violation, delta = parameters
+    most = 2 * np.abs(scales.high[domain.n_reward :]) + 1
+    theta = np.concatenate([[penalty, violation], np.where(np.isinf(delta), most, delta)])
+    try:
+        given = answers_of(domain, theta, np.array([answer.shown for answer in answers]), 0.0, None)
+    except NotConverged:
+        return math.inf
+    return float((np.abs(given.expectation - np.array([answer.seen for answer in answers])) / scales.unit).max())
 
 
 def build_estimate(

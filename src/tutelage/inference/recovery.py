@@ -26,9 +26,8 @@ accuracy. A direction whose error exceeds `RecoveryRule.linear` is reported as n
 then no longer that of the true weights.
 
 A strongly avoided feature is hardly met, so that a larger b_j would change nothing, but a smaller one might. The true x
-has a gradient within e, so by convexity f(x) <= min f + e |x - argmin|_1: it lies in a level set of f. The least b_j of
-a level set is found by one more convex problem, min f + rho b_j, for a small rho. Its solution has the least b_j among
-all x whose f is not larger.
+has a gradient within e, so by convexity f(x) <= min f + e |x - argmin|_1: it lies in a level set of f. One more convex
+problem, min f + rho b_j for a small rho, gives a lower end of b_j in that set (`_least` has the proof).
 
 What is sampled has an error. With F the expected counts from each state, the count of a trajectory is F(s_0) plus the
 discounted sum of
@@ -61,15 +60,15 @@ from tutelage.outcomes import NotConverged
 class RecoveryRule:
     """slack: a difference of expectations up to this, relative to their scale, is an error of the learner's solver.
     linear: along a direction, weights known to within this, in units of one over the range of the feature, count as
-    determined. safety: the linear error estimate is multiplied by it. height: of the level set of f that holds the true
-    weights, for an accuracy of one. largest: no weight is searched beyond this, in the same units, nor beyond
-    `largest_sampled` for the expectation of samples, which may be that of no policy.
+    determined. safety: the linear error estimate is multiplied by it. furthest: the true weights are within this
+    distance of those found, in the same units and relative to 1 + their size. largest: no weight is searched beyond
+    this, in the same units, nor beyond `largest_sampled` for the expectation of samples: it may be that of no policy.
     """
 
     slack: float = 1e-8
     linear: float = 0.5
     safety: float = 4.0
-    height: float = 1e3
+    furthest: float = 1e3
     largest: float = 1e5
     largest_sampled: float = 300.0
 
@@ -114,8 +113,8 @@ class Answer:
     shown: (d_r,). seen: (d,), mu of the answer. missed: (d_r,), the sign of mu_hat - mu, zero where they match.
     lift: (d, n), L, in units; the last d_c columns are those of b. point: (n,), the x found, in units. directions:
     (k, n), orthonormal, along which x is known to within `error` (k,). unit: (n,), x = point / unit. residual: the
-    largest |mu(L x) - mu|, relative to its range. entropy: that of the policy found. floor: (d_c,), certain lower ends
-    of b. blur: how far mu_c may be from that of the learner's exact answer.
+    largest |mu(L x) - mu|, relative to its range. entropy: that of the policy found. floor: (d_c,), lower ends of b.
+    blur: how far mu_c may be from that of the learner's exact answer.
     """
 
     shown: Vector
@@ -167,12 +166,12 @@ def recover(domain: Domain, scales: Scales, shown: Vector, seen: Vector, *, accu
     error = RECOVERY.safety * np.sqrt(len(values)) * max(accuracy, residual) / np.maximum(values, 1e-300)
     kept = error <= RECOVERY.linear
     entropy = soft.soft_return - float(lift @ point @ soft.expectation)
-    height, is_open = RECOVERY.height * max(accuracy, residual), np.linalg.norm(vectors.T[kept], axis=0) < 1 - 1e-9
+    is_open = np.linalg.norm(vectors.T[kept], axis=0) < 1 - 1e-9
     floor = np.zeros(domain.n_preference)
     for j in range(domain.n_preference):
         column = len(point) - domain.n_preference + j
         if is_open[column] and point[column] > 1e-3:
-            floor[j] = _least(domain, lift, seen, blocks, (point, soft), j, height) / unit[column]
+            floor[j] = _least(domain, lift, seen, blocks, (point, soft), j, max(accuracy, residual)) / unit[column]
     return Answer(shown, seen, missed, lift, unit, point, vectors.T[kept], error[kept], residual, entropy, floor)
 
 
@@ -183,22 +182,38 @@ def _least(
     blocks: list[Block],
     found: tuple[Vector, SoftExpansion],
     j: int,
-    height: float,
+    error: float,
 ) -> float:
-    """The least b_j, in units, of a level set of f at least `height` above its minimum."""
+    """A lower end of b_j, in units, in the level set of f that holds the true x.
+
+    With D the largest distance |x - point|_1 and e the error of mu, f(x) <= f(point) + e D. For every rho > 0 and every
+    point y, convexity gives f(x) + rho x_j >= f(y) + rho y_j + g @ (x - y), g the gradient at y. So
+
+        x_j >= y_j + (f(y) - f(point) - e D + min of g @ (x - y)) / rho
+
+    whether or not y is the exact minimum of the tilted function. The minimum is at least -D times the largest entry of
+    g against which x can move, less g_i y_i where x_i is at least zero.
+    """
     point, soft = found
     column, last = len(point) - domain.n_preference + j, blocks[-1]
-    lowest = soft.soft_return - float(seen @ lift @ point)
+    is_signed = np.concatenate([np.full(len(block), block.is_signed) for block in blocks])
+    furthest = RECOVERY.furthest * (1 + float(np.abs(point).max()))
+    lowest, height, floor = soft.soft_return - float(seen @ lift @ point), error * furthest, 0.0
     for rho in height * np.array([0.1, 1.0, 10.0, 100.0]):
         priced = [*blocks[:-1], replace(last, slope=rho * np.eye(domain.n_preference)[j])]
         try:
-            x, there = match(domain, lift, seen, priced, tolerance=rho / 10, start=point, near=soft)
+            point, soft = match(domain, lift, seen, priced, tolerance=1e-2 * rho / furthest, start=point, near=soft)
         except NotConverged:
-            return 0.0
-        if there.soft_return - float(seen @ lift @ x) - lowest >= height:
-            return float(x[column])
-        point, soft = x, there
-    return 0.0
+            break
+        gradient = lift.T @ (soft.expectation - seen)
+        gradient[column] += rho
+        is_against = is_signed | (gradient < 0)
+        missing = furthest * float(np.abs(gradient[is_against]).max(initial=0.0))
+        missing += float((gradient * point)[~is_against].sum())
+        rounding = 32 * EPSILON * float(np.abs(soft.solved.value).max()) + 2 * soft.solved.error_bound
+        above = soft.soft_return - float(seen @ lift @ point) - lowest - rounding
+        floor = max(floor, float(point[column]) + (above - height - missing) / rho)
+    return floor
 
 
 def match_within(domain: Domain, scales: Scales, seen: Vector, n_seen: int) -> SoftExpansion:
@@ -249,10 +264,11 @@ def match(
         weights, nearest = fixed + lift @ x, near if last is None else last
         soft = soft_expansion(domain.mdp, features, weights, accuracy=1e-13, near=nearest)
         reached = lift.T @ soft.expectation
-        ulps = 16 * EPSILON * float(np.abs(soft.solved.value).max()) + soft.solved.error_bound
+        ulps = 16 * EPSILON * float(np.abs(soft.solved.value).max())
         noise, value = ulps * (1 + float(np.abs(reached).max(initial=0.0))), soft.soft_return - float(target @ x)
         hessian = lift.T @ soft.jacobian @ lift
-        return Expansion(value, reached - target, hessian, noise, ulps + EPSILON * abs(float(target @ x)), soft)
+        value_noise = ulps + soft.solved.error_bound + EPSILON * abs(float(target @ x))
+        return Expansion(value, reached - target, hessian, noise, value_noise, soft)
 
     first = np.zeros(lift.shape[1]) if start is None else start
     minimum = proximal_newton(expand, blocks, first, tolerance=tolerance)

@@ -7,10 +7,11 @@ delta), and statements about theta into further rows of the polytope:
     b_j > 0           =>   delta_j <= mu_c[j]              mu_c[j] > delta_j   =>   b_j = C_c
     b_j < C_c         =>   delta_j >= mu_c[j]              mu_c[j] < delta_j   =>   b_j = 0
 
-`narrowed` repeats both until nothing changes. The box always contains the truth: every step only removes theta that
-contradict an answer. C_c is known once one preference was paid for at two different mu_c[j]: at the larger of them
-mu_c[j] > delta_j, so that b_j = C_c there. No mu_c[j] exceeds its largest value over all policies, so that a delta_j
-at that value or above never matters: it stands for a preference that the learner does not have.
+`narrowed` repeats both until nothing changes. If the learner is that of Sec. 3.2, the box contains the truth: every
+step only removes theta that contradict an answer. C_c is known once one preference was paid for at two different
+mu_c[j]: at the larger of them mu_c[j] > delta_j, so that b_j = C_c there. No mu_c[j] exceeds its largest value over all
+policies, so that a delta_j at that value or above never matters: it stands for a preference that the learner does not
+have.
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,8 @@ from tutelage.convex.programs import Constraints, InfeasibleProgram, minimise_li
 from tutelage.inference.recovery import Answer, Scales
 from tutelage.outcomes import NotConverged, TutelageError
 
-# Bounds of a linear program, in units of one over a feature's range: nothing is known beyond FAR.
+# Limit of a linear program, in units of one over a feature's range and of the largest weight found: an end of an
+# interval that reaches it is infinite.
 FAR = 1e4
 # Relative accuracy of the linear programs.
 PROGRAM_ACCURACY = 1e-7
@@ -66,10 +68,15 @@ class Explained:
     least: Vector
 
 
-def narrowed(answers: Sequence[Answer], scales: Scales) -> tuple[VersionSpace, list[Explained]]:
-    """The version space of the answers, and each answer within it. Raises `Contradiction` where it is empty."""
+def narrowed(
+    answers: Sequence[Answer], scales: Scales, within: VersionSpace | None = None
+) -> tuple[VersionSpace, list[Explained]]:
+    """The version space of the answers, and each answer within it. Raises `Contradiction` where it is empty.
+
+    within: a space that is known to hold.
+    """
     n = len(answers[0].seen) - len(answers[0].shown)
-    space, explained = VersionSpace.everything(n), list[Explained]()
+    space, explained = within or VersionSpace.everything(n), list[Explained]()
     for _ in range(MAX_PASSES):
         before, explained = space, []
         for number, answer in enumerate(answers, start=1):
@@ -115,7 +122,7 @@ def _narrowed_by(space: VersionSpace, answer: Answer, scales: Scales) -> tuple[V
 @dataclass(frozen=True, slots=True, eq=False)
 class _Polytope:
     """The unknowns (x, C_r, C_c) of one answer, in units: rows @ unknowns <= bound. scale: of each unknown. point: the
-    x found.
+    x found. far: the limit of the unknowns.
     """
 
     rows: Matrix
@@ -124,11 +131,15 @@ class _Polytope:
     scale: Vector
     point: Vector
     n_preference: int
+    far: float
 
     @classmethod
     def of(cls, space: VersionSpace, answer: Answer, scales: Scales) -> "_Polytope":
         n, d_c = len(answer.point), len(answer.seen) - len(answer.shown)
-        scale = np.concatenate([answer.unit, [scales.unit[: len(answer.shown)].max(), scales.unit.max()]])
+        # C_r and C_c in the smallest unit of the features that they limit: in any other, theirs is lost in rounding.
+        reward, preference = np.split(scales.unit, [len(answer.shown)])
+        scale = np.concatenate([answer.unit, [reward.min(), preference.min(initial=np.inf) if d_c else 1.0]])
+        far = FAR * (1 + float(np.abs(answer.point).max()))
         first, n_free = int(answer.missed.any()), n - d_c
         eye = np.eye(n + 2) / scale
         rows, bound = [], []
@@ -160,11 +171,11 @@ class _Polytope:
                 bound.append(most + PROGRAM_ACCURACY * (most + 1 / scale[column]))
         limits = np.eye(n + 2)
         rows += [*limits, *-limits[first:n_free]]
-        bound += [*np.repeat([FAR, 100 * FAR], [n, 2]), *np.full(n_free - first, FAR)]
+        bound += [*np.repeat([far, 100 * far], [n, 2]), *np.full(n_free - first, far)]
         lower = np.where(np.isin(np.arange(n + 2), np.arange(first, n_free)), -np.inf, 0.0)
         sized = np.array(rows)
         size = np.maximum(np.abs(sized).max(axis=1), 1e-300)
-        return cls(sized / size[:, None], np.array(bound) / size, lower, scale, answer.point, d_c)
+        return cls(sized / size[:, None], np.array(bound) / size, lower, scale, answer.point, d_c, far)
 
     @property
     def penalty_row(self) -> Vector:
@@ -189,15 +200,18 @@ class _Polytope:
         return near + minimise_linear(slope, constraints).x
 
     def range_of(self, row: Vector) -> Vector:
-        """(2,), the least and the largest value of one unknown; infinite where FAR is reached."""
-        unit, low, high = float(row @ self.scale), 0.0, FAR
+        """(2,), the least and the largest value of one unknown; infinite where the limit is reached."""
+        unit, low, high = float(row @ self.scale), 0.0, self.far
         # A program that the solver gives up on proves nothing: its end stays open.
         with suppress(NotConverged):
             low = float(row @ self._least(row))
         with suppress(NotConverged):
             high = float(row @ self._least(-row))
         return np.array(
-            [max(low - PROGRAM_ACCURACY, 0.0) / unit, np.inf if high >= 0.9 * FAR else (high + PROGRAM_ACCURACY) / unit]
+            [
+                max(low - PROGRAM_ACCURACY, 0.0) / unit,
+                np.inf if high >= 0.9 * self.far else (high + PROGRAM_ACCURACY) / unit,
+            ]
         )
 
     def least_sum(self) -> Vector:

@@ -11,12 +11,14 @@ agnostic teacher does. After each answer
    predicted. Then `robust_bounding` certifies what no learner of the version space can exceed.
 
 An answer that is not as predicted contradicts the parameters planned for, so it removes them from the version space.
-A learner that no soft learner explains is recognised. The teacher then plans for the soft learner with the least
-misfit, certifies nothing beyond the best policy's reward, and repeats its best lesson at the end. So does a teacher
-that sees only mu_r, or the mean of sampled trajectories. It shows lessons beyond the planned response, which tell more.
-Before it ends it looks for other learners that explain the answers and for whom another lesson is better: other fits,
-those with a larger C_r, and those with the least C_c and the largest delta among all that give the answers of a fit. It
-then shows the best policy for each reward feature alone that could earn more than the learner has earned.
+Where the answers contradict every soft learner, the teacher plans for the soft learner with the least misfit, certifies
+nothing beyond the best policy's reward, and repeats its best lesson at the end.
+
+A teacher that sees only mu_r, or the mean of sampled trajectories, does the same. It shows lessons beyond the planned
+response, which tell more. Before it ends it looks for other learners that explain the answers and for whom another
+lesson is better: other fits, those with a larger C_r, and those with the least C_c and the largest delta among all that
+give the answers of a fit. It then shows the best policy for each reward feature alone that could earn more than the
+learner has earned.
 """
 
 import math
@@ -75,7 +77,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
     stop_tolerance: the rounds end when no lesson promises this much more, relative to the range of the reward over all
     policies. max_cells: how many cells to search for the certified bound, at the end; before, it is the best policy's.
     n_random: the number of random starts of each plan. The bound is certified for every soft learner that gives
-    the answers seen. For any other learner the bound is the reward of the best policy.
+    the answers seen. Where they contradict every soft learner, the bound is the reward of the best policy.
     """
 
     observed: Observed = "expectation"

@@ -1,0 +1,37 @@
+"""What one answer determines: its weights, and lower ends of what is paid for features that are hardly met."""
+
+import pytest
+from numpy.testing import assert_allclose
+from problems import random_rounds
+from strategies import some_of
+
+import tutelage as tl
+from tutelage.inference.recovery import feature_scales, recover
+
+
+def test_the_weights_of_an_answer_have_its_expectation():
+    """Whatever is not determined, the weights found have the answer's expectation."""
+    learner, _, rounds = random_rounds(6)
+    domain, scales = learner.domain, feature_scales(learner.domain)
+    for taught in rounds:
+        seen = taught.response.expectation.both
+        answer = recover(domain, scales, taught.lesson.expectation, seen, accuracy=1e-12)
+        soft = tl.soft_expansion(domain.mdp, tl.combined_features(domain), answer.weights)
+        assert_allclose(soft.expectation, seen, rtol=1e-8, atol=1e-8)
+        assert_allclose(answer.entropy, tl.causal_entropy(domain.mdp, soft.solved.policy), rtol=1e-8)
+
+
+@pytest.mark.parametrize("seed", some_of(range(60), range(8)))
+def test_the_floor_is_below_what_the_learner_pays(seed):
+    """Whatever the accuracy that is assumed, and whatever the units."""
+    problem = random_rounds(seed, 3.0)
+    if problem is None:
+        return
+    learner, _, rounds = problem
+    domain, scales = learner.domain, feature_scales(learner.domain)
+    for taught in rounds:
+        paid = -taught.response.learned_weights[domain.n_reward :]
+        for accuracy in (1e-12, 1e-9, 1e-6):
+            seen = taught.response.expectation.both
+            answer = recover(domain, scales, taught.response.lesson.expectation, seen, accuracy=accuracy)
+            assert (answer.floor <= paid * (1 + 1e-6) + 1e-6 / scales.unit[domain.n_reward :]).all()
