@@ -12,6 +12,7 @@ before.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -39,6 +40,7 @@ class Improver:
     """Policy iteration for one domain."""
 
     domain: Domain
+    is_stored: ClassVar[bool] = True
 
     @cached_property
     def features(self) -> Matrix:

@@ -13,7 +13,7 @@ gap does not fall fast without them. The prices of the master problem decide whe
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,7 +107,13 @@ EXACTLY = Close(0.0, 0.0)
 
 
 class Pricer(Protocol):
-    """Finds policies at prices of the features, for one domain. largest: (d,), the largest |mu_j| of any policy."""
+    """Finds policies at prices of the features, for one domain.
+
+    largest: (d,), the largest |mu_j| of any policy. is_stored: whether policies are stored, so that a second price in a
+    round is cheap.
+    """
+
+    is_stored: ClassVar[bool]
 
     @property
     def domain(self) -> Domain: ...
@@ -141,7 +147,8 @@ class Planner:
 
     domain: Domain
     plan: HardOptimum | None = None
-    is_quick = False
+    is_stored: ClassVar[bool] = False
+    is_quick: ClassVar[bool] = False
 
     @cached_property
     def largest(self) -> Vector:
@@ -328,7 +335,7 @@ class _Rounds:
         """Dual variables to try in this round, in order."""
         is_fast = self.is_by_group and (self.pricer.is_quick or self.gap <= PACE.fast * self.last_gap)
         self.last_gap = self.gap
-        if self.centre is not None and not is_fast:
+        if self.pricer.is_stored and self.centre is not None and not is_fast:
             yield (1 - PACE.inward) * self.master.dual + PACE.inward * self.centre
         yield self.master.dual
 
