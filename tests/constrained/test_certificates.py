@@ -16,8 +16,6 @@ from tutelage.constrained.decomposition import Planner
 from tutelage.constrained.objectives import MostReward, NearestSquared
 from tutelage.constrained.occupancy_polytope import best_policy, least_violation, nearest_policy, strictest_policy
 from tutelage.constrained.problem import no_limits, preference_limits, sizes
-from tutelage.convex import programs
-from tutelage.convex.programs import Constraints, minimise_linear, minimise_quadratic
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import Ended, NotConverged
 
@@ -198,52 +196,3 @@ def test_a_warm_start_that_is_wrong_is_corrected():
     astray = solve_soft(mdp, reward, start=right.value + np.linspace(0, 1e4, 16))
     assert_allclose(astray.value, right.value, atol=2e-8)
     assert astray.error_bound <= 1e-8
-
-
-def test_a_linear_program_measures_its_own_errors():
-    """min -x1 - 2 x2 over the unit triangle is -2 at (0, 1), with the multiplier 2."""
-    constraints = Constraints(np.zeros(2), within=np.ones((1, 2)), bound=np.ones(1))
-    slope = np.array([-1.0, -2.0])
-    right = minimise_linear(slope, constraints)
-    assert (right.primal, right.dual, right.error) == (-2.0, -2.0, 0.0)
-
-    def answer(x, y):
-        return programs._solution(np.zeros(2), slope, constraints, np.array(x), np.zeros(0), np.array([y]))
-
-    assert answer([0.5, 0.5], 2.0).gap == pytest.approx(0.5)
-    assert answer([0.5, 0.5], 2.0).primal_residual == 0.0
-    assert answer([0.0, 1.5], 2.0).primal_residual == pytest.approx(0.5)
-    assert answer([-0.25, 1.0], 2.0).primal_residual == pytest.approx(0.25)
-    # The multiplier 1.5 is too small for x2: 2 - 1.5.
-    assert answer([0.0, 1.0], 1.5).dual_residual == pytest.approx(0.5)
-    assert answer([0.0, 1.0], 3.0).gap == pytest.approx(1.0)
-    assert answer([0.0, 1.0], 3.0).error == pytest.approx(1.0)
-
-
-def test_a_quadratic_program_measures_its_own_errors():
-    """min 1/2 |x|^2 - 2 x1 with x1 + x2 = 1 and x >= 0.25: optimal at (0.75, 0.25), with the multiplier 1.25."""
-    slope = np.array([-2.0, 0.0])
-    constraints = Constraints(np.full(2, 0.25), np.ones((1, 2)), np.ones(1))
-    right = minimise_quadratic(np.eye(2), slope, constraints)
-    assert_allclose(right.x, [0.75, 0.25], atol=1e-12)
-    assert right.error <= 1e-12 and right.primal == pytest.approx(-1.1875)
-
-    def answer(x, nu):
-        return programs._solution(np.array(x), slope, constraints, np.array(x), np.array([nu]), np.zeros(0))
-
-    # At (0.5, 0.5) the derivative of the Lagrangian in x1 is 0.5 - 2 + 1.25.
-    assert answer([0.5, 0.5], 1.25).dual_residual == pytest.approx(0.25)
-    assert answer([0.75, 0.75], 1.25).primal_residual == pytest.approx(0.5)
-    assert answer([1.0, 0.0], 1.25).primal_residual == pytest.approx(0.25)
-    # Primal -0.75; dual -1/4 - 3/2 + 1/4 (x2's multiplier, 2, at its bound 1/4, is 1/2).
-    assert answer([0.5, 0.5], 1.5).primal == pytest.approx(-0.75)
-    assert answer([0.5, 0.5], 1.5).dual == pytest.approx(-0.25 - 1.5 + 0.5)
-
-
-def test_a_quadratic_program_that_the_library_gets_wrong_is_an_error(monkeypatch):
-    constraints = Constraints(np.full(2, 0.25), np.ones((1, 2)), np.ones(1))
-    wrong = programs._solution(np.ones(2), np.zeros(2), constraints, np.ones(2), np.zeros(1), np.zeros(0))
-    for name in ("_interior_point", "_polished"):
-        monkeypatch.setattr(programs, name, lambda *_: wrong)
-    with pytest.raises(NotConverged, match="the quadratic program was solved to"):
-        minimise_quadratic(np.eye(2), np.zeros(2), constraints)

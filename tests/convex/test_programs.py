@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import optimize, sparse
 
 from tutelage.convex import programs
-from tutelage.convex.programs import Constraints, InfeasibleProgram, minimise_linear, minimise_quadratic
+from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, error, minimise_linear, minimise_quadratic
 from tutelage.outcomes import NotConverged
 
 
@@ -17,7 +17,7 @@ def random_constraints(rng, *, n=8):
     inside = rng.random(n) + 0.5
     equal, within = rng.normal(size=(2, n)), np.vstack([rng.normal(size=(4, n)), np.ones(n), -np.eye(n)[-1:]])
     bound = within @ inside + rng.random(len(within))
-    return Constraints(np.r_[np.zeros(n - 1), -np.inf], equal, equal @ inside, within, bound), inside
+    return LinearConstraints(np.r_[np.zeros(n - 1), -np.inf], equal, equal @ inside, within, bound), inside
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -26,9 +26,9 @@ def test_linear_solutions_prove_themselves(seed):
     constraints, inside = random_constraints(rng)
     slope = rng.normal(size=8)
     solution = minimise_linear(slope, constraints)
-    assert solution.primal_residual <= 1e-8 and solution.dual_residual <= 1e-8
-    assert solution.gap <= 1e-7 * (1 + abs(solution.primal))
-    assert solution.primal <= slope @ inside + 1e-8
+    assert solution.answer.primal_residual <= 1e-8 and solution.answer.dual_residual <= 1e-8
+    assert solution.gap <= 1e-7 * (1 + abs(solution.value))
+    assert solution.value <= slope @ inside + 1e-8
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -40,7 +40,7 @@ def test_quadratic_solutions_prove_themselves(seed, is_sparse):
     curvature, slope = root.T @ root, rng.normal(size=8)
     if is_sparse:
         curvature = sparse.csr_array(curvature)
-        constraints = Constraints(
+        constraints = LinearConstraints(
             constraints.lower,
             sparse.csr_array(constraints.equal),
             constraints.right,
@@ -48,38 +48,38 @@ def test_quadratic_solutions_prove_themselves(seed, is_sparse):
             constraints.bound,
         )
     solution = minimise_quadratic(curvature, slope, constraints)
-    scale = 1 + abs(solution.primal)
-    assert solution.primal_residual <= 1e-7 * scale and solution.dual_residual <= 1e-7 * scale
+    scale = 1 + abs(solution.value)
+    assert solution.answer.primal_residual <= 1e-7 * scale and solution.answer.dual_residual <= 1e-7 * scale
     assert solution.gap <= 1e-7 * scale
-    assert solution.primal <= 0.5 * inside @ (curvature @ inside) + slope @ inside + 1e-7 * scale
+    assert solution.value <= 0.5 * inside @ (curvature @ inside) + slope @ inside + 1e-7 * scale
 
 
 def test_a_quadratic_program_by_hand():
     """The point of the simplex nearest to (1, 1/2): (3/4, 1/4), with multiplier 1/4 on the sum."""
-    constraints = Constraints(np.zeros(2), np.ones((1, 2)), np.ones(1))
+    constraints = LinearConstraints(np.zeros(2), np.ones((1, 2)), np.ones(1))
     solution = minimise_quadratic(np.eye(2), -np.array([1.0, 0.5]), constraints)
-    assert_allclose(solution.x, [0.75, 0.25], atol=1e-9)
-    assert_allclose(solution.equal_multipliers, [0.25], atol=1e-9)
+    assert_allclose(solution.answer.x, [0.75, 0.25], atol=1e-9)
+    assert_allclose(solution.answer.equal_multipliers, [0.25], atol=1e-9)
 
 
 def test_residuals_tell_a_wrong_answer():
     """A certificate that could not fail would certify nothing."""
-    constraints = Constraints(np.zeros(2), np.ones((1, 2)), np.ones(1))
+    constraints = LinearConstraints(np.zeros(2), np.ones((1, 2)), np.ones(1))
     slope, x, nu = np.array([-1.0, -2.0]), np.array([0.5, 0.6]), np.array([1.5])
     wrong = programs._solution(np.zeros(2), slope, constraints, x, nu, np.zeros(0))
-    assert wrong.primal_residual == pytest.approx(0.1)
-    assert wrong.dual_residual == pytest.approx(0.5)
+    assert wrong.answer.primal_residual == pytest.approx(0.1)
+    assert wrong.answer.dual_residual == pytest.approx(0.5)
     assert wrong.gap == pytest.approx(1.7 - 1.5)
     assert constraints.violation(np.array([0.5, 0.4])) == pytest.approx(0.1)
     assert constraints.violation(np.array([1.2, -0.2])) == pytest.approx(0.2)
 
 
 def test_programs_without_an_answer_raise():
-    empty = Constraints(np.zeros(1), np.ones((1, 1)), np.array([-1.0]))
+    empty = LinearConstraints(np.zeros(1), np.ones((1, 1)), np.array([-1.0]))
     with pytest.raises(InfeasibleProgram, match="no point satisfies"):
         minimise_linear(np.ones(1), empty)
     with pytest.raises(NotConverged, match="linear program was not solved"):
-        minimise_linear(-np.ones(1), Constraints(np.zeros(1)))
+        minimise_linear(-np.ones(1), LinearConstraints(np.zeros(1)))
     with pytest.raises(InfeasibleProgram, match="no point satisfies"):
         minimise_quadratic(np.eye(1), np.ones(1), empty)
 
@@ -94,9 +94,9 @@ def test_a_distance_of_zero_is_found_as_zero(seed):
     points, mixture = rng.normal(size=(3, 6)), np.r_[0.5, 0.5, 0, 0, 0, 0]
     equal = np.block([[np.ones((1, 6)), np.zeros((1, 3))], [points, -np.eye(3)]])
     lower = np.r_[np.zeros(6), np.full(3, -np.inf)]
-    constraints = Constraints(lower, equal, np.r_[1.0, points @ mixture])
+    constraints = LinearConstraints(lower, equal, np.r_[1.0, points @ mixture])
     solution = minimise_quadratic(np.diag(np.r_[np.zeros(6), np.ones(3)]), np.zeros(9), constraints)
-    assert np.linalg.norm(solution.x[6:]) <= 1e-14
+    assert np.linalg.norm(solution.answer.x[6:]) <= 1e-14
 
 
 def random_master(rng, is_degenerate):
@@ -106,7 +106,7 @@ def random_master(rng, is_degenerate):
     bound = within @ rng.dirichlet(np.ones(n)) + rng.choice([0.0, 0.01, 0.3], size=m)
     if is_degenerate:
         within, slope, bound = np.round(within), np.round(slope), np.round(bound, 1)
-    return slope, Constraints(np.zeros(n), np.ones((1, n)), np.ones(1), within, bound)
+    return slope, LinearConstraints(np.zeros(n), np.ones((1, n)), np.ones(1), within, bound)
 
 
 @pytest.mark.parametrize("is_degenerate", [False, True])
@@ -122,8 +122,8 @@ def test_small_programs_have_the_optimum_of_another_library_to_rounding(is_degen
                 minimise_linear(slope, given)
             continue
         found, n_solved = minimise_linear(slope, given), n_solved + 1
-        assert found.primal == pytest.approx(right.fun, abs=1e-8) and found.error <= 1e-10
-        assert (found.within_multipliers >= 0).all()
+        assert found.value == pytest.approx(right.fun, abs=1e-8) and error(found) <= 1e-10
+        assert (found.answer.within_multipliers >= 0).all()
     assert n_solved >= 50
 
 
@@ -131,20 +131,71 @@ def test_a_program_on_which_the_simplex_method_can_cycle():
     """Beale's example, on which the rule of the most negative cost can pivot for ever."""
     slope = np.array([-0.75, 150.0, -0.02, 6.0])
     within = np.array([[0.25, -60.0, -0.04, 9.0], [0.5, -90.0, -0.02, 3.0], [0.0, 0.0, 1.0, 0.0]])
-    found = minimise_linear(slope, Constraints(np.zeros(4), None, np.zeros(0), within, np.array([0.0, 0.0, 1.0])))
-    assert found.primal == pytest.approx(-0.05, abs=1e-12)
+    found = minimise_linear(slope, LinearConstraints(np.zeros(4), None, np.zeros(0), within, np.array([0.0, 0.0, 1.0])))
+    assert found.value == pytest.approx(-0.05, abs=1e-12)
 
 
 def test_lower_bounds_other_than_zero():
-    found = minimise_linear(np.ones(2), Constraints(np.array([1.0, -2.0]), np.array([[1.0, 1.0]]), np.array([3.0])))
-    assert found.primal == pytest.approx(3.0) and (found.x >= [1.0, -2.0]).all()
+    found = minimise_linear(
+        np.ones(2), LinearConstraints(np.array([1.0, -2.0]), np.array([[1.0, 1.0]]), np.array([3.0]))
+    )
+    assert found.value == pytest.approx(3.0) and (found.answer.x >= [1.0, -2.0]).all()
 
 
 def test_threads_do_not_share_a_solver():
     """Each of many programs at once has the answer that it has alone."""
     rng = np.random.default_rng(6)
     given = [random_master(rng, False) for _ in range(40)]
-    alone = [minimise_linear(*program).primal for program in given]
+    alone = [minimise_linear(*program).value for program in given]
     with ThreadPoolExecutor(4) as pool:
-        together = [found.primal for found in pool.map(lambda program: minimise_linear(*program), given)]
+        together = [found.value for found in pool.map(lambda program: minimise_linear(*program), given)]
     assert together == alone
+
+
+def test_a_linear_program_measures_its_own_errors():
+    """min -x1 - 2 x2 over the unit triangle is -2 at (0, 1), with the multiplier 2."""
+    constraints = LinearConstraints(np.zeros(2), within=np.ones((1, 2)), bound=np.ones(1))
+    slope = np.array([-1.0, -2.0])
+    right = minimise_linear(slope, constraints)
+    assert (right.value, right.bound, error(right)) == (-2.0, -2.0, 0.0)
+
+    def answer(x, y):
+        return programs._solution(np.zeros(2), slope, constraints, np.array(x), np.zeros(0), np.array([y]))
+
+    assert answer([0.5, 0.5], 2.0).gap == pytest.approx(0.5)
+    assert answer([0.5, 0.5], 2.0).answer.primal_residual == 0.0
+    assert answer([0.0, 1.5], 2.0).answer.primal_residual == pytest.approx(0.5)
+    assert answer([-0.25, 1.0], 2.0).answer.primal_residual == pytest.approx(0.25)
+    # The multiplier 1.5 is too small for x2: 2 - 1.5.
+    assert answer([0.0, 1.0], 1.5).answer.dual_residual == pytest.approx(0.5)
+    assert answer([0.0, 1.0], 3.0).gap == pytest.approx(1.0)
+    assert error(answer([0.0, 1.0], 3.0)) == pytest.approx(1.0)
+
+
+def test_a_quadratic_program_measures_its_own_errors():
+    """min 1/2 |x|^2 - 2 x1 with x1 + x2 = 1 and x >= 0.25: optimal at (0.75, 0.25), with the multiplier 1.25."""
+    slope = np.array([-2.0, 0.0])
+    constraints = LinearConstraints(np.full(2, 0.25), np.ones((1, 2)), np.ones(1))
+    right = minimise_quadratic(np.eye(2), slope, constraints)
+    assert_allclose(right.answer.x, [0.75, 0.25], atol=1e-12)
+    assert error(right) <= 1e-12 and right.value == pytest.approx(-1.1875)
+
+    def answer(x, nu):
+        return programs._solution(np.array(x), slope, constraints, np.array(x), np.array([nu]), np.zeros(0))
+
+    # At (0.5, 0.5) the derivative of the Lagrangian in x1 is 0.5 - 2 + 1.25.
+    assert answer([0.5, 0.5], 1.25).answer.dual_residual == pytest.approx(0.25)
+    assert answer([0.75, 0.75], 1.25).answer.primal_residual == pytest.approx(0.5)
+    assert answer([1.0, 0.0], 1.25).answer.primal_residual == pytest.approx(0.25)
+    # Primal -0.75; dual -1/4 - 3/2 + 1/4 (x2's multiplier, 2, at its bound 1/4, is 1/2).
+    assert answer([0.5, 0.5], 1.5).value == pytest.approx(-0.75)
+    assert answer([0.5, 0.5], 1.5).bound == pytest.approx(-0.25 - 1.5 + 0.5)
+
+
+def test_a_quadratic_program_that_the_library_gets_wrong_is_an_error(monkeypatch):
+    constraints = LinearConstraints(np.full(2, 0.25), np.ones((1, 2)), np.ones(1))
+    wrong = programs._solution(np.ones(2), np.zeros(2), constraints, np.ones(2), np.zeros(1), np.zeros(0))
+    for name in ("_interior_point", "_polished"):
+        monkeypatch.setattr(programs, name, lambda *_: wrong)
+    with pytest.raises(NotConverged, match="the quadratic program was solved to"):
+        minimise_quadratic(np.eye(2), np.zeros(2), constraints)

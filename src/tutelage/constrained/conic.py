@@ -89,7 +89,7 @@ def _solved(scaled: Scaled, slope: Vector, balls: list[Ball]) -> tuple[Vector, V
     cones = [np.vstack([np.zeros((1, n)), -ball.scale[:, None] * features[d_r:]]) for ball in balls]
     ends = [np.append(ball.radius, -ball.scale * ball.centre) for ball in balls]
     equal, within, m = hull.equal.toarray(), limits.normals @ features, len(limits)
-    found = minimise_conic(
+    solution = minimise_conic(
         np.zeros((n, n)),
         -(slope @ features[:d_r]),
         np.vstack([equal, within, -np.eye(n), *cones]),
@@ -98,7 +98,8 @@ def _solved(scaled: Scaled, slope: Vector, balls: list[Ball]) -> tuple[Vector, V
         [len(end) for end in ends],
         n_equal=len(equal),
     )
-    if not found.is_solved or not np.isfinite(found.multipliers).all():
+    found = solution.answer
+    if solution.ended is not Ended.CONVERGED or not np.isfinite(found.multipliers).all():
         return None
     y, of_cones = found.multipliers[len(equal) :][:m], found.multipliers[len(equal) + m + n :]
     t = -of_cones.reshape(len(balls), -1)[:, 1:]

@@ -21,8 +21,8 @@ from scipy import sparse
 
 from tutelage.arrays import Flags, Matrix, Vector
 from tutelage.constrained.problem import HalfSpaces
-from tutelage.convex.programs import Constraints, ProgramSolution, minimise_linear, minimise_quadratic
-from tutelage.outcomes import Ended, Solution
+from tutelage.convex.programs import LinearConstraints, ProgramSolution, minimise_linear, minimise_quadratic
+from tutelage.outcomes import Solution
 
 # With more dual variables than this, mixtures of groups converge too slowly.
 MOST_SHARED = 16
@@ -121,9 +121,9 @@ class MostReward:
     def solve(self, hull: Hull, limits: HalfSpaces) -> Solution[Mixture]:
         weights = _padded(self.weights, limits)
         slope, within = -(hull.generate.T @ weights), limits.normals @ hull.generate
-        constraints = Constraints(np.zeros(len(slope)), hull.equal, hull.right, within, limits.offsets)
+        constraints = LinearConstraints(np.zeros(len(slope)), hull.equal, hull.right, within, limits.offsets)
         solution = minimise_linear(slope, constraints)
-        return _mixture(solution, solution.x, solution.within_multipliers)
+        return _mixture(solution, solution.answer.x, solution.answer.within_multipliers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,9 +143,9 @@ class LeastViolation:
     def solve(self, hull: Hull, limits: HalfSpaces) -> Solution[Mixture]:
         n, m = hull.generate.shape[1], len(limits)
         within = _beside(limits.normals @ hull.generate, -np.eye(m))
-        constraints = Constraints(np.zeros(n + m), _widened(hull, m), hull.right, within, limits.offsets)
+        constraints = LinearConstraints(np.zeros(n + m), _widened(hull, m), hull.right, within, limits.offsets)
         solution = minimise_linear(np.concatenate([np.zeros(n), np.ones(m)]), constraints)
-        return _mixture(solution, solution.x[:n], np.minimum(solution.within_multipliers, 1.0))
+        return _mixture(solution, solution.answer.x[:n], np.minimum(solution.answer.within_multipliers, 1.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,10 +171,13 @@ class RewardWithinTotal:
         sum_of_slacks = np.concatenate([np.zeros(n), np.ones(m)])
         within = _stacked(_beside(limits.normals @ hull.generate, -np.eye(m)), sum_of_slacks[None])
         bound = np.append(limits.offsets, self.total)
-        constraints = Constraints(np.zeros(n + m), _widened(hull, m), hull.right, within, bound)
+        constraints = LinearConstraints(np.zeros(n + m), _widened(hull, m), hull.right, within, bound)
         solution = minimise_linear(np.concatenate([-(hull.generate.T @ weights), np.zeros(m)]), constraints)
-        y, k = solution.within_multipliers[:m], max(float(solution.within_multipliers.max(initial=0.0)), 0.0)
-        return _mixture(solution, solution.x[:n], np.append(y, k))
+        y, k = (
+            solution.answer.within_multipliers[:m],
+            max(float(solution.answer.within_multipliers.max(initial=0.0)), 0.0),
+        )
+        return _mixture(solution, solution.answer.x[:n], np.append(y, k))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,13 +205,13 @@ class Nearest:
         limited = _beside(limits.normals @ hull.generate, np.zeros((len(limits), n_slacks)))
         within = _stacked(_stacked(_beside(here, -reach), _beside(-here, -reach)), limited)
         bound = np.concatenate([self.target, -self.target, limits.offsets])
-        constraints = Constraints(np.zeros(n + n_slacks), _widened(hull, n_slacks), hull.right, within, bound)
+        constraints = LinearConstraints(np.zeros(n + n_slacks), _widened(hull, n_slacks), hull.right, within, bound)
         solution = minimise_linear(np.concatenate([np.zeros(n), np.ones(n_slacks)]), constraints)
-        up, low, y = np.split(solution.within_multipliers, [d_r, 2 * d_r])
+        up, low, y = np.split(solution.answer.within_multipliers, [d_r, 2 * d_r])
         # Scaled into the dual ball, so that the bound holds for any tolerance of the solver.
         direction = low - up
         shrink = 1 / max(1.0, float(np.linalg.norm(direction, np.inf if self.norm == 1 else 1)))
-        return _mixture(solution, solution.x[:n], shrink * np.concatenate([y, direction]))
+        return _mixture(solution, solution.answer.x[:n], shrink * np.concatenate([y, direction]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -236,18 +239,17 @@ class NearestSquared:
         right = np.concatenate([hull.right, self.target / unit])
         within = _beside(limits.normals @ hull.generate / unit, np.zeros((len(limits), d_r)))
         lower = np.concatenate([np.zeros(n), np.full(d_r, -np.inf)])
-        constraints = Constraints(lower, equal, right, within, limits.offsets / unit)
+        constraints = LinearConstraints(lower, equal, right, within, limits.offsets / unit)
         weight = np.concatenate([np.zeros(n), np.ones(d_r)])
         curvature = sparse.diags_array(weight) if sparse.issparse(equal) else np.diag(weight)
         solution = minimise_quadratic(curvature, np.zeros(n + d_r), constraints)
-        direction = self.target - here @ solution.x[:n]
-        u = np.concatenate([unit * solution.within_multipliers, direction])
-        return replace(_mixture(solution, solution.x[:n], u), value=0.5 * float(direction @ direction))
+        direction = self.target - here @ solution.answer.x[:n]
+        u = np.concatenate([unit * solution.answer.within_multipliers, direction])
+        return replace(_mixture(solution, solution.answer.x[:n], u), value=0.5 * float(direction @ direction))
 
 
 def _mixture(solution: ProgramSolution, weights: Vector, u: Vector) -> Solution[Mixture]:
-    value, bound, error = solution.primal, solution.dual, solution.error
-    return Solution(Mixture(weights, u), value, bound, error, Ended.CONVERGED, 1)
+    return Solution(Mixture(weights, u), solution.value, solution.bound, solution.residual, solution.ended, 1)
 
 
 def _multipliers(n: int, most: float = np.inf) -> Box:

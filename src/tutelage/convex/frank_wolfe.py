@@ -23,7 +23,7 @@ import numpy as np
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.convex.newton import Reached
-from tutelage.convex.programs import Constraints, minimise_linear
+from tutelage.convex.programs import LinearConstraints, minimise_linear
 from tutelage.outcomes import Ended, InvalidModel, Solution
 
 # Step of the finite differences, relative to the width of the box.
@@ -181,13 +181,13 @@ def restoring_vertex(
 def _vertex(program: NonlinearProgram[SourceT], x: Vector, rows: Matrix, room: Vector, slope: Vector) -> Vector:
     """(n,), the point v of the box in argmin slope @ (v, s) where rows @ (v - x, s) <= room, for slacks s >= 0."""
     n = len(x)
-    constraints = Constraints(
+    constraints = LinearConstraints(
         lower=np.zeros(len(slope)),
         within=np.vstack([np.eye(n, len(slope)), rows]),
         bound=np.concatenate([program.upper - program.lower, room + rows[:, :n] @ (x - program.lower)]),
     )
-    found = minimise_linear(slope, constraints)
-    return np.clip(program.lower + found.x[:n], program.lower, program.upper)
+    vertex = minimise_linear(slope, constraints).answer.x
+    return np.clip(program.lower + vertex[:n], program.lower, program.upper)
 
 
 def line_search(

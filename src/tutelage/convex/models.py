@@ -171,7 +171,8 @@ class _Model:
         ]
         rows, right = np.vstack([cone.rows, *(ball[1] for ball in balls)]), [cone.right, *(ball[2] for ball in balls)]
         heights = [len(ball[2]) for ball in balls]
-        found = minimise_conic(quadratic / size, linear / size, rows, np.concatenate(right), len(cone.right), heights)
+        given = (quadratic / size, linear / size, rows, np.concatenate(right), len(cone.right), heights)
+        found = minimise_conic(*given).answer
         ends = np.cumsum([len(cone.right), *heights])
         surfaces = []
         for (k, _, _), start, end in zip(balls, ends, ends[1:], strict=False):

@@ -7,7 +7,7 @@ Each solution computes its residuals and its duality gap from the problem itself
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -18,15 +18,15 @@ import numpy as np
 from scipy import optimize, sparse
 
 from tutelage.arrays import Flags, Indices, Matrix, Vector
-from tutelage.outcomes import NotConverged, TutelageError
+from tutelage.outcomes import Ended, NotConverged, Solution, TutelageError
 
 # Relative gaps asked of Clarabel, in order. The error of x is only the square root of the gap, hence so small.
 GAP_TOLERANCES = (1e-15, 1e-12)
-FEASIBILITY_TOLERANCE = 1e-12
+CLARABEL_TOLERANCE = 1e-12
 # Largest relative error of an accepted quadratic solution; every caller checks its own gap as well.
-ACCEPTABLE = 1e-8
+ACCEPTED = 1e-8
 # Errors below this are rounding errors. Others below the second one, or below a share of the objective, are good.
-ROUNDING, GOOD, GOOD_SHARE = 1e-14, 1e-12, 1e-9
+ROUNDED, GOOD, GOOD_SHARE = 1e-14, 1e-12, 1e-9
 # Weight of the constraints beside the objective in least squares, and the largest entry that may stand for zero there.
 HEAVY, SMALL = 1e5, 1e-6
 # Feasibility tolerance asked of HiGHS, and whether it simplifies a program first, in order: with a tolerance that it
@@ -40,7 +40,7 @@ class InfeasibleProgram(TutelageError):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Constraints:
+class LinearConstraints:
     """equal @ x = right and within @ x <= bound, dense or sparse, and x >= lower (-inf where free)."""
 
     lower: Vector
@@ -56,8 +56,8 @@ class Constraints:
 
     def violation(self, x: Vector) -> float:
         """The largest violation of a constraint at x."""
-        excesses = (self.lower - x, np.abs(self.equal @ x - self.right), self.within @ x - self.bound)
-        return float(max(excess.max(initial=0.0) for excess in excesses))
+        excesses = [self.lower - x, np.abs(self.equal @ x - self.right), self.within @ x - self.bound]
+        return float(np.concatenate(excesses).max(initial=0.0))
 
     def gradient(self, nu: Vector, y: Vector) -> Vector:
         """equal' nu + within' y: the gradient of the constraints' part of the Lagrangian."""
@@ -65,34 +65,31 @@ class Constraints:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ProgramSolution:
+class PrimalDual:
     """The optimal x, with the multipliers nu of the equalities and y >= 0 of the inequalities that certify it.
 
-    primal: the objective at x. dual: the dual objective at the multipliers; where the residuals are zero, no feasible x
-    is better. primal_residual: the largest violation of a constraint. dual_residual: the largest violation of
-    stationarity or of a multiplier's sign.
+    primal_residual: the largest violation of a constraint. dual_residual: the largest violation of stationarity or of a
+    multiplier's sign.
     """
 
     x: Vector
     equal_multipliers: Vector
     within_multipliers: Vector
-    primal: float
-    dual: float
     primal_residual: float
     dual_residual: float
 
-    @property
-    def gap(self) -> float:
-        """The duality gap."""
-        return abs(self.dual - self.primal)
 
-    @property
-    def error(self) -> float:
-        """The largest of the residuals and the gap."""
-        return max(self.primal_residual, self.dual_residual, self.gap)
+# value: the objective at x. bound: the dual objective at the multipliers; where the residuals are zero, no feasible x
+# is better.
+ProgramSolution = Solution[PrimalDual]
 
 
-def minimise_linear(slope: Vector, constraints: Constraints) -> ProgramSolution:
+def error(solution: ProgramSolution) -> float:
+    """The largest of the residuals and the gap."""
+    return max(solution.residual, solution.gap)
+
+
+def minimise_linear(slope: Vector, constraints: LinearConstraints) -> ProgramSolution:
     """Solve the linear program.
 
     Raises `InfeasibleProgram` where no x satisfies the constraints, and `NotConverged` where the library fails.
@@ -114,7 +111,7 @@ def minimise_linear(slope: Vector, constraints: Constraints) -> ProgramSolution:
     return _solution(np.zeros(len(slope)), slope, constraints, np.array(solution.col_value), nu, np.maximum(y, 0.0))
 
 
-def _simplex(slope: Vector, constraints: Constraints, tolerance: float, presolve: str) -> Any:
+def _simplex(slope: Vector, constraints: LinearConstraints, tolerance: float, presolve: str) -> Any:
     """One call of HiGHS, which takes all rows in one matrix. One thread, because the programs are small."""
     solver = _solver(threading.get_ident(), tolerance, presolve)
     first, columns, values = _rows(constraints)
@@ -142,7 +139,7 @@ def _solver(thread: int, tolerance: float, presolve: str) -> Any:
     return solver
 
 
-def _rows(constraints: Constraints) -> tuple[Indices, Indices, Vector]:
+def _rows(constraints: LinearConstraints) -> tuple[Indices, Indices, Vector]:
     """The equalities and the inequalities as compressed rows: where each row begins, columns and values."""
     both = constraints.equal, constraints.within
     if any(sparse.issparse(rows) for rows in both):
@@ -153,31 +150,33 @@ def _rows(constraints: Constraints) -> tuple[Indices, Indices, Vector]:
     return n * np.arange(m + 1), np.tile(np.arange(n), m), dense.ravel()
 
 
-def minimise_quadratic(curvature: Any, slope: Vector, constraints: Constraints) -> ProgramSolution:
+def minimise_quadratic(curvature: Any, slope: Vector, constraints: LinearConstraints) -> ProgramSolution:
     """Solve the quadratic program, with matrices all sparse or all dense.
 
     A dense program is small, and is polished to an error near rounding. Raises `InfeasibleProgram` where no x satisfies
     the constraints, and `NotConverged` where the library fails.
     """
     solution = _interior_point(curvature, slope, constraints, GAP_TOLERANCES[0])
-    if solution.error > ACCEPTABLE:
+    if error(solution) > ACCEPTED:
         # With a tolerance that it cannot reach, the library may stop further from the solution than with a larger one.
         second = _interior_point(curvature, slope, constraints, GAP_TOLERANCES[1])
-        solution = min(solution, second, key=lambda found: found.error)
+        solution = min(solution, second, key=error)
     if not sparse.issparse(curvature):
-        found = [solution, *_polishings(curvature, slope, constraints, solution)]
-        if min(one.error for one in found) > GOOD:
+        solutions = [solution, *_polishings(curvature, slope, constraints, solution)]
+        if min(map(error, solutions)) > GOOD:
             # Of nearly equal columns one solution may have the right x and another one the right multipliers.
-            found += [_with_multipliers(x, y) for x in found for y in found]
+            solutions += [_combined(x, y) for x in solutions for y in solutions]
         # Between errors that are both rounding, the lower objective decides.
-        solution = min(found, key=lambda one: (max(one.error, ROUNDING), one.primal))
-    worst = solution.error / (1.0 + float(np.abs(solution.x).max()) + abs(solution.primal))
-    if not worst <= ACCEPTABLE:
+        solution = min(solutions, key=lambda one: (max(error(one), ROUNDED), one.value))
+    worst = error(solution) / (1.0 + float(np.abs(solution.answer.x).max()) + abs(solution.value))
+    if not worst <= ACCEPTED:
         raise NotConverged(f"the quadratic program was solved to {worst:.2g} only", residual=worst, n_steps=2)
     return solution
 
 
-def _interior_point(curvature: Any, slope: Vector, constraints: Constraints, gap_tolerance: float) -> ProgramSolution:
+def _interior_point(
+    curvature: Any, slope: Vector, constraints: LinearConstraints, gap_tolerance: float
+) -> ProgramSolution:
     """One call of Clarabel, which takes all rows in one matrix, equalities first."""
     is_sparse, is_bounded = sparse.issparse(curvature), np.isfinite(constraints.lower)
     n_equal, n_within, n_bounded = len(constraints.right), len(constraints.bound), int(is_bounded.sum())
@@ -188,7 +187,7 @@ def _interior_point(curvature: Any, slope: Vector, constraints: Constraints, gap
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = gap_tolerance
-    settings.tol_feas = FEASIBILITY_TOLERANCE
+    settings.tol_feas = CLARABEL_TOLERANCE
     result = clarabel.DefaultSolver(
         sparse.csc_matrix(curvature),
         slope,
@@ -205,13 +204,12 @@ def _interior_point(curvature: Any, slope: Vector, constraints: Constraints, gap
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ConicSolution:
-    """x with the slacks right - rows @ x and the multipliers of all rows; is_solved: the library's own word."""
+class ConicPoint:
+    """x with the slacks right - rows @ x and the multipliers of all rows."""
 
     x: Vector
     slacks: Vector
     multipliers: Vector
-    is_solved: bool
 
 
 def minimise_conic(
@@ -223,15 +221,15 @@ def minimise_conic(
     balls: Sequence[int],
     *,
     n_equal: int = 0,
-) -> ConicSolution:
+) -> Solution[ConicPoint]:
     """minimise 1/2 x @ curvature @ x + slope @ x where right - rows @ x lies in a product of cones.
 
     The first n_equal entries are zero and the next n_linear not negative; then each ball, a number of entries whose
-    first is at least the 2-norm of the others. The caller judges the result.
+    first is at least the 2-norm of the others. CONVERGED is what the library says; the caller judges the result.
     """
     settings = clarabel.DefaultSettings()
     settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = FEASIBILITY_TOLERANCE
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = CLARABEL_TOLERANCE
     cones = [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(n_linear)]
     cones += [*(clarabel.SecondOrderConeT(size) for size in balls)]
     result = clarabel.DefaultSolver(
@@ -239,26 +237,28 @@ def minimise_conic(
     ).solve()
     x, slacks, multipliers = (np.array(part) for part in (result.x, result.s, result.z))
     is_solved = result.status in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved)
-    return ConicSolution(x, slacks, multipliers, is_solved and bool(np.isfinite(x).all()))
+    ended = Ended.CONVERGED if is_solved and bool(np.isfinite(x).all()) else Ended.SETTLED
+    residual, point = max(result.r_prim, result.r_dual), ConicPoint(x, slacks, multipliers)
+    return Solution(point, result.obj_val, result.obj_val_dual, residual, ended, result.iterations)
 
 
 def _polishings(
-    curvature: Any, slope: Vector, constraints: Constraints, near: ProgramSolution
-) -> Iterator[ProgramSolution]:
+    curvature: Any, slope: Vector, constraints: LinearConstraints, near: ProgramSolution
+) -> list[ProgramSolution]:
     """Polished solutions for several guesses of the active constraints, up to the first good one.
 
     Good is relative to the objective: at distance zero only least squares find the active constraints.
     """
-    guess = _active_by_multipliers(curvature, slope, constraints, near)
-    polished = _polished(curvature, slope, constraints, *guess)
-    yield polished
-    if polished.error > GOOD_SHARE * abs(polished.primal) and not slope.any():
-        for guess in _active_by_least_squares(curvature, constraints):
-            yield _polished(curvature, slope, constraints, *guess)
+    guess = _active_by_multipliers(curvature, slope, constraints, near.answer)
+    polished = [_polished(curvature, slope, constraints, *guess)]
+    if error(polished[0]) > GOOD_SHARE * abs(polished[0].value) and not slope.any():
+        guesses = _active_by_least_squares(curvature, constraints)
+        polished += [_polished(curvature, slope, constraints, *guess) for guess in guesses]
+    return polished
 
 
 def _active_by_multipliers(
-    curvature: Any, slope: Vector, constraints: Constraints, near: ProgramSolution
+    curvature: Any, slope: Vector, constraints: LinearConstraints, near: PrimalDual
 ) -> tuple[Flags, Flags]:
     """The lower bounds and the inequalities whose slack is below their multiplier at a nearly optimal point."""
     reduced = curvature @ near.x + slope + constraints.gradient(near.equal_multipliers, near.within_multipliers)
@@ -266,7 +266,7 @@ def _active_by_multipliers(
     return near.x - constraints.lower < reduced, is_tight
 
 
-def _active_by_least_squares(curvature: Any, constraints: Constraints) -> list[tuple[Flags, Flags]]:
+def _active_by_least_squares(curvature: Any, constraints: LinearConstraints) -> list[tuple[Flags, Flags]]:
     """The active constraints of a program without slope, from non-negative least squares with heavy constraints.
 
     An active-set method also identifies the active constraints of a degenerate solution, such as one at distance zero,
@@ -289,7 +289,7 @@ def _active_by_least_squares(curvature: Any, constraints: Constraints) -> list[t
 
 
 def _polished(
-    curvature: Any, slope: Vector, constraints: Constraints, at_lower: Flags, is_tight: Flags
+    curvature: Any, slope: Vector, constraints: LinearConstraints, at_lower: Flags, is_tight: Flags
 ) -> ProgramSolution:
     """The solution of the optimality conditions with these constraints active: one linear system.
 
@@ -307,19 +307,15 @@ def _polished(
     return _solution(curvature @ x, slope, constraints, x, multipliers[: len(constraints.right)], y)
 
 
-def _with_multipliers(x: ProgramSolution, y: ProgramSolution) -> ProgramSolution:
-    """The x of one solution with the multipliers, and so the dual objective, of another; weak duality needs no more."""
-    return replace(
-        x,
-        equal_multipliers=y.equal_multipliers,
-        within_multipliers=y.within_multipliers,
-        dual=y.dual,
-        dual_residual=y.dual_residual,
-    )
+def _combined(primal: ProgramSolution, dual: ProgramSolution) -> ProgramSolution:
+    """The x of one solution with the multipliers, and so the bound, of another; weak duality needs no more."""
+    x, y = primal.answer, dual.answer
+    pair = PrimalDual(x.x, y.equal_multipliers, y.within_multipliers, x.primal_residual, y.dual_residual)
+    return replace(primal, answer=pair, bound=dual.bound, residual=max(x.primal_residual, y.dual_residual))
 
 
 def _solution(
-    product: Vector, slope: Vector, constraints: Constraints, x: Vector, nu: Vector, y: Vector
+    product: Vector, slope: Vector, constraints: LinearConstraints, x: Vector, nu: Vector, y: Vector
 ) -> ProgramSolution:
     """The solution with its certificate; product: (n,), curvature @ x.
 
@@ -330,12 +326,7 @@ def _solution(
     is_bounded = np.isfinite(constraints.lower)
     at_lower = float(np.maximum(reduced[is_bounded], 0.0) @ constraints.lower[is_bounded])
     dual = float(-0.5 * (x @ product) - nu @ constraints.right - y @ constraints.bound + at_lower)
-    return ProgramSolution(
-        x=x,
-        equal_multipliers=nu,
-        within_multipliers=y,
-        primal=float(0.5 * (x @ product) + slope @ x),
-        dual=dual,
-        primal_residual=constraints.violation(x),
-        dual_residual=float(np.where(is_bounded, np.maximum(-reduced, 0.0), np.abs(reduced)).max(initial=0.0)),
-    )
+    outside = constraints.violation(x)
+    slope_error = float(np.where(is_bounded, np.maximum(-reduced, 0.0), np.abs(reduced)).max(initial=0.0))
+    pair, value = PrimalDual(x, nu, y, outside, slope_error), float(0.5 * (x @ product) + slope @ x)
+    return Solution(pair, value, dual, max(outside, slope_error), Ended.CONVERGED, 1)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector, freeze
-from tutelage.convex.programs import Constraints, InfeasibleProgram, minimise_linear
+from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, minimise_linear
 from tutelage.inference.recovery import Answer, Scales
 from tutelage.outcomes import NotConverged, TutelageError
 
@@ -196,8 +196,8 @@ class _Polytope:
         HiGHS drops coefficients below 1e-9. Times the distance, they are less than the error of any row.
         """
         near = np.concatenate([self.point, np.zeros(2)])
-        constraints = Constraints(self.lower - near, within=self.rows, bound=self.bound - self.rows @ near)
-        return near + minimise_linear(slope, constraints).x
+        constraints = LinearConstraints(self.lower - near, within=self.rows, bound=self.bound - self.rows @ near)
+        return near + minimise_linear(slope, constraints).answer.x
 
     def range_of(self, row: Vector) -> Vector:
         """(2,), the least and the largest value of one unknown; infinite where the limit is reached."""

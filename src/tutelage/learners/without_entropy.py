@@ -158,7 +158,7 @@ class _Master:
                 right.append(np.zeros(len(part)))
             elif len(part):
                 balls.append(np.vstack([-np.eye(n)[[at]], -bound]))
-        found = minimise_conic(
+        solution = minimise_conic(
             curvature,
             slope,
             np.vstack([sum_to_one, *linear, *balls]),
@@ -167,6 +167,7 @@ class _Master:
             [len(ball) for ball in balls],
             n_equal=1,
         )
+        found = solution.answer
         up, low, y = np.split(found.multipliers[1 : 1 + 2 * d_r + n_rows], [d_r, 2 * d_r])
         weights = np.maximum(found.x[:k], 0.0)
         return weights / weights.sum(), np.concatenate([low - up, np.maximum(y, 0.0)])

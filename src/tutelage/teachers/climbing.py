@@ -34,7 +34,7 @@ from tutelage.constrained.problem import no_limits, or_one
 from tutelage.convex.blocks import Block, free_directions, inverse
 from tutelage.convex.models import model_minimum
 from tutelage.convex.newton import Slope, ascend
-from tutelage.convex.programs import Constraints, minimise_quadratic
+from tutelage.convex.programs import LinearConstraints, minimise_quadratic
 from tutelage.learners.dual import Dual, Reduction, Settled
 from tutelage.learners.penalties import Tangents
 from tutelage.model.mdp import Domain
@@ -205,8 +205,8 @@ class Cuts:
         unit = min(float(or_one(np.asarray(self.radius))), float(np.abs(free).max()))
         scale = float(or_one(np.abs(gradient).max() * unit))
         watch.spend(self.n_program)
-        constraints = Constraints(np.full(len(x), -np.inf), within=self.normals, bound=room / unit)
-        step = minimise_quadratic(hessian * (unit * unit / scale), gradient * (unit / scale), constraints).x
+        constraints = LinearConstraints(np.full(len(x), -np.inf), within=self.normals, bound=room / unit)
+        step = minimise_quadratic(hessian * (unit * unit / scale), gradient * (unit / scale), constraints).answer.x
         return unit * step
 
 
