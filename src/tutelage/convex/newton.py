@@ -34,6 +34,8 @@ from tutelage.outcomes import Ended, NotConverged, OutOfTime, Solution
 LEFT_BY_ROUNDING = 1e-7
 # The least factor of the damping after a refused step: a fall at once to where steps were refused costs evaluations.
 CAUTIOUS = 0.3
+# This many steps without progress close to the minimum are rounding.
+PATIENT_STEPS = 6
 # The step of an ascent must gain this share of what the model predicts at least.
 ARMIJO = 1e-4
 SourceT = TypeVar("SourceT")
@@ -161,8 +163,8 @@ class _Best(Generic[SourceT]):
         best, noise = self.solution, last.answer.here.noise
         if best.residual <= noise and best.gap <= gap_tolerance:
             return True
-        is_close = best.residual <= LEFT_BY_ROUNDING or best.gap <= 1e-10 * (1 + abs(best.value))
-        return (self.n_idle >= 3 and best.residual <= 1e3 * noise) or (self.n_idle >= 12 and is_close)
+        is_close = best.residual <= max(LEFT_BY_ROUNDING, 1e3 * noise) or best.gap <= 1e-10 * (1 + abs(best.value))
+        return self.n_idle >= PATIENT_STEPS and is_close
 
 
 class _Damping:
@@ -185,7 +187,7 @@ class _Damping:
     def adapt(self, decrease: float, predicted: float, rounding: float) -> bool:
         """Whether the step is taken. Damping grows tenfold and faster with refused steps, and falls where f agrees."""
         if decrease >= 1e-4 * predicted - rounding:
-            factor = 1e-3 if decrease >= 0.99 * predicted else 0.05 if decrease >= 0.75 * predicted - rounding else 1.0
+            factor = 1e-3 if decrease >= 0.99 * predicted else 0.1 if decrease >= 0.75 * predicted - rounding else 1.0
             self.size *= max(factor, CAUTIOUS) if self.n_refused else factor
             self.stretch, self.n_refused = 2 * self.stretch if decrease > 1.1 * predicted + rounding else 1.0, 0
             return True
@@ -193,7 +195,7 @@ class _Damping:
             self.stretch = 1.0
             return False
         self.n_refused += 1
-        self.size *= 10.0 ** min(self.n_refused, 4)
+        self.size *= 10.0**self.n_refused
         return False
 
 

@@ -43,7 +43,7 @@ from tutelage.outcomes import NotConverged, OutOfTime
 from tutelage.roles import Certificate, Lesson, Response, named
 
 # A residual above this calls for a check that a solution exists.
-EXACT = 1e-9
+DOUBTFUL = 1e-9
 # An expectation this far beyond a hard limit, relative to the largest one, violates it.
 VIOLATED = 1e-7
 
@@ -91,12 +91,12 @@ class Dual:
                     continue
                 found = self._from_afar(program, shown, tangents, failure)
             reached = found.answer.here.source.expectation
-            if found.residual > EXACT and not tangents.is_rough:
+            if found.residual > DOUBTFUL and not tangents.is_rough:
                 # Diverging weights look like rounding noise.
                 excuse = NotConverged("rounding hides the minimum", residual=found.residual, n_steps=found.n_steps)
                 self.diagnose(shown, tangents, excuse)
             a, y = np.split(found.answer.x, [self.domain.n_reward])
-            if found.residual > EXACT and not tangents.is_complete and not tangents.is_rough:
+            if found.residual > DOUBTFUL and not tangents.is_complete and not tangents.is_rough:
                 tangents, y = tangents.touched(y)
                 continue
             tighter, y = tangents.tightened(reached[self.domain.n_reward :], y)

@@ -16,7 +16,7 @@ from tutelage.watch import OnProgress, watched
 # The largest relative gap of a response that counts as solved.
 LOOSEST = 1e-6
 # A gap this small, relative to the entropy of one bit in every step, is rounding.
-ROUNDING = 1e-8
+ENTROPY_ROUNDING = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class GenericLearner(EntropyLearner):
             other = self.dual.cheapest_response(lesson, found, tangents, response.certificate.dual)
             response = max(response, other, key=lambda either: either.certificate.primal)
         gap = response.certificate.relative_gap
-        if not gap <= LOOSEST and response.certificate.gap > ROUNDING * self.domain.mdp.horizon:
+        if not gap <= LOOSEST and response.certificate.gap > ENTROPY_ROUNDING * self.domain.mdp.horizon:
             failure = NotConverged(self._too_wide(response), residual=gap, n_steps=found.n_steps, answer=response)
             # An exact match on the boundary of the reachable set has no finite weights.
             self.dual.diagnose(shown, tangents, failure)

@@ -27,15 +27,27 @@ from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import NotConverged
 from tutelage.roles import named
 
-MAX_CUTS, FEW_CUTS = 200, 20
-# After so many programs whose tangents moved, tangents are added.
-MAX_MOVES = 10
-# How far from the solution a tangent may touch, relative to the largest expectations.
-AWAY = 1e-5
-# How far a convex constraint may lie above its tangents at the solution, relative to its largest value.
-CUT_TOLERANCE = 1e-9
-# What the part above the tangents may cost, in nats, and the rounding error of a constraint relative to its size.
-CUT_COST, ROUNDING = 1e-7, 1e-14
+
+@dataclass(frozen=True, slots=True)
+class Cutting:
+    """When tangents are close enough, and how many programs they may take.
+
+    above: how far a convex constraint may lie above its tangents at the solution, relative to its largest value. cost:
+    what that part may cost, in nats, and rounding: that of a constraint relative to its size. away: how far from the
+    solution a moving tangent may touch, relative to the largest expectations. n_moves: programs whose tangents move,
+    before tangents are added. n_cuts: programs in all. n_few: programs that may show that there is no policy.
+    """
+
+    above: float = 1e-9
+    cost: float = 1e-7
+    rounding: float = 1e-14
+    away: float = 1e-5
+    n_moves: int = 10
+    n_cuts: int = 200
+    n_few: int = 20
+
+
+CUTTING = Cutting()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,14 +126,14 @@ class ConvexTangents(Tangents):
         loose = here._loose(point)
         if not len(loose) and self._is_settled(point, multipliers):
             return self, multipliers
-        if self.n_cuts >= MAX_CUTS:
+        if self.n_cuts >= CUTTING.n_cuts:
             values = named(self.constraints.names, self.constraints.values(point))
             raise NotConverged(
-                f"the convex constraints are not met after tangents at {MAX_CUTS} points; their values are {values}",
+                f"the convex constraints are not met after {CUTTING.n_cuts} tangents; their values are {values}",
                 residual=math.inf,
-                n_steps=MAX_CUTS,
+                n_steps=CUTTING.n_cuts,
             )
-        if self.centre is not None and (self.n_cuts < MAX_MOVES or not len(loose)):
+        if self.centre is not None and (self.n_cuts < CUTTING.n_moves or not len(loose)):
             there = replace(self._touching(self.constraints, point), n_cuts=self.n_cuts + 1)
             return there, np.append(y, np.zeros(len(point)))
         return here._cut(point, loose), np.concatenate([y, np.zeros(len(loose))])[here._order(loose)]
@@ -136,7 +148,7 @@ class ConvexTangents(Tangents):
         y, p = np.split(multipliers, [len(self.offsets)])
         is_bound = bool((y[len(self.constraints.rows) :] > 0).any())
         away = float((np.abs(point - self.centre - p) / self.moving.sizes).max())
-        return not self.is_first and (not is_bound or away <= AWAY)
+        return not self.is_first and (not is_bound or away <= CUTTING.away)
 
     def pruned(self, multipliers: Vector) -> tuple[Tangents, Vector]:
         """Of fixed tangents of a convex constraint, those that bind and the last: a long search must not keep all."""
@@ -161,8 +173,8 @@ class ConvexTangents(Tangents):
             modelled[:] = modelled.max(initial=-math.inf)
         size = self.constraints.sizes(point)
         # A soft constraint may cost no more than the gap that a response may have.
-        paid = CUT_COST / preference.penalty
-        tolerance = np.minimum(CUT_TOLERANCE * size, np.maximum(paid, ROUNDING * size))
+        paid = CUTTING.cost / preference.penalty
+        tolerance = np.minimum(CUTTING.above * size, np.maximum(paid, CUTTING.rounding * size))
         return np.flatnonzero(self.constraints.excess(point) > np.maximum(modelled, 0.0) + tolerance)
 
     def _cut(self, point: Vector, which: Indices) -> Self:
@@ -198,10 +210,10 @@ def optimum_within(
 
 
 def require_possible(constraints: Constraints) -> None:
-    """Raise `InfeasibleConstraints` where FEW_CUTS tangents show that no policy satisfies convex constraints."""
+    """Raise `InfeasibleConstraints` where a few tangents show that no policy satisfies convex constraints."""
     domain = constraints.domain
     tangents: Tangents = ConvexTangents.opening(constraints).fixed()
-    for _ in range(FEW_CUTS):
+    for _ in range(CUTTING.n_few):
         found = best_policy(domain, np.zeros(domain.n_reward), tangents.half_spaces())
         tighter, _ = tangents.tightened(found.expectation.preference, found.multipliers)
         if tighter is tangents:
@@ -226,6 +238,6 @@ def best_within(constraints: Constraints, weights: Vector) -> ConstrainedOptimum
         if found is not None:
             optimum, t = found
             point = optimum.expectation.preference
-            if (constraints.excess(point) <= CUT_TOLERANCE * constraints.sizes(point)).all():
+            if (constraints.excess(point) <= CUTTING.above * constraints.sizes(point)).all():
                 return replace(optimum, multipliers=np.append(optimum.multipliers, np.linalg.norm(t, axis=1)))
     return optimum_within(constraints, lambda limits: best_policy(domain, weights, limits))[0]

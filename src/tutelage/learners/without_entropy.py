@@ -23,7 +23,6 @@ from tutelage.learners.penalties import Mismatch, Tangents
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import policy_from_occupancy
 
-MAX_ROUNDS = 100
 # What is hard here has a penalty this many times the largest soft one: enough for multipliers to start from.
 HARD = 1e4
 # A price at which no policy is better by more than this, relative to the largest expectation, ends the rounds.
@@ -38,12 +37,14 @@ class Cheapest:
     multipliers: Vector
 
 
-def cheapest(domain: Domain, mismatch: Mismatch, tangents: Tangents, shown: Vector) -> Cheapest:
-    """The policy that pays least for its mismatch and its violations, to rounding or after MAX_ROUNDS policies."""
+def cheapest(
+    domain: Domain, mismatch: Mismatch, tangents: Tangents, shown: Vector, *, max_rounds: int = 100
+) -> Cheapest:
+    """The policy that pays least for its mismatch and its violations, to rounding or after max_rounds policies."""
     master = _Master.of(domain, mismatch, tangents, shown)
     columns: list[Column] = []
     planner, price = Planner(master.domain), master.opening
-    for _ in range(MAX_ROUNDS):
+    for _ in range(max_rounds):
         priced = planner.price_out(price)
         if (
             columns
