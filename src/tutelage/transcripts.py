@@ -5,7 +5,6 @@ continue the rounds, to replay them, or to check the teacher. It is written comp
 """
 
 import math
-import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from enum import Enum
@@ -27,17 +26,11 @@ from tutelage.arrays import (
     whole_number,
 )
 from tutelage.chains.arrival import Arrival, journey_of
-from tutelage.constrained.problem import or_one, sizes
 from tutelage.data.files import LARGEST_BYTES, AnyPath, Archive, read_archive, write_archive
-from tutelage.learners.entropy import GenericLearner
-from tutelage.learners.penalties import Mismatch, Preference
-from tutelage.learners.projection import HardLearner
-from tutelage.learners.verifying import compare
-from tutelage.learners.verifying import verify as verify_response
 from tutelage.model.mdp import MDP, Domain, endless
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput, InvalidModel
-from tutelage.roles import Lesson, Response, Round, check_lesson, in_digits
+from tutelage.roles import Response, Round, check_lesson, in_digits
 from tutelage.teachers.base import KnownLearner
 
 if TYPE_CHECKING:
@@ -230,7 +223,10 @@ def save_transcript(transcript: Transcript, path: AnyPath) -> None:
         raise InvalidInput(f"{path} must end in .npz, the format of a transcript")
     arrays: dict[str, Any] = {"true_weights": transcript.true_weights, "ended": np.array(transcript.ended)}
     arrays["n_rounds"] = np.array(len(transcript.rounds))
-    arrays |= _learner_arrays(transcript.learner)
+    if transcript.learner is not None:
+        from tutelage.learners.verifying import learner_arrays
+
+        arrays |= learner_arrays(transcript.learner)
     for number, taught in enumerate(transcript.rounds):
         arrays |= dict(_packed(str(number), taught))
     write_archive(path, arrays, kind=TRANSCRIPT_FORMAT, version=TRANSCRIPT_VERSION)
@@ -245,18 +241,20 @@ def load_transcript(
     lesson shows and, where the learner was a `GenericLearner` or a `HardLearner` with linear preferences on this
     domain, every number of its responses; a number that differs is named. The bounds of teachers are not computed.
     """
+    from tutelage.learners import verifying
+
     needed, form = ("true_weights", "ended", "n_rounds"), {"kind": TRANSCRIPT_FORMAT, "version": TRANSCRIPT_VERSION}
     archive = read_archive(path, needed, others=r"(\d+|learner)\..+", max_bytes=max_bytes, **form)  # type: ignore[arg-type]
     try:
         transcript = Transcript(_unpacked(Vector, "true_weights", archive, domain), mdp=domain.mdp)
         check_length(transcript.true_weights, domain.n_reward, "true_weights", "reward features")
         n_rounds = whole_number(_unpacked(int, "n_rounds", archive, domain), "n_rounds", least=0)
-        learner = _stored_learner(archive, domain) if verify else None
+        learner = verifying.stored_learner(archive, domain) if verify else None
         for number in range(n_rounds):
             taught = _unpacked(Round, str(number), archive, domain)
             _check_round(domain, taught)
             if verify:
-                _verify_round(domain, taught, learner, f"round {number + 1}")
+                verifying.verify_round(domain, taught, learner, f"round {number + 1}")
             transcript = transcript.followed_by(taught)
         return transcript.ending(_unpacked(str, "ended", archive, domain))
     except InvalidInput as error:
@@ -280,73 +278,6 @@ def _check_round(domain: Domain, taught: Round) -> None:
     lengths = [len(part) for part in (*of_rewards, *of_constraints, response.learned_weights)]
     if lengths != [*wanted, len(domain.names)]:
         raise InvalidModel("the arrays of a response do not fit the features and the constraints")
-
-
-def _learner_arrays(learner: object) -> dict[str, Any]:
-    """The penalties of a learner whose responses can be verified; nothing of another."""
-    if not isinstance(learner, GenericLearner | HardLearner) or learner.preference.functions:
-        return {}
-    numbers, slack = [learner.norm] if isinstance(learner, HardLearner) else [], np.zeros(0)
-    if isinstance(learner, HardLearner) and learner.entropic_within is not None:
-        return {}
-    if isinstance(learner, GenericLearner):
-        mismatch, preference = learner.mismatch.on(learner.domain), learner.preference
-        numbers = [mismatch.norm, mismatch.penalty, mismatch.squared, preference.norm, preference.penalty]
-        slack = np.asarray(mismatch.allowance)
-    constraints = learner.preference.on(learner.domain)
-    return {
-        "learner.domain": np.array(_checksum(learner.domain)),
-        "learner.numbers": np.array(numbers, dtype=np.float64),
-        "learner.mismatch_allowance": slack,
-        "learner.violation_allowance": constraints.allowance,
-        "learner.rows": constraints.rows,
-    }
-
-
-def _stored_learner(archive: Archive, domain: Domain) -> GenericLearner | HardLearner | None:
-    """The learner of `_learner_arrays`; None where none is stored, or where it had other features than the domain."""
-    if "learner.domain" not in archive or archive["learner.domain"] != _checksum(domain):
-        return None
-    names = ("numbers", "mismatch_allowance", "violation_allowance", "rows")
-    missing = [name for name in names if f"learner.{name}" not in archive]
-    if missing:
-        raise InvalidModel(f"it lacks 'learner.{missing[0]}'")
-    numbers, slack, allowance, rows = (archive[f"learner.{name}"] for name in names)
-    if numbers.dtype != np.float64 or numbers.shape not in ((1,), (5,)):
-        raise InvalidModel(f"learner.numbers must be one or five numbers, got {numbers!r}")
-    if len(numbers) == 1:
-        return HardLearner(domain, allowance, norm=float(numbers[0]), rows=rows)
-    norm, penalty, squared, other, cost = numbers.tolist()
-    mismatch = Mismatch(norm=norm, penalty=penalty, allowance=slack, squared=bool(squared))
-    return GenericLearner(domain, mismatch, Preference(norm=other, penalty=cost, allowance=allowance, rows=rows))
-
-
-def _checksum(domain: Domain) -> int:
-    """Of the features, by which learners' and teachers' domains may differ."""
-    return zlib.crc32(domain.preference_features.tobytes(), zlib.crc32(domain.reward_features.tobytes()))
-
-
-def _verify_round(domain: Domain, taught: Round, learner: GenericLearner | HardLearner | None, place: str) -> None:
-    """Refuse lessons and responses whose numbers do not follow from their policies and demonstrations."""
-    for lesson in (taught.lesson, taught.response.lesson):
-        again = lesson
-        if lesson.policy is not None:
-            again = Lesson.from_policy(domain, lesson.policy)
-        elif lesson.recorded is not None:
-            again = Lesson.from_demonstrations(domain, lesson.recorded)
-        unit = or_one(sizes(domain)[: domain.n_reward])
-        try:
-            compare("expectation", lesson.expectation, again.expectation, unit)
-            compare("uncertainty", lesson.uncertainty, again.uncertainty, unit)
-        except InvalidModel as error:
-            raise InvalidModel(f"{place}, the lesson: {error}") from error
-    if learner is None:
-        return
-    try:
-        compare("lesson", taught.response.lesson.expectation, taught.lesson.expectation, unit)
-        verify_response(learner, taught.response)
-    except InvalidModel as error:
-        raise InvalidModel(f"{place}, the response: {error}") from error
 
 
 def _packed(at: str, value: Any) -> Iterator[tuple[str, Any]]:

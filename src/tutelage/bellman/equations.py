@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from tutelage import watch
 from tutelage.arrays import EPSILON, Indices, Matrix, Vector, check_length, floats, freeze
 from tutelage.chains.resolvent import choice_resolvent, discounted_rows, policy_resolvent
-from tutelage.model.mdp import MDP, by_row, choice_reward, discounted, per_choice
+from tutelage.model.mdp import MDP, choice_reward, discounted, per_choice
 from tutelage.model.policy import evenly, first_maximum, max_by_state, sum_by_state, uniform_policy
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
 
@@ -133,7 +133,7 @@ def _reduced_reward(mdp: MDP, reward: Vector, common: Vector) -> Vector:
     It is r(c) - (1 - discount) k. The policy depends on the differences of V alone, and these lose no digits to a k of
     many horizons.
     """
-    return reward - (1 - by_row(mdp.discount, reward)) * common
+    return reward - (np.broadcast_to(common, reward.shape).T * (1 - mdp.discount)).T
 
 
 def _restored(solved: Optimum, common: Vector, accuracy: float) -> Optimum:

@@ -161,7 +161,7 @@ class Scaled:
         """The same with slope @ mu_r as the only reward feature; no limit may be on another one."""
         d_r = len(slope)
         reward = (self.domain.reward_features @ slope)[:, None]
-        domain = replace(self.domain, reward_features=reward, reward_names=("reward",))
+        domain = self.domain.with_matrices(reward, self.domain.preference_features, reward_names=("reward",))
         limits = replace(self.limits, normals=self.limits.normals[:, d_r - 1 :])
         return replace(self, domain=domain, limits=limits, feature=np.concatenate([[1.0], self.feature[d_r:]]))
 

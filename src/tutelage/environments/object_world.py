@@ -45,7 +45,7 @@ ACTIONS = ("up", "left", "down", "right", "stay")
 DEFAULT_WEIGHTS = (1.0, 0.9, 0.2)
 
 # The largest grid whose choices can be counted in 32 bits.
-LARGEST_GRID = 20_000
+LONGEST_SIDE = 20_000
 
 REQUIRED = ("size", "start", "objects", "distractors")
 ORIGIN = ("generator", "seed")
@@ -252,7 +252,7 @@ def _number(value: Any, name: str) -> float:
 
 
 def _size(value: Any) -> int:
-    return _whole_number(value, "size", 1, LARGEST_GRID)
+    return _whole_number(value, "size", 1, LONGEST_SIDE)
 
 
 def _cell(value: Any, size: int, name: str) -> int:

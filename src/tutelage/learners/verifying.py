@@ -13,9 +13,13 @@ Each takes one solve without constraints. Tangents of convex constraints are not
 checked.
 """
 
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tutelage.arrays import Vector
 from tutelage.bellman.equations import solve_hard, solve_soft
@@ -24,10 +28,11 @@ from tutelage.chains.expectations import causal_entropy, expectation
 from tutelage.constrained.problem import or_one, sizes
 from tutelage.convex.blocks import contained, terms
 from tutelage.learners.entropy import GenericLearner
-from tutelage.learners.penalties import DUAL_NORM, Mismatch, Tangents
+from tutelage.learners.penalties import DUAL_NORM, Mismatch, Preference, Tangents
 from tutelage.learners.projection import HardLearner
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
-from tutelage.roles import Response
+from tutelage.roles import Lesson, Response, Round
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +107,70 @@ def compare(name: str, stored: Vector, computed: Vector, unit: Vector | float) -
         raise InvalidModel(
             f"its {name}{place} is {stored[j]:.10g}, but by what it follows from it is {computed[j]:.10g}"
         )
+
+
+def learner_arrays(learner: object) -> dict[str, Any]:
+    """The penalties of a learner whose responses can be verified; nothing of another."""
+    if not isinstance(learner, GenericLearner | HardLearner) or learner.preference.functions:
+        return {}
+    numbers, slack = [learner.norm] if isinstance(learner, HardLearner) else [], np.zeros(0)
+    if isinstance(learner, HardLearner) and learner.entropic_within is not None:
+        return {}
+    if isinstance(learner, GenericLearner):
+        mismatch, preference = learner.mismatch.on(learner.domain), learner.preference
+        numbers = [mismatch.norm, mismatch.penalty, mismatch.squared, preference.norm, preference.penalty]
+        slack = np.asarray(mismatch.allowance)
+    constraints = learner.preference.on(learner.domain)
+    return {
+        "learner.domain": np.array(_checksum(learner.domain)),
+        "learner.numbers": np.array(numbers, dtype=np.float64),
+        "learner.mismatch_allowance": slack,
+        "learner.violation_allowance": constraints.allowance,
+        "learner.rows": constraints.rows,
+    }
+
+
+def stored_learner(archive: Mapping[str, NDArray[Any]], domain: Domain) -> GenericLearner | HardLearner | None:
+    """The learner of `learner_arrays`; None where none is stored, or where it had other features than the domain."""
+    if "learner.domain" not in archive or archive["learner.domain"] != _checksum(domain):
+        return None
+    names = ("numbers", "mismatch_allowance", "violation_allowance", "rows")
+    missing = [name for name in names if f"learner.{name}" not in archive]
+    if missing:
+        raise InvalidModel(f"it lacks 'learner.{missing[0]}'")
+    numbers, slack, allowance, rows = (archive[f"learner.{name}"] for name in names)
+    if numbers.dtype != np.float64 or numbers.shape not in ((1,), (5,)):
+        raise InvalidModel(f"learner.numbers must be one or five numbers, got {numbers!r}")
+    if len(numbers) == 1:
+        return HardLearner(domain, allowance, norm=float(numbers[0]), rows=rows)
+    norm, penalty, squared, other, cost = numbers.tolist()
+    mismatch = Mismatch(norm=norm, penalty=penalty, allowance=slack, squared=bool(squared))
+    return GenericLearner(domain, mismatch, Preference(norm=other, penalty=cost, allowance=allowance, rows=rows))
+
+
+def _checksum(domain: Domain) -> int:
+    """Of the features, by which learners' and teachers' domains may differ."""
+    return zlib.crc32(domain.preference_features.tobytes(), zlib.crc32(domain.reward_features.tobytes()))
+
+
+def verify_round(domain: Domain, taught: Round, learner: GenericLearner | HardLearner | None, place: str) -> None:
+    """Refuse lessons and responses whose numbers do not follow from their policies and demonstrations."""
+    for lesson in (taught.lesson, taught.response.lesson):
+        again = lesson
+        if lesson.policy is not None:
+            again = Lesson.from_policy(domain, lesson.policy)
+        elif lesson.recorded is not None:
+            again = Lesson.from_demonstrations(domain, lesson.recorded)
+        unit = or_one(sizes(domain)[: domain.n_reward])
+        try:
+            compare("expectation", lesson.expectation, again.expectation, unit)
+            compare("uncertainty", lesson.uncertainty, again.uncertainty, unit)
+        except InvalidModel as error:
+            raise InvalidModel(f"{place}, the lesson: {error}") from error
+    if learner is None:
+        return
+    try:
+        compare("lesson", taught.response.lesson.expectation, taught.lesson.expectation, unit)
+        verify(learner, taught.response)
+    except InvalidModel as error:
+        raise InvalidModel(f"{place}, the response: {error}") from error

@@ -299,14 +299,7 @@ def absorbing_states(mdp: MDP) -> NDArray[np.bool_]:
 
 def discounted(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Values on choices (C, ...), each row multiplied by the discount of its choice."""
-    return by_row(mdp.discount, values) * values
-
-
-def by_row(discount: float | Vector, values: NDArray[np.float64]) -> float | NDArray[np.float64]:
-    """A discount, one or (C,), in a shape that multiplies the rows of values (C, ...)."""
-    if isinstance(discount, float) or values.ndim == 1:
-        return discount
-    return discount.reshape(-1, *[1] * (values.ndim - 1))
+    return (values.T * mdp.discount).T
 
 
 def endless(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -317,8 +310,7 @@ def endless(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     if isinstance(mdp.discount, float):
         return values / (1 - mdp.discount)
-    on_choices = per_choice(mdp, values)
-    return on_choices / (1 - mdp.discount).reshape(-1, *[1] * (values.ndim - 1))
+    return (per_choice(mdp, values).T / (1 - mdp.discount)).T
 
 
 def choice_reward(mdp: MDP, reward: ArrayLike) -> Vector:
