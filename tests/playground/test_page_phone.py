@@ -6,7 +6,7 @@ from playground_support import MAY_SKIP_PAGE, NO_BROWSER
 from playwright.sync_api import Browser, Page, expect
 
 pytestmark = [pytest.mark.skipif(MAY_SKIP_PAGE, reason=NO_BROWSER), pytest.mark.timeout(600)]
-PLACES = ["compare", "rounds", "teach", "learn", "keep", "story-0"]
+PLACES = ["compare", "rounds", "teach", "learn", "keep", "play", "story-0"]
 
 # Everything that can be touched: its box in pixels, and a name to find it.
 TARGETS = """() => [...document.querySelectorAll("button, select, summary, input, a, [role=tab]")]

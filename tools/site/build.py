@@ -9,6 +9,8 @@ from links import dead_links
 from sphinx.cmd.build import build_main
 from staging import ROOT, stage
 
+from tutelage.playground.bundling import site_page
+
 
 def main() -> int:
     """The exit code."""
@@ -19,6 +21,7 @@ def main() -> int:
         settings = ["-c", str(Path(__file__).parent), "-d", str(trees)]
         if failed := build_main([*settings, "--fail-on-warning", "--keep-going", "--quiet", str(source), str(built)]):
             return failed
+        (built / "story.html").write_text(site_page(), encoding="utf-8")
         shutil.rmtree(site, ignore_errors=True)
         shutil.move(built, site)
     dead = dead_links(site)

@@ -26,6 +26,7 @@ import tutelage
 from tutelage.environments.object_world import object_world
 from tutelage.outcomes import InvalidInput
 from tutelage.playground import jobs, schema, serving
+from tutelage.playground.bundling import bundled
 from tutelage.playground.workers import Crashed, Event, JobRefused, RunJob, TooBusy, TooSlow, WorkerPool
 
 # The first seconds of a search for a bound are spent waiting: a client that moves a slider has gone by then.
@@ -92,6 +93,7 @@ def _add_page(app: FastAPI) -> None:
         route = "/" if file.name == "index.html" else f"/{file.name}"
         media_type = MEDIA_TYPES[file.name.rpartition(".")[2]]
         app.get(route, include_in_schema=False)(sender(file.read_bytes(), media_type))
+    app.get("/whole.html", include_in_schema=False)(sender(bundled().encode(), "text/html"))
 
 
 def _add_worlds(app: FastAPI) -> None:

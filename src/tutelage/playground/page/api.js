@@ -21,6 +21,7 @@ function remember(key, answer) {
 }
 
 export const recorded = () => Object.fromEntries(answers);
+export const recordedPlaces = RECORDING?.places ?? null;
 export const keptScene = () => RECORDING?.scene ?? null;
 
 function missing() {

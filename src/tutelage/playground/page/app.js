@@ -1,7 +1,8 @@
 // The page: its places, their addresses and the first scene. The back button goes back to the last place.
 
-import { ask, isRecording } from "./api.js";
+import { ask, isRecording, recordedPlaces } from "./api.js";
 import { bringFirst, startBringing } from "./bringing.js";
+import { closeChallenges, openChallenges, startChallenges } from "./challenges.js";
 import { closeCompare, openCompare, startCompare } from "./compare.js";
 import { startControls } from "./controls.js";
 import { byId, complain, tell } from "./dom.js";
@@ -30,19 +31,24 @@ function closeAnyStory() {
 
 const PLACES = {
   story: { open: openAnyStory, close: closeAnyStory },
+  play: { open: openChallenges, close: closeChallenges },
   compare: { open: openCompare, close: closeCompare, mode: paintMode },
   rounds: { open: openRounds, close: closeRounds, mode: paintMode },
   teach: { open: openTeaching, close: closeTeaching, mode: teachMode },
   learn: { open: openLearning, close: closeLearning, mode: learnMode },
   keep: { open: openKeeping, close: () => {}, mode: paintMode },
 };
+// A recording may have only some of the places.
+for (const tab of document.querySelectorAll("[role=tab]")) {
+  if (recordedPlaces && !recordedPlaces.includes(tab.id.slice("tab-".length))) tab.remove();
+}
 const tabs = [...document.querySelectorAll("[role=tab]")];
 let place = null;
 
 // A place is "compare", or "story-2" for the third step of the story.
 function open(next) {
   const [name, step] = next.split("-");
-  const known = name in PLACES ? name : "story";
+  const known = name in PLACES && byId(`tab-${name}`) ? name : "story";
   const before = place?.split("-")[0];
   if (before && before !== known) PLACES[before].close();
   if (known !== "keep") setPart({ place: next });
@@ -54,7 +60,7 @@ function open(next) {
     byId(tab.getAttribute("aria-controls")).hidden = !isOpen;
     if (isOpen) tab.scrollIntoView({ block: "nearest", inline: "center" });
   }
-  byId("bench").hidden = known === "story";
+  byId("bench").hidden = !PLACES[known].mode;
   byId("strip").hidden = known !== "compare" && known !== "teach";
   document.body.dataset.place = known;
   if (PLACES[known].mode) setMode(PLACES[known].mode);
@@ -94,7 +100,7 @@ export async function adopt(scene) {
 async function arrive() {
   const { hash } = location;
   if (!hash.startsWith("#scene=")) {
-    open(hash.slice(1) || "story-0");
+    open(hash.slice(1) || (isRecording && getScene().place) || "story-0");
     return;
   }
   history.replaceState(null, "", location.pathname);
@@ -119,6 +125,7 @@ async function start() {
   startControls();
   startStory(go);
   startTelling(go);
+  startChallenges();
   startCompare();
   startRounds();
   startTeaching();

@@ -2,13 +2,15 @@
 // Python code that repeats a result.
 
 import { askForFile, isRecording, recorded } from "./api.js";
-import { bundle } from "./bundle.js";
 import { byId, copy, download, h, refill, tell } from "./dom.js";
 import { drawGrid } from "./grid.js";
+import { lessonOf, taught } from "./lessons.js";
+import { awareTeacher, players } from "./players.js";
 import { onResult, results } from "./results.js";
 import { saveable, toPng } from "./saving.js";
 import { asked, getScene, getWorld, onChange, pathTo, toLink, viewOf } from "./scene.js";
 
+const isLoopback = /^(localhost|127\.|\[::1\])/.test(location.hostname);
 const parts = {};
 let isOpen = false;
 
@@ -27,8 +29,17 @@ async function attempt(button, action) {
 }
 
 async function savePage() {
-  const read = async (name) => (await fetch(name === "index.html" ? "./" : name)).text();
-  const text = await bundle(read, { scene: getScene(), answers: recorded() }, "Tutelage: a scene");
+  // What the file opens with is computed first, if a reload or an old answer has lost it.
+  for (const teacher of new Set([...getScene().teachers, awareTeacher(getScene().learner.model)])) {
+    await taught(lessonOf(asked(), teacher), () => {}).catch((error) => {
+      if (error.isGone) throw error;
+    });
+  }
+  const whole = await (await askForFile("/whole.html")).text();
+  const place = ["keep", "learn"].includes(getScene().place) ? "compare" : getScene().place;
+  const recording = { scene: { ...getScene(), place, secrets: [] }, answers: { ...recorded(), "/api/players ": players } };
+  const kept = JSON.stringify(recording).replaceAll("<", "\\u003c");
+  const text = whole.replace("tutelageRecording = null", () => `tutelageRecording = ${kept}`);
   download("tutelage-scene.html", new Blob([text], { type: "text/html" }));
   tell("Saved: open the file in any browser.");
 }
@@ -114,6 +125,7 @@ export function startKeeping() {
       { class: "hint" },
       "It contains the whole scene: the world, the learner, the teachers, your paths and the open page. Your secret is not in it.",
     ),
+    isLoopback ? h("p", { class: "alert", id: "loopback" }, "This link works only on this computer. To send the scene, export it.") : null,
     h(
       "div",
       { class: "row" },

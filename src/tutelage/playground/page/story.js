@@ -229,7 +229,7 @@ const STEPS = [
     layers: () => STEPS[4].layers(),
     bar: () => garden.moved[told.green],
     choices: [
-      { place: "teach", text: "Five gardens: teach Pip yourself" },
+      { place: "play", text: "Five gardens: teach Pip yourself" },
       { place: "rounds", text: "Watch a guide find out what Pip minds" },
       { place: "compare", text: "Change everything, compare teachers" },
       { place: "learn", text: "Be the learner: keep a secret" },
@@ -265,7 +265,8 @@ function drawStep(step) {
   parts.step = number;
   const [text, action] = step.button?.() ?? [];
   refill(parts.extra, step.extra?.(), text ? h("button", { type: "button", onclick: action }, text) : null);
-  refill(parts.choices, (step.choices ?? []).map(({ place, text: label }, k) =>
+  const there = (step.choices ?? []).filter(({ place }) => byId(`tab-${place}`));
+  refill(parts.choices, there.map(({ place, text: label }, k) =>
     h("button", { type: "button", class: k ? "" : "main", onclick: () => go(place) }, label)));
   [...parts.dots.children].forEach((dot, k) => {
     if (k === number) dot.setAttribute("aria-current", "step");

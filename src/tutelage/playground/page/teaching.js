@@ -1,4 +1,5 @@
-// Be the teacher: a game. A person draws paths, the learner answers at once, and the score is a share of the most possible.
+// Be the teacher in one's own world: a person draws paths, the learner answers at once, and the score is a share of the
+// most possible.
 
 import { ask } from "./api.js";
 import { Card } from "./cards.js";
@@ -12,22 +13,6 @@ import { plainName } from "./players.js";
 import { keepResult } from "./results.js";
 import { asked, getScene, onChange, setPart, viewOf } from "./scene.js";
 import { redraw } from "./stage.js";
-
-const steps = (paths) => paths.reduce((sum, path) => sum + path.length - 1, 0);
-const CHALLENGES = [
-  { id: "half", text: "Get more than 50 % with one path", isWon: (share, paths) => share > 0.5 && paths.length === 1 },
-  { id: "one", text: "Get more than 90 % with one path", isWon: (share, paths) => share > 0.9 && paths.length === 1 },
-  {
-    id: "short",
-    text: "Get more than 80 % in at most 8 steps",
-    isWon: (share, paths) => share > 0.8 && steps(paths) <= 8,
-  },
-  {
-    id: "two",
-    text: "Get more than 70 % with two different ends",
-    isWon: (share, paths) => share > 0.7 && new Set(paths.map((path) => path.at(-1))).size > 1,
-  },
-];
 
 const queue = new Latest({ pause: 120 });
 const parts = {};
@@ -92,7 +77,7 @@ function draw() {
   } else if (answer.problem) drawProblem();
   else drawAnswer(requestNow().paths);
   if (isOpen) drawStrip([["Your lesson", isReady && !answer.problem ? parts.card.share : null]]);
-  drawChallenges();
+  parts.reveal.textContent = isRevealed ? "Hide the best lesson" : "Show me the best lesson";
 }
 
 function drawProblem() {
@@ -128,26 +113,6 @@ function drawAnswer(drawn) {
   );
   parts.best.element.hidden = !(isRevealed && best);
   if (isRevealed && best) parts.best.show({ view, round: best, scales, most });
-  const won = CHALLENGES.filter((one) => share !== null && one.isWon(share, drawn)).map((one) => one.id);
-  const fresh = won.filter((id) => !getScene().won.includes(id));
-  if (fresh.length) setPart({ won: [...getScene().won, ...fresh] });
-}
-
-function drawChallenges() {
-  const { won } = getScene();
-  refill(
-    parts.challenges,
-    CHALLENGES.map(({ id, text }) =>
-      h(
-        "li",
-        { class: won.includes(id) ? "won" : "" },
-        h("span", { "aria-hidden": "true" }, won.includes(id) ? "★" : "☆"),
-        text,
-        h("span", { class: "sr" }, won.includes(id) ? " (done)" : ""),
-      ),
-    ),
-  );
-  parts.reveal.textContent = isRevealed ? "Hide the best lesson" : "Show me the best lesson";
 }
 
 // The most that is possible, planned once for each world and learner.
@@ -209,7 +174,6 @@ export function startTeaching() {
   parts.another = h("button", { type: "button", onclick: () => paths.begin() }, "Another path");
   parts.undo = h("button", { type: "button", onclick: () => paths.undoStep() }, "Undo step");
   parts.clear = h("button", { type: "button", id: "clear-paths", onclick: () => paths.clear() }, "Clear");
-  parts.challenges = h("ul", { class: "challenges", "aria-label": "Challenges" });
   parts.reveal = h("button", {
     type: "button",
     class: "quiet",
@@ -247,10 +211,9 @@ export function startTeaching() {
         { class: "game-score" },
         h("h2", {}, "Your score"),
         parts.score,
-        h("div", { class: "row" }, parts.another, parts.undo, parts.clear),
+        h("div", { class: "row" }, parts.another, parts.undo, parts.clear, parts.reveal),
         parts.list,
       ),
-      h("div", { class: "game-challenges" }, h("h2", {}, "Challenges"), parts.challenges, parts.reveal),
     ),
     h("div", { class: "cards" }, parts.card.element, parts.best.element),
   );
@@ -258,7 +221,7 @@ export function startTeaching() {
     if (["world", "learner", "paths"].includes(what)) {
       redraw();
       refresh();
-    } else if (what === "won") drawChallenges();
+    }
   });
   onLook(() => isOpen && draw());
 }
