@@ -1,6 +1,6 @@
 """Compiled loops: the compiler's flags, and blocks of states with one thread each.
 
-Loops stand beside what they serve (`bellman.backups`, `chains.loops` and others) and are imported on first use,
+Loops stand beside what they serve (`bellman.backups`, `chains.elimination` and others) and are imported on first use,
 because loading the compiler takes half a second. Names shared by all loops: `row`, `column` and `probability` are the
 CSR arrays of the transition. Choice c has the entries row[c] .. row[c+1], at least one. `first` is first_choice,
 `reward` is on choices (C,), `value` on states (S,).

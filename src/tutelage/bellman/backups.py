@@ -199,7 +199,7 @@ class CompiledOperators:
 
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
         mdp = self.mdp
-        return Split.of_policy(mdp.transition, mdp.first_choice, mdp.discount * policy).solve(right, tolerance, 1_000)
+        return Split.of(mdp.transition, mdp.first_choice, mdp.discount * policy).solve(right, tolerance, 1_000)
 
     @cached_property
     def _edges(self) -> Edges:

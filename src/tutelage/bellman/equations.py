@@ -233,7 +233,8 @@ def bellman_operators(mdp: MDP, reward: Vector) -> Operators:
 
 def choice_values(mdp: MDP, reward: Vector, value: Vector) -> Vector:
     """Q = reward + discount * T @ V, (C,)."""
-    return reward + discounted(mdp, mdp.transition @ value)
+    ahead = mdp.transition @ value
+    return reward + (mdp.discount * ahead if isinstance(mdp.discount, float) else discounted(mdp, ahead))
 
 
 def _evaluated(mdp: MDP, reward: Vector, choice: Indices, value: Vector, tolerance: float) -> Vector:

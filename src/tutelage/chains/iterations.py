@@ -25,17 +25,147 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from tutelage.arrays import EPSILON, Indices, SparseRows, Vector
+from tutelage.chains import RELATIVE_ACCURACY
+from tutelage.compiling import FASTMATH, compiled, map_in_threads, unsigned
 from tutelage.outcomes import NotConverged
 
-RELATIVE_ACCURACY = 1e-11
 # Krylov steps of one attempt: in the test whether few are enough, and in a solution.
 FEW_STEPS, MANY_STEPS = 6, 300
 # The least fall of the preconditioned residual within one attempt.
 LEAST_FALL = 1e-10
 # Pairs of sweeps after the first attempt that failed.
 FIRST_PAIRS = 8
+# Row starts, columns and weights of a sparse matrix.
+Rows: TypeAlias = tuple[Indices, Indices, Vector]
 # Row starts, ends of the entries to earlier states, starts of those to later states, columns and weights.
 SplitRows: TypeAlias = tuple[Indices, Indices, Indices, Indices, Vector]
+
+
+@compiled(fastmath=FASTMATH)
+def split_rows(rows: Rows, first: Indices, share: Vector) -> tuple[SplitRows, Vector]:
+    """I - P, divided by its diagonal, as I - L - U, and the inverse of the diagonal, (S,).
+
+    Row s of P is the sum of share(c) * T(c) over the rows c from first[s] to first[s+1]. Within the place of these
+    rows, entries of L are stored from the front and those of U from the back.
+    """
+    row, column, weight = rows
+    n = len(first) - 1
+    start, before, after = np.empty(n + 1, row.dtype), np.empty(n, row.dtype), np.empty(n, row.dtype)
+    columns, weights, scale = np.empty_like(column), np.empty_like(weight), np.empty(n)
+    start[n] = row[first[n]]
+    for s in range(n):
+        low, high = np.int64(row[first[s]]), np.int64(row[first[s + 1]])
+        start[s] = low
+        stay = 0.0
+        for c in range(first[s], first[s + 1]):
+            here = share[c]
+            for k in range(row[c], row[c + 1]):
+                j = np.int64(column[k])
+                if j < s:
+                    columns[low], weights[low] = j, here * weight[k]
+                    low += 1
+                elif j > s:
+                    high -= 1
+                    columns[high], weights[high] = j, here * weight[k]
+                else:
+                    stay += here * weight[k]
+        before[s], after[s] = low, high
+        inverse = 1.0 / (1.0 - stay)
+        scale[s] = inverse
+        for k in range(start[s], low):
+            weights[k] *= inverse
+        for k in range(high, row[first[s + 1]]):
+            weights[k] *= inverse
+    return (start, before, after, columns, weights), scale
+
+
+@compiled(fastmath=FASTMATH)
+def _backward(rows: SplitRows, right: Vector, out: Vector) -> None:
+    """(I - U) out = right."""
+    row, _, after, column, weight = rows
+    n = len(out)
+    for i in range(n):
+        s = n - 1 - i
+        total = right[s]
+        for k in range(after[s], row[s + 1]):
+            total += weight[k] * out[column[k]]
+        out[s] = total
+
+
+@compiled(fastmath=FASTMATH)
+def _forward(rows: SplitRows, right: Vector, middle: Vector, shadow: Vector, out: Vector) -> tuple[float, float]:
+    """(I - L) rest = right - middle, out = middle + rest; returns shadow @ out and out @ out.
+
+    With (I - U) middle = right, out is (I - L)^-1 (I - L - U) (I - U)^-1 right: the whole matrix preconditioned from
+    both sides, at the cost of the two triangular solves (Eisenstat's trick).
+    """
+    row, before, _, column, weight = rows
+    with_shadow = with_itself = 0.0
+    rest = np.empty_like(out)
+    for s in range(len(out)):
+        total = right[s] - middle[s]
+        for k in range(row[s], before[s]):
+            total += weight[k] * rest[column[k]]
+        rest[s] = total
+        total += middle[s]
+        out[s] = total
+        with_shadow += shadow[s] * total
+        with_itself += total * total
+    return with_shadow, with_itself
+
+
+@compiled(fastmath=FASTMATH)
+def bicgstab(rows: SplitRows, right: Vector, tolerance: float, max_steps: int) -> Vector:
+    """Solve (I - L - U) x = right for x, preconditioned from both sides.
+
+    It ends where the 2-norm of the preconditioned residual has fallen by `tolerance`, or after a breakdown.
+    """
+    n = len(right)
+    zero, r, middle = np.zeros(n), np.empty(n), np.empty(n)
+    rho = _forward(rows, right, zero, zero, r)[1]
+    goal = tolerance**2 * rho
+    y, shadow, p, v, t = np.zeros(n), r.copy(), r.copy(), np.zeros(n), np.zeros(n)
+    for _ in range(max_steps):
+        _backward(rows, p, middle)
+        shadow_v = _forward(rows, p, middle, shadow, v)[0]
+        if shadow_v == 0.0 or not np.isfinite(shadow_v):
+            break
+        alpha = rho / shadow_v
+        for s in range(n):
+            r[s] -= alpha * v[s]
+        _backward(rows, r, middle)
+        with_r, with_itself = _forward(rows, r, middle, r, t)
+        omega = with_r / with_itself if with_itself > 0.0 else 0.0
+        left = rho_next = 0.0
+        for s in range(n):
+            y[s] += alpha * p[s] + omega * r[s]
+            r[s] -= omega * t[s]
+            left += r[s] * r[s]
+            rho_next += shadow[s] * r[s]
+        if not left > goal or omega == 0.0 or rho_next == 0.0:
+            break
+        beta = (rho_next / rho) * (alpha / omega)
+        rho = rho_next
+        for s in range(n):
+            p[s] = r[s] + beta * (p[s] - omega * v[s])
+    _backward(rows, y, middle)
+    return middle
+
+
+@compiled(fastmath=FASTMATH)
+def relax(rows: SplitRows, right: Vector, value: Vector, n_pairs: int) -> None:
+    """Pairs of in-place sweeps, forward and backward: each state in turn solves x = right + (L + U) x."""
+    row, before, after, column, weight = rows
+    n_states = len(value)
+    for sweep in range(2 * n_pairs):
+        for i in range(n_states):
+            s = i if sweep % 2 == 0 else n_states - 1 - i
+            total = right[s]
+            for k in range(row[s], before[s]):
+                total += weight[k] * value[column[k]]
+            for k in range(after[s], row[s + 1]):
+                total += weight[k] * value[column[k]]
+            value[s] = total
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,39 +176,26 @@ class Split:
     scale: Vector
 
     @staticmethod
-    def of(moves: SparseRows) -> "Split":
-        """For a matrix (S, S) with row or column sums below one."""
-        n = moves.shape[0]
-        return Split.of_policy(moves, np.arange(n + 1), np.ones(n))
-
-    @staticmethod
-    def of_policy(rows: SparseRows, first: Indices, share: Vector) -> "Split":
+    def of(rows: SparseRows, first: Indices, share: Vector) -> "Split":
         """For the sums of the rows first[s] .. first[s+1] of a matrix (C, S), times their shares (C,)."""
-        from tutelage import compiling
-        from tutelage.chains import loops
-
-        arrays = (compiling.unsigned(rows.indptr), compiling.unsigned(rows.indices), rows.data)
-        return Split(*loops.split_rows(arrays, compiling.unsigned(first.astype(rows.indptr.dtype)), share))
+        arrays = (unsigned(rows.indptr), unsigned(rows.indices), rows.data)
+        return Split(*split_rows(arrays, unsigned(first.astype(rows.indptr.dtype)), share))
 
     def solve(self, right: Vector, tolerance: float, max_steps: int) -> Vector:
         """BiCGSTAB until the 2-norm of the preconditioned residual has fallen by `tolerance`.
 
         After a breakdown or the last step it returns the current iterate; the caller measures the residual.
         """
-        from tutelage.chains import loops
-
         # Scale by the largest entry, so that squares of small entries do not underflow.
         size = float(np.abs(right).max(initial=0.0))
         if size == 0.0:
             return np.zeros_like(right)
-        return size * np.asarray(loops.bicgstab(self.rows, self.scale * (right / size), tolerance, max_steps))
+        return size * np.asarray(bicgstab(self.rows, self.scale * (right / size), tolerance, max_steps))
 
     def relaxed(self, right: Vector, start: Vector, n_pairs: int) -> Vector:
         """Pairs of Gauss-Seidel sweeps, forward and backward; each multiplies the error by `discount` or less."""
-        from tutelage.chains import loops
-
         value = start.copy()
-        loops.relax(self.rows, self.scale * right, value, n_pairs)
+        relax(self.rows, self.scale * right, value, n_pairs)
         return value
 
 
@@ -93,14 +210,16 @@ class Iterations:
     split: Split
     discount: float
     norm: float
-    max_steps: int = MANY_STEPS
+    max_steps: int
 
     @staticmethod
-    def of(moves: SparseRows, discount: float, norm: float) -> "Iterations":
-        return Iterations(moves, Split.of(moves), discount, norm)
+    def of(moves: SparseRows, discount: float, norm: float, max_steps: int = MANY_STEPS) -> "Iterations":
+        n = moves.shape[0]
+        return Iterations(moves, Split.of(moves, np.arange(n + 1), np.ones(n)), discount, norm, max_steps)
 
-    def is_fast(self, right: Vector) -> bool:
-        """Whether a few Krylov steps reduce the error to a thousandth, twice."""
+    def is_fast(self) -> bool:
+        """Whether a few Krylov steps reduce the error to a thousandth, twice, for a random right side."""
+        right = np.random.default_rng(0).random(self.moves.shape[0])
         answer = np.zeros_like(right)
         for _ in range(2):
             residual, error = self.error(right, answer)
@@ -122,6 +241,9 @@ class Iterations:
         Each sweep multiplies the norm of the residual by the discount or less, so the iteration ends. Rounding errors
         of the residual limit the accuracy.
         """
+        if not right.any():
+            # Iterations would approach the answer zero without end.
+            return np.zeros_like(right)
         answer, n_pairs, goal = start, FIRST_PAIRS, max(accuracy, 64 * EPSILON / (1 - self.discount))
         residual, error = self.error(right, answer)
         n_sweeps, most_sweeps = 0, 1_000 + 4 * math.log(goal * (1 - self.discount)) / math.log(self.discount)
@@ -155,21 +277,13 @@ class Krylov:
     is_exact: ClassVar[bool] = False
     is_quick: ClassVar[bool] = False
 
-    @property
-    def is_fast(self) -> bool:
-        """Whether a few Krylov steps are enough."""
-        right = np.random.default_rng(0).random(self.moves.shape[0])
-        return Iterations.of(self.moves, self.discount, np.inf).is_fast(right)
-
     def values(self, right: Vector, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
-        from tutelage import compiling
-
         system = Iterations.of(self.moves, self.discount, np.inf)
         start = np.zeros_like(right) if near is None else near
         if right.ndim == 1:
             return system.solve(right, start, accuracy)
         columns = [(right[:, j].copy(), start[:, j].copy(), accuracy) for j in range(right.shape[1])]
-        return np.column_stack(compiling.map_in_threads(lambda column: system.solve(*column), columns))
+        return np.column_stack(map_in_threads(lambda column: system.solve(*column), columns))
 
     def visits(self, start: Vector) -> Vector:
         backwards = Iterations.of(self.moves.T.tocsr(), self.discount, 1)

@@ -27,7 +27,7 @@ from scipy.linalg import lapack
 from scipy.sparse import csgraph, linalg
 
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector
-from tutelage.chains.iterations import RELATIVE_ACCURACY, Krylov
+from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.model.mdp import MDP
 from tutelage.model.policy import uniform_policy
 
@@ -41,8 +41,6 @@ FEWEST_IN_BAND, WIDEST_SHARE = 30, 0.25
 NARROW = 8
 # The most operations per state for the dense elimination of components, and for sparse LU.
 COMPONENT_OPERATIONS, FACTOR_OPERATIONS = 4_000, 40_000
-# The most operations per state for sparse LU where few Krylov steps are enough.
-FEW_OPERATIONS = 4_000
 # An order that all policies share may take this many times more operations for the policy of all choices.
 SHARED = 10
 # Above this number of states a sparse factorisation takes too much memory.
@@ -116,7 +114,7 @@ def choice_resolvent(mdp: MDP, choice: Indices, accuracy: float = RELATIVE_ACCUR
         policy = np.zeros(mdp.n_choices)
         policy[choice] = 1.0
         return layout.factorised(mdp, policy)
-    return _sparse(mdp, discounted_rows(mdp, choice), takes_many=False, accuracy=accuracy)
+    return _sparse(mdp, discounted_rows(mdp, choice), accuracy=accuracy)
 
 
 def choice_visits(mdp: MDP, choice: Indices) -> Vector:
@@ -136,19 +134,40 @@ def choice_visits(mdp: MDP, choice: Indices) -> Vector:
     return choice_resolvent(mdp, choice).visits(mdp.initial)
 
 
+def has_short_moves(mdp: MDP) -> bool:
+    """Whether every move is to a state that is near in the order of the states."""
+    return isinstance(_layout(mdp), NarrowLayout)
+
+
 @lru_cache(maxsize=8)
 def typical_resolvent(mdp: MDP) -> Resolvent:
     """The resolvent of random choices, one per state, which tells how all such policies are evaluated."""
-    return choice_resolvent(mdp, _random_choice(mdp))
+    choice = _random_choice(mdp)
+    return _sparse(mdp, discounted_rows(mdp, choice)) if _layout(mdp) is None else choice_resolvent(mdp, choice)
 
 
-def _sparse(mdp: MDP, moves: SparseRows, *, takes_many: bool, accuracy: float = RELATIVE_ACCURACY) -> Resolvent:
+def _sparse(mdp: MDP, moves: SparseRows, takes_many: bool = False, accuracy: float = RELATIVE_ACCURACY) -> Resolvent:
     """The resolvent of a large chain (S, S). takes_many: whether the policy takes most of the choices."""
-    parts = components(moves)
-    if parts is not None:
-        return parts
+    by_parts = components(moves)
+    if by_parts is not None:
+        return by_parts
     order = elimination_order(mdp, takes_many) if accuracy < ITERATED_ACCURACY else None
-    return Krylov(moves, mdp.largest_discount) if order is None else Factors.of(moves, order)
+    if order is not None:
+        return Factors.of(moves, order)
+    from tutelage.chains.iterations import Krylov
+
+    return Krylov(moves, mdp.largest_discount)
+
+
+def components(moves: SparseRows) -> Resolvent | None:
+    """The resolvent of I - moves by components; None where these are so large that it would take long."""
+    n_components, label = csgraph.connected_components(moves, connection="strong")
+    size = np.bincount(label, minlength=n_components)
+    if float((size.astype(np.float64) ** 3).sum()) > COMPONENT_OPERATIONS * len(label):
+        return None
+    from tutelage.chains.elimination import Components
+
+    return Components.of(moves, label, size)
 
 
 def _random_choice(mdp: MDP) -> Indices:
@@ -194,12 +213,11 @@ class NarrowLayout:
 
     width: int
 
-    def factorised(self, mdp: MDP, policy: Vector) -> "NarrowBand":
+    def factorised(self, mdp: MDP, policy: Vector) -> Resolvent:
         """The factors of A under a policy (C,)."""
-        from tutelage.chains import loops
+        from tutelage.chains.elimination import NarrowBand
 
-        rows, share = (mdp.transition.indptr, mdp.transition.indices, mdp.transition.data), mdp.discount * policy
-        return NarrowBand(loops.factorise_band(rows, mdp.first_choice, share, self.width))
+        return NarrowBand.of(mdp.transition, mdp.first_choice, mdp.discount * policy, self.width)
 
 
 @lru_cache(maxsize=8)
@@ -266,78 +284,6 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NarrowBand:
-    """By one LU of A within a narrow band: (S, 2 * width + 1)."""
-
-    factors: Matrix
-
-    is_exact: ClassVar[bool] = True
-    is_quick: ClassVar[bool] = True
-
-    def values(self, right: Vector, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
-        from tutelage.chains import loops
-
-        x = right.reshape(len(right), -1).astype(np.float64, order="C")
-        loops.band_values(self.factors, x)
-        return x.reshape(right.shape)
-
-    def visits(self, start: Vector) -> Vector:
-        from tutelage.chains import loops
-
-        visits = start.astype(np.float64)
-        loops.band_visits(self.factors, visits)
-        return visits
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Components:
-    """By elimination of the strongly connected components, one after another, each densely.
-
-    SciPy numbers the components so that no move leads to a later one. rows: the row starts, columns and weights of the
-    discounted moves. parts: the states by component; where each component begins among them, and the end; the component
-    of each state; and where the factors of each component begin in `blocks`, which has them by rows.
-    """
-
-    rows: tuple[Indices, Indices, Vector]
-    parts: tuple[Indices, Indices, Indices, Indices]
-    blocks: Vector
-
-    is_exact: ClassVar[bool] = True
-    is_quick: ClassVar[bool] = True
-
-    def values(self, right: Vector, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
-        from tutelage.chains import loops
-
-        x = right.reshape(len(right), -1).astype(np.float64, order="C")
-        loops.component_values(self.rows, self.parts, self.blocks, x)
-        return x.reshape(right.shape)
-
-    def visits(self, start: Vector) -> Vector:
-        from tutelage.chains import loops
-
-        visits = start.astype(np.float64)
-        loops.component_visits(self.rows, self.parts, self.blocks, visits)
-        return visits
-
-
-def components(moves: SparseRows) -> Components | None:
-    """The factors of I - moves by components; None where these are so large that it would take long."""
-    from tutelage import compiling
-    from tutelage.chains import loops
-
-    n = moves.shape[0]
-    n_components, label = csgraph.connected_components(moves, connection="strong")
-    size = np.bincount(label, minlength=n_components)
-    if float((size.astype(np.float64) ** 3).sum()) > COMPONENT_OPERATIONS * n:
-        return None
-    first, begins = np.concatenate([[0], np.cumsum(size)]), np.concatenate([[0], np.cumsum(size**2)])
-    parts, blocks = (loops.by_component(label, first), first, label, begins), np.zeros(begins[-1])
-    rows = (compiling.unsigned(moves.indptr), compiling.unsigned(moves.indices), moves.data)
-    loops.factorise_components(rows, parts, blocks)
-    return Components(rows, parts, blocks)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Factors:
     """By one sparse LU of A', its states in another order."""
 
@@ -377,32 +323,22 @@ def _sparse_factors(system: SparseRows, ordering: str) -> linalg.SuperLU:
 def elimination_order(mdp: MDP, takes_many: bool) -> Indices | None:
     """The order of elimination for the sparse LU of policies that take most choices, or one in each state.
 
-    None where the chain of the uniform policy, or of random choices, takes too many operations.
+    None where the chain of the uniform policy, or of random choices, takes few Krylov steps, or too many operations.
     All policies share the order of the policy that takes every choice, unless that one takes too many operations.
     """
+    from tutelage.chains.iterations import Iterations
+
     if mdp.n_states > FACTOR_LIMIT:
         return None
     all_moves = chain(mdp, mdp.discount * uniform_policy(mdp))
     moves = all_moves if takes_many else discounted_rows(mdp, _random_choice(mdp))
-    budget = FEW_OPERATIONS if Krylov(moves, mdp.largest_discount).is_fast else FACTOR_OPERATIONS
-    if operations(moves, budget) == np.inf:
+    if Iterations.of(moves, mdp.largest_discount, np.inf).is_fast():
+        return None
+    from tutelage.chains.elimination import operations
+
+    if operations(moves, FACTOR_OPERATIONS) == np.inf:
         return None
     # Policies with few choices take fewer operations in the shared order than the policy of all choices.
     is_shared = takes_many or operations(all_moves, SHARED * FACTOR_OPERATIONS) < np.inf
     system = sparse.eye_array(mdp.n_states, format="csr") - (all_moves if is_shared else moves)
     return np.asarray(np.argsort(_sparse_factors(system, BY_DEGREE).perm_c))
-
-
-def operations(moves: SparseRows, budget: float) -> float:
-    """The operations per state of a sparse LU of I - moves (S, S); infinite if above the budget.
-
-    They are counted on the pattern of the chain and its transpose together.
-    """
-    from tutelage.chains import loops
-
-    n = moves.shape[0]
-    ones = sparse.csr_array((np.ones(moves.nnz, np.int8), moves.indices, moves.indptr), moves.shape)
-    both = sparse.csr_array(ones + ones.T)
-    apart = np.repeat(np.arange(n), np.diff(both.indptr)) != both.indices
-    start = np.concatenate([[0], np.cumsum(apart)])[both.indptr].astype(np.int64)
-    return loops.elimination_cost(start, both.indices[apart].astype(np.int64), float(budget * n)) / float(n)

@@ -19,8 +19,8 @@ import numpy as np
 from tutelage import watch
 from tutelage.arrays import EPSILON, Indices, Matrix, Vector
 from tutelage.bellman.equations import Operators, bellman_operators
-from tutelage.chains.iterations import RELATIVE_ACCURACY
-from tutelage.chains.resolvent import NarrowBand, choice_resolvent, policy_resolvent, typical_resolvent
+from tutelage.chains import RELATIVE_ACCURACY
+from tutelage.chains.resolvent import choice_resolvent, has_short_moves, policy_resolvent, typical_resolvent
 from tutelage.constrained.decomposition import Close, Column, Priced
 from tutelage.constrained.groups import StartGroups, start_groups
 from tutelage.model.mdp import Domain, endless, per_choice
@@ -121,7 +121,7 @@ class Improver:
     def groups(self) -> StartGroups | None:
         """Groups of starts, where there are many and policies are evaluated by a factorisation."""
         mdp = self.domain.mdp
-        return start_groups(mdp, in_order=isinstance(typical_resolvent(mdp), NarrowBand)) if self.is_exact else None
+        return start_groups(mdp, in_order=has_short_moves(mdp)) if self.is_exact else None
 
     @property
     def is_exact(self) -> bool:

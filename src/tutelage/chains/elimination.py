@@ -1,21 +1,25 @@
-"""Compiled loops over chains: triangular sweeps with a Krylov method, elimination by components, the cost of an LU."""
+"""Elimination without pivots, compiled: within a narrow band, by strongly connected components, and what an LU costs.
+
+A = I - discount * P is diagonally dominant by rows, so elimination in any order is stable.
+"""
 
 import heapq
 import math
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
 
 import numpy as np
+from scipy import sparse
 
-from tutelage.arrays import Flags, Indices, Matrix, Vector
-from tutelage.compiling import FASTMATH, compiled
+from tutelage.arrays import Flags, Indices, Matrix, SparseRows, Vector
+from tutelage.chains import RELATIVE_ACCURACY
+from tutelage.compiling import FASTMATH, compiled, unsigned
 
 # Row starts, columns and weights of the discounted moves.
 Rows: TypeAlias = tuple[Indices, Indices, Vector]
-# As in `iterations`: row starts, ends of the earlier and starts of the later entries, columns and weights.
-SplitRows: TypeAlias = tuple[Indices, Indices, Indices, Indices, Vector]
-# As in `resolvent.Components`: order, first, label, begins.
+# The states by component; where each component begins among them, and the end; the component of each state; and where
+# the factors of each component begin.
 Parts: TypeAlias = tuple[Indices, Indices, Indices, Indices]
-
 # Of a quotient graph: where the list of each state starts, all lists, their lengths, and the degrees of the states.
 Lists: TypeAlias = tuple[Indices, Indices, Indices, Indices]
 # Where each element begins and ends in the pool of members; whether a state is eliminated, and then whether an element
@@ -23,131 +27,29 @@ Lists: TypeAlias = tuple[Indices, Indices, Indices, Indices]
 Elements: TypeAlias = tuple[Indices, Indices, Flags, Indices]
 
 
-@compiled(fastmath=FASTMATH)
-def split_rows(rows: Rows, first: Indices, share: Vector) -> tuple[SplitRows, Vector]:
-    """I - P, divided by its diagonal, as I - L - U, and the inverse of the diagonal, (S,).
+@dataclass(frozen=True, slots=True, eq=False)
+class NarrowBand:
+    """By one LU of A within a narrow band: (S, 2 * width + 1)."""
 
-    Row s of P is the sum of share(c) * T(c) over the rows c from first[s] to first[s+1]. Within the place of these
-    rows, entries of L are stored from the front and those of U from the back.
-    """
-    row, column, weight = rows
-    n = len(first) - 1
-    start, before, after = np.empty(n + 1, row.dtype), np.empty(n, row.dtype), np.empty(n, row.dtype)
-    columns, weights, scale = np.empty_like(column), np.empty_like(weight), np.empty(n)
-    start[n] = row[first[n]]
-    for s in range(n):
-        low, high = np.int64(row[first[s]]), np.int64(row[first[s + 1]])
-        start[s] = low
-        stay = 0.0
-        for c in range(first[s], first[s + 1]):
-            here = share[c]
-            for k in range(row[c], row[c + 1]):
-                j = np.int64(column[k])
-                if j < s:
-                    columns[low], weights[low] = j, here * weight[k]
-                    low += 1
-                elif j > s:
-                    high -= 1
-                    columns[high], weights[high] = j, here * weight[k]
-                else:
-                    stay += here * weight[k]
-        before[s], after[s] = low, high
-        inverse = 1.0 / (1.0 - stay)
-        scale[s] = inverse
-        for k in range(start[s], low):
-            weights[k] *= inverse
-        for k in range(high, row[first[s + 1]]):
-            weights[k] *= inverse
-    return (start, before, after, columns, weights), scale
+    factors: Matrix
 
+    @staticmethod
+    def of(rows: SparseRows, first: Indices, share: Vector, width: int) -> "NarrowBand":
+        """For the sums of the rows first[s] .. first[s+1] of a matrix (C, S), times their shares (C,)."""
+        return NarrowBand(factorise_band((rows.indptr, rows.indices, rows.data), first, share, width))
 
-@compiled(fastmath=FASTMATH)
-def _backward(rows: SplitRows, right: Vector, out: Vector) -> None:
-    """(I - U) out = right."""
-    row, _, after, column, weight = rows
-    n = len(out)
-    for i in range(n):
-        s = n - 1 - i
-        total = right[s]
-        for k in range(after[s], row[s + 1]):
-            total += weight[k] * out[column[k]]
-        out[s] = total
+    is_exact: ClassVar[bool] = True
+    is_quick: ClassVar[bool] = True
 
+    def values(self, right: Vector, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
+        x = right.reshape(len(right), -1).astype(np.float64, order="C")
+        band_values(self.factors, x)
+        return x.reshape(right.shape)
 
-@compiled(fastmath=FASTMATH)
-def _forward(rows: SplitRows, right: Vector, middle: Vector, shadow: Vector, out: Vector) -> tuple[float, float]:
-    """(I - L) rest = right - middle, out = middle + rest; returns shadow @ out and out @ out.
-
-    With (I - U) middle = right, out is (I - L)^-1 (I - L - U) (I - U)^-1 right: the whole matrix preconditioned from
-    both sides, at the cost of the two triangular solves (Eisenstat's trick).
-    """
-    row, before, _, column, weight = rows
-    with_shadow = with_itself = 0.0
-    rest = np.empty_like(out)
-    for s in range(len(out)):
-        total = right[s] - middle[s]
-        for k in range(row[s], before[s]):
-            total += weight[k] * rest[column[k]]
-        rest[s] = total
-        total += middle[s]
-        out[s] = total
-        with_shadow += shadow[s] * total
-        with_itself += total * total
-    return with_shadow, with_itself
-
-
-@compiled(fastmath=FASTMATH)
-def bicgstab(rows: SplitRows, right: Vector, tolerance: float, max_steps: int) -> Vector:
-    """Solve (I - L - U) x = right for x, preconditioned from both sides.
-
-    It ends where the 2-norm of the preconditioned residual has fallen by `tolerance`, or after a breakdown.
-    """
-    n = len(right)
-    zero, r, middle = np.zeros(n), np.empty(n), np.empty(n)
-    rho = _forward(rows, right, zero, zero, r)[1]
-    goal = tolerance**2 * rho
-    y, shadow, p, v, t = np.zeros(n), r.copy(), r.copy(), np.zeros(n), np.zeros(n)
-    for _ in range(max_steps):
-        _backward(rows, p, middle)
-        shadow_v = _forward(rows, p, middle, shadow, v)[0]
-        if shadow_v == 0.0 or not np.isfinite(shadow_v):
-            break
-        alpha = rho / shadow_v
-        for s in range(n):
-            r[s] -= alpha * v[s]
-        _backward(rows, r, middle)
-        with_r, with_itself = _forward(rows, r, middle, r, t)
-        omega = with_r / with_itself if with_itself > 0.0 else 0.0
-        left = rho_next = 0.0
-        for s in range(n):
-            y[s] += alpha * p[s] + omega * r[s]
-            r[s] -= omega * t[s]
-            left += r[s] * r[s]
-            rho_next += shadow[s] * r[s]
-        if not left > goal or omega == 0.0 or rho_next == 0.0:
-            break
-        beta = (rho_next / rho) * (alpha / omega)
-        rho = rho_next
-        for s in range(n):
-            p[s] = r[s] + beta * (p[s] - omega * v[s])
-    _backward(rows, y, middle)
-    return middle
-
-
-@compiled(fastmath=FASTMATH)
-def relax(rows: SplitRows, right: Vector, value: Vector, n_pairs: int) -> None:
-    """Pairs of in-place sweeps, forward and backward: each state in turn solves x = right + (L + U) x."""
-    row, before, after, column, weight = rows
-    n_states = len(value)
-    for sweep in range(2 * n_pairs):
-        for i in range(n_states):
-            s = i if sweep % 2 == 0 else n_states - 1 - i
-            total = right[s]
-            for k in range(row[s], before[s]):
-                total += weight[k] * value[column[k]]
-            for k in range(after[s], row[s + 1]):
-                total += weight[k] * value[column[k]]
-            value[s] = total
+    def visits(self, start: Vector) -> Vector:
+        visits = start.astype(np.float64)
+        band_visits(self.factors, visits)
+        return visits
 
 
 @compiled(fastmath=FASTMATH)
@@ -206,6 +108,41 @@ def band_visits(entries: Matrix, d: Vector) -> None:
     for s in range(n - 1, -1, -1):
         for t in range(s + 1, min(s + width + 1, n)):
             d[s] -= entries[t, s - t + width] * d[t]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Components:
+    """By elimination of the strongly connected components, one after another, each densely.
+
+    Components are numbered so that no move leads to a later one, as SciPy does. blocks: the factors of the components,
+    each by rows.
+    """
+
+    rows: Rows
+    parts: Parts
+    blocks: Vector
+
+    @staticmethod
+    def of(moves: SparseRows, label: Indices, size: Indices) -> "Components":
+        """The factors of I - moves. label: (S,), the component of each state. size: of each component."""
+        first, begins = np.concatenate([[0], np.cumsum(size)]), np.concatenate([[0], np.cumsum(size**2)])
+        parts, blocks = (by_component(label, first), first, label, begins), np.zeros(begins[-1])
+        rows = (unsigned(moves.indptr), unsigned(moves.indices), moves.data)
+        factorise_components(rows, parts, blocks)
+        return Components(rows, parts, blocks)
+
+    is_exact: ClassVar[bool] = True
+    is_quick: ClassVar[bool] = True
+
+    def values(self, right: Vector, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
+        x = right.reshape(len(right), -1).astype(np.float64, order="C")
+        component_values(self.rows, self.parts, self.blocks, x)
+        return x.reshape(right.shape)
+
+    def visits(self, start: Vector) -> Vector:
+        visits = start.astype(np.float64)
+        component_visits(self.rows, self.parts, self.blocks, visits)
+        return visits
 
 
 @compiled()
@@ -299,6 +236,19 @@ def component_visits(rows: Rows, parts: Parts, blocks: Vector, d: Vector) -> Non
                 for k in range(row[s], row[s + 1]):
                     if label[column[k]] != c:
                         d[column[k]] += weight[k] * d[s]
+
+
+def operations(moves: SparseRows, budget: float) -> float:
+    """The operations per state of a sparse LU of I - moves (S, S); infinite if above the budget.
+
+    They are counted on the pattern of the chain and its transpose together.
+    """
+    n = moves.shape[0]
+    ones = sparse.csr_array((np.ones(moves.nnz, np.int8), moves.indices, moves.indptr), moves.shape)
+    both = sparse.csr_array(ones + ones.T)
+    apart = np.repeat(np.arange(n), np.diff(both.indptr)) != both.indices
+    start = np.concatenate([[0], np.cumsum(apart)])[both.indptr].astype(np.int64)
+    return elimination_cost(start, both.indices[apart].astype(np.int64), float(budget * n)) / float(n)
 
 
 @compiled()

@@ -1,10 +1,10 @@
-"""Compiled loops over chains: the cost of an elimination."""
+"""Elimination: its cost on patterns where that is known; `test_resolvent` has its solutions."""
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from tutelage.chains.loops import elimination_cost
+from tutelage.chains.elimination import elimination_cost
 
 
 def cost_of(edges, n, budget=np.inf):
