@@ -49,6 +49,12 @@ import tutelage as tl
         (("reproduce", "figure1", "--worlds", "0"), 2, "worlds"),
         (("infer", "--world", "published:0:8"), 2, "give either --rounds or --demonstrations"),
         (("infer", "--world", "published:0:8", "--rounds", "nowhere.npz"), 2, "nowhere.npz"),
+        (("reproduce", "figure1", "--jobs", "1000000"), 2, "jobs must be at least one and at most"),
+        (("reproduce", "figure1", "--backend", "dask", "--address", "x"), 2, "'x' is not the address of a scheduler"),
+        (("demo", "--size", "5", "--picture", "."), 2, "a picture needs a file name, such as picture, got '.'"),
+        (("teach", "--world", "published:0:5", "--teacher", "agnostic", "--picture", "/"), 2, "needs a file name"),
+        (("import", "gymnasium", "text:0:5", "-o", "x.npz"), 2, "Gymnasium cannot make 'text:0:5': "),
+        (("import", "gymnasium", "a:b:c:d", "-o", "x.npz"), 2, "Gymnasium cannot make 'a:b:c:d': "),
         (("fly",), 2, "fly"),
     ],
 )

@@ -3,7 +3,7 @@
 import networkx
 import numpy as np
 import pytest
-from cli_support import STREETS, printed, shown
+from cli_support import STREETS, printed, refusal, shown
 
 import tutelage as tl
 
@@ -62,3 +62,16 @@ def test_the_least_allowance_is_that_of_the_strictest_policy(folder):
     tl.best_policy(domain, [1.0], tl.preference_limits(domain, least * (1 + 1e-6)))
     with pytest.raises(tl.InfeasibleConstraints):
         tl.best_policy(domain, [1.0], tl.preference_limits(domain, least * (1 - 1e-4)))
+
+
+def test_a_state_that_json_cannot_name_is_refused_by_a_sentence(tmp_path, monkeypatch, capsys):
+    """A file of an earlier version may hold an infinite number as a name."""
+    domain = tl.explore(0.0, lambda s: ["up"], lambda s, a: [(1.0, 1.0)], discount=0.9, reward=lambda s, a: 1.0)
+    path = tmp_path / "far.npz"
+    tl.save(domain, path)
+    with np.load(path) as archive:
+        fields = dict(archive)
+    assert fields["state_names"].tobytes() == b"[0.0, 1.0]"
+    np.savez(path, **(fields | {"state_names": np.frombuffer(b"[0.0, Infinity]", dtype=np.uint8)}))
+    code, told = refusal(["info", str(path), "--json"], monkeypatch, capsys)
+    assert code == 2 and "far.npz holds no valid domain" in told and told.count(". ") == 0

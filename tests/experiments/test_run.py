@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -207,6 +208,11 @@ def test_aware_teaching_of_the_exact_hard_learner_earns_the_linear_program_s_val
     ("arguments", "sentence"),
     [
         ((0,), "jobs must be at least one"),
+        ((10**6,), "at most .* on this machine, got 1000000"),
+        ((1, "dask", "nowhere"), "'nowhere' is not the address of a scheduler, such as tcp"),
+        ((1, "dask", "tcp://"), "is not the address"),
+        ((1, "dask", "tcp://127.0.0.1:port"), "is not the address"),
+        ((1, "dask", "a b:8786"), "is not the address"),
         ((1, "threads"), "backend must be"),
         ((1, "dask"), "needed for the backend 'dask'"),
         ((1, "processes", "tcp://127.0.0.1:1"), "needed for the backend 'dask'"),
@@ -222,3 +228,50 @@ def test_a_scheduler_that_does_not_answer_is_a_sentence(tmp_path, monkeypatch):
     workers = Backend(1, "dask", "tcp://127.0.0.1:9")
     with pytest.raises(Unavailable, match="no Dask scheduler answers at tcp"):
         run(TASKS, Store(tmp_path / "results.sqlite"), workers)
+
+
+class Deadly(Task):
+    """A task that ends every process that reads it, as the system does when memory runs out."""
+
+    def __reduce__(self):
+        return os._exit, (9,)
+
+
+def test_a_killed_worker_is_a_row_and_the_run_goes_on(expected, tmp_path):
+    first, *others = TASKS
+    deadly = Deadly(first.world, first.learner, first.model, first.teacher, seed=7)
+    store = Store(tmp_path / "results.sqlite")
+    run([*others[:2], deadly, *others[2:], first], store, Backend(2))
+    rows = store.rows()
+    assert "was killed, also when it ran alone" in rows.pop(deadly.key).outcome["refused"]
+    assert rows == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (MemoryError(), "the computation failed: MemoryError"),
+        (RecursionError("too deep"), "the computation failed: RecursionError: too deep"),
+        (ZeroDivisionError("division by zero"), "the computation failed: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_whatever_a_task_raises_is_a_row_that_says_why(error, sentence, monkeypatch):
+    def failing(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr("tutelage.experiments.run.make_teacher", failing)
+    outcome = compute_row(TASKS[0]).outcome
+    assert sentence in outcome["refused"]
+
+
+def test_a_result_that_is_not_a_number_is_a_row_that_says_so(monkeypatch):
+    monkeypatch.setattr("tutelage.experiments.run.summary", lambda transcript: {"reward": float("nan"), "ended": ""})
+    assert "the computation failed: ValueError" in compute_row(TASKS[0]).outcome["refused"]
+
+
+def test_a_time_limit_that_was_reached_is_said(monkeypatch):
+    """The answer at the limit is a row with a result, so its end must say that it is one."""
+    task = replace(TASKS[0], time_limit=300.0)
+    assert "time limit" not in compute_row(task).outcome["ended"]
+    monkeypatch.setattr("tutelage.experiments.run.is_over", lambda: True)
+    assert compute_row(task).outcome["ended"].startswith("the time limit of 300 s was reached; ")

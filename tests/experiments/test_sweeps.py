@@ -12,11 +12,15 @@ import pyarrow.parquet
 import pytest
 from cli_support import printed, shown
 from distributed import LocalCluster
+from numpy.testing import assert_array_equal
 from strategies import add_features, build_mdp
 
 import tutelage as tl
+from tutelage.experiments import plans
 from tutelage.experiments.plans import read_plan
+from tutelage.experiments.run import compute_row
 from tutelage.experiments.store import Store
+from tutelage.experiments.sweeps import table_rows
 
 PLAN = """
 seeds = [0, 1]
@@ -236,3 +240,51 @@ def test_weights_by_name_and_their_number(folder):
     for weights, sentence in ((None, "needs the true weights"), ([1], "2 reward features need 2"), ({"x": 1}, "'x'")):
         with pytest.raises(tl.InvalidInput, match=sentence):
             read_plan(GOOD | {"domain": [entry | {"weights": weights}]}, folder)
+
+
+def test_a_domain_file_that_is_replaced_during_a_run_is_refused(folder, tmp_path):
+    """A row must not be stored under the checksum of another domain."""
+    own = tmp_path / "own.npz"
+    own.write_bytes((folder / "first.npz").read_bytes())
+    (task,) = read_plan(GOOD | {"domain": [{"file": str(own), "weights": [1, 0]}], "learner": [{}]}, tmp_path)
+    before = compute_row(task).outcome
+    own.write_bytes((folder / "second.npz").read_bytes())
+    assert "own.npz has changed since the plan was read" in compute_row(task).outcome["refused"]
+    own.write_bytes((folder / "first.npz").read_bytes())
+    assert compute_row(task).outcome == before
+
+
+def test_two_sweeps_that_save_their_domains_at_once_keep_their_own(folder, tmp_path, monkeypatch):
+    """The second saves its domain between the first one's saving and naming."""
+    first, second = (tl.load(folder / name) for name in ("first.npz", "second.npz"))
+    others = []
+
+    def interrupted(domain, path):
+        tl.save(domain, path)
+        if domain is first:
+            others.append(plans.read_plan(given(second), tmp_path))
+
+    def given(domain):
+        return GOOD | {"domain": [{"domain": domain, "weights": [1, 0]}], "learner": [{}]}
+
+    monkeypatch.setattr(plans, "save", interrupted)
+    (mine,), ((other,),) = plans.read_plan(given(first), tmp_path), others
+    for task, domain in ((mine, first), (other, second)):
+        assert_array_equal(tl.load(task.world.path).reward_features, domain.reward_features)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_plan_reads_each_file_once(folder, monkeypatch):
+    loaded = []
+    monkeypatch.setattr(plans, "load", lambda path: loaded.append(path) or tl.load(path))
+    assert len(plans.read_plan(folder / "plan.toml", folder / "domains")) == 36
+    assert len(loaded) == 2
+
+
+def test_a_mean_over_fewer_seeds_says_so(found):
+    failing = [dict(row, failed="no policy") if row["seed"] == 1 and row["teacher"] == "agnostic" else row
+               for row in found.rows]  # fmt: skip
+    sweep = tl.Sweep(tuple(failing))
+    header, *body = table_rows(sweep.means())
+    assert all("1 failed" in row[header.index("Agnostic")] for row in body)
+    assert "1 failed" in {text.get_text() for text in sweep.picture().axes[0].texts}

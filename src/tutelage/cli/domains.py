@@ -46,7 +46,8 @@ def from_environment(
     options = {key: as_value(text) for key, text in read_options(option or []).items()}
     try:
         env = gymnasium.make(name, **options)
-    except (gymnasium.error.Error, TypeError) as error:
+    # Making an environment runs code of its own, after importing the module that its name may have.
+    except Exception as error:
         raise InvalidInput(f"Gymnasium cannot make {name!r}: {error}") from error
     _save(environment_domain(env, discount, with_cells=cells), out, as_json)
 

@@ -43,10 +43,10 @@ def _end_of_output() -> NoReturn:
     sys.exit(OUTPUT_CLOSED)
 
 
-def show_json(found: dict[str, Any]) -> None:
+def show_json(data: dict[str, Any]) -> None:
     """One JSON object and nothing else."""
     try:
-        json.dump(found, sys.stdout, allow_nan=False, default=str)
+        json.dump(data, sys.stdout, allow_nan=False, default=str)
         sys.stdout.write("\n")
         sys.stdout.flush()
     except BrokenPipeError:

@@ -107,22 +107,17 @@ def _teachers(cells: Sequence[Cell]) -> tuple[str, ...]:
 def _entry(cell: Cell) -> str:
     mark = {"agrees": "=", "better": "+", "differs": "!", "other": "~", "": ""}[cell.verdict]
     printed = f" ({cell.printed.mean:.2f}) {mark}" if cell.printed else ""
-    return f"{number(cell.mean)} ±{number(cell.standard_error)}{printed}"
+    return f"{_mean(cell)}{printed}"
+
+
+def _mean(cell: Cell) -> str:
+    """The mean ± its standard error; with the number of worlds where some were refused."""
+    counted = f" [{cell.counted} worlds]" if cell.n_refused else ""
+    return f"{number(cell.mean)} ±{number(cell.standard_error)}{counted}"
 
 
 VERDICTS = ("agrees", "better", "differs", "other")
-DETAIL = (
-    "where",
-    "learner",
-    "teacher",
-    "ours",
-    "paper",
-    "difference",
-    "std. error",
-    "as printed",
-    "paper's ±",
-    "verdict",
-)
+DETAIL = ("where", "learner", "teacher", "ours", "paper", "difference", "std. error", "as printed", "paper's ±")
 
 
 def details(title: str, cells: Iterable[Cell]) -> Grid:
@@ -139,11 +134,12 @@ def details(title: str, cells: Iterable[Cell]) -> Grid:
             number(cell.as_printed, 3),
             number(cell.printed.deviation),
             f"{cell.verdict}: {reason(cell)}" if cell.verdict == "differs" else cell.verdict,
+            cell.counted,
         )
         for cell in cells
         if cell.printed
     )
-    return Grid(title, DETAIL, body)
+    return Grid(title, (*DETAIL, "verdict", "worlds"), body)
 
 
 def verdicts(title: str, cells: Sequence[Cell]) -> Grid:
@@ -168,7 +164,7 @@ def readings(cells: Sequence[Cell]) -> Grid:
                 f"{learner}, {size}x{size}, {column_label(column).replace('3rd lesson', '3rd')}",
                 f"{printed.mean:.2f} ±{printed.deviation:.2f}" if printed else "-",
                 f"{n_agreeing} of {len(members)}",
-                f"{number(nearest.mean)} ±{number(nearest.standard_error)}",
+                _mean(nearest),
                 f"{column_label(nearest.teacher)}, {place(nearest)}",
             )
         )
@@ -193,7 +189,8 @@ def summaries(cells: Sequence[Cell]) -> list[Grid]:
 LEGEND = (
     "An entry is our mean ± its standard error, with the paper's mean in brackets: = agrees, + ours is better, "
     "! ours is lower, ~ they differ and the print has another learner or another round; the last table names the "
-    "heading of docs/reproduction.md that says why."
+    "heading of docs/reproduction.md that says why. [5 of 10 worlds]: the others were refused, because no policy there "
+    "keeps the preferences, so this mean is over other worlds than its neighbours."
 )
 
 

@@ -7,14 +7,18 @@ sum depends on the number of threads.
 import json
 import logging
 import os
+import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-import joblib
+from joblib.externals.loky import ProcessPoolExecutor
+from joblib.externals.loky.process_executor import BrokenProcessPool
 from threadpoolctl import threadpool_limits
 
 import tutelage
@@ -29,9 +33,16 @@ from tutelage.registry import make_teacher
 from tutelage.roles import Learner
 from tutelage.teachers.adaptive import distance
 from tutelage.transcripts import Transcript
+from tutelage.watch import is_over, watched
 
 # The time limit for connecting to a Dask scheduler.
 CONNECT_SECONDS = 10.0
+# As of tcp://127.0.0.1:8786. Others are refused here, because the client may wait for ever for them.
+ADDRESS = re.compile(r"((tcp|tls|ucx|wss?)://)?(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):\d{1,5}")
+KILLED = (
+    "the process that computed this row was killed, also when it ran alone; "
+    "if memory ran out, use a smaller domain or a machine with more of it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +54,17 @@ class Backend:
     address: str = ""
 
     def __post_init__(self) -> None:
-        if self.jobs < 1:
-            raise InvalidInput(f"jobs must be at least one, got {self.jobs}")
+        most = max(64, 4 * (os.cpu_count() or 1))
+        if not 1 <= self.jobs <= most:
+            raise InvalidInput(f"jobs must be at least one and at most {most} on this machine, got {self.jobs}")
         if self.kind not in ("processes", "dask"):
             raise InvalidInput(f"backend must be 'processes' or 'dask', got {self.kind!r}")
         if (self.kind == "dask") != bool(self.address):
             raise InvalidInput(
                 "an address, such as tcp://127.0.0.1:8786, is needed for the backend 'dask' and for no other"
             )
+        if self.address and not ADDRESS.fullmatch(self.address):
+            raise InvalidInput(f"{self.address!r} is not the address of a scheduler, such as tcp://127.0.0.1:8786")
 
 
 def missing(tasks: Iterable[AnyTask], store: Store) -> list[AnyTask]:
@@ -72,16 +86,37 @@ def run(
         on_row(row)
 
 
-def computed(tasks: list[AnyTask], backend: Backend) -> Iterator[Row]:
+def computed(tasks: Sequence[AnyTask], backend: Backend) -> Iterator[Row]:
     """The rows of these tasks, in the order in which they are finished."""
-    if backend.kind == "processes" and backend.jobs == 1:
-        yield from map(compute_row, tasks)
-        return
     if backend.kind == "dask":
-        yield from _computed_on_cluster(tasks, backend.address)
-        return
-    parallel = joblib.Parallel(backend="loky", n_jobs=backend.jobs, return_as="generator_unordered", batch_size=1)
-    yield from parallel(joblib.delayed(_in_worker)(task, os.getpid()) for task in tasks)
+        return _computed_on_cluster(tasks, backend.address)
+    return map(compute_row, tasks) if backend.jobs == 1 else _computed_by_processes(tasks, backend.jobs)
+
+
+def _computed_by_processes(tasks: Sequence[AnyTask], jobs: int) -> Iterator[Row]:
+    """The rows of these tasks. If a process is killed, each task that was running is computed again, alone."""
+    waiting = deque(tasks)
+    while waiting:
+        executor = ProcessPoolExecutor(max_workers=min(jobs, len(waiting)))
+        running: dict[Future[Row], AnyTask] = {}
+        try:
+            while waiting or running:
+                while waiting and len(running) < jobs:
+                    task = waiting.popleft()
+                    running[executor.submit(_in_worker, task, os.getpid())] = task
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    row = future.result()
+                    del running[future]
+                    yield row
+        except BrokenProcessPool:
+            interrupted = list(running.values())
+            if len(interrupted) == 1 and jobs == 1:
+                yield failed_row(interrupted[0], KILLED, "Killed")
+            else:
+                for task in interrupted:
+                    yield from _computed_by_processes([task], 1)
+        finally:
+            executor.shutdown(kill_workers=bool(running))
 
 
 def _in_worker(task: AnyTask, parent: int) -> Row:
@@ -105,7 +140,7 @@ def _end_with_parent(parent: int) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def _computed_on_cluster(tasks: list[AnyTask], address: str) -> Iterator[Row]:
+def _computed_on_cluster(tasks: Sequence[AnyTask], address: str) -> Iterator[Row]:
     """The rows of these tasks from a Dask cluster; `Unavailable` where the cluster is lost on the way."""
     try:
         import distributed
@@ -118,11 +153,13 @@ def _computed_on_cluster(tasks: list[AnyTask], address: str) -> Iterator[Row]:
     except OSError as error:
         raise Unavailable(f"no Dask scheduler answers at {address}: {error}") from error
     with client:
-        futures = client.map(compute_row, tasks, pure=False)
+        futures = dict(zip(client.map(compute_row, tasks, pure=False), tasks, strict=True))
         for future in distributed.as_completed(futures):  # type: ignore[no-untyped-call]
             try:
                 row = future.result()
-            except (distributed.CancelledError, distributed.KilledWorker, OSError) as error:
+            except distributed.KilledWorker:
+                row = failed_row(futures[future], KILLED, "Killed")
+            except (distributed.CancelledError, OSError) as error:
                 raise Unavailable(
                     f"the Dask cluster at {address} was lost: {error}; finished rows are stored, "
                     "so start the cluster and run the same command again"
@@ -131,32 +168,46 @@ def _computed_on_cluster(tasks: list[AnyTask], address: str) -> Iterator[Row]:
 
 
 def compute_row(task: AnyTask) -> Row:
-    """The row of one task."""
-    with threadpool_limits(1):
-        result = illustrate(task) if isinstance(task, Illustration) else taught(task)
-    text = json.dumps(result, sort_keys=True, allow_nan=False)
+    """The row of one task: its result, or why there is none. A task that fails does not end the run."""
+    try:
+        with threadpool_limits(1):
+            result = illustrate(task) if isinstance(task, Illustration) else taught(task)
+        text = json.dumps(result, sort_keys=True, allow_nan=False)
+    except TutelageError as refusal:
+        return failed_row(task, str(refusal), type(refusal).__name__)
+    # Whatever else a task raises, such as `MemoryError`, concerns this row alone.
+    except Exception as error:
+        logging.getLogger(__name__).debug("%s failed", task, exc_info=True)
+        kind = type(error).__name__
+        return failed_row(task, f"the computation failed: {kind}: {error}".removesuffix(": "), kind)
+    return Row(task.key, task.settings, text, tutelage.__version__, revision())
+
+
+def failed_row(task: AnyTask, reason: str, kind: str) -> Row:
+    """The row of a task without a result. reason: a sentence. kind: the name of the error."""
+    text = json.dumps({"refused": reason, "error": kind}, sort_keys=True)
     return Row(task.key, task.settings, text, tutelage.__version__, revision())
 
 
 def taught(task: Task) -> dict[str, Any]:
-    """The result of teaching, or why there is none: a task that fails does not end the run."""
-    try:
-        ground = task.world.ground(task.learner)
-        learner: Learner = task.model.make(ground.domain)
-        teacher = make_teacher(
-            task.teacher.name,
-            ground.domain,
-            ground.true_weights,
-            learner,
-            every_preference=ground.every_preference,
-            **dict(task.teacher.options),
-        )
-        if n := task.model.n_sampled:
-            learner = SampledLearner(ground.domain, learner, n, n, rng=task.seed)
-        time_limit = task.time_limit or None
-        return summary(teach(teacher, learner, max_rounds=task.teacher.max_rounds, time_limit=time_limit))
-    except TutelageError as refusal:
-        return {"refused": str(refusal), "error": type(refusal).__name__}
+    """The result of teaching. Where the time limit was reached, `ended` says so."""
+    ground = task.world.ground(task.learner)
+    learner: Learner = task.model.make(ground.domain)
+    teacher = make_teacher(
+        task.teacher.name,
+        ground.domain,
+        ground.true_weights,
+        learner,
+        every_preference=ground.every_preference,
+        **dict(task.teacher.options),
+    )
+    if n := task.model.n_sampled:
+        learner = SampledLearner(ground.domain, learner, n, n, rng=task.seed)
+    with watched(task.time_limit or None):
+        result = summary(teach(teacher, learner, max_rounds=task.teacher.max_rounds))
+        if is_over() and "time limit" not in result["ended"]:
+            result["ended"] = f"the time limit of {task.time_limit:g} s was reached; {result['ended']}"
+    return result
 
 
 def summary(transcript: Transcript) -> dict[str, Any]:

@@ -176,6 +176,10 @@ def _bars(means: Sequence[Mean]) -> Figure:
         label = TEACHERS[teacher].label
         hatch = ("", "//", "..", "xx", "\\\\", "oo", "++")[number % 7]
         axes.bar(places, rewards, width, yerr=errors, label=label, hatch=hatch, edgecolor="white", capsize=2)
+        for place, (_, mean) in zip(places, shown, strict=True):
+            # A mean over fewer seeds than its neighbours says so.
+            if mean.n_failed:
+                axes.annotate(f"{mean.n_failed} failed", (place, 0.0), ha="center", va="bottom", rotation=90, size=6)
     axes.set_xticks(range(len(groups)), [f"{domain}\n{learner.replace(', ', chr(10))}" for domain, learner in groups])
     axes.tick_params(axis="x", labelsize=7)
     axes.axhline(0.0, color="black", linewidth=0.8)

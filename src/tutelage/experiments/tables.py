@@ -129,6 +129,11 @@ class Cell:
         return float(np.mean(self.rewards)) if self.rewards else math.nan
 
     @property
+    def counted(self) -> str:
+        """How many worlds the mean is over, such as "5 of 10"."""
+        return f"{len(self.rewards)} of {len(self.rewards) + self.n_refused}"
+
+    @property
     def standard_error(self) -> float:
         """std / sqrt(n); NaN for a single world."""
         n = len(self.rewards)

@@ -12,6 +12,7 @@ from tutelage.experiments import figures, settings, tables
 from tutelage.experiments.settings import AnyTask, Task, TeacherSetting
 from tutelage.experiments.tables import Cell, Rows
 from tutelage.experiments.worlds import WORLD_SETS
+from tutelage.outcomes import Unavailable
 from tutelage.pictures.rounds import Curve, Panel
 from tutelage.registry import TEACHERS
 
@@ -58,7 +59,7 @@ class Target:
 def figure_1(rows: Rows, n_worlds: int) -> dict[str, Figure]:
     """The world and the reachable set."""
     task, _ = settings.illustrations()
-    return {"figure1": figures.figure1(task.world, rows[task.key].outcome)}
+    return {"figure1": figures.figure1(task.world, _result(rows, task))}
 
 
 def figure_2(rows: Rows, _: int) -> dict[str, Figure]:
@@ -66,7 +67,7 @@ def figure_2(rows: Rows, _: int) -> dict[str, Figure]:
     tasks = list(settings.figure_2())
     weights: dict[str, dict[str, list[float]]] = {}
     for task in tasks:
-        weights.setdefault(column_label(task.teacher.name), {})[task.learner] = rows[task.key].outcome["weights"]
+        weights.setdefault(column_label(task.teacher.name), {})[task.learner] = _result(rows, task)["weights"]
     titles = ("world", *weights)
     return {"figure2": figures.figure2(settings.FIGURE_2_WORLD.make(), weights, titles)}
 
@@ -74,7 +75,15 @@ def figure_2(rows: Rows, _: int) -> dict[str, Figure]:
 def figure_6(rows: Rows, n_worlds: int) -> dict[str, Figure]:
     """The two cases of a push (App. C.2)."""
     _, task = settings.illustrations()
-    return {"figure6": figures.line_search_figure(rows[task.key].outcome)}
+    return {"figure6": figures.line_search_figure(_result(rows, task))}
+
+
+def _result(rows: Rows, task: AnyTask) -> dict[str, Any]:
+    """The result of a task that a figure cannot do without."""
+    outcome = rows[task.key].outcome
+    if "refused" in outcome:
+        raise Unavailable(f"this cannot be drawn, because {task.key.teacher} has no result: {outcome['refused']}")
+    return outcome
 
 
 def rounds_target(name: str, learner: str) -> Target:

@@ -10,6 +10,7 @@ the description in Sec. 6.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from hashlib import sha256
 from itertools import count, islice
 
 import numpy as np
@@ -17,11 +18,11 @@ from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.data.files import load
+from tutelage.data.files import AnyPath, load, open_regular
 from tutelage.environments.object_world import GENERATORS, ObjectWorld, object_world
 from tutelage.environments.placement import PREFERENCES, preference_features
 from tutelage.model.mdp import Domain
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.registry import look_up
 
 # The learner that has every preference of the paper: a conservative teacher assumes all of them.
@@ -76,11 +77,24 @@ class DomainFile:
     def __str__(self) -> str:
         return self.name
 
+    def _load(self) -> Domain:
+        """The domain in the file; refused if the file is no longer the one that the plan was read with."""
+        domain = load(self.path)
+        if checksum_of(self.path) != self.checksum:
+            raise InvalidInput(f"{self.path} has changed since the plan was read; run the sweep again")
+        return domain
+
     def ground(self, preferences: str) -> "Ground":
         """The domain of a learner with these preferences: names with commas between them, or "all"."""
-        whole = load(self.path)
+        whole = self._load()
         names = whole.preference_names if preferences == ALL else named_parts(preferences)
         return Ground(restricted(whole, names), np.array(self.weights), whole.preference_features)
+
+
+def checksum_of(path: AnyPath) -> str:
+    """The SHA-256 of a file's content."""
+    with open_regular(path) as file:
+        return sha256(file.read()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

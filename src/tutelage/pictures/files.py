@@ -8,6 +8,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from tutelage.data.files import AnyPath, write_whole
+from tutelage.outcomes import InvalidInput
 
 SVG_METADATA = {"Date": None, "Creator": "Tutelage"}
 PNG_METADATA = {"Software": None}
@@ -15,9 +16,11 @@ PNG_METADATA = {"Software": None}
 
 def save_picture(figure: Figure, stem: AnyPath) -> list[Path]:
     """Write stem.png and stem.svg, and return their paths; the layout of the figure is fixed from then on."""
+    place = Path(stem)
+    if not place.name:
+        raise InvalidInput(f"a picture needs a file name, such as {place / 'picture'}, got {str(stem)!r}")
     contents = {"png": _rendered(figure, "png", dpi=150, metadata=PNG_METADATA), "svg": as_svg(figure).encode()}
     # A dot in the stem does not start a suffix.
-    place = Path(stem)
     paths = {suffix: place.with_name(f"{place.name}.{suffix}") for suffix in contents}
     place.parent.mkdir(parents=True, exist_ok=True)
     for suffix, path in paths.items():
