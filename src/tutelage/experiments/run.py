@@ -37,8 +37,9 @@ from tutelage.watch import is_over, watched
 
 # The time limit for connecting to a Dask scheduler.
 CONNECT_SECONDS = 10.0
-# As of tcp://127.0.0.1:8786. Others are refused here, because the client may wait for ever for them.
-ADDRESS = re.compile(r"((tcp|tls|ucx|wss?)://)?(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):\d{1,5}")
+# As of tcp://127.0.0.1:8786, or inproc:// for a scheduler in this process. Others are refused here, because the client
+# may wait for ever for them.
+ADDRESS = re.compile(r"((tcp|tls|ucx|wss?)://)?(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):\d{1,5}|inproc://[0-9.]+/\d+/\d+")
 KILLED = (
     "the process that computed this row was killed, also when it ran alone; "
     "if memory ran out, use a smaller domain or a machine with more of it"
