@@ -31,7 +31,7 @@ from tutelage.arrays import check_compressed, integers
 from tutelage.data import tables
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.model.mdp import MDP, Domain
-from tutelage.model.names import OBJECT_BYTES, Labels, from_json, n_objects, to_json
+from tutelage.model.names import Labels
 from tutelage.outcomes import InvalidModel, Unavailable
 
 # The default of `max_bytes`: a domain of several million states fits.
@@ -61,7 +61,9 @@ def save(domain: Domain, path: AnyPath) -> None:
     fields |= {"goals": mdp.goals} if len(mdp.goals) else {}
     fields |= {name: getattr(domain, name) for name in FEATURE_FIELDS}
     fields |= {name: np.array(getattr(domain, name), dtype=np.str_) for name in NAME_FIELDS}
-    fields |= {name: to_json(getattr(domain, name)) for name in LABEL_FIELDS if getattr(domain, name) is not None}
+    fields |= {
+        name: tables.to_json(getattr(domain, name)) for name in LABEL_FIELDS if getattr(domain, name) is not None
+    }
     fields |= {"final_states": mdp.names.finals} if len(mdp.names.finals) else {}
     fields |= {} if domain.positions is None else {"positions": domain.positions}
     write_archive(path, fields, kind=DOMAIN_FORMAT, version=DOMAIN_VERSION)
@@ -108,7 +110,7 @@ def load_demonstrations(path: AnyPath, mdp: MDP | Domain, *, max_bytes: int = LA
             read = tables.from_csv if suffix == ".csv" else tables.from_lines
             with open_regular(path, max_bytes) as file:
                 content = file.read()
-            n_bytes = OBJECT_BYTES * n_objects(content)
+            n_bytes = tables.OBJECT_BYTES * tables.n_objects(content)
             if n_bytes > max_bytes:
                 raise _too_large(path, n_bytes, max_bytes)
             return read(io.BytesIO(content), str(path), mdp)
@@ -144,7 +146,7 @@ def _mdp(archive: Archive, max_bytes: int) -> MDP:
     mdp = MDP(rows, archive["first_choice"], initial, discount, **optional)
     counts = zip(LABEL_FIELDS, (mdp.n_states, mdp.n_choices), strict=True)
     states, choices = (
-        from_json(archive[field], field, count, max_bytes=max_bytes) if field in archive else None
+        tables.from_json(archive[field], field, count, max_bytes=max_bytes) if field in archive else None
         for field, count in counts
     )
     if states is None and choices is None and "final_states" not in archive:
@@ -225,8 +227,8 @@ def read_archive(
                 if total > max_bytes:
                     raise _too_large(path, total, max_bytes)
                 n_texts = sum(_n_texts(archive, member, damaged) for member in members.values())
-                if OBJECT_BYTES * n_texts > max_bytes:
-                    raise _too_large(path, OBJECT_BYTES * n_texts, max_bytes)
+                if tables.OBJECT_BYTES * n_texts > max_bytes:
+                    raise _too_large(path, tables.OBJECT_BYTES * n_texts, max_bytes)
                 arrays = {name: _array(archive, member) for name, member in members.items()}
         except InvalidModel:
             raise

@@ -1,4 +1,4 @@
-"""Demonstrations as text: lines of JSON, and CSV.
+"""Names and demonstrations as text: JSON, lines of JSON, and CSV.
 
 A line of `.jsonl` is one demonstration, `{"states": [3, 4], "choices": [12]}`, with "choices" (numbered in the whole
 MDP), with "actions" (names, or numbers within the state) or with neither, the same in every line. With "choices" states
@@ -7,24 +7,92 @@ are numbers, otherwise names or numbers. "terminated": true says that the episod
 
 A line of `.csv` is one visit. The header names the columns: "episode" and "state", and optionally "action",
 "next_state" and "terminated"; other columns are not read.
+
+A name is a string, a number, a truth value, None, or a tuple of these, which JSON writes as a list. Any other name is
+written as its text, `str(name)`, and read back as this text.
 """
 
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
 from tutelage.data.recordings import NameReader
 from tutelage.model.mdp import MDP
-from tutelage.model.names import as_name
+from tutelage.model.names import ChoiceNames, GridNames, StateNames, check_name
 from tutelage.outcomes import InvalidModel
 
 # A spreadsheet computes a cell that begins with one of these.
 FORMULA = "=+-@\t\r'"
+# The memory of one small Python object and of the place that refers to it, about.
+OBJECT_BYTES = 64
 KNOWN_KEYS = frozenset({"states", "actions", "choices", "terminated", "share", "features", "reward"})
+
+
+def to_json(names: StateNames | ChoiceNames) -> NDArray[np.uint8]:
+    """Names as the bytes of a JSON text: a list, or the sizes of a grid."""
+    if isinstance(names, GridNames):
+        data: Any = {"rows": names.n_rows, "columns": names.n_columns, "end": names.has_end}
+    else:
+        stored = names.stored if isinstance(names, ChoiceNames) else names[:]
+        data = [_plain(name) for name in stored]
+    return np.frombuffer(json.dumps(data, ensure_ascii=False).encode(), dtype=np.uint8)
+
+
+def from_json(
+    content: NDArray[Any], name: str, most: int, *, most_parts: int = 10_000, max_bytes: int = 2**30
+) -> Sequence[Hashable]:
+    """The names that `to_json` wrote, not yet checked.
+
+    most: the largest number of names. most_parts: of one name that is a tuple. max_bytes: of all Python objects. All
+    three are compared with the number of commas and brackets, before any object is made.
+    """
+    if content.dtype != np.uint8 or content.ndim != 1:
+        raise InvalidModel(f"{name} must be the bytes of a JSON text")
+    data = content.tobytes()
+    if n_objects(data) > min((most + 1) * most_parts, max_bytes // OBJECT_BYTES):
+        raise InvalidModel(f"{name} has far more than {most} names; give one for each")
+    try:
+        names = json.loads(data)
+        if isinstance(names, dict):
+            grid = GridNames(int(names["rows"]), int(names["columns"]), bool(names["end"]))
+            if grid.n_rows < 0 or grid.n_columns < 0 or grid.n_rows * grid.n_columns + grid.has_end > most:
+                raise ValueError(f"a grid of {grid.n_rows} x {grid.n_columns} does not have {most} cells")
+            return grid
+        return [as_name(part) for part in names]
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidModel(f"{name} is not a JSON list of names: {error}") from error
+
+
+def n_objects(data: bytes) -> int:
+    """No fewer than the Python objects of a text in JSON or CSV: the commas, brackets and lines."""
+    return 1 + sum(data.count(mark) for mark in (b",", b"[", b"{", b"\n"))
+
+
+def _plain(name: Any) -> Any:
+    """A name as JSON data."""
+    if isinstance(name, np.generic):
+        name = name.item()
+    if type(name) is tuple:
+        return [_plain(part) for part in name]
+    return (
+        name if name is None or type(name) in (str, int, float, bool) else check_name(str(name), "a state or an action")
+    )
+
+
+def as_name(data: Any) -> Hashable:
+    """A name from JSON data: a list is a tuple."""
+    if isinstance(data, list):
+        return tuple(as_name(part) for part in data)
+    if isinstance(data, dict):
+        raise TypeError("a name must not be an object")
+    return data  # type: ignore[no-any-return]
 
 
 def to_csv(demonstrations: Demonstrations) -> bytes:

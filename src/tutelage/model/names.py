@@ -1,14 +1,11 @@
 """Names of states and choices: any hashable objects, looked up in both directions.
 
-A state without a name is named by its number, a choice without a name by its number within its state. In files a name
-is JSON: a string, a number, a truth value, None, or a tuple of these, which JSON writes as a list. Any other name is
-written as its text, `str(name)`, and read back as this text.
+A state without a name is named by its number, a choice without a name by its number within its state.
 
 `check_name` is the one check of all names: a text must be writable in UTF-8 and have no control characters but tabs and
 ends of lines, a number must be finite. `as_text` is the one way to print a name.
 """
 
-import json
 import math
 import re
 from collections.abc import Hashable, Sequence
@@ -18,19 +15,16 @@ from functools import cached_property
 from heapq import nlargest
 from itertools import islice, pairwise
 from os.path import commonprefix
-from typing import Any, overload
+from typing import Any
 from unicodedata import category
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tutelage.arrays import Indices, integers
 from tutelage.outcomes import InvalidInput, InvalidModel, printable
 
 # The most names whose beginnings are compared with an unknown one, and the most that are compared as a whole.
 MOST_READ, MOST_COMPARED = 200_000, 1_000
-# The memory of one small Python object and of the place that refers to it, about.
-OBJECT_BYTES = 64
 LAST_STATE = "end"
 
 
@@ -80,12 +74,6 @@ class Names(Sequence[Hashable]):
 
     def __len__(self) -> int:
         return len(self._names)
-
-    @overload
-    def __getitem__(self, index: int) -> Hashable: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Hashable]: ...
 
     def __getitem__(self, index: int | slice) -> Any:
         return self._names[index]
@@ -167,12 +155,6 @@ class ChoiceNames(Sequence[Hashable]):
 
     def __len__(self) -> int:
         return self._n
-
-    @overload
-    def __getitem__(self, index: int) -> Hashable: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Hashable]: ...
 
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
@@ -279,46 +261,6 @@ def suggestion(name: Any, known: Sequence[Hashable]) -> str:
     return f"there are {listed}" + (f" and {len(known) - 5} others" if len(known) > 5 else "")
 
 
-def to_json(names: StateNames | ChoiceNames) -> NDArray[np.uint8]:
-    """Names as the bytes of a JSON text: a list, or the sizes of a grid."""
-    if isinstance(names, GridNames):
-        data: Any = {"rows": names.n_rows, "columns": names.n_columns, "end": names.has_end}
-    else:
-        stored = names.stored if isinstance(names, ChoiceNames) else names[:]
-        data = [_plain(name) for name in stored]
-    return np.frombuffer(json.dumps(data, ensure_ascii=False).encode(), dtype=np.uint8)
-
-
-def from_json(
-    content: NDArray[Any], name: str, most: int, *, most_parts: int = 10_000, max_bytes: int = 2**30
-) -> Sequence[Hashable]:
-    """The names that `to_json` wrote, not yet checked.
-
-    most: the largest number of names. most_parts: of one name that is a tuple. max_bytes: of all Python objects. All
-    three are compared with the number of commas and brackets, before any object is made.
-    """
-    if content.dtype != np.uint8 or content.ndim != 1:
-        raise InvalidModel(f"{name} must be the bytes of a JSON text")
-    data = content.tobytes()
-    if n_objects(data) > min((most + 1) * most_parts, max_bytes // OBJECT_BYTES):
-        raise InvalidModel(f"{name} has far more than {most} names; give one for each")
-    try:
-        names = json.loads(data)
-        if isinstance(names, dict):
-            grid = GridNames(int(names["rows"]), int(names["columns"]), bool(names["end"]))
-            if grid.n_rows < 0 or grid.n_columns < 0 or grid.n_rows * grid.n_columns + grid.has_end > most:
-                raise ValueError(f"a grid of {grid.n_rows} x {grid.n_columns} does not have {most} cells")
-            return grid
-        return [as_name(part) for part in names]
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InvalidModel(f"{name} is not a JSON list of names: {error}") from error
-
-
-def n_objects(data: bytes) -> int:
-    """No fewer than the Python objects of a text in JSON or CSV: the commas, brackets and lines."""
-    return 1 + sum(data.count(mark) for mark in (b",", b"[", b"{", b"\n"))
-
-
 def _state_names(given: Sequence[Hashable] | None, n_states: int) -> StateNames | None:
     if given is None:
         return None
@@ -356,21 +298,3 @@ def _is_hashable(name: Any) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _plain(name: Any) -> Any:
-    """A name as JSON data."""
-    if isinstance(name, np.generic):
-        name = name.item()
-    if type(name) is tuple:
-        return [_plain(part) for part in name]
-    return name if name is None or type(name) in (str, int, float, bool) else str(name)
-
-
-def as_name(data: Any) -> Hashable:
-    """A name from JSON data: a list is a tuple."""
-    if isinstance(data, list):
-        return tuple(as_name(part) for part in data)
-    if isinstance(data, dict):
-        raise TypeError("a name must not be an object")
-    return data  # type: ignore[no-any-return]
