@@ -208,16 +208,29 @@ def test_a_lesson_without_a_tight_bound_is_still_a_lesson(browser: Browser):
 
 
 @pytest.mark.parametrize("teacher", ["volume_search", *some_of(["line_search"], [])])
-def test_rounds_are_a_film(page: Page, teacher: str):
-    """The table has the library's rounds; the film is played, paused and wound back; the planes follow."""
+def test_rounds_are_a_detective_s_map(page: Page, teacher: str):
+    """A guess, a bet, the answer and what follows; the last sentence is a share of the bound; experts find the rest."""
     choose_hard(page)
     open_tab(page, "Round by round")
+    told = page.locator("#round-told")
+    expect(told).to_contain_text("Where will Pip go?")
+    expect(page.locator("#clues text").filter(has_text="?")).to_have_count(36)
+    page.get_by_text("For experts").first.click()
     page.get_by_role("combobox", name="Teacher", exact=True).select_option(teacher)
-    expect(page.locator("#round-reason")).to_contain_text("Ended after")
     domain = GARDEN.domain(NEAR_GREEN)
     make = {"volume_search": tl.VolumeSearchTeacher, "line_search": tl.LineSearchTeacher}[teacher]
     played = tl.teach(make(domain, GARDEN.true_weights), tl.HardLearner(domain), max_rounds=20)
-    page.locator("#film summary").click()
+    expect(page.locator("#film output")).to_have_text(f"1 of {len(played.rounds)}")
+    page.get_by_role("button", name="to the star").click()
+    expect(told).to_contain_text("I showed the star. It stayed away. So it minds something near the star")
+    expect(page.locator("#bets")).to_contain_text("It went nowhere in particular. 0 of 1 bets right.")
+    expect(page.locator("#clues text").filter(has_text="✗")).not_to_have_count(0)
+    page.get_by_role("slider", name="Round").fill(str(len(played.rounds)))
+    best = reward_in_garden("aware_cmdp", hard=True)
+    share = min(99, round(100 * played.final.response_reward / best))
+    expect(page.locator("#round-ending")).to_contain_text(f"{share} % of {best:.2f}")
+    expect(page.locator("#round-reason")).to_contain_text("Ended after")
+    page.get_by_text("All rounds as a table").first.click()
     rows = page.locator("#rounds-table tbody tr")
     expect(rows).to_have_count(len(played.rounds))
     expect(rows.last).to_contain_text(f"{played.final.response_reward:.3f}")
@@ -228,7 +241,7 @@ def test_rounds_are_a_film(page: Page, teacher: str):
     expect(page.locator("#round-reason")).to_contain_text(f"Why this lesson: {played.rounds[0].reason}")
     expect(planes.first.locator("rect")).to_have_count(1)
     page.get_by_role("button", name="Play").click()
-    expect(page.locator("#round-reason")).to_contain_text("Round 2:")
+    expect(told).to_contain_text("Lesson 2")
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_role("button", name="Play")).to_be_visible()
 
@@ -238,9 +251,11 @@ def test_rounds_are_shown_as_they_come(browser: Browser):
     with opened(browser, playground_support.two_rounds) as page:
         choose_hard(page)
         open_tab(page, "Round by round")
+        page.get_by_text("For experts").first.click()
         page.get_by_role("combobox", name="Teacher", exact=True).select_option("line_search")
-        expect(page.locator("#film output")).to_have_text("2 of 2")
+        expect(page.locator("#film output")).to_have_text("1 of 2")
         page.get_by_role("checkbox", name="green within 1 cell").uncheck()
+        page.get_by_role("button", name="to the star").click()
         expect(page.locator("#round-reason")).to_contain_text("Ended after 1 round")
 
 
@@ -294,6 +309,14 @@ def test_a_person_is_the_learner_and_the_teacher_says_what_it_concludes(page: Pa
     expect(page.locator("#walk-lesson")).to_contain_text(f"Your walk earned {played.final.response_reward:.2f}")
     expect(page.locator("#conclusions").get_by_role("row", name="green within 1 cell")).to_contain_text("you avoid it")
     expect(page.locator("#walk-planes svg")).to_have_count(3)
+    expect(page.locator("#walk-clues text").filter(has_text="✗")).not_to_have_count(0)
+    # The next lesson stays visible while one walks, and one's own walk has another colour.
+    page.locator("#grid").focus()
+    page.keyboard.press("ArrowLeft")
+    colours = page.locator("#grid .routes, #grid .path polyline").evaluate_all(
+        "(all) => all.map((e) => e.getAttribute('stroke'))"
+    )
+    assert len(set(colours)) == 3
     page.get_by_role("button", name="Reveal my secret").click()
     expect(page.locator("#self-score")).to_contain_text("I was right about 2 of the 3")
     expect(page.locator("#conclusions").get_by_role("row", name="green within 0")).to_contain_text("you do avoid it ✓")

@@ -131,13 +131,24 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
     teacher, transcript, advice = _walked(asked)
     answer: dict[str, Any] = {
         "conclusions": _conclusions(world, transcript.rounds, asked.walks),
-        "rounds": [taught.as_data() for taught in transcript.rounds],
+        "rounds": _walked_rounds(world, transcript, asked.walks),
         "remaining": _remaining(teacher, _reachable(teacher.domain), transcript.rounds),
         "reason": advice.reason,
         "is_over": advice.lesson is None,
         "lesson": None if advice.lesson is None else _shown(world, advice.lesson, len(asked.walks)),
     }
     send("answer", answer | {"snippet": snippets.walking(asked)})
+
+
+def _walked_rounds(world: ObjectWorld, transcript: Transcript, walks: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
+    """The data of the rounds, with the visits to each cell that were shown and those of the walk."""
+    mdp, data = world.domain("L1").mdp, []
+    for taught, visits in zip(transcript.rounds, _path_visits(world, walks), strict=True):
+        policy = taught.lesson.policy
+        shown = None if policy is None else state_occupancy(mdp, policy)[: world.terminal].round(5).tolist()
+        cells = {"visits": visits[: world.terminal].round(5).tolist(), "shown_visits": shown}
+        data.append(taught.as_data() | cells)
+    return data
 
 
 def _walked(asked: schema.Walking) -> tuple[Teacher, Transcript, Advice]:
@@ -241,13 +252,13 @@ class _Scene:
         n_drawn, lesson, answer = self.n_drawn, transcript.final.lesson, transcript.final.response
         proof = answer.certificate
         reward = combined_features(self.domain) @ answer.learned_weights
-        visits = state_occupancy(self.domain.mdp, answer.policy)
         data = {
             "number": len(transcript.rounds),
             "preferences": self._preferences(answer),
             "weights": answer.learned_weights.round(5).tolist(),
-            "visits": visits[:n_drawn].round(5).tolist(),
+            "visits": self._visits(answer.policy),
             "shown": None if lesson.policy is None else self._walks(lesson.policy),
+            "shown_visits": None if lesson.policy is None else self._visits(lesson.policy),
             "done": self._walks(answer.policy),
             "certificate": {"gap": finite_or_none(proof.gap), "residual": proof.residual, "ended": proof.ended.value},
             "explanation": answer.explain(),
@@ -257,6 +268,11 @@ class _Scene:
         if self.is_world:
             data["policy"] = answer.policy[: n_drawn * len(ACTIONS)].round(5).tolist()
         return transcript.final.as_data() | data
+
+    def _visits(self, policy: Vector) -> list[float]:
+        """Expected discounted visits to each state of the picture."""
+        visits: list[float] = state_occupancy(self.domain.mdp, policy)[: self.n_drawn].round(5).tolist()
+        return visits
 
     def _walks(self, policy: Vector, count: int = 12, n_steps: int = 48) -> list[list[int]]:
         """Walks of a policy for an animation, each until it ends or for this many steps."""

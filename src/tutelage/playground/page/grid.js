@@ -108,10 +108,11 @@ export const icon = (kind) =>
 // Draw a world into an SVG. avoided: (n * n) flags; belief, visits: {values, most}, (n * n) values; policy: (5 n * n),
 // drawn where reached: (n * n) is not zero; routes: {paths, colour}, faint lines; paths: what a person drew; cursor: a
 // cell; isGrid: whether a screen reader finds its cells; labels: cell -> text below its mark; sums: cell -> numbers;
+// clues: {fill, text} of each cell;
 // figures: {kind, at, mood}, who is there.
 export function drawGrid(svg, options) {
   const { world, avoided, belief, visits, policy, reached, routes, paths = [], cursor, isGrid = false } = options;
-  const { labels = {}, sums = {}, figures = [], pathColour } = options;
+  const { labels = {}, sums = {}, figures = [], clues, pathColour } = options;
   const { size } = world;
   const colours = look();
   const isMapped = Boolean(belief || visits);
@@ -122,6 +123,7 @@ export function drawGrid(svg, options) {
   const marked = (cell, one) => s("g", { transform: `translate(${middle(cell, size).join(" ")})${zoom}` }, one);
   const all = [...Array(size * size).keys()];
   const fillOf = (cell) => {
+    if (clues) return clues[cell].fill;
     if (belief) return beliefColour(belief.values[cell], belief.most);
     if (visits) return visitColour(visits.values[cell], visits.most);
     return avoided?.[cell] ? colours.avoided : colours.cell;
@@ -158,6 +160,7 @@ export function drawGrid(svg, options) {
     for (const cell of world.distractors[colour]) layers.push(s("g", style, marked(cell, mark(colour))));
   }
   if (avoided?.some(Boolean)) layers.push(outline(avoided, size));
+  if (clues) layers.push(s("g", {}, ...clues.map(({ text }, cell) => at(cell, words(text, -0.24, 0.24)))));
   if (belief && !options.sums) layers.push(s("g", {}, ...minuses(belief, world, at)));
   const faded = { fill: policy ? mix(colours.cell, colours.ink, 0.35) : colours.ink };
   for (const cell of all) {

@@ -3,7 +3,8 @@
 
 import { ask } from "./api.js";
 import { byId, h, plural, refill, s, shown } from "./dom.js";
-import { middle } from "./grid.js";
+import { clueMarks, cluesOf } from "./detective.js";
+import { drawGrid, middle } from "./grid.js";
 import { Latest } from "./lessons.js";
 import { look, onLook } from "./look.js";
 import { Paths } from "./paths.js";
@@ -42,8 +43,8 @@ export const learnMode = {
   hint: "Watch the orange walkers. Then walk yourself: drag from the ring, click a cell, or use the arrow keys. Backspace: undo.",
   touchHint: "Watch the orange walkers. Then walk yourself: draw with a finger from the ring, or tap a cell.",
   layers: () => {
-    const routes = found?.lesson && !drawn.length ? { paths: found.lesson.paths, colour: look().shown } : undefined;
-    return { avoided: avoidedCells(getWorld(), secrets()), routes, paths: drawn };
+    const routes = found?.lesson ? { paths: found.lesson.paths, colour: look().shown } : undefined;
+    return { avoided: avoidedCells(getWorld(), secrets()), routes, paths: drawn, pathColour: look().done };
   },
   after: (svg) => {
     const { size } = getWorld();
@@ -210,6 +211,7 @@ function draw() {
   refill(parts.conclusions, isTeaching ? conclusions() : null);
   parts.earned.hidden = !isTeaching;
   if (isTeaching) drawRounds(parts.chart, rounds, rounds.length);
+  drawGrid(parts.clues, { world: getWorld(), clues: clueMarks(cluesOf(rounds, getWorld().size ** 2)) });
   drawPlanes(parts.planes, {
     names: OBJECTS,
     reach,
@@ -302,6 +304,7 @@ export function startLearning() {
   parts.conclusions = h("div", { id: "conclusions" });
   parts.chart = s("svg", { id: "walk-chart", role: "img", class: "picture" });
   parts.planes = h("div", { class: "planes", id: "walk-planes" });
+  parts.clues = s("svg", { id: "walk-clues", class: "picture clues", role: "img", "aria-label": "What I know about each cell" });
   parts.table = h(
     "details",
     {},
@@ -322,13 +325,20 @@ export function startLearning() {
     "div",
     {},
     h("h2", {}, "What I know so far"),
-    parts.planes,
-    h(
-      "p",
-      { class: "hint" },
-      "Grey: all that can be collected. Blue: what you may accept, as far as I know. Squares: my lessons; rings: your walks.",
-    ),
+    h("p", { class: "hint" }, "✓ you went there. ✗ I showed it and you stayed away: for sure, or ✗? perhaps. ? I do not know."),
+    parts.clues,
     parts.earned,
+    h(
+      "details",
+      {},
+      h("summary", {}, "For experts"),
+      parts.planes,
+      h(
+        "p",
+        { class: "hint" },
+        "Grey: all that can be collected. Blue: what you may accept, as far as I know. Squares: my lessons; rings: your walks.",
+      ),
+    ),
   );
   parts.play = h(
     "div",
