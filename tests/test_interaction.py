@@ -218,3 +218,21 @@ def test_a_learner_in_the_place_of_the_teacher_is_refused():
         teach(LEARNER, ADAPTIVE[0])
     with pytest.raises(InvalidInput, match="the learner has no method respond"):
         teach(ADAPTIVE[0], ADAPTIVE[0])
+
+
+def test_a_teacher_that_can_certify_is_not_asked_for_a_lesson_that_nobody_sees():
+    """After the last round `certify` takes the place of `adapt`; its bound counts, and so does a reason to stop."""
+    asked = []
+
+    class Certifying(AgnosticTeacher):
+        def adapt(self, rounds):
+            asked.append(len(rounds))
+            return self.open()
+
+        def certify(self, rounds):
+            return Advice(None, "", 5.0)
+
+    problem = random_problem(4)
+    transcript = teach(Certifying(problem.domain, problem.true_weights), problem.learner, max_rounds=3)
+    assert asked == [1, 2] and transcript.final.bound == 5.0
+    assert transcript.ended == "the limit of 3 rounds was reached"

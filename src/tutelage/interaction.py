@@ -62,7 +62,7 @@ def teach(
                 place = f"the teacher has no valid advice after {len(rounds)} rounds"
                 # An error of the opening lesson is raised as it is, because there are no rounds to keep.
                 with _failing(place, transcript, path) if rounds else nullcontext():
-                    advice = teacher.adapt(rounds) if rounds else teacher.open()
+                    advice = _advised(teacher, rounds, max_rounds) if rounds else teacher.open()
                     _check_advice(teacher, advice)
                 transcript = transcript.certified(advice.bound)
                 if len(rounds) > n_before:
@@ -77,7 +77,16 @@ def teach(
                 raise
             return _keep(transcript.ending("the time limit was reached"), path)
     ended = "stopped on request" if is_stopped else f"the limit of {max_rounds} rounds was reached"
-    return _keep(transcript.ending(advice.reason if advice.lesson is None else ended), path)
+    return _keep(transcript.ending(advice.reason if advice.lesson is None and advice.reason else ended), path)
+
+
+def _advised(teacher: Teacher, rounds: tuple[Round, ...], max_rounds: int) -> Advice:
+    """The teacher's advice. After the last round a teacher that can certify need not plan a lesson."""
+    certify = getattr(teacher, "certify", None)
+    if certify is None or len(rounds) < max_rounds:
+        return teacher.adapt(rounds)
+    advice: Advice = certify(rounds)
+    return advice
 
 
 def _answer(

@@ -88,7 +88,7 @@ _FOOTNOTE = {"mismatch_penalty": replace(_MISMATCH, default=20.0), "violation_al
 _CUTS = {
     "cut_tightness": Option("eta; 1 cuts at the response, near 0 at the lesson", 0.9, 1e-3, 1),
     "stop_tolerance": Option(
-        "end when the response is this close to the lesson; default for a largest reward feature of 1", 0.01, 1e-9, 1e9
+        "end when the response is this close to the lesson; by default 0.001 of the reward's range", 0.01, 1e-9, 1e9
     ),
 }
 _PUSHES = {
@@ -99,7 +99,7 @@ _PUSHES = {
         "alpha_max, in units of the true weights; default for features and weights up to 1", 5.0, 1e-9, 1e9
     ),
     "stop_tolerance": Option(
-        "end when no lesson can gain this much reward; default for rewards up to 1 in a step", 1e-3, 1e-12, 1e9
+        "end when no lesson can gain this much reward; by default 0.0001 of the reward's range", 1e-3, 1e-12, 1e9
     ),
 }
 

@@ -213,7 +213,8 @@ class Advice:
 class Teacher(Protocol):
     """Chooses lessons in a domain, to maximise `true_weights @ mu_r` of the learner's response.
 
-    A teacher keeps no memory: the same rounds yield the same advice.
+    A teacher keeps no memory: the same rounds yield the same advice. It may also have `certify(rounds) -> Advice`,
+    which `teach` calls after the last round in place of `adapt`: the bound, the reason to stop or "", and no lesson.
     """
 
     @property

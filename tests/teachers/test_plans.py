@@ -94,3 +94,15 @@ def test_an_aware_plan_says_what_it_expected_and_what_it_got():
     assert plan.predicted == pytest.approx(shown, abs=1e-6)
     assert plan.achieved == pytest.approx(plan.response.expectation.reward @ WORLD.true_weights, abs=1e-9)
     assert plan.achieved < plan.predicted - 0.1
+
+
+@pytest.mark.parametrize("n_reward", [1, 2])
+def test_with_one_reward_feature_a_plan_says_that_the_agnostic_lesson_is_as_good(n_reward):
+    domain = tl.Domain(DOMAIN.mdp, DOMAIN.reward_features[:, :n_reward], DOMAIN.preference_features)
+    weights = np.ones(n_reward)
+    learner = tl.SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
+    transcript = tl.teach(tl.BilevelTeacher(domain, weights, learner), learner)
+    assert ("with one reward feature" in transcript.final.reason) == (n_reward == 1)
+    agnostic = tl.teach(tl.AgnosticTeacher(domain, weights), learner).final.response_reward
+    if n_reward == 1:
+        assert transcript.final.response_reward == pytest.approx(agnostic, abs=1e-6)

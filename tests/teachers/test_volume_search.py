@@ -300,3 +300,26 @@ def test_what_cannot_be_meant_is_refused(options, message):
     problem = random_problem(0)
     with pytest.raises(InvalidModel, match=message):
         VolumeSearchTeacher(**{"domain": problem.domain, "true_weights": problem.true_weights, **options})
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_by_default_a_thousandth_of_the_reward_s_range_is_left_at_most(unit):
+    """Whatever the units, also where a reward of one percent would be much."""
+    problem = random_problem(4)
+    domain = Domain(problem.domain.mdp, unit * problem.domain.reward_features, problem.domain.preference_features)
+    learner = HardLearner(domain, violation_allowance=problem.learner.preference.allowance)
+    teacher = VolumeSearchTeacher(domain, problem.true_weights)
+    best = AwareCmdpTeacher(domain, problem.true_weights, learner).plan().achieved
+    final = teach(teacher, learner).final
+    assert best - final.response_reward <= 1e-3 * teacher.reward_range
+
+
+def test_after_the_last_round_no_lesson_is_planned():
+    """`teach` asks for the bound alone; it is that of the lesson that would have been planned."""
+    problem = random_problem(4)
+    teacher = VolumeSearchTeacher(problem.domain, problem.true_weights)
+    transcript = teach(teacher, problem.learner, max_rounds=2)
+    assert transcript.ended == "the limit of 2 rounds was reached"
+    assert transcript.final.bound == teacher.adapt(transcript.rounds).bound
+    advice = teacher.certify(transcript.rounds)
+    assert advice.lesson is None and advice.reason == ""

@@ -24,8 +24,9 @@ from threadpoolctl import threadpool_limits
 import tutelage
 from tutelage.arrays import finite_or_none
 from tutelage.experiments.illustrations import illustrate
-from tutelage.experiments.settings import AnyTask, Illustration, Task
+from tutelage.experiments.settings import PAPER_STOPS, AnyTask, Illustration, Task
 from tutelage.experiments.store import Row, Store, revision
+from tutelage.experiments.worlds import WorldName
 from tutelage.interaction import teach
 from tutelage.learners.sampled import SampledLearner
 from tutelage.outcomes import InvalidInput, MissingExtra, TutelageError, Unavailable
@@ -194,13 +195,14 @@ def taught(task: Task) -> dict[str, Any]:
     """The result of teaching. Where the time limit was reached, `ended` says so."""
     ground = task.world.ground(task.learner)
     learner: Learner = task.model.make(ground.domain)
+    stops = PAPER_STOPS.get(task.teacher.name, {}) if isinstance(task.world, WorldName) else {}
     teacher = make_teacher(
         task.teacher.name,
         ground.domain,
         ground.true_weights,
         learner,
         every_preference=ground.every_preference,
-        **dict(task.teacher.options),
+        **(stops | dict(task.teacher.options)),
     )
     if n := task.model.n_sampled:
         learner = SampledLearner(ground.domain, learner, n, n, rng=task.seed)

@@ -202,6 +202,13 @@ def table_1(n_worlds: int = N_WORLDS) -> Iterator[Task]:
 # Sec. 6.2 and App. B.2 -------------------------------------------------------------------------------------------
 
 UNKNOWN_LEARNERS = ("L1", "L2", "L3")
+# When adaptive teachers end in the paper's worlds: eps, as a distance of expectations or a reward.
+PAPER_STOPS = {
+    "volume_search": {"stop_tolerance": 0.01},
+    "volume_search_printed": {"stop_tolerance": 0.01},
+    "line_search": {"stop_tolerance": 1e-3},
+    "line_search_printed": {"stop_tolerance": 1e-3},
+}
 
 EXACT = LearnerSetting("hard", allowance=2.5)
 FOOTNOTE = replace(EXACT, model="footnote", mismatch_penalty=20.0)

@@ -159,6 +159,13 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         promised = f"the best lesson for the learner inferred, {plan.predicted:.4g} predicted{doubt}"
         return Advice(plan.lesson, promised, self.ceiling)
 
+    def certify(self, rounds: Sequence[Round]) -> Advice:
+        """The bound after the last round, without a plan."""
+        if not self._is_exact:
+            return Advice(None, "", self.ceiling)
+        earned = float(mean_rewards(rounds, self.true_weights).max())
+        return Advice(None, "", self.bound(self._estimated(rounds, self._effort), earned))
+
     def _further(
         self, rounds: Sequence[Round], estimate: LearnerEstimate, plan: BilevelPlan, reason: str
     ) -> tuple[LearnerEstimate, BilevelPlan, str]:

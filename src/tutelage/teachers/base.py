@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tutelage.arrays import Vector
+from tutelage.arrays import EPSILON, Vector
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.arrival import Arrival, journey_of
 from tutelage.constrained.occupancy_polytope import best_policy, reward_vector
@@ -17,6 +17,8 @@ from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Advice, Lesson, Response, Round
 
+# What a plan for a learner adds where it need not have been made.
+ONE_FEATURE = "; with one reward feature, an optimal policy as the lesson teaches as much"
 # The default of a field that `__post_init__` sets in the units of the domain.
 BY_UNITS: Any = None
 
@@ -40,6 +42,13 @@ class BaseTeacher:
     def reward_unit(self) -> float:
         """The largest reward that one feature gives in one step: what tolerances on rewards are relative to."""
         return float(or_one(np.abs(self.domain.reward_features * self.true_weights).max()))
+
+    @property
+    def reward_range(self) -> float:
+        """The reward of the best policy less that of the worst: what tolerances on what is learned are relative to."""
+        mdp, reward = self.domain.mdp, self.domain.reward_features @ self.true_weights
+        ends = [float(mdp.initial @ solve_hard(mdp, sign * reward).value) for sign in (1.0, -1.0)]
+        return sum(ends) if sum(ends) > EPSILON * max(map(abs, ends)) else self.reward_unit
 
     def _set_defaults(self, **defaults: float) -> None:
         """Give each field that is BY_UNITS its default, which depends on the units of the domain."""

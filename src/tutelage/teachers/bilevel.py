@@ -30,6 +30,7 @@ from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel, NotConverged, OutOfTime, TutelageError
 from tutelage.roles import Advice, Lesson, Response
 from tutelage.teachers.base import (
+    ONE_FEATURE,
     KnownEntropyLearner,
     OneLessonTeacher,
     Plan,
@@ -89,7 +90,8 @@ class BilevelTeacher(OneLessonTeacher):
 
     def advice(self, plan: BilevelPlan) -> Advice:
         """The lesson and the bound of a plan."""
-        return Advice(plan.lesson, "the lesson that leads this learner to the largest reward", plan.bound)
+        equal = ONE_FEATURE if self.domain.n_reward == 1 else ""
+        return Advice(plan.lesson, f"the lesson that leads this learner to the largest reward{equal}", plan.bound)
 
     def plan(self, *, time_limit: float | None = None, progress: OnProgress | None = None) -> BilevelPlan:
         """The lesson, the local maxima it was chosen from, the learner's response, and the certified bound.

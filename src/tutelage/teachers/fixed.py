@@ -16,6 +16,7 @@ from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
 from tutelage.roles import Advice, Lesson
 from tutelage.teachers.base import (
+    ONE_FEATURE,
     KnownLearner,
     OneLessonTeacher,
     Plan,
@@ -95,7 +96,8 @@ class AwareCmdpTeacher(OneLessonTeacher):
         """The best policy that keeps the preferences; raises `InfeasibleConstraints` where no policy does."""
         found = best_kept(self.learner, self.true_weights)
         lesson = Lesson.from_policy(self.domain, found.policy)
-        return Advice(lesson, "the best policy that keeps the learner's preferences", self._bound(found))
+        equal = ONE_FEATURE if self.domain.n_reward == 1 and self.learner.preference.is_hard else ""
+        return Advice(lesson, f"the best policy that keeps the learner's preferences{equal}", self._bound(found))
 
     def plan(self, *, time_limit: float | None = None, progress: OnProgress | None = None) -> CmdpPlan:
         """The same lesson, with the learner's response to it; raises `OutOfTime` at the time limit, in seconds."""

@@ -153,8 +153,8 @@ class LineSearchTeacher(BaseTeacher):
     or when none of the last `patience` rounds gained more than stop_tolerance.
 
     The defaults depend on the units of the domain. Pushes are from 0.1 to 5, to within 0.001, of the push that moves
-    the feature with the largest true weight by the largest feature. stop_tolerance is 0.001 of the largest reward of
-    one step.
+    the feature with the largest true weight by the largest feature. stop_tolerance is 0.0001 of the range of the
+    reward over all policies.
 
     For a learner that projects exactly, in the 2-norm, onto a convex set, the reward never falls after a push and the
     bound is certified. Where the responses contradict that, the bound is infinite: nothing is certified.
@@ -175,7 +175,9 @@ class LineSearchTeacher(BaseTeacher):
             raise InvalidModel("true_weights are all zero, so there is no direction to push the learner in")
         unit = self.feature_unit / float(np.abs(self.true_weights).max())
         pushes = {"shortest_push": 0.1 * unit, "longest_push": 5 * unit, "push_tolerance": 1e-3 * unit}
-        self._set_defaults(**pushes, stop_tolerance=1e-3 * self.reward_unit)
+        self._set_defaults(**pushes)
+        if self.stop_tolerance is BY_UNITS:
+            self._set_defaults(stop_tolerance=1e-4 * self.reward_range)
         if not 0 < self.shortest_push < self.longest_push < math.inf:
             raise InvalidModel(f"pushes must be 0 < shortest < longest: {self.shortest_push}, {self.longest_push}")
         if self.method not in ("exact", "bisection"):
@@ -205,6 +207,12 @@ class LineSearchTeacher(BaseTeacher):
         missed = f"the policy nearest to a push of {push.size:.3g}, which no policy realises"
         reason = f"a push of {push.size:.3g}" if push.is_realised else missed
         return Advice(Lesson.from_policy(self.domain, push.policy), reason + doubt(bound), bound)
+
+    def certify(self, rounds: Sequence[Round]) -> Advice:
+        """The bound after the last round, and the reason to stop if there is one, without a push."""
+        bound = self.bound(rounds)
+        reason = self._reason_to_end(rounds, bound)
+        return Advice(None, reason + doubt(bound) if reason else "", bound)
 
     def push(self, start: Vector) -> Push:
         """The lesson's policy for a learner at mu_L = start (d_r,)."""

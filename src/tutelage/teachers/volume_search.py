@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from tutelage.constrained.occupancy_polytope import best_policy
-from tutelage.constrained.problem import HalfSpaces
+from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel
 from tutelage.roles import Advice, Lesson, Round
 from tutelage.teachers.adaptive import are_contradicted, certified, close, cuts, distance, doubt, mean_rewards
@@ -29,8 +29,8 @@ class VolumeSearchTeacher(BaseTeacher):
     """Maintains an estimate of the learner's feasible set and shows the best policy within it.
 
     cut_tightness: in (0, 1], the paper's eta; 1 cuts at the learner's response, near 0 at the lesson.
-    stop_tolerance: eps; the rounds end when the response is this close to the lesson. By default 0.01 of the largest
-    reward feature.
+    stop_tolerance: eps; the rounds end when the response is this close to the lesson. By default 0.001 of the range of
+    the reward over all policies, divided by norm_2(w*), so that at most 0.001 of that range is not gained.
     method: "exact" also ends when no policy within the cuts can gain more than eps * norm_2(w*), and repeats its best
     lesson before it ends. "printed" is App. C.1: it does neither.
 
@@ -46,7 +46,9 @@ class VolumeSearchTeacher(BaseTeacher):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set_defaults(stop_tolerance=0.01 * self.feature_unit)
+        if self.stop_tolerance is BY_UNITS:
+            norm = float(np.linalg.norm(self.true_weights))
+            self._set_defaults(stop_tolerance=1e-3 * self.reward_range / norm if norm > 0 else 1e-3 * self.feature_unit)
         if not 0 < self.cut_tightness <= 1:
             raise InvalidModel(f"cut_tightness must lie in (0, 1], got {self.cut_tightness}")
         if not self.stop_tolerance > 0:
@@ -65,19 +67,29 @@ class VolumeSearchTeacher(BaseTeacher):
 
     def adapt(self, rounds: Sequence[Round]) -> Advice:
         """The best policy within the estimate, or the reason to stop."""
+        best, reason, bound = self._assessed(rounds)
+        if best is None or reason:
+            return self._end(rounds, reason, bound)
+        n_cuts = len(self.estimate(rounds))
+        reason = f"the best policy within {n_cuts} cut{'' if n_cuts == 1 else 's'}{doubt(bound)}"
+        return Advice(Lesson.from_policy(self.domain, best.policy), reason, bound)
+
+    def certify(self, rounds: Sequence[Round]) -> Advice:
+        """The bound after the last round, and the reason to stop if there is one, without a lesson."""
+        _, reason, bound = self._assessed(rounds)
+        return Advice(None, reason + doubt(bound) if reason else "", bound)
+
+    def _assessed(self, rounds: Sequence[Round]) -> tuple[ConstrainedOptimum | None, str, float]:
+        """The best policy within the estimate, if there is any, the reason to stop or an empty string, the bound."""
         estimate = self.estimate(rounds)
         try:
-            found = best_policy(self.domain, self.true_weights, estimate)
+            best = best_policy(self.domain, self.true_weights, estimate)
         except InfeasibleConstraints:
-            return self._end(rounds, "no policy is within the cuts", math.inf)
+            return None, "no policy is within the cuts", math.inf
         most = float(mean_rewards(rounds, self.true_weights).max())
         is_contradicted = are_contradicted(self.domain, estimate, rounds)
-        bound = math.inf if is_contradicted else certified(found.bound, most, self.reward_unit)
-        reason = self._reason_to_end(rounds, found.bound - most)
-        if reason:
-            return self._end(rounds, reason, bound)
-        reason = f"the best policy within {len(estimate)} cut{'' if len(estimate) == 1 else 's'}{doubt(bound)}"
-        return Advice(Lesson.from_policy(self.domain, found.policy), reason, bound)
+        bound = math.inf if is_contradicted else certified(best.bound, most, self.reward_unit)
+        return best, self._reason_to_end(rounds, best.bound - most), bound
 
     def _reason_to_end(self, rounds: Sequence[Round], possible_gain: float) -> str:
         """The reason to stop, or an empty string."""
