@@ -83,6 +83,23 @@ def test_a_killed_server_leaves_no_process_behind():
         assert len(started) > 2 and not psutil.wait_procs(started, timeout=PATIENCE)[1]
 
 
+def test_a_terminated_server_leaves_no_folder_behind(tmp_path, monkeypatch):
+    """SIGTERM, as a service manager sends it, during a computation with a file that a user brought."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    request = teaching("bilevel", learner_fields("soft", "L5"), tl.object_world(30, 0))
+    with serving() as (server, address):
+        client = http.client.HTTPConnection(urlsplit(address).netloc, timeout=PATIENCE)
+        client.request("POST", "/api/teach", json.dumps(request), {"Content-Type": "application/json"})
+        assert httpx.get(address, timeout=PATIENCE).status_code == 200
+        started = psutil.Process(server.pid).children(recursive=True)
+        assert any(tmp_path.iterdir())
+        server.terminate()
+        _, complaints = server.communicate(timeout=PATIENCE)
+        client.close()
+    assert server.returncode == 143 and complaints == ""
+    assert not psutil.wait_procs(started, timeout=PATIENCE)[1] and not list(tmp_path.iterdir())
+
+
 def test_a_port_in_use_is_a_sentence(monkeypatch, capsys):
     """Another program listens there: exit code 2, and the sentence names the port."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

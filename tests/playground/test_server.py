@@ -8,7 +8,7 @@ import re
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from importlib import resources
 from urllib.parse import urlsplit
 
@@ -107,7 +107,12 @@ def test_every_answer_carries_the_headers(page, kind):
 
 
 @pytest.mark.parametrize(
-    "host", ["elsewhere.example", "127.0.0.1.elsewhere.example:80", "localhost.elsewhere.example", "169.254.0.1", ""]
+    "host",
+    [
+        *("elsewhere.example", "127.0.0.1.elsewhere.example:80", "localhost.elsewhere.example", "169.254.0.1", ""),
+        *("[::1].elsewhere.example", "elsewhere.example@127.0.0.1", "[::1]elsewhere.example:80", "127.0.0.1:80:80"),
+        *("localhost/elsewhere.example", "[::1", "[elsewhere.example]", "localhost:", "127.0.0.1 elsewhere.example"),
+    ],
 )
 def test_another_host_s_name_is_refused(page, host):
     """DNS rebinding: a site whose name resolves to this machine must not read from it."""
@@ -545,10 +550,34 @@ def test_a_client_that_does_not_finish_its_request_is_disconnected(sent):
 
 
 def test_the_number_of_connections_has_a_limit(monkeypatch):
+    """The oldest client that sends nothing makes room for a new one, so nobody is shut out by idle connections."""
     monkeypatch.setattr(serving, "MOST_CONNECTIONS", 2)
-    with running(Settings(n_workers=1, run_job=playground_support.stubborn)) as address:
-        with connected(address), connected(address), connected(address) as third:
-            assert closed(third)
+    settings = Settings(n_workers=1, client_seconds=600, run_job=playground_support.stubborn)
+    with running(settings) as address, connected(address) as first, connected(address) as second:
+        assert httpx.get(address, timeout=PATIENCE).status_code == 200
+        assert closed(first)
+        second.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert second.recv(15) == b"HTTP/1.1 200 OK"
+
+
+def test_a_connection_whose_job_runs_is_not_closed_for_a_new_one(monkeypatch):
+    """The new one is refused instead."""
+    monkeypatch.setattr(serving, "MOST_CONNECTIONS", 1)
+    settings = Settings(n_workers=1, time_limit=600.0, client_seconds=600, run_job=playground_support.stubborn)
+    body = json.dumps(CHEAP).encode()
+    with running(settings) as address, connected(address) as busy:
+        busy.sendall(head(len(body)) + body)
+        assert busy.recv(15) == b"HTTP/1.1 200 OK"
+        with pytest.raises(httpx.TransportError):
+            httpx.get(address, timeout=PATIENCE)
+
+
+def test_many_half_open_connections_shut_nobody_out():
+    """300 clients on this machine that begin a request and never end it."""
+    settings = Settings(n_workers=1, client_seconds=600, run_job=playground_support.stubborn)
+    with running(settings) as address, ExitStack() as stack:
+        for _ in range(300):
+            stack.enter_context(connected(address)).sendall(b"GET / HTTP/1.1\r\n")
         assert httpx.get(address, timeout=PATIENCE).status_code == 200
 
 

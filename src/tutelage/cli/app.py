@@ -18,7 +18,8 @@ from tutelage.outcomes import MissingExtra
 
 EPILOG = (
     "Exit codes: 0 done, 1 not possible (no policy keeps the preferences, no convergence), "
-    "2 bad input, a missing extra, or a file or port that cannot be used, 130 interrupted, 141 output closed."
+    "2 bad input, a missing extra, or a file or port that cannot be used, "
+    "130 interrupted, 141 output closed, 143 terminated."
 )
 
 

@@ -7,7 +7,9 @@ import asyncio
 import base64
 import json
 import os
+import signal
 import socket
+import sys
 import threading
 import webbrowser
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
@@ -257,7 +259,9 @@ def _add_refusals(app: FastAPI) -> None:
 
 
 def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Callable[[str], object]) -> None:
-    """Serve until interrupted. on_start: called with a sentence that has the address, once the server answers."""
+    """Serve until interrupted or terminated. on_start: called with a sentence that has the address, at the start."""
+    # Without this, uvicorn ends the process by the signal itself, and temporary folders are left.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     listening = serving.listen(settings.host, port)
     address = serving.address(settings.host, listening.getsockname()[1])
     app = make_app(settings)

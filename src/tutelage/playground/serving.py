@@ -1,10 +1,10 @@
 """What stands between the network and the application: hosts, sizes of requests, response headers, connections."""
 
 import asyncio
+import re
 import socket
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import urlsplit
 
 import h11
 import uvicorn
@@ -16,6 +16,8 @@ from tutelage.outcomes import Unavailable
 from tutelage.playground import schema
 
 MOST_CONNECTIONS = 256
+# A Host header: an IPv6 address in brackets, or a name or IPv4 address; then perhaps a port. Nothing else around them.
+HOST = re.compile(r"(\[(?P<numeric>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(:\d{1,5})?")
 # The largest request of the page has a world of 900 cells and 60 walks of 1000 cells each.
 LARGEST_BODY = 512 * 1024
 # The largest request with a file that a user brings.
@@ -45,10 +47,10 @@ def is_known(header: str, host: str) -> bool:
     DNS rebinding: a foreign page whose host name resolves to this machine must not read from it. Such a page has a
     name. Beyond loopback, every numeric address is therefore answered, but only two names: `host` and this machine's.
     """
-    try:
-        name = urlsplit(f"//{header}").hostname or ""
-    except ValueError:
+    written = HOST.fullmatch(header)
+    if written is None:
         return False
+    name = (written["numeric"] or written["name"]).lower()
     if name in ("localhost", "127.0.0.1", "::1", host.lower()):
         return True
     if is_loopback(host):
@@ -112,19 +114,30 @@ def configured(app: ASGIApp, client_seconds: int, log_level: str = "warning") ->
 
 
 class Connection(H11Protocol):
-    """A connection that is closed when it only waits for its client. uvicorn itself waits without a limit."""
+    """A connection that is closed when it only waits for its client. uvicorn itself waits without a limit.
+
+    Beyond the largest number of connections, the oldest of those that wait makes room for the new one: clients that
+    send nothing cannot shut out the others.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.opened = self.loop.time()
         if len(self.connections) > MOST_CONNECTIONS:
-            transport.abort()
+            others: set[Any] = self.connections - {self}
+            waiting = [other for other in others if other.is_waiting and not other.transport.is_closing()]
+            min(waiting, key=lambda other: other.opened, default=self).transport.abort()
         self.loop.call_later(self.timeout_keep_alive, self._watch, object())
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the server can do nothing before the client sends or reads."""
+        is_answered = self.cycle is None or self.cycle.response_complete
+        return is_answered or self.conn.their_state is h11.SEND_BODY or self.flow.write_paused
 
     def _watch(self, last: object) -> None:
         """Close the connection if it waits for its client in the same request as at the last look."""
-        is_answered = self.cycle is None or self.cycle.response_complete
-        is_half_sent = self.conn.their_state is h11.SEND_BODY
-        is_waiting = is_answered or is_half_sent or self.flow.write_paused or self.transport.is_closing()
+        is_waiting = self.is_waiting or self.transport.is_closing()
         if is_waiting and self.cycle is last:
             self.transport.abort()
         else:

@@ -1,7 +1,7 @@
 """Worker processes: each runs one job at a time, so that a job can neither block the page nor crash the server.
 
 Jobs and events cross a socket pair as lines of text, never as pickled objects. A process is killed and replaced when it
-exceeds the time limit, when its job fails, or when the client of its job disconnects.
+exceeds the time limit, when its job fails, or when the client of its job disconnects; its temporary files are deleted.
 """
 
 import asyncio
@@ -9,8 +9,10 @@ import json
 import logging
 import multiprocessing
 import os
+import shutil
 import signal
 import socket
+import tempfile
 import threading
 from bisect import insort
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -186,23 +188,25 @@ class WorkerPool:
 
     def _started(self) -> "_Worker":
         ours, theirs = socket.socketpair()
+        folder = tempfile.mkdtemp(prefix="tutelage-")
         with theirs:
             process: BaseProcess = _context(self.run_job).Process(
-                target=_serve, args=(theirs, self.run_job), daemon=True
+                target=_serve, args=(theirs, self.run_job, folder), daemon=True
             )
             process.start()
         ours.setblocking(False)
-        worker = _Worker(process, ours)
+        worker = _Worker(process, ours, folder)
         self._workers.add(worker)
         return worker
 
 
 @dataclass(eq=False, slots=True)
 class _Worker:
-    """A process, and the server's end of its socket pair."""
+    """A process, the server's end of its socket pair, and the folder of its temporary files."""
 
     process: BaseProcess
     socket: socket.socket
+    folder: str
     unread: bytes = b""
 
     async def receive(self) -> str:
@@ -216,9 +220,10 @@ class _Worker:
         return line.decode()
 
     def kill(self) -> None:
-        """Kill the process. Its socket stays open, because a coroutine may be waiting for it."""
+        """Kill the process and delete its files. Its socket stays open: a coroutine may be waiting for it."""
         self.process.kill()
         self.process.join()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _context(run_job: RunJob) -> Any:
@@ -240,8 +245,8 @@ def _context(run_job: RunJob) -> Any:
     return context
 
 
-def _serve(connection: socket.socket, run_job: RunJob) -> None:
-    """The main function of a worker process: run one job after the other."""
+def _serve(connection: socket.socket, run_job: RunJob, folder: str) -> None:
+    """The main function of a worker process: run one job after the other. folder: for its temporary files."""
     from threadpoolctl import threadpool_limits
 
     def write(*words: str) -> None:
@@ -252,8 +257,10 @@ def _serve(connection: socket.socket, run_job: RunJob) -> None:
 
     # A spawned process does not inherit this.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # The server deletes what a killed process could not.
+    tempfile.tempdir = folder
     jobs: SimpleQueue[list[str]] = SimpleQueue()
-    threading.Thread(target=_read, args=(connection, jobs), daemon=True).start()
+    threading.Thread(target=_read, args=(connection, jobs, folder), daemon=True).start()
     with threadpool_limits(1):
         while True:
             name, request = jobs.get()
@@ -268,9 +275,10 @@ def _serve(connection: socket.socket, run_job: RunJob) -> None:
                 write("failed", json.dumps(FAILED))
 
 
-def _read(connection: socket.socket, jobs: "SimpleQueue[list[str]]") -> None:
+def _read(connection: socket.socket, jobs: "SimpleQueue[list[str]]", folder: str) -> None:
     """Queue the jobs that the server sends. When the server has ended, end this process, even during a job."""
     with suppress(OSError), connection.makefile() as lines:
         for line in lines:
             jobs.put(json.loads(line))
+    shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
