@@ -198,6 +198,13 @@ def test_an_edited_file_is_refused_and_the_number_is_named(tmp_path, kind, edit)
     assert load_transcript(path, domain, verify=False).rounds
 
 
+def test_a_sentence_with_a_terminal_escape_is_refused(tmp_path):
+    teach(AgnosticTeacher(DOMAIN, WEIGHTS), LEARNER, path=tmp_path / "taught.npz")
+    edited(tmp_path / "taught.npz", "ended", lambda ended: np.array("\x1b[2J"))
+    with pytest.raises(InvalidModel, match="control character"):
+        load_transcript(tmp_path / "taught.npz", DOMAIN)
+
+
 def test_a_single_demonstration_can_be_written_and_read(tmp_path):
     """One trajectory has no standard error: its uncertainty is infinite."""
     sampled = SampledLearner(DOMAIN, LEARNER, 1, 1, rng=0)

@@ -5,7 +5,8 @@ with a sentence that names the first offending place.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -35,6 +36,16 @@ def set_fields(instance: object, **values: Any) -> None:
     """Set fields of a frozen dataclass; for its `__post_init__` only."""
     for name, value in values.items():
         object.__setattr__(instance, name, value)
+
+
+def set_state(instance: Any, state: Iterable[Any]) -> None:
+    """Set the fields of an unpickled or copied frozen dataclass; its arrays are read-only again."""
+    for part, value in zip(fields(instance), state, strict=True):
+        held = (value.data, value.indices, value.indptr) if sparse.issparse(value) else (value,)
+        for array in held:
+            if isinstance(array, np.ndarray):
+                freeze(array)
+        object.__setattr__(instance, part.name, value)
 
 
 def generator(rng: int | np.random.Generator) -> np.random.Generator:

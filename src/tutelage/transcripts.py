@@ -28,6 +28,7 @@ from tutelage.arrays import (
 from tutelage.chains.arrival import Arrival, journey_of
 from tutelage.data.files import LARGEST_BYTES, AnyPath, Archive, read_archive, write_archive
 from tutelage.model.mdp import MDP, Domain, endless
+from tutelage.model.names import check_name
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.roles import Response, Round, check_lesson, in_digits
@@ -319,4 +320,7 @@ def _unpacked(kind: Any, at: str, archive: Archive, domain: Domain) -> Any:
         raise InvalidModel(f"{at} must be {'a list of texts' if is_list else 'one value of its type'}, got {array!r}")
     if is_named and str(array) not in kind.__members__:
         raise InvalidModel(f"{at} must be one of {', '.join(kind.__members__)}, got {array}")
+    if array.dtype.kind == "U":
+        for text in array.ravel().tolist():
+            check_name(text, at)
     return tuple(array.tolist()) if is_list else kind[str(array)] if is_named else kind(array[()])

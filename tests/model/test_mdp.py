@@ -1,5 +1,8 @@
 """The model: three constructors give the same MDP, and an MDP cannot be changed."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -182,3 +185,15 @@ def test_representations_say_what_there_is():
     assert repr(mdp) == "MDP(2 states, 3 choices, discount 0.9)"
     domain = Domain(mdp, [1, 2], [[1], [0]], ["star"], ["green"])
     assert repr(domain) == f"Domain({mdp}, reward ['star'], preferences ['green'])"
+
+
+def test_arrays_stay_read_only_when_a_domain_is_pickled_or_copied():
+    """A worker process that changed them would compute with another model than it was given."""
+    domain = Domain(
+        MDP.from_choices(np.eye(2), [0, 1, 2], [1, 0], [0.9, 0.8]), np.ones((2, 1)), positions=np.ones((2, 2))
+    )
+    for again in (pickle.loads(pickle.dumps(domain)), copy.copy(domain), copy.deepcopy(domain)):
+        mdp = again.mdp
+        parts = [mdp.transition.data, mdp.transition.indices, mdp.transition.indptr, mdp.first_choice, mdp.initial]
+        parts += [mdp.discount, mdp.goals, again.reward_features, again.preference_features, again.positions]
+        assert not any(part.flags.writeable for part in parts)

@@ -129,6 +129,8 @@ class MDP:
         ends: Any = goals if np.size(goals) else np.zeros(0, dtype=np.int64)
         return cls(transition, first, start, given, labels, duration=times, goals=ends)
 
+    __setstate__ = arrays.set_state
+
     def labelled(self, labels: Labels | None) -> Self:
         """The same MDP with other names; its arrays are shared."""
         renamed = copy.copy(self)
@@ -225,6 +227,8 @@ class Domain:
             known = Labels.of(self.mdp.first_choice, states, choices, known.finals)
             set_fields(self, mdp=self.mdp.labelled(known))
         set_fields(self, state_names=known.states, choice_names=known.choices)
+
+    __setstate__ = arrays.set_state
 
     def state(self, name: Hashable) -> int:
         """The number of the state of this name; where states have no names, the name is the number."""

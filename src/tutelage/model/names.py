@@ -20,7 +20,7 @@ from unicodedata import category
 
 import numpy as np
 
-from tutelage.arrays import Indices, integers
+from tutelage.arrays import Indices, integers, set_state
 from tutelage.outcomes import InvalidInput, InvalidModel, printable
 
 # The most names whose beginnings are compared with an unknown one, and the most that are compared as a whole.
@@ -181,6 +181,8 @@ class Labels:
     states: StateNames | None = None
     choices: ChoiceNames | None = None
     finals: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    __setstate__ = set_state
 
     @classmethod
     def of(
