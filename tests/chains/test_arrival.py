@@ -2,12 +2,15 @@
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from strategies import build_mdp, random_policy, some_of
 
 import tutelage as tl
+from benchmarks.families import family_domain
+from tutelage.chains import arrival as arrival_module
 from tutelage.outcomes import InvalidModel
 
 
@@ -150,3 +153,78 @@ def test_actions_may_take_different_times_in_a_table():
     mdp = tl.MDP.from_arrays(np.ones((1, 2, 1)), [1.0], 0.5, duration=[[1.0, 2.0]])
     assert list(mdp.discount) == [0.5, 0.25] and list(mdp.duration) == [1.0, 2.0]
     assert tl.MDP.from_arrays(np.ones((1, 2, 1)), [1.0], 0.5, duration=2.0).discount == 0.25
+
+
+def exact_totals(rows, is_goal, initial):
+    """The probability of arrival and the expected steps of a chain with rows of fractions, by Gauss' method."""
+    n = len(rows)
+    rows = [[Fraction(p) for p in row] for row in rows]
+    rows = [[p / sum(row) for p in row] for row in rows]
+    can = set(np.flatnonzero(is_goal))
+    while len(more := {s for s in range(n) if any(rows[s][t] for t in can)} | can) > len(can):
+        can = more
+    inner = [s for s in can if not is_goal[s]]
+    table = [[(s == t) - rows[s][t] for t in inner] for s in inner]
+    right = [[sum(rows[s][g] for g in range(n) if is_goal[g]), Fraction(1)] for s in inner]
+    for i in range(len(inner)):
+        for k in range(i):
+            factor = table[i][k] / table[k][k]
+            table[i] = [a - factor * b for a, b in zip(table[i], table[k], strict=True)]
+            right[i] = [a - factor * b for a, b in zip(right[i], right[k], strict=True)]
+    answer = {}
+    for i in reversed(range(len(inner))):
+        later = [(table[i][j], answer[inner[j]]) for j in range(i + 1, len(inner))]
+        answer[inner[i]] = [
+            (right[i][m] - sum(share * total[m] for share, total in later)) / table[i][i] for m in range(2)
+        ]
+    starts = [(Fraction(initial[s]), s) for s in range(n) if initial[s] > 0]
+    reached = sum(p * (1 if is_goal[s] else answer[s][0] if s in answer else 0) for p, s in starts)
+    return reached, sum(p * answer[s][1] for p, s in starts if s in answer)
+
+
+def stiff_chain(seed):
+    """A chain whose probabilities go down to 1e-300: cycles, states that are hardly left, and sometimes a trap."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 9))
+    rows = np.where(rng.random((n, n)) < 0.5, 10.0 ** -rng.uniform(0, 300, (n, n)), 0.0)
+    rows[:, 0] += 10.0 ** -rng.uniform(0, 290, n)
+    rows[np.arange(n), rng.integers(n, size=n)] += 1.0
+    rows[0] = np.eye(n)[0]
+    if seed % 3 == 0:
+        rows[1] = np.eye(n)[1]
+    rows /= rows.sum(axis=1, keepdims=True)
+    return rows, np.arange(n) == 0, rng.dirichlet(np.ones(n))
+
+
+@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("few", [200, 0], ids=["dense", "sparse"])
+def test_arrival_is_that_of_exact_fractions_for_probabilities_down_to_1e_300(seed, few, monkeypatch):
+    """No digit is lost to a subtraction; totals beyond the largest double are infinite."""
+    monkeypatch.setattr(arrival_module, "FEW_STATES", few)
+    rows, is_goal, initial = stiff_chain(seed)
+    n = len(rows)
+    mdp = tl.MDP.from_choices(rows, np.arange(n + 1), initial, 0.9)
+    found = tl.arrival(mdp, np.ones(n), goals=[0])
+    reached, steps = exact_totals(mdp.transition.toarray(), is_goal, mdp.initial)
+    assert abs(Fraction(found.probability) - reached) <= Fraction(1e-9) * reached
+    if seed % 3:
+        assert found.is_certain
+        if math.isinf(found.steps):
+            assert steps > Fraction(1.7e308)
+        else:
+            assert abs(Fraction(found.steps) - steps) <= Fraction(1e-9) * steps
+        assert found.is_endless == (steps > Fraction(2**52))
+        assert ("practically endless" in str(found)) == found.is_endless
+    else:
+        assert not found.is_certain and math.isinf(found.steps)
+
+
+@pytest.mark.parametrize("size", [300, 600])
+def test_dense_and_sparse_elimination_agree_on_a_road_map(size, monkeypatch):
+    """One component of all junctions, under a policy that takes every choice; against discounts towards one."""
+    mdp = family_domain("roads", size).mdp
+    policy, goals = tl.solve_soft(mdp, np.zeros(mdp.n_states)).policy, [0, 1]
+    found = tl.arrival(mdp, policy, goals=goals)
+    monkeypatch.setattr(arrival_module, "FEW_STATES", size)
+    dense = tl.arrival(mdp, policy, goals=goals)
+    assert (found.probability, found.steps) == pytest.approx((dense.probability, dense.steps), rel=1e-11)

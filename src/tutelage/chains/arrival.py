@@ -1,17 +1,20 @@
 """Whether and when a policy reaches a goal, without discount.
 
 The states that a journey can visit before it arrives are those which the policy reaches from the start without passing
-a goal. With Q the moves between them from which a goal can still be reached, the expected visits to these are
+a goal. A finite chain arrives with probability one exactly if a goal can be reached from every one of them. The graph
+of possible moves decides this, so rounding does not matter. Otherwise the journey may be endless, and the expected
+totals are infinite.
 
-    v = initial + Q' v
+Among the states from which a goal can be reached, let p(s, t) be the probability of a move from s to another state t,
+g(s) that of a move to a goal, c(s) the number of steps or the mean duration of one choice, and out(s) the sum of all
+probabilities to leave s, lost ways included. Then
 
-and with R the probability of a move to a goal, c the number of steps or the duration of each state's mean choice
+    out(s) x(s) = g(s) + sum over t of p(s, t) x(t)        the probability of arrival
+    out(s) x(s) = c(s) + sum over t of p(s, t) x(t)        the expected total until arrival
 
-    probability of arrival = initial of the goals + v @ R        expected total until arrival = v @ c
-
-A finite chain arrives with probability one exactly if a goal can be reached from every state on the way. The graph of
-possible moves decides this, so rounding does not matter. Otherwise the journey may be endless, and the expected totals
-are infinite.
+States are eliminated without a subtraction (Grassmann, Taksar and Heyman): what leads back to a state is left out, and
+out(s) is the sum of what remains. So every sum has terms of one sign, and all digits are right however small the
+probabilities are.
 """
 
 import math
@@ -20,13 +23,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from scipy.sparse import csgraph, linalg
+from scipy.sparse import csgraph
 
-from tutelage.arrays import Flags, SparseRows, Vector, integers
-from tutelage.chains.resolvent import chain
+from tutelage.arrays import EPSILON, Flags, Matrix, SparseRows, Vector, integers
+from tutelage.chains.resolvent import BY_DEGREE, chain, sparse_factors
 from tutelage.model.mdp import MDP, Domain, absorbing_states
 from tutelage.model.policy import check_policy, sum_by_state
 from tutelage.outcomes import InvalidModel
+
+# Up to this number of states the elimination takes less time than loading the compiler.
+FEW_STATES = 200
+# The least positive double.
+LEAST = math.nextafter(0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +54,20 @@ class Arrival:
         """Whether the policy arrives with probability one."""
         return self.probability == 1.0
 
+    @property
+    def is_endless(self) -> bool:
+        """Whether the expected steps are infinite, or more than doubles can count one by one: 4.5e15."""
+        return self.steps * EPSILON > 1.0
+
     def __str__(self) -> str:
         if self.probability == 0.0:
             return "never arrives"
         if not self.is_certain:
             return f"may never arrive: it arrives with probability {_below_one(self.probability)}"
+        if self.is_endless:
+            return (
+                f"arrives with probability 1, but the journey is practically endless: {self.steps:.4g} steps on average"
+            )
         took = "" if self.duration == self.steps else f", a duration of {self.duration:.4g}"
         return f"arrives with probability 1, after {self.steps:.4g} steps on average{took}"
 
@@ -68,15 +85,17 @@ def arrival(model: Domain | MDP, policy: ArrayLike, goals: ArrayLike | None = No
     on_the_way = _reachable(_blocked(step, is_goal), mdp.initial > 0) & ~is_goal
     can_arrive = _reachable(_blocked(step, is_goal).T.tocsr(), is_goal)
     places = np.flatnonzero(on_the_way & can_arrive)
-    visits = _visits(step[places][:, places], mdp.initial[places])
-    at_once = float(mdp.initial[is_goal].sum())
+    moves = step[places]
+    to_goal = np.asarray(moves[:, is_goal].sum(axis=1)).ravel()
+    lost = np.asarray(moves[:, ~is_goal & ~can_arrive].sum(axis=1)).ravel()
+    per_visit = np.ones(len(places)) if mdp.duration is None else sum_by_state(mdp, checked * mdp.duration)[places]
+    sums = _totals(moves[:, places], to_goal + lost, np.column_stack([to_goal, np.ones(len(places)), per_visit]))
+    starts = np.flatnonzero(mdp.initial[places])
+    probability, steps, duration = mdp.initial[places][starts] @ sums[starts]
     if not (on_the_way & ~can_arrive).any():
-        steps = float(visits.sum())
-        if mdp.duration is None:
-            return Arrival(1.0, steps, steps)
-        return Arrival(1.0, steps, float(visits @ sum_by_state(mdp, checked * mdp.duration)[places]))
-    reached = at_once + float(visits @ step[places][:, is_goal].sum(axis=1))
-    return Arrival(min(max(reached, 0.0), math.nextafter(1.0, 0.0)), math.inf, math.inf)
+        return Arrival(1.0, float(steps), float(steps if mdp.duration is None else duration))
+    reached = float(mdp.initial[is_goal].sum() + probability)
+    return Arrival(min(reached, math.nextafter(1.0, 0.0)), math.inf, math.inf)
 
 
 def journey_of(mdp: MDP | None, policy: Vector | None) -> Arrival | None:
@@ -118,14 +137,44 @@ def _reachable(moves: SparseRows, starts: Flags) -> Flags:
     return found[:-1]
 
 
-def _visits(inner: SparseRows, initial: Vector) -> Vector:
-    """(I - Q')^-1 initial. Every row of Q leads out in the end, so the matrix is not singular."""
-    if not len(initial):
-        return initial
-    system = (sparse.eye_array(len(initial), format="csr") - inner).T.tocsc()
-    return np.asarray(linalg.spsolve(system, initial)).reshape(len(initial))
+def _totals(inner: SparseRows, leaves: Vector, here: Matrix) -> Matrix:
+    """(n, d), the expected totals of `here` (n, d), until the states are left for good with probabilities `leaves`."""
+    if len(leaves) <= FEW_STATES:
+        return _dense_totals(inner.toarray(), leaves, here)
+    from tutelage.chains.elimination import totals_without_subtraction
+
+    # The order of elimination is that of a sparse LU of the same pattern.
+    pattern = sparse.csr_array((np.full(inner.nnz, 0.5 / len(leaves)), inner.indices, inner.indptr), inner.shape)
+    order = np.argsort(sparse_factors(sparse.eye_array(len(leaves), format="csr") - pattern, BY_DEGREE).perm_c)
+    moved, totals = sparse.csr_array(inner[order][:, order]), np.empty_like(here)
+    totals[order] = totals_without_subtraction((moved.indptr, moved.indices, moved.data), leaves[order], here[order])
+    return totals
+
+
+def _dense_totals(inner: Matrix, leaves: Vector, here: Matrix) -> Matrix:
+    """The same for few states; `inner` (n, n) is overwritten. Rows are divided by the probability to leave a state."""
+    n, totals, leaves = len(leaves), here.copy(), leaves.copy()
+    with np.errstate(over="ignore"):
+        for i in range(n):
+            for k in range(i):
+                share, inner[i, k] = inner[i, k], 0.0
+                if share > 0:
+                    inner[i] += share * inner[k]
+                    leaves[i] += share * leaves[k]
+                    totals[i] += share * totals[k]
+            # What stays in i, or leads back to it through earlier states, is left out.
+            inner[i, i] = 0.0
+            out = max(inner[i].sum() + leaves[i], LEAST)
+            inner[i], leaves[i], totals[i] = inner[i] / out, leaves[i] / out, totals[i] / out
+        for i in range(n - 1, -1, -1):
+            later = np.flatnonzero(inner[i])
+            totals[i] += inner[i, later] @ totals[later]
+    return totals
 
 
 def _below_one(probability: float) -> str:
     """The probability in four digits, without rounding it to one."""
-    return f"{probability:.4g}" if probability < 0.99995 else f"1 - {1 - probability:.2g}"
+    if probability < 0.99995:
+        return f"{probability:.4g}"
+    missing = 1 - probability
+    return f"1 - {missing:.2g}" if missing > 100 * EPSILON else f"1 - less than {100 * EPSILON:.2g}"

@@ -347,3 +347,60 @@ def elimination_cost(start: Indices, neighbour: Indices, budget: float) -> float
             degree[i] = min(bound, degree[i] + size - 1, left - 1)
             heapq.heappush(waiting, (degree[i], i))
     return cost
+
+
+@compiled()
+def totals_without_subtraction(rows: Rows, leaves: Vector, here: Matrix) -> Matrix:
+    """(n, d), the expected totals of `here` until a chain is left for good, as in `arrival`; states are eliminated in
+    their order. rows: the moves between the states. leaves: (n,), the probability to leave from each state."""
+    row, column, weight = rows
+    n, d = here.shape
+    start, ends, used = np.zeros(n + 1, np.int64), np.empty(4 * len(weight) + 64, np.int64), 0
+    shares, left, totals = np.empty(len(ends)), leaves.copy(), here.copy()
+    work, is_waiting = np.zeros(n), np.zeros(n, np.bool_)
+    for i in range(n):
+        # Moves to earlier states wait in the order of elimination; moves to later states are kept.
+        earlier, later = [np.int64(n)], [np.int64(n)]
+        for k in range(row[i], row[i + 1]):
+            j = np.int64(column[k])
+            if j != i:
+                work[j] = weight[k]
+                is_waiting[j] = True
+                heapq.heappush(earlier if j < i else later, j)
+        while earlier[0] < n:
+            k = int(heapq.heappop(earlier))
+            share, work[k], is_waiting[k] = work[k], 0.0, False
+            if share == 0.0:
+                continue
+            left[i] += share * left[k]
+            for m in range(d):
+                totals[i, m] += share * totals[k, m]
+            for q in range(start[k], start[k + 1]):
+                j = ends[q]
+                if j != i:
+                    work[j] += share * shares[q]
+                    if not is_waiting[j]:
+                        is_waiting[j] = True
+                        heapq.heappush(earlier if j < i else later, j)
+        if used + len(later) > len(ends):
+            ends = np.concatenate((ends[:used], np.empty(used + 2 * n, np.int64)))
+            shares = np.concatenate((shares[:used], np.empty(used + 2 * n)))
+        out = left[i]
+        for j in later:
+            if j < n:
+                out += work[j]
+        out = max(out, 5e-324)
+        for j in later:
+            if j < n:
+                ends[used], shares[used] = j, work[j] / out
+                used += 1 if shares[used] > 0.0 else 0
+                work[j], is_waiting[j] = 0.0, False
+        start[i + 1] = used
+        left[i] /= out
+        for m in range(d):
+            totals[i, m] /= out
+    for i in range(n - 1, -1, -1):
+        for q in range(start[i], start[i + 1]):
+            for m in range(d):
+                totals[i, m] += shares[q] * totals[ends[q], m]
+    return totals

@@ -300,7 +300,7 @@ class Factors:
             (rows.data, position.astype(rows.indices.dtype)[rows.indices], rows.indptr), rows.shape
         )
         moved.sort_indices()
-        return Factors(_sparse_factors(moved, "NATURAL"), order, position)
+        return Factors(sparse_factors(moved, "NATURAL"), order, position)
 
     is_exact: ClassVar[bool] = True
     is_quick: ClassVar[bool] = False
@@ -312,7 +312,7 @@ class Factors:
         return np.asarray(self.factors.solve(start[self.order])[self.position])
 
 
-def _sparse_factors(system: SparseRows, ordering: str) -> linalg.SuperLU:
+def sparse_factors(system: SparseRows, ordering: str) -> linalg.SuperLU:
     """The sparse LU of A'. The CSR arrays of A are the CSC arrays of A', which `splu` needs."""
     transposed = sparse.csc_array((system.data, system.indices, system.indptr), system.shape)
     # Panels narrower than the library's own: these matrices have few entries per column.
@@ -341,4 +341,4 @@ def elimination_order(mdp: MDP, takes_many: bool) -> Indices | None:
     # Policies with few choices take fewer operations in the shared order than the policy of all choices.
     is_shared = takes_many or operations(all_moves, SHARED * FACTOR_OPERATIONS) < np.inf
     system = sparse.eye_array(mdp.n_states, format="csr") - (all_moves if is_shared else moves)
-    return np.asarray(np.argsort(_sparse_factors(system, BY_DEGREE).perm_c))
+    return np.asarray(np.argsort(sparse_factors(system, BY_DEGREE).perm_c))
