@@ -1,5 +1,8 @@
 """solve_hard and solve_soft keep their promise: the value is as accurate as they say, on every kind of MDP."""
 
+from dataclasses import replace
+from decimal import Decimal, getcontext
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -225,3 +228,43 @@ def test_the_hard_value_is_that_of_its_policy_and_no_choice_is_better(name):
     assert_allclose(found.value, value, atol=2e-9)
     ahead = reward[mdp.state_of_choice] + discounted_rows(mdp, np.arange(mdp.n_choices)) @ value
     assert (ahead <= value[mdp.state_of_choice] + 2e-9).all()
+
+
+def exact_soft_value(mdp, reward):
+    """V* in 60 digits, by Newton's method on the soft equation with rows that sum to one exactly."""
+    getcontext().prec = 60
+    rows = [[Decimal(p) for p in row] for row in mdp.transition.toarray().tolist()]
+    rows = [[p / sum(row) for p in row] for row in rows]
+    n, discount, gains = mdp.n_states, Decimal(mdp.discount), [Decimal(r) for r in reward.tolist()]
+    choices = [range(*mdp.first_choice[s : s + 2]) for s in range(n)]
+    value = [Decimal(v) for v in solve_soft(mdp, reward).value.tolist()]
+    for _ in range(8):
+        ahead = [sum(p * v for p, v in zip(row, value, strict=True)) for row in rows]
+        q = [gain + discount * later for gain, later in zip(gains, ahead, strict=True)]
+        best = [max(q[c] for c in own) for own in choices]
+        sums = [sum((q[c] - top).exp() for c in own) for own, top in zip(choices, best, strict=True)]
+        table = []
+        for s, own in enumerate(choices):
+            share = {c: (q[c] - best[s]).exp() / sums[s] for c in own}
+            moves = [discount * sum(share[c] * rows[c][t] for c in own) for t in range(n)]
+            table.append([(s == t) - moves[t] for t in range(n)] + [best[s] + sums[s].ln() - value[s]])
+        for i in range(n):
+            for k in range(n):
+                if k != i:
+                    factor = table[k][i] / table[i][i]
+                    table[k] = [a - factor * b for a, b in zip(table[k], table[i], strict=True)]
+        value = [v + row[-1] / row[i] for i, (v, row) in enumerate(zip(value, table, strict=True))]
+    return value
+
+
+@pytest.mark.parametrize("discount", [0.9, 0.9999, 0.999999, 0.99999999])
+def test_the_soft_error_bound_holds_for_rows_that_sum_to_one(discount):
+    """Against a solution in 60 digits. The stored rows differ from these by rounding."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        mdp = replace(random_mdp(rng, max_states=5, max_choices=3), discount=discount)
+        reward = rng.normal(size=mdp.n_choices) * 10 ** rng.uniform(-1, 1.5)
+        solved = solve_soft(mdp, reward)
+        exact = exact_soft_value(mdp, reward)
+        error = max(abs(Decimal(v) - e) for v, e in zip(solved.value.tolist(), exact, strict=True))
+        assert error <= Decimal(solved.error_bound)

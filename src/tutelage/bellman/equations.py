@@ -46,7 +46,8 @@ class Optimum:
     """A solved Bellman equation.
 
     value: (S,). choice_value: (C,), Q. policy: (C,), for the hard equation greedy with ties split.
-    residual: the largest |B V - V|. error_bound: the bound on |V - V*| that it implies, with rounding.
+    residual: the largest |B V - V|. error_bound: the bound on |V - V*| that it implies, with rounding, where V* is the
+    value for rows that sum to one exactly. Stored rows do so within rounding, which over a long horizon matters more.
     """
 
     value: Vector
