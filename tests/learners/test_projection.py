@@ -4,6 +4,7 @@ import math
 from functools import cache
 from itertools import pairwise
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -12,11 +13,12 @@ from scipy.optimize import linprog
 from strategies import random_domain, random_policy, some_of
 
 from tutelage.bellman.equations import solve_hard
+from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import causal_entropy, expectation
 from tutelage.constrained.problem import preference_limits
 from tutelage.constrained.reachable_set import vertices
 from tutelage.environments.object_world import object_world
-from tutelage.learners.convex_constraints import distance_constraint
+from tutelage.learners.convex_constraints import distance_constraint, quadratic_constraint
 from tutelage.learners.entropy import ApproximateHardLearner
 from tutelage.learners.projection import HardLearner
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel
@@ -193,3 +195,39 @@ def test_infeasible_preferences_and_bad_arguments_are_refused():
         HardLearner(domain, allowance, entropic_within=0.0)
     with pytest.raises(InvalidModel, match="expectation has 3 entries"):
         HardLearner(domain, allowance).respond(Lesson.from_expectation([1.0, 2.0, 3.0]))
+
+
+def by_cone_program(domain, shown, norm, functions):
+    """The least distance over all occupancies, by CVXPY. functions: convex expressions of mu_c with their limits."""
+    mdp = domain.mdp
+    visits = cp.Variable(mdp.n_choices, nonneg=True)
+    leaving = np.zeros((mdp.n_states, mdp.n_choices))
+    leaving[mdp.state_of_choice, np.arange(mdp.n_choices)] = 1.0
+    flow = leaving @ visits == mdp.initial + mdp.transition.toarray().T @ cp.multiply(mdp.discount, visits)
+    features = combined_features(domain)
+    of_choices = features if len(features) == mdp.n_choices else features[mdp.state_of_choice]
+    reward, preference = np.split(of_choices.T, [domain.n_reward])
+    rules = [flow, *(convex(preference @ visits) <= limit for convex, limit in functions)]
+    problem = cp.Problem(cp.Minimize(cp.norm(reward @ visits - shown, norm)), rules)
+    return problem.solve(solver=cp.CLARABEL)
+
+
+@pytest.mark.parametrize("norm", [1, math.inf])
+@pytest.mark.parametrize(("n", "seed"), [(4, 1), (4, 2), (4, 3), (3, 1), (8, 0)])
+def test_a_convex_function_and_a_distance_are_kept_in_any_norm(n, seed, norm):
+    """Many policies match the lesson: a linear program returns corners that violate one constraint or the other."""
+    rng = np.random.default_rng([seed, n])
+    domain = random_domain(rng, max_states=12, n_reward=2, n_preference=n)
+    liked = expectation(domain, random_policy(rng, domain.mdp)).preference
+    root = rng.normal(size=(n, n))
+    bowl, ball = quadratic_constraint("bowl", root @ root.T, np.zeros(n)), distance_constraint("far", liked)
+    allowance = [1.02 * bowl.value(liked), 0.03 * domain.mdp.horizon]
+    learner = HardLearner(domain, allowance, norm=norm, rows=np.zeros((0, n)), functions=(bowl, ball))
+    lesson = Lesson.from_policy(domain, random_policy(rng, domain.mdp))
+    response = learner.respond(lesson)
+    convex = [lambda mu: 0.5 * cp.sum_squares(root.T @ mu), lambda mu: cp.norm(mu - liked, 2)]
+    best = by_cone_program(domain, lesson.expectation, norm, list(zip(convex, allowance, strict=True)))
+    size = 1 + np.abs(lesson.expectation).max()
+    assert -response.certificate.primal == pytest.approx(best, abs=1e-6 * size)
+    assert response.certificate.gap <= 1e-7 * size
+    assert (response.violation_excess <= 1e-7 * learner.constraints.sizes(response.expectation.preference)).all()

@@ -10,7 +10,7 @@ from strategies import random_domain, random_policy, some_of
 
 import tutelage as tl
 from tutelage.learners.dual import Reduction
-from tutelage.learners.tangents import best_within, optimum_within
+from tutelage.learners.tangents import best_within, tangent_optimum
 
 KINDS = [(1, 4.0), (2, 4.0), (np.inf, 4.0), (1, np.inf), (2, np.inf), (np.inf, np.inf)]
 
@@ -132,7 +132,7 @@ def test_the_best_policy_by_a_cone_program_is_that_of_tangents(seed):
     learner, _ = distance_learner(seed, 1, np.inf, n_functions=1 + seed % 2, scale=[1.0, 3.0, 0.2], unit=10.0**seed)
     constraints, weights = learner.dual.constraints, np.linspace(-1, 2, learner.domain.n_reward)
     found = best_within(constraints, weights)
-    other, tangents = optimum_within(constraints, lambda limits: tl.best_policy(learner.domain, weights, limits))
+    other, tangents = tangent_optimum(constraints, weights)
     size = 1 + abs(other.value)
     assert found.value == pytest.approx(other.value, abs=1e-7 * size)
     assert found.value - 1e-7 * size <= other.bound and other.value - 1e-7 * size <= found.bound

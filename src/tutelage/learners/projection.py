@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tutelage.arrays import Matrix, freeze
+from tutelage.chains.expectations import Expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy
-from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route
+from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, sizes
 from tutelage.learners.convex_constraints import ConvexConstraint
 from tutelage.learners.entropy import GenericLearner
 from tutelage.learners.penalties import (
@@ -76,9 +77,13 @@ class HardLearner:
         def solve(limits: HalfSpaces) -> ConstrainedOptimum:
             return nearest_policy(self.domain, shown, limits, norm=self.norm, route=self.route)
 
+        def distance(reached: Expectation) -> float:
+            return float(np.linalg.norm(reached.reward - shown, self.norm))
+
         with watched(time_limit, progress):
             if self.functions:
-                found, tangents = optimum_within(self.constraints, solve)
+                unit = float(sizes(self.domain)[: self.domain.n_reward].max())
+                found, tangents = optimum_within(self.constraints, solve, distance, unit)
                 beta = tangents.by_constraint(found.multipliers)
             else:
                 found = nearest_policy(

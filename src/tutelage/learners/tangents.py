@@ -16,14 +16,14 @@ from typing import Self
 import numpy as np
 
 from tutelage.arrays import Indices, Matrix, Vector
-from tutelage.chains.expectations import expectation
+from tutelage.chains.expectations import Expectation, expectation, occupancy
 from tutelage.constrained.conic import Ball, best_within_balls
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, or_one, sizes
 from tutelage.convex.blocks import Block
 from tutelage.learners.convex_constraints import Moving
 from tutelage.learners.penalties import Constraints, Tangents
-from tutelage.model.policy import uniform_policy
+from tutelage.model.policy import policy_from_occupancy, uniform_policy
 from tutelage.outcomes import NotConverged
 from tutelage.roles import named
 
@@ -34,14 +34,16 @@ class Cutting:
 
     above: how far a convex constraint may lie above its tangents at the solution, relative to its largest value. cost:
     what that part may cost, in nats, and rounding: that of a constraint relative to its size. away: how far from the
-    solution a moving tangent may touch, relative to the largest expectations. n_moves: programs whose tangents move,
-    before tangents are added. n_cuts: programs in all. n_few: programs that may show that there is no policy.
+    solution a moving tangent may touch, relative to the largest expectations. newest: the weight of the last solution
+    in the mean of them. n_moves: programs whose tangents move, before tangents are added. n_cuts: programs in all.
+    n_few: programs that may show that there is no policy.
     """
 
     above: float = 1e-9
     cost: float = 1e-7
     rounding: float = 1e-14
     away: float = 1e-5
+    newest: float = 0.1
     n_moves: int = 10
     n_cuts: int = 200
     n_few: int = 20
@@ -195,17 +197,34 @@ class ConvexTangents(Tangents):
 
 
 def optimum_within(
-    constraints: Constraints, solve: Callable[[HalfSpaces], ConstrainedOptimum]
+    constraints: Constraints,
+    solve: Callable[[HalfSpaces], ConstrainedOptimum],
+    value: Callable[[Expectation], float],
+    unit: float,
 ) -> tuple[ConstrainedOptimum, Tangents]:
-    """The optimum within convex constraints, and the tangents that prove it. solve: the optimum within half-spaces."""
-    tangents: Tangents = Tangents.linear(constraints)
-    if constraints.preference.functions:
-        tangents = ConvexTangents.opening(constraints).fixed()
+    """The optimum within convex constraints, and the tangents that prove it.
+
+    solve: the optimum within half-spaces. value: the objective of a policy with an expectation, and unit: its size.
+    Where many policies are optimal, a linear program returns corners, each of which may violate a constraint that their
+    mean satisfies. The mean of solutions is at least as good as they are, so that it is optimal once it is feasible.
+    """
+    if not constraints.preference.functions:
+        return solve(constraints.half_spaces()), Tangents.linear(constraints)
+    domain, visits = constraints.domain, np.zeros(constraints.domain.mdp.n_choices)
+    tangents: Tangents = ConvexTangents.opening(constraints).fixed()
+    n_solved = 0
     while True:
-        found = solve(tangents.half_spaces())
+        found, n_solved = solve(tangents.half_spaces()), n_solved + 1
         tighter, _ = tangents.tightened(found.expectation.preference, found.multipliers)
         if tighter is tangents:
             return found, tangents
+        # The last solutions count most: the first tangents are far from the constraints.
+        visits = visits + max(1 / n_solved, CUTTING.newest) * (occupancy(domain.mdp, found.policy) - visits)
+        policy = policy_from_occupancy(domain.mdp, visits)
+        reached = expectation(domain, policy)
+        is_kept = constraints.excess(reached.preference) <= CUTTING.above * constraints.sizes(reached.preference)
+        if is_kept.all() and abs(value(reached) - found.bound) <= found.gap + CUTTING.above * unit:
+            return replace(found, policy=policy, expectation=reached, value=value(reached)), tangents
         tangents = tighter
 
 
@@ -240,4 +259,15 @@ def best_within(constraints: Constraints, weights: Vector) -> ConstrainedOptimum
             point = optimum.expectation.preference
             if (constraints.excess(point) <= CUTTING.above * constraints.sizes(point)).all():
                 return replace(optimum, multipliers=np.append(optimum.multipliers, np.linalg.norm(t, axis=1)))
-    return optimum_within(constraints, lambda limits: best_policy(domain, weights, limits))[0]
+    return tangent_optimum(constraints, weights)[0]
+
+
+def tangent_optimum(constraints: Constraints, weights: Vector) -> tuple[ConstrainedOptimum, Tangents]:
+    """The same by tangents, with those that prove it."""
+    domain, size = constraints.domain, float(np.abs(weights) @ sizes(constraints.domain)[: len(weights)])
+    return optimum_within(
+        constraints,
+        lambda limits: best_policy(domain, weights, limits),
+        lambda reached: float(weights @ reached.reward),
+        size,
+    )

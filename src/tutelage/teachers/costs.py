@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike
 
 from tutelage.arrays import Vector
 from tutelage.constrained.occupancy_polytope import best_policy, reward_vector
-from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, no_limits
+from tutelage.constrained.problem import no_limits
 from tutelage.learners.penalties import Constraints
-from tutelage.learners.tangents import optimum_within
+from tutelage.learners.tangents import tangent_optimum
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InfeasibleConstraints
 from tutelage.teachers.base import KnownLearner
@@ -92,11 +92,7 @@ def preference_costs(
 
 def _within(domain: Domain, weights: Vector, constraints: Constraints) -> tuple[float, Vector]:
     """v(delta), and its multipliers (m,)."""
-
-    def solve(limits: HalfSpaces) -> ConstrainedOptimum:
-        return best_policy(domain, weights, limits)
-
-    found, tangents = optimum_within(constraints, solve)
+    found, tangents = tangent_optimum(constraints, weights)
     return found.value, tangents.by_constraint(found.multipliers)
 
 
