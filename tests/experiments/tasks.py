@@ -12,6 +12,12 @@ from tutelage.experiments.store import Store
 from tutelage.experiments.worlds import WorldName
 
 N_WORLDS = 3
+# The data of a plan with one task.
+GOOD = {
+    "domain": [{"world": "text:0:4"}],
+    "learner": [{"preferences": "L2"}],
+    "teacher": [{"name": "agnostic"}],
+}
 
 
 def small_tasks(n_worlds: int = N_WORLDS) -> list[Task]:

@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from tutelage.environments.object_world import ObjectWorld
 from tutelage.experiments import settings
 from tutelage.experiments.settings import EXACT, FOOTNOTE, Task, TeacherSetting
-from tutelage.experiments.worlds import WorldName, can_reach, first_worlds, reachable_worlds
-from tutelage.outcomes import InvalidModel
+from tutelage.experiments.worlds import WorldName
 
 TASK = Task(WorldName("published", 0, 10), "L2", EXACT, TeacherSetting("volume_search", max_rounds=100))
 
@@ -64,31 +62,3 @@ def test_rows_of_another_version_are_not_taken_for_these(monkeypatch):
     before = TASK.key
     monkeypatch.setattr("tutelage.__version__", "99.0")
     assert TASK.key != before
-
-
-def test_the_reachable_worlds_are_those_of_the_stated_rule():
-    """As found while the prints were matched: the first ten on 10x10."""
-    assert [world.seed for world in reachable_worlds(10, 10)] == [0, 1, 6, 7, 26, 30, 31, 43, 47, 51]
-    assert [world.seed for world in first_worlds(10, 3)] == [0, 1, 2]
-
-
-def test_what_can_be_reached_without_a_violation():
-    """A corridor of one row height, 3x3: green in the middle cuts the top from the bottom for who minds one cell."""
-    world = ObjectWorld(size=5, start=0, objects={"star": [4], "plus": [24]}, distractors={"green": [12]})
-    assert can_reach(world, "star", "L2") and can_reach(world, "plus", "L2")
-    walled = ObjectWorld(size=5, start=0, objects={"plus": [24]}, distractors={"green": [11, 14]})
-    assert can_reach(walled, "plus", "L1") and not can_reach(walled, "plus", "L2")
-    beside = ObjectWorld(size=5, start=0, objects={"plus": [24]}, distractors={"green": [6]})
-    assert not can_reach(beside, "plus", "L2")
-
-
-@pytest.mark.parametrize("text", ["", "published", "published:0", "published:x:10", "mine:0:10", "published:0:10:1"])
-def test_what_names_no_world_is_refused(text):
-    with pytest.raises(InvalidModel, match="names no world"):
-        WorldName.parse(text)
-
-
-def test_a_world_s_name_is_read_back():
-    world = WorldName("text", 3, 15)
-    assert WorldName.parse(str(world)) == world
-    assert world.make().generator == "text"

@@ -7,57 +7,17 @@ import signal
 import subprocess
 import sys
 
-import numpy as np
 import pyarrow.parquet
 import pytest
 from cli_support import printed, shown
 from distributed import LocalCluster
-from numpy.testing import assert_array_equal
-from strategies import add_features, build_mdp
+from experiments.tasks import GOOD
 
 import tutelage as tl
-from tutelage.experiments import plans
 from tutelage.experiments.plans import read_plan
 from tutelage.experiments.run import compute_row
 from tutelage.experiments.store import Store
 from tutelage.experiments.sweeps import table_rows
-
-PLAN = """
-seeds = [0, 1]
-
-[[domain]]
-file = ["first.npz", "second.npz"]
-weights = {"reward 0" = 1, "reward 1" = -0.5}
-
-[[domain]]
-world = "text:0:4"
-
-[[learner]]
-model = "soft"
-mismatch_penalty = [1, 5]
-n_sampled = 3
-
-[[learner]]
-model = "hard"
-allowance = 1e4
-preferences = ["all"]
-
-[[teacher]]
-name = ["agnostic", "aware-cmdp"]
-"""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Two domains of a user, and a plan beside them."""
-    folder = tmp_path_factory.mktemp("sweep")
-    for number, name in enumerate(("first", "second")):
-        rng = np.random.default_rng(number)
-        mdp = build_mdp(rng, rng.integers(1, 4, size=6), 0.8)
-        kinds = {"reward_on_choices": True, "preference_on_choices": False}
-        tl.save(add_features(rng, mdp, n_reward=2, n_preference=2, **kinds), folder / f"{name}.npz")
-    (folder / "plan.toml").write_text(PLAN)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -199,47 +159,10 @@ def test_the_picture_has_one_bar_for_each_mean(found):
     assert sum(len(group) for group in axes.containers if hasattr(group, "patches")) == len(found.means())
 
 
-GOOD = {
-    "domain": [{"world": "text:0:4"}],
-    "learner": [{"preferences": "L2"}],
-    "teacher": [{"name": "agnostic"}],
-}
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"domian": []}, "no entry of a plan 'domian'; did you mean domain"),
-        ({"domain": []}, r"has no \[\[domain\]\]"),
-        ({"domain": [{"weights": [1]}]}, "needs either file"),
-        ({"domain": [{"world": "published:0"}]}, "names no world"),
-        ({"learner": [{"model": "sotf"}]}, "no learner model 'sotf'; did you mean soft"),
-        ({"learner": [{"preferences": "green"}]}, "no preference 'green'"),
-        ({"learner": [{"preferences": "L2", "allowance": {"yellow": 1}}]}, "no preference of text:0:4 'yellow'"),
-        ({"learner": [{"penalty": 3}]}, "no entry of"),
-        ({"teacher": [{"name": "agnostik"}]}, "did you mean agnostic"),
-        ({"teacher": [{"max_rounds": 2}]}, "needs a name"),
-        ({"teacher": [{"name": "bilevel", "cells": 3}]}, "option of 'bilevel'"),
-        ({"seeds": [0.5]}, "seeds must be a list of integers"),
-    ],
-)
-def test_a_wrong_plan_is_refused_before_anything_is_computed(change, sentence, tmp_path):
-    assert len(read_plan(GOOD, tmp_path)) == 1
-    with pytest.raises(tl.TutelageError, match=sentence):
-        read_plan(GOOD | change, tmp_path)
-
-
 def test_what_is_no_toml_is_refused_by_name(tmp_path):
     (tmp_path / "plan.toml").write_text("seeds = [")
     with pytest.raises(tl.InvalidInput, match=r"plan\.toml is not a TOML file"):
         tl.sweep(tmp_path / "plan.toml", out=tmp_path)
-
-
-def test_weights_by_name_and_their_number(folder):
-    entry = {"file": str(folder / "first.npz")}
-    for weights, sentence in ((None, "needs the true weights"), ([1], "2 reward features need 2"), ({"x": 1}, "'x'")):
-        with pytest.raises(tl.InvalidInput, match=sentence):
-            read_plan(GOOD | {"domain": [entry | {"weights": weights}]}, folder)
 
 
 def test_a_domain_file_that_is_replaced_during_a_run_is_refused(folder, tmp_path):
@@ -252,33 +175,6 @@ def test_a_domain_file_that_is_replaced_during_a_run_is_refused(folder, tmp_path
     assert "own.npz has changed since the plan was read" in compute_row(task).outcome["refused"]
     own.write_bytes((folder / "first.npz").read_bytes())
     assert compute_row(task).outcome == before
-
-
-def test_two_sweeps_that_save_their_domains_at_once_keep_their_own(folder, tmp_path, monkeypatch):
-    """The second saves its domain between the first one's saving and naming."""
-    first, second = (tl.load(folder / name) for name in ("first.npz", "second.npz"))
-    others = []
-
-    def interrupted(domain, path):
-        tl.save(domain, path)
-        if domain is first:
-            others.append(plans.read_plan(given(second), tmp_path))
-
-    def given(domain):
-        return GOOD | {"domain": [{"domain": domain, "weights": [1, 0]}], "learner": [{}]}
-
-    monkeypatch.setattr(plans, "save", interrupted)
-    (mine,), ((other,),) = plans.read_plan(given(first), tmp_path), others
-    for task, domain in ((mine, first), (other, second)):
-        assert_array_equal(tl.load(task.world.path).reward_features, domain.reward_features)
-    assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_a_plan_reads_each_file_once(folder, monkeypatch):
-    loaded = []
-    monkeypatch.setattr(plans, "load", lambda path: loaded.append(path) or tl.load(path))
-    assert len(plans.read_plan(folder / "plan.toml", folder / "domains")) == 36
-    assert len(loaded) == 2
 
 
 def test_a_mean_over_fewer_seeds_says_so(found):

@@ -13,7 +13,6 @@ from tutelage.experiments import settings, tables
 from tutelage.experiments.report import overview
 from tutelage.experiments.store import Row
 from tutelage.experiments.tables import Cell, Printed, printed_known, printed_unknown
-from tutelage.experiments.targets import panel
 
 
 def made_up(tasks):
@@ -146,14 +145,6 @@ def test_refused_worlds_are_counted_and_not_averaged():
     entry = overview([found])[0].body[0][1]
     assert "[1 of 2 worlds]" in entry, "a mean over fewer worlds than its neighbours says so"
     assert "worlds]" not in overview([replace(found, n_refused=0)])[0].body[0][1]
-
-
-def test_a_panel_has_means_over_the_same_worlds_and_says_how_many():
-    short, long = {"reward": 1.0}, {"learner_rewards": [2.0, 3.0], "lesson_rewards": [4.0, 4.0], "reward": 3.0}
-    results = {settings.AGNOSTIC: [short, {"reward": 9.0}], settings.VOLUME: [long, {"refused": "no policy"}]}
-    drawn = panel("L2", results)
-    assert drawn.title == "L2 (1 of 2 worlds)"
-    assert list(drawn.lines.values()) == [1.0] and drawn.curves[0].learner == [2.0, 3.0]
 
 
 def test_other_worlds_agree_within_two_standard_errors_of_the_difference():

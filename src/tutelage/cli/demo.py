@@ -28,15 +28,15 @@ def demo(
     from tutelage.experiments.worlds import WorldName
     from tutelage.pictures.files import save_picture
 
-    story, found = Demo(WorldName("published", seed, size), allowance), {}
+    story, outcomes = Demo(WorldName("published", seed, size), allowance), {}
     # A seed or a size that is not possible is refused here; a refused task would be a row.
     story.world.make()
     with progress("teaching", len(story.tasks())) as done:
         for task in story.tasks():
-            found[task] = compute_row(task).outcome
+            outcomes[task] = compute_row(task).outcome
             done.step(f"{task.learner}, {task.teacher.name}")
-    rows, rounds = story.rows(found), story.rounds(found)
-    drawn = save_picture(story.picture(found), picture)
+    rows, rounds = story.rows(outcomes), story.rounds(outcomes)
+    drawn = save_picture(story.picture(outcomes), picture)
     if as_json:
         shown = {"world": str(story.world), "allowance": allowance, "rows": rows, "rounds": rounds}
         show_json(shown | {"pictures": [str(path) for path in drawn]})

@@ -132,37 +132,37 @@ def info(
     from tutelage.data.describing import describe
     from tutelage.data.files import load
 
-    found = describe(load(path))
+    about = describe(load(path))
     if as_json:
-        show_json(found | {"files": [str(path)]})
+        show_json(about | {"files": [str(path)]})
         return
-    say(f"{path}\n{summary(found)}")
+    say(f"{path}\n{summary(about)}")
 
 
-def summary(found: dict[str, Any]) -> str:
+def summary(about: dict[str, Any]) -> str:
     """The description of a domain as lines."""
     from tutelage.model.names import as_text
 
-    low, high = found["discount"]
+    low, high = about["discount"]
     discount = f"{low:g}" if low == high else f"{low:g} to {high:g}"
-    lines = [f"{found['states']} states, {found['choices']} choices, discount {discount}"]
-    totals = {"starts": found["n_starts"], "goals": found["n_goals"], "state_names": found["states"]}
-    totals["action_names"] = found["n_action_names"]
+    lines = [f"{about['states']} states, {about['choices']} choices, discount {discount}"]
+    totals = {"starts": about["n_starts"], "goals": about["n_goals"], "state_names": about["states"]}
+    totals["action_names"] = about["n_action_names"]
     labels = {"starts": "starts", "goals": "goals", "action_names": "actions", "state_names": "states"}
     for key, label in labels.items():
-        listed, n_others = found[key][:MOST_LISTED], totals[key] - len(found[key][:MOST_LISTED])
+        listed, n_others = about[key][:MOST_LISTED], totals[key] - len(about[key][:MOST_LISTED])
         names = "; ".join(map(as_text, listed)) or "none"
         lines.append(f"{label}: {names}" + (f" and {n_others} others" if n_others else ""))
-    lines.append(found["reach"])
+    lines.append(about["reach"])
     for kind in ("reward", "preference"):
-        for name, (low, high) in found[f"{kind}_features"].items():
+        for name, (low, high) in about[f"{kind}_features"].items():
             least = ""
             if kind == "preference":
-                allowance = found["least_allowances"][name]
+                allowance = about["least_allowances"][name]
                 least = f"; an allowance of at least {allowance:.4g} is possible, if it is the only one"
-                if found["is_arriving"]:
+                if about["is_arriving"]:
                     least = f"; the journey with the least of it has {allowance:.4g}"
-                elif found["n_goals"]:
+                elif about["n_goals"]:
                     least += ", also for policies that never arrive"
             lines.append(f"{kind} feature {name}: {low:.4g} to {high:.4g}{least}")
     return "\n".join(f"  {line}" for line in lines)

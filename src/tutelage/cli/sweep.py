@@ -42,7 +42,7 @@ def sweep(
     n_left, n_tasks = left_of(plan, out)
     try:
         with progress("sweep", n_left) as done:
-            found = computed(
+            result = computed(
                 plan,
                 out=out,
                 jobs=1 if address else jobs or os.cpu_count() or 1,
@@ -53,24 +53,24 @@ def sweep(
     except (KeyboardInterrupt, Unavailable):
         complain(f"{n_tasks - left_of(plan, out)[0]} of {n_tasks} rows are stored; run the same command to continue")
         raise
-    _show(found, rows, picture, as_json)
+    _show(result, rows, picture, as_json)
 
 
-def _show(found: "Sweep", rows: Path | None, picture: Path | None, as_json: bool) -> None:
+def _show(result: "Sweep", rows: Path | None, picture: Path | None, as_json: bool) -> None:
     """Write the files, and print the means."""
     from tutelage.experiments.sweeps import reasons, table_rows
     from tutelage.pictures.files import save_picture
 
-    files = [] if picture is None else save_picture(found.picture(), picture)
+    files = [] if picture is None else save_picture(result.picture(), picture)
     if rows is not None:
-        found.to_file(rows)
+        result.to_file(rows)
         files.append(rows)
     if as_json:
-        show_json({"rows": [dict(row) for row in found.rows], "files": [str(path) for path in files]})
+        show_json({"rows": [dict(row) for row in result.rows], "files": [str(path) for path in files]})
         return
-    header, *body = table_rows(found.means())
+    header, *body = table_rows(result.means())
     show_table("Mean reward of the learner (share of the certified bound)", header, body, least_width=100)
-    for sentence in reasons(found.failed):
+    for sentence in reasons(result.failed):
         complain(sentence)
     for path in files:
         say(f"Written: {path}")

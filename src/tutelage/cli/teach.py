@@ -70,12 +70,12 @@ def teach(
     shown = _shown(known, transcript, show or (DEFAULT_SHOWN if demonstrations else 0))
     files += written(shown, demonstrations, known, transcript.final.lesson.policy, policy)
     if as_json:
-        chosen = {
-            "learner": learner or None,
-            "model": subject.underscored(model),
-            "teacher": subject.underscored(teacher),
-        }
-        data = chosen | _data(known, transcript) | ({} if shown is None else shown.as_data())
+        names = {name: subject.underscored(text) for name, text in (("model", model), ("teacher", teacher))}
+        data = (
+            {"learner": learner or None, **names}
+            | _data(known, transcript)
+            | ({} if shown is None else shown.as_data())
+        )
         show_json(data | {"files": [str(path) for path in files]})
         return
     lines = [str(transcript), transcript.explain(), *([str(shown)] if shown and show else [])]

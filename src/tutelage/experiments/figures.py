@@ -66,14 +66,13 @@ def figure2(world: ObjectWorld, weights: Weights, titles: Sequence[str]) -> Figu
     learners = list(next(iter(weights.values())))
     figure = Figure(figsize=(2.15 * len(learners) + 1.2, 2.15 * (1 + len(weights)) + 0.6), layout="constrained")
     grid = figure.subplots(1 + len(weights), len(learners), squeeze=False)
-    rewards = {teacher: {name: inferred_reward(world, name, found[name]) for name in learners}
-               for teacher, found in weights.items()}  # fmt: skip
-    limit = colour_limit([reward for row in rewards.values() for reward in row.values()])
+    rewards = [[inferred_reward(world, name, given[name]) for name in learners] for given in weights.values()]
+    limit = colour_limit([reward for row in rewards for reward in row])
     for column, learner in enumerate(learners):
         draw_world(grid[0, column], world, avoided=learner)
         grid[0, column].set_title(learner)
-        for row, found in enumerate(rewards.values(), 1):
-            draw_world(grid[row, column], world, reward=found[learner], vmax=limit)
+        for row, of_teacher in enumerate(rewards, 1):
+            draw_world(grid[row, column], world, reward=of_teacher[column], vmax=limit)
     for title, first in zip(titles, grid[:, 0], strict=True):
         first.set_ylabel(title)
     _add_colour_bar(figure, list(grid[1:].flat), limit)
@@ -115,7 +114,7 @@ def demo_picture(world: ObjectWorld, weights: Weights, panel: Panel) -> Figure:
     figure = Figure(figsize=(12.0, 7.4), layout="constrained")
     upper, lower = figure.subfigures(2, 1, height_ratios=(1.25, 1.0), squeeze=False)[:, 0]
     row = upper.subplots(1, 3)
-    rewards = [inferred_reward(world, "L3", found["L3"]) for found in weights.values()]
+    rewards = [inferred_reward(world, "L3", given["L3"]) for given in weights.values()]
     limit = colour_limit(rewards)
     draw_world(row[0], world, avoided="L3")
     for axes, reward in zip(row[1:], rewards, strict=True):

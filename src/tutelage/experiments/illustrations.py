@@ -25,10 +25,10 @@ def illustrate(task: Illustration) -> dict[str, Any]:
     weights = task.world.true_weights[DRAWN]
     learner = HardLearner(domain, task.limit * domain.mdp.horizon)
     reachable = vertices(domain, no_limits(domain))
-    found: dict[str, Any] = {"reachable": reachable.tolist(), "weights": weights.tolist()}
+    result: dict[str, Any] = {"reachable": reachable.tolist(), "weights": weights.tolist()}
     if task.name == "figure1":
-        return found | _three_policies(domain, weights, learner)
-    return found | _two_pushes(domain, weights, learner, task.pushes)
+        return result | _three_policies(domain, weights, learner)
+    return result | _two_pushes(domain, weights, learner, task.pushes)
 
 
 def plane(world: ObjectWorld) -> Domain:

@@ -110,8 +110,8 @@ def left_of(plan: AnyPath, out: AnyPath) -> tuple[int, int]:
 
 
 def _as_data(task: Task, row: Row) -> dict[str, Any]:
-    """A row as plain values: what was asked, and what was found."""
-    found, model = row.outcome, task.model
+    """A row as plain values: what was asked, and the result."""
+    result, model = row.outcome, task.model
     values = {field.name: getattr(model, field.name) for field in fields(LearnerSetting)}
     asked = {"domain": str(task.world), "learner": _label(task), "preferences": task.learner} | values
     asked["allowances"] = json.dumps(dict(model.allowances)) if model.allowances else ""
@@ -119,9 +119,9 @@ def _as_data(task: Task, row: Row) -> dict[str, Any]:
     asked |= {"teacher": task.teacher.name, "options": options, "seed": task.seed}
     results = ("reward", "bound", "gap", "residual", "ended")
     return asked | {
-        **{name: found.get(name) for name in results},
-        "n_rounds": len(found.get("learner_rewards", ())),
-        "failed": found.get("refused", ""),
+        **{name: result.get(name) for name in results},
+        "n_rounds": len(result.get("learner_rewards", ())),
+        "failed": result.get("refused", ""),
     }
 
 
@@ -207,8 +207,8 @@ def table_rows(means: Sequence[Mean]) -> Iterator[tuple[str, ...]]:
     for mean in means:
         groups.setdefault((mean.domain, mean.learner), {})[mean.teacher] = mean
     yield ("domain", "learner", *(TEACHERS[teacher].label for teacher in teachers))
-    for (domain, learner), found in groups.items():
-        yield (domain, learner, *(_text(found.get(teacher)) for teacher in teachers))
+    for (domain, learner), by_teacher in groups.items():
+        yield (domain, learner, *(_text(by_teacher.get(teacher)) for teacher in teachers))
 
 
 def _text(mean: Mean | None) -> str:

@@ -78,12 +78,12 @@ class Reading:
     is_rising: bool = False
     is_print: bool = True
 
-    def reward(self, found: Mapping[str, Any]) -> float:
+    def reward(self, result: Mapping[str, Any]) -> float:
         """The learner's reward in that round; in the last one where the rounds ended before."""
-        rewards = found["learner_rewards"]
+        rewards = result["learner_rewards"]
         n_rounds = len(rewards)
         if self.eps:
-            n_rounds = next((n for n, gap in enumerate(found["distances"], 1) if gap <= self.eps), n_rounds)
+            n_rounds = next((n for n, gap in enumerate(result["distances"], 1) if gap <= self.eps), n_rounds)
         if self.is_rising:
             n_rounds = next((n for n, (now, then) in enumerate(pairwise(rewards), 1) if then < now), n_rounds)
         return float(rewards[: min(n_rounds, self.at or n_rounds)][-1])
@@ -246,9 +246,9 @@ def readings(teacher: TeacherSetting) -> tuple[Reading, ...]:
 
 def _rewards(rows: Rows, tasks: list[Task], reading: Reading) -> tuple[tuple[float, ...], int]:
     """The learner's reward in each world, and the number of refused worlds."""
-    found = [rows[task.key].outcome for task in tasks]
-    taught = [result for result in found if "refused" not in result]
-    return tuple(map(reading.reward, taught)), len(found) - len(taught)
+    outcomes = [rows[task.key].outcome for task in tasks]
+    taught = [result for result in outcomes if "refused" not in result]
+    return tuple(map(reading.reward, taught)), len(outcomes) - len(taught)
 
 
 def by_entry(cells: Iterable[Cell]) -> dict[tuple[str, str, int], list[Cell]]:

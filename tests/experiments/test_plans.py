@@ -1,0 +1,66 @@
+"""Plans of sweeps: every name is checked, each file is read once, and no run disturbs another."""
+
+import pytest
+from experiments.tasks import GOOD
+from numpy.testing import assert_array_equal
+
+import tutelage as tl
+from tutelage.experiments import plans
+from tutelage.experiments.plans import read_plan
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"domian": []}, "no entry of a plan 'domian'; did you mean domain"),
+        ({"domain": []}, r"has no \[\[domain\]\]"),
+        ({"domain": [{"weights": [1]}]}, "needs either file"),
+        ({"domain": [{"world": "published:0"}]}, "names no world"),
+        ({"learner": [{"model": "sotf"}]}, "no learner model 'sotf'; did you mean soft"),
+        ({"learner": [{"preferences": "green"}]}, "no preference 'green'"),
+        ({"learner": [{"preferences": "L2", "allowance": {"yellow": 1}}]}, "no preference of text:0:4 'yellow'"),
+        ({"learner": [{"penalty": 3}]}, "no entry of"),
+        ({"teacher": [{"name": "agnostik"}]}, "did you mean agnostic"),
+        ({"teacher": [{"max_rounds": 2}]}, "needs a name"),
+        ({"teacher": [{"name": "bilevel", "cells": 3}]}, "option of 'bilevel'"),
+        ({"seeds": [0.5]}, "seeds must be a list of integers"),
+    ],
+)
+def test_a_wrong_plan_is_refused_before_anything_is_computed(change, sentence, tmp_path):
+    assert len(read_plan(GOOD, tmp_path)) == 1
+    with pytest.raises(tl.TutelageError, match=sentence):
+        read_plan(GOOD | change, tmp_path)
+
+
+def test_weights_by_name_and_their_number(folder):
+    entry = {"file": str(folder / "first.npz")}
+    for weights, sentence in ((None, "needs the true weights"), ([1], "2 reward features need 2"), ({"x": 1}, "'x'")):
+        with pytest.raises(tl.InvalidInput, match=sentence):
+            read_plan(GOOD | {"domain": [entry | {"weights": weights}]}, folder)
+
+
+def test_two_sweeps_that_save_their_domains_at_once_keep_their_own(folder, tmp_path, monkeypatch):
+    """The second saves its domain between the first one's saving and naming."""
+    first, second = (tl.load(folder / name) for name in ("first.npz", "second.npz"))
+    others = []
+
+    def interrupted(domain, path):
+        tl.save(domain, path)
+        if domain is first:
+            others.append(plans.read_plan(given(second), tmp_path))
+
+    def given(domain):
+        return GOOD | {"domain": [{"domain": domain, "weights": [1, 0]}], "learner": [{}]}
+
+    monkeypatch.setattr(plans, "save", interrupted)
+    (mine,), ((other,),) = plans.read_plan(given(first), tmp_path), others
+    for task, domain in ((mine, first), (other, second)):
+        assert_array_equal(tl.load(task.world.path).reward_features, domain.reward_features)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_plan_reads_each_file_once(folder, monkeypatch):
+    loaded = []
+    monkeypatch.setattr(plans, "load", lambda path: loaded.append(path) or tl.load(path))
+    assert len(plans.read_plan(folder / "plan.toml", folder / "domains")) == 36
+    assert len(loaded) == 2
