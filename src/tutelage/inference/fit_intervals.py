@@ -24,7 +24,7 @@ from tutelage.arrays import Vector, freeze
 from tutelage.convex.blocks import SURFACE
 from tutelage.inference.fit_search import EXPLAINED, FITTED, START, alternatives
 from tutelage.inference.misfit import Evidence, Fit, Parameters
-from tutelage.inference.recovery import count_covariance, match_within
+from tutelage.inference.recovery import count_covariance, nearest_soft
 from tutelage.inference.version_space import VersionSpace
 
 # The 97.5 % quantile of the normal distribution, and the sum of squares that counts as a misfit: 6 standard deviations.
@@ -123,7 +123,7 @@ def _one_sided(evidence: Evidence, fit: Fit, j: int) -> tuple[float, float]:
     domain, scales = evidence.domain, evidence.scales
     low, high, k = 0.0, math.inf, domain.n_reward + j
     for answer, paid in zip(evidence.seen, fit.paid, strict=True):
-        soft = match_within(domain, scales, np.array(answer), len(domain.names))
+        soft = nearest_soft(domain, np.array(answer), len(domain.names))
         variance = count_covariance(domain.mdp, soft)[k, k] / evidence.n_trajectories
         margin = QUANTILE * math.sqrt(max(variance, 0.0)) + START.rare * float(scales.unit[k])
         if paid[j] > 0.5 * fit.parameters.violation_penalty:

@@ -61,8 +61,9 @@ class RecoveryRule:
     """slack: a difference of expectations up to this, relative to their scale, is an error of the learner's solver.
     linear: along a direction, weights known to within this, in units of one over the range of the feature, count as
     determined. safety: the linear error estimate is multiplied by it. furthest: the true weights are within this
-    distance of those found, in the same units and relative to 1 + their size. largest: no weight is searched beyond
-    this, in the same units, nor beyond `largest_sampled` for the expectation of samples: it may be that of no policy.
+    distance of those found, in the same units and relative to 1 + their size. largest: no finite weights match an
+    answer where the search passes this, in the same units. ridge: the penalty on squared weights, in nats, where
+    samples are matched.
     """
 
     slack: float = 1e-8
@@ -70,7 +71,7 @@ class RecoveryRule:
     safety: float = 4.0
     furthest: float = 1e3
     largest: float = 1e5
-    largest_sampled: float = 300.0
+    ridge: float = 1e-4
 
 
 RECOVERY = RecoveryRule()
@@ -216,11 +217,18 @@ def _least(
     return floor
 
 
-def match_within(domain: Domain, scales: Scales, seen: Vector, n_seen: int) -> SoftExpansion:
-    """The soft policy nearest to the first n_seen entries of mu, by weights of any sign within `largest_sampled`."""
-    lift = (np.eye(len(scales.unit)) / scales.unit)[:, :n_seen]
-    block = Block(np.zeros(n_seen), RECOVERY.largest_sampled, np.inf, True, np.arange(n_seen))
-    return match(domain, lift, seen, [block], tolerance=1e-7)[1]
+def nearest_soft(domain: Domain, seen: Vector, n_seen: int) -> SoftExpansion:
+    """The soft policy of weights of any sign that matches the first n_seen entries of mu, the mean of samples perhaps.
+
+    No weights may match such a mean exactly. So their squares are penalised, in units of what is met of each feature:
+    the match is missed by `RecoveryRule.ridge` times the weight, and no weight has a limit.
+    """
+    features = combined_features(domain)
+    start = soft_expansion(domain.mdp, features, np.zeros(features.shape[1]))
+    met = np.maximum(np.abs(seen), np.abs(start.expectation))[:n_seen]
+    lift = np.eye(len(seen))[:, :n_seen] / np.where(met > 0, met, 1.0)
+    block = Block(np.zeros(n_seen), np.inf, np.inf, True, np.arange(n_seen), curvature=RECOVERY.ridge)
+    return match(domain, lift, seen, [block], tolerance=1e-7, near=start)[1]
 
 
 def _unknowns(domain: Domain, scales: Scales, missed: Vector) -> tuple[Matrix, Vector]:
