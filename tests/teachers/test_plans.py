@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tutelage as tl
-from tutelage.learners.dual import Reduction
+from tutelage.watch import watched
 
 WORLD = tl.object_world(size=10, seed=0)
 DOMAIN = WORLD.domain("L3")
@@ -12,39 +12,26 @@ SOFT = tl.SoftLearner(DOMAIN, mismatch_penalty=5, violation_penalty=10)
 HARD = tl.HardLearner(DOMAIN, violation_allowance=2.5)
 
 
-@pytest.fixture
-def settled(monkeypatch):
-    """Counts how often the reduced learner is evaluated: the unit of work of bi-level planning."""
-    calls, settle = [], Reduction.settle
-
-    def counted(self, weights, **near):
-        calls.append(weights)
-        return settle(self, weights, **near)
-
-    monkeypatch.setattr(Reduction, "settle", counted)
-    return calls
+def counted(call):
+    """What a call returns, and how many steps it reports."""
+    steps = []
+    with watched(progress=steps.append):
+        return call(), len(steps)
 
 
-def test_the_bound_of_the_plan_is_the_transcripts_and_nothing_is_planned_twice(settled):
+def test_the_bound_of_the_plan_is_the_transcripts():
     teacher = tl.BilevelTeacher(DOMAIN, WORLD.true_weights, SOFT, max_cells=8)
-    plan = teacher.plan()
-    n_planned = len(settled)
-    settled.clear()
-    final = tl.teach(teacher, SOFT).final
-    assert len(settled) == n_planned > 0
+    plan, final = teacher.plan(), tl.teach(teacher, SOFT).final
     assert np.isfinite(final.bound) and final.bound == plan.bound
     assert final.response_reward == pytest.approx(plan.achieved, abs=1e-9)
 
 
-def test_the_search_for_the_bound_does_not_plan_the_lesson_again(settled):
+def test_the_search_for_the_bound_does_not_plan_the_lesson_again():
     teacher = tl.BilevelTeacher(DOMAIN, WORLD.true_weights, SOFT, max_cells=8)
-    first = teacher.lesson_plan()
-    n_lesson = len(settled)
-    bounded = teacher.bounded(first)
-    n_bound = len(settled) - n_lesson
-    settled.clear()
-    whole = teacher.plan()
-    assert len(settled) == n_lesson + n_bound and n_bound > 0
+    first, n_lesson = counted(teacher.lesson_plan)
+    bounded, n_bound = counted(lambda: teacher.bounded(first))
+    whole, n_whole = counted(teacher.plan)
+    assert n_whole == n_lesson + n_bound and n_bound > 0
     assert bounded.bound == whole.bound <= first.bound
     assert bounded.achieved == whole.achieved >= first.achieved
 

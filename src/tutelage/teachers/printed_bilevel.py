@@ -121,7 +121,11 @@ def printed_bilevel(
     agnostic_weights: (d_r,), the reward weights that the learner infers from the agnostic lesson.
     Raises `NotConverged` where no start leads to a feasible point.
     """
-    tried = branch_optima(learner, true_weights, agnostic_weights)
+    return best_of(branch_optima(learner, true_weights, agnostic_weights))
+
+
+def best_of(tried: Sequence[BranchOptimum]) -> BranchOptimum:
+    """The feasible point with the most reward, with the steps of all."""
     feasible = [point for point in tried if point.is_feasible]
     n_steps = sum(point.n_steps for point in tried)
     if not feasible:
@@ -139,19 +143,27 @@ def branch_optima(
     learner: KnownEntropyLearner, true_weights: ArrayLike, agnostic_weights: ArrayLike
 ) -> tuple[BranchOptimum, ...]:
     """Steps i and ii from both starts; without preferences the two branches are equal, and only one is solved."""
+    problem, starts = branch_starts(learner, true_weights, agnostic_weights)
+    return tuple(_branch_optimum(problem, branch, x) for branch, x in starts)
+
+
+def branch_starts(
+    learner: KnownEntropyLearner, true_weights: ArrayLike, agnostic_weights: ArrayLike
+) -> tuple["BranchProblem", list[tuple[Branch, Vector]]]:
+    """The teacher's problem, and for each branch its two starts x = (alpha^low, alpha^up, beta)."""
     check_soft(learner)
     domain, preference = learner.domain, learner.preference
     weights = reward_vector(domain, true_weights, "true_weights")
     inferred = reward_vector(domain, agnostic_weights, "agnostic_weights")
     allowance = preference.on(domain).allowance
-    problem = _Problem(domain, weights, learner.mismatch.penalty, preference.penalty, allowance)
-    starts = np.zeros(2 * domain.n_reward), np.concatenate([np.maximum(inferred, 0.0), np.maximum(-inferred, 0.0)])
+    problem = BranchProblem(domain, weights, learner.mismatch.penalty, preference.penalty, allowance)
+    alphas = np.zeros(2 * domain.n_reward), np.concatenate([np.maximum(inferred, 0.0), np.maximum(-inferred, 0.0)])
     branches = tuple(Branch) if domain.n_preference else (Branch.KEPT,)
-    return tuple(_branch_optimum(problem, branch, start) for branch in branches for start in starts)
+    return problem, [(branch, problem.start(branch, alpha)) for branch in branches for alpha in alphas]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Problem:
+class BranchProblem:
     """The teacher's problem as a function of x = (alpha^low, alpha^up, beta), (2 d_r + d_c,)."""
 
     domain: Domain
@@ -179,6 +191,14 @@ class _Problem:
         lower = np.repeat([0.0, 0.0 if branch is Branch.KEPT else self.violation_penalty], [n_alpha, d_c])
         return NonlinearProgram(evaluate, lower, upper)
 
+    def start(self, branch: Branch, alpha: Vector) -> Vector:
+        """x with beta zero, or C_c where that violates a limit."""
+        program = self.program(branch)
+        x = np.clip(np.concatenate([alpha, np.zeros(len(program.lower) - len(alpha))]), program.lower, program.upper)
+        if program.evaluate(x, None).violation > BRANCH_TOLERANCE:
+            x[len(alpha) :] = self.violation_penalty
+        return np.asarray(x)
+
     def _limited(self, sign: float) -> Indices:
         """The preferences j for which some policy may violate sign * (mu_c[j] - delta_j) <= 0."""
         most = (sign * endless(self.domain.mdp, self.domain.preference_features)).max(axis=0, initial=-math.inf)
@@ -189,13 +209,9 @@ class _Problem:
         return np.split(x, [self.domain.n_reward, 2 * self.domain.n_reward])
 
 
-def _branch_optimum(problem: _Problem, branch: Branch, alpha: Vector) -> BranchOptimum:
+def _branch_optimum(problem: BranchProblem, branch: Branch, x: Vector) -> BranchOptimum:
     """One branch from one start: initialisation, then optimisation (App. G)."""
     program = problem.program(branch)
-    n_alpha = len(alpha)
-    x = np.clip(np.concatenate([alpha, np.zeros(len(program.lower) - n_alpha)]), program.lower, program.upper)
-    if program.evaluate(x, None).violation > BRANCH_TOLERANCE:
-        x[n_alpha:] = problem.violation_penalty
     found = frank_wolfe.restore(program, x, feasibility_tolerance=BRANCH_TOLERANCE)
     n_steps = found.n_steps
     if found.ended is Ended.CONVERGED:
