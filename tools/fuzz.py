@@ -461,6 +461,7 @@ CASES: tuple[Callable[[Problem], None], ...] = (
     volume,
     line,
     prices,
+    journeys,
     files,
     hostile,
     tables,
