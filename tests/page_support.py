@@ -69,7 +69,18 @@ def _is_ours(url: str, address: str) -> bool:
 
 def visit(page: Page, place: str) -> None:
     page.goto(place)
+    opened_layers(page)
+
+
+def reload(page: Page) -> None:
+    page.reload()
+    opened_layers(page)
+
+
+def opened_layers(page: Page) -> None:
+    """When the page is there, open all layers of the workbench."""
     page.wait_for_selector("body[data-ready]")
+    page.evaluate("() => document.querySelectorAll('#controls details').forEach((layer) => { layer.open = true; })")
 
 
 def story_of_the_docs() -> bytes:

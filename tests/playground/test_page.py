@@ -22,6 +22,7 @@ from page_support import (
     open_tab,
     opened,
     press_and_drag,
+    reload,
     reward_in_garden,
     scene_of,
     settled,
@@ -104,7 +105,7 @@ def test_the_last_answer_wins_and_the_request_has_the_learner_that_was_chosen(pa
     """Of many quick changes the last is shown; no older answer replaces it."""
     page.get_by_role("checkbox", name="green within 2 cells").check()
     page.get_by_role("checkbox", name="green within 1 cell").uncheck()
-    page.get_by_role("slider", name="Minds breaking its rules").fill("0.5")
+    page.get_by_role("slider", name="How much does it mind?").fill("0.5")
     with page.expect_request(
         lambda asked: asked.url.endswith("/teach") and "3.5" in (asked.post_data or "")
     ) as waiting:
@@ -137,12 +138,11 @@ def test_a_world_is_painted_taken_back_loaded_and_refused(page: Page):
     world = world_of(page)
     assert set(world.objects["dot"]) == {18, 19, 20, 35} and world.distractors["yellow"] == (19,)
     for _ in range(2):
-        page.get_by_role("button", name="Undo").click()
+        page.get_by_role("button", name="Undo", exact=True).click()
     assert world_of(page) == GARDEN
     page.keyboard.press("Control+y")
     page.get_by_role("button", name="Redo").click()
     assert world_of(page) == world
-    page.get_by_text("More about the world").click()
     page.get_by_label("Discount").fill("1.5")
     page.get_by_label("Discount").press("Enter")
     expect(page.locator("#status")).to_have_text("Discount: enter a number from 0.01 to 0.999.")
@@ -162,11 +162,50 @@ def test_a_world_is_painted_taken_back_loaded_and_refused(page: Page):
     expect(page.locator("#tale .big-number strong")).to_have_text("100 %")
 
 
+def test_a_mark_is_dragged_and_everything_is_taken_back_by_one_undo(page: Page):
+    """Dragging moves a mark, a click paints; then chips, sliders, teachers and paths are taken back in their order."""
+    start = scene_of(page)
+    taught = ("world", "learner", "teachers", "paths")
+
+    def now() -> dict:
+        scene = scene_of(page)
+        return {key: scene[key] for key in taught}
+
+    states = [{key: start[key] for key in taught}]
+    # The brush is a star, and the star itself is dragged: it moves. So does the green square, and the start.
+    for way in ((15, 14, 8), (16, 22), (32, 33)):
+        press_and_drag(page, *way)
+        states.append(now())
+    assert (states[-1]["world"]["objects"]["star"], states[-1]["world"]["start"]) == ([8], 33)
+    assert states[-1]["world"]["distractors"]["green"] == [22]
+    press_and_drag(page, 0)
+    states.append(now())
+    page.get_by_role("checkbox", name="yellow within 0 cells").check()
+    states.append(now())
+    box = page.get_by_role("slider", name="How much does it mind?").bounding_box()
+    page.mouse.move(box["x"] + 30, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    for x in (40, 60, 90):
+        page.mouse.move(box["x"] + x, box["y"] + box["height"] / 2)
+    page.mouse.up()
+    states.append(now())
+    page.get_by_label("Add a teacher").select_option("conservative")
+    states.append(now())
+    open_tab(page, "Be the teacher")
+    press_and_drag(page, 33, 27, 26)
+    assert now()["paths"] == [[33, 27, 26]]
+    for state in reversed(states):
+        page.keyboard.press("Control+z")
+        assert now() == state
+    expect(page.get_by_role("button", name="Undo", exact=True)).to_be_disabled()
+    page.get_by_role("button", name="Redo", exact=True).click()
+    assert now() == states[1]
+
+
 @pytest.mark.parametrize("size", [2, *some_of([30], [16])])
 def test_the_smallest_and_the_largest_world_are_taught(page: Page, size: int):
     """From 2x2 to 30x30 (the sample: 16x16): an empty world has nothing to earn, and says so; then a star is found."""
     choose_hard(page)
-    page.get_by_text("More about the world").click()
     page.get_by_label("Cells along a side").fill(str(size))
     page.get_by_label("Cells along a side").press("Enter")
     page.get_by_role("button", name="Empty the world").click()
@@ -195,7 +234,7 @@ def test_what_cannot_be_taught_is_told_in_a_sentence_and_nothing_else_is_claimed
     expect(page.locator(".card .reward")).to_have_count(0)
     expect(page.locator("#verdict")).to_have_text("Nobody can teach this learner here.")
     expect(page.locator("#status")).to_have_text("")
-    page.get_by_role("button", name="Undo").click()
+    page.get_by_role("button", name="Undo", exact=True).click()
     expect(card(page, "aware_cmdp").locator(".percent")).to_have_text("100 %")
 
 
@@ -371,8 +410,7 @@ def test_a_link_a_reload_the_back_button_and_a_second_tab(browser: Browser, page
     page.wait_for_function("() => document.getElementById('link').value.includes('#scene=')")
     link = page.get_by_label("Link").input_value()
     scene = scene_of(page)
-    page.reload()
-    page.wait_for_selector("body[data-ready]")
+    reload(page)
     assert scene_of(page) == scene
     expect(page.get_by_role("tab", name="Share and keep")).to_have_attribute("aria-selected", "true")
     page.go_back()
@@ -431,7 +469,6 @@ def test_a_large_domain_is_brought_and_taught(page: Page, tmp_path: Path, n: int
 
 def test_marks_can_be_told_apart_in_grey(page: Page):
     """Objects, distractors, the start, avoided and empty cells: every two differ without their colours."""
-    page.get_by_text("More about the world").click()
     page.get_by_role("button", name="Empty the world").click()
     kinds = ["star", "plus", "dot", "green", "yellow", "start"]
     for number, kind in enumerate(kinds):

@@ -26,7 +26,7 @@ def test_a_server_that_is_gone_is_not_a_learner_that_cannot_be_taught(page: Page
     """Neither "nobody can teach" nor endless waiting: a sentence about the server, and a button to try again."""
     settled(page)
     page.route("**/api/**", broken)
-    page.get_by_role("slider", name="Minds breaking its rules").fill("3")
+    page.get_by_role("slider", name="How much does it mind?").fill("3")
     expect(page.locator("#verdict")).to_contain_text("The server does not answer")
     settled(page)
     expect(page.locator("body")).not_to_contain_text("Nobody can teach")

@@ -1,7 +1,7 @@
 """The page on a phone of 390x844, by touch."""
 
 import pytest
-from page_support import finger, open_tab, settled, visit, watched
+from page_support import finger, open_tab, reload, settled, visit, watched
 from playground_support import MAY_SKIP_PAGE, NO_BROWSER
 from playwright.sync_api import Browser, Page, expect
 
@@ -42,8 +42,7 @@ def test_every_target_is_large_enough_and_on_the_screen(browser: Browser, addres
     with watched(browser, address, "narrow", scheme, has_touch=True) as page:
         for place in PLACES:
             visit(page, f"{address}/#{place}")
-            page.reload()
-            page.wait_for_selector("body[data-ready]")
+            reload(page)
             settled(page)
             small = [found for found in page.evaluate(TARGETS) if min(found[1:3]) < 39.5 or found[4] > 390.5]
             assert small == [], place

@@ -14,6 +14,7 @@ from page_support import (
     finger,
     open_tab,
     press_and_drag,
+    reload,
     settled,
     visit,
     watched,
@@ -85,8 +86,7 @@ def test_the_site_s_page_is_played_from_a_file_without_a_network(browser: Browse
         page.get_by_role("button", name="Draw a second path").click()
         # A second path without a step changes nothing.
         expect(page.locator("#panel-play .numbers")).to_have_text(one)
-        page.reload()
-        page.wait_for_selector("body[data-ready]")
+        reload(page)
         expect(page.get_by_role("tab", name="Five gardens")).to_have_attribute("aria-selected", "true")
 
 
@@ -111,11 +111,11 @@ def test_an_export_opens_in_the_state_that_it_promises(browser: Browser, address
     """Ten sequences of changes and reloads, then the export, opened offline: the same numbers, story and gardens."""
     changes = [
         lambda page: press_and_drag(page, number),
-        lambda page: page.get_by_role("slider", name="Minds breaking its rules").fill(str(2 + number)),
-        lambda page: (page.reload(), page.wait_for_selector("body[data-ready]")),
+        lambda page: page.get_by_role("slider", name="How much does it mind?").fill(str(2 + number)),
+        lambda page: reload(page),
         lambda page: page.get_by_label("How strict it is").select_option("hard"),
         lambda page: page.get_by_role("slider", name="plus", exact=True).fill("0.5"),
-        lambda page: (page.reload(), page.wait_for_selector("body[data-ready]")),
+        lambda page: reload(page),
     ]
     with watched(browser, address) as page:
         visit(page, f"{address}/#compare")
@@ -127,8 +127,7 @@ def test_an_export_opens_in_the_state_that_it_promises(browser: Browser, address
         open_tab(page, "Share and keep")
         expect(page.locator("#loopback")).to_contain_text("works only on this computer")
         if number % 2:
-            page.reload()
-            page.wait_for_selector("body[data-ready]")
+            reload(page)
         (tmp_path / "scene.html").write_bytes(downloaded(page, "Export as one HTML file"))
     disk = (tmp_path / "scene.html").as_uri()
     with watched(browser, disk, offline=True) as page:
@@ -136,8 +135,7 @@ def test_an_export_opens_in_the_state_that_it_promises(browser: Browser, address
         expect(page.get_by_role("tab", name="Compare teachers")).to_have_attribute("aria-selected", "true")
         settled(page)
         expect(page.locator("#panel-compare .numbers")).to_have_text(texts)
-        page.reload()
-        page.wait_for_selector("body[data-ready]")
+        reload(page)
         expect(page.locator("#panel-compare .numbers")).to_have_text(texts)
         open_tab(page, "Five gardens")
         plot(page, SOLUTIONS[0][0])

@@ -5,7 +5,7 @@ import { byId, h, refill, shown } from "./dom.js";
 import { showLarge } from "./large.js";
 import { Latest, awareRequest, lessonOf, possible, taught } from "./lessons.js";
 import { onLook } from "./look.js";
-import { TEACHER_NAMES, awareTeacher, canTeach, paperName, plainAbout, plainName } from "./players.js";
+import { TEACHER_NAMES, awareTeacher, canTeach, choices, paperName, plainAbout, plainName } from "./players.js";
 import { drawStrip, scalesOf } from "./panels.js";
 import { keepResult } from "./results.js";
 import { asked, getScene, onChange, setPart, viewOf } from "./scene.js";
@@ -181,7 +181,7 @@ function arrange() {
   refill(
     view.adding,
     h("option", { value: "" }, "Add a teacher…"),
-    others.map((name) => h("option", { value: name }, `${plainName(name)} (${paperName(name)})`)),
+    choices(others, (name) => `${plainName(name)} (${paperName(name)})`),
   );
 }
 

@@ -4,9 +4,10 @@ import { ask } from "./api.js";
 import { byId, complain, h, numberOf, refill, shown, tell } from "./dom.js";
 import { icon } from "./grid.js";
 import { onLook } from "./look.js";
-import { hasRules, modelName, players } from "./players.js";
+import { choices, hasRules, modelName, players } from "./players.js";
 import {
   PREFERENCES,
+  endStroke,
   getScene,
   getWorld,
   onChange,
@@ -24,15 +25,19 @@ import { COLOURS, GARDEN, OBJECTS, changed, emptyWorld, resized } from "./world.
 const replaced = (list, k, value) => list.map((old, j) => (j === k ? value : old));
 const DISTANCES = ["on it", "1 cell away", "2 cells away"];
 
-// A slider with its value in words; it keeps its place in the page while it is moved.
-function slider({ id, label, low, high, step, value, text, onInput }) {
+// A slider with its value; it keeps its place in the page while it is moved, and one movement is one step of undo.
+// ends: words for its two ends.
+function slider({ id, label, low, high, step, value, onInput, ends = null }) {
+  const text = (x) => shown(x, 1);
   const output = h("output", { for: id }, text(value));
   const input = h("input", { type: "range", id, min: low, max: high, step, value, "aria-label": label });
   input.addEventListener("input", () => {
     output.textContent = text(input.valueAsNumber);
-    onInput(input.valueAsNumber);
+    onInput(input.valueAsNumber, id);
   });
-  return h("label", { class: "slider" }, h("span", {}, label), input, output);
+  input.addEventListener("change", endStroke);
+  const row = h("label", { class: "slider" }, h("span", {}, label), input, output);
+  return ends ? h("div", {}, row, h("p", { class: "ends hint" }, ends.map((end) => h("span", {}, end)))) : row;
 }
 
 function avoidance() {
@@ -80,65 +85,71 @@ function avoidance() {
         PREFERENCES.map((one, k) => (one.colour === colour ? box(k, DISTANCES[one.distance], one.name) : null)),
       ),
     ),
-    h(
-      "div",
-      { class: "chips small", role: "group", "aria-label": "A learner of the paper" },
-      h("span", { class: "hint" }, "from the paper:"),
-      Object.keys(players.presets).map((name) =>
-        h(
-          "button",
-          {
-            type: "button",
-            class: "chip-button",
-            title: players.presets[name].about,
-            "aria-pressed": String(presetName() === name),
-            onclick: () => setLearner({ isAvoided: presetFlags(name) }),
-          },
-          name,
-        ),
-      ),
-    ),
   ];
 }
+
+// The learners of the paper, by their names there.
+const presets = () =>
+  h(
+    "div",
+    { class: "chips small", role: "group", "aria-label": "A learner of the paper" },
+    Object.keys(players.presets).map((name) =>
+      h(
+        "button",
+        {
+          type: "button",
+          class: "chip-button",
+          title: players.presets[name].about,
+          "aria-pressed": String(presetName() === name),
+          onclick: () => setLearner({ isAvoided: presetFlags(name) }),
+        },
+        name,
+      ),
+    ),
+  );
+
+// The one slider of the first layer: how much the learner minds what it avoids.
+function minding() {
+  const { learner } = getScene();
+  const { options } = players.learner_models[learner.model];
+  const all = preferences();
+  if ("violation_penalty" in options)
+    return slider({
+      id: "violation",
+      label: "How much does it mind?",
+      low: 0.5,
+      high: 30,
+      step: 0.5,
+      value: learner.violation_penalty,
+      ends: ["a little", "more than anything"],
+      onInput: (value, name) => setLearner({ violation_penalty: value }, name),
+    });
+  if ("violation_allowance" in options && all.some((one) => one.isAvoided)) return allowance(all);
+  return h("p", { class: "hint" }, "It minds nothing.");
+}
+
+const allowance = (all) =>
+  slider({
+    id: "allowance",
+    label: "Visits it puts up with",
+    low: 0,
+    high: 10,
+    step: 0.5,
+    value: Math.min(10, Math.max(...all.map((one) => one.allowance))),
+    ends: ["none at all", "ten steps, on average"],
+    onInput: (value, name) => setPreferences({ allowances: all.map(() => value) }, name),
+  });
 
 function temperament() {
   const { learner } = getScene();
   const { options } = players.learner_models[learner.model];
   const all = preferences();
-  const most = 10;
-  const select = h(
-    "select",
-    { id: "model", "aria-label": "How strict it is", onchange: (event) => setLearner({ model: event.target.value }) },
-    Object.keys(players.learner_models).map((model) =>
-      h("option", { value: model, selected: model === learner.model }, modelName(model)),
-    ),
-  );
-  const sliders = [
-    "violation_allowance" in options && all.some((one) => one.isAvoided)
-      ? slider({
-          id: "allowance",
-          label: "Visits it puts up with",
-          low: 0,
-          high: most,
-          step: 0.5,
-          value: Math.min(most, Math.max(...all.map((one) => one.allowance))),
-          text: (x) => shown(x, 1),
-          onInput: (value) => setPreferences({ allowances: all.map(() => value) }),
-        })
-      : null,
-    "violation_penalty" in options
-      ? slider({
-          id: "violation",
-          label: "Minds breaking its rules",
-          low: 0.5,
-          high: 30,
-          step: 0.5,
-          value: learner.violation_penalty,
-          text: (x) => shown(x, 1),
-          onInput: (value) => setLearner({ violation_penalty: value }),
-        })
-      : null,
-    "mismatch_penalty" in options
+  const attributes = { id: "model", "aria-label": "How strict it is", onchange: (event) => setLearner({ model: event.target.value }) };
+  const has = (option) => option in options;
+  return [
+    h("select", attributes, choices(Object.keys(players.learner_models), modelName, learner.model)),
+    has("violation_allowance") && has("violation_penalty") && all.some((one) => one.isAvoided) ? allowance(all) : null,
+    has("mismatch_penalty")
       ? slider({
           id: "mismatch",
           label: "Wants to do as shown",
@@ -146,12 +157,11 @@ function temperament() {
           high: 30,
           step: 0.5,
           value: learner.mismatch_penalty,
-          text: (x) => shown(x, 1),
-          onInput: (value) => setLearner({ mismatch_penalty: value }),
+          ends: ["hardly", "very much"],
+          onInput: (value, name) => setLearner({ mismatch_penalty: value }, name),
         })
       : null,
   ];
-  return [select, ...sliders];
 }
 
 // What each object, or each reward feature, is worth to the teacher.
@@ -167,11 +177,10 @@ function worth() {
       high: 1,
       step: 0.1,
       value: Math.max(-1, Math.min(1, weights[k])),
-      text: (x) => shown(x, 1),
-      onInput: (value) => {
+      onInput: (value, stroke) => {
         const next = replaced((getScene().brought ?? getWorld()).weights, k, value);
-        if (getScene().brought) setBrought({ ...getScene().brought, weights: next });
-        else setWorld(changed(getWorld(), { weights: next }));
+        if (getScene().brought) setBrought({ ...getScene().brought, weights: next }, stroke);
+        else setWorld(changed(getWorld(), { weights: next }), stroke);
       },
     }),
   );
@@ -194,7 +203,7 @@ async function attempt(action) {
   }
 }
 
-function more() {
+function paper() {
   const world = getWorld();
   const generator = h(
     "select",
@@ -213,24 +222,9 @@ function more() {
       tell("Loaded.");
     });
   return [
-    h(
-      "div",
-      { class: "fields" },
-      field("Cells along a side", { min: 2, max: 30, value: world.size }, (n) => setWorld(resized(getWorld(), n))),
-      field("Discount", { min: 0.01, max: 0.999, step: 0.01, value: world.discount }, (discount) =>
-        setWorld(changed(getWorld(), { discount })),
-      ),
-      field("An object ends the walk, probability", { min: 0, max: 1, step: 0.05, value: world.end_probability }, (p) =>
-        setWorld(changed(getWorld(), { end_probability: p })),
-      ),
-    ),
-    h(
-      "div",
-      { class: "row" },
-      h("button", { type: "button", onclick: () => setWorld(emptyWorld(getWorld().size)) }, "Empty the world"),
-      h("button", { type: "button", onclick: () => setWorld(GARDEN) }, "The story's garden"),
-    ),
-    h("p", { class: "hint" }, "A random world of the paper:"),
+    h("p", { class: "hint" }, "Its learners:"),
+    presets(),
+    h("p", { class: "hint" }, "One of its random worlds:"),
     h(
       "div",
       { class: "fields" },
@@ -243,42 +237,55 @@ function more() {
     h(
       "div",
       { class: "fields" },
-      preferences().map(({ name, isAvoided, allowance }, k) =>
-        isAvoided
-          ? field(
-              name,
-              { min: 0, max: 10000, step: 0.5, value: allowance, "aria-label": `Allowance for ${name}` },
-              (n) =>
-                setPreferences({
-                  allowances: replaced(
-                    preferences().map((one) => one.allowance),
-                    k,
-                    n,
-                  ),
-                }),
-            )
-          : null,
-      ),
+      preferences().map(({ name, isAvoided, allowance: value }, k) => {
+        if (!isAvoided) return null;
+        const set = (n) => setPreferences({ allowances: replaced(preferences().map((one) => one.allowance), k, n) });
+        return field(name, { min: 0, max: 10000, step: 0.5, value, "aria-label": `Allowance for ${name}` }, set);
+      }),
     ),
   ];
 }
 
-const moreBox = h("details", { id: "more" }, h("summary", {}, "More about the world"), h("div", { class: "inside" }));
+function size() {
+  const world = getWorld();
+  const set = (changes) => setWorld(changed(getWorld(), changes));
+  return [
+    h(
+      "div",
+      { class: "fields" },
+      field("Cells along a side", { min: 2, max: 30, value: world.size }, (n) => setWorld(resized(getWorld(), n))),
+      field("Discount: a point one step later is worth", { min: 0.01, max: 0.999, step: 0.01, value: world.discount, "aria-label": "Discount" }, (discount) => set({ discount })),
+      field("An object ends the walk, probability", { min: 0, max: 1, step: 0.05, value: world.end_probability }, (p) => set({ end_probability: p })),
+    ),
+    h(
+      "div",
+      { class: "row" },
+      h("button", { type: "button", onclick: () => setWorld(emptyWorld(getWorld().size)) }, "Empty the world"),
+      h("button", { type: "button", onclick: () => setWorld(GARDEN) }, "The story's garden"),
+    ),
+  ];
+}
+
+const layer = (id, text) => h("details", { id }, h("summary", {}, text), h("div", { class: "inside" }));
+const moreBox = layer("more", "More");
+const paperBox = layer("paper", "From the paper");
+const inside = (box, ...content) => refill(box.querySelector(".inside"), ...content);
 
 function draw() {
   const { brought } = getScene();
   const moved = byId("controls").contains(document.activeElement) ? document.activeElement : null;
-  refill(moreBox.querySelector(".inside"), more());
-  refill(
-    byId("controls"),
-    h("h2", {}, "The learner avoids"),
+  inside(
+    moreBox,
+    h("h2", {}, "What it avoids"),
     avoidance(),
     h("h2", {}, "How strict it is"),
     temperament(),
-    h("h2", {}, "What is worth collecting"),
+    h("h2", {}, "Points for each thing, at every step on it"),
     worth(),
-    brought ? null : moreBox,
+    brought ? null : [h("h2", {}, "The world"), size()],
   );
+  inside(paperBox, brought ? null : paper());
+  refill(byId("controls"), minding(), moreBox, brought ? null : paperBox);
   // A new control takes the focus of the old one.
   if (moved?.id) byId(moved.id)?.focus({ preventScroll: true });
 }

@@ -8,7 +8,7 @@ function fill(element, attributes, children) {
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return element;
 }
 
@@ -17,14 +17,14 @@ export const s = (tag, attributes = {}, ...children) => fill(document.createElem
 // Replace all children; null is left out.
 export function refill(element, ...children) {
   element.replaceChildren(
-    ...children.flat().filter((child) => child !== null && child !== undefined && child !== false),
+    ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
   );
 }
 
 // Change the children of an element into others. Elements of the same kind stay, so that nothing is drawn anew, a touch
 // keeps its target, and a picture may have parts that move by themselves.
 export function repaint(element, children) {
-  const fresh = children.flat().filter((child) => child !== null && child !== undefined && child !== false);
+  const fresh = children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
   const old = [...element.childNodes];
   fresh.forEach((child, k) => {
     if (!old[k]) element.append(child);

@@ -8,7 +8,7 @@ import { drawGrid, middle } from "./grid.js";
 import { Latest } from "./lessons.js";
 import { look, onLook } from "./look.js";
 import { Paths } from "./paths.js";
-import { ADAPTIVE, plainName } from "./players.js";
+import { ADAPTIVE, choices, plainName } from "./players.js";
 import { drawRounds } from "./plots.js";
 import { keepResult } from "./results.js";
 import { drawPlanes, roundsTable } from "./rounds.js";
@@ -263,7 +263,7 @@ export function startLearning() {
   parts.teacher = h(
     "select",
     { id: "walk-teacher", "aria-label": "Teacher", onchange: () => setPart({ walker: parts.teacher.value }) },
-    ADAPTIVE.map((name) => h("option", { value: name, selected: name === getScene().walker }, plainName(name))),
+    choices(ADAPTIVE, plainName, getScene().walker),
   );
   parts.alert = h("p", { class: "alert", role: "alert" });
   const deal = () => setPart({ secrets: PREFERENCES.map(({ distance }) => distance < 2 && Math.random() < 0.4) });

@@ -1,35 +1,62 @@
-// Painting the world: the brushes, undo and redo.
+// Painting the world: the brushes, marks that are dragged, undo and redo.
 
 import { byId, h, refill, tell } from "./dom.js";
 import { icon } from "./grid.js";
 import { onLook } from "./look.js";
-import { canRedo, canUndo, getWorld, onChange, paintWorld, redo, undo } from "./scene.js";
-import { COLOURS, OBJECTS, holder, painted } from "./world.js";
+import { canRedo, canUndo, endStroke, getWorld, onChange, redo, setWorld, undo } from "./scene.js";
+import { COLOURS, OBJECTS, holder, moved, painted } from "./world.js";
 
 const BRUSHES = [...OBJECTS, ...COLOURS, "start", "erase"];
 const KEYS = { s: "star", p: "plus", d: "dot", g: "green", y: "yellow", t: "start", e: "erase" };
 
 let brush = "star";
-// A stroke that starts on the brush's own mark erases.
+// What the pointer does: it drags the mark `held` from the cell `origin`, or paints a stroke. A stroke that starts on the
+// brush's own mark erases.
 let before = null,
+  held = null,
+  origin = null,
+  isMoved = false,
   isErasing = false;
 
+const markAt = (world, cell) =>
+  holder(world.objects, cell) ?? (cell === world.start ? "start" : holder(world.distractors, cell));
+
 function begin(cell) {
-  before = getWorld();
-  isErasing = [holder(before.objects, cell), holder(before.distractors, cell)].includes(brush);
-  apply(cell);
+  [before, origin, isMoved] = [getWorld(), cell, false];
+  held = markAt(before, cell);
+  if (!held) paint(cell);
 }
 
-function apply(cell) {
-  paintWorld(painted(getWorld(), brush, cell, isErasing), before);
+function drag(cell) {
+  if (held) {
+    isMoved = true;
+    setWorld(moved(before, held, origin, cell), "paint");
+  } else setWorld(painted(getWorld(), brush, cell, isErasing), "paint");
+}
+
+function release(cell) {
+  if (held && !isMoved) paint(cell);
+  held = null;
+  endStroke();
+}
+
+function paint(cell) {
+  const world = getWorld();
+  isErasing = [holder(world.objects, cell), holder(world.distractors, cell)].includes(brush);
+  setWorld(painted(world, brush, cell, isErasing), "paint");
 }
 
 export const paintMode = {
-  hint: "Paint: choose a mark, then click or drag. By keys: arrows and space; s p d g y t e choose the mark.",
-  touchHint: "Paint: choose a mark, then tap a cell.",
+  hint: "Click to paint the chosen mark; drag a mark to move it. By keys: arrows and space; s p d g y t e choose the mark.",
+  touchHint: "Tap to paint the chosen mark; drag a mark to move it.",
+  isGrip: (cell) => markAt(getWorld(), cell) !== null,
   press: begin,
-  drag: apply,
-  act: begin,
+  drag,
+  release,
+  act: (cell) => {
+    paint(cell);
+    endStroke();
+  },
   key: (event) => {
     const chosen = KEYS[event.key.toLowerCase()];
     if (!chosen) return false;
@@ -78,7 +105,7 @@ export function startPainting() {
     else redo();
   });
   onChange((what) => {
-    if (what !== "world") return;
+    if (!["world", "learner", "teachers", "paths"].includes(what)) return;
     byId("undo").disabled = !canUndo();
     byId("redo").disabled = !canRedo();
   });

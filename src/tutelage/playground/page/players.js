@@ -1,7 +1,7 @@
 // The teachers, learner models and preferences that the server knows, loaded before the page starts, in plain words.
 
 import { ask } from "./api.js";
-import { complain } from "./dom.js";
+import { complain, h } from "./dom.js";
 
 export const players = await ask("/api/players").catch((error) => {
   complain(error.message);
@@ -16,6 +16,7 @@ const TEACHERS = {
   bilevel: ["Knows the learner", "foresees what the learner will make of the lesson"],
   volume_search: ["Finds out by narrowing", "rules out what the learner did not follow, round by round"],
   line_search: ["Finds out by pushing", "asks for a little more each round"],
+  adaptive_bilevel: ["Finds out by guessing", "guesses what the learner is like, and plans for that"],
 };
 const MODELS = { soft: "Bends its rules, at a price", hard: "Never breaks its rules", standard: "Has no rules" };
 
@@ -23,6 +24,18 @@ export const plainName = (teacher) => TEACHERS[teacher]?.[0] ?? players.teachers
 export const plainAbout = (teacher) => TEACHERS[teacher]?.[1] ?? players.teachers[teacher].about;
 export const paperName = (teacher) => players.teachers[teacher].label;
 export const modelName = (model) => MODELS[model] ?? players.learner_models[model].label;
+
+// Options for a choice of teachers or models: those with plain names first, those for readers of the paper below.
+export function choices(names, text, chosen) {
+  const option = (name) => h("option", { value: name, selected: name === chosen }, text(name));
+  const isPlain = (name) => name in TEACHERS || name in MODELS;
+  const rest = names.filter((name) => !isPlain(name));
+  return [
+    ...names.filter(isPlain).map(option),
+    rest.length ? h("optgroup", { label: "From the paper" }, rest.map(option)) : null,
+  ];
+}
+
 export const isAdaptive = (teacher) => players.teachers[teacher].is_adaptive;
 export const TEACHER_NAMES = Object.keys(players.teachers);
 export const ADAPTIVE = TEACHER_NAMES.filter(isAdaptive);

@@ -9,7 +9,7 @@ import { drawGrid } from "./grid.js";
 import { Latest, awareRequest, lessonOf, possible, shareOf, taught } from "./lessons.js";
 import { look, onLook } from "./look.js";
 import { panelFigure, scalesOf } from "./panels.js";
-import { ADAPTIVE, paperName, plainName } from "./players.js";
+import { ADAPTIVE, choices, paperName, plainName } from "./players.js";
 import { drawPlane, drawRounds } from "./plots.js";
 import { keepResult } from "./results.js";
 import { asked, getScene, onChange, pathTo, setPart, viewOf } from "./scene.js";
@@ -324,9 +324,7 @@ export function startRounds() {
   parts.choice = h(
     "select",
     { id: "adaptive", "aria-label": "Teacher", onchange: () => setPart({ adaptive: parts.choice.value }) },
-    ADAPTIVE.map((name) =>
-      h("option", { value: name, selected: name === getScene().adaptive }, `${plainName(name)} (${paperName(name)})`),
-    ),
+    choices(ADAPTIVE, (name) => `${plainName(name)} (${paperName(name)})`, getScene().adaptive),
   );
   parts.alert = h("p", { class: "alert", role: "alert" });
   parts.working = h("p", { class: "hint", role: "status" }, "The first lesson is on its way…");

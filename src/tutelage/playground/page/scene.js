@@ -44,8 +44,8 @@ let scene = defaultScene();
 
 export const getScene = () => scene;
 export const getWorld = () => scene.world;
-export const canUndo = () => past.length > 0 && !scene.brought;
-export const canRedo = () => future.length > 0 && !scene.brought;
+export const canUndo = () => past.length > 0;
+export const canRedo = () => future.length > 0;
 
 // listener(what): what is "world", "learner", "teachers" or another name of a part of the scene.
 export function onChange(listener) {
@@ -61,65 +61,61 @@ function announce(what) {
   }
 }
 
+// Every change of what is taught is one step of undo: paint, chips, sliders, teachers and paths. A stroke of the brush or
+// of a slider changes the scene many times but is one step; it ends with endStroke.
+let stroke = null;
+export const endStroke = () => {
+  stroke = null;
+};
+
+function change(next, what, name = null) {
+  if (name === null || name !== stroke) {
+    past.push(scene);
+    if (past.length > LONGEST_HISTORY) past.shift();
+    future.length = 0;
+  }
+  [stroke, scene] = [name, next];
+  announce(what);
+}
+
+function restore(from, to) {
+  if (!from.length) return;
+  endStroke();
+  to.push(scene);
+  const { place, won, secrets } = scene;
+  scene = { ...from.pop(), place, won, secrets };
+  for (const what of ["world", "learner", "teachers", "paths"]) announce(what);
+}
+
+export const undo = () => restore(past, future);
+export const redo = () => restore(future, past);
+
 // Change parts of the scene that are neither the world nor the learner.
-export function setPart(changes) {
-  scene = { ...scene, ...changes };
-  announce(Object.keys(changes)[0]);
+export function setPart(changes, name = null) {
+  const [what] = Object.keys(changes);
+  if (what === "paths" || what === "teachers") change({ ...scene, ...changes }, what, name);
+  else {
+    scene = { ...scene, ...changes };
+    announce(what);
+  }
 }
 
 // Paths that were drawn belong to one grid and one start.
-function withWorld(world) {
+export function setWorld(world, name = null) {
+  if (!scene.brought && JSON.stringify(world) === JSON.stringify(scene.world)) return;
   const isSame = world.size === scene.world.size && world.start === scene.world.start;
-  return { ...scene, world, brought: null, paths: isSame ? scene.paths : [], walks: [] };
-}
-
-// Replace the world; undo restores the old one.
-export function setWorld(next) {
-  if (!scene.brought && JSON.stringify(next) === JSON.stringify(scene.world)) return;
-  remember(scene.world);
-  scene = withWorld(next);
-  announce("world");
-}
-
-function remember(before) {
-  past.push(before);
-  if (past.length > LONGEST_HISTORY) past.shift();
-  future.length = 0;
-}
-
-// A stroke of the brush changes the world many times but is one step of undo, which restores `before`.
-export function paintWorld(next, before) {
-  if (JSON.stringify(next) === JSON.stringify(scene.world)) return;
-  if (past.at(-1) !== before) remember(before);
-  scene = withWorld(next);
-  announce("world");
-}
-
-export function undo() {
-  if (!canUndo()) return;
-  future.push(scene.world);
-  scene = withWorld(past.pop());
-  announce("world");
-}
-
-export function redo() {
-  if (!canRedo()) return;
-  past.push(scene.world);
-  scene = withWorld(future.pop());
-  announce("world");
+  change({ ...scene, world, brought: null, paths: isSame ? scene.paths : [], walks: [] }, "world", name);
 }
 
 // A teacher that cannot teach the new model is replaced by the one that knows most about it.
-export function setLearner(changes) {
+export function setLearner(changes, name = null) {
   const learner = { ...scene.learner, ...changes };
-  const teachers = scene.teachers.map((name) => (canTeach(name, learner.model) ? name : awareTeacher(learner.model)));
-  scene = { ...scene, learner, teachers: [...new Set(teachers)] };
-  announce("learner");
+  const teachers = scene.teachers.map((one) => (canTeach(one, learner.model) ? one : awareTeacher(learner.model)));
+  change({ ...scene, learner, teachers: [...new Set(teachers)] }, "learner", name);
 }
 
-export function setBrought(brought) {
-  scene = { ...scene, brought, paths: [], walks: [] };
-  announce("world");
+export function setBrought(brought, name = null) {
+  change({ ...scene, brought, paths: [], walks: [] }, "world", name);
 }
 
 // The preferences of the learner: of the world or of the domain, each with a name, a flag and an allowance.
@@ -131,12 +127,9 @@ export function preferences() {
 }
 
 // Change the preferences: changes has isAvoided or allowances, lists with one entry per preference.
-export function setPreferences(changes) {
-  if (!scene.brought) setLearner(changes);
-  else {
-    scene = { ...scene, brought: { ...scene.brought, ...changes } };
-    announce("learner");
-  }
+export function setPreferences(changes, name = null) {
+  if (!scene.brought) setLearner(changes, name);
+  else change({ ...scene, brought: { ...scene.brought, ...changes } }, "learner", name);
 }
 
 // The scene in the form of a request; the path of a request depends on where the learner is taught.

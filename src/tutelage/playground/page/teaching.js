@@ -11,7 +11,7 @@ import { drawStrip, scalesOf } from "./panels.js";
 import { Paths } from "./paths.js";
 import { plainName } from "./players.js";
 import { keepResult } from "./results.js";
-import { asked, getScene, onChange, setPart, viewOf } from "./scene.js";
+import { asked, endStroke, getScene, onChange, setPart, viewOf } from "./scene.js";
 import { redraw } from "./stage.js";
 
 const queue = new Latest({ pause: 120 });
@@ -21,13 +21,14 @@ let answer = null,
   isOpen = false,
   isRevealed = false;
 
-const paths = new Paths({ get: () => getScene().paths, set: (next) => setPart({ paths: next }) });
+const paths = new Paths({ get: () => getScene().paths, set: (next) => setPart({ paths: next }, "path") });
 
 export const teachMode = {
   hint: "Drag from the ring, click where the path should go, or use the arrow keys. Space: stay. Backspace: undo. Enter: another path.",
   touchHint: "Draw with a finger from the ring or from the path's end, or tap where the path should go.",
   layers: () => ({ avoided: viewOf(asked()).avoided, paths: getScene().paths }),
   ...paths.mode,
+  release: endStroke,
 };
 
 // What is drawn now, without paths that only begin.

@@ -46,6 +46,15 @@ export function painted(world, brush, cell, isErasing) {
   return changed(world, { [group]: things });
 }
 
+// The world with one mark moved from a cell to another.
+export function moved(world, kind, from, to) {
+  if (kind === "start") return changed(world, { start: to });
+  const group = OBJECTS.includes(kind) ? "objects" : "distractors";
+  const things = without(without(world[group], from), to);
+  things[kind] = [...things[kind], to].sort((a, b) => a - b);
+  return changed(world, { [group]: things });
+}
+
 // The part of the world that fits the new size, from the top left.
 export function resized(world, size) {
   const move = (cell) => {
