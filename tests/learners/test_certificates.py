@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import random_domain, random_policy
 
-from tutelage.bellman.equations import solve_soft
+from tutelage.bellman.equations import solve_hard, solve_soft
 from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import causal_entropy, expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy
@@ -25,6 +25,7 @@ from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.projection import HardLearner
 from tutelage.learners.published import PublishedLearner
 from tutelage.learners.sampled import CallbackLearner
+from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import Ended, NotConverged, Solution
 from tutelage.roles import Lesson
 
@@ -220,3 +221,49 @@ def test_the_lower_multiplier_is_of_what_the_learner_does_too_little(make):
     response = make(domain, 3 * allowance).respond(Lesson.from_expectation([2 * horizon, -horizon]))
     apart = assert_signs(response, 1e-3)
     assert apart[0] < -0.1 and apart[1] > 0.1
+
+
+def rounded_learner(seed):
+    """A horizon of up to 1e7 steps, and features and penalties of any size: rounding limits the gap."""
+    rng = np.random.default_rng(seed)
+    discount, n, k = 1 - 10 ** rng.uniform(-7, -3), int(rng.integers(1, 4)), int(rng.integers(1, 3))
+    rows, initial = rng.dirichlet(np.ones(n), n * k), rng.dirichlet(np.ones(n))
+    mdp = MDP.from_choices(rows, np.arange(0, n * k + 1, k), initial, discount)
+    domain = Domain(mdp, rng.random((n, 1)) * 10 ** rng.uniform(-6, 6), rng.random((n, 1)), ("a",), ("x",))
+    penalties = {"mismatch_penalty": 10 ** rng.uniform(-6, 3), "violation_penalty": 10 ** rng.uniform(-6, 3)}
+    best = solve_hard(mdp, domain.reward_features[:, 0]).policy
+    return SoftLearner(domain, **penalties), Lesson.from_policy(domain, best)
+
+
+@pytest.mark.parametrize("seed", [*range(20), 61, 139])
+def test_a_gap_beyond_the_promise_is_rounding_and_says_so(seed):
+    """The relative gap is at most 1e-6, or the gap is below 1e-8 nats for each step and `ended` is ROUNDING."""
+    learner, lesson = rounded_learner(seed)
+    try:
+        proof = learner.respond(lesson).certificate
+    except NotConverged as failure:
+        proof = failure.answer.certificate
+        assert proof.relative_gap > 1e-6 and proof.gap > 1e-8 * learner.domain.mdp.horizon
+        return
+    if proof.relative_gap > 1e-6:
+        assert proof.gap <= 1e-8 * learner.domain.mdp.horizon and proof.ended is Ended.ROUNDING
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_the_policy_that_pays_least_has_the_residual_of_its_own_expectation(seed):
+    """Not that of the soft policy at the same weights, which it replaces."""
+    domain, allowance, shown = problem(seed)
+    preference = Preference(norm=1, penalty=C_C, allowance=allowance)
+    learner, lesson = GenericLearner(domain, Mismatch(norm=1, penalty=C_R), preference), Lesson.from_expectation(shown)
+    found, tangents = learner.dual.optimise(shown, np.zeros(2), None)
+    soft = learner.dual.response(lesson, found, tangents)
+    other = learner.dual.cheapest_response(lesson, found, tangents, soft.certificate.dual)
+    assert soft.certificate.residual < 1e-6 < other.certificate.residual
+    assert other.certificate.ended is Ended.ROUNDING and other.certificate.primal <= soft.certificate.primal
+    apart = np.abs(
+        np.concatenate(
+            [getattr(other.expectation, of) - getattr(soft.expectation, of) for of in ("reward", "preference")]
+        )
+    )
+    # The units of the residual are powers of two near one.
+    assert other.certificate.residual >= 0.25 * apart.max()

@@ -39,7 +39,7 @@ from tutelage.learners.soft_program import SoftMinimum, SoftProgram
 from tutelage.learners.tangents import ConvexTangents, require_possible
 from tutelage.learners.without_entropy import cheapest
 from tutelage.model.mdp import Domain
-from tutelage.outcomes import NotConverged, OutOfTime
+from tutelage.outcomes import Ended, NotConverged, OutOfTime
 from tutelage.roles import Certificate, Lesson, Response, named
 
 # A residual above this calls for a check that a solution exists.
@@ -179,10 +179,21 @@ class Dual:
         return replace(found, answer=replace(found.answer, x=np.concatenate([a, y]))), there
 
     def cheapest_response(self, lesson: Lesson, found: SoftMinimum, tangents: Tangents, bound: float) -> Response:
-        """The policy that pays least, with the same weights and bound: better where the entropy hardly matters."""
+        """The policy that pays least, with the same weights and bound: better where the entropy hardly matters.
+
+        It is not the soft policy of these weights: the residual is that of its own expectation, and at least its
+        distance from that policy's.
+        """
+        soft = Expectation(*np.split(found.answer.here.source.expectation, [self.domain.n_reward]))
         found, tangents = self._fixed(found, tangents)
         policy = cheapest(self.domain, self.mismatch, tangents, lesson.expectation).policy
         reached, entropy = expectation(self.domain, policy), causal_entropy(self.domain.mdp, policy)
+        slope, own = (
+            np.concatenate([mu.reward - lesson.expectation, -(tangents.normals @ mu.preference)])
+            for mu in (reached, soft)
+        )
+        error = self.program(lesson.expectation, tangents).residual(found.answer.x, slope, own)
+        found = replace(found, residual=error, ended=Ended.ROUNDING)
         return self._response(lesson, found, tangents, bound, (policy, reached, entropy))
 
     def _response(

@@ -1,6 +1,6 @@
 """The learners that value causal entropy (Eq. 1; App. D and E): they differ in their penalties alone."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from tutelage.learners.dual import Dual
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
-from tutelage.outcomes import NotConverged, OutOfTime
+from tutelage.outcomes import Ended, NotConverged, OutOfTime
 from tutelage.roles import Lesson, Response, check_lesson
 from tutelage.watch import OnProgress, watched
 
@@ -59,9 +59,11 @@ class GenericLearner(EntropyLearner):
     ) -> Response:
         """The response, as close to the optimum as rounding allows; its certificate says how close.
 
-        start: an earlier response of a similar learner, to start from. Raises `NotConverged`, with the best response as
-        its answer, where the relative gap is above 1e-6. time_limit: in seconds; `OutOfTime` is raised after it.
-        progress: called with a `Progress` after each step.
+        Its relative gap is at most 1e-6. Where rounding allows no such gap, it may be larger, but the gap is at most
+        1e-8 nats for each step of the horizon, and `certificate.ended` is `Ended.ROUNDING`. Raises `NotConverged`, with
+        the best response as its answer, where neither holds. start: an earlier response of a similar learner, to start
+        from. time_limit: in seconds; `OutOfTime` is raised after it. progress: called with a `Progress` after each
+        step.
         """
         shown, d_r = check_lesson(self.domain, lesson).expectation, self.domain.n_reward
         weights = np.zeros(d_r) if start is None else start.learned_weights[:d_r]
@@ -82,6 +84,8 @@ class GenericLearner(EntropyLearner):
             # An exact match on the boundary of the reachable set has no finite weights.
             self.dual.diagnose(shown, tangents, failure)
             raise failure
+        if gap > LOOSEST:
+            response = replace(response, certificate=replace(response.certificate, ended=Ended.ROUNDING))
         return response
 
     def _too_wide(self, response: Response) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from tutelage.arrays import EPSILON, Matrix, Vector
 from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
 from tutelage.constrained.problem import or_one
-from tutelage.convex.blocks import Block, contained, slices
+from tutelage.convex.blocks import Block, contained, residual, slices
 from tutelage.convex.newton import Expansion, Minimum, Reached, proximal_newton
 from tutelage.learners.convex_constraints import Moving, Touch
 from tutelage.model.mdp import Domain
@@ -78,6 +78,16 @@ class SoftProgram:
             error, apart = scaled.tolerances(scaled.blocks)
             found = proximal_newton(scaled.expand, scaled.blocks, inside, tolerance=error, gap_tolerance=apart)
         return scaled.in_given_units(found)
+
+    def residual(self, x: Vector, gradient: Vector, own: Vector) -> float:
+        """The residual at x of a policy whose expectations give another gradient (n,) than its own, that of f at x.
+
+        The largest violation of the optimality conditions, one of which is that both are equal; in the units of
+        `minimise`.
+        """
+        scaled, share = _Normalised.of(self, None), 1 / self.domain.mdp.horizon
+        apart = float(np.abs(share * scaled.unit * (gradient - own)).max())
+        return max(residual(share * scaled.unit * gradient, scaled.blocks, x / scaled.unit), apart)
 
     def followed(self) -> SoftMinimum:
         """The minimum by continuation from small penalties, which are raised step by step to their own."""
