@@ -40,7 +40,7 @@ class Accepted:
     """The differences that are accepted between stored and computed numbers."""
 
     share: float = 1e-6  # of the largest value that the number can have, or of one plus its size
-    rounding: float = 1e-10  # of the products that a dual bound subtracts
+    rounding: float = 1e-12  # of the products that objectives and bounds subtract
 
 
 ACCEPTED = Accepted()
@@ -64,6 +64,8 @@ def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
         entropy = causal_entropy(domain.mdp, response.policy)
         primal = entropy - learner.dual.paid(deviation, reached.preference)
         size = 1 + abs(stored.primal if np.isfinite(stored.primal) else entropy)
+        prices = np.repeat([mismatch.penalty, learner.preference.penalty], [domain.n_reward, domain.n_preference])
+        size += ACCEPTED.rounding / ACCEPTED.share * float(unit[np.isfinite(prices)] @ prices[np.isfinite(prices)])
     compare("primal", np.array([stored.primal]), np.array([primal]), size)
     if constraints.preference.functions:
         return
@@ -71,7 +73,8 @@ def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
     weights = np.concatenate([a, -(constraints.rows.T @ y)])
     compare("learned_weights", response.learned_weights, weights, 1 + np.abs(weights))
     prove = _distance_bound if isinstance(learner, HardLearner) else _dual
-    bound = prove(learner, a, y, weights, shown)  # type: ignore[arg-type]
+    # A bound below the primal, which is attained, is rounding.
+    bound = max(prove(learner, a, y, weights, shown), primal)  # type: ignore[arg-type]
     products = ACCEPTED.rounding * float(np.abs(weights) @ unit + np.abs(a) @ np.abs(shown))
     compare("dual", np.array([stored.dual]), np.array([bound]), size + products / ACCEPTED.share)
 
