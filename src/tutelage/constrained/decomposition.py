@@ -203,7 +203,7 @@ def _counts(features: Matrix, choice: Indices, visits: Vector) -> Vector:
 class Decomposed:
     """Columns with their weights (n, K) for each group of starts, or (n, 1) where all starts have one mixture.
 
-    dual: (k,), the dual variables of the last master problem.
+    dual: (k,), the dual variables whose bound was certified.
     """
 
     columns: tuple[Column, ...]
@@ -237,28 +237,28 @@ def decompose(
     tolerance: float,
     good_enough: float = -np.inf,
 ) -> Solution[Decomposed]:
-    """The best mixture of policies, to a gap of `tolerance * (1 + |value|)` or until the value is `good_enough`.
+    """The best mixture of policies, to a gap of `tolerance * (scale + |value|)` or until the value is `good_enough`.
 
-    columns: policies to start from, some mixture of which satisfies the limits. The bound is certified: no policy
-    within the limits has a lower value.
+    columns: policies to start from, some mixture of which satisfies the limits. scale: what the objective can reach.
+    The bound is certified: no policy within the limits has a lower value. It is that of the dual variables returned.
     """
     search = _Rounds(pricer, objective, limits, columns)
     for search.n_rounds in range(1, MAX_ROUNDS + 1):
         value, bound = search.value, search.bound
         if not search.solve_master():
             return search.solution(Ended.ROUNDING)
-        if search.value <= good_enough or search.is_within(tolerance):
+        if search.value <= good_enough or search.is_proved(tolerance):
             return search.solution(Ended.CONVERGED)
-        new: tuple[Column, ...] = ()
         for u in search.trials():
             earned = float((matrix(search.columns) @ search.dual.price(search.master.dual)).max())
             new = search.price_out(u)
-            if search.is_within(tolerance):
+            if search.is_proved(tolerance):
                 return search.solution(Ended.CONVERGED)
             if any(float(column.counts @ search.dual.price(search.master.dual)) > earned for column in new):
                 break
         else:
-            if not new:
+            if len(search.columns) == len(search.master.weights):
+                # No price that was tried has given another policy.
                 return search.last()
         if search.is_within(PACE.rounded) and search.value >= value and search.bound <= bound:
             return search.solution(Ended.ROUNDING)
@@ -272,8 +272,9 @@ class _Rounds:
     """What is known after some rounds.
 
     value: of the mixture. bound: on the value of any policy. master: the mixture that the last master problem found.
-    centre: (k,), the dual variables of the best bound; None before the first. last_gap: when the last round had solved
-    its master problem.
+    centre: (k,), the dual variables of the best bound; None before the first. own: the bound of the dual variables of
+    the last master problem; None while it is not known. scale: what the objective can reach.
+    last_gap: when the last round had solved its master problem.
     """
 
     pricer: Pricer
@@ -283,13 +284,16 @@ class _Rounds:
     value: float = np.inf
     bound: float = -np.inf
     centre: Vector | None = None
+    own: float | None = None
     last_gap: float = np.inf
     n_rounds: int = 0
+    scale: float = field(init=False)
     dual: LowerBounds = field(init=False)
     is_by_group: bool = field(init=False)
     master: Mixture = field(init=False)
 
     def __post_init__(self) -> None:
+        self.scale = self.objective.scale(matrix(self.columns))
         self.dual = self.objective.lower_bounds(self.limits)
         self.is_by_group = self.dual.can_share and all(column.parts is not None for column in self.columns)
         self.master = Mixture(np.zeros(0), np.zeros(len(self.dual.linear)))
@@ -299,8 +303,19 @@ class _Rounds:
         return self.value - self.bound
 
     def is_within(self, tolerance: float) -> bool:
-        """Whether the gap is at most `tolerance * (1 + |value|)`."""
-        return self.gap <= tolerance * (1 + abs(self.value))
+        """Whether the gap is at most `tolerance * (scale + |value|)`."""
+        return self.gap <= tolerance * (self.scale + abs(self.value))
+
+    def is_proved(self, tolerance: float) -> bool:
+        """Whether the dual variables of the last master problem themselves prove the tolerance.
+
+        Where a bound at other prices does, they are priced out as well: a bound within the gap is no proof of prices.
+        """
+        if not self.is_within(tolerance):
+            return False
+        if self.own is None:
+            self.price_out(self.master.dual, is_exact=True)
+        return self.own is not None and self.value - self.own <= tolerance * (self.scale + abs(self.value))
 
     def solve_master(self) -> bool:
         """The best mixture of the columns within the limits. False where that is beyond a library, but nearly known."""
@@ -311,7 +326,7 @@ class _Rounds:
             if not self.is_within(PACE.nearly_rounded):
                 raise
             return False
-        self.value, self.master = found.value, found.answer
+        self.value, self.master, self.own = found.value, found.answer, None
         return True
 
     def _by_column(self) -> Solution[Mixture]:
@@ -339,14 +354,16 @@ class _Rounds:
             yield (1 - PACE.inward) * self.master.dual + PACE.inward * self.centre
         yield self.master.dual
 
-    def price_out(self, u: Vector) -> tuple[Column, ...]:
+    def price_out(self, u: Vector, *, is_exact: bool = False) -> tuple[Column, ...]:
         """Policies at price(u) that are not known, found as far as it serves the bound; they become columns."""
         price, offset = self.dual.price(u), self.dual.offset(u)
         known = float((matrix(self.columns) @ price).max())
         is_first = self.bound == -np.inf
         # Without any bound one better policy is enough.
-        enough = -np.inf if is_first else known + PACE.enough * max(offset - self.bound - known, 0.0)
-        close = Close(offset - self.value, 0.0 if is_first else PACE.close)
+        enough = (
+            np.inf if is_exact else -np.inf if is_first else known + PACE.enough * max(offset - self.bound - known, 0.0)
+        )
+        close = Close(offset - self.value, 0.0 if is_first or is_exact else PACE.close)
         priced = self.pricer.price_out(price, self.columns, enough, close)
         new, best = self._unknown(priced.columns), priced.best
         if u is self.master.dual and not new and not priced.is_exact:
@@ -355,6 +372,8 @@ class _Rounds:
             new, best = self._unknown(exact.columns), min(best, exact.best)
         if offset - best > self.bound:
             self.bound, self.centre = offset - best, u
+        if u is self.master.dual:
+            self.own = offset - best
         self.columns = self.pricer.kept((*self.columns, *new))
         return new
 
@@ -364,15 +383,18 @@ class _Rounds:
         return tuple(column for column in columns if not (np.abs(known - column.counts) <= largest).all(axis=1).any())
 
     def solution(self, ended: Ended) -> Solution[Decomposed]:
+        """The mixture, with dual variables and their bound: those of the master problem where they are as good."""
         n = len(self.master.weights)
-        weights = self.master.weights.reshape(n, -1)
-        found = Decomposed(self.columns[:n], weights, self.master.dual)
-        return Solution(found, self.value, self.bound, self.gap, ended, self.n_rounds)
+        dual, bound = self.master.dual, self.bound if self.own is None else self.own
+        if self.centre is not None and self.bound - bound > self.gap + PACE.rounded * (self.scale + abs(self.value)):
+            dual, bound = self.centre, self.bound
+        found = Decomposed(self.columns[:n], self.master.weights.reshape(n, -1), dual)
+        return Solution(found, self.value, bound, self.value - bound, ended, self.n_rounds)
 
     def last(self) -> Solution[Decomposed]:
         """The solution when no better policy was found: its gap is rounding, or else `NotConverged`."""
         offset = self.dual.offset(self.master.dual)
-        if self.gap > max(PACE.acceptable * (1 + abs(self.value)), PACE.cancelled * abs(offset)):
+        if self.gap > max(PACE.acceptable * (self.scale + abs(self.value)), PACE.cancelled * abs(offset)):
             message = f"decomposition found no better policy, but the relative gap is still {self.gap:.3g}"
             best = self.solution(Ended.SETTLED)
             raise NotConverged(message, residual=self.gap, n_steps=self.n_rounds, answer=best)

@@ -99,6 +99,9 @@ class Objective(Protocol):
     def opening(self, limits: HalfSpaces) -> Vector:
         """(d,), the price that gives the first policy."""
 
+    def scale(self, points: Matrix) -> float:
+        """What the objective can reach, by some points (n, d): gaps are relative to it."""
+
     def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
         """The lower bounds of the objective within the limits."""
 
@@ -114,6 +117,9 @@ class MostReward:
 
     def opening(self, limits: HalfSpaces) -> Vector:
         return _padded(self.weights, limits)
+
+    def scale(self, points: Matrix) -> float:
+        return _largest_reward(self.weights, points)
 
     def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
         return LowerBounds(_padded(self.weights, limits), -limits.normals.T, limits.offsets, _multipliers(len(limits)))
@@ -135,6 +141,9 @@ class LeastViolation:
 
     def opening(self, limits: HalfSpaces) -> Vector:
         return np.asarray(-limits.normals.sum(axis=0))
+
+    def scale(self, points: Matrix) -> float:
+        return 1.0
 
     def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
         base = np.zeros(limits.normals.shape[1])
@@ -161,6 +170,9 @@ class RewardWithinTotal:
 
     def opening(self, limits: HalfSpaces) -> Vector:
         return _padded(self.weights, limits)
+
+    def scale(self, points: Matrix) -> float:
+        return _largest_reward(self.weights, points)
 
     def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
         turn = np.column_stack([-limits.normals.T, np.zeros(limits.normals.shape[1])])
@@ -192,6 +204,9 @@ class Nearest:
 
     def opening(self, limits: HalfSpaces) -> Vector:
         return _padded(self.target, limits)
+
+    def scale(self, points: Matrix) -> float:
+        return 1.0
 
     def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
         ones = np.ones(len(self.target))
@@ -226,6 +241,9 @@ class NearestSquared:
     def opening(self, limits: HalfSpaces) -> Vector:
         return _padded(self.target, limits)
 
+    def scale(self, points: Matrix) -> float:
+        return 1.0
+
     def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
         ones = np.ones(len(self.target))
         return _matching(self.target, limits, Box(-np.inf * ones, np.inf * ones, ones))
@@ -250,6 +268,11 @@ class NearestSquared:
 
 def _mixture(solution: ProgramSolution, weights: Vector, u: Vector) -> Solution[Mixture]:
     return Solution(Mixture(weights, u), solution.value, solution.bound, solution.residual, solution.ended, 1)
+
+
+def _largest_reward(weights: Vector, points: Matrix) -> float:
+    """The largest |weights @ x_r| of some points (n, d); one where it is zero."""
+    return float(np.abs(points[:, : len(weights)] @ weights).max(initial=0.0)) or 1.0
 
 
 def _multipliers(n: int, most: float = np.inf) -> Box:

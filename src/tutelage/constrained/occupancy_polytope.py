@@ -14,7 +14,7 @@ from typing import get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import Vector, check_length, floats, freeze
+from tutelage.arrays import Matrix, Vector, check_length, floats, freeze
 from tutelage.bellman.equations import COMPILED_ABOVE, plan_hard
 from tutelage.chains.expectations import Expectation, expectation_of_occupancy
 from tutelage.constrained import objectives
@@ -26,10 +26,12 @@ from tutelage.constrained.decomposition import (
     Planner,
     Pricer,
     decompose,
+    matrix,
     priced_reward,
 )
 from tutelage.constrained.direct import FEW_CHOICES, LOOSEST_GAP, solve_directly
 from tutelage.constrained.objectives import Mixture, Objective
+from tutelage.constrained.prices import PriceFace
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, Scaled, in_unit
 from tutelage.convex.programs import InfeasibleProgram
 from tutelage.model.mdp import MDP, Domain
@@ -46,6 +48,8 @@ SPREAD = 0.25
 # Where the routes cross. With 24 features 256 choices take 0.4 s by decomposition and 0.01 s directly, 1,024 choices
 # 0.2 s and 0.03 s, 4,096 choices 0.6 s by either; with 32 limits, 0.5 s and 0.01 s, 0.5 s and 0.06 s, 0.1 s and 1.4 s.
 MANY_ROWS = 24
+# Prices with a bound this close to the best reward, relative to its size, are prices of the limits.
+PRICE_LEVEL = 1e-9
 LEAST = objectives.LeastViolation()
 
 
@@ -245,7 +249,8 @@ class Problem:
     def _decomposed(self, pricer: Pricer, found: Solution[Decomposed]) -> ConstrainedOptimum:
         """The optimum with the occupancy of a mixture."""
         visits = Mixture(pricer.occupancy(found.answer.columns, found.answer.weights), found.answer.dual)
-        return self._optimum(Solution(visits, found.value, found.bound, found.residual, found.ended, found.n_steps))
+        given = Solution(visits, found.value, found.bound, found.residual, found.ended, found.n_steps)
+        return self._optimum(given, matrix(found.answer.columns))
 
     def _infeasible(self, pricer: Pricer, columns: tuple[Column, ...]) -> InfeasibleConstraints:
         """The error that names the limits which no policy keeps together, in the caller's units."""
@@ -268,7 +273,8 @@ class Problem:
             # The libraries may fail on nearly infeasible programs; decomposition decides.
             self.require_feasible()
             raise
-        optimum = self._optimum(found)
+        reached = expectation_of_occupancy(self.domain, found.answer.weights).both
+        optimum = self._optimum(found, reached[None])
         if found.gap > LOOSEST_GAP * (1 + abs(found.value)):
             message = f"the direct program was solved only to a relative gap of {found.gap:.3g}"
             message += "; use the route 'decomposition'"
@@ -281,8 +287,11 @@ class Problem:
         except NotConverged:
             return None
 
-    def _optimum(self, found: Solution[Mixture]) -> ConstrainedOptimum:
-        """The optimum in the caller's units. found: with the occupancy (C,) as weights of the choices."""
+    def _optimum(self, found: Solution[Mixture], points: Matrix) -> ConstrainedOptimum:
+        """The optimum in the caller's units. found: with the occupancy (C,) as weights of the choices.
+
+        points: (n, d), expectations of policies that are known.
+        """
         scaled, unit, limits, u = self.scaled, self.unit, self.scaled.limits, found.answer.dual
         price = self.objective.lower_bounds(limits).price(u)
         if self.whole is not None:
@@ -298,7 +307,18 @@ class Problem:
             bound=unit * found.bound,
             n_rounds=found.n_steps,
             ended=found.ended,
+            prices=self._prices(found, points),
         )
+
+    def _prices(self, found: Solution[Mixture], points: Matrix) -> PriceFace | None:
+        """The interval of the prices of the limits, for the best reward."""
+        if not isinstance(self.objective, objectives.MostReward):
+            return None
+        limits, scale = self.scaled.limits, self.objective.scale(points)
+        tolerance = max(found.gap, PRICE_LEVEL * scale)
+        unit = self.unit / self.scaled.row
+        dual = self.objective.lower_bounds(limits)
+        return PriceFace(self.domain, dual, points, found.value, tolerance, scale, unit)
 
 
 def is_crowded(domain: Domain, objective: Objective, limits: HalfSpaces) -> bool:

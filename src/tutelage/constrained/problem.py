@@ -12,7 +12,7 @@ in metres or in kilometres, and whether it is discounted by 0.5 or by 0.99999. M
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -172,12 +172,21 @@ class Scaled:
         return replace(self, limits=HalfSpaces(normals, limits.offsets / row, limits.names), row=row)
 
 
+class PriceRange(Protocol):
+    """The prices that a problem allows each limit."""
+
+    @property
+    def interval(self) -> tuple[Vector, Vector]:
+        """(m,) twice: the least and the largest price of each limit."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ConstrainedOptimum:
     """An optimal policy, with a certified bound on the value of any policy.
 
-    policy: (C,). expectation: its feature expectation. multipliers: (m,), the gain in value per unit that a limit is
-    relaxed. price: (d,), weights of the features for which this policy is optimal without limits.
+    policy: (C,). expectation: its feature expectation. multipliers: (m,), prices of the limits, whose own dual value is
+    the bound: of `best_policy`, relaxing limit j by t gains at most t times its multiplier, and the gap. price: (d,),
+    weights of the features for which this policy is optimal without limits.
     value: that of the policy. bound: no policy within the limits is better. For `best_policy` the value is a reward and
     value <= bound. For `nearest_policy` it is a distance, for `least_violation` a total excess, and bound <= value.
     """
@@ -190,11 +199,25 @@ class ConstrainedOptimum:
     bound: float
     n_rounds: int
     ended: Ended
+    prices: PriceRange | None = None
 
     @property
     def gap(self) -> float:
         """The largest possible distance of the value from the optimal one."""
         return abs(self.bound - self.value)
+
+    @property
+    def price_low(self) -> Vector:
+        """(m,), what a little more of each limit gains per unit: the derivative of the value to the right.
+
+        Computed when it is first asked for; NaN where the problem is not that of `best_policy`.
+        """
+        return self.multipliers * np.nan if self.prices is None else self.prices.interval[0]
+
+    @property
+    def price_high(self) -> Vector:
+        """(m,), what a little less of each limit loses per unit; infinite where no policy keeps less of it."""
+        return self.multipliers * np.nan if self.prices is None else self.prices.interval[1]
 
 
 def in_unit(weights: Vector, feature: Vector) -> tuple[Vector, float]:

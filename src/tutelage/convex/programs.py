@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import clarabel
 import highspy
@@ -59,6 +59,26 @@ class LinearConstraints:
         excesses = [self.lower - x, np.abs(self.equal @ x - self.right), self.within @ x - self.bound]
         return float(np.concatenate(excesses).max(initial=0.0))
 
+    def row_sizes(self) -> Vector:
+        """(m,), the largest entry of each inequality; one where all are zero."""
+        largest = (
+            abs(self.within).max(axis=1, initial=0.0)
+            if isinstance(self.within, np.ndarray)
+            else abs(self.within).max(axis=1).toarray().ravel()
+        )
+        sizes = np.maximum(largest, np.abs(self.bound))
+        return np.where(sizes > np.finfo(np.float64).tiny, sizes, 1.0)
+
+    def scaled(self) -> Self:
+        """The same with every inequality divided by its size."""
+        size = self.row_sizes()
+        rows = (
+            self.within / size[:, None]
+            if isinstance(self.within, np.ndarray)
+            else self.within.multiply(1 / size[:, None])
+        )
+        return replace(self, within=rows, bound=self.bound / size)
+
     def gradient(self, nu: Vector, y: Vector) -> Vector:
         """equal' nu + within' y: the gradient of the constraints' part of the Lagrangian."""
         return np.asarray(self.equal.T @ nu + self.within.T @ y)
@@ -90,13 +110,14 @@ def error(solution: ProgramSolution) -> float:
 
 
 def minimise_linear(slope: Vector, constraints: LinearConstraints) -> ProgramSolution:
-    """Solve the linear program.
+    """Solve the linear program, in units in which every inequality and the slope have a largest entry of one.
 
     Raises `InfeasibleProgram` where no x satisfies the constraints, and `NotConverged` where the library fails.
     """
     is_sparse = sparse.issparse(constraints.equal) or sparse.issparse(constraints.within)
+    unit, scaled = float(np.abs(slope).max(initial=0.0)) or 1.0, constraints.scaled()
     for attempt in SPARSE_ATTEMPTS if is_sparse else DENSE_ATTEMPTS:
-        solver = _simplex(slope, constraints, *attempt)
+        solver = _simplex(slope / unit, scaled, *attempt)
         status = solver.getModelStatus()
         if status in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible):
             break
@@ -107,7 +128,8 @@ def minimise_linear(slope: Vector, constraints: LinearConstraints) -> ProgramSol
         message = f"the linear program was not solved: {solver.modelStatusToString(status)}"
         raise NotConverged(message, residual=np.inf, n_steps=n_steps)
     solution = solver.getSolution()
-    nu, y = np.split(-np.array(solution.row_dual), [len(constraints.right)])
+    nu, y = np.split(-unit * np.array(solution.row_dual), [len(constraints.right)])
+    y /= constraints.row_sizes()
     return _solution(np.zeros(len(slope)), slope, constraints, np.array(solution.col_value), nu, np.maximum(y, 0.0))
 
 
