@@ -200,7 +200,7 @@ def stiff_chain(seed):
 @pytest.mark.parametrize("few", [200, 0], ids=["dense", "sparse"])
 def test_arrival_is_that_of_exact_fractions_for_probabilities_down_to_1e_300(seed, few, monkeypatch):
     """No digit is lost to a subtraction; totals beyond the largest double are infinite."""
-    monkeypatch.setattr(arrival_module, "FEW_STATES", few)
+    monkeypatch.setattr(arrival_module, "DENSE_LIMIT", few)
     rows, is_goal, initial = stiff_chain(seed)
     n = len(rows)
     mdp = tl.MDP.from_choices(rows, np.arange(n + 1), initial, 0.9)
@@ -225,6 +225,6 @@ def test_dense_and_sparse_elimination_agree_on_a_road_map(size, monkeypatch):
     mdp = family_domain("roads", size).mdp
     policy, goals = tl.solve_soft(mdp, np.zeros(mdp.n_states)).policy, [0, 1]
     found = tl.arrival(mdp, policy, goals=goals)
-    monkeypatch.setattr(arrival_module, "FEW_STATES", size)
+    monkeypatch.setattr(arrival_module, "DENSE_LIMIT", size)
     dense = tl.arrival(mdp, policy, goals=goals)
     assert (found.probability, found.steps) == pytest.approx((dense.probability, dense.steps), rel=1e-11)

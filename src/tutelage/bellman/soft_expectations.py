@@ -164,15 +164,15 @@ def soft_expansions(
 def _one_by_one(mdp: MDP, features: Matrix, weights: Matrix, first: Matrix, accuracy: float) -> SoftExpansions:
     """`soft_expansions` from the values first (n, S)."""
     each = []
-    for one, start in zip(weights, first, strict=True):
-        each.append(_around(mdp, features, one, solve_soft(mdp, features @ one, accuracy=accuracy, start=start)))
+    for point, start in zip(weights, first, strict=True):
+        each.append(_around(mdp, features, point, solve_soft(mdp, features @ point, accuracy=accuracy, start=start)))
     return SoftExpansions(
         weights=weights,
-        soft_return=np.array([one.soft_return for one in each]),
-        expectation=np.array([one.expectation for one in each]),
-        jacobian=np.array([one.jacobian for one in each]),
-        value=np.array([one.solved.value for one in each]),
-        ahead=np.array([one.ahead for one in each]),
+        soft_return=np.array([around.soft_return for around in each]),
+        expectation=np.array([around.expectation for around in each]),
+        jacobian=np.array([around.jacobian for around in each]),
+        value=np.array([around.solved.value for around in each]),
+        ahead=np.array([around.ahead for around in each]),
     )
 
 

@@ -26,15 +26,12 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from tutelage.arrays import EPSILON, Flags, Matrix, SparseRows, Vector, integers
-from tutelage.chains.resolvent import BY_DEGREE, chain, sparse_factors
+from tutelage.chains.resolvent import BY_DEGREE, DENSE_LIMIT, chain, sparse_factors
 from tutelage.model.mdp import MDP, Domain, absorbing_states
 from tutelage.model.policy import check_policy, sum_by_state
 from tutelage.outcomes import InvalidModel
 
-# Up to this number of states the elimination takes less time than loading the compiler.
-FEW_STATES = 200
-# The least positive double.
-LEAST = math.nextafter(0.0, 1.0)
+SMALLEST_DOUBLE = math.nextafter(0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +129,14 @@ def _reachable(moves: SparseRows, starts: Flags) -> Flags:
     n = moves.shape[0]
     first = sparse.csr_array(np.concatenate([starts, [False]])[None, :].astype(np.float64))
     graph = sparse.vstack([sparse.hstack([moves, sparse.csr_array((n, 1))]), first], format="csr")
-    found = np.zeros(n + 1, dtype=np.bool_)
-    found[csgraph.breadth_first_order(graph, n, return_predecessors=False)] = True
-    return found[:-1]
+    is_reached = np.zeros(n + 1, dtype=np.bool_)
+    is_reached[csgraph.breadth_first_order(graph, n, return_predecessors=False)] = True
+    return is_reached[:-1]
 
 
 def _totals(inner: SparseRows, leaves: Vector, here: Matrix) -> Matrix:
     """(n, d), the expected totals of `here` (n, d), until the states are left for good with probabilities `leaves`."""
-    if len(leaves) <= FEW_STATES:
+    if len(leaves) <= DENSE_LIMIT:
         return _dense_totals(inner.toarray(), leaves, here)
     from tutelage.chains.elimination import totals_without_subtraction
 
@@ -164,7 +161,7 @@ def _dense_totals(inner: Matrix, leaves: Vector, here: Matrix) -> Matrix:
                     totals[i] += share * totals[k]
             # What stays in i, or leads back to it through earlier states, is left out.
             inner[i, i] = 0.0
-            out = max(inner[i].sum() + leaves[i], LEAST)
+            out = max(inner[i].sum() + leaves[i], SMALLEST_DOUBLE)
             inner[i], leaves[i], totals[i] = inner[i] / out, leaves[i] / out, totals[i] / out
         for i in range(n - 1, -1, -1):
             later = np.flatnonzero(inner[i])

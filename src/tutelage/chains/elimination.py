@@ -350,6 +350,15 @@ def elimination_cost(start: Indices, neighbour: Indices, budget: float) -> float
 
 
 @compiled()
+def _substitute_back(start: Indices, ends: Indices, shares: Vector, totals: Matrix) -> None:
+    """Add to the totals (n, d) of each state those of later states, times their shares."""
+    for i in range(len(totals) - 1, -1, -1):
+        for q in range(start[i], start[i + 1]):
+            for m in range(totals.shape[1]):
+                totals[i, m] += shares[q] * totals[ends[q], m]
+
+
+@compiled()
 def totals_without_subtraction(rows: Rows, leaves: Vector, here: Matrix) -> Matrix:
     """(n, d), the expected totals of `here` until a chain is left for good, as in `arrival`; states are eliminated in
     their order. rows: the moves between the states. leaves: (n,), the probability to leave from each state."""
@@ -389,6 +398,7 @@ def totals_without_subtraction(rows: Rows, leaves: Vector, here: Matrix) -> Matr
         for j in later:
             if j < n:
                 out += work[j]
+        # Not zero, even if all that leaves the state is below the least double.
         out = max(out, 5e-324)
         for j in later:
             if j < n:
@@ -399,8 +409,5 @@ def totals_without_subtraction(rows: Rows, leaves: Vector, here: Matrix) -> Matr
         left[i] /= out
         for m in range(d):
             totals[i, m] /= out
-    for i in range(n - 1, -1, -1):
-        for q in range(start[i], start[i + 1]):
-            for m in range(d):
-                totals[i, m] += shares[q] * totals[ends[q], m]
+    _substitute_back(start, ends, shares, totals)
     return totals

@@ -99,22 +99,32 @@ def discounted_rows(mdp: MDP, choice: Indices) -> SparseRows:
 
 def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
     """The resolvent of the chain of an MDP under a policy (C,)."""
-    layout = _layout(mdp)
-    if layout is not None:
-        return layout.factorised(mdp, policy)
-    moves = chain(mdp, mdp.discount * policy)
-    moves.eliminate_zeros()
-    return _sparse(mdp, moves, takes_many=bool(2 * np.count_nonzero(policy) > mdp.n_states + mdp.n_choices))
+    layout, share = _layout(mdp), mdp.discount * policy
+    if layout is None:
+        moves = chain(mdp, share)
+        moves.eliminate_zeros()
+        return _sparse(mdp, moves, takes_many=bool(2 * np.count_nonzero(policy) > mdp.n_states + mdp.n_choices))
+    if isinstance(layout, NarrowLayout):
+        from tutelage.chains.elimination import NarrowBand
+
+        return NarrowBand.of(mdp.transition, mdp.first_choice, share, layout.width)
+    n, weights = len(mdp.initial), -share[layout.choice] * mdp.transition.data
+    system = np.asarray(np.bincount(layout.place, weights=weights, minlength=n * layout.height), dtype=np.float64)
+    system[layout.diagonal :: layout.height + (layout.width is None)] += 1.0
+    # A by rows is A' by columns, which LAPACK reads.
+    system = system.reshape(n, layout.height).T
+    if layout.width is None:
+        return Dense(*lapack.dgetrf(system, overwrite_a=True)[:2])
+    return Band(layout, *lapack.dgbtrf(system, layout.width, layout.width, overwrite_ab=True)[:2])
 
 
 def choice_resolvent(mdp: MDP, choice: Indices, accuracy: float = RELATIVE_ACCURACY) -> Resolvent:
     """The resolvent of the chain of an MDP under one choice per state, (S,), for values of this relative accuracy."""
-    layout = _layout(mdp)
-    if layout is not None:
-        policy = np.zeros(mdp.n_choices)
-        policy[choice] = 1.0
-        return layout.factorised(mdp, policy)
-    return _sparse(mdp, discounted_rows(mdp, choice), accuracy=accuracy)
+    if _layout(mdp) is None:
+        return _sparse(mdp, discounted_rows(mdp, choice), accuracy=accuracy)
+    policy = np.zeros(mdp.n_choices)
+    policy[choice] = 1.0
+    return policy_resolvent(mdp, policy)
 
 
 def choice_visits(mdp: MDP, choice: Indices) -> Vector:
@@ -194,18 +204,6 @@ class Layout:
     order: Indices | None = None
     position: Indices | None = None
 
-    def factorised(self, mdp: MDP, policy: Vector) -> "Dense | Band":
-        """The factors of A' under a policy (C,)."""
-        n, step = mdp.n_states, self.height + (self.width is None)
-        moves = (-mdp.discount * policy)[self.choice] * mdp.transition.data
-        system = np.asarray(np.bincount(self.place, weights=moves, minlength=n * self.height), dtype=np.float64)
-        system[self.diagonal :: step] += 1.0
-        # A by rows is A' by columns, which LAPACK reads.
-        system = system.reshape(n, self.height).T
-        if self.width is None:
-            return Dense(*lapack.dgetrf(system, overwrite_a=True)[:2])
-        return Band(self, *lapack.dgbtrf(system, self.width, self.width, overwrite_ab=True)[:2])
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NarrowLayout:
@@ -213,24 +211,18 @@ class NarrowLayout:
 
     width: int
 
-    def factorised(self, mdp: MDP, policy: Vector) -> Resolvent:
-        """The factors of A under a policy (C,)."""
-        from tutelage.chains.elimination import NarrowBand
-
-        return NarrowBand.of(mdp.transition, mdp.first_choice, mdp.discount * policy, self.width)
-
 
 @lru_cache(maxsize=8)
 def _layout(mdp: MDP) -> Layout | NarrowLayout | None:
     """A band, or a dense layout for few states; None where there are many states and no narrow band."""
     n, rows = mdp.n_states, mdp.transition
-    choice = np.repeat(np.arange(mdp.n_choices), np.diff(rows.indptr))
-    state, to = mdp.state_of_choice[choice], rows.indices.astype(np.int64)
-    width = int(np.abs(to - state).max(initial=0))
+    state = np.repeat(np.arange(n), np.diff(rows.indptr[mdp.first_choice]))
+    width = int(np.abs(rows.indices - state).max(initial=0))
     if n > DENSE_LIMIT and width <= NARROW:
         return NarrowLayout(width)
     if n > REORDERED_LIMIT:
         return None
+    choice, to = np.repeat(np.arange(mdp.n_choices), np.diff(rows.indptr)), rows.indices.astype(np.int64)
     if n > FEWEST_IN_BAND:
         both = sparse.coo_array((np.ones(2 * len(to), np.int8), (np.append(state, to), np.append(to, state))), (n, n))
         order = csgraph.reverse_cuthill_mckee(both.tocsr(), symmetric_mode=True).astype(np.int64)
@@ -272,14 +264,13 @@ class Band:
     is_quick: ClassVar[bool] = False
 
     def values(self, right: Vector, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
-        return self._solved(right, 1)
+        order, width = self.layout.order, self.layout.width
+        solved = lapack.dgbtrs(self.factors, width, width, right[order], self.pivots, trans=1)[0]
+        return np.asarray(solved[self.layout.position])
 
     def visits(self, start: Vector) -> Vector:
-        return self._solved(start, 0)
-
-    def _solved(self, right: Vector, transposed: int) -> Vector:
-        width, moved = self.layout.width, right[self.layout.order]
-        solved = lapack.dgbtrs(self.factors, width, width, moved, self.pivots, trans=transposed)[0]
+        order, width = self.layout.order, self.layout.width
+        solved = lapack.dgbtrs(self.factors, width, width, start[order], self.pivots)[0]
         return np.asarray(solved[self.layout.position])
 
 
