@@ -22,6 +22,7 @@ from tutelage.data.files import (
     load_demonstrations,
     read_archive,
     save,
+    saved_weights,
     write_archive,
     write_whole,
 )
@@ -421,3 +422,18 @@ def test_names_that_cannot_be_written_or_printed_are_refused(tmp_path, kind):
     rewrite(path, **{field: value(2)})
     with pytest.raises(InvalidModel, match=r"domain\.npz"):
         load(path)
+
+
+def test_a_domain_s_file_may_say_what_its_features_are_worth(tmp_path):
+    """`load` reads the same domain; the weights come back; a wrong number of them is refused."""
+    domain = random_domain(np.random.default_rng(0))
+    weights = np.linspace(-1, 1, domain.n_reward)
+    save(domain, tmp_path / "plain.npz")
+    save(domain, tmp_path / "weighed.npz", true_weights=weights)
+    assert saved_weights(tmp_path / "plain.npz", domain) is None
+    assert np.array_equal(saved_weights(tmp_path / "weighed.npz", domain), weights)
+    assert np.array_equal(load(tmp_path / "weighed.npz").reward_features, domain.reward_features)
+    for wrong in ([*weights, 1.0], weights * np.nan):
+        with pytest.raises(
+            InvalidModel, match="true_weights":
+            save(domain, tmp_path / "wrong.npz", true_weights=wrong)

@@ -452,6 +452,11 @@ def test_a_large_domain_is_brought_and_taught(page: Page, tmp_path: Path, n: int
     tl.save(domain, tmp_path / "roads.npz")
     content = (tmp_path / "roads.npz").read_bytes()
     bring(page, "roads.npz", content)
+    # No verdict before the page knows what is good: the person says so, or the file.
+    expect(page.locator("#verdict")).to_contain_text("what is good and what is bad")
+    for name in domain.reward_names:
+        page.get_by_role("radio", name=f"{name}: + good").check()
+    page.get_by_role("button", name="Teach with this").click()
     learner = tl.HardLearner(domain)
     best = tl.teach(tl.AwareCmdpTeacher(domain, np.ones(2), learner), learner).final.response_reward
     expect(card(page, "aware_cmdp").locator(".reward")).to_have_text(f"{best:.2f}")
@@ -459,6 +464,10 @@ def test_a_large_domain_is_brought_and_taught(page: Page, tmp_path: Path, n: int
     card(page, "aware_cmdp").locator("summary").click()
     expect(card(page, "aware_cmdp").get_by_role("row", name="shop")).to_be_visible()
     expect(card(page, "aware_cmdp")).to_contain_text("Most visits: junction")
+    tl.save(domain, tmp_path / "weighed.npz", true_weights=[0.5, 0.25])
+    bring(page, "weighed.npz", (tmp_path / "weighed.npz").read_bytes())
+    best = tl.teach(tl.AwareCmdpTeacher(domain, np.array([0.5, 0.25]), learner), learner).final.response_reward
+    expect(card(page, "aware_cmdp").locator(".reward")).to_have_text(f"{best:.2f}")
     bring(page, "half.npz", content[: len(content) // 2])
     expect(page.locator("#status")).to_contain_text("half.npz cannot be used: the file cannot be read")
     bring(page, "huge.npz", b"PK" + bytes(3 << 20))

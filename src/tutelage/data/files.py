@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from tutelage.arrays import check_compressed, integers
+from tutelage.arrays import check_compressed, floats, integers
 from tutelage.data import tables
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.model.mdp import MDP, Domain
@@ -44,15 +44,18 @@ DEMONSTRATION_SUFFIXES = (".npz", ".jsonl", ".csv")
 NAME_FIELDS = ("reward_names", "preference_names")
 LABEL_FIELDS = ("state_names", "choice_names")
 TIME_FIELDS = ("duration", "goals")
-OPTIONAL_FIELDS = (*LABEL_FIELDS, *TIME_FIELDS, "final_states", "positions")
+OPTIONAL_FIELDS = (*LABEL_FIELDS, *TIME_FIELDS, "final_states", "positions", "true_weights")
 DOMAIN_FIELDS = (*TRANSITION_FIELDS, "first_choice", "initial", "discount", *FEATURE_FIELDS, *NAME_FIELDS)
 
 Archive = Mapping[str, NDArray[Any]]
 AnyPath = str | os.PathLike[str]
 
 
-def save(domain: Domain, path: AnyPath) -> None:
-    """Write a domain to an `.npz` file, from which `load` reads the same domain, bit for bit."""
+def save(domain: Domain, path: AnyPath, *, true_weights: ArrayLike | None = None) -> None:
+    """Write a domain to an `.npz` file, from which `load` reads the same domain, bit for bit.
+
+    true_weights: (d_r,), what each reward feature is worth; the playground reads them from the file.
+    """
     _suffix(path, (".npz",), "a domain")
     mdp, rows = domain.mdp, domain.mdp.transition
     fields: dict[str, ArrayLike] = dict(zip(TRANSITION_FIELDS, (rows.data, rows.indices, rows.indptr), strict=True))
@@ -66,7 +69,23 @@ def save(domain: Domain, path: AnyPath) -> None:
     }
     fields |= {"final_states": mdp.names.finals} if len(mdp.names.finals) else {}
     fields |= {} if domain.positions is None else {"positions": domain.positions}
+    if true_weights is not None:
+        fields["true_weights"] = _weights(true_weights, domain)
     write_archive(path, fields, kind=DOMAIN_FORMAT, version=DOMAIN_VERSION)
+
+
+def saved_weights(path: AnyPath, domain: Domain, *, max_bytes: int = LARGEST_BYTES) -> NDArray[np.float64] | None:
+    """The `true_weights` (d_r,) in the file of a domain, or None."""
+    form: dict[str, Any] = {"kind": DOMAIN_FORMAT, "version": DOMAIN_VERSION, "max_bytes": max_bytes}
+    archive = read_archive(path, DOMAIN_FIELDS, others="|".join(OPTIONAL_FIELDS), **form)
+    return _weights(archive["true_weights"], domain) if "true_weights" in archive else None
+
+
+def _weights(values: ArrayLike, domain: Domain) -> NDArray[np.float64]:
+    weights = floats(values, "true_weights", ndim=1)
+    if len(weights) != domain.n_reward or not np.isfinite(weights).all():
+        raise InvalidModel(f"true_weights must be {domain.n_reward} finite numbers, one for each reward feature")
+    return weights
 
 
 def load(path: AnyPath, *, max_bytes: int = LARGEST_BYTES) -> Domain:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.spatial import ConvexHull
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.data.files import load, open_regular
+from tutelage.data.files import load, open_regular, saved_weights
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.transcripts import Transcript, load_transcript
@@ -46,6 +46,12 @@ def brought_domain(text: str) -> Domain:
         if size > most:
             raise InvalidInput(f"the domain has {size} {what}; the playground takes at most {most}")
     return domain
+
+
+def brought_weights(text: str, domain: Domain) -> list[float] | None:
+    """What the file of a domain says about the worth of its reward features, if it says anything."""
+    weights = _read(text, lambda path: saved_weights(path, domain, max_bytes=LARGEST_ARRAYS))
+    return None if weights is None else [float(weight) for weight in weights]
 
 
 def opened_file(path: Path) -> bytes:

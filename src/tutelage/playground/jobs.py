@@ -29,7 +29,7 @@ from tutelage.learners.sampled import CallbackLearner
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import Ended, InvalidModel
 from tutelage.playground import schema, snippets
-from tutelage.playground.grounds import brought_domain, brought_transcript, clipped, described, shadows
+from tutelage.playground.grounds import brought_domain, brought_transcript, brought_weights, clipped, described, shadows
 from tutelage.registry import TEACHERS, make_teacher
 from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher
 from tutelage.teachers.adaptive import cuts
@@ -201,7 +201,8 @@ def _reach(asked: AnyReaching, send: Send) -> None:
 
 def _open(asked: schema.Opening, send: Send) -> None:
     """What the page shows of a domain that a user brings."""
-    send("answer", described(brought_domain(asked.file)))
+    domain = brought_domain(asked.file)
+    send("answer", described(domain) | {"true_weights": brought_weights(asked.file, domain)})
 
 
 def _read(asked: schema.TranscriptReading, send: Send) -> None:

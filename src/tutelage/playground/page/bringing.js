@@ -22,7 +22,8 @@ async function bringDomain(name, file) {
     name,
     file,
     about,
-    weights: about.reward_names.map(() => 1),
+    weights: about.true_weights ?? about.reward_names.map(() => 0),
+    isWeighed: Boolean(about.true_weights),
     isAvoided: avoided,
     allowances: avoided.map(() => 0),
   });
@@ -94,6 +95,46 @@ export async function bringFirst() {
   return name !== null;
 }
 
+// The file does not say what is good in its domain, so the person does.
+function question(brought) {
+  const values = [
+    [1, "+ good"],
+    [0, "0 neither"],
+    [-1, "− bad"],
+  ];
+  const chosen = [...brought.weights];
+  const row = (name, k) =>
+    h(
+      "fieldset",
+      { class: "segmented" },
+      h("legend", {}, name),
+      values.map(([value, text]) =>
+        h(
+          "label",
+          {},
+          h("input", {
+            type: "radio",
+            name: `worth-${k}`,
+            checked: value === chosen[k],
+            "aria-label": `${name}: ${text}`,
+            onchange: () => {
+              chosen[k] = value;
+            },
+          }),
+          h("span", {}, text),
+        ),
+      ),
+    );
+  const teach = () => setBrought({ ...getScene().brought, weights: chosen, isWeighed: true });
+  return h(
+    "div",
+    { class: "inside", id: "worth" },
+    h("p", { class: "verdict" }, "What is good here, and what is bad?"),
+    brought.about.reward_names.map(row),
+    h("button", { type: "button", class: "main", onclick: teach }, "Teach with this"),
+  );
+}
+
 // Above the controls: what is open, and how to open something else.
 function draw() {
   const { brought } = getScene();
@@ -139,6 +180,7 @@ function draw() {
       `${about.n_states} states, ${about.n_choices} choices${starts}. ${picture ? "" : "It has no coordinates, so bars stand for maps."}`,
     ),
     picture,
+    brought.isWeighed ? null : question(brought),
     h("button", { type: "button", onclick: () => setBrought(null) }, "Return to the painted world"),
   );
 }

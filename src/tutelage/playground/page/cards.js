@@ -43,6 +43,10 @@ export class Card {
     this.element.removeAttribute("aria-busy");
   }
 
+  clear() {
+    this.fail("");
+  }
+
   fail(sentence) {
     this.settle();
     this.round = null;

@@ -127,6 +127,11 @@ function refresh() {
     return;
   }
   isDirty = false;
+  if (getScene().brought?.isWeighed === false) {
+    for (const one of shownTeachers.values()) one.card.clear();
+    refill(view.verdict, "Say first, on the left, what is good and what is bad here.");
+    return;
+  }
   const scene = asked();
   let isAny = false;
   for (const [teacher, one] of shownTeachers) {

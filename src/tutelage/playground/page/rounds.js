@@ -280,6 +280,7 @@ function refresh() {
     return;
   }
   isDirty = false;
+  if (getScene().brought?.isWeighed === false) return;
   const { adaptive, max_rounds } = getScene();
   const request = lessonOf(asked(), adaptive, max_rounds);
   if (JSON.stringify(request) === JSON.stringify(film.request)) return;
