@@ -1,6 +1,7 @@
 """`tutelage reproduce`: the paper's tables and figures."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,23 +57,18 @@ def reproduce(
     tasks, store = tasks_of(names, worlds, is_slow=slow), Store(out / "results.sqlite")
     if not resume:
         store.drop(task.key for task in tasks)
-    _compute(what, tasks, store, chosen)
+    compute_rows(what, tasks, store, chosen)
     _show(Products(names, store.rows(), worlds, out), what == ALL, as_json)
 
 
-def _compute(what: str, tasks: "list[AnyTask]", store: "Store", backend: "Backend") -> None:
+def compute_rows(what: str, tasks: "Sequence[AnyTask]", store: "Store", backend: "Backend") -> None:
     """Compute the rows that the store does not have. If the run ends early, say how many are stored."""
     from tutelage.experiments.run import missing, run
 
     left = missing(tasks, store)
     try:
         with progress(what, len(left)) as done:
-            run(
-                left,
-                store,
-                backend,
-                on_row=lambda row: done.step(f"{row.key.world} {row.key.learner} {row.key.teacher}"),
-            )
+            run(left, store, backend, on_row=lambda row: done.step(" ".join(row.key.names)))
     except (KeyboardInterrupt, Unavailable):
         n_stored = len(tasks) - len(missing(tasks, store))
         complain(f"{n_stored} of {len(tasks)} rows are stored; run the same command again to continue")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tutelage.cli.printing import AsJson, complain, progress, say, show_json, show_table
-from tutelage.outcomes import Unavailable
+from tutelage.cli.printing import AsJson, complain, say, show_json, show_table
+from tutelage.cli.reproduce import compute_rows
 
 if TYPE_CHECKING:
     from tutelage.experiments.sweeps import Sweep
@@ -36,24 +36,13 @@ def sweep(
 
     On a cluster: tutelage sweep plan.toml --address tcp://127.0.0.1:8786
     """
-    from tutelage.experiments.sweeps import left_of
-    from tutelage.experiments.sweeps import sweep as computed
+    from tutelage.experiments.run import Backend
+    from tutelage.experiments.sweeps import collected, open_sweep
 
-    n_left, n_tasks = left_of(plan, out)
-    try:
-        with progress("sweep", n_left) as done:
-            result = computed(
-                plan,
-                out=out,
-                jobs=1 if address else jobs or os.cpu_count() or 1,
-                address=address,
-                retry=retry,
-                on_row=lambda row: done.step(f"{row.key.world} {row.key.learner} {row.key.teacher}"),
-            )
-    except (KeyboardInterrupt, Unavailable):
-        complain(f"{n_tasks - left_of(plan, out)[0]} of {n_tasks} rows are stored; run the same command to continue")
-        raise
-    _show(result, rows, picture, as_json)
+    backend = Backend(1, "dask", address) if address else Backend(jobs or os.cpu_count() or 1)
+    tasks, store = open_sweep(plan, out, retry=retry)
+    compute_rows("sweep", tasks, store, backend)
+    _show(collected(tasks, store), rows, picture, as_json)
 
 
 def _show(result: "Sweep", rows: Path | None, picture: Path | None, as_json: bool) -> None:

@@ -132,6 +132,11 @@ class RowKey:
     learner: str
     teacher: str
 
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """The names of the world, the learner and the teacher."""
+        return self.world, self.learner, self.teacher
+
 
 AnyTask = Task | Illustration
 

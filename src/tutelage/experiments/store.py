@@ -94,7 +94,7 @@ class Store:
         rows = [(Row(RowKey(*values[:4]), *values[4:]), _checksum(*values) == given) for *values, given in stored]
         damaged = [row.key for row, is_whole in rows if not is_whole]
         for key in damaged:
-            name = " ".join(map(str, _columns(key)[1:]))
+            name = " ".join(map(str, key.names))
             logging.getLogger(__name__).warning("%s: the row %s is damaged; it is computed again", self.path, name)
         if damaged:
             self.drop(iter(damaged))
@@ -121,7 +121,7 @@ class Store:
 
 
 def _columns(key: RowKey) -> tuple[str, str, str, str]:
-    return key.settings, key.world, key.learner, key.teacher
+    return key.settings, *key.names
 
 
 def _checksum(*values: Any) -> str:

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from tutelage.data.files import AnyPath, write_table, write_whole
 from tutelage.experiments.plans import read_plan
-from tutelage.experiments.run import Backend, missing, run
+from tutelage.experiments.run import Backend, run
 from tutelage.experiments.settings import LearnerSetting, Task
 from tutelage.experiments.store import Row, Store
 from tutelage.outcomes import InvalidInput, MissingExtra
@@ -93,20 +93,24 @@ def sweep(
     plan: a TOML file, or its data (see `plans`). jobs: processes on this machine. address: of a Dask scheduler, in
     their place. retry: compute the rows that failed again. on_row: called after each row is stored.
     """
-    folder = Path(out)
-    store = Store(folder / "sweep.sqlite")
-    tasks = read_plan(plan if isinstance(plan, Mapping) else Path(plan), folder / "domains")
+    tasks, store = open_sweep(plan, out, retry=retry)
+    run(tasks, store, Backend(jobs, "dask" if address else "processes", address), on_row=on_row)
+    return collected(tasks, store)
+
+
+def open_sweep(plan: AnyPath | Mapping[str, Any], out: AnyPath, *, retry: bool) -> tuple[list[Task], Store]:
+    """Every task of a plan, and the store in the folder `out`. retry: without the rows that failed."""
+    store = Store(Path(out) / "sweep.sqlite")
+    tasks = read_plan(plan if isinstance(plan, Mapping) else Path(plan), Path(out) / "domains")
     if retry:
         store.drop(key for key, row in store.rows().items() if "refused" in row.outcome)
-    run(tasks, store, Backend(jobs, "dask" if address else "processes", address), on_row=on_row)
+    return tasks, store
+
+
+def collected(tasks: Sequence[Task], store: Store) -> Sweep:
+    """The rows of these tasks, all of which the store has."""
     rows = store.rows()
     return Sweep(tuple(_as_data(task, rows[task.key]) for task in tasks))
-
-
-def left_of(plan: AnyPath, out: AnyPath) -> tuple[int, int]:
-    """The number of tasks that the store does not have, and of all tasks."""
-    tasks = read_plan(Path(plan), Path(out) / "domains")
-    return len(missing(tasks, Store(Path(out) / "sweep.sqlite"))), len(tasks)
 
 
 def _as_data(task: Task, row: Row) -> dict[str, Any]:
