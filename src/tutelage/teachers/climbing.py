@@ -23,6 +23,7 @@ that ends outside Omega_r is projected onto it; the face of that projection beco
 import math
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -33,7 +34,7 @@ from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
 from tutelage.constrained.problem import no_limits, or_one
 from tutelage.convex.blocks import Block, free_directions, inverse
 from tutelage.convex.models import model_minimum
-from tutelage.convex.newton import Slope, ascend
+from tutelage.convex.newton import LocalMaximum, Slope, ascend
 from tutelage.convex.programs import LinearConstraints, minimise_quadratic
 from tutelage.learners.dual import Dual, Reduction, Settled
 from tutelage.learners.penalties import Tangents
@@ -109,7 +110,8 @@ class ReducedProblem:
         inside = [self.block.contain(start) for start in (*starts, *others)]
         first_at = {point.tobytes(): i for i, point in reversed(list(enumerate(inside)))}
         near: Settled | None = None
-        maxima: list[LocalOptimum] = []
+        maxima: list[LocalMaximum[Settled]] = []
+        ascent = partial(ascend, self.slope, self._model_step, radius=float(np.max(self.block.radius)))
         # Only the best are kept, since an expansion takes as much memory as the model.
         promising: list[tuple[Vector, Slope[Settled]]] = []
         budget = watch.Budget(self.effort.n_steps)
@@ -127,27 +129,27 @@ class ReducedProblem:
             near = opening.source
             if i < len(starts):
                 with watch.spending(budget):
-                    maxima.append(self._top(inside[i], opening))
+                    maxima.append(ascent(inside[i], tolerance=_least_gain(opening), opening=opening))
             else:
                 promising.append((inside[i], opening))
                 promising = sorted(promising, key=lambda pair: -pair[1].value)[: self.effort.n_promising]
         with watch.spending(budget):
             for point, opening in promising:
-                maxima.append(self._top(point, opening))
-        return distinct(maxima)
-
-    def _top(self, start: Vector, opening: Slope[Settled]) -> LocalOptimum:
-        """The local maximum from a start in the set."""
-        radius, tolerance = float(np.max(self.block.radius)), NO_GAIN * (1 + abs(opening.value))
-        top = ascend(self.slope, self._model_step, start, radius=radius, tolerance=tolerance, opening=opening)
-        here = top.answer.here.source
-        return LocalOptimum(
-            top.answer.x, here.expectation.reward, top.value, here.soft.solved.policy, top.gap, top.ended
-        )
+                maxima.append(ascent(point, tolerance=_least_gain(opening), opening=opening))
+        return distinct([_as_optimum(top) for top in maxima])
 
     def _model_step(self, gradient: Vector, hessian: Matrix, x: Vector) -> Vector:
         """argmin over steps s within the set of gradient @ s + 1/2 s @ hessian @ s."""
         return model_minimum(gradient, hessian, [self.block], x) - x
+
+
+def _least_gain(opening: Slope[Settled]) -> float:
+    return NO_GAIN * (1 + abs(opening.value))
+
+
+def _as_optimum(top: LocalMaximum[Settled]) -> LocalOptimum:
+    here = top.answer.here.source
+    return LocalOptimum(top.answer.x, here.expectation.reward, top.value, here.soft.solved.policy, top.gap, top.ended)
 
 
 def sign_patterns(n: int, rng: np.random.Generator, most: int) -> list[Vector]:
