@@ -434,6 +434,5 @@ def test_a_domain_s_file_may_say_what_its_features_are_worth(tmp_path):
     assert np.array_equal(saved_weights(tmp_path / "weighed.npz", domain), weights)
     assert np.array_equal(load(tmp_path / "weighed.npz").reward_features, domain.reward_features)
     for wrong in ([*weights, 1.0], weights * np.nan):
-        with pytest.raises(
-            InvalidModel, match="true_weights":
+        with pytest.raises(InvalidModel, match="true_weights"):
             save(domain, tmp_path / "wrong.npz", true_weights=wrong)
