@@ -106,7 +106,7 @@ ProgramSolution = Solution[PrimalDual]
 
 def error(solution: ProgramSolution) -> float:
     """The largest of the residuals and the gap."""
-    return max(solution.residual, solution.gap)
+    return max(solution.residual, abs(solution.bound - solution.value))
 
 
 def minimise_linear(slope: Vector, constraints: LinearConstraints) -> ProgramSolution:

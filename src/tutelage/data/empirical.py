@@ -64,6 +64,12 @@ def trajectory_counts(domain: Domain, demonstrations: Demonstrations) -> tuple[M
     return rewards, preferences
 
 
+def reward_counts(domain: Domain, demonstrations: Demonstrations) -> Matrix:
+    """(n, d_r), the discounted reward feature counts alone, which may need no choices."""
+    demonstrations.checked_against(domain.mdp)
+    return _counts(domain.mdp, domain.reward_features, demonstrations, "reward")[0]
+
+
 def _counts(mdp: MDP, features: Matrix, demonstrations: Demonstrations, kind: str) -> tuple[Matrix, Vector]:
     """(n, d), the discounted feature counts of each trajectory, and (d,), the bound on their mean truncation bias."""
     rows = _feature_rows(mdp, features, demonstrations, kind)

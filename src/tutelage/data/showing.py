@@ -6,7 +6,7 @@ than asked for, n of them are selected whose mean feature counts are close to th
 
 Let x_i be the discounted reward feature counts of trajectory i minus the expectation of the lesson. The distance of n
 trajectories from the lesson is norm_2(sum of x_i) / n. For a random sample it is about sqrt(trace Cov(x) / n). The best
-n trajectories of a pool solve a subset-sum problem, which is hard to solve exactly. Two heuristics solve it well:
+n trajectories of a pool solve a subset-sum problem. Two heuristics solve it well:
 
     greedy     n times, add the trajectory j that minimises norm_2(sum + x_j) (herding)
     exchange   replace a selected trajectory i by the j that minimises norm_2(sum - x_i + x_j), until no replacement
@@ -17,7 +17,7 @@ starts from the greedy selection and from random ones, and the best local optimu
 """
 
 import heapq
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 
 from tutelage.arrays import Flags, Indices, Matrix, Vector, check_length, floats, freeze, generator, whole_number
 from tutelage.data.demonstrations import Demonstrations
-from tutelage.data.empirical import trajectory_counts
+from tutelage.data.empirical import reward_counts, trajectory_counts
 from tutelage.data.sampling import ends, horizon, sample_demonstrations
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import as_text
@@ -108,7 +108,7 @@ class ShownDemonstration:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shown:
+class Shown(Sequence[ShownDemonstration]):
     """A few demonstrations; a sequence of `ShownDemonstration`.
 
     demonstrations: the same as arrays. shares: (n,), sum to one. expectation: (d_r,), the mean of the reward feature
@@ -126,11 +126,8 @@ class Shown:
     def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, index: int) -> ShownDemonstration:
+    def __getitem__(self, index: Any) -> Any:
         return self.items[index]
-
-    def __iter__(self) -> Iterator[ShownDemonstration]:
-        return iter(self.items)
 
     def __str__(self) -> str:
         kind = "every route of the policy" if self.is_whole else "selected trajectories of the policy"
@@ -271,7 +268,7 @@ def select(
     """
     n, source = whole_number(n, "the number of demonstrations", least=1), generator(rng)
     pool = _pool(domain, wanted, policy, recorded, n, source)
-    counts, _ = trajectory_counts(domain, pool)
+    counts = reward_counts(domain, pool)
     offsets = counts - wanted
     drawn = [source.choice(pool.n, size=n, replace=False) for _ in range(SELECTION.n_draws)]
     n_restarts = min(SELECTION.most_restarts, 1 + SELECTION.restarted // n)
