@@ -34,7 +34,7 @@ from tutelage.chains.resolvent import (
     discounted_rows,
     elimination_order,
     policy_resolvent,
-    typical_resolvent,
+    typical_method,
 )
 from tutelage.environments.object_world import object_world
 from tutelage.model.mdp import MDP
@@ -156,7 +156,7 @@ def test_each_family_has_the_method_that_suits_it():
     methods |= {"roads": Components, "maintenance": Krylov}
     for name, method in methods.items():
         mdp = family_domain(name, 3_000).mdp
-        assert isinstance(typical_resolvent(mdp), method)
+        assert typical_method(mdp) is method
         # With every choice, roads form one component.
         soft = {"roads": Factors}.get(name, method)
         assert isinstance(policy_resolvent(mdp, uniform_policy(mdp)), soft)

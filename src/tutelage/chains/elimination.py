@@ -363,7 +363,7 @@ def totals_without_subtraction(rows: Rows, leaves: Vector, here: Matrix) -> Matr
     """(n, d), the expected totals of `here` until a chain is left for good, as in `arrival`; states are eliminated in
     their order. rows: the moves between the states. leaves: (n,), the probability to leave from each state."""
     row, column, weight = rows
-    n, d = here.shape
+    n = len(here)
     start, ends, used = np.zeros(n + 1, np.int64), np.empty(4 * len(weight) + 64, np.int64), 0
     shares, left, totals = np.empty(len(ends)), leaves.copy(), here.copy()
     work, is_waiting = np.zeros(n), np.zeros(n, np.bool_)
@@ -382,8 +382,7 @@ def totals_without_subtraction(rows: Rows, leaves: Vector, here: Matrix) -> Matr
             if share == 0.0:
                 continue
             left[i] += share * left[k]
-            for m in range(d):
-                totals[i, m] += share * totals[k, m]
+            totals[i] += share * totals[k]
             for q in range(start[k], start[k + 1]):
                 j = ends[q]
                 if j != i:
@@ -406,8 +405,6 @@ def totals_without_subtraction(rows: Rows, leaves: Vector, here: Matrix) -> Matr
                 used += 1 if shares[used] > 0.0 else 0
                 work[j], is_waiting[j] = 0.0, False
         start[i + 1] = used
-        left[i] /= out
-        for m in range(d):
-            totals[i, m] /= out
+        left[i], totals[i] = left[i] / out, totals[i] / out
     _substitute_back(start, ends, shares, totals)
     return totals

@@ -150,10 +150,10 @@ def has_short_moves(mdp: MDP) -> bool:
 
 
 @lru_cache(maxsize=8)
-def typical_resolvent(mdp: MDP) -> Resolvent:
-    """The resolvent of random choices, one per state, which tells how all such policies are evaluated."""
+def typical_method(mdp: MDP) -> type[Resolvent]:
+    """The class of the resolvent of random choices, one per state: how policies of this kind are evaluated."""
     choice = _random_choice(mdp)
-    return _sparse(mdp, discounted_rows(mdp, choice)) if _layout(mdp) is None else choice_resolvent(mdp, choice)
+    return type(_sparse(mdp, discounted_rows(mdp, choice)) if _layout(mdp) is None else choice_resolvent(mdp, choice))
 
 
 def _sparse(mdp: MDP, moves: SparseRows, takes_many: bool = False, accuracy: float = RELATIVE_ACCURACY) -> Resolvent:

@@ -20,7 +20,7 @@ from tutelage import watch
 from tutelage.arrays import EPSILON, Indices, Matrix, Vector
 from tutelage.bellman.equations import Operators, bellman_operators
 from tutelage.chains import RELATIVE_ACCURACY
-from tutelage.chains.resolvent import choice_resolvent, has_short_moves, policy_resolvent, typical_resolvent
+from tutelage.chains.resolvent import choice_resolvent, has_short_moves, policy_resolvent, typical_method
 from tutelage.constrained.decomposition import Close, Column, Priced
 from tutelage.constrained.groups import StartGroups, start_groups
 from tutelage.model.mdp import Domain, endless, per_choice
@@ -126,12 +126,12 @@ class Improver:
     @property
     def is_exact(self) -> bool:
         """Whether policies are evaluated by a factorisation, not by iterations."""
-        return typical_resolvent(self.domain.mdp).is_exact
+        return typical_method(self.domain.mdp).is_exact
 
     @property
     def is_quick(self) -> bool:
         """Whether policies are evaluated in little more time than a sweep over the states."""
-        return typical_resolvent(self.domain.mdp).is_quick
+        return typical_method(self.domain.mdp).is_quick
 
     def evaluate(self, choice: Indices, near: Column | None) -> Column:
         """The column of a policy, with its expected counts. near: a similar column, as a start for iterations."""
