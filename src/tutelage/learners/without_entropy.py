@@ -54,7 +54,7 @@ def cheapest(
         columns += priced.columns
         weights, multipliers = master.solve(np.array([column.counts for column in columns]))
         price = master.price(multipliers)
-    return Cheapest(_policy(master.domain, columns, weights), master.in_given_units(multipliers))
+    return Cheapest(_policy(master.domain, columns, weights), master.unit * multipliers)
 
 
 def _policy(domain: Domain, columns: list[Column], weights: Vector) -> Vector:
@@ -118,9 +118,6 @@ class _Master:
         a, y = np.split(multipliers, [len(self.shown)])
         return np.concatenate([a, -(self.normals.T @ y)])
 
-    def in_given_units(self, multipliers: Vector) -> Vector:
-        return self.unit * multipliers
-
     def solve(self, columns: Matrix) -> tuple[Vector, Vector]:
         """The weights of the columns (k, d) and the multipliers (d_r + K,).
 
@@ -130,16 +127,12 @@ class _Master:
         k, d_r, n_rows = len(columns), len(self.shown), len(self.offsets)
         m = int(self.owner.max(initial=-1)) + 1
         n = k + d_r + m + 2
-        reached, kept = columns[:, :d_r].T, self.normals @ columns[:, d_r:].T
         t, s = np.arange(k, k + d_r), np.arange(k + d_r, k + d_r + m)
         slope, curvature = np.zeros(n), np.zeros((n, n))
-        near, far, over, sum_to_one = (np.zeros((size, n)) for size in (d_r, d_r, n_rows, 1))
-        near[:, :k], near[:, t] = reached, -np.eye(d_r)
-        far[:, :k], far[:, t] = -reached, -np.eye(d_r)
-        over[:, :k] = kept
-        over[np.arange(n_rows), k + d_r + self.owner] = -1.0
-        sum_to_one[0, :k] = 1.0
-        linear = [near, far, over, -np.eye(n)]
+        reached, kept = columns[:, :d_r].T, self.normals @ columns[:, d_r:].T
+        limits = np.hstack([np.vstack([reached, -reached, kept]), np.zeros((2 * d_r + n_rows, n - k))])
+        limits[np.arange(len(limits)), np.concatenate([t, t, k + d_r + self.owner])] = -1.0
+        linear = [limits, -np.eye(n)]
         right = [self.shown + self.allowance, self.allowance - self.shown, self.offsets, np.zeros(n)]
         balls: list[Matrix] = []
         if self.mismatch.squared:
@@ -162,7 +155,7 @@ class _Master:
         solution = minimise_conic(
             curvature,
             slope,
-            np.vstack([sum_to_one, *linear, *balls]),
+            np.vstack([np.arange(n) < k, *linear, *balls]),
             np.concatenate([np.ones(1), *right, *(np.zeros(len(ball)) for ball in balls)]),
             sum(map(len, linear)),
             [len(ball) for ball in balls],
