@@ -11,10 +11,9 @@ from strategies import random_domain, some_of
 import tutelage as tl
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import no_limits
-from tutelage.convex.cells import Cell, opening_cells
 from tutelage.learners.dual import Reduction
 from tutelage.learners.penalties import Mismatch, Preference
-from tutelage.teachers.bounding import search
+from tutelage.teachers.bounding import Cell, opening_cells, search
 from tutelage.teachers.climbing import ReducedProblem
 
 NORMS = (1, 2, math.inf)

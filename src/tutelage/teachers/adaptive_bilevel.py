@@ -37,13 +37,13 @@ from tutelage.inference.fit_search import THOROUGH, Effort, Searches
 from tutelage.inference.learner_estimate import LearnerEstimate, Observed, estimate_from
 from tutelage.inference.misfit import Parameters
 from tutelage.inference.recovery import Scales, count_covariance, feature_scales
-from tutelage.inference.robust_bounding import RobustBound, robust_bound
 from tutelage.learners.entropy import SoftLearner
 from tutelage.outcomes import InvalidModel, TutelageError
 from tutelage.roles import Advice, Lesson, Round
 from tutelage.teachers.adaptive import close, mean_rewards
 from tutelage.teachers.base import BaseTeacher, optimal_lesson
 from tutelage.teachers.bilevel import BilevelPlan, BilevelTeacher
+from tutelage.teachers.robust_bounding import RobustBound, robust_bound
 
 # The search for a fit of samples, or of mu_r alone, in each round and before the rounds end.
 OF_SAMPLES = Effort(n_steps=2_000, n_more=1_500, n_larger=500)

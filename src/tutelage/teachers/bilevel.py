@@ -23,7 +23,6 @@ from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import best_policy, require_feasible
 from tutelage.constrained.problem import no_limits, or_one
 from tutelage.convex.blocks import Block
-from tutelage.convex.cells import MOST_DIMENSIONS
 from tutelage.learners.dual import Dual, Reduction, first_tangents
 from tutelage.learners.entropy import GenericLearner
 from tutelage.model.policy import uniform_policy
@@ -39,7 +38,7 @@ from tutelage.teachers.base import (
     optimal_lesson,
     reward_of,
 )
-from tutelage.teachers.bounding import search
+from tutelage.teachers.bounding import MOST_DIMENSIONS, search
 from tutelage.teachers.climbing import Effort, LessonSearch, LocalOptimum, ReducedProblem, distinct, sign_patterns
 from tutelage.teachers.printed_bilevel import check_soft, printed_bilevel
 from tutelage.watch import Budget, OnProgress, spending, unlimited, watched

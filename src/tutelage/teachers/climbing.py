@@ -21,9 +21,9 @@ that ends outside Omega_r is projected onto it; the face of that projection beco
 """
 
 import math
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -34,7 +34,7 @@ from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
 from tutelage.constrained.problem import no_limits, or_one
 from tutelage.convex.blocks import Block, free_directions, inverse
 from tutelage.convex.models import model_minimum
-from tutelage.convex.newton import LocalMaximum, Slope, ascend
+from tutelage.convex.newton import Slope, ascend
 from tutelage.convex.programs import LinearConstraints, minimise_quadratic
 from tutelage.learners.dual import Dual, Reduction, Settled
 from tutelage.learners.penalties import Tangents
@@ -107,49 +107,48 @@ class ReducedProblem:
         Points outside the set are first moved into it. At the time limit, or when the steps are used up, the maxima
         that are known by then.
         """
+        budget, radius = watch.Budget(self.effort.n_steps), float(np.max(self.block.radius))
+        maxima: list[LocalOptimum] = []
+        for start, opening in self._openings(starts, others, budget):
+            tolerance = NO_GAIN * (1 + abs(opening.value))
+            with watch.spending(budget):
+                top = ascend(self.slope, self._model_step, start, radius=radius, tolerance=tolerance, opening=opening)
+            x, here = top.answer.x, top.answer.here.source
+            reached, policy = here.expectation.reward, here.soft.solved.policy
+            maxima.append(LocalOptimum(x, reached, top.value, policy, top.gap, top.ended))
+        return distinct(maxima)
+
+    def _openings(
+        self, starts: list[Vector], others: list[Vector], budget: watch.Budget
+    ) -> Iterator[tuple[Vector, Slope[Settled]]]:
+        """Each start with R there, then the best of the other points; while there are steps, but at least one."""
         inside = [self.block.contain(start) for start in (*starts, *others)]
         first_at = {point.tobytes(): i for i, point in reversed(list(enumerate(inside)))}
-        near: Settled | None = None
-        maxima: list[LocalMaximum[Settled]] = []
-        ascent = partial(ascend, self.slope, self._model_step, radius=float(np.max(self.block.radius)))
+        near, is_free = None, True
         # Only the best are kept, since an expansion takes as much memory as the model.
         promising: list[tuple[Vector, Slope[Settled]]] = []
-        budget = watch.Budget(self.effort.n_steps)
         for i in sorted(first_at.values()):
             try:
-                # There is always one maximum, so its start is free.
-                with watch.spending(budget) if maxima else nullcontext():
+                with nullcontext() if is_free else watch.spending(budget):
                     opening = self.slope(inside[i], near)
             except OutOfTime:
-                if not maxima:
+                if is_free:
                     raise
                 break
             except NotConverged:
                 continue
             near = opening.source
             if i < len(starts):
-                with watch.spending(budget):
-                    maxima.append(ascent(inside[i], tolerance=_least_gain(opening), opening=opening))
+                is_free = False
+                yield inside[i], opening
             else:
                 promising.append((inside[i], opening))
                 promising = sorted(promising, key=lambda pair: -pair[1].value)[: self.effort.n_promising]
-        with watch.spending(budget):
-            for point, opening in promising:
-                maxima.append(ascent(point, tolerance=_least_gain(opening), opening=opening))
-        return distinct([_as_optimum(top) for top in maxima])
+        yield from promising
 
     def _model_step(self, gradient: Vector, hessian: Matrix, x: Vector) -> Vector:
         """argmin over steps s within the set of gradient @ s + 1/2 s @ hessian @ s."""
         return model_minimum(gradient, hessian, [self.block], x) - x
-
-
-def _least_gain(opening: Slope[Settled]) -> float:
-    return NO_GAIN * (1 + abs(opening.value))
-
-
-def _as_optimum(top: LocalMaximum[Settled]) -> LocalOptimum:
-    here = top.answer.here.source
-    return LocalOptimum(top.answer.x, here.expectation.reward, top.value, here.soft.solved.policy, top.gap, top.ended)
 
 
 def sign_patterns(n: int, rng: np.random.Generator, most: int) -> list[Vector]:

@@ -33,7 +33,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.convex.cells import (
+from tutelage.inference.version_space import Explained, VersionSpace
+from tutelage.learners.dual import Reduction, Settled
+from tutelage.learners.penalties import Mismatch, Preference
+from tutelage.model.mdp import Domain
+from tutelage.outcomes import TutelageError
+from tutelage.teachers.bounding import (
     CELL_ACCURACY,
     MOST_DIMENSIONS,
     Cell,
@@ -41,11 +46,6 @@ from tutelage.convex.cells import (
     StepSearch,
     opening_cells,
 )
-from tutelage.inference.version_space import Explained, VersionSpace
-from tutelage.learners.dual import Reduction, Settled
-from tutelage.learners.penalties import Mismatch, Preference
-from tutelage.model.mdp import Domain
-from tutelage.outcomes import TutelageError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
