@@ -3,28 +3,11 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from oracles import central_difference
 from strategies import random_domain, random_policy
 
 import tutelage as tl
-from tutelage.learners.convex_constraints import ConvexConstraint, Moving
+from tutelage.learners.convex_constraints import ConvexConstraint
 from tutelage.learners.soft_program import SoftProgram
-
-
-def test_the_derivatives_of_moving_tangents_are_those_of_differences():
-    functions = (
-        tl.distance_constraint("near", [1.0, -2.0]),
-        tl.quadratic_constraint("bowl", [[2.0, 0.5], [0.5, 1.0]], [1.0, -1.0]),
-    )
-    moving, reached = Moving(functions, np.array([3.0, 1.0]), np.full(2, 4.0)), np.array([2.0, 2.0])
-    x = np.array([0.7, 1.3, 0.5, -0.2])
-    touch = moving.touch(x)
-    for i in range(2):
-        slope = central_difference(lambda z, i=i: moving.touch(z).weights[i], x)
-        assert_allclose(touch.jacobian[i], slope, atol=1e-6)
-    # With mu_c = reached, the derivative of the dual is that of weights @ reached + value.
-    slope = central_difference(lambda z: float(moving.touch(z).weights @ reached) + moving.touch(z).value, x)
-    assert_allclose(touch.gradient(reached), slope, atol=1e-6)
 
 
 def far_learner(n_features, functions_of, penalty):

@@ -68,7 +68,7 @@ class Block:
     def in_units(self, unit: float | Vector, share: float = 1.0) -> Self:
         """The same term as a function of z = x / unit, multiplied by share: share * h(unit * z).
 
-        unit: one for all entries, or (n,) where the block is no ball.
+        unit: one for all entries, or (n,) where the block is not a ball.
         """
         curvature = share * unit * self.curvature * unit
         return replace(self, slope=share * unit * self.slope, radius=self.radius / unit, curvature=curvature)
