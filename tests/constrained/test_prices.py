@@ -149,7 +149,8 @@ def icu_sepsis(discount):
     assets = Path(find_spec("icu_sepsis").origin).parent / "envs" / "assets"
     with np.load(assets / "dynamics.npz") as stored:
         transition, reward, initial = stored["tx_mat"], stored["r_mat"], stored["d_0"]
-    admissible = [np.array(line.split(), dtype=int) for line in (assets / "admissible_actions.txt").open()][1:]
+    lines = (assets / "admissible_actions.txt").read_text().splitlines()[1:]
+    admissible = [np.array(line.split(), dtype=int) for line in lines]
     # The last three states are ends, in which all actions are alike.
     admissible[-3:] = [np.zeros(1, dtype=int)] * 3
     state = np.repeat(np.arange(len(admissible)), [len(actions) for actions in admissible])
