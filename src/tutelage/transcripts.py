@@ -172,14 +172,14 @@ def _costs_in_words(costs: "Costs") -> list[str]:
     """One line for each preference: its limit, its use and its cost."""
     longest = max(len(cost.name) for cost in costs.preferences)
     lines = [
-        "What each preference costs, in true reward:",
+        "What each preference costs, in true reward (one unit more gains at most):",
         f"  {'':{longest}} {'limit':>10} {'used':>18} {'one unit more':>14} {'without it':>11}",
     ]
     size = max(abs(number) for cost in costs.preferences for number in (cost.limit, cost.used) if math.isfinite(number))
     for cost in costs.preferences:
         share = f" ({100 * cost.used / cost.limit:.0f} %)" if cost.limit > 0 else ""
         used = in_digits(cost.used, size) + share
-        gain, loss = (f"+{in_digits(number, 1.0)}" if number == number else "-" for number in (cost.gain, cost.loss))
+        gain, loss = (f"+{number:.4g}" if number == number else "-" for number in (cost.gain, cost.loss))
         lines.append(f"  {cost.name:{longest}} {in_digits(cost.limit, size):>10} {used:>18} {gain:>14} {loss:>11}")
     if math.isnan(costs.within):
         lines.append("  No policy keeps all of these preferences together, so they have no costs.")

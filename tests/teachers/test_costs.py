@@ -1,6 +1,7 @@
 """Costs of preferences, in true reward: the derivative of the constrained optimum, and the optimum without each."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,11 +55,30 @@ def test_costs_are_differences_of_the_constrained_optimum(seed):
             (_by_linear_program(domain, weights, allowance + sign * step * np.eye(2)[j]) - value) / (sign * step)
             for sign in (1, -1)
         )
-        # The optimum is concave and piecewise linear in the allowance: the multiplier is between both slopes.
-        assert more - 1e-4 * (1 + abs(more)) <= cost.gain <= less + 1e-4 * (1 + abs(less))
         without = np.where(np.arange(2) == j, math.inf, allowance)
         assert cost.loss == pytest.approx(_by_linear_program(domain, weights, without) - value, abs=1e-5 * size)
+        # The optimum is concave and piecewise linear in the allowance: the slope to the right is between both slopes.
+        least, most = min(more, cost.loss), min(less, cost.loss)
+        assert least - 1e-4 * (1 + abs(least)) <= cost.gain <= most + 1e-4 * (1 + abs(most))
+        unit = _by_linear_program(domain, weights, allowance + np.eye(2)[j]) - value
+        assert unit - 1e-6 * size <= cost.gain <= cost.loss
         assert cost.limit == allowance[j]
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_costs_do_not_depend_on_the_unit_of_a_preference(unit):
+    """A gain per unit is not compared with a reward: with preferences in small units it read zero."""
+    for seed in range(6):
+        domain, weights, allowance = _problem(seed)
+        plain = tl.preference_costs(tl.HardLearner(domain, allowance), weights)
+        slopes = tl.best_policy(domain, weights, tl.preference_limits(domain, allowance)).price_low
+        other = replace(domain, preference_features=unit * domain.preference_features)
+        scaled = tl.preference_costs(tl.HardLearner(other, unit * allowance), weights)
+        for slope, one, again in zip(slopes, plain.preferences, scaled.preferences, strict=True):
+            assert again.loss == pytest.approx(one.loss, rel=1e-5, abs=1e-6 * (1 + abs(plain.within)))
+            expected = min(slope / unit, one.loss) if one.gain > 0 else 0.0
+            assert again.gain == pytest.approx(expected, rel=1e-4)
+    assert plain.preferences[0].gain > 0
 
 
 def test_a_preference_that_never_binds_costs_nothing():
@@ -86,8 +106,13 @@ def test_a_convex_preference_has_costs_too():
     assert cost.name == "near the usual" and cost.used == 0.0
     wider = tl.preference_costs(tl.HardLearner(domain, 0.2001, rows=np.zeros((0, 2)), functions=(ball,)), weights)
     now = tl.preference_costs(learner, weights)
-    assert (wider.within - now.within) / 1e-4 == pytest.approx(cost.gain, rel=1e-2, abs=1e-3)
     assert cost.loss == pytest.approx(now.without - now.within, abs=1e-6)
+    # One unit is more than all that is lost. In units of a hundredth, it gains what the slope says.
+    assert (wider.within - now.within) / 1e-4 > cost.loss == cost.gain
+    finer = tl.distance_constraint("near the usual", centre, scale=100.0)
+    learner = tl.HardLearner(domain, 20.0, rows=np.zeros((0, 2)), functions=(finer,))
+    (fine,) = tl.preference_costs(learner, weights).preferences
+    assert (wider.within - now.within) / 1e-4 == pytest.approx(100 * fine.gain, rel=1e-2, abs=1e-3)
 
 
 def test_a_transcript_explains_itself_in_true_reward_and_then_in_the_learners_own_units():

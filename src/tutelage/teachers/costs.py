@@ -2,12 +2,14 @@
 
     v(delta) = max over pi of   w* @ mu_r(pi)   subject to   g_j(mu_c(pi)) <= delta_j
 
-v is concave and never decreases. Its multiplier y_j is the gain per unit of one more unit allowed of preference j,
+v is concave and never decreases. Its derivative to the right, y_j, is the most that one more unit of preference j gains
+per unit,
 
-    v(delta + t e_j) <= v(delta) + t y_j,        with equality in the limit t -> 0 where v is differentiable,
+    v(delta + t e_j) <= v(delta) + t y_j,        with equality in the limit t -> 0
 
-v has a kink where limits are redundant, such as zero visits within one cell and within two, and y_j is not unique
-there. So y_j is taken at delta_j + STEP: v is piecewise linear, and its slope there is that to the right of delta_j.
+At a kink, such as zero visits within one cell and within two, the multiplier is not unique; `price_low` of the optimum
+is this derivative. For a convex constraint it is the multiplier at delta_j + STEP. One unit more never gains more than
+giving up the preference, so the gain is at most the loss.
 The loss from having preference j at all is v without the constraint j, minus v(delta). For a learner with soft
 preferences these are the costs of keeping them in full.
 """
@@ -20,10 +22,9 @@ from numpy.typing import ArrayLike
 
 from tutelage.arrays import Vector
 from tutelage.constrained.occupancy_polytope import best_policy, reward_vector
-from tutelage.constrained.problem import no_limits
+from tutelage.constrained.problem import ConstrainedOptimum, no_limits
 from tutelage.learners.penalties import Constraints
 from tutelage.learners.tangents import tangent_optimum
-from tutelage.model.mdp import Domain
 from tutelage.outcomes import InfeasibleConstraints
 from tutelage.teachers.base import KnownLearner
 
@@ -37,8 +38,9 @@ STEP = 1e-6
 class PreferenceCost:
     """One preference of a learner.
 
-    limit: delta_j. used: g_j(mu_c) of a policy. gain: of true reward per unit of one more unit allowed. loss: of true
-    reward, from having this preference at all. Both are NaN where no policy keeps all preferences.
+    limit: delta_j. used: g_j(mu_c) of a policy. gain: the most true reward that one more unit allowed gains; it is never
+    above the loss. loss: of true reward, from having this preference at all. Both are NaN where no policy keeps all
+    preferences.
     """
 
     name: str
@@ -74,45 +76,38 @@ def preference_costs(
     n = len(constraints.names)
     within, gains, losses = math.nan, np.full(n, math.nan), np.full(n, math.nan)
     try:
-        within = _within(domain, weights, constraints)[0]
+        optimum, _ = tangent_optimum(constraints, weights)
     except InfeasibleConstraints:
         pass
     else:
-        losses = np.array([_within(domain, weights, _without(constraints, j))[0] - within for j in range(n)])
-        least = COST_ROUNDING * max(abs(without), abs(within))
-        gains = np.array([_slope(constraints, weights, j) if losses[j] > least else 0.0 for j in range(n)])
-    size = COST_ROUNDING * max(abs(without), abs(within) if n else 0.0)
+        within, size = optimum.value, COST_ROUNDING * max(abs(without), abs(optimum.value))
+        values = [tangent_optimum(_others(constraints, j), weights)[0].value for j in range(n)]
+        losses = np.array([value - within if abs(value - within) > size else 0.0 for value in values])
+        slopes = np.array([_slope(constraints, weights, j, optimum) if losses[j] > 0 else 0.0 for j in range(n)])
+        # A slope is rounding where all that a limit may allow gains nothing.
+        is_rounding = slopes * constraints.sizes(np.zeros(domain.n_preference)) <= size
+        gains = np.where(is_rounding, 0.0, np.minimum(slopes, losses))
     rows = zip(constraints.names, constraints.allowance, used, gains, losses, strict=True)
-    found = [
-        PreferenceCost(name, float(limit), float(done), _rounded(gain, size), _rounded(loss, size))
-        for name, limit, done, gain, loss in rows
-    ]
-    return Costs(without, within, tuple(found))
+    costs = [PreferenceCost(name, *map(float, numbers)) for name, *numbers in rows]
+    return Costs(without, within, tuple(costs))
 
 
-def _within(domain: Domain, weights: Vector, constraints: Constraints) -> tuple[float, Vector]:
-    """v(delta), and its multipliers (m,)."""
-    found, tangents = tangent_optimum(constraints, weights)
-    return found.value, tangents.by_constraint(found.multipliers)
-
-
-def _slope(constraints: Constraints, weights: Vector, j: int) -> float:
-    """The gain per unit of allowance j, to the right of the limit."""
-    domain = constraints.domain
-    step = STEP * constraints.sizes(np.zeros(domain.n_preference))[j]
+def _slope(constraints: Constraints, weights: Vector, j: int, optimum: ConstrainedOptimum) -> float:
+    """The gain per unit of allowance j, to the right of the limit. optimum: at the limits themselves."""
+    if len(optimum.multipliers) == len(constraints.rows) == len(constraints.names) and np.isfinite(
+        optimum.price_low[j]
+    ):
+        return float(optimum.price_low[j])
+    step = STEP * constraints.sizes(np.zeros(constraints.domain.n_preference))[j]
     relaxed = constraints.allowance + step * (np.arange(len(constraints.names)) == j)
-    return float(_within(domain, weights, replace(constraints, allowance=relaxed))[1][j])
+    found, tangents = tangent_optimum(replace(constraints, allowance=relaxed), weights)
+    return float(tangents.by_constraint(found.multipliers)[j])
 
 
-def _without(constraints: Constraints, j: int) -> Constraints:
+def _others(constraints: Constraints, j: int) -> Constraints:
     """The constraints but one."""
     preference, n_rows = constraints.preference, len(constraints.rows)
     rows = np.delete(constraints.rows, j, axis=0) if j < n_rows else constraints.rows
     functions = tuple(f for i, f in enumerate(preference.functions) if i != j - n_rows)
     allowance = np.delete(constraints.allowance, j)
     return replace(preference, rows=rows, functions=functions, allowance=allowance).on(constraints.domain)
-
-
-def _rounded(value: float, size: float) -> float:
-    """The cost, or zero where it is below the accuracy of the optimum."""
-    return 0.0 if abs(value) <= size else float(value)
