@@ -337,7 +337,7 @@ def test_greedy_adds_the_trajectory_that_brings_the_sum_closest_to_zero():
 
 def test_recordings_of_states_are_selected_where_only_preferences_are_on_choices():
     mdp = MDP.from_choices([[0, 1.0], [1.0, 0], [1.0, 0], [0, 1.0]], [0, 2, 4], [1, 0], 0.9)
-    domain = Domain(mdp, np.eye(2), np.ones((4, 1)))
+    domain = Domain(mdp, np.eye(2), np.ones((4, 1)), ("first", "second"))
     recorded = tl.Demonstrations.from_sequences(mdp, [[0, 1, 0], [0, 0, 0], [0, 1, 1]])
-    chosen = select_demonstrations(domain, Lesson.from_demonstrations(tl.Domain(mdp, np.eye(2)), recorded), 2)
-    assert chosen.demonstrations.n == 2
+    lesson = Lesson.from_demonstrations(replace(domain, preference_features=np.ones((2, 1))), recorded)
+    assert select_demonstrations(domain, lesson, 2).demonstrations.n == 2
