@@ -165,7 +165,7 @@ export function drawGrid(svg, options) {
   const faded = { fill: policy ? mix(colours.cell, colours.ink, 0.35) : colours.ink };
   for (const cell of all) {
     const kind = holder(world.objects, cell);
-    if (kind) layers.push(marked(cell, mark(kind, { scale: isMapped ? 0.8 : 1, ...faded })));
+    if (kind) layers.push(marked(cell, mark(kind, { scale: options.sums ? 0.55 : isMapped ? 0.8 : 1, ...faded })));
   }
   layers.push(marked(world.start, mark("start")));
   if (routes) layers.push(routeLines(routes, size));
@@ -176,8 +176,8 @@ export function drawGrid(svg, options) {
   }
   layers.push(s("g", {}, ...paths.map((path, number) => pathMark(path, number, size, pathColour))));
   for (const [cell, text] of Object.entries(labels)) layers.push(at(Number(cell), words(text, 0.44, 0.17)));
-  for (const [cell, chips] of Object.entries(sums)) layers.push(at(Number(cell), ...chipMarks(chips)));
   if (cursor !== undefined) layers.push(at(cursor, ...cursorMarks()));
+  for (const [cell, chips] of Object.entries(sums)) layers.push(at(Number(cell), ...chipMarks(chips)));
   layers.push(s("g", { class: "figures", "aria-hidden": "true" }, ...figures.map((one) => figure(one, size))));
   repaint(svg, layers);
   if (isGrid) {
