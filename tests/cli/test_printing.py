@@ -9,6 +9,8 @@ import sys
 import pytest
 from cli_support import PROGRAM
 
+from tutelage.cli.printing import complain, say, show_table
+
 
 def test_a_terminal_shows_progress(tmp_path):
     """On a terminal, standard error shows a bar with the time left."""
@@ -57,3 +59,13 @@ def test_a_disk_that_is_full_is_a_sentence_that_names_the_file(tmp_path):
     assert ran.returncode == 2 and "Traceback" not in ran.stderr
     assert "kept.npz cannot be written: File too large" in ran.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_texts_are_printed_as_they_are(capsys):
+    """A name such as :b: or [bold] is neither a picture nor markup."""
+    name = ":b: [bold]x[/bold] :warning:"
+    say(name)
+    show_table(name, ("name", "1"), [(name, name)], name, least_width=200)
+    complain(name)
+    said = capsys.readouterr()
+    assert said.out.count(name) == 5 and name in said.err

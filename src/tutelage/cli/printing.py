@@ -28,8 +28,15 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 OUTPUT_CLOSED = 141
 
 
+# Texts are printed as they are: rich would read [bold] and :b: in a name as markup and as a picture.
+VERBATIM: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
+
+
 class _Output(Console):
     """Standard output. rich itself ends the program with code 1 and no message when the reader has gone."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**VERBATIM, **options)
 
     def on_broken_pipe(self) -> None:
         _end_of_output()
@@ -65,17 +72,17 @@ def show_table(
     console: Console = _Output()
     if not console.is_terminal and console.width < least_width:
         console = _Output(width=least_width)
-    console.print(table, markup=False, highlight=False)
+    console.print(table)
 
 
 def say(what: Any) -> None:
     """Print to standard output, without markup."""
-    _Output().print(what, markup=False, highlight=False, soft_wrap=isinstance(what, str))
+    _Output().print(what, soft_wrap=isinstance(what, str))
 
 
 def complain(sentence: str) -> None:
     """Print an error to standard error, after the program's name."""
-    Console(stderr=True).print(f"tutelage: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
+    Console(stderr=True, **VERBATIM).print(f"tutelage: {sentence}", style="red", soft_wrap=True)
 
 
 def complain_of_file(error: OSError) -> None:
@@ -105,9 +112,9 @@ def complain_of_rounds(transcript: "Transcript", path: Path | None) -> None:
     if not transcript.rounds:
         return
     kept = "they were not saved; give --save to keep them" if path is None else f"they are saved in {path}"
-    console = Console(stderr=True)
+    console = Console(stderr=True, **VERBATIM)
     for line in (f"{len(transcript.rounds)} rounds were finished; {kept}", str(transcript)):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
 
 
 @contextmanager
@@ -116,7 +123,7 @@ def progress(what: str, total: int | None) -> Iterator[Bar]:
     amount = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     times = (TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
     columns = (*amount, *times, TextColumn("{task.fields[last]}", style="dim"))
-    console = Console(stderr=True)
+    console = Console(stderr=True, **VERBATIM)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=total, last="")
         yield Bar(lambda text: bar.update(task, advance=1, last=text), lambda text: bar.update(task, last=text))

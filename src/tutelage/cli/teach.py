@@ -70,13 +70,9 @@ def teach(
     shown = _shown(known, transcript, show or (DEFAULT_SHOWN if demonstrations else 0))
     files += written(shown, demonstrations, known, transcript.final.lesson.policy, policy)
     if as_json:
-        names = {name: subject.underscored(text) for name, text in (("model", model), ("teacher", teacher))}
-        data = (
-            {"learner": learner or None, **names}
-            | _data(known, transcript)
-            | ({} if shown is None else shown.as_data())
-        )
-        show_json(data | {"files": [str(path) for path in files]})
+        asked = {"learner": learner, "model": subject.underscored(model), "teacher": subject.underscored(teacher)}
+        data = _data(known, transcript) | ({} if shown is None else shown.as_data())
+        show_json({name: text or None for name, text in asked.items()} | data | {"files": list(map(str, files))})
         return
     lines = [str(transcript), transcript.explain(), *([str(shown)] if shown and show else [])]
     say("\n".join([*lines, *(f"Written: {path}" for path in files)]))
