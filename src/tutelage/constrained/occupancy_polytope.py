@@ -315,7 +315,7 @@ class Problem:
         if not isinstance(self.objective, objectives.MostReward):
             return None
         limits, scale = self.scaled.limits, self.objective.scale(points)
-        tolerance = max(found.gap, PRICE_LEVEL * scale)
+        tolerance = max(abs(found.bound - found.value), PRICE_LEVEL * scale)
         unit = self.unit / self.scaled.row
         dual = self.objective.lower_bounds(limits)
         return PriceFace(self.domain, dual, points, found.value, tolerance, scale, unit)
