@@ -274,8 +274,8 @@ def _polishings(
     guess = _active_by_multipliers(curvature, slope, constraints, near.answer)
     polished = [_polished(curvature, slope, constraints, *guess)]
     if error(polished[0]) > GOOD_SHARE * abs(polished[0].value) and not slope.any():
-        guesses = _active_by_least_squares(curvature, constraints)
-        polished += [_polished(curvature, slope, constraints, *guess) for guess in guesses]
+        for guess in _active_by_least_squares(curvature, constraints):
+            polished.append(_polished(curvature, slope, constraints, *guess))
     return polished
 
 
