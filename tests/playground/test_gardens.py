@@ -28,12 +28,11 @@ def agree(kept: dict, computed: dict) -> None:
     for key, value in computed.items():
         if isinstance(value, float):
             assert kept[key] == pytest.approx(value, abs=SHOWN / 5), key
-        elif key == "weights":
-            assert np.allclose(kept[key], value, atol=0.01), key
         elif isinstance(value, dict) and key == "answers":
             for lesson, answer in value.items():
                 agree(kept[key][lesson], answer)
-        elif key not in ("walk", "route"):  # samples of a policy: rounding may change a step
+        # Walks are samples of a policy: rounding may change a step. Of the weights, only the star's lesson is shown.
+        elif key not in ("walk", "route", "weights"):
             assert kept[key] == value, key
 
 
@@ -43,7 +42,11 @@ def test_the_answers_of_a_challenge(number: int):
 
 
 def test_the_answers_of_the_story():
-    agree({key: value for key, value in KEPT["story"].items() if key != "moved"}, played(STORY))
+    computed = played(STORY)
+    agree({key: value for key, value in KEPT["story"].items() if key != "moved"}, computed)
+    for lesson, answer in computed["answers"].items():
+        if lesson.startswith("star"):
+            assert np.allclose(KEPT["story"]["answers"][lesson]["weights"], answer["weights"], atol=0.01), lesson
 
 
 @pytest.mark.parametrize("cell", some_of(range(36), [0, 16, 23]))

@@ -321,7 +321,7 @@ function chipMarks(numbers) {
   const { good, bad, halo, cell } = look();
   const text = (value) => `${value < 0 ? "−" : "+"}${Math.abs(Math.round(value))}`;
   const chip = (value, x) => [
-    s("rect", { x: x - 0.19, y: -0.46, width: 0.38, height: 0.26, rx: 0.08, fill: value < 0 ? bad : good, stroke: cell, "stroke-width": 0.025 }),
+    s("rect", { x: x - 0.21, y: -0.46, width: 0.42, height: 0.26, rx: 0.08, fill: value < 0 ? bad : good, stroke: cell, "stroke-width": 0.025 }),
     s("text", { x, y: -0.27, "font-size": 0.19, "text-anchor": "middle", fill: halo }, text(value)),
   ];
   if (numbers.length === 1) return chip(numbers[0], 0);
