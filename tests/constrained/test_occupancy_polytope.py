@@ -1,5 +1,7 @@
 """Problems over all policies: two routes and independent programs agree, and every answer is certified."""
 
+import re
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -278,3 +280,20 @@ def test_a_limit_that_no_unit_can_hold_binds_nothing():
     weights = np.ones(domain.n_reward)
     wide = best_policy(small, weights, preference_limits(small, 1e300))
     assert wide.value == pytest.approx(best_policy(small, weights, no_limits(small)).value)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_allowing_what_the_error_says_is_enough(seed):
+    """The numbers of the message in six digits: rounded down, the limits would still be too strict."""
+    rng = np.random.default_rng([6, seed])
+    domain = random_domain(rng, max_states=12, n_reward=2, n_preference=2)
+    normals = np.vstack([np.eye(4)[2:], -np.eye(4)[2:]])
+    reached = normals @ expectation(domain, random_policy(rng, domain.mdp)).both
+    names = ("a", "b", "c", "d")
+    offsets = reached - 0.3 * np.abs(reached) * (0.1 + rng.random(4))
+    with pytest.raises(InfeasibleConstraints) as caught:
+        best_policy(domain, [1.0, 0.5], HalfSpaces(normals, offsets, names))
+    advice = dict(re.findall(r"'([a-d])' by ([0-9.e+-]+)", str(caught.value)))
+    more = np.array([float(advice.get(name, 0.0)) for name in names])
+    assert (more > 0).any()
+    best_policy(domain, [1.0, 0.5], HalfSpaces(normals, offsets + more, names))

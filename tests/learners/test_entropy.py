@@ -13,6 +13,8 @@ from strategies import domains, random_domain, random_policy, some_of
 
 from tutelage.bellman.equations import solve_hard, solve_soft
 from tutelage.chains.expectations import expectation
+from tutelage.constrained.occupancy_polytope import least_violation
+from tutelage.constrained.problem import preference_limits
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.sampling import sample_demonstrations
 from tutelage.environments.object_world import object_world
@@ -321,3 +323,13 @@ def test_a_soft_response_is_a_short_path_of_unique_names():
     assert any("solve_soft" in path for path in paths)
     for path in paths:
         assert len(path) <= 10 and len(set(path)) == len(path), path
+
+
+def test_limits_that_leave_one_policy_are_named_as_the_reason():
+    """Hard preferences at the least that is possible, less rounding: no penalty could be made smaller."""
+    domain = random_domain(np.random.default_rng(16), max_states=12, max_choices=3, n_reward=2, n_preference=2)
+    least = least_violation(domain, preference_limits(domain, 0.0)).expectation.preference
+    strict = Preference(norm=1, penalty=np.inf, allowance=np.maximum(least, 0) * (1 - 1e-10))
+    learner = GenericLearner(domain, mismatch=Mismatch(norm=1, penalty=1.0), preference=strict)
+    with pytest.raises(NotConverged, match="the limits leave hardly any policy; allow a little more"):
+        learner.respond(Lesson.from_expectation([1.0, 0.2]))

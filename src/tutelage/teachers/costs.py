@@ -38,8 +38,8 @@ STEP = 1e-6
 class PreferenceCost:
     """One preference of a learner.
 
-    limit: delta_j. used: g_j(mu_c) of a policy. gain: the most true reward that one more unit allowed gains; it is never
-    above the loss. loss: of true reward, from having this preference at all. Both are NaN where no policy keeps all
+    limit: delta_j. used: g_j(mu_c) of a policy. gain: the most true reward that one more unit allowed gains, never more
+    than the loss. loss: of true reward, from having this preference at all. Both are NaN where no policy keeps all
     preferences.
     """
 
