@@ -174,8 +174,10 @@ def restoring_vertex(
 ) -> Vector:
     """(n,), the point of the box with the least sum of linearised violations."""
     rows, room, size = _scaled(slopes.jacobian, -here.excess)
-    slacks = -np.eye(len(room))
-    return _vertex(program, x, np.hstack([rows, slacks]), room, np.concatenate([np.zeros(len(x)), size / size.max()]))
+    # Slacks in units of the violations, which may be far larger than the steps.
+    unit = np.maximum(np.abs(room), 1.0)
+    costs = size * unit / (size * unit).max()
+    return _vertex(program, x, np.hstack([rows, -np.diag(unit)]), room, np.concatenate([np.zeros(len(x)), costs]))
 
 
 def _vertex(program: NonlinearProgram[SourceT], x: Vector, rows: Matrix, room: Vector, slope: Vector) -> Vector:
