@@ -93,10 +93,8 @@ class GenericLearner(EntropyLearner):
         """Which two numbers are too far apart for double precision."""
         reward = float(np.abs(combined_features(self.domain) @ response.learned_weights).max())
         entropy = float(np.log(self.domain.mdp.choices_per_state).max()) * self.domain.mdp.horizon
-        weights, n_reward = np.abs(response.learned_weights), self.domain.n_reward
-        is_narrow = math.isinf(self.preference.penalty) and weights[n_reward:].max() > weights[:n_reward].max(
-            initial=0.0
-        )
+        of_reward, of_preference = np.split(np.abs(response.learned_weights), [self.domain.n_reward])
+        is_narrow = math.isinf(self.preference.penalty) and of_preference.max(initial=0.0) > of_reward.max(initial=0.0)
         advice = "the limits leave hardly any policy; allow a little more" if is_narrow else "use smaller penalties"
         return (
             f"the response was computed to a relative gap of {response.certificate.relative_gap:.3g} only: its reward "
