@@ -256,8 +256,8 @@ def _taken(sequences: Iterable[ArrayLike], offsets: Indices, name: str) -> tuple
     n_states, n_given = np.diff(offsets), np.diff(given_offsets)
     wrong = np.flatnonzero((n_given != n_states) & (n_given != n_states - 1))
     if len(wrong):
-        found = f"demonstration {wrong[0]} has {n_states[wrong[0]]} states and {n_given[wrong[0]]} {name}"
-        raise InvalidModel(f"{found}; it needs as many {name} as states, or one fewer")
+        wrong_part = f"demonstration {wrong[0]} has {n_states[wrong[0]]} states and {n_given[wrong[0]]} {name}"
+        raise InvalidModel(f"{wrong_part}; it needs as many {name} as states, or one fewer")
     is_given = np.ones(offsets[-1], dtype=np.bool_)
     is_given[offsets[1:][n_given < n_states] - 1] = False
     taken = np.full(offsets[-1], UNKNOWN)
@@ -278,8 +278,8 @@ def _check_offsets(offsets: Indices, n_visits: int) -> None:
 def _check_states(mdp: MDP, states: Indices, place: Place) -> None:
     wrong = np.flatnonzero((states < 0) | (states >= mdp.n_states))
     if len(wrong):
-        found = f"{place(int(wrong[0]))}: there is no state {states[wrong[0]]}"
-        raise InvalidModel(f"{found}; states are 0 .. {mdp.n_states - 1}")
+        wrong_part = f"{place(int(wrong[0]))}: there is no state {states[wrong[0]]}"
+        raise InvalidModel(f"{wrong_part}; states are 0 .. {mdp.n_states - 1}")
 
 
 def _check_offered(

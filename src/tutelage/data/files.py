@@ -218,13 +218,13 @@ def open_regular(path: AnyPath, max_bytes: int = LARGEST_BYTES) -> BinaryIO:
     """The file, open for reading; a device, a pipe, a folder or a file of more than `max_bytes` is refused."""
     # Without O_NONBLOCK, opening a pipe waits for a writer.
     opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    found = os.fstat(opened)
-    is_regular = stat.S_ISREG(found.st_mode)
-    if is_regular and found.st_size <= max_bytes:
+    status = os.fstat(opened)
+    is_regular = stat.S_ISREG(status.st_mode)
+    if is_regular and status.st_size <= max_bytes:
         return os.fdopen(opened, "rb")
     os.close(opened)
     if is_regular:
-        raise _too_large(path, found.st_size, max_bytes)
+        raise _too_large(path, status.st_size, max_bytes)
     raise Unavailable(f"{path} is not a regular file, so it is not read")
 
 
@@ -291,9 +291,9 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
 
 
 def _check_format(path: AnyPath, arrays: Archive, kind: str, version: int) -> None:
-    found = str(arrays.get("format", "no format"))
-    if found != kind:
-        raise InvalidModel(f"{path} is not a {kind} file, but of format {found!r}")
+    written_as = str(arrays.get("format", "no format"))
+    if written_as != kind:
+        raise InvalidModel(f"{path} is not a {kind} file, but of format {written_as!r}")
     written = arrays.get("version", np.array("unknown"))
     if written.ndim or written.dtype.kind not in "iu" or not 1 <= written <= version:
         raise InvalidModel(f"{path} is a {kind} of version {written}; this Tutelage reads versions up to {version}")

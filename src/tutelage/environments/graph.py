@@ -295,7 +295,7 @@ def _columns(given: Attributes, argument: str) -> list[_Column]:
                 _Column(name, attribute, _classes(group, argument, attribute)) for name, group in classes.items()
             ]
         else:
-            columns += [_Column(f"{attribute} {one}", attribute, frozenset([one])) for one in classes]
+            columns += [_Column(f"{attribute} {kind}", attribute, frozenset([kind])) for kind in classes]
     return columns
 
 
@@ -308,11 +308,11 @@ def _classes(group: Any, argument: str, attribute: str) -> frozenset[Hashable]:
 def _check_classes(choices: Sequence[Choice], column: _Column) -> None:
     """Refuse a class that no edge has: it would be a misspelling."""
     assert column.classes is not None
-    known = {one for choice in choices for one in classes_of(choice, column.attribute)}
-    for one in column.classes - known:
+    known = {kind for choice in choices for kind in classes_of(choice, column.attribute)}
+    for kind in column.classes - known:
         if not known:
             raise InvalidModel(f"no edge has the attribute {column.attribute!r}; leave it out")
-        raise InvalidModel(f"no edge has {column.attribute!r} {one!r}; {suggestion(one, sorted(known, key=str))}")
+        raise InvalidModel(f"no edge has {column.attribute!r} {kind!r}; {suggestion(kind, sorted(known, key=str))}")
 
 
 def _value(choice: Choice, column: _Column, measure: str | None) -> float:

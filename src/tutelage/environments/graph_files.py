@@ -76,7 +76,7 @@ def _edge_list(networkx: Any, text: str, path: str, is_directed: bool) -> Any:
     header = reader.fieldnames or []
     ends = next((pair for pair in NODE_COLUMNS if set(pair) <= set(header)), None)
     if ends is None:
-        needed = ", or ".join(f"{one} and {other}" for one, other in NODE_COLUMNS)
+        needed = ", or ".join(f"{source} and {target}" for source, target in NODE_COLUMNS)
         raise InvalidModel(f"{path} needs columns {needed}; it has {', '.join(header) or 'none'}")
     graph = networkx.MultiDiGraph() if is_directed else networkx.MultiGraph()
     for row in reader:

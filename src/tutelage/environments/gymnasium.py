@@ -88,8 +88,8 @@ def environment_domain(env: Any, discount: float, *, with_cells: bool) -> Domain
     mdp, last = domain.mdp, domain.mdp.n_states - 1
     owners, names = mdp.state_of_choice, [domain.choice_name(choice) for choice in range(mdp.n_choices)]
     taken = {
-        f"action {one}": [float(name == one and owner != last) for name, owner in zip(names, owners, strict=True)]
-        for one in dict.fromkeys(names)
+        f"action {action}": [float(name == action and owner != last) for name, owner in zip(names, owners, strict=True)]
+        for action in dict.fromkeys(names)
     }
     if not with_cells:
         return domain.with_features(preference=taken)
@@ -194,8 +194,8 @@ def _check_fit(mdp: MDP, table: Table) -> None:
         raise InvalidModel(f"the MDP has {mdp.n_states} states, but {needed}")
     for state, (n_choices, actions) in enumerate(zip(mdp.choices_per_state.tolist(), table, strict=False)):
         if n_choices != len(actions):
-            found = f"the MDP has {n_choices} choices in state {state}"
-            raise InvalidModel(f"{found}, but the environment has {len(actions)} actions there")
+            offered = f"the MDP has {n_choices} choices in state {state}"
+            raise InvalidModel(f"{offered}, but the environment has {len(actions)} actions there")
 
 
 def _record(
@@ -282,8 +282,8 @@ def _checked(outcomes: Any, n_states: int, name: str) -> list[tuple[float, int, 
         raise InvalidModel(f"{name} must be a list of {form}, got {outcomes!r}") from error
     for probability, state, reward, _ in rows:
         if not (probability >= 0 and np.isfinite(reward)):
-            found = f"{name} gives probability {probability} and reward {reward} to state {state}"
-            raise InvalidModel(f"{found}; a probability must not be negative, a reward must be finite")
+            outcome = f"{name} gives probability {probability} and reward {reward} to state {state}"
+            raise InvalidModel(f"{outcome}; a probability must not be negative, a reward must be finite")
         if not 0 <= state < n_states:
             raise InvalidModel(f"{name} leads to state {state}, but the states are 0 to {n_states - 1}")
     total = sum(row[0] for row in rows)

@@ -27,11 +27,11 @@ def from_minari(domain: Domain, dataset: Any, *, state: Callable[[Any], Hashable
         raise InvalidModel(f"a Minari dataset has iterate_episodes, {type(dataset).__name__} has not; load it first")
     columns: dict[str, list[Any]] = {"episode": [], "state": [], "action": [], "terminated": []}
     for episode in dataset.iterate_episodes():
-        seen = [_named(one, state, episode.id) for one in _parts(episode.observations)]
-        done = [_whole(one, "action", episode.id) for one in _parts(episode.actions)]
+        seen = [_named(observation, state, episode.id) for observation in _parts(episode.observations)]
+        done = [_whole(action, "action", episode.id) for action in _parts(episode.actions)]
         if len(seen) != len(done) + 1:
-            found = f"episode {episode.id} has {len(seen)} observations and {len(done)} actions"
-            raise InvalidModel(f"{found}; it needs one observation more")
+            counts = f"episode {episode.id} has {len(seen)} observations and {len(done)} actions"
+            raise InvalidModel(f"{counts}; it needs one observation more")
         columns["episode"] += [episode.id] * len(seen)
         columns["state"] += seen
         columns["action"] += [*done, None]
