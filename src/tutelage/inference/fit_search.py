@@ -128,7 +128,7 @@ def _weighed(
     Cached, because the answers of earlier rounds come again in every round.
     """
     lesson, target, kept = np.array(shown), np.array(seen), np.eye(len(scales.unit))[:n_seen]
-    soft = nearest_soft(domain, target, n_seen)
+    soft = nearest_soft(domain, scales, target, n_seen)
     if not n_trajectories:
         share = np.clip((target - scales.low) / scales.unit, 0.0, 1.0)
         weight = kept / (scales.unit * np.sqrt(np.minimum(share, 1 - share) + START.end))

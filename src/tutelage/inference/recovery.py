@@ -62,8 +62,8 @@ class RecoveryRule:
     linear: along a direction, weights known to within this, in units of one over the range of the feature, count as
     determined. safety: the linear error estimate is multiplied by it. furthest: the true weights are within this
     distance of those found, in the same units and relative to 1 + their size. largest: no finite weights match an
-    answer where the search passes this, in the same units. ridge: the penalty on squared weights, in nats, where
-    samples are matched.
+    answer where the search passes this, in the same units. largest_sampled: the same where samples are
+    matched; a penalty on squared weights in its place taught sampled learners less.
     """
 
     slack: float = 1e-8
@@ -71,7 +71,7 @@ class RecoveryRule:
     safety: float = 4.0
     furthest: float = 1e3
     largest: float = 1e5
-    ridge: float = 1e-4
+    largest_sampled: float = 300.0
 
 
 RECOVERY = RecoveryRule()
@@ -217,18 +217,14 @@ def _least(
     return floor
 
 
-def nearest_soft(domain: Domain, seen: Vector, n_seen: int) -> SoftExpansion:
-    """The soft policy of weights of any sign that matches the first n_seen entries of mu, the mean of samples perhaps.
+def nearest_soft(domain: Domain, scales: Scales, seen: Vector, n_seen: int) -> SoftExpansion:
+    """The soft policy nearest to the first n_seen entries of mu, the mean of samples perhaps, within limited weights.
 
-    No weights may match such a mean exactly. So their squares are penalised, in units of what is met of each feature:
-    the match is missed by `RecoveryRule.ridge` times the weight, and no weight has a limit.
+    No weights may match such a mean exactly. The policy gives the covariance of samples and a start, no answer.
     """
-    features = combined_features(domain)
-    start = soft_expansion(domain.mdp, features, np.zeros(features.shape[1]))
-    met = np.maximum(np.abs(seen), np.abs(start.expectation))[:n_seen]
-    lift = np.eye(len(seen))[:, :n_seen] / np.where(met > 0, met, 1.0)
-    block = Block(np.zeros(n_seen), np.inf, np.inf, True, np.arange(n_seen), curvature=RECOVERY.ridge)
-    return match(domain, lift, seen, [block], tolerance=1e-7, near=start)[1]
+    lift = (np.eye(len(scales.unit)) / scales.unit)[:, :n_seen]
+    block = Block(np.zeros(n_seen), RECOVERY.largest_sampled, np.inf, True, np.arange(n_seen))
+    return match(domain, lift, seen, [block], tolerance=1e-7)[1]
 
 
 def _unknowns(domain: Domain, scales: Scales, missed: Vector) -> tuple[Matrix, Vector]:
