@@ -30,6 +30,8 @@ CONE_COST = 5
 POLISHING_STEPS = 4
 # A residual of the model's conditions, relative to the gradient, at which an active set counts as the right one.
 EXACT_ENOUGH = 1e-11
+# Rounds of pivoting for one model: 41 correlated entries within narrow bounds took more than 200, one change each.
+PIVOT_ROUNDS = 3_000
 # The rounding error of one pivoting step, relative to the numbers that it is made of.
 PIVOT_ERROR = 1e-13
 
@@ -132,7 +134,8 @@ class _Model:
             lower = np.where(self.signed & ~(kinked & (side > 0)), -self.radius, 0.0)
             upper = np.where(kinked & (side < 0), 0.0, self.radius)
             push = self.slope_at(x) + self.curvature * x + side * self.slope
-            (step,), (is_found,) = box_minima(self.curved[None], push[None], (lower - x)[None], (upper - x)[None])
+            limits = (lower - x)[None], (upper - x)[None]
+            (step,), (is_found,) = box_minima(self.curved[None], push[None], *limits, max_rounds=PIVOT_ROUNDS)
             if not is_found:
                 return None
             x = np.asarray(np.clip(x + step, lower, upper))

@@ -115,7 +115,7 @@ class ReducedProblem:
                 top = ascend(self.slope, self._model_step, start, radius=radius, tolerance=tolerance, opening=opening)
             x, here = top.answer.x, top.answer.here.source
             reached, policy = here.expectation.reward, here.soft.solved.policy
-            maxima.append(LocalOptimum(x, reached, top.value, policy, top.gap, top.ended))
+            maxima.append(LocalOptimum(x, reached, top.value, policy, top.bound - top.value, top.ended))
         return distinct(maxima)
 
     def _openings(
