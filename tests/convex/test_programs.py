@@ -199,3 +199,12 @@ def test_a_quadratic_program_that_the_library_gets_wrong_is_an_error(monkeypatch
         monkeypatch.setattr(programs, name, lambda *_: wrong)
     with pytest.raises(NotConverged, match="the quadratic program was solved to"):
         minimise_quadratic(np.eye(2), np.zeros(2), constraints)
+
+
+@pytest.mark.parametrize("as_matrix", [np.asarray, sparse.csr_array])
+def test_small_coefficients_are_not_taken_for_zero(as_matrix):
+    """x + 2e-10 y <= 1 allows y = 5e9 and no more; without its second coefficient y has no limit."""
+    constraints = LinearConstraints(np.zeros(2), within=as_matrix([[1.0, 2e-10]]), bound=np.ones(1))
+    solution = minimise_linear(np.array([0.0, -1.0]), constraints)
+    assert solution.answer.x[1] == pytest.approx(5e9)
+    assert solution.bound == pytest.approx(-5e9)

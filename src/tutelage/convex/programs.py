@@ -156,6 +156,8 @@ def _solver(thread: int, tolerance: float, presolve: str) -> Any:
     solver = create()
     options: dict[str, Any] = {"output_flag": False, "presolve": presolve, "threads": 1, "parallel": "off"}
     options |= {"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance}
+    # The least value that HiGHS allows: it takes smaller coefficients for zero, by default all below 1e-9.
+    options["small_matrix_value"] = 1e-12
     for name, value in options.items():
         solver.setOptionValue(name, value)
     return solver
