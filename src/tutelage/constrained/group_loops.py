@@ -265,7 +265,7 @@ def _blocking(weights: Vector, wanted: Vector) -> tuple[float, int]:
 
 
 @compiled(fastmath=FASTMATH)
-def _without(values: NDArray[Any], place: int) -> NDArray[Any]:
+def _removed(values: NDArray[Any], place: int) -> NDArray[Any]:
     """The values but the one at this place."""
     return np.concatenate((values[:place], values[place + 1 :]))
 
@@ -302,8 +302,8 @@ def nearest_shares(
             return known, free, weights, y[:m], not is_regular
         share, place = _blocking(weights, wanted)
         if place >= 0:
-            weights = _without(weights + share * (wanted - weights), place)
-            free, row = _without(free, place), _without(row, place)
+            weights = _removed(weights + share * (wanted - weights), place)
+            free, row = _removed(free, place), _removed(row, place)
             continue
         weights, y, value = wanted, multipliers, 0.5 * np.sum(a * a)
         # Where a known combination has changed nothing, its profit was a rounding error.

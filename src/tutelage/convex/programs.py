@@ -27,6 +27,8 @@ CLARABEL_TOLERANCE = 1e-12
 ACCEPTED = 1e-8
 # Errors below this are rounding errors. Others below the second one, or below a share of the objective, are good.
 ROUNDED, GOOD, GOOD_SHARE = 1e-14, 1e-12, 1e-9
+# Where the library diverges its answer may be so large that squares overflow. A certificate holds for any answer.
+LARGEST_ANSWER = 1e100
 # Weight of the constraints beside the objective in least squares, and the largest entry that may stand for zero there.
 HEAVY, SMALL = 1e5, 1e-6
 # Feasibility tolerance asked of HiGHS, and whether it simplifies a program first, in order: with a tolerance that it
@@ -222,7 +224,7 @@ def _interior_point(
     ).solve()
     if result.status in (clarabel.SolverStatus.PrimalInfeasible, clarabel.SolverStatus.AlmostPrimalInfeasible):
         raise InfeasibleProgram("no point satisfies the constraints of this quadratic program")
-    x, multipliers = np.array(result.x), np.array(result.z)
+    x, multipliers = (np.clip(part, -LARGEST_ANSWER, LARGEST_ANSWER) for part in (result.x, result.z))
     y = np.maximum(multipliers[n_equal : n_equal + n_within], 0.0)
     return _solution(curvature @ x, slope, constraints, x, multipliers[:n_equal], y)
 
