@@ -65,7 +65,7 @@ def bundled(recording: Mapping[str, Any] | None = None, title: str = "Tutelage")
 
 
 def site_page() -> str:
-    """The page for a website: the story, the gardens, and the rounds of a teacher who finds out."""
+    """The page for a website: the story, the gardens, and the rounds of an adaptive teacher."""
     places = ["story", "play", "rounds"]
     recording = {"scene": {"place": "story-0"}, "places": places, "answers": dict(_answers())}
     return bundled(recording, "Tutelage: teach someone who has a mind of their own")

@@ -1,4 +1,4 @@
-// The rounds of a teacher who finds out, as a detective's map: a guess, the learner's answer, and what follows from it,
+// The rounds of an adaptive teacher, as a detective's map: a guess, the learner's answer, and what follows from it,
 // cell by cell. The reader may bet on each answer. What an expert wants to see is below.
 
 import { ask } from "./api.js";
