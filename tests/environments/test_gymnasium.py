@@ -303,7 +303,7 @@ def test_features_of_states_count_on_arrival_and_features_of_actions_when_taken(
     [
         ({"reward_features": np.zeros((15, 2))}, "reward_features has 15 entries, but there are 16 states"),
         ({"preference_features": lambda state: "x"}, "state 0: the preference features 'x' are not all finite"),
-        ({"preference_features": lambda a, b, c: 1}, "must take a state, or a state and an action, not 3"),
+        ({"preference_features": lambda a, b, c, d: 1}, "or these and the next state, not 4"),
         ({"preference_features": lambda s, a: [1] * (1 + s)}, "state 1, action 0: the preference features are"),
         ({"state_names": ["a"]}, "state_names must be a list of 16 names"),
         ({"action_names": ["a", "b"]}, "action_names must be a list of 4 names"),

@@ -67,7 +67,7 @@ def test_the_covariance_of_counts_is_that_of_many_trajectories(seed):
     n = 3000
     walks = tl.sample_demonstrations(mdp, soft.solved.policy, n, rng=rng)
     counts = trajectory_counts(tl.Domain(mdp, features, np.zeros((mdp.n_states, 0)), list("abcd"), []), walks)[0]
-    exact, spread = count_covariance(mdp, soft), counts - counts.mean(axis=0)
+    exact, spread = count_covariance(domain, soft), counts - counts.mean(axis=0)
     products = spread[:, :, None] * spread[:, None]
     error = products.std(axis=0) / np.sqrt(n)
     assert (np.abs(products.mean(axis=0) - exact) <= 5 * error + 0.01 * np.abs(exact).max()).all()

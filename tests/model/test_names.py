@@ -203,7 +203,7 @@ def test_features_are_added_replaced_and_removed_by_name(seed):
     ("feature", "message"),
     [
         ({"x": [1, 2]}, "'x' has 2 entries; it needs one per state"),
-        ({"x": lambda: 1}, "must take a state, or a state and an action, not 0"),
+        ({"x": lambda: 1}, "must take a state, a state and an action, or these and the next state, not 0"),
         ({"x": lambda state: "many"}, r"state 0 \('new'\): the 'x' features 'many' are not all finite"),
         ({"x": lambda state: [1, 2]}, "must be one number for each state or choice, not 2"),
         ({"x": lambda state, action: [1] if state == "worn" else 1}, r"state 1 \('worn'\), action 0 \('run'\)"),

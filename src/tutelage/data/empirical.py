@@ -10,7 +10,8 @@ If the last known state is absorbing and feature j has the same value phi_j for 
 discount^T / (1 - discount) * phi_j is added. Otherwise nothing is added, and the bound counts as bias. The mean of
 these bounds over the trajectories bounds the distance of mu_hat from the mean over the complete trajectories. Where
 discounts differ between choices, discount^t is the product of the discounts of the t choices taken before. The tail is
-known if the choices of the absorbing state also have one discount; the bound has the largest one.
+known if the choices of the absorbing state also have one discount; the bound has the largest one. A feature on arrival
+counts what happened, its value for the next state of the trajectory (`model.arrivals`).
 """
 
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from scipy import sparse
 
 from tutelage.arrays import Flags, Indices, Matrix, Vector, freeze
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
+from tutelage.model.arrivals import deviations
 from tutelage.model.mdp import MDP, Domain, absorbing_states, endless, per_choice
 from tutelage.model.policy import max_by_state
 from tutelage.outcomes import InvalidModel
@@ -50,8 +52,8 @@ class EmpiricalExpectation:
 def empirical_expectation(domain: Domain, demonstrations: Demonstrations) -> EmpiricalExpectation:
     """mu_hat(Xi) for both kinds of features; features on choices need demonstrations with known choices."""
     demonstrations.checked_against(domain.mdp)
-    reward, reward_bias = _counts(domain.mdp, domain.reward_features, demonstrations, "reward")
-    preference, preference_bias = _counts(domain.mdp, domain.preference_features, demonstrations, "preference")
+    reward, reward_bias = _counts(domain, demonstrations, "reward")
+    preference, preference_bias = _counts(domain, demonstrations, "preference")
     errors = (_standard_error(reward), _standard_error(preference))
     return EmpiricalExpectation(reward.mean(axis=0), preference.mean(axis=0), *errors, reward_bias, preference_bias)
 
@@ -59,19 +61,19 @@ def empirical_expectation(domain: Domain, demonstrations: Demonstrations) -> Emp
 def trajectory_counts(domain: Domain, demonstrations: Demonstrations) -> tuple[Matrix, Matrix]:
     """(n, d_r) and (n, d_c), the discounted feature counts of each trajectory, whose means are mu_hat."""
     demonstrations.checked_against(domain.mdp)
-    both = (("reward", domain.reward_features), ("preference", domain.preference_features))
-    rewards, preferences = (_counts(domain.mdp, features, demonstrations, kind)[0] for kind, features in both)
+    rewards, preferences = (_counts(domain, demonstrations, kind)[0] for kind in ("reward", "preference"))
     return rewards, preferences
 
 
 def reward_counts(domain: Domain, demonstrations: Demonstrations) -> Matrix:
     """(n, d_r), the discounted reward feature counts alone, which may need no choices."""
     demonstrations.checked_against(domain.mdp)
-    return _counts(domain.mdp, domain.reward_features, demonstrations, "reward")[0]
+    return _counts(domain, demonstrations, "reward")[0]
 
 
-def _counts(mdp: MDP, features: Matrix, demonstrations: Demonstrations, kind: str) -> tuple[Matrix, Vector]:
+def _counts(domain: Domain, demonstrations: Demonstrations, kind: str) -> tuple[Matrix, Vector]:
     """(n, d), the discounted feature counts of each trajectory, and (d,), the bound on their mean truncation bias."""
+    mdp, features = domain.mdp, getattr(domain, f"{kind}_features")
     rows = _feature_rows(mdp, features, demonstrations, kind)
     is_counted = rows != UNKNOWN
     weights, after = _weights(mdp, demonstrations, is_counted)
@@ -82,7 +84,14 @@ def _counts(mdp: MDP, features: Matrix, demonstrations: Demonstrations, kind: st
     endless_last = endless(mdp, per_choice(mdp, features))[mdp.first_choice[last]]
     tail = np.where(is_known, after[:, None] * endless_last, 0.0)
     later = np.where(is_known, 0.0, after[:, None] * mdp.horizon)
-    return visits @ features + tail, later.mean(axis=0) * np.abs(features).max(axis=0, initial=0.0)
+    counts, largest = visits @ features + tail, np.abs(features).max(axis=0, initial=0.0)
+    step = np.flatnonzero(demonstrations.is_followed)
+    for column, apart in deviations(domain, kind):
+        happened = np.zeros(len(rows))
+        happened[step] = weights[step] * apart[rows[step], demonstrations.states[step + 1]]
+        counts[:, column] += np.add.reduceat(happened, demonstrations.offsets[:-1])
+        largest[column] += np.abs(apart.data).max()
+    return counts, later.mean(axis=0) * largest
 
 
 def _feature_rows(mdp: MDP, features: Matrix, demonstrations: Demonstrations, kind: str) -> Indices:

@@ -30,6 +30,7 @@ from scipy import sparse
 from tutelage.arrays import check_compressed, floats, integers
 from tutelage.data import tables
 from tutelage.data.demonstrations import Demonstrations
+from tutelage.model.arrivals import Arrivals, by_name
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import Labels
 from tutelage.outcomes import InvalidModel, Unavailable
@@ -44,7 +45,8 @@ DEMONSTRATION_SUFFIXES = (".npz", ".jsonl", ".csv")
 NAME_FIELDS = ("reward_names", "preference_names")
 LABEL_FIELDS = ("state_names", "choice_names")
 TIME_FIELDS = ("duration", "goals")
-OPTIONAL_FIELDS = (*LABEL_FIELDS, *TIME_FIELDS, "final_states", "positions", "true_weights")
+ARRIVAL_FIELDS = ("reward_arrivals", "preference_arrivals")
+OPTIONAL_FIELDS = (*LABEL_FIELDS, *TIME_FIELDS, *ARRIVAL_FIELDS, "final_states", "positions", "true_weights")
 DOMAIN_FIELDS = (*TRANSITION_FIELDS, "first_choice", "initial", "discount", *FEATURE_FIELDS, *NAME_FIELDS)
 
 Archive = Mapping[str, NDArray[Any]]
@@ -69,6 +71,12 @@ def save(domain: Domain, path: AnyPath, *, true_weights: ArrayLike | None = None
     }
     fields |= {"final_states": mdp.names.finals} if len(mdp.names.finals) else {}
     fields |= {} if domain.positions is None else {"positions": domain.positions}
+    for name, names in zip(ARRIVAL_FIELDS, (domain.reward_names, domain.preference_names), strict=True):
+        arrivals: Arrivals = getattr(domain, name)
+        if arrivals:
+            # A row for each feature; of the features that are not on arrival, no numbers.
+            kept = [arrivals[key].data if key in arrivals else np.full(rows.nnz, np.nan) for key in names]
+            fields[name] = np.array(kept)
     if true_weights is not None:
         fields["true_weights"] = _weights(true_weights, domain)
     write_archive(path, fields, kind=DOMAIN_FORMAT, version=DOMAIN_VERSION)
@@ -96,7 +104,11 @@ def load(path: AnyPath, *, max_bytes: int = LARGEST_BYTES) -> Domain:
         fields: dict[str, Any] = {field: archive[field] for field in FEATURE_FIELDS}
         names = zip(NAME_FIELDS, FEATURE_FIELDS, strict=True)
         fields |= {field: _names(archive, field, fields[features]) for field, features in names}
-        return Domain(_mdp(archive, max_bytes), **fields, positions=archive.get("positions"))
+        mdp = _mdp(archive, max_bytes)
+        for field, kind in zip(ARRIVAL_FIELDS, NAME_FIELDS, strict=True):
+            if field in archive:
+                fields[field] = _arrivals(mdp, archive[field], fields[kind], field)
+        return Domain(mdp, **fields, positions=archive.get("positions"))
     except InvalidModel as error:
         raise InvalidModel(f"{path} holds no valid domain: {error}") from error
 
@@ -171,6 +183,15 @@ def _mdp(archive: Archive, max_bytes: int) -> MDP:
     if states is None and choices is None and "final_states" not in archive:
         return mdp
     return mdp.labelled(Labels.of(mdp.first_choice, states, choices, archive.get("final_states", ())))
+
+
+def _arrivals(mdp: MDP, values: NDArray[Any], names: tuple[str, ...], field: str) -> Arrivals:
+    """The features on arrival, from a row (nnz,) for each feature."""
+    if values.shape != (len(names), mdp.transition.nnz) or values.dtype.kind != "f":
+        raise InvalidModel(f"{field} must have a row of {mdp.transition.nnz} numbers for each of {len(names)} features")
+    is_given = np.isfinite(values).all(axis=1)
+    kept = [name for name, given in zip(names, is_given, strict=True) if given]
+    return by_name(mdp.transition, np.asarray(values[is_given].T, dtype=np.float64), kept)
 
 
 def _names(archive: Archive, name: str, features: NDArray[Any]) -> tuple[str, ...]:

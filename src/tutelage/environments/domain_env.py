@@ -10,7 +10,8 @@ from gymnasium.envs.registration import EnvSpec
 from numpy.typing import ArrayLike, NDArray
 
 from tutelage.arrays import Vector, check_length, floats
-from tutelage.model.mdp import MDP, Domain, absorbing_states, choice_reward
+from tutelage.model.arrivals import deviations
+from tutelage.model.mdp import Domain, absorbing_states, choice_reward
 from tutelage.model.policy import max_by_state
 from tutelage.outcomes import InvalidInput
 
@@ -18,7 +19,8 @@ Table = dict[int, dict[int, list[tuple[float, int, float, bool]]]]
 
 
 class DomainEnv(gymnasium.Env[Any, Any]):
-    """An environment that steps through the MDP of a domain; the reward of a step is <weights, phi_r> of its choice.
+    """An environment that steps through the MDP of a domain; the reward of a step is <weights, phi_r> of its choice,
+    and of its next state where features are on arrival.
 
     An episode terminates on arrival in an absorbing state with zero reward. An absorbing state with a reward, like the
     goal of a road map, does not end the episode, because its later rewards count. Where a state offers only k choices,
@@ -38,6 +40,9 @@ class DomainEnv(gymnasium.Env[Any, Any]):
         self.action_space = spaces.Discrete(self.n_actions)
         self.initial_state_distrib = mdp.initial
         self._rewards = choice_reward(mdp, domain.reward_features @ self.weights)
+        self._gains = np.repeat(self._rewards, np.diff(mdp.transition.indptr))
+        for column, apart in deviations(domain, "reward"):
+            self._gains += self.weights[column] * apart.data
         self._is_end = absorbing_states(mdp) & (max_by_state(mdp, np.abs(self._rewards)) == 0)
         self._state: int | None = None
         # Gymnasium needs a specification to make copies, as for a vector of environments.
@@ -69,12 +74,12 @@ class DomainEnv(gymnasium.Env[Any, Any]):
             raise InvalidInput(f"there is no action {action!r}; the actions are 0 to {self.n_actions - 1}")
         mdp = self.domain.mdp
         choice = int(mdp.first_choice[self._state] + action % mdp.choices_per_state[self._state])
-        probabilities, next_states = _row(mdp, choice)
+        probabilities, next_states, gains = self._row(choice)
         drawn = int(self.np_random.choice(len(probabilities), p=probabilities))
         self._state = int(next_states[drawn])
         info = self._info(self._state, float(probabilities[drawn]))
         info["discount"] = mdp.discount if isinstance(mdp.discount, float) else float(mdp.discount[choice])
-        return self._state, float(self._rewards[choice]), bool(self._is_end[self._state]), False, info
+        return self._state, float(gains[drawn]), bool(self._is_end[self._state]), False, info
 
     def _info(self, state: int, probability: float) -> dict[str, Any]:
         is_choice = np.arange(self.n_actions) < self.domain.mdp.choices_per_state[state]
@@ -82,14 +87,13 @@ class DomainEnv(gymnasium.Env[Any, Any]):
         return info if self.domain.state_names is None else info | {"state_name": self.domain.state_name(state)}
 
     def _outcomes(self, choice: int) -> list[tuple[float, int, float, bool]]:
-        reward = float(self._rewards[choice])
         return [
-            (float(probability), int(state), reward, bool(self._is_end[state]))
-            for probability, state in zip(*_row(self.domain.mdp, choice), strict=True)
+            (float(probability), int(state), float(gain), bool(self._is_end[state]))
+            for probability, state, gain in zip(*self._row(choice), strict=True)
         ]
 
-
-def _row(mdp: MDP, choice: int) -> tuple[Vector, NDArray[np.integer[Any]]]:
-    """The probabilities of the possible next states of a choice, and these states."""
-    part = slice(mdp.transition.indptr[choice], mdp.transition.indptr[choice + 1])
-    return mdp.transition.data[part], mdp.transition.indices[part]
+    def _row(self, choice: int) -> tuple[Vector, NDArray[np.integer[Any]], Vector]:
+        """The probabilities of the possible next states of a choice, these states, and the rewards of the steps."""
+        rows = self.domain.mdp.transition
+        part = slice(rows.indptr[choice], rows.indptr[choice + 1])
+        return rows.data[part], rows.indices[part], self._gains[part]

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Indices, Matrix, SparseRows, Vector, sum_tolerance, whole_number
-from tutelage.model.inputs import feature_matrix
+from tutelage.arrays import Indices, SparseRows, Vector, sum_tolerance, whole_number
+from tutelage.model.arrivals import by_name, choice_of_entry
+from tutelage.model.inputs import feature_matrix, feature_names, takes_next_state
 from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.watch import OnProgress, report, watched
@@ -26,8 +27,8 @@ def explore(
     outcomes: Callable[[Any, Any], Iterable[tuple[float, Hashable]]],
     *,
     discount: float,
-    reward: Callable[[Any, Any], Any],
-    preference: Callable[[Any, Any], Any] | None = None,
+    reward: Callable[..., Any],
+    preference: Callable[..., Any] | None = None,
     duration: Callable[[Any, Any], float] | None = None,
     reward_names: Sequence[str] = (),
     preference_names: Sequence[str] = (),
@@ -41,7 +42,8 @@ def explore(
     actions(state): the names of the actions of a state. A state without actions is absorbing: its one choice, "stay",
         leads back to it with all features zero.
     outcomes(state, action): the possible next states, a list of (probability, next state).
-    reward(state, action), preference(state, action): features, a number, a sequence of numbers, or a dict by name.
+    reward(state, action), preference(state, action): features, a number, a sequence of numbers, or a dict by name. A
+        function of (state, action, next state) counts on arrival: demonstrations then count what happened.
     duration(state, action): the time that an action takes; its discount is discount ** duration.
     max_states: a model with more states is refused.
     time_limit: seconds, after which `OutOfTime` is raised.
@@ -54,12 +56,9 @@ def explore(
     with watched(time_limit, progress):
         search.run(actions, outcomes)
     mdp = search.mdp(initial, discount, None if duration is None else search.durations(duration))
-    rewards, reward_columns = search.features(reward, reward_names, "reward")
-    preferences: Matrix = np.zeros((0, 0))
-    preference_columns: tuple[str, ...] = ()
-    if preference is not None:
-        preferences, preference_columns = search.features(preference, preference_names, "preference")
-    return Domain(mdp, rewards, preferences, reward_columns, preference_columns)
+    rewards = search.features(mdp, reward, reward_names, "reward")
+    preferences = {} if preference is None else search.features(mdp, preference, preference_names, "preference")
+    return Domain(mdp, **rewards, **preferences)
 
 
 @dataclass(slots=True)
@@ -147,18 +146,28 @@ class Search:
         labels: dict[str, Any] = {"state_names": self.states, "choice_names": names}
         return MDP.from_choices(rows, self.first_choice, chances, discount, duration=durations, **labels)
 
-    def features(
-        self, function: Callable[[Any, Any], Any], names: Sequence[str], kind: str
-    ) -> tuple[Matrix, tuple[str, ...]]:
-        """(C, d), the features that a function of a state and an action gives; zero in absorbing states."""
+    def features(self, mdp: MDP, function: Callable[..., Any], names: Sequence[str], kind: str) -> dict[str, Any]:
+        """The features of a domain that a function of a state and an action gives; zero in absorbing states."""
         choices = self.choices()
         if not choices:
             raise InvalidModel("no state has an action, so there are no features; give the start an action")
-        values = [function(state, action) for _, state, action in choices]
-        known, columns = feature_matrix(values, names, kind, lambda row: _place(*choices[row][1:]))
-        matrix = np.zeros((len(self.ends) - 1, known.shape[1]))
-        matrix[[choice for choice, _, _ in choices]] = known
-        return matrix, columns
+        rows, on_arrival = mdp.transition, takes_next_state(function)
+        own = np.array([choice for choice, _, _ in choices])
+        places = np.flatnonzero(np.isin(choice_of_entry(rows), own)) if on_arrival else own
+        if on_arrival:
+            taken = {choice: (state, action) for choice, state, action in choices}
+            steps = [taken[choice] for choice in choice_of_entry(rows)[places].tolist()]
+            after = [self.states[state] for state in rows.indices[places].tolist()]
+            values = [function(*step, state) for step, state in zip(steps, after, strict=True)]
+        else:
+            steps = [(state, action) for _, state, action in choices]
+            values = [function(state, action) for state, action in steps]
+        known, columns = feature_matrix(values, names, kind, lambda row: _place(*steps[row]))
+        matrix = np.zeros((rows.nnz if on_arrival else mdp.n_choices, known.shape[1]))
+        matrix[places] = known
+        if on_arrival:
+            return {f"{kind}_features": by_name(rows, matrix, feature_names(columns, matrix.shape[1], kind))}
+        return {f"{kind}_features": matrix, f"{kind}_names": columns}
 
     def durations(self, duration: Callable[[Any, Any], float]) -> Vector:
         """(C,), the duration of each choice; a choice to stay takes one unit of time."""

@@ -20,7 +20,8 @@ from tutelage import arrays
 from tutelage.arrays import Indices, Matrix, Vector, check_length, floats, generator, sum_tolerance, whole_number
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.environments import gymnasium_names
-from tutelage.model.inputs import feature_matrix, n_arguments, on_names
+from tutelage.model.arrivals import at_entries, choice_of_entry
+from tutelage.model.inputs import feature_matrix, feature_names, n_arguments, on_names
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import Labels
 from tutelage.model.policy import check_policy
@@ -54,10 +55,11 @@ def from_gymnasium(
     state_names: (n,). action_names: one per action. Those of FrozenLake, CliffWalking and Taxi are known.
 
     Features are an array or a function of the numbers of a state and an action. An array (n, k), with one row per state
-    of the environment, and a function of a state count on arrival: a choice has the mean over its next states. So a
-    hole that ends the episode counts, and the first state of an episode does not. An array (n, A, k), with one row per
-    state and action, and a function of both count when the action is taken. A function returns a number, a sequence or
-    a dict.
+    of the environment, and a function of a state count on arrival: a choice has the mean over its next states, and a
+    demonstration what happened. So a hole that ends the episode counts, and the first state of an episode does not. An
+    array (n, A, k), with one row per state and action, and a function of both count when the action is taken; a
+    function of a state, an action and the next state counts on arrival. A function returns a number, a sequence or a
+    dict. All outcomes of a choice that end the episode lead to the same state: each counts the mean of these.
     """
     table = _table(env)
     outcomes = _outcomes(table)
@@ -69,14 +71,12 @@ def from_gymnasium(
     names = _given_names(env, table, state_names, action_names)
     mdp = mdp.labelled(Labels.of(mdp.first_choice, *names, finals))
     if reward_features is None:
-        reward, reward_names = np.zeros((mdp.n_choices, 1)), reward_names or ("reward",)
-        np.add.at(reward[:, 0], outcomes.choice, outcomes.probability * outcomes.reward)
+        reward = _on_arrival(mdp, outcomes, outcomes.reward[:, None], reward_names or ("reward",), "reward")
     else:
-        reward, reward_names = _features(outcomes, table, reward_features, reward_names, "reward")
+        reward = _features(mdp, outcomes, table, reward_features, reward_names, "reward")
     if preference_features is None:
-        return Domain(mdp, reward, reward_names=tuple(reward_names))
-    preference, columns = _features(outcomes, table, preference_features, preference_names, "preference")
-    return Domain(mdp, reward, preference, tuple(reward_names), columns)
+        return Domain(mdp, **reward)
+    return Domain(mdp, **reward, **_features(mdp, outcomes, table, preference_features, preference_names, "preference"))
 
 
 def environment_domain(env: Any, discount: float, *, with_cells: bool) -> Domain:
@@ -93,9 +93,10 @@ def environment_domain(env: Any, discount: float, *, with_cells: bool) -> Domain
     }
     if not with_cells:
         return domain.with_features(preference=taken)
-    arrivals = from_gymnasium(env, discount=discount, reward_features=np.eye(last)).reward_features
-    cells = {f"at {domain.state_name(state)}": arrivals[:, state] for state in range(last)}
-    return domain.with_features(reward=cells, preference=taken)
+    cells = [f"at {domain.state_name(state)}" for state in range(last)]
+    there = from_gymnasium(env, discount=discount, reward_features=np.eye(last), reward_names=cells)
+    at_cells = dict(zip(cells, there.reward_features.T, strict=True)) | dict(there.reward_arrivals)
+    return domain.with_features(reward=at_cells, preference=taken)
 
 
 def _given_names(
@@ -116,29 +117,38 @@ def _given_names(
 
 
 def _features(
-    outcomes: "_Outcomes", table: Table, given: Features, names: Sequence[str], kind: str
-) -> tuple[Matrix, tuple[str, ...]]:
-    """(C, k), features on choices; zero for those of the last state."""
+    mdp: MDP, outcomes: "_Outcomes", table: Table, given: Features, names: Sequence[str], kind: str
+) -> dict[str, Any]:
+    """Features on choices, or on arrival; zero in the last state."""
     n_states, n_taken = outcomes.n_states, int(outcomes.first_choice[-1])
     numbers = [(state, number) for state, actions in enumerate(table) for number, _ in actions]
-    columns = tuple(names)
+    columns, n_given = tuple(names), n_arguments(given) if callable(given) else 0
     if callable(given):
-        values = on_names(given, range(n_states), numbers)
-        is_of_states = n_arguments(given) == 1
+        moves = list(zip(outcomes.choice.tolist(), outcomes.next_state.tolist(), strict=True)) if n_given == 3 else ()
 
         def place(row: int) -> str:
-            return f"state {row}" if is_of_states else f"state {numbers[row][0]}, action {numbers[row][1]}"
+            choice = numbers[moves[row][0] if moves else row] if n_given > 1 else ()
+            return f"state {choice[0]}, action {choice[1]}" if choice else f"state {row}"
 
-        array, columns = feature_matrix(values, names, kind, place)
+        array, columns = feature_matrix(on_names(given, range(n_states), numbers, moves), names, kind, place)
     else:
         array = _feature_array(given, outcomes, kind)
         # Where every state has one action, only a third axis tells features of actions.
-        is_of_states = len(array) == n_states and np.ndim(given) < 3
-    if is_of_states:
-        entries = (outcomes.probability, (outcomes.choice, outcomes.next_state))
-        arrivals = sparse.csr_array(entries, shape=(outcomes.n_choices, n_states))
-        return arrivals @ array, columns
-    return np.vstack([array, np.zeros((outcomes.n_choices - n_taken, array.shape[1]))]), columns
+        n_given = 1 if len(array) == n_states and np.ndim(given) < 3 else 2
+    if n_given == 2:
+        last = np.zeros((outcomes.n_choices - n_taken, array.shape[1]))
+        return {f"{kind}_features": np.vstack([array, last]), f"{kind}_names": columns}
+    return _on_arrival(mdp, outcomes, array if n_given == 3 else array[outcomes.next_state], columns, kind)
+
+
+def _on_arrival(mdp: MDP, outcomes: "_Outcomes", values: Matrix, names: Sequence[str], kind: str) -> dict[str, Any]:
+    """Features with a value for each outcome (n, k): of a choice and a next state, the mean over its outcomes."""
+    rows, after = mdp.transition, np.where(outcomes.is_end, mdp.n_states - 1, outcomes.next_state)
+    columns = {}
+    for name, column in zip(feature_names(names, values.shape[1], kind), values.T, strict=True):
+        total = sparse.csr_array((outcomes.probability * column, (outcomes.choice, after)), shape=rows.shape)
+        columns[name] = at_entries(rows, np.asarray(total[choice_of_entry(rows), rows.indices]) / rows.data)
+    return {f"{kind}_features": columns}
 
 
 def _check_names(names: Sequence[Hashable], count: int, argument: str, what: str) -> None:

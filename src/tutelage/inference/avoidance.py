@@ -211,7 +211,7 @@ class _Behaviour:
 
     def estimate(self, confidence: float) -> PreferenceEstimate:
         fit, d_r, d_c = self.matched(self.opening()), self.domain.n_reward, self.domain.n_preference
-        covariance = count_covariance(self.domain.mdp, fit.soft) / self.n
+        covariance = count_covariance(self.domain, fit.soft) / self.n
         reasons = self._reasons(fit, covariance)
         kept = np.array([reason == "" for reason in reasons], dtype=bool)
         error, moved = self._errors(fit, covariance, kept)
@@ -290,7 +290,7 @@ class _Behaviour:
         among = hessian[np.ix_(others, others)]
         v[others] = -np.linalg.pinv(among, rcond=1e-10, hermitian=True) @ hessian[others, column]
         weights = fit.lift @ v
-        variance = float(weights @ count_covariance(self.domain.mdp, soft) @ weights) / self.n
+        variance = float(weights @ count_covariance(self.domain, soft) @ weights) / self.n
         # The gradient in b_j is mu_hat - mu: behaviour that falls short of mu has a negative one.
         return float(norm.sf(-float(v @ gradient) / math.sqrt(variance))) if variance > 0 else math.nan
 

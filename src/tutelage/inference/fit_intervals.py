@@ -124,7 +124,7 @@ def _one_sided(evidence: Evidence, fit: Fit, j: int) -> tuple[float, float]:
     low, high, k = 0.0, math.inf, domain.n_reward + j
     for answer, paid in zip(evidence.seen, fit.paid, strict=True):
         soft = nearest_soft(domain, scales, np.array(answer), len(domain.names))
-        variance = count_covariance(domain.mdp, soft)[k, k] / evidence.n_trajectories
+        variance = count_covariance(domain, soft)[k, k] / evidence.n_trajectories
         margin = QUANTILE * math.sqrt(max(variance, 0.0)) + START.rare * float(scales.unit[k])
         if paid[j] > 0.5 * fit.parameters.violation_penalty:
             high = min(high, answer[k] + margin)

@@ -134,7 +134,7 @@ def _weighed(
         weight = kept / (scales.unit * np.sqrt(np.minimum(share, 1 - share) + START.end))
         return WeighedAnswer(lesson, target, weight, soft.weights[:n_seen], n_seen)
     rare = np.diag(START.rare * scales.unit**2 / n_trajectories)
-    covariance = count_covariance(domain.mdp, soft) / n_trajectories + rare
+    covariance = count_covariance(domain, soft) / n_trajectories + rare
     weight = np.linalg.inv(np.linalg.cholesky(kept @ covariance @ kept.T)) @ kept
     n_told = n_seen - float(np.trace(weight @ rare @ weight.T))
     return WeighedAnswer(lesson, target, weight, soft.weights[:n_seen], n_told)

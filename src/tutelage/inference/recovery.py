@@ -39,7 +39,8 @@ E[D_t D_t']:
 
     Cov = Cov_P0(F) + sum over c of z2(c) (A(c) A(c)' + discount^2 Cov over s' ~ T(c) of F(s'))
 
-where A is the advantage and z2 the occupancy at the squared discount. The mean of n trajectories has Cov / n.
+where A is the advantage and z2 the occupancy at the squared discount. The mean of n trajectories has Cov / n. Features
+on arrival add to it (`_arrival_covariance`).
 """
 
 from dataclasses import dataclass, replace
@@ -52,7 +53,8 @@ from tutelage.bellman.soft_expectations import SoftExpansion, combined_features,
 from tutelage.chains.expectations import occupancy
 from tutelage.convex.blocks import Block
 from tutelage.convex.newton import Expansion, proximal_newton
-from tutelage.model.mdp import MDP, Domain
+from tutelage.model.arrivals import at_entries, deviations
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import NotConverged
 
 
@@ -279,9 +281,9 @@ def match(
     return minimum.answer.x, minimum.answer.here.source
 
 
-def count_covariance(mdp: MDP, soft: SoftExpansion) -> Matrix:
+def count_covariance(domain: Domain, soft: SoftExpansion) -> Matrix:
     """(d, d), the covariance of one trajectory's discounted counts of the features of a soft policy."""
-    squared = mdp.discount**2
+    mdp, squared = domain.mdp, domain.mdp.discount**2
     visits = occupancy(replace(mdp, discount=squared), soft.solved.policy)
     ahead, advantages = soft.ahead, soft.advantages
     weight = visits * squared
@@ -289,4 +291,26 @@ def count_covariance(mdp: MDP, soft: SoftExpansion) -> Matrix:
     later = ahead.T @ ((mdp.transition.T @ weight)[:, None] * ahead) - expected.T @ (weight[:, None] * expected)
     mean = mdp.initial @ ahead
     first = (ahead - mean).T @ (mdp.initial[:, None] * (ahead - mean))
-    return np.asarray(first + advantages.T @ (visits[:, None] * advantages) + later)
+    chance = np.asarray(first + advantages.T @ (visits[:, None] * advantages) + later)
+    return chance + _arrival_covariance(domain, visits, ahead)
+
+
+def _arrival_covariance(domain: Domain, visits: Vector, ahead: Matrix) -> Matrix:
+    """(d, d), what features on arrival add: D_t then has phi(c_t, s_t+1), not its mean given c_t.
+
+    visits: (C,), z2. With e = phi(c, s') - phi(c), which has mean zero given c, the covariance over s' of
+    e + discount F(s') has E[e e'] and discount (E[e F'] + E[F e']) besides that of discount F.
+    """
+    mdp, d_r = domain.mdp, domain.n_reward
+    parts = [(column, apart) for column, apart in deviations(domain, "reward")]
+    parts += [(d_r + column, apart) for column, apart in deviations(domain, "preference")]
+    added, rows = np.zeros((ahead.shape[1], ahead.shape[1])), mdp.transition
+    chance = np.repeat(visits, np.diff(rows.indptr)) * rows.data
+    for i, apart in parts:
+        weighted = at_entries(rows, chance * apart.data)
+        cross = (weighted.T @ np.broadcast_to(mdp.discount, mdp.n_choices)) @ ahead
+        added[i] += cross
+        added[:, i] += cross
+        for j, other in parts:
+            added[i, j] += float(weighted.data @ other.data)
+    return added

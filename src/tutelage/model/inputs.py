@@ -3,8 +3,8 @@
 A choice that takes d units of time is discounted by discount**d, where the discount is that of one unit of time. The
 longer the choice, the later is everything after it (a semi-Markov process).
 
-Features are arrays, or functions of a state, or of a state and an action, that return a number, a sequence of numbers
-or a dict by name.
+Features are arrays, or functions of a state, of a state and an action, or of a state, an action and the next state,
+that return a number, a sequence of numbers or a dict by name.
 """
 
 import inspect
@@ -28,15 +28,16 @@ from tutelage.arrays import (
     integers,
     sparse_rows,
 )
+from tutelage.model.arrivals import at_entries, checked_arrival, choice_of_entry, kept_arrivals, mean_values
 from tutelage.model.names import check_name, suggestion
 from tutelage.outcomes import InvalidInput, InvalidModel
 
 if TYPE_CHECKING:
     from tutelage.model.mdp import Domain
 
-# A vector on states or choices, or a function of the name of a state, or of the names of a state and an action; None
-# for no such feature.
-Feature = ArrayLike | Callable[..., Any] | None
+# A vector on states or choices, an array or a sparse matrix (C, S) on arrival, or a function of the names of a state, a
+# state and an action, or a state, an action and the next state; None for no such feature.
+Feature = ArrayLike | SparseRows | Callable[..., Any] | None
 # What the number of a row means, for messages.
 RowPlace = Callable[[int], str]
 
@@ -184,62 +185,121 @@ def feature_names(given: Sequence[str], count: int, kind: str) -> tuple[str, ...
     return names
 
 
+def domain_features(domain: "Domain", kind: str) -> dict[str, Any]:
+    """The features of one kind as a domain stores them: matrix, names and arrivals."""
+    given, names = getattr(domain, f"{kind}_features"), getattr(domain, f"{kind}_names")
+    first_choice, rows = domain.mdp.first_choice, domain.mdp.transition
+    if not isinstance(given, Mapping):
+        array = any_array(given, f"{kind}_features")
+        table = (len(first_choice) - 1, int(first_choice[1]), len(first_choice) - 1)
+        if array.ndim == 4 and array.shape[:3] == table and table[0] * table[1] == rows.shape[0]:
+            array = array.reshape(*rows.shape, -1)
+        if array.ndim == 3 and array.shape[:2] == rows.shape:
+            names = feature_names(names, array.shape[2], kind)
+            given = dict(zip(names, np.moveaxis(array, 2, 0), strict=True))
+    arrivals = getattr(domain, f"{kind}_arrivals")
+    if isinstance(given, Mapping):
+        if len(names) and tuple(names) != tuple(given):
+            raise InvalidModel(f"the {kind} features have names of their own; leave out {kind}_names")
+        columns = {name: _column(domain, name, values) for name, values in given.items()}
+        stacked = stacked_features(domain, kind, columns)
+        given, names, arrivals = (stacked[f"{kind}_{part}"] for part in ("features", "names", "arrivals"))
+    matrix = checked_features(given, first_choice, len(names), kind)
+    names = feature_names(names, matrix.shape[1], kind)
+    arrivals = kept_arrivals(rows, arrivals, matrix, names)
+    return {f"{kind}_features": matrix, f"{kind}_names": names, f"{kind}_arrivals": arrivals}
+
+
 def changed_features(domain: "Domain", kind: str, given: Mapping[str, Feature]) -> dict[str, Any]:
     """The features of one kind, with some added, replaced or removed, as the arguments of a Domain."""
     names, matrix = getattr(domain, f"{kind}_names"), getattr(domain, f"{kind}_features")
-    columns: dict[str, Vector | None] = dict(zip(names, matrix.T, strict=True))
+    columns: dict[str, Any] = dict(zip(names, matrix.T, strict=True)) | getattr(domain, f"{kind}_arrivals")
     for name, feature in given.items():
         if feature is None and name not in columns:
             raise InvalidInput(f"there is no {kind} feature {name!r}; {suggestion(name, names)}")
         columns[name] = None if feature is None else _column(domain, name, feature)
-    kept = {name: column for name, column in columns.items() if column is not None}
-    rows, counts = list(kept.values()), domain.mdp.choices_per_state
-    if len({len(row) for row in rows}) > 1:
+    return stacked_features(domain, kind, {name: column for name, column in columns.items() if column is not None})
+
+
+def stacked_features(domain: "Domain", kind: str, columns: Mapping[str, Vector | SparseRows]) -> dict[str, Any]:
+    """Features (S,), (C,) or on arrival (C, S), by name, as the arguments of a Domain."""
+    counts, rows = domain.mdp.choices_per_state, domain.mdp.transition
+    arrivals = {name: column for name, column in columns.items() if sparse.issparse(column)}
+    kept = [mean_values(rows, arrivals[name]) if name in arrivals else column for name, column in columns.items()]
+    if len({len(column) for column in kept}) > 1:
         # Features on states are repeated for each choice, because another feature is on choices.
-        rows = [row if len(row) == domain.mdp.n_choices else np.repeat(row, counts) for row in rows]
-    features = np.array(rows).T if rows else np.zeros((0, 0))
-    return {f"{kind}_features": features, f"{kind}_names": tuple(kept)}
+        kept = [column if len(column) == rows.shape[0] else np.repeat(column, counts) for column in kept]
+    features = np.array(kept).T if kept else np.zeros((0, 0))
+    return {f"{kind}_features": features, f"{kind}_names": tuple(columns), f"{kind}_arrivals": arrivals}
 
 
-def _column(domain: "Domain", name: str, given: Any) -> Vector:
-    """(S,) or (C,), a feature from a vector or a function."""
+def _column(domain: "Domain", name: str, given: Any) -> Vector | SparseRows:
+    """(S,), (C,) or on arrival (C, S), a feature from an array or a function."""
     mdp, labels = domain.mdp, domain.mdp.names
     if not callable(given):
+        if sparse.issparse(given) or np.ndim(given) == 2:
+            return checked_arrival(mdp.transition, given, name)
         vector = floats(given, f"the feature {name!r}", ndim=1)
         check_rows(vector, mdp.first_choice, f"the feature {name!r}")
         return vector
     states = [labels.state_name(state) for state in range(mdp.n_states)]
     owners = mdp.state_of_choice.tolist()
     choices = [(states[state], labels.choice_name(choice)) for choice, state in enumerate(owners)]
-    place = labels.describe_state if n_arguments(given) == 1 else labels.describe_choice
-    matrix, _ = feature_matrix(on_names(given, states, choices), (), repr(name), place)
+    n_given, of_entry = n_arguments(given), choice_of_entry(mdp.transition)
+    moves = list(zip(of_entry.tolist(), mdp.transition.indices.tolist(), strict=True)) if n_given == 3 else ()
+
+    def place(row: int) -> str:
+        return labels.describe_state(row) if n_given == 1 else labels.describe_choice(moves[row][0] if moves else row)
+
+    matrix, _ = feature_matrix(on_names(given, states, choices, moves), (), repr(name), place)
     if matrix.shape[1] != 1:
         raise InvalidModel(f"the feature {name!r} must be one number for each state or choice, not {matrix.shape[1]}")
-    return freeze(np.ascontiguousarray(matrix[:, 0]))
+    column = np.ascontiguousarray(matrix[:, 0])
+    return at_entries(mdp.transition, column) if n_given == 3 else freeze(column)
 
 
-def on_names(function: Callable[..., Any], states: Sequence[Any], choices: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """The values of a function of a state, one for each state; of a state and an action, one for each choice."""
-    if n_arguments(function) == 1:
+def on_names(
+    function: Callable[..., Any],
+    states: Sequence[Any],
+    choices: Sequence[tuple[Any, Any]],
+    moves: Sequence[tuple[int, int]] = (),
+) -> list[Any]:
+    """The values of a function of a state, one for each state; of a state and an action, one for each choice.
+
+    moves: (choice, next state) by number; a function of three arguments has a value for each.
+    """
+    n_given = n_arguments(function)
+    if n_given == 1:
         return [function(state) for state in states]
-    return [function(*choice) for choice in choices]
+    if n_given == 2:
+        return [function(*choice) for choice in choices]
+    return [function(*choices[choice], states[state]) for choice, state in moves]
 
 
 def n_arguments(function: Callable[..., Any]) -> int:
-    """The number of positional arguments of a function: 1 for states, 2 for a state and an action."""
+    """The number of arguments of a function: 1 for states, 2 for a state and an action, 3 with the next state."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
-        needed = "use a function of a state, or of a state and an action"
+        needed = "use a function of a state, of a state and an action, or of these and the next state"
         raise InvalidInput(f"{function!r} has no signature; {needed}") from error
     count = sum(
         parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
         and parameter.default is parameter.empty
         for parameter in parameters
     )
-    if count not in (1, 2):
-        raise InvalidInput(f"a function of features must take a state, or a state and an action, not {count} arguments")
+    if count not in (1, 2, 3):
+        known = "a state, a state and an action, or these and the next state"
+        raise InvalidInput(f"a function of features must take {known}, not {count} arguments")
     return count
+
+
+def takes_next_state(function: Callable[..., Any]) -> bool:
+    """Whether a function takes a state, an action and the next state."""
+    try:
+        return n_arguments(function) == 3
+    except InvalidInput:
+        return False
 
 
 def feature_matrix(

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from tutelage import arrays
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector, check_length, distribution, floats, freeze, set_fields
 from tutelage.model import inputs
+from tutelage.model.arrivals import Arrivals
 from tutelage.model.inputs import Feature, changed_features, checked_duration, checked_first_choice
 from tutelage.model.names import Labels
 from tutelage.outcomes import InvalidModel
@@ -190,8 +191,13 @@ class Domain:
         state offers A choices, A names are enough. Without them, those of the MDP.
     positions: (S, 2), the coordinates of the states, for drawing; NaN where a state has none.
 
+    reward_arrivals, preference_arrivals: by name, the features that depend on the next state too, sparse (C, S); the
+        feature matrix has their means. They are made from the features that are given.
+
     A vector is one feature. Where every state offers A choices, features on choices may also have shape (S, A, d). A
-    matrix (S, A) without names is refused, because it may mean A features of states or one feature of choices.
+    matrix (S, A) without names is refused, because it may mean A features of states or one feature of choices. Features
+    may also be given per choice and next state, (C, S, d) or (S, A, S, d), or as a mapping from names to features as in
+    `with_features`, which may be on states, choices and arrivals.
     """
 
     mdp: MDP
@@ -202,19 +208,17 @@ class Domain:
     state_names: Sequence[Hashable] | None = None
     choice_names: Sequence[Hashable] | None = None
     positions: Matrix | None = None
+    reward_arrivals: Arrivals = field(default_factory=dict, kw_only=True)
+    preference_arrivals: Arrivals = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.mdp, MDP):
             raise InvalidModel(f"the first argument of a Domain must be an MDP, got {type(self.mdp).__name__}")
+        self._set_names()
         for kind in ("reward", "preference"):
-            given = getattr(self, f"{kind}_names")
-            values = getattr(self, f"{kind}_features")
-            matrix = inputs.checked_features(values, self.mdp.first_choice, len(given), kind)
-            names = inputs.feature_names(given, matrix.shape[1], kind)
-            set_fields(self, **{f"{kind}_features": matrix, f"{kind}_names": names})
+            set_fields(self, **inputs.domain_features(self, kind))
         if self.n_reward == 0:
             raise InvalidModel("reward_features has no columns; a domain needs at least one reward feature")
-        self._set_names()
         if self.positions is not None:
             set_fields(self, positions=inputs.checked_positions(self.positions, self.mdp.n_states))
 
@@ -254,8 +258,9 @@ class Domain:
     ) -> Self:
         """The domain with features added, replaced or removed, by name.
 
-        A feature is a vector on states (S,) or on choices (C,), a function of the name of a state, or of the names of a
-        state and an action; None removes the feature of this name.
+        A feature is a vector on states (S,) or on choices (C,), an array or a sparse matrix (C, S) with a value per
+        choice and next state, or a function of the names of a state, a state and an action, or a state, an action and
+        the next state; None removes the feature of this name.
         """
         rewards = changed_features(self, "reward", reward or {})
         return replace(self, **rewards, **changed_features(self, "preference", preference or {}))
@@ -265,6 +270,7 @@ class Domain:
         changed = copy.copy(self)
         names = reward_names or self.reward_names
         set_fields(changed, reward_features=freeze(reward), preference_features=freeze(preference), reward_names=names)
+        set_fields(changed, reward_arrivals={}, preference_arrivals={})
         return changed
 
     @property

@@ -303,5 +303,5 @@ class AdaptiveBilevelTeacher(BaseTeacher):
             return 0.0
         domain = self.domain
         soft = soft_expansion(domain.mdp, combined_features(domain), plan.response.learned_weights)
-        covariance = count_covariance(domain.mdp, soft)[: domain.n_reward, : domain.n_reward]
+        covariance = count_covariance(domain, soft)[: domain.n_reward, : domain.n_reward]
         return math.sqrt(max(float(self.true_weights @ covariance @ self.true_weights), 0.0) / self.n_trajectories)
