@@ -21,7 +21,6 @@ from scipy import sparse
 
 from tutelage.arrays import Flags, Indices, Matrix, Vector, freeze
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
-from tutelage.model.arrivals import deviations
 from tutelage.model.mdp import MDP, Domain, absorbing_states, endless, per_choice
 from tutelage.model.policy import max_by_state
 from tutelage.outcomes import InvalidModel
@@ -86,7 +85,7 @@ def _counts(domain: Domain, demonstrations: Demonstrations, kind: str) -> tuple[
     later = np.where(is_known, 0.0, after[:, None] * mdp.horizon)
     counts, largest = visits @ features + tail, np.abs(features).max(axis=0, initial=0.0)
     step = np.flatnonzero(demonstrations.is_followed)
-    for column, apart in deviations(domain, kind):
+    for column, apart in domain.deviations(kind):
         happened = np.zeros(len(rows))
         happened[step] = weights[step] * apart[rows[step], demonstrations.states[step + 1]]
         counts[:, column] += np.add.reduceat(happened, demonstrations.offsets[:-1])

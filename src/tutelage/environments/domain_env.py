@@ -10,7 +10,6 @@ from gymnasium.envs.registration import EnvSpec
 from numpy.typing import ArrayLike, NDArray
 
 from tutelage.arrays import Vector, check_length, floats
-from tutelage.model.arrivals import deviations
 from tutelage.model.mdp import Domain, absorbing_states, choice_reward
 from tutelage.model.policy import max_by_state
 from tutelage.outcomes import InvalidInput
@@ -41,7 +40,7 @@ class DomainEnv(gymnasium.Env[Any, Any]):
         self.initial_state_distrib = mdp.initial
         self._rewards = choice_reward(mdp, domain.reward_features @ self.weights)
         self._gains = np.repeat(self._rewards, np.diff(mdp.transition.indptr))
-        for column, apart in deviations(domain, "reward"):
+        for column, apart in domain.deviations("reward"):
             self._gains += self.weights[column] * apart.data
         self._is_end = absorbing_states(mdp) & (max_by_state(mdp, np.abs(self._rewards)) == 0)
         self._state: int | None = None

@@ -53,7 +53,7 @@ from tutelage.bellman.soft_expectations import SoftExpansion, combined_features,
 from tutelage.chains.expectations import occupancy
 from tutelage.convex.blocks import Block
 from tutelage.convex.newton import Expansion, proximal_newton
-from tutelage.model.arrivals import at_entries, deviations
+from tutelage.model.arrivals import at_entries
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import NotConverged
 
@@ -302,8 +302,8 @@ def _arrival_covariance(domain: Domain, visits: Vector, ahead: Matrix) -> Matrix
     e + discount F(s') has E[e e'] and discount (E[e F'] + E[F e']) besides that of discount F.
     """
     mdp, d_r = domain.mdp, domain.n_reward
-    parts = [(column, apart) for column, apart in deviations(domain, "reward")]
-    parts += [(d_r + column, apart) for column, apart in deviations(domain, "preference")]
+    parts = [(column, apart) for column, apart in domain.deviations("reward")]
+    parts += [(d_r + column, apart) for column, apart in domain.deviations("preference")]
     added, rows = np.zeros((ahead.shape[1], ahead.shape[1])), mdp.transition
     chance = np.repeat(visits, np.diff(rows.indptr)) * rows.data
     for i, apart in parts:

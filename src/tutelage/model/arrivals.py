@@ -8,17 +8,14 @@ so solvers use the mean, which is a feature of choices. Where a trajectory is co
 what happened, phi(c_t, s_t+1); only a last step, whose next state is not known, counts its mean.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector, freeze, sparse_rows
 from tutelage.outcomes import InvalidModel
-
-if TYPE_CHECKING:
-    from tutelage.model.mdp import Domain
 
 # Values that differ from their mean by less than this, relative to the largest, do not depend on the next state.
 ROUNDED_VALUE = 1e-12
@@ -79,12 +76,3 @@ def kept_arrivals(transition: SparseRows, arrivals: Arrivals, features: Matrix, 
         if np.abs(arrival.data - np.repeat(mean, np.diff(transition.indptr))).max() > ROUNDED_VALUE * size:
             kept[name] = arrival
     return kept
-
-
-def deviations(domain: "Domain", kind: str) -> Iterator[tuple[int, SparseRows]]:
-    """The column of each feature on arrival of this kind, and phi(c, s') - phi(c), a sparse (C, S)."""
-    rows, features = domain.mdp.transition, getattr(domain, f"{kind}_features")
-    arrivals: Arrivals = getattr(domain, f"{kind}_arrivals")
-    for column, name in enumerate(getattr(domain, f"{kind}_names")):
-        if name in arrivals:
-            yield column, at_entries(rows, arrivals[name].data - features[choice_of_entry(rows), column])

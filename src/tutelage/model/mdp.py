@@ -16,7 +16,7 @@ distribution of choices, and each feature expectation is a mean of features / (1
 """
 
 import copy
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from tutelage import arrays
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector, check_length, distribution, floats, freeze, set_fields
 from tutelage.model import inputs
-from tutelage.model.arrivals import Arrivals
+from tutelage.model.arrivals import Arrivals, at_entries
 from tutelage.model.inputs import Feature, changed_features, checked_duration, checked_first_choice
 from tutelage.model.names import Labels
 from tutelage.outcomes import InvalidModel
@@ -272,6 +272,14 @@ class Domain:
         set_fields(changed, reward_features=freeze(reward), preference_features=freeze(preference), reward_names=names)
         set_fields(changed, reward_arrivals={}, preference_arrivals={})
         return changed
+
+    def deviations(self, kind: str) -> Iterator[tuple[int, SparseRows]]:
+        """The column of each feature on arrival, "reward" or "preference", and phi(c, s') - phi(c), a sparse (C, S)."""
+        rows, arrivals = self.mdp.transition, getattr(self, f"{kind}_arrivals")
+        for column, name in enumerate(getattr(self, f"{kind}_names")):
+            if name in arrivals:
+                mean = getattr(self, f"{kind}_features")[:, column]
+                yield column, at_entries(rows, arrivals[name].data - np.repeat(mean, np.diff(rows.indptr)))
 
     @property
     def names(self) -> tuple[str, ...]:
