@@ -181,12 +181,12 @@ class CompiledOperators:
 
     def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
         policy, backed = np.empty(self.mdp.n_choices), np.empty_like(value)
-        in_blocks(self._edges, soft_backup_range, self._problem, value, policy, backed)
+        in_blocks(self._edges, soft_backup_range, self.problem, value, policy, backed)
         return backed, policy
 
     def hard_backup(self, value: Vector, choice: Indices, slack: float) -> tuple[Vector, Indices]:
         moved, backed = choice.copy(), np.empty_like(value)
-        in_blocks(self._edges, hard_backup_range, self._problem, value, moved, slack, backed)
+        in_blocks(self._edges, hard_backup_range, self.problem, value, moved, slack, backed)
         return backed, moved
 
     def guess(self) -> Vector:
@@ -195,7 +195,7 @@ class CompiledOperators:
         return np.full(self.mdp.n_states, endless(self.mdp, self.reward).min())
 
     def sweep(self, value: Vector, tolerance: float, n_least: int = 3) -> Vector:
-        return hard_sweeps(self._problem, value, tolerance, n_least)
+        return hard_sweeps(self.problem, value, tolerance, n_least)
 
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
         mdp = self.mdp
@@ -206,7 +206,7 @@ class CompiledOperators:
         return block_edges(self.mdp.transition.indptr[self.mdp.first_choice])
 
     @cached_property
-    def _problem(self) -> Problem:
+    def problem(self) -> Problem:
         mdp = self.mdp
         if isinstance(mdp.discount, float):
             return problem(mdp.transition, mdp.first_choice, self.reward, mdp.discount)

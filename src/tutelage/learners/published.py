@@ -10,15 +10,15 @@ the change of (lower - upper, beta) has 2-norm below 5e-4 and t >= 25, or after 
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import Vector
-from tutelage.bellman.equations import Optimum, solve_soft
+from tutelage.bellman.equations import solve_soft
 from tutelage.bellman.soft_expectations import combined_features
-from tutelage.chains.expectations import Expectation, causal_entropy, expectation
+from tutelage.bellman.soft_path import SoftPath
+from tutelage.chains.expectations import causal_entropy, expectation, expectation_of_occupancy
 from tutelage.constrained.occupancy_polytope import require_feasible
 from tutelage.convex.blocks import terms
 from tutelage.convex.models import natural_step
@@ -36,13 +36,9 @@ SMALL_CHANGE = 5e-4
 
 @dataclass(frozen=True, eq=False)
 class _ScheduledLearner(EntropyLearner, ABC):
-    """Eq. 1's learner by the published schedule.
-
-    is_warm: each soft value starts from the last, three times as fast; the results agree to about ten digits.
-    """
+    """Eq. 1's learner by the published schedule. Each soft value starts from the last."""
 
     max_steps: int
-    is_warm: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,7 +66,8 @@ class _ScheduledLearner(EntropyLearner, ABC):
         if self.preference.is_hard:
             require_feasible(domain, tangents.half_spaces())
         multipliers, n_steps, ended = self._ascend(shown, dual.constraints.allowance)
-        solved, reached = self._soft_optimum(multipliers, None)
+        solved = solve_soft(domain.mdp, combined_features(domain) @ _weights(multipliers))
+        reached = expectation(domain, solved.policy)
         constraints, mismatch, deviation = dual.constraints, dual.mismatch, reached.reward - shown
         excess = constraints.excess(reached.preference)
         paid = math.inf if self.preference.is_hard and excess.any() else self.preference.cost(excess)
@@ -84,12 +81,12 @@ class _ScheduledLearner(EntropyLearner, ABC):
         return build_response(lesson, proof, solved.policy, reached, weights, multipliers, mismatch, constraints)
 
     def _ascend(self, shown: Vector, allowance: Vector) -> tuple[Multipliers, int, Ended]:
-        zero = np.zeros(self.domain.n_reward)
-        now = Multipliers(zero, zero, np.zeros(self.domain.n_preference))
-        value = None
+        domain, zero = self.domain, np.zeros(self.domain.n_reward)
+        now = Multipliers(zero, zero, np.zeros(domain.n_preference))
+        features, path = combined_features(domain), SoftPath.of(domain.mdp)
         for n_steps in range(1, self.max_steps + 2):
-            solved, reached = self._soft_optimum(now, value)
-            value = solved.value if self.is_warm else None
+            path = path.at(features @ _weights(now))
+            reached = expectation_of_occupancy(domain, path.occupancy)
             new = self._step(now, 1 / np.sqrt(n_steps), shown - reached.reward, reached.preference - allowance)
             change = float(np.linalg.norm(_weights(new) - _weights(now)))
             now = new
@@ -97,12 +94,6 @@ class _ScheduledLearner(EntropyLearner, ABC):
             if change < SMALL_CHANGE and n_steps >= LEAST_STEPS:
                 return now, n_steps, Ended.SETTLED
         return now, n_steps, Ended.STEP_LIMIT
-
-    def _soft_optimum(self, multipliers: Multipliers, start: Vector | None) -> tuple[Optimum, Expectation]:
-        """The soft optimum at the multipliers, and its policy's expectation."""
-        reward = combined_features(self.domain) @ _weights(multipliers)
-        solved = solve_soft(self.domain.mdp, reward, start=start)
-        return solved, expectation(self.domain, solved.policy)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -139,8 +130,6 @@ class PublishedHardLearner(_ScheduledLearner):
     Such a policy is infeasible for hard preferences: its certificate has a primal of -inf, and so an infinite gap.
     `violation_excess` says by how much; the residual is at least that, and the dual is still a bound.
     """
-
-    is_warm: ClassVar[bool] = True
 
     def __init__(
         self,
