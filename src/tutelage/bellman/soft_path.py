@@ -17,17 +17,17 @@ from tutelage.arrays import Indices, Vector
 from tutelage.bellman.backups import CompiledOperators, Problem, soft_backup_range
 from tutelage.bellman.equations import solve_soft
 from tutelage.chains.expectations import state_occupancy
-from tutelage.chains.resolvent import BY_DEGREE, Factors, chain, sparse_factors
+from tutelage.chains.resolvent import BY_DEGREE, REORDERED_LIMIT, Factors, chain, sparse_factors
 from tutelage.compiling import FASTMATH, compiled
 from tutelage.model.mdp import MDP, choice_reward, per_choice
 from tutelage.model.policy import uniform_policy
 
 # States in the order of elimination, and their positions; row starts, diagonals and columns of L + U.
 Pattern: TypeAlias = tuple[Indices, Indices, Indices, Indices, Indices]
-# Up to this many states, and entries of the factors per state, compiled elimination is tried.
-MOST_STATES, MOST_ENTRIES = 2_000, 60
-# The residual of a value, and of visits relative to their number; the most corrections on the way to it.
-EXACT_RESIDUAL, MOST_CORRECTIONS = 1e-12, 100
+# The most entries of the factors per state.
+MOST_ENTRIES = 60
+# The largest residual of a value, and of visits, relative to their size.
+EXACT_RESIDUAL = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +57,9 @@ class SoftPath:
         """The optimum at a reward (S,) or (C,), from this one."""
         mdp, pattern = self.mdp, _pattern(self.mdp)
         if pattern is not None and self.factors is not None:
-            value, policy, visits, factors = (part.copy() for part in (self.value, self.policy, self.visits, self.factors))
+            value, policy, visits, factors = (
+                part.copy() for part in (self.value, self.policy, self.visits, self.factors)
+            )
             problem = CompiledOperators(mdp, choice_reward(mdp, reward)).problem
             if _corrected(problem, pattern, mdp.initial, factors, value, policy, visits):
                 return SoftPath(mdp, value, policy, visits, factors)
@@ -73,7 +75,7 @@ class SoftPath:
 @lru_cache(maxsize=8)
 def _pattern(mdp: MDP) -> Pattern | None:
     """Of the factors of I - discount P for policies that take every choice; None where these have many entries."""
-    if mdp.n_states > MOST_STATES:
+    if mdp.n_states > REORDERED_LIMIT:
         return None
     moves = chain(mdp, mdp.discount * uniform_policy(mdp))
     order = np.argsort(sparse_factors(sparse.eye_array(mdp.n_states, format="csr") - moves, BY_DEGREE).perm_c)
@@ -101,7 +103,7 @@ def _corrected(
     """Solve for the value, the policy and its visits, in place; whether both residuals are small in the end."""
     row, column, probability, first, _, discount = problem
     rest, last = np.empty_like(value), np.inf
-    for _ in range(MOST_CORRECTIONS):
+    for _ in range(100):
         soft_backup_range(problem, value, policy, rest, 0, len(value))
         rest -= value
         left = np.abs(rest).max()
@@ -112,7 +114,7 @@ def _corrected(
         last = left
         _solve(pattern, factors, rest, value, False)
     is_solved, last = left <= EXACT_RESIDUAL * max(1.0, np.abs(value).max()), np.inf
-    for _ in range(MOST_CORRECTIONS):
+    for _ in range(100):
         rest[:] = initial - visits
         for s in range(len(value)):
             for c in range(first[s], first[s + 1]):
@@ -121,7 +123,7 @@ def _corrected(
                     rest[column[k]] += share * probability[k]
         left = np.abs(rest).sum()
         if left <= EXACT_RESIDUAL * np.abs(visits).sum():
-            return is_solved
+            return bool(is_solved)
         if left > 0.1 * last:
             _factorise(problem, pattern, policy, factors)
         last = left
