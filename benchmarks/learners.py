@@ -22,7 +22,7 @@ from tutelage.chains.expectations import expectation
 from tutelage.learners.entropy import SoftLearner, StandardLearner
 from tutelage.learners.projection import HardLearner
 from tutelage.learners.published import PublishedLearner
-from tutelage.roles import Lesson, Response
+from tutelage.roles import CertifiedResponse, Lesson
 
 LEARNERS = ("L1", "L2", "L3", "L4", "L5")
 CONES, CLARABEL, IMITATION = "CVXPY + Clarabel", "Clarabel, the whole program", "imitation, tabular MCE-IRL"
@@ -141,14 +141,14 @@ def alone(size: int) -> Iterator[Figure]:
     yield Figure("soft learner, L5", size, ours=seconds)
 
 
-def check_response(response: Response) -> None:
+def check_response(response: CertifiedResponse) -> None:
     """The certificate of a learner whose objective includes entropy."""
     proof = response.certificate
     is_kept = proof.residual <= 1e-8 and proof.relative_gap <= 1e-9
     check(is_kept, f"a response has residual {proof.residual:.3g} and relative gap {proof.relative_gap:.3g}")
 
 
-def check_projection(asked: Problem, response: Response) -> None:
+def check_projection(asked: Problem, response: CertifiedResponse) -> None:
     """The policy, evaluated again, is within the limits and at the certified distance from the lesson."""
     again = expectation(asked.domain, response.policy)
     excess = float(asked.limits.excess(again.both).max())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from math import isqrt
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import ConstrainedOptimum
 from tutelage.interaction import teach
 from tutelage.learners.projection import HardLearner
-from tutelage.roles import Response
+from tutelage.roles import CertifiedResponse
 from tutelage.teachers.line_search import LineSearchTeacher
 from tutelage.teachers.volume_search import VolumeSearchTeacher
 from tutelage.transcripts import Transcript
@@ -106,7 +106,7 @@ def check_constrained(asked: Problem, found: ConstrainedOptimum, is_thorough: bo
         check_aware(asked, found)
 
 
-def check_nearest(asked: Problem, found: Response, is_thorough: bool) -> None:
+def check_nearest(asked: Problem, found: CertifiedResponse, is_thorough: bool) -> None:
     """The certified distance and the limits."""
     proof, excess = found.certificate, float(found.violation_excess.max())
     is_kept = proof.gap <= 1e-6 * (1 + abs(proof.primal)) and excess <= 1e-6 * asked.allowance
@@ -115,7 +115,7 @@ def check_nearest(asked: Problem, found: Response, is_thorough: bool) -> None:
         check_projection(asked, found)
 
 
-def _check_soft_response(asked: Problem, found: Response, is_thorough: bool) -> None:
+def _check_soft_response(asked: Problem, found: CertifiedResponse, is_thorough: bool) -> None:
     check_response(found)
     if is_thorough:
         apart = float(np.abs(expectation(asked.domain, found.policy).both - found.expectation.both).max())
@@ -124,7 +124,7 @@ def _check_soft_response(asked: Problem, found: Response, is_thorough: bool) -> 
 
 def check_rounds(asked: Problem, found: Transcript, is_thorough: bool) -> None:
     """The last response is right, and its reward is at most the teacher's bound."""
-    check_nearest(asked, found.final.response, is_thorough)
+    check_nearest(asked, cast(CertifiedResponse, found.final.response), is_thorough)
     reward, bound = found.final.response_reward, found.final.bound
     check(reward <= bound + 1e-6, f"a learner achieves {reward}, more than the bound {bound}")
 
@@ -134,7 +134,7 @@ def _taught(teacher: type[VolumeSearchTeacher] | type[LineSearchTeacher], asked:
     return partial(teach, tutor, learner, max_rounds=MAX_ROUNDS)
 
 
-def _projected(asked: Problem) -> Callable[[], Response]:
+def _projected(asked: Problem) -> Callable[[], CertifiedResponse]:
     return partial(HardLearner(asked.domain, asked.allowance).respond, asked.far_lesson())
 
 
@@ -147,7 +147,7 @@ def _of_optimum(found: ConstrainedOptimum) -> str:
     return _binds(found.multipliers, found.n_rounds)
 
 
-def _of_response(found: Response) -> str:
+def _of_response(found: CertifiedResponse) -> str:
     return _binds(found.multipliers.preference, found.certificate.n_steps)
 
 

@@ -167,13 +167,12 @@ def reward_evidence(learner, lessons):
 
 def values(record):
     """Every number and word in a record, by the names that lead to it."""
+    parts = record if isinstance(record, dict) else {}
     if hasattr(record, "__dataclass_fields__") and not isinstance(record, MDP):
-        return {
-            f"{name}.{place}": value
-            for name in record.__dataclass_fields__
-            for place, value in values(getattr(record, name)).items()
-        }
-    return {"": record}
+        parts = {name: getattr(record, name) for name in record.__dataclass_fields__}
+    elif not isinstance(record, dict):
+        return {"": record}
+    return {f"{name}.{place}": value for name, part in parts.items() for place, value in values(part).items()}
 
 
 def assert_same_transcript(one: Transcript, other: Transcript):

@@ -124,7 +124,7 @@ def test_a_file_with_a_lesson_of_another_domain_is_refused(tmp_path):
         ("0.lesson.uncertainty", [0.0], "the lesson's uncertainty has 1 entries"),
         ("0.lesson.policy", [0.5], "policy"),
         ("0.response.lesson.policy", ["0.5"], "policy must be an array of numbers"),
-        ("0.response.learned_weights", [1.0], "arrays of a response do not fit"),
+        ("0.response.learned_weights", [1.0], "learned_weights has 1 entries, but 4 are needed"),
         ("0.response.multipliers.lower", [1.0], "arrays of a response do not fit"),
         ("0.response.violation_excess", np.zeros(9), "arrays of a response do not fit"),
         ("0.response.reward_names", [1, 2], "must be a list of texts"),

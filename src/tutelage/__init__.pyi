@@ -15,6 +15,7 @@ from .chains.expectations import causal_entropy as causal_entropy
 from .chains.expectations import expectation as expectation
 from .chains.expectations import expected_reward as expected_reward
 from .chains.expectations import occupancy as occupancy
+from .chains.expectations import successor_features as successor_features
 from .constrained.occupancy_polytope import best_policy as best_policy
 from .constrained.occupancy_polytope import least_violation as least_violation
 from .constrained.occupancy_polytope import nearest_policy as nearest_policy
@@ -92,9 +93,12 @@ from .pictures.files import save_picture as save_picture
 from .pictures.world import draw_world as draw_world
 from .roles import Advice as Advice
 from .roles import Certificate as Certificate
+from .roles import CertifiedResponse as CertifiedResponse
 from .roles import Learner as Learner
 from .roles import Lesson as Lesson
 from .roles import Multipliers as Multipliers
+from .roles import Opening as Opening
+from .roles import RememberingLearner as RememberingLearner
 from .roles import Response as Response
 from .roles import Round as Round
 from .roles import Teacher as Teacher

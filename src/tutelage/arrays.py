@@ -42,6 +42,7 @@ def set_state(instance: Any, state: Iterable[Any]) -> None:
     """Set the fields of an unpickled or copied frozen dataclass; its arrays are read-only again."""
     for part, value in zip(fields(instance), state, strict=True):
         held = (value.data, value.indices, value.indptr) if sparse.issparse(value) else (value,)
+        held = tuple(value.values()) if isinstance(value, dict) else held
         for array in held:
             if isinstance(array, np.ndarray):
                 freeze(array)

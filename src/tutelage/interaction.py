@@ -3,6 +3,7 @@
     round 1: the teacher opens with a lesson
     each round: the learner responds to the lesson; the teacher sees the response and advises the next lesson, or none
 
+A learner that remembers is given its last response, which has its memory: neither player keeps anything else.
 No completed round is lost. The error of a failed interaction carries the rounds. If a path is given, every round is on
 disk before the next one begins.
 """
@@ -17,7 +18,7 @@ import numpy as np
 from tutelage.data.files import AnyPath
 from tutelage.learners.penalties import Preference
 from tutelage.outcomes import InvalidInput, InvalidModel, OutOfTime, TutelageError
-from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher, check_lesson
+from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher, check_lesson, respond_after
 from tutelage.teachers.base import KnownLearner
 from tutelage.transcripts import Transcript, check_response, save_transcript
 from tutelage.watch import OnProgress, is_over, unlimited, watched
@@ -95,8 +96,9 @@ def _answer(
     """The learner's checked response. A first lesson that took all the time is answered all the same."""
     place = f"the learner gave no valid response in round {len(transcript.rounds) + 1}"
     in_time = unlimited() if is_over() and not transcript.rounds else nullcontext()
+    after = transcript.rounds[-1].response if transcript.rounds else None
     with _failing(place, transcript, path), in_time:
-        return check_response(teacher.domain, learner.respond(lesson))
+        return check_response(teacher.domain, respond_after(learner, lesson, after))
 
 
 def replay(teacher: Teacher, transcript: Transcript, *, on_round: OnRound | None = None) -> Transcript:

@@ -1,22 +1,44 @@
-"""Lessons, responses, certificates and rounds, and the protocols of teachers and learners."""
+"""Lessons, responses, certificates and rounds, and the protocols of teachers and learners.
 
+A learner is a pure function of the lesson and, if it remembers, of its own last response: what it carries from lesson
+to lesson is `Response.memory`. So rounds can be saved, continued and replayed, and a teacher may look ahead,
+`learner.respond(candidate, after=rounds[-1].response)`, without teaching anybody.
+"""
+
+import inspect
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol, Self
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from tutelage.arrays import Vector, check_length, floats, freeze, generator
+from tutelage.arrays import (
+    Vector,
+    any_array,
+    check_length,
+    finite_or_none,
+    floats,
+    freeze,
+    generator,
+    set_fields,
+    set_state,
+)
 from tutelage.chains.expectations import Expectation, expectation
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import empirical_expectation
 from tutelage.data.sampling import sample_demonstrations
 from tutelage.data.showing import SelectedDemonstrations, Shown, select, show
 from tutelage.model.mdp import MDP, Domain
+from tutelage.model.names import check_name
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import Ended, InvalidInput, InvalidModel
+
+# What a learner carries from lesson to lesson.
+Memory = Mapping[str, NDArray[Any]]
+# A start: the name of a state, or a distribution of states (S,).
+Start = Hashable | ArrayLike
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +47,8 @@ class Lesson:
 
     expectation: (d_r,), mu_hat_r, any finite vector. uncertainty: (d_r,), one standard error plus the truncation bias;
     zero where the expectation is exact. policy: (C,), in `mdp`. recorded: demonstrations that exist already. domain:
-    where the features and the names are.
+    where the features and the names are. initial: (S,), where the lesson starts, and so where a learner compares its
+    own behaviour with it; None for the start of the domain.
     """
 
     expectation: Vector
@@ -34,6 +57,7 @@ class Lesson:
     mdp: MDP | None = None
     recorded: Demonstrations | None = None
     domain: Domain | None = None
+    initial: Vector | None = None
 
     @classmethod
     def from_expectation(cls, reward_expectation: ArrayLike) -> Self:
@@ -42,24 +66,44 @@ class Lesson:
         return cls(shown, freeze(np.zeros(len(shown))))
 
     @classmethod
-    def from_policy(cls, domain: Domain, policy: ArrayLike) -> Self:
-        """The exact reward expectation of a policy (C,)."""
+    def from_policy(cls, domain: Domain, policy: ArrayLike, *, start: Start | None = None) -> Self:
+        """The exact reward expectation of a policy (C,). start: as of `MDP.starting_in`; None for the domain's."""
+        there, initial = _started(domain, start)
         checked = check_policy(domain.mdp, policy)
-        shown = expectation(domain, checked).reward
-        return cls(shown, freeze(np.zeros(len(shown))), policy=checked, mdp=domain.mdp, domain=domain)
+        shown = expectation(there, checked).reward
+        return cls(shown, freeze(np.zeros(len(shown))), checked, domain.mdp, domain=domain, initial=initial)
 
     @classmethod
-    def from_demonstrations(cls, domain: Domain, demonstrations: Demonstrations) -> Self:
-        """The empirical reward expectation of a finite set of demonstrations."""
+    def from_demonstrations(cls, domain: Domain, demonstrations: Demonstrations, *, start: Start | None = None) -> Self:
+        """The empirical reward expectation of a finite set of demonstrations.
+
+        start: where they begin, as of `MDP.starting_in`, if not by the start of the domain.
+        """
         seen = empirical_expectation(domain, demonstrations)
         doubt = freeze(seen.reward_standard_error + seen.reward_bias)
-        return cls(seen.reward, doubt, recorded=demonstrations, domain=domain)
+        return cls(seen.reward, doubt, recorded=demonstrations, domain=domain, initial=_started(domain, start)[1])
 
-    def demonstrations(self, n: int, *, rng: int | np.random.Generator) -> Demonstrations:
-        """n trajectories of the policy; refused if the lesson has none."""
-        if self.policy is None or self.mdp is None:
+    @property
+    def n_demonstrations(self) -> int | None:
+        """How many demonstrations were recorded; None for an exact expectation."""
+        return None if self.recorded is None else self.recorded.n
+
+    @property
+    def n_steps(self) -> int | None:
+        """How many visits the recorded demonstrations have in total; None for an exact expectation."""
+        return None if self.recorded is None else len(self.recorded.states)
+
+    def demonstrations(self, n: int, *, rng: int | np.random.Generator, max_steps: int | None = None) -> Demonstrations:
+        """n trajectories of the policy, cut after `max_steps` visits; refused if the lesson has no policy."""
+        known = self.domain or self.mdp
+        if self.policy is None or known is None:
             raise InvalidModel("this lesson has no policy, so it cannot be sampled; use select_demonstrations")
-        return sample_demonstrations(self.domain or self.mdp, self.policy, n, rng=generator(rng))
+        there = known if self.initial is None else known.starting_in(self.initial)
+        return sample_demonstrations(there, self.policy, n, rng=generator(rng), max_steps=max_steps)
+
+    def seen_in(self, domain: Domain) -> Domain:
+        """The domain with the start of this lesson."""
+        return domain if self.initial is None else domain.starting_in(self.initial)
 
     def show(
         self,
@@ -79,8 +123,8 @@ class Lesson:
         if known is None:
             raise InvalidInput("this lesson does not know its domain; give domain=")
         return show(
-            known,
-            check_lesson(known, self).expectation,
+            check_lesson(known, self).seen_in(known),
+            self.expectation,
             n,
             policy=self.policy,
             recorded=self.recorded,
@@ -110,6 +154,10 @@ class Certificate:
         """The most by which another response could be better."""
         return abs(self.dual - self.primal)
 
+    def as_data(self) -> dict[str, Any]:
+        """The gap, the residual and how the solver ended, for JSON."""
+        return {"gap": finite_or_none(self.gap), "residual": self.residual, "ended": self.ended.name}
+
     @property
     def relative_gap(self) -> float:
         """The gap relative to 1 + |primal|; infinite where the response violates what is hard."""
@@ -127,35 +175,93 @@ class Multipliers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Response:
-    """A learner's response to a lesson.
+    """A learner's response to a lesson; `Response.of` makes one from a policy.
 
-    policy: (C,). expectation: its feature expectations. learned_weights: (d_r + d_c,), the weights of the reward that
-    the learner maximises. mismatch_excess: (d_r,), |mu_r - mu_hat_r| beyond the allowance. violation_excess: (m,),
-    g(mu_c) beyond the allowance. reward_names: (d_r,). constraint_names: (m,).
+    policy: (C,). expectation: its feature expectations. learned_weights: the weights of the reward that the learner
+    maximises, (d_r + d_c,) for the learners of Eq. 1, of any length for others. mismatch_excess: (d_r,), |mu_r -
+    mu_hat_r| beyond the allowance. violation_excess: (m,), g(mu_c) beyond the allowance. reward_names: (d_r,).
+    constraint_names: (m,). memory: what the learner carries to the next lesson, named arrays of numbers or texts.
+    metrics: named numbers for tables and curves. reward_there: (d_r,), mu_r from the start of the lesson, if it has one
+    of its own. Weights, multipliers and certificate are None where a learner has none.
     """
 
     lesson: Lesson
     policy: Vector
     expectation: Expectation
-    learned_weights: Vector
-    multipliers: Multipliers
+    learned_weights: Vector | None
+    multipliers: Multipliers | None
     mismatch_excess: Vector
     violation_excess: Vector
-    certificate: Certificate
+    certificate: Certificate | None
     reward_names: tuple[str, ...]
     constraint_names: tuple[str, ...] = ()
+    memory: Memory | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    reward_there: Vector | None = None
+
+    def __post_init__(self) -> None:
+        kept = {name: _remembered(name, value) for name, value in (self.memory or {}).items()}
+        numbers = {str(check_name(name, "a metric")): float(value) for name, value in self.metrics.items()}
+        set_fields(self, memory=kept or None, metrics=numbers)
+
+    __setstate__ = set_state
+
+    @classmethod
+    def of(
+        cls,
+        domain: Domain,
+        lesson: Lesson,
+        policy: ArrayLike,
+        *,
+        weights: ArrayLike | None = None,
+        memory: Mapping[str, ArrayLike] | None = None,
+        metrics: Mapping[str, float] | None = None,
+    ) -> "Response":
+        """The response of a learner that chooses this policy (C,); its expectations are computed.
+
+        weights: of any length. memory, metrics: as of the class.
+        """
+        checked, there = check_policy(domain.mdp, policy), check_lesson(domain, lesson).seen_in(domain)
+        reached = expectation(domain, checked)
+        compared = reached.reward if there is domain else expectation(there, checked).reward
+        return Response(
+            lesson=lesson,
+            policy=checked,
+            expectation=reached,
+            learned_weights=None if weights is None else floats(weights, "weights", ndim=1),
+            multipliers=None,
+            mismatch_excess=freeze(np.abs(compared - lesson.expectation)),
+            violation_excess=freeze(np.zeros(0)),
+            certificate=None,
+            reward_names=domain.reward_names,
+            memory=cast("Memory | None", memory),
+            metrics=metrics or {},
+            reward_there=None if there is domain else compared,
+        )
+
+    @property
+    def compared(self) -> Vector:
+        """(d_r,), mu_r from the start of the lesson: what is compared with its expectation."""
+        return self.expectation.reward if self.reward_there is None else self.reward_there
+
+    @property
+    def feature_weights(self) -> Vector | None:
+        """(d_r + d_c,), the learned weights where there is one for each feature of the domain; None where not."""
+        weights, n_features = self.learned_weights, len(self.expectation.both)
+        return weights if weights is not None and len(weights) == n_features else None
 
     def explain(self) -> str:
         """A text: which features match the lesson, which preferences bind, and what each costs."""
-        proof = self.certificate
-        ending = f"Certificate: gap {proof.gap:.2g}, residual {proof.residual:.2g}; {proof.ended.value}."
+        proof, ending = self.certificate, "This response has no certificate."
+        if proof is not None:
+            ending = f"Certificate: gap {proof.gap:.2g}, residual {proof.residual:.2g}; {proof.ended.value}."
         return "\n".join([*self._matching(), *self._preferences(), ending])
 
     def _matching(self) -> list[str]:
         lines = ["What was shown, and what the learner does:"]
-        size = float(max(np.abs(self.lesson.expectation).max(), np.abs(self.expectation.reward).max()))
+        size = float(max(np.abs(self.lesson.expectation).max(), np.abs(self.compared).max()))
         for i, name in enumerate(self.reward_names):
-            shown, done, doubt = self.lesson.expectation[i], self.expectation.reward[i], self.lesson.uncertainty[i]
+            shown, done, doubt = self.lesson.expectation[i], self.compared[i], self.lesson.uncertainty[i]
             margin = f" (known to {doubt:.3g})" if doubt > 0 else ""
             given_up = f"gives up {shown - done:.4g}" if shown > done else f"does {done - shown:.4g} more"
             verdict = "matched" if abs(shown - done) <= 1e-6 * (1 + abs(shown)) else given_up
@@ -163,6 +269,8 @@ class Response:
         return lines
 
     def _preferences(self) -> list[str]:
+        if self.multipliers is None:
+            return []
         if not self.constraint_names:
             return ["The learner has no preferences."]
         lines, costs = ["Its preferences, in units of its own objective:"], self.multipliers.preference
@@ -176,11 +284,32 @@ class Response:
         return lines
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CertifiedResponse(Response):
+    """A response of the learners of Eq. 1: it has weights, multipliers and a certificate."""
+
+    learned_weights: Vector
+    multipliers: Multipliers
+    certificate: Certificate
+
+    __setstate__ = set_state
+
+
+@runtime_checkable
 class Learner(Protocol):
-    """Turns a lesson into a response."""
+    """Turns a lesson into a response: any object with `respond(lesson)`."""
 
     def respond(self, lesson: Lesson) -> Response:
-        """The response to one lesson; it does not depend on earlier lessons."""
+        """The response to one lesson; the same lesson always gets the same response."""
+        ...
+
+
+@runtime_checkable
+class RememberingLearner(Protocol):
+    """A learner that goes on from its last response, `after`, where it finds its memory."""
+
+    def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
+        """The response to a lesson; the same lesson after the same response always gets the same one."""
         ...
 
 
@@ -210,6 +339,14 @@ class Advice:
     bound: float = math.inf
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Opening(Advice):
+    """Advice that has a lesson, as the first always has."""
+
+    lesson: Lesson
+
+
+@runtime_checkable
 class Teacher(Protocol):
     """Chooses lessons in a domain, to maximise `true_weights @ mu_r` of the learner's response.
 
@@ -234,8 +371,32 @@ class Teacher(Protocol):
 
 def check_lesson(domain: Domain, lesson: Lesson) -> Lesson:
     """The lesson; refused unless it has one entry for each reward feature of the domain."""
+    if not isinstance(lesson, Lesson):
+        raise InvalidInput(f"respond needs a Lesson, got {type(lesson).__name__}; make one by Lesson.from_policy")
     check_length(lesson.expectation, domain.n_reward, "the lesson's expectation", "reward features")
     return lesson
+
+
+def respond_after(learner: Learner, lesson: Lesson, after: Response | None) -> Response:
+    """The learner's response; a learner whose `respond` takes no `after` depends on the lesson alone."""
+    parameters = inspect.signature(learner.respond).parameters.values()
+    if any(given.name == "after" or given.kind is given.VAR_KEYWORD for given in parameters):
+        return cast(RememberingLearner, learner).respond(lesson, after=after)
+    return learner.respond(lesson)
+
+
+def _started(domain: Domain, start: Start | None) -> tuple[Domain, Vector | None]:
+    """The domain with another start, and this start (S,)."""
+    there = domain if start is None else domain.starting_in(start)
+    return there, None if start is None else there.mdp.initial
+
+
+def _remembered(name: Any, value: ArrayLike) -> NDArray[Any]:
+    """A read-only copy of an array to remember; refused unless files can keep it."""
+    array = np.array(any_array(value, f"memory {name!r}"))
+    if not isinstance(check_name(name, "a memory"), str) or not name or array.dtype.kind not in "biufU":
+        raise InvalidModel(f"memory {name!r} must be a named array of numbers or texts, got {array.dtype}")
+    return freeze(array)
 
 
 def select_demonstrations(
@@ -250,7 +411,7 @@ def select_demonstrations(
     rng: a seed or a generator, for the pool and the random selections. The default is seed 0, so equal calls give
     equal demonstrations.
     """
-    check_lesson(domain, lesson)
+    domain = check_lesson(domain, lesson).seen_in(domain)
     return select(domain, lesson.expectation, n, policy=lesson.policy, recorded=lesson.recorded, rng=rng)
 
 

@@ -1,18 +1,19 @@
 """The rounds between a teacher and a learner, and the file that keeps them.
 
-A teacher keeps no memory: the same rounds yield the same advice. So the file, one `.npz` without pickle, is enough to
+A teacher keeps no memory, and that of a learner is in its responses: the same rounds yield the same advice and the same
+response. So the file, one `.npz` without pickle, is enough to
 continue the rounds, to replay them, or to check the teacher. It is written completely or not at all.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tutelage.arrays import (
     Indices,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from tutelage.teachers.costs import Costs
 
 TRANSCRIPT_FORMAT = "tutelage transcript"
-TRANSCRIPT_VERSION = 1
+TRANSCRIPT_VERSION = 2
 # The kinds of arrays that may hold a value of each type.
 SCALARS = {float: "fiu", int: "iu", str: "U"}
 
@@ -53,7 +54,7 @@ class TaughtRound(Round):
     @property
     def distance(self) -> float:
         """norm_2(mu_r of the response - mu_r of the lesson)."""
-        return float(np.linalg.norm(self.response.expectation.reward - self.lesson.expectation))
+        return float(np.linalg.norm(self.response.compared - self.lesson.expectation))
 
     def as_data(self) -> dict[str, Any]:
         """The expectations, the rewards, the bound and the reason, for JSON."""
@@ -270,14 +271,18 @@ def _check_round(domain: Domain, taught: Round) -> None:
         check_length(lesson.uncertainty, domain.n_reward, "the lesson's uncertainty", "reward features")
         if lesson.policy is not None:
             check_policy(domain.mdp, lesson.policy)
+        lesson.seen_in(domain)
         if lesson.recorded is not None:
             lesson.recorded.checked_against(domain.mdp)
-    multipliers, uncertainty = response.multipliers, response.certificate.uncertainty
-    of_rewards = (multipliers.lower, multipliers.upper, response.mismatch_excess, response.reward_names, uncertainty)
-    of_constraints = (multipliers.preference, response.violation_excess)
-    wanted = [domain.n_reward] * len(of_rewards) + [len(response.constraint_names)] * len(of_constraints)
-    lengths = [len(part) for part in (*of_rewards, *of_constraints, response.learned_weights)]
-    if lengths != [*wanted, len(domain.names)]:
+    multipliers, proof, n_constraints = response.multipliers, response.certificate, len(response.constraint_names)
+    lengths = [(response.mismatch_excess, domain.n_reward), (response.reward_names, domain.n_reward)]
+    lengths += [(response.violation_excess, n_constraints)]
+    if multipliers is not None:
+        of_rewards = (multipliers.lower, multipliers.upper)
+        lengths += [(multipliers.preference, n_constraints), *((part, domain.n_reward) for part in of_rewards)]
+    lengths += [] if proof is None else [(proof.uncertainty, domain.n_reward)]
+    lengths += [] if response.reward_there is None else [(response.reward_there, domain.n_reward)]
+    if any(len(part) != length for part, length in lengths):
         raise InvalidModel("the arrays of a response do not fit the features and the constraints")
 
 
@@ -288,10 +293,19 @@ def _packed(at: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif is_dataclass(value):
         for field in fields(value):
             yield from _packed(f"{at}.{field.name}", getattr(value, field.name))
+    elif isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from _packed(f"{at}.{name}", part)
     elif isinstance(value, Enum):
         yield at, np.array(value.name)
     elif value is not None:
         yield at, np.array(value, dtype=np.str_) if isinstance(value, tuple) else np.asarray(value)
+
+
+def _metric(array: NDArray[Any], at: str) -> float:
+    if array.ndim or array.dtype.kind not in "biuf":
+        raise InvalidModel(f"{at} must be a number, got {array!r}")
+    return float(array)
 
 
 def _unpacked(kind: Any, at: str, archive: Archive, domain: Domain) -> Any:
@@ -300,6 +314,10 @@ def _unpacked(kind: Any, at: str, archive: Archive, domain: Domain) -> Any:
         if not any(name == at or name.startswith(f"{at}.") for name in archive):
             return None
         kind = get_args(kind)[0]
+    if get_origin(kind) is Mapping:
+        held = {name.removeprefix(f"{at}."): array for name, array in archive.items() if name.startswith(f"{at}.")}
+        is_numbers = get_args(kind)[1] is float
+        return {name: _metric(array, f"{at}.{name}") for name, array in held.items()} if is_numbers else held
     if kind in (MDP, Domain):
         return domain.mdp if kind is MDP else domain
     if isinstance(kind, type) and is_dataclass(kind):

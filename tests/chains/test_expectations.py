@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
-from strategies import build_mdp, domains_with_policy, mdps, mdps_with_policy, random_mdp
+from strategies import build_mdp, domains_with_policy, mdps, mdps_with_policy, random_domain, random_mdp, random_policy
 
 from tutelage.chains.expectations import (
     Expectation,
@@ -15,6 +15,7 @@ from tutelage.chains.expectations import (
     feature_counts,
     occupancy,
     state_occupancy,
+    successor_features,
 )
 from tutelage.chains.resolvent import chain, policy_resolvent
 from tutelage.model.mdp import MDP, Domain, per_choice
@@ -172,3 +173,16 @@ def test_an_expectation_is_frozen():
 def test_no_preference_features_means_an_empty_expectation():
     mdp = random_mdp(np.random.default_rng(3))
     assert expectation(Domain(mdp, np.ones(mdp.n_states)), uniform_policy(mdp)).preference.shape == (0,)
+
+
+@pytest.mark.parametrize("on_choices", [False, True])
+def test_successor_features_are_what_each_state_leads_to(on_choices):
+    """From every state they are the expectation of the domain that starts there."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        domain = random_domain(rng, max_states=12, on_choices=on_choices)
+        policy = random_policy(rng, domain.mdp)
+        ahead = successor_features(domain, policy)
+        for state in range(domain.mdp.n_states):
+            assert_allclose(ahead[state], expectation(domain.starting_in(state), policy).both, rtol=1e-9, atol=1e-9)
+        assert_allclose(domain.mdp.initial @ ahead, expectation(domain, policy).both, rtol=1e-9, atol=1e-9)

@@ -9,7 +9,7 @@ from strategies import SEEDS, mdps_with_policy
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
 from tutelage.data.sampling import sample_demonstrations
 from tutelage.model.mdp import MDP, absorbing_states
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput, InvalidModel
 
 # State 0 moves on or stays, state 1 moves to 2 or back, state 2 is absorbing with two choices.
 LINE = MDP.from_choices(
@@ -121,3 +121,16 @@ RAW = {
 def test_parts_that_do_not_fit_together_are_refused(parts, complaint):
     with pytest.raises(InvalidModel, match=complaint):
         Demonstrations(*parts).checked_against(LINE)
+
+
+def test_concatenated_demonstrations_are_those_of_all_parts():
+    parts = [sample_demonstrations(LINE, [0.5, 0.5, 0.5, 0.5, 1, 0], n, rng=n) for n in (2, 3)]
+    joined = Demonstrations.concatenate(parts)
+    assert joined.n == 5 and joined.mdp is LINE
+    for trajectory, part in zip(joined, [*parts[0], *parts[1]], strict=True):
+        assert_array_equal(trajectory.states, part.states)
+        assert_array_equal(trajectory.choices, part.choices)
+    bare = Demonstrations.from_sequences(LINE, [[0, 1]])
+    assert Demonstrations.concatenate([parts[0], bare]).choices is None
+    with pytest.raises(InvalidInput, match="nothing to concatenate"):
+        Demonstrations.concatenate([])

@@ -10,7 +10,7 @@ from strategies import SEEDS, mdps_with_policy, random_deterministic_policy, ran
 
 from tutelage.chains.expectations import expectation
 from tutelage.data.empirical import empirical_expectation
-from tutelage.data.sampling import RowSampler, ends, horizon, sample_demonstrations
+from tutelage.data.sampling import RowSampler, _walk, ends, horizon, sample_demonstrations
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InvalidInput
@@ -58,12 +58,16 @@ def test_the_same_generator_state_gives_the_same_demonstrations():
     assert len(first.states) != len(other.states) or (first.states != other.states).any()
 
 
-def test_a_long_trajectory_is_refused_unless_it_is_asked_for():
+def test_a_long_trajectory_is_cut_where_it_is_asked_for():
     """Features in [0, 1], so the discounted count of the whole walk is close to the horizon."""
     mdp = MDP.from_choices([[0, 1.0], [1.0, 0], [0, 1.0]], [0, 1, 3], [1, 0], 0.9999)
     policy, n_steps = [1.0, 0.5, 0.5], horizon(0.9999, 1e-3)
-    with pytest.raises(InvalidInput, match=rf"longer than max_steps = 1000, and may take {n_steps} steps; raise max_"):
-        sample_demonstrations(mdp, policy, 2, rng=3, max_steps=1_000)
+    cut = sample_demonstrations(mdp, policy, 2, rng=3, max_steps=1_000)
+    assert cut.lengths.tolist() == [1_000] * 2
+    seen = empirical_expectation(Domain(mdp, [0.5, 1.0]), cut)
+    assert seen.reward_bias == pytest.approx(0.9999**1_000 / (1 - 0.9999)), "what was cut off counts as bias"
+    with pytest.raises(InvalidInput, match=rf"longer than 1000 visits, and may have {n_steps}; give max_steps, or"):
+        _walk(mdp, np.array(policy), ends(mdp), 2, 1e-3, None, np.random.default_rng(3), longest=1_000)
     demonstrations = sample_demonstrations(mdp, policy, 2, rng=3)
     assert demonstrations.lengths.tolist() == [n_steps] * 2
     # State 1 keeps the walk with probability one half: two visits on average for each visit of state 0.

@@ -10,7 +10,6 @@ from tutelage.learners.entropy import ApproximateHardLearner, GenericLearner, So
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.projection import HardLearner
 from tutelage.learners.published import PublishedHardLearner, PublishedLearner
-from tutelage.learners.sampled import CallbackLearner
 from tutelage.model.policy import check_policy, uniform_policy
 from tutelage.roles import Lesson
 
@@ -22,7 +21,6 @@ LEARNERS = [
     lambda domain: HardLearner(domain, 2.5),
     lambda domain: PublishedLearner(domain, mismatch_penalty=5, violation_penalty=10),
     lambda domain: PublishedHardLearner(domain, violation_allowance=2.5, max_steps=200),
-    lambda domain: CallbackLearner(domain, lambda lesson: lesson.expectation),
 ]
 
 

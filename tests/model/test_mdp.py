@@ -12,7 +12,7 @@ from strategies import SEEDS, domains, mdps, random_mdp
 
 from tutelage.arrays import distribution, integers, stochastic_rows, sum_tolerance
 from tutelage.model.mdp import MDP, Domain, choice_reward, per_choice
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput, InvalidModel
 
 
 def same_arrays(one: MDP, other: MDP) -> bool:
@@ -197,3 +197,17 @@ def test_arrays_stay_read_only_when_a_domain_is_pickled_or_copied():
         parts = [mdp.transition.data, mdp.transition.indices, mdp.transition.indptr, mdp.first_choice, mdp.initial]
         parts += [mdp.discount, mdp.goals, again.reward_features, again.preference_features, again.positions]
         assert not any(part.flags.writeable for part in parts)
+
+
+def test_an_mdp_starts_in_a_named_state_or_by_a_distribution():
+    mdp = MDP.from_arrays(np.full((3, 2, 3), 1 / 3), [1, 0, 0], 0.9, state_names=["a", "b", (1, 2)])
+    assert mdp.starting_in("b").initial.tolist() == [0, 1, 0]
+    assert mdp.starting_in((1, 2)).initial.tolist() == [0, 0, 1]
+    assert mdp.starting_in([0.5, 0.5, 0]).initial.tolist() == [0.5, 0.5, 0]
+    assert mdp.initial.tolist() == [1, 0, 0] and not mdp.starting_in("b").initial.flags.writeable
+    domain = Domain(mdp, [1.0, 2.0, 3.0])
+    assert domain.starting_in("b").mdp.initial.tolist() == [0, 1, 0] and domain.starting_in("b").state("a") == 0
+    with pytest.raises(InvalidInput, match="there is no state 'c'"):
+        mdp.starting_in("c")
+    with pytest.raises(InvalidModel, match="the start has 2 entries, but there are 3 states"):
+        mdp.starting_in([0.5, 0.5])

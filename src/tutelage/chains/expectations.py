@@ -60,6 +60,17 @@ def expectation(domain: Domain, policy: ArrayLike) -> Expectation:
     return expectation_of_occupancy(domain, occupancy(domain.mdp, policy))
 
 
+def successor_features(domain: Domain, policy: ArrayLike) -> Matrix:
+    """(S, d_r + d_c), the expected feature counts of a policy from each state on, reward features first.
+
+    F = features_pi + discount P_pi F, so that `mdp.initial @ F` is the feature expectation.
+    """
+    mdp, checked = domain.mdp, check_policy(domain.mdp, policy)
+    features = [per_choice(mdp, part) for part in (domain.reward_features, domain.preference_features)]
+    means = sum_by_state(mdp, checked[:, None] * np.hstack(features))
+    return freeze(policy_resolvent(mdp, checked).values(means))
+
+
 def expected_reward(mdp: MDP, policy: ArrayLike, reward: ArrayLike) -> float:
     """R(pi) for a reward on states (S,) or choices (C,)."""
     return float(occupancy(mdp, policy) @ choice_reward(mdp, reward))

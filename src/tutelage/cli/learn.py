@@ -77,9 +77,11 @@ def _taught(about: subject.Subject, learner: "Learner", teacher: str, done: Any)
 
 def _learned(about: subject.Subject, response: "Response") -> str:
     """The weights that the learner infers, by name, and its reward."""
-    names = about.known.names
-    weights = ", ".join(f"{name} {value:.4g}" for name, value in zip(names, response.learned_weights, strict=True))
-    lines = [f"It infers the weights: {weights}"]
+    learned, names = response.feature_weights, about.known.names
+    lines = ["It infers no weights of the features."]
+    if learned is not None:
+        weights = ", ".join(f"{name} {value:.4g}" for name, value in zip(names, learned, strict=True))
+        lines = [f"It infers the weights: {weights}"]
     if about.true_weights is not None:
         lines.append(f"Its true reward: {float(about.true_weights @ response.expectation.reward):.4g}")
     return "\n".join(lines)
@@ -91,7 +93,7 @@ def _data(about: subject.Subject, log: "Demonstrations", response: "Response") -
 
     domain, lesson = about.known, response.lesson
     rewards = zip(lesson.expectation, lesson.uncertainty, response.expectation.reward, strict=True)
-    weights = response.learned_weights.tolist()
+    weights = response.feature_weights
     return {
         "demonstrations": log.n,
         "visits": len(log.states),
@@ -100,7 +102,7 @@ def _data(about: subject.Subject, log: "Demonstrations", response: "Response") -
             for name, (shown, doubt, done) in zip(domain.reward_names, rewards, strict=True)
         },
         "preferences": dict(zip(domain.preference_names, response.expectation.preference.tolist(), strict=True)),
-        "learned_weights": dict(zip(domain.names, weights, strict=True)),
+        "learned_weights": None if weights is None else dict(zip(domain.names, weights.tolist(), strict=True)),
         "reward": None if about.true_weights is None else float(about.true_weights @ response.expectation.reward),
     }
 

@@ -127,6 +127,7 @@ def _data(domain: "Domain", transcript: "Transcript") -> dict[str, Any]:
     from tutelage.arrays import finite_or_none
 
     final, answer, proof = transcript.final, transcript.final.response, transcript.final.response.certificate
+    weights = answer.learned_weights
     rewards, preferences = answer.expectation.reward.tolist(), answer.expectation.preference.tolist()
     journey = transcript.arrival
     return {
@@ -137,9 +138,9 @@ def _data(domain: "Domain", transcript: "Transcript") -> dict[str, Any]:
         "arrival": None if journey is None else {k: finite_or_none(v) for k, v in asdict(journey).items()},
         "reward_expectation": dict(zip(domain.reward_names, rewards, strict=True)),
         "preference_expectation": dict(zip(domain.preference_names, preferences, strict=True)),
-        "learned_weights": answer.learned_weights.tolist(),
+        "learned_weights": None if weights is None else weights.tolist(),
         "costs": transcript.costs_as_data(),
-        "certificate": {"gap": finite_or_none(proof.gap), "residual": proof.residual, "ended": proof.ended.name},
+        "certificate": None if proof is None else proof.as_data(),
     }
 
 

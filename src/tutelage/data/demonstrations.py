@@ -17,7 +17,7 @@ from tutelage.chains.resolvent import chain
 from tutelage.data.recordings import UNKNOWN as UNKNOWN
 from tutelage.data.recordings import read_frame, row_number, to_columns, with_known_ends
 from tutelage.model.mdp import MDP, Domain
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput, InvalidModel
 
 Place = Callable[[int], str]
 
@@ -188,6 +188,21 @@ class Demonstrations:
         visits = np.arange(offsets[-1]) + np.repeat(self.offsets[wanted] - offsets[:-1], lengths)
         choices = None if self.choices is None else self.choices[visits]
         return type(self)(self.states[visits], offsets, choices, self.mdp)
+
+    @classmethod
+    def concatenate(cls, parts: Iterable["Demonstrations"]) -> Self:
+        """All trajectories of several demonstrations, in order; choices are known where they are known in all."""
+        held = list(parts)
+        if not held:
+            raise InvalidInput("there is nothing to concatenate; give at least one Demonstrations")
+        choices = [part.choices for part in held if part.choices is not None]
+        lengths = np.concatenate([part.lengths for part in held])
+        return cls(
+            np.concatenate([part.states for part in held]),
+            np.concatenate([[0], np.cumsum(lengths)]),
+            np.concatenate(choices) if len(choices) == len(held) else None,
+            next((part.mdp for part in held if part.mdp is not None), None),
+        )
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> Trajectory: ...

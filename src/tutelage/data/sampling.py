@@ -48,18 +48,19 @@ def sample_demonstrations(
     *,
     rng: int | np.random.Generator,
     truncation_bias: float = 1e-3,
-    max_steps: int = 200_000,
+    max_steps: int | None = None,
 ) -> Demonstrations:
     """n trajectories of a policy, with all choices known.
 
     A trajectory ends where the discounted count of a feature in [0, 1] from there on is at most `truncation_bias`, and
     in an absorbing state whose choices are alike in features and discount. An MDP has no features, so there it ends
     only in an absorbing state with one choice: give the domain for shorter trajectories. rng: a seed or a generator.
-    max_steps: a longer trajectory is refused.
+    max_steps: a trajectory is cut after so many visits, and `empirical_expectation` counts the rest as bias; without
+    it, a trajectory longer than 200,000 is refused.
     """
     mdp = domain.mdp if isinstance(domain, Domain) else domain
     count = whole_number(n, "the number of demonstrations", least=1)
-    most = whole_number(max_steps, "max_steps", least=1)
+    most = None if max_steps is None else whole_number(max_steps, "max_steps", least=1)
     chosen = check_policy(mdp, policy)
     trajectory, states, choices = _walk(mdp, chosen, ends(domain), count, truncation_bias, most, generator(rng))
     order = np.argsort(trajectory, kind="stable")
@@ -73,8 +74,9 @@ def _walk(
     is_last: Flags,
     n: int,
     truncation_bias: float,
-    max_steps: int,
+    max_steps: int | None,
     rng: np.random.Generator,
+    longest: int = 200_000,
 ) -> tuple[Indices, Indices, Indices]:
     """For each step of all trajectories, ordered by time: the trajectory, its state and its choice."""
     n_steps = horizon(mdp.largest_discount, truncation_bias)
@@ -84,11 +86,11 @@ def _walk(
     # With one discount the number of steps is enough.
     discount = np.ones(mdp.n_choices) if isinstance(mdp.discount, float) else mdp.discount
     weight, live, steps = np.full(n, mdp.horizon), np.arange(n), []
-    for n_taken in range(n_steps):
-        if n_taken == max_steps:
+    for n_taken in range(min(n_steps, max_steps or n_steps)):
+        if max_steps is None and n_taken == longest:
             raise InvalidInput(
-                f"{len(live)} of {n} trajectories are longer than max_steps = {max_steps}, and may take {n_steps} "
-                "steps; raise max_steps, or truncation_bias"
+                f"{len(live)} of {n} trajectories are longer than {longest} visits, and may have {n_steps}; "
+                "give max_steps, or raise truncation_bias"
             )
         choice = choose.draw(state, rng)
         steps.append((live, state, choice))

@@ -137,11 +137,14 @@ def demo_picture(world: ObjectWorld, weights: Weights, panel: Panel) -> Figure:
 
 def taught_picture(world: ObjectWorld, learner: str, response: Response) -> Figure:
     """A response: the learner's policy with the cells that it avoids, and the reward that it infers."""
-    figure = Figure(figsize=(10.0, 5.2), layout="constrained")
+    figure, weights = Figure(figsize=(10.0, 5.2), layout="constrained"), response.feature_weights
     left, right = figure.subplots(1, 2)
     draw_world(left, world, avoided=learner, policy=response.policy)
     left.set_title(f"What {learner} does", fontsize="medium")
-    reward = inferred_reward(world, learner, response.learned_weights)
+    if weights is None:
+        right.set_axis_off()
+        return figure
+    reward = inferred_reward(world, learner, weights)
     limit = colour_limit([reward])
     draw_world(right, world, avoided=learner, reward=reward, vmax=limit)
     right.set_title("The reward that it acts as if it had", fontsize="medium")

@@ -216,16 +216,16 @@ def taught(task: Task) -> dict[str, Any]:
 def summary(transcript: Transcript) -> dict[str, Any]:
     """What a row keeps of the rounds: rewards, distances, bound, certificate, and the weights inferred last."""
     final = transcript.final
-    certificate = final.response.certificate
+    certificate, weights = final.response.certificate, final.response.learned_weights
     return {
         "reward": final.response_reward,
         "bound": finite_or_none(final.bound),
         "learner_rewards": [taught.response_reward for taught in transcript.rounds],
         "lesson_rewards": [taught.lesson_reward for taught in transcript.rounds],
         "distances": [distance(taught) for taught in transcript.rounds],
-        "weights": final.response.learned_weights.tolist(),
-        "gap": finite_or_none(certificate.gap),
-        "residual": certificate.residual,
-        "answer": certificate.ended.name,
+        "weights": None if weights is None else weights.tolist(),
+        "gap": None if certificate is None else finite_or_none(certificate.gap),
+        "residual": None if certificate is None else certificate.residual,
+        "answer": "no certificate" if certificate is None else certificate.ended.name,
         "ended": transcript.ended,
     }

@@ -37,7 +37,7 @@ from tutelage.learners.entropy import SoftLearner
 from tutelage.learners.soft_program import SoftProgram
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import NotConverged
-from tutelage.roles import Response
+from tutelage.roles import CertifiedResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +291,7 @@ def _solve(hessian: Matrix, right: Matrix) -> Matrix:
     return np.asarray(unit * np.linalg.solve(unit * hessian * unit.transpose(0, 2, 1), unit * right))
 
 
-def response_derivative(learner: SoftLearner, response: Response) -> Matrix:
+def response_derivative(learner: SoftLearner, response: CertifiedResponse) -> Matrix:
     """(d, 2 + d_c), the derivative of mu = (mu_r, mu_c) in C_r, C_c and each delta_j, at the learner's response."""
     domain, d_r = learner.domain, learner.domain.n_reward
     soft = soft_expansion(domain.mdp, combined_features(domain), response.learned_weights)

@@ -249,7 +249,8 @@ def _recovered(domain: Domain, scales: Scales, taught: Round, number: int, accur
         )
     # The residual of a response is in units of the largest feature, rounded to a power of two.
     largest = float(np.abs(domain.preference_features).max(initial=0.0))
-    return replace(answer, blur=2 * largest * min(taught.response.certificate.residual, LARGEST_RESIDUAL))
+    residual = 0.0 if taught.response.certificate is None else taught.response.certificate.residual
+    return replace(answer, blur=2 * largest * min(residual, LARGEST_RESIDUAL))
 
 
 @lru_cache(maxsize=256)

@@ -40,7 +40,7 @@ from tutelage.learners.tangents import ConvexTangents, require_possible
 from tutelage.learners.without_entropy import cheapest
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import Ended, NotConverged, OutOfTime
-from tutelage.roles import Certificate, Lesson, Response, named
+from tutelage.roles import Certificate, CertifiedResponse, Lesson, named
 
 # A residual above this calls for a check that a solution exists.
 DOUBTFUL = 1e-9
@@ -160,7 +160,7 @@ class Dual:
                 n_steps=failure.n_steps,
             ) from failure
 
-    def response(self, lesson: Lesson, found: SoftMinimum, tangents: Tangents) -> Response:
+    def response(self, lesson: Lesson, found: SoftMinimum, tangents: Tangents) -> CertifiedResponse:
         """The policy at the minimum with its certificate."""
         found, tangents = self._fixed(found, tangents)
         soft = found.answer.here.source
@@ -178,7 +178,9 @@ class Dual:
         there, y = tangents.touched(y)
         return replace(found, answer=replace(found.answer, x=np.concatenate([a, y]))), there
 
-    def cheapest_response(self, lesson: Lesson, found: SoftMinimum, tangents: Tangents, bound: float) -> Response:
+    def cheapest_response(
+        self, lesson: Lesson, found: SoftMinimum, tangents: Tangents, bound: float
+    ) -> CertifiedResponse:
         """The policy that pays least, with the same weights and bound: better where the entropy hardly matters.
 
         It is not the soft policy of these weights: the residual is that of its own expectation, and at least its
@@ -203,7 +205,7 @@ class Dual:
         tangents: Tangents,
         bound: float,
         done: tuple[Vector, Expectation, float],
-    ) -> Response:
+    ) -> CertifiedResponse:
         """The response of a policy with its expectation and entropy."""
         policy, reached, entropy = done
         a, y = np.split(found.answer.x, [self.domain.n_reward])

@@ -1,17 +1,21 @@
 """The learners that value causal entropy (Eq. 1; App. D and E): they differ in their penalties alone."""
 
+import copy
 import math
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
+from tutelage.arrays import set_fields
 from tutelage.bellman.soft_expectations import combined_features
+from tutelage.chains.expectations import expectation
 from tutelage.learners.dual import Dual
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import Ended, NotConverged, OutOfTime
-from tutelage.roles import Lesson, Response, check_lesson
+from tutelage.roles import CertifiedResponse, Lesson, Response, check_lesson
 from tutelage.watch import OnProgress, watched
 
 # The largest relative gap of a response that counts as solved.
@@ -46,6 +50,26 @@ class EntropyLearner:
         return self.preference.allowance
 
 
+def moved(learner: Any, lesson: Lesson) -> Any:
+    """The same learner in its domain with the start of the lesson."""
+    if lesson.initial is None:
+        return learner
+    there = copy.copy(learner)
+    set_fields(there, domain=lesson.seen_in(learner.domain))
+    there.__post_init__()
+    return there
+
+
+def respond_there(learner: Any, lesson: Lesson, **options: Any) -> CertifiedResponse:
+    """The response to a lesson with a start of its own: Eq. 1 from there, also in its preferences and its certificate.
+
+    The expectation of the response is from the start of the domain.
+    """
+    response: CertifiedResponse = moved(learner, lesson).respond(replace(lesson, initial=None), **options)
+    done, there = expectation(learner.domain, response.policy), response.expectation.reward
+    return replace(response, lesson=lesson, expectation=done, reward_there=there)
+
+
 @dataclass(frozen=True, eq=False)
 class GenericLearner(EntropyLearner):
     """Eq. 1 with any mismatch penalty and any preference penalty."""
@@ -53,20 +77,23 @@ class GenericLearner(EntropyLearner):
     def respond(
         self,
         lesson: Lesson,
+        after: Response | None = None,
         *,
-        start: Response | None = None,
+        start: CertifiedResponse | None = None,
         time_limit: float | None = None,
         progress: OnProgress | None = None,
-    ) -> Response:
+    ) -> CertifiedResponse:
         """The response, as close to the optimum as rounding allows; its certificate says how close.
 
         Its relative gap is at most 1e-6. Where rounding allows no such gap, it may be larger, but the gap is at most
         1e-8 nats for each step of the horizon, and `certificate.ended` is `Ended.ROUNDING`. Raises `NotConverged`, with
-        the best response as its answer, where neither holds. start: an earlier response of a similar learner, to start
-        from. time_limit: in seconds; `OutOfTime` is raised after it. progress: called with a `Progress` after each
-        step.
+        the best response as its answer, where neither holds. after: the last response, which changes nothing. start: an
+        earlier response of a similar learner, to start from. time_limit: in seconds; `OutOfTime` is raised after it.
+        progress: called with a `Progress` after each step.
         """
         shown, d_r = check_lesson(self.domain, lesson).expectation, self.domain.n_reward
+        if lesson.initial is not None:
+            return respond_there(self, lesson, start=start, time_limit=time_limit, progress=progress)
         weights = np.zeros(d_r) if start is None else start.learned_weights[:d_r]
         guess = None if start is None else start.multipliers.preference
         try:
@@ -89,7 +116,7 @@ class GenericLearner(EntropyLearner):
             response = replace(response, certificate=replace(response.certificate, ended=Ended.ROUNDING))
         return response
 
-    def _too_wide(self, response: Response) -> str:
+    def _too_wide(self, response: CertifiedResponse) -> str:
         """Which two numbers are too far apart for double precision."""
         reward = float(np.abs(combined_features(self.domain) @ response.learned_weights).max())
         entropy = float(np.log(self.domain.mdp.choices_per_state).max()) * self.domain.mdp.horizon

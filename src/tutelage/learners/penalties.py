@@ -31,7 +31,7 @@ from tutelage.learners.convex_constraints import ConvexConstraint, Moving
 from tutelage.model.allowances import Allowance, allowance_vector, checked_allowance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
-from tutelage.roles import Certificate, Lesson, Multipliers, Response
+from tutelage.roles import Certificate, CertifiedResponse, Lesson, Multipliers
 
 DUAL_NORM = {1.0: math.inf, 2.0: 2.0, math.inf: 1.0}
 
@@ -264,9 +264,9 @@ def build_response(
     multipliers: Multipliers,
     mismatch: Mismatch,
     constraints: Constraints,
-) -> Response:
+) -> CertifiedResponse:
     """The response with read-only arrays; the expectation reached determines both excesses."""
-    return Response(
+    return CertifiedResponse(
         lesson=lesson,
         policy=policy,
         expectation=reached,

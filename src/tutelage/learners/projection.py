@@ -18,7 +18,7 @@ from tutelage.chains.expectations import Expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, sizes
 from tutelage.learners.convex_constraints import ConvexConstraint
-from tutelage.learners.entropy import GenericLearner
+from tutelage.learners.entropy import GenericLearner, respond_there
 from tutelage.learners.penalties import (
     Constraints,
     Mismatch,
@@ -31,7 +31,7 @@ from tutelage.learners.tangents import optimum_within
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
-from tutelage.roles import Certificate, Lesson, Response, check_lesson
+from tutelage.roles import Certificate, CertifiedResponse, Lesson, Response, check_lesson
 from tutelage.watch import OnProgress, watched
 
 
@@ -66,13 +66,21 @@ class HardLearner:
         return self.constraints.preference
 
     def respond(
-        self, lesson: Lesson, *, time_limit: float | None = None, progress: OnProgress | None = None
-    ) -> Response:
+        self,
+        lesson: Lesson,
+        after: Response | None = None,
+        *,
+        time_limit: float | None = None,
+        progress: OnProgress | None = None,
+    ) -> CertifiedResponse:
         """The projection, or the most entropic policy near it; raises `InfeasibleConstraints` where there is none.
 
-        time_limit: in seconds; `OutOfTime` is raised after it. progress: called with a `Progress` after each step.
+        after: the last response, which changes nothing. time_limit: in seconds; `OutOfTime` is raised after it.
+        progress: called with a `Progress` after each step.
         """
         shown = check_lesson(self.domain, lesson).expectation
+        if lesson.initial is not None:
+            return respond_there(self, lesson, time_limit=time_limit, progress=progress)
 
         def solve(limits: HalfSpaces) -> ConstrainedOptimum:
             return nearest_policy(self.domain, shown, limits, norm=self.norm, route=self.route)
@@ -98,7 +106,7 @@ class HardLearner:
         multipliers = signed_multipliers(price[: self.domain.n_reward], beta)
         return build_response(lesson, proof, found.policy, reached, price, multipliers, Mismatch(), constraints)
 
-    def _entropic(self, lesson: Lesson, found: ConstrainedOptimum, within: float) -> Response:
+    def _entropic(self, lesson: Lesson, found: ConstrainedOptimum, within: float) -> CertifiedResponse:
         """The most entropic policy within that distance of the projection."""
         # Relax the allowance by the rounding error of the projection, so that a policy remains feasible.
         relaxed = self.constraints.allowance + self.constraints.excess(found.expectation.preference)

@@ -22,12 +22,12 @@ from tutelage.chains.expectations import causal_entropy, expectation, expectatio
 from tutelage.constrained.occupancy_polytope import require_feasible
 from tutelage.convex.blocks import terms
 from tutelage.convex.models import natural_step
-from tutelage.learners.entropy import EntropyLearner
+from tutelage.learners.entropy import EntropyLearner, respond_there
 from tutelage.learners.penalties import Mismatch, Preference, Tangents, build_response, signed_multipliers
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import Ended, InvalidModel
-from tutelage.roles import Certificate, Lesson, Multipliers, Response, check_lesson
+from tutelage.roles import Certificate, CertifiedResponse, Lesson, Multipliers, Response, check_lesson
 from tutelage.watch import OnProgress, watched
 
 LEAST_STEPS = 25
@@ -50,18 +50,26 @@ class _ScheduledLearner(EntropyLearner, ABC):
         """The next multipliers. size: of the step. missing: (d_r,), mu_hat - mu_r. over: (d_c,), mu_c - delta."""
 
     def respond(
-        self, lesson: Lesson, *, time_limit: float | None = None, progress: OnProgress | None = None
-    ) -> Response:
+        self,
+        lesson: Lesson,
+        after: Response | None = None,
+        *,
+        time_limit: float | None = None,
+        progress: OnProgress | None = None,
+    ) -> CertifiedResponse:
         """The response where the schedule stops; its certificate tells how far from converged it is.
 
         Raises `InfeasibleConstraints` where no policy satisfies hard preferences: their multipliers would diverge.
-        time_limit: in seconds; `OutOfTime` is raised after it. progress: called with a `Progress` after each step.
+        after: the last response, which changes nothing. time_limit: in seconds; `OutOfTime` is raised after it.
+        progress: called with a `Progress` after each step.
         """
+        if check_lesson(self.domain, lesson).initial is not None:
+            return respond_there(self, lesson, time_limit=time_limit, progress=progress)
         with watched(time_limit, progress):
             return self._respond(lesson)
 
-    def _respond(self, lesson: Lesson) -> Response:
-        domain, dual, shown = self.domain, self.dual, check_lesson(self.domain, lesson).expectation
+    def _respond(self, lesson: Lesson) -> CertifiedResponse:
+        domain, dual, shown = self.domain, self.dual, lesson.expectation
         tangents = Tangents.linear(dual.constraints)
         if self.preference.is_hard:
             require_feasible(domain, tangents.half_spaces())

@@ -11,17 +11,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import check_length, floats, generator
+from tutelage.arrays import check_length, floats, freeze, generator
 from tutelage.chains.expectations import Expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy
 from tutelage.constrained.problem import no_limits
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import empirical_expectation
 from tutelage.data.sampling import sample_demonstrations
-from tutelage.learners.penalties import Mismatch, Preference, build_response, signed_multipliers
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
-from tutelage.roles import Certificate, Learner, Lesson, Response, check_lesson, named
+from tutelage.roles import Certificate, Learner, Lesson, Response, check_lesson, named, respond_after
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,14 +32,14 @@ class CallbackLearner:
     Demonstrations are never refused, since samples deviate by chance.
 
     The learner's penalties are unknown. A response's `policy` is therefore a policy whose mu_r is nearest to the
-    answer, with a certificate of that distance; weights and multipliers are zero.
+    answer, with a certificate of that distance; there are no weights and no multipliers.
     """
 
     domain: Domain
     answer: Callable[[Lesson], Demonstrations | Expectation | ArrayLike]
     match_tolerance: float = 1e-6
 
-    def respond(self, lesson: Lesson) -> Response:
+    def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
         """The function's answer as a response; raises `InvalidModel` where no policy has the expectation answered."""
         domain, given = self.domain, self.answer(check_lesson(self.domain, lesson))
         is_sampled = isinstance(given, Demonstrations)
@@ -57,11 +56,10 @@ class CallbackLearner:
                 "answer with the expectation of a policy, or raise match_tolerance"
             )
         preference = given.preference if isinstance(given, Expectation) else found.expectation.preference
-        answered, weights = Expectation(reward, preference), np.zeros(len(domain.names))
         proof = Certificate(-found.value, -found.bound, found.gap, found.n_rounds, found.ended, lesson.uncertainty)
-        multipliers = signed_multipliers(weights[: domain.n_reward], np.zeros(0))
-        constraints = Preference(rows=np.zeros((0, domain.n_preference))).on(domain)
-        return build_response(lesson, proof, found.policy, answered, weights, multipliers, Mismatch(), constraints)
+        answered, missed = Expectation(reward, preference), freeze(np.abs(reward - lesson.expectation))
+        response = Response.of(domain, lesson, found.policy)
+        return replace(response, expectation=answered, mismatch_excess=missed, certificate=proof)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,12 +83,13 @@ class SampledLearner:
                 raise InvalidModel(f"{name} must be at least one, got {getattr(self, name)}")
         object.__setattr__(self, "rng", generator(self.rng))
 
-    def respond(self, lesson: Lesson) -> Response:
+    def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
         """The learner's response to a sample of the lesson, with the expectation of sampled trajectories."""
-        shown, rng = lesson, generator(self.rng)
+        shown, rng = check_lesson(self.domain, lesson), generator(self.rng)
         if lesson.recorded is None:
-            shown = Lesson.from_demonstrations(self.domain, lesson.demonstrations(self.n_shown, rng=rng))
-        response = self.learner.respond(shown)
+            sample = lesson.demonstrations(self.n_shown, rng=rng)
+            shown = Lesson.from_demonstrations(self.domain, sample, start=lesson.initial)
+        response = respond_after(self.learner, shown, after)
         trajectories = sample_demonstrations(self.domain, response.policy, self.n_seen, rng=rng)
         seen = empirical_expectation(self.domain, trajectories)
         return replace(response, lesson=shown, expectation=Expectation(seen.reward, seen.preference))

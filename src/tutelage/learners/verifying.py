@@ -27,7 +27,7 @@ from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import causal_entropy, expectation
 from tutelage.constrained.problem import or_one, sizes
 from tutelage.convex.blocks import contained, terms
-from tutelage.learners.entropy import GenericLearner
+from tutelage.learners.entropy import GenericLearner, moved
 from tutelage.learners.penalties import DUAL_NORM, Mismatch, Preference, Tangents
 from tutelage.learners.projection import HardLearner
 from tutelage.model.mdp import Domain
@@ -48,13 +48,18 @@ ACCEPTED = Accepted()
 
 def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
     """Refuse a response with a number that does not follow from its policy and its multipliers; name the number."""
-    domain, shown, stored = learner.domain, response.lesson.expectation, response.certificate
+    stored, multipliers = response.certificate, response.multipliers
+    if stored is None or multipliers is None or response.learned_weights is None:
+        raise InvalidModel("it lacks the certificate, the multipliers or the weights of its learner")
+    done, shown = expectation(learner.domain, response.policy), response.lesson.expectation
+    compare("expectation", response.expectation.both, done.both, or_one(sizes(learner.domain)))
+    learner = moved(learner, response.lesson)
+    domain, is_there = learner.domain, response.lesson.initial is not None
     mismatch = Mismatch() if isinstance(learner, HardLearner) else learner.mismatch.on(domain)
     constraints = learner.preference.on(domain)
-    reached, unit = expectation(domain, response.policy), or_one(sizes(domain))
+    reached, unit = expectation(domain, response.policy) if is_there else done, or_one(sizes(domain))
+    compare("reward_there", response.compared, reached.reward, unit[: domain.n_reward])
     deviation = reached.reward - shown
-    before, now = (np.concatenate([part.reward, part.preference]) for part in (response.expectation, reached))
-    compare("expectation", before, now, unit)
     compare("mismatch_excess", response.mismatch_excess, mismatch.excess(deviation), unit[: domain.n_reward])
     excess, largest = constraints.excess(reached.preference), constraints.sizes(reached.preference)
     compare("violation_excess", response.violation_excess, excess, largest)
@@ -69,7 +74,7 @@ def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
     compare("primal", np.array([stored.primal]), np.array([primal]), size)
     if constraints.preference.functions:
         return
-    a, y = response.multipliers.lower - response.multipliers.upper, response.multipliers.preference
+    a, y = multipliers.lower - multipliers.upper, multipliers.preference
     weights = np.concatenate([a, -(constraints.rows.T @ y)])
     compare("learned_weights", response.learned_weights, weights, 1 + np.abs(weights))
     prove = _distance_bound if isinstance(learner, HardLearner) else _dual
@@ -102,6 +107,8 @@ def _distance_bound(learner: HardLearner, a: Vector, y: Vector, weights: Vector,
 
 def compare(name: str, stored: Vector, computed: Vector, unit: Vector | float) -> None:
     """Refuse stored numbers that differ from the computed ones by more than the accepted share of their unit."""
+    if stored.shape != computed.shape:
+        raise InvalidModel(f"its {name} has {len(stored)} entries, but {len(computed)} are needed")
     with np.errstate(invalid="ignore"):
         differs = ~((np.abs(stored - computed) <= ACCEPTED.share * np.asarray(unit)) | (stored == computed))
     if differs.any():
@@ -161,7 +168,7 @@ def verify_round(domain: Domain, taught: Round, learner: GenericLearner | HardLe
     for lesson in (taught.lesson, taught.response.lesson):
         again = lesson
         if lesson.policy is not None:
-            again = Lesson.from_policy(domain, lesson.policy)
+            again = Lesson.from_policy(domain, lesson.policy, start=lesson.initial)
         elif lesson.recorded is not None:
             again = Lesson.from_demonstrations(domain, lesson.recorded)
         unit = or_one(sizes(domain)[: domain.n_reward])

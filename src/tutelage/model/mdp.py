@@ -18,7 +18,7 @@ distribution of choices, and each feature expectation is a mean of features / (1
 import copy
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -137,6 +137,18 @@ class MDP:
         renamed = copy.copy(self)
         set_fields(renamed, labels=labels)
         return renamed
+
+    def starting_in(self, start: Hashable | ArrayLike) -> Self:
+        """The same MDP with another start: the name of a state, or a distribution (S,) in a list or an array."""
+        if isinstance(start, list | np.ndarray):
+            initial = distribution(start, "the start")
+            check_length(initial, self.n_states, "the start", "states")
+        else:
+            initial = np.zeros(self.n_states)
+            initial[self.names.state(cast(Hashable, start))] = 1.0
+        moved = copy.copy(self)
+        set_fields(moved, initial=freeze(initial))
+        return moved
 
     @property
     def names(self) -> Labels:
@@ -264,6 +276,12 @@ class Domain:
         """
         rewards = changed_features(self, "reward", reward or {})
         return replace(self, **rewards, **changed_features(self, "preference", preference or {}))
+
+    def starting_in(self, start: Hashable | ArrayLike) -> Self:
+        """The same domain with another start; see `MDP.starting_in`."""
+        moved = copy.copy(self)
+        set_fields(moved, mdp=self.mdp.starting_in(start))
+        return moved
 
     def with_matrices(self, reward: Matrix, preference: Matrix, *, reward_names: tuple[str, ...] = ()) -> Self:
         """The same domain with other feature matrices, which are not checked: for solvers that change units."""

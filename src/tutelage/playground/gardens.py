@@ -122,9 +122,10 @@ def lessons(garden: Garden) -> dict[str, Vector]:
 def answer(garden: Garden, world: ObjectWorld, domain: Domain, lesson: Lesson) -> dict[str, Any]:
     """What the learner makes of a lesson: its reward, the weights it infers, and a typical walk."""
     response = garden.learner(domain).respond(lesson)
+    weights = () if response.learned_weights is None else response.learned_weights
     return {
         "reward": _rounded(float(world.true_weights @ response.expectation.reward)),
-        "weights": [_rounded(weight) for weight in response.learned_weights],
+        "weights": [_rounded(weight) for weight in weights],
         "walk": _typical_walk(world, domain, response.policy),
     }
 

@@ -251,21 +251,20 @@ class _Scene:
     def taught(self, transcript: Transcript) -> dict[str, Any]:
         """The data of the last round."""
         n_drawn, lesson, answer = self.n_drawn, transcript.final.lesson, transcript.final.response
-        proof = answer.certificate
-        reward = combined_features(self.domain) @ answer.learned_weights
+        proof, weights = answer.certificate, answer.feature_weights
         data = {
             "number": len(transcript.rounds),
             "preferences": self._preferences(answer),
-            "weights": answer.learned_weights.round(5).tolist(),
+            "weights": None if weights is None else weights.round(5).tolist(),
             "visits": self._visits(answer.policy),
             "shown": None if lesson.policy is None else self._walks(lesson.policy),
             "shown_visits": None if lesson.policy is None else self._visits(lesson.policy),
             "done": self._walks(answer.policy),
-            "certificate": {"gap": finite_or_none(proof.gap), "residual": proof.residual, "ended": proof.ended.value},
+            "certificate": None if proof is None else proof.as_data() | {"ended": proof.ended.value},
             "explanation": answer.explain(),
         }
-        if len(reward) == self.domain.mdp.n_states:
-            data["reward_map"] = reward[:n_drawn].round(5).tolist()
+        if weights is not None and len(features := combined_features(self.domain)) == self.domain.mdp.n_states:
+            data["reward_map"] = (features @ weights)[:n_drawn].round(5).tolist()
         if self.is_world:
             data["policy"] = answer.policy[: n_drawn * len(ACTIONS)].round(5).tolist()
         return transcript.final.as_data() | data
@@ -285,9 +284,11 @@ class _Scene:
 
     def _preferences(self, answer: Response) -> list[dict[str, Any]]:
         """The outcome of each preference; none for a model without preferences."""
-        names = answer.constraint_names
+        names, multipliers = answer.constraint_names, answer.multipliers
+        if multipliers is None:
+            return []
         counts = answer.expectation.preference[: len(names)].tolist()
-        excesses, prices = answer.violation_excess.tolist(), answer.multipliers.preference.tolist()
+        excesses, prices = answer.violation_excess.tolist(), multipliers.preference.tolist()
         rows = zip(names, self.allowances[: len(names)], counts, excesses, prices, strict=True)
         return [
             {"name": name, "allowance": allowance, "visits": visits, "price": price}

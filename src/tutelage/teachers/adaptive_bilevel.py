@@ -24,6 +24,7 @@ learner has earned.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
 
@@ -39,7 +40,7 @@ from tutelage.inference.misfit import Parameters
 from tutelage.inference.recovery import Scales, count_covariance, feature_scales
 from tutelage.learners.entropy import SoftLearner
 from tutelage.outcomes import InvalidModel, TutelageError
-from tutelage.roles import Advice, Lesson, Round
+from tutelage.roles import Advice, CertifiedResponse, Lesson, Opening, Round
 from tutelage.teachers.adaptive import close, mean_rewards
 from tutelage.teachers.base import BaseTeacher, optimal_lesson
 from tutelage.teachers.bilevel import BilevelPlan, BilevelTeacher
@@ -103,9 +104,9 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         object.__setattr__(self, "ceiling", most + 1e-9 * (1 + abs(most)))
         object.__setattr__(self, "span", max(most - least, 1e-12 * (1 + abs(most))))
 
-    def open(self) -> Advice:
+    def open(self) -> Opening:
         """An optimal policy of the unconstrained MDP."""
-        return Advice(optimal_lesson(self.domain, self.true_weights), "an optimal policy", self.ceiling)
+        return Opening(optimal_lesson(self.domain, self.true_weights), "an optimal policy", self.ceiling)
 
     def estimate(self, rounds: Sequence[Round]) -> LearnerEstimate:
         """What the rounds say about the learner."""
@@ -198,7 +199,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         C_r, and the noise of a sampled lesson changes nothing. An answer that matches its lesson shows next to nothing.
         """
         domain, unit = self.domain, self.scales.unit[: self.domain.n_reward]
-        weights, start = plan.response.learned_weights[: domain.n_reward], plan.response.expectation.reward
+        weights, start = _weights(plan)[: domain.n_reward], plan.response.expectation.reward
         side = np.where(np.abs(weights) >= (1 - 1e-6) * learner.mismatch_penalty, np.sign(weights), 0.0)
         least = np.minimum(side, 0) * RULE.beyond - RULE.same
         most = np.maximum(side, 0) * RULE.beyond + RULE.same
@@ -302,6 +303,11 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         if not self.n_trajectories:
             return 0.0
         domain = self.domain
-        soft = soft_expansion(domain.mdp, combined_features(domain), plan.response.learned_weights)
+        soft = soft_expansion(domain.mdp, combined_features(domain), _weights(plan))
         covariance = count_covariance(domain, soft)[: domain.n_reward, : domain.n_reward]
         return math.sqrt(max(float(self.true_weights @ covariance @ self.true_weights), 0.0) / self.n_trajectories)
+
+
+def _weights(plan: BilevelPlan) -> Vector:
+    """(d_r + d_c,), the weights that a soft learner infers."""
+    return cast(CertifiedResponse, plan.response).learned_weights

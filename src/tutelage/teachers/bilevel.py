@@ -27,7 +27,7 @@ from tutelage.learners.dual import Dual, Reduction, first_tangents
 from tutelage.learners.entropy import GenericLearner
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel, NotConverged, OutOfTime, TutelageError
-from tutelage.roles import Advice, Lesson, Response
+from tutelage.roles import CertifiedResponse, Lesson, Opening, Response
 from tutelage.teachers.base import (
     ONE_FEATURE,
     KnownEntropyLearner,
@@ -83,14 +83,14 @@ class BilevelTeacher(OneLessonTeacher):
             check_soft(self.learner)
         generator(self.rng)
 
-    def open(self) -> Advice:
+    def open(self) -> Opening:
         """The lesson with the largest reward, and the certified bound."""
         return self.advice(self.bounded(self.lesson_plan()))
 
-    def advice(self, plan: BilevelPlan) -> Advice:
+    def advice(self, plan: BilevelPlan) -> Opening:
         """The lesson and the bound of a plan."""
         equal = ONE_FEATURE if self.domain.n_reward == 1 else ""
-        return Advice(plan.lesson, f"the lesson that leads this learner to the largest reward{equal}", plan.bound)
+        return Opening(plan.lesson, f"the lesson that leads this learner to the largest reward{equal}", plan.bound)
 
     def plan(self, *, time_limit: float | None = None, progress: OnProgress | None = None) -> BilevelPlan:
         """The lesson, the local maxima it was chosen from, the learner's response, and the certified bound.
@@ -156,7 +156,7 @@ class BilevelTeacher(OneLessonTeacher):
         try:
             return self.learner.respond(lesson)
         except NotConverged as failure:
-            if not isinstance(self.learner, GenericLearner) or not isinstance(failure.answer, Response):
+            if not isinstance(self.learner, GenericLearner) or not isinstance(failure.answer, CertifiedResponse):
                 raise
             planned = np.concatenate([weights, failure.answer.learned_weights[len(weights) :]])
             return self.learner.respond(lesson, start=replace(failure.answer, learned_weights=planned))
@@ -180,8 +180,10 @@ class BilevelTeacher(OneLessonTeacher):
 
     def _printed(self) -> LocalOptimum:
         """Appendix G as printed."""
-        agnostic = self.learner.respond(optimal_lesson(self.domain, self.true_weights)).learned_weights
-        found = printed_bilevel(self.learner, self.true_weights, agnostic[: self.domain.n_reward])
+        d_r, response = self.domain.n_reward, self.learner.respond(optimal_lesson(self.domain, self.true_weights))
+        agnostic = response.feature_weights
+        first = np.zeros(d_r) if agnostic is None else agnostic[:d_r]
+        found = printed_bilevel(self.learner, self.true_weights, first)
         weights = found.multipliers.lower - found.multipliers.upper
         return LocalOptimum(weights, found.expectation.reward, found.reward, found.policy, found.gap, found.ended)
 
@@ -191,7 +193,8 @@ class BilevelTeacher(OneLessonTeacher):
         for lesson in shown:
             # Some learners cannot respond to every lesson, or not soon; such a lesson yields no start.
             with suppress(TutelageError), spending(Budget(self.effort.n_look)):
-                inferred.append(self.learner.respond(lesson).learned_weights[:d_r])
+                weights = self.learner.respond(lesson).feature_weights
+                inferred += [] if weights is None else [weights[:d_r]]
         size = float(or_one(np.abs(self.true_weights).max()))
         return [np.zeros(d_r), *inferred, self._problem.block.radius * (self.true_weights / size)]
 

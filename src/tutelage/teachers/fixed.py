@@ -14,7 +14,7 @@ from tutelage.constrained.occupancy_polytope import best_policy, reward_vector, 
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, no_limits, preference_limits
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
-from tutelage.roles import Advice, Lesson
+from tutelage.roles import Lesson, Opening
 from tutelage.teachers.base import (
     ONE_FEATURE,
     KnownLearner,
@@ -31,9 +31,9 @@ from tutelage.watch import OnProgress, watched
 class AgnosticTeacher(OneLessonTeacher):
     """Shows an optimal policy, ties split evenly, and ignores the learner's preferences."""
 
-    def open(self) -> Advice:
+    def open(self) -> Opening:
         """The optimal policy."""
-        return Advice(optimal_lesson(self.domain, self.true_weights), "an optimal policy")
+        return Opening(optimal_lesson(self.domain, self.true_weights), "an optimal policy")
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +63,11 @@ class ConservativeTeacher(OneLessonTeacher):
         names = tuple(f"preference {j}" for j in range(n_names))
         return Domain(known.mdp, known.reward_features, given, known.reward_names, names)
 
-    def open(self) -> Advice:
+    def open(self) -> Opening:
         """The policy with the largest reward among those with the least total violation."""
         found = strictest_policy(self._assumed, self.true_weights, self.limits)
         lesson = Lesson.from_policy(self.domain, found.policy)
-        return Advice(lesson, "the best policy among those that violate all assumed preferences least")
+        return Opening(lesson, "the best policy among those that violate all assumed preferences least")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,12 +92,12 @@ class AwareCmdpTeacher(OneLessonTeacher):
         super().__post_init__()
         check_learner(self.domain, self.learner)
 
-    def open(self) -> Advice:
+    def open(self) -> Opening:
         """The best policy that keeps the preferences; raises `InfeasibleConstraints` where no policy does."""
         found = best_kept(self.learner, self.true_weights)
         lesson = Lesson.from_policy(self.domain, found.policy)
         equal = ONE_FEATURE if self.domain.n_reward == 1 and self.learner.preference.is_hard else ""
-        return Advice(lesson, f"the best policy that keeps the learner's preferences{equal}", self._bound(found))
+        return Opening(lesson, f"the best policy that keeps the learner's preferences{equal}", self._bound(found))
 
     def plan(self, *, time_limit: float | None = None, progress: OnProgress | None = None) -> CmdpPlan:
         """The same lesson, with the learner's response to it; raises `OutOfTime` at the time limit, in seconds."""

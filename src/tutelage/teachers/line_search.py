@@ -28,7 +28,7 @@ from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
 from tutelage.constrained.problem import HalfSpaces, Route, no_limits, or_one, reward_limits
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel
-from tutelage.roles import Advice, Lesson, Round
+from tutelage.roles import Advice, Lesson, Opening, Round
 from tutelage.teachers.adaptive import SOLVED, are_contradicted, certified, close, cuts, distance, doubt, mean_rewards
 from tutelage.teachers.base import BY_UNITS, BaseTeacher, optimal_lesson
 
@@ -193,9 +193,9 @@ class LineSearchTeacher(BaseTeacher):
         sides = [sum(best_policy(self.domain, way, limits).bound for way in (axis, -axis)) for axis in axes]
         return float(np.linalg.norm(sides))
 
-    def open(self) -> Advice:
+    def open(self) -> Opening:
         """An optimal policy of the unconstrained MDP."""
-        return Advice(optimal_lesson(self.domain, self.true_weights), "an optimal policy")
+        return Opening(optimal_lesson(self.domain, self.true_weights), "an optimal policy")
 
     def adapt(self, rounds: Sequence[Round]) -> Advice:
         """The next push, or the reason to stop."""

@@ -19,7 +19,7 @@ import numpy as np
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel
-from tutelage.roles import Advice, Lesson, Round
+from tutelage.roles import Advice, Lesson, Opening, Round
 from tutelage.teachers.adaptive import are_contradicted, certified, close, cuts, distance, doubt, mean_rewards
 from tutelage.teachers.base import BY_UNITS, BaseTeacher, optimal_lesson
 
@@ -56,9 +56,9 @@ class VolumeSearchTeacher(BaseTeacher):
         if self.method not in ("exact", "printed"):
             raise InvalidModel(f"method must be 'exact' or 'printed', got {self.method!r}")
 
-    def open(self) -> Advice:
+    def open(self) -> Opening:
         """An optimal policy of the unconstrained MDP."""
-        return Advice(optimal_lesson(self.domain, self.true_weights), "an optimal policy")
+        return Opening(optimal_lesson(self.domain, self.true_weights), "an optimal policy")
 
     def estimate(self, rounds: Sequence[Round]) -> HalfSpaces:
         """The estimate of the feasible set: a cut for each round whose response differs from the lesson."""
