@@ -38,6 +38,7 @@ from .data.sampling import sample_demonstrations as sample_demonstrations
 from .data.showing import SelectedDemonstrations as SelectedDemonstrations
 from .data.showing import Shown as Shown
 from .data.showing import ShownDemonstration as ShownDemonstration
+from .environments.budget import with_budget as with_budget
 from .environments.explore import explore as explore
 from .environments.explore_env import explore_gymnasium as explore_gymnasium
 from .environments.graph import from_graph as from_graph

@@ -141,25 +141,28 @@ class InfeasibleConstraints(TutelageError, ValueError):
     exit_code = 1
 
     def __init__(
-        self, names: Sequence[str], least_violation: NDArray[np.float64], unavoidable: NDArray[np.float64]
+        self,
+        names: Sequence[str],
+        least_violation: NDArray[np.float64],
+        unavoidable: NDArray[np.float64],
+        message: str = "",
     ) -> None:
         self.names = tuple(names)
         self.least_violation = least_violation
         self.unavoidable = unavoidable
         excesses = ", ".join(
-            f"{name!r} by {_at_least(excess)}"
-            for name, excess in zip(names, least_violation, strict=True)
-            if excess > 0
+            f"{name!r} by {at_least(excess)}" for name, excess in zip(names, least_violation, strict=True) if excess > 0
         )
         n = len(self.names)
         what, least = ("constraint", "it by") if n == 1 else (f"{n} constraints together", "them by in total")
         super().__init__(
-            f"no policy satisfies the {what}; the least that any policy must exceed {least}: {excesses}; "
+            message
+            or f"no policy satisfies the {what}; the least that any policy must exceed {least}: {excesses}; "
             "allow at least that much more"
         )
 
 
-def _at_least(number: float) -> str:
+def at_least(number: float) -> str:
     """A positive number in six digits, rounded up, so that allowing what is written is enough."""
     text = f"{number:.6g}"
     return text if float(text) >= number * (1 - 1e-12) else f"{number * (1 + 5e-6):.6g}"

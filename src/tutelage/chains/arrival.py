@@ -79,8 +79,8 @@ def arrival(model: Domain | MDP, policy: ArrayLike, goals: ArrayLike | None = No
     checked, is_goal = check_policy(mdp, policy), _goals(mdp, goals)
     step = chain(mdp, checked)
     step.eliminate_zeros()
-    on_the_way = _reachable(_blocked(step, is_goal), mdp.initial > 0) & ~is_goal
-    can_arrive = _reachable(_blocked(step, is_goal).T.tocsr(), is_goal)
+    on_the_way = reachable(_blocked(step, is_goal), mdp.initial > 0) & ~is_goal
+    can_arrive = reachable(_blocked(step, is_goal).T.tocsr(), is_goal)
     places = np.flatnonzero(on_the_way & can_arrive)
     moves = step[places]
     to_goal = np.asarray(moves[:, is_goal].sum(axis=1)).ravel()
@@ -124,7 +124,7 @@ def _blocked(step: SparseRows, is_goal: Flags) -> SparseRows:
     return moves
 
 
-def _reachable(moves: SparseRows, starts: Flags) -> Flags:
+def reachable(moves: SparseRows, starts: Flags) -> Flags:
     """(S,), the states that can be reached from the starts, which are among them; by one more state before these."""
     n = moves.shape[0]
     first = sparse.csr_array(np.concatenate([starts, [False]])[None, :].astype(np.float64))

@@ -1,0 +1,371 @@
+"""Limits that hold on every journey: the rest of the budget is a part of the state.
+
+A limit B on an expectation may be kept by a mixture of a journey below B and one above it. Here every trajectory of
+every policy keeps it. Let x(c) >= 0 be the feature, and h(s) the least total of it that a journey from s can still be
+sure to keep: h = 0 at the ends, and elsewhere
+
+    h(s) = min over choices c of s of   x(c) + max over possible next states s' of h(s')
+
+A state of the new domain is (s, k): of the budget, h(s) + k * resolution is left. After choice c and next state s'
+
+    k' = k - ceil((x(c) + h(s') - h(s)) / resolution)
+
+and a choice is offered where k' >= 0 for each next state. What is said to be left is never more than what is left, so
+the total never exceeds B. A step along the way that uses least is not rounded at all. So a journey is lost only if its
+total is above B - n * resolution, where n is the number of its other steps; without rounding, where all totals are
+multiples of the resolution, none is lost. A total is not discounted, and a journey ends on arrival.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tutelage.arrays import EPSILON, Flags, Indices, SparseRows, Vector
+from tutelage.chains.arrival import reachable
+from tutelage.environments.graph import finite_number
+from tutelage.model.mdp import MDP, Domain, absorbing_states, per_choice
+from tutelage.model.names import Labels, as_text, suggestion
+from tutelage.outcomes import InfeasibleConstraints, InvalidInput, at_least
+from tutelage.watch import report
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSteps:
+    """How the rest of a budget is counted, and where a count ends."""
+
+    usual: int = 50  # steps of a limit
+    most: int = 200  # of a limit, where they make every value whole
+    tolerance: float = 64 * EPSILON  # rounding of a total, as a part of the limit
+    beyond: float = 100.0  # times the limit: how far the least total is looked for
+    sweeps: int = 100_000  # of the equation of h
+    places: int = 10**8  # pairs of states and rests, visited or not
+
+
+STEPS = BudgetSteps()
+
+
+def with_budget(
+    domain: Domain,
+    limits: Mapping[str, float],
+    *,
+    resolution: float | Mapping[str, float] | None = None,
+    max_states: int = 2_000_000,
+) -> Domain:
+    """The same domain with the rest of each budget in the state: every trajectory of every policy keeps the limits.
+
+    limits: the most that a journey may have in total, without discount, of each named feature, which must not be
+        negative anywhere. What counts in a goal is after the journey.
+    resolution: the steps in which the rest is counted, for all features or by name, in their units. By default one in
+        which all values of the feature are whole, if the limit has at most 200 of these, or else a fiftieth of the
+        limit. A journey is lost by rounding only if it is within one step of the resolution of the limit for each of
+        its own steps that leave the way with the least of the feature; none that is kept exceeds a limit.
+    max_states: a larger domain is refused.
+
+    Choices that may exceed a limit, or after which the limits cut off every way to a goal, are left out, and so are
+    states that cannot be visited. A state is named "Plaza, 0.3 primary km left". Limits that no journey keeps raise
+    `InfeasibleConstraints`, with the least that one has.
+    """
+    if not isinstance(limits, Mapping) or not limits:
+        raise InvalidInput(f"limits must give at least one feature its limit, such as {{'km': 2.5}}; got {limits!r}")
+    rows = domain.mdp.transition.copy()
+    rows.eliminate_zeros()
+    costs = [_cost(domain, name) for name in limits]
+    is_end = _ends(domain.mdp, costs)
+    budgets = [
+        _Budget.of(domain, rows, is_end, name, cost, limits[name], resolution)
+        for name, cost in zip(limits, costs, strict=True)
+    ]
+    product = _explored(domain.mdp, rows, budgets, max_states)
+    return _built(domain, budgets, _kept(domain.mdp, rows, is_end, product))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Budget:
+    """One budget. least: (S,), h of the module. units: (nnz,), the steps that each transition takes."""
+
+    name: str
+    limit: float
+    resolution: float
+    least: Vector
+    units: Indices
+
+    @property
+    def caps(self) -> Indices:
+        """(S,), the most steps that can be left above `least`; -1 where the limit is less than that."""
+        rest = (self.limit - self.least) / self.resolution
+        return np.floor(np.where(np.isfinite(rest), rest, -1.0) + _slack(self.limit, self.resolution)).astype(np.int64)
+
+    @property
+    def size(self) -> int:
+        """The number of different rests of a state."""
+        return max(int(self.caps.max()) + 1, 1)
+
+    @classmethod
+    def of(
+        cls, domain: Domain, rows: SparseRows, is_end: Flags, name: str, cost: Vector, limit: Any, resolution: Any
+    ) -> "_Budget":
+        mdp = domain.mdp
+        cost = np.where(is_end[mdp.state_of_choice], 0.0, cost)
+        most = finite_number(limit, f"the limit of {name!r}")
+        step = resolution.get(name) if isinstance(resolution, Mapping) else resolution
+        step = _usual_step(cost, most) if step is None else finite_number(step, f"the resolution of {name!r}")
+        if most < 0 or not step > 0:
+            raise InvalidInput(f"the limit of {name!r} must not be negative, and its resolution must be positive")
+        least = _least_totals(mdp, rows, is_end, cost, most)
+        starts = np.flatnonzero(mdp.initial)
+        if not least[starts].max() <= most * (1 + STEPS.tolerance):
+            _refuse(mdp, rows, is_end, name, cost, most)
+        n_moves = np.diff(rows.indptr)
+        before, after = least[mdp.state_of_choice.repeat(n_moves)], least[rows.indices]
+        with np.errstate(invalid="ignore"):
+            used = (cost.repeat(n_moves) + after - before) / step - _slack(most, step)
+        # More steps than any limit has: never possible.
+        used = np.clip(np.ceil(np.nan_to_num(used, nan=np.inf)), -STEPS.places, STEPS.places)
+        return cls(name, most, step, least, used.astype(np.int64))
+
+
+def _slack(limit: float, step: float) -> float:
+    """The rounding error of a total, in steps."""
+    return STEPS.tolerance * max(limit / step, 1.0)
+
+
+def _cost(domain: Domain, name: str) -> Vector:
+    """(C,), the feature of this name; it must not be negative."""
+    if name not in domain.names:
+        raise InvalidInput(f"there is no feature {name!r}; {suggestion(name, domain.names)}")
+    features, names = domain.preference_features, domain.preference_names
+    if name not in names:
+        features, names = domain.reward_features, domain.reward_names
+    cost = per_choice(domain.mdp, np.ascontiguousarray(features[:, names.index(name)]))
+    if cost.min() < 0:
+        place = domain.mdp.names.describe_choice(int(cost.argmin()))
+        raise InvalidInput(f"{place}: {name!r} is {cost.min():.4g}; a budget needs a feature that is never negative")
+    return cost
+
+
+def _ends(mdp: MDP, costs: list[Vector]) -> Flags:
+    """(S,), the goals; in a model without any, the absorbing states where nothing that is limited counts."""
+    is_absorbing = absorbing_states(mdp)
+    if not len(mdp.goals):
+        used = np.logical_or.reduceat(np.array(costs).any(axis=0), mdp.first_choice[:-1])
+        return np.asarray(is_absorbing & ~used)
+    wrong = mdp.goals[~is_absorbing[mdp.goals]]
+    if len(wrong):
+        place = mdp.names.describe_state(int(wrong[0]))
+        raise InvalidInput(
+            f"{place} is a goal, but choices lead on from there; a budget needs goals that end a journey"
+        )
+    return np.isin(np.arange(mdp.n_states), mdp.goals)
+
+
+def _usual_step(cost: Vector, limit: float) -> float:
+    values = np.unique(cost[cost > 0])
+    if not len(values) or not limit > 0:
+        return 1.0
+    in_least = values / values[0]
+    is_whole = bool((np.abs(in_least - np.round(in_least)) <= 1e-9 * in_least).all())
+    return float(values[0]) if is_whole and limit <= STEPS.most * values[0] else limit / STEPS.usual
+
+
+def _least_totals(mdp: MDP, rows: SparseRows, is_end: Flags, cost: Vector, most: float) -> Vector:
+    """(S,), h of the module; infinite where it is above `most`.
+
+    Where each choice leads to one state, of the journeys that arrive, if there are any; otherwise of those which may
+    also be endless, because what chance allows cannot be promised.
+    """
+    if rows.nnz == mdp.n_choices and is_end.any():
+        arriving = _iterated(mdp, rows, cost, np.where(is_end, 0.0, np.inf), np.inf)
+        if np.isfinite(arriving).all():
+            return arriving
+        return np.where(np.isfinite(arriving), arriving, _iterated(mdp, rows, cost, np.zeros(mdp.n_states), most))
+    return _iterated(mdp, rows, cost, np.zeros(mdp.n_states), most)
+
+
+def _iterated(mdp: MDP, rows: SparseRows, cost: Vector, value: Vector, most: float) -> Vector:
+    """The fixed point of the equation of h, from above or from below."""
+    for n_sweeps in range(STEPS.sweeps):
+        worst = np.maximum.reduceat(value[rows.indices], rows.indptr[:-1])
+        new = np.minimum.reduceat(cost + worst, mdp.first_choice[:-1])
+        new[new > most * (1 + STEPS.tolerance)] = np.inf
+        if np.array_equal(new, value):
+            return new
+        value = new
+        report("sweeps of the least totals", n_sweeps + 1)
+    raise InvalidInput("the least total does not settle; give the feature in a coarser unit, or limit another one")
+
+
+def _refuse(mdp: MDP, rows: SparseRows, is_end: Flags, name: str, cost: Vector, limit: float) -> None:
+    """Say the least that a journey has of a feature whose limit no journey keeps."""
+    starts = np.flatnonzero(mdp.initial)
+    far = STEPS.beyond * max(limit, float(cost.max()))
+    least = _least_totals(mdp, rows, is_end, cost, far)[starts]
+    place, needed = mdp.names.describe_state(int(starts[least.argmax()])), float(least.max())
+    told = f"no journey from {place} is sure to keep {name!r} within {limit:g}"
+    says = f"the least that one has is {at_least(needed)}" if math.isfinite(needed) else f"nor within {far:g}"
+    excess = np.array([needed - limit])
+    raise InfeasibleConstraints((name,), excess, excess, f"{told}; {says}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pairs:
+    """The pairs (s, rest) that can be visited, and their choices, in order.
+
+    states: (n,). rests: (n, J), the steps left of each budget. owner: (m,), the pair that offers each choice. choice:
+    (m,), in the MDP. moves: sparse (m, n), the transitions of the choices. initial: (n,).
+    """
+
+    states: Indices
+    rests: Indices
+    owner: Indices
+    choice: Indices
+    moves: SparseRows
+    initial: Vector
+
+
+@dataclass(slots=True)
+class _Search:
+    """Finds the pairs that can be visited, breadth first. number: of each pair by its key, -1 for those not seen."""
+
+    mdp: MDP
+    rows: SparseRows
+    units: Indices
+    caps: Indices
+    sizes: tuple[int, ...]
+    number: NDArray[np.int32]
+    n_pairs: int = 0
+
+    def keys(self, states: Indices, rests: Indices) -> Indices:
+        """One number for each pair."""
+        return np.asarray(np.ravel_multi_index((states, *rests.T), (self.mdp.n_states, *self.sizes)))
+
+    def added(self, keys: Indices) -> tuple[Indices, Indices]:
+        """The states and the rests of those pairs that were not seen before."""
+        new = np.unique(keys[self.number[keys] < 0])
+        self.number[new] = np.arange(self.n_pairs, self.n_pairs + len(new))
+        self.n_pairs += len(new)
+        states, *rests = np.unravel_index(new, (self.mdp.n_states, *self.sizes))
+        return states, np.array(rests).T
+
+    def offered(self, states: Indices, rests: Indices) -> tuple[Indices, Indices, Indices, Indices]:
+        """The choices that pairs offer: the place of the pair, the choice, its transitions, and the keys of these."""
+        counts = self.mdp.choices_per_state[states]
+        owner, choice = np.arange(len(states)).repeat(counts), _ranges(self.mdp.first_choice[states], counts)
+        n_moves = np.diff(self.rows.indptr)[choice]
+        entry = _ranges(self.rows.indptr[choice], n_moves)
+        after = rests[owner.repeat(n_moves)] - self.units[entry]
+        is_kept = np.logical_and.reduceat((after >= 0).all(axis=1), np.cumsum(n_moves) - n_moves)
+        entry, after = entry[is_kept.repeat(n_moves)], after[is_kept.repeat(n_moves)]
+        reached = self.rows.indices[entry]
+        return owner[is_kept], choice[is_kept], entry, self.keys(reached, np.minimum(after, self.caps[reached]))
+
+
+def _explored(mdp: MDP, rows: SparseRows, budgets: list[_Budget], max_states: int) -> _Pairs:
+    """All pairs that can be visited from the start."""
+    sizes = tuple(budget.size for budget in budgets)
+    n_places = math.prod((mdp.n_states, *sizes))
+    if n_places > STEPS.places:
+        told = f"{mdp.n_states} states with {' x '.join(map(str, sizes))} rests of the budgets are too many"
+        raise InvalidInput(f"{told}; give a coarser resolution, or fewer limits")
+    units, caps = (np.array([getattr(budget, part) for budget in budgets]).T for part in ("units", "caps"))
+    search = _Search(mdp, rows, units, caps, sizes, np.full(n_places, -1, dtype=np.int32))
+    starts = np.flatnonzero(mdp.initial)
+    layers, parts = [search.added(search.keys(starts, caps[starts]))], []
+    while len(layers[-1][0]):
+        first = search.n_pairs - len(layers[-1][0])
+        owner, *rest = search.offered(*layers[-1])
+        parts.append((owner + first, *rest))
+        layers.append(search.added(rest[-1]))
+        report("states with budgets", search.n_pairs)
+        if search.n_pairs > max_states:
+            told = f"there are more than {max_states} states with their rests of the budgets"
+            raise InvalidInput(f"{told}; raise max_states, or give a coarser resolution")
+    states, rests = (np.concatenate(part) for part in zip(*layers, strict=True))
+    owner, choice, entry, key = (np.concatenate(part) for part in zip(*parts, strict=True))
+    ends = np.concatenate([[0], np.cumsum(np.diff(rows.indptr)[choice])])
+    moves = sparse.csr_array((rows.data[entry], search.number[key], ends), shape=(len(choice), len(states)))
+    initial = np.zeros(len(states))
+    initial[: len(starts)] = mdp.initial[starts]
+    return _Pairs(states, rests, owner, choice, moves, initial)
+
+
+def _ranges(starts: Indices, counts: Indices) -> Indices:
+    """The concatenated ranges starts[i] .. starts[i] + counts[i]."""
+    ends = np.cumsum(counts)
+    return np.asarray(np.arange(counts.sum()) + (starts - ends + counts).repeat(counts))
+
+
+def _kept(mdp: MDP, rows: SparseRows, is_end: Flags, pairs: _Pairs) -> _Pairs:
+    """The pairs from which the limits do not cut off the ends, and the choices that lead only to such pairs."""
+    could_arrive = _arriving(mdp.state_of_choice, rows, is_end)[pairs.states]
+    is_kept = np.ones(len(pairs.choice), dtype=np.bool_)
+    while True:
+        moves, owner = pairs.moves[is_kept], pairs.owner[is_kept]
+        is_bad = np.bincount(owner, minlength=len(pairs.states)) == 0
+        is_bad |= could_arrive & ~_arriving(owner, moves, is_end[pairs.states])
+        is_lost = is_kept & (pairs.moves @ is_bad > 0)
+        if not is_lost.any():
+            break
+        is_kept &= ~is_lost
+    if (pairs.initial[is_bad] > 0).any():
+        raise InvalidInput(
+            "each of the limits can be kept, but after every first choice one of them may cut off the way to a goal; "
+            "allow more, or give a finer resolution"
+        )
+    is_kept &= ~is_bad[pairs.owner]
+    number = np.cumsum(~is_bad) - 1
+    moves, owner = pairs.moves[is_kept][:, ~is_bad], number[pairs.owner[is_kept]]
+    return _Pairs(
+        pairs.states[~is_bad], pairs.rests[~is_bad], owner, pairs.choice[is_kept], moves, pairs.initial[~is_bad]
+    )
+
+
+def _arriving(owner: Indices, moves: SparseRows, is_end: Flags) -> Flags:
+    """(n,), whether some choices lead to an end from each state; owner: (m,), the state of each row of moves."""
+    entries = owner.repeat(np.diff(moves.indptr))
+    back = sparse.csr_array((np.ones(moves.nnz), (moves.indices, entries)), shape=(len(is_end),) * 2)
+    return reachable(back, is_end)
+
+
+def _built(domain: Domain, budgets: list[_Budget], pairs: _Pairs) -> Domain:
+    """The domain of the pairs; its names say what is left."""
+    mdp, states, choice = domain.mdp, pairs.states, pairs.choice
+    first_choice = np.searchsorted(pairs.owner, np.arange(len(states) + 1))
+    known = mdp.names
+    choices = [known.choice_name(number) for number in range(mdp.n_choices)]
+    rests = [_rest_names(budget, states, pairs.rests[:, j]) for j, budget in enumerate(budgets)]
+    names = [
+        f"{as_text(known.state_name(state))}, {' and '.join(rest)} left"
+        for state, *rest in zip(states.tolist(), *rests, strict=True)
+    ]
+    finals = np.flatnonzero(np.isin(states, known.finals))
+    product = MDP(
+        pairs.moves,
+        first_choice,
+        pairs.initial,
+        mdp.discount if isinstance(mdp.discount, float) else mdp.discount[choice],
+        Labels.of(first_choice, names, [choices[number] for number in choice.tolist()], finals),
+        duration=None if mdp.duration is None else mdp.duration[choice],
+        goals=np.flatnonzero(np.isin(states, mdp.goals)),
+    )
+    reward, preference = (
+        features[states if len(features) == mdp.n_states else choice]
+        for features in (domain.reward_features, domain.preference_features)
+    )
+    places = None if domain.positions is None else domain.positions[states]
+    return Domain(product, reward, preference, domain.reward_names, domain.preference_names, positions=places)
+
+
+def _rest_names(budget: _Budget, states: Indices, rests: Indices) -> list[str]:
+    """What is left at least, rounded down to a digit that tells the steps apart."""
+    digits = max(0, math.ceil(-math.log10(budget.resolution)) + 1)
+    left = np.floor((budget.least[states] + rests * budget.resolution) * 10**digits + 1e-6) / 10**digits
+    unit = budget.name.replace("_", " ")
+    return [
+        f"{amount:.{digits}f}".rstrip("0").rstrip(".") + f" {unit}" if digits else f"{amount:.0f} {unit}"
+        for amount in left
+    ]
