@@ -5,6 +5,7 @@ A file is checked by the same functions as any file that the library reads. It i
 
 import base64
 import binascii
+import re
 import tempfile
 from collections.abc import Callable
 from itertools import combinations
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.spatial import ConvexHull
 
-from tutelage.arrays import Matrix, Vector
+from tutelage.arrays import Flags, Indices, Matrix, Vector
 from tutelage.data.files import load, open_regular, saved_weights
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput, InvalidModel
@@ -34,6 +35,9 @@ LARGEST_DOMAIN = {
 MOST_ROADS = 60_000
 # Relative to the size of a set of expectations: smaller widths count as zero.
 THIN = 1e-9
+
+# The names of cells by row and column: those of grids, and pairs of numbers.
+CELL = re.compile(r"(?:row |\()(\d{1,4}), (?:column )?(\d{1,4})\)?")
 
 ReadT = TypeVar("ReadT")
 
@@ -86,44 +90,72 @@ def _read(text: str, reader: Callable[[Path], ReadT]) -> ReadT:
 
 
 def described(domain: Domain) -> dict[str, Any]:
-    """The domain as the page needs it: its sizes, its names, and the states that have each feature."""
-    mdp = domain.mdp
+    """The domain as the page needs it: its sizes, its names, its map, and the states and roads with each feature."""
+    mdp, places = domain.mdp, _places(domain)
+    is_placed = np.asarray(np.isfinite(places).all(axis=1))
+    nowhere = np.zeros_like(is_placed)
+    avoidable = [_holders(domain, column, is_placed) for column in domain.preference_features.T]
     return {
         "n_states": mdp.n_states,
         "n_choices": mdp.n_choices,
         "reward_names": list(domain.reward_names),
         "preference_names": list(domain.preference_names),
         "starts": np.flatnonzero(mdp.initial).tolist(),
-        "rewarding": _holders(domain, domain.reward_features),
-        "avoidable": _holders(domain, domain.preference_features),
+        "rewarding": [_holders(domain, column, nowhere)[0] for column in domain.reward_features.T],
+        "avoidable": [states for states, _ in avoidable],
+        "avoidable_roads": [roads for _, roads in avoidable],
         "state_names": None if domain.state_names is None else [str(name)[:40] for name in domain.state_names],
-        "map": _map(domain),
+        "map": _map(domain, places, is_placed) if is_placed.any() else None,
     }
 
 
-def _map(domain: Domain) -> dict[str, Any] | None:
-    """The places of the states, null where a state has none, and the pairs of states that a choice connects."""
-    if domain.positions is None:
-        return None
-    is_placed = np.asarray(np.isfinite(domain.positions).all(axis=1))
-    if not is_placed.any():
-        return None
-    rows = domain.mdp.transition.tocoo()
-    ends = np.sort(np.column_stack([domain.mdp.state_of_choice[rows.row], rows.col]), axis=1)
-    ends = ends[(ends[:, 0] != ends[:, 1]) & is_placed[ends].all(axis=1)]
-    roads = np.unique(ends, axis=0)[:MOST_ROADS]
-    pairs = zip(np.round(domain.positions, 6).tolist(), is_placed, strict=True)
-    return {"places": [place if known else None for place, known in pairs], "roads": roads.tolist()}
+def _places(domain: Domain) -> Matrix:
+    """(S, 2), the positions of the states, or those of cells that are named by row and column; NaN for the others."""
+    if domain.positions is not None:
+        return domain.positions
+    places = np.full((domain.mdp.n_states, 2), np.nan)
+    for state, name in enumerate(domain.state_names or ()):
+        if cell := CELL.fullmatch(str(name)):
+            places[state] = int(cell[2]), -int(cell[1])
+    return places
 
 
-def _holders(domain: Domain, features: Matrix) -> list[list[int]]:
-    """For each feature, the states in which it is not zero; for a feature of choices, in any choice of the state."""
-    holders = []
-    for column in features.T:
-        rows = np.flatnonzero(column)
-        states = rows if len(features) == domain.mdp.n_states else domain.mdp.state_of_choice[rows]
-        holders.append(np.unique(states).tolist())
-    return holders
+def _roads(domain: Domain, choices: Indices, is_placed: Flags) -> tuple[Indices, Indices]:
+    """(k, 2) and (k,), the pairs of different places that these choices connect, and the choice of each."""
+    rows = domain.mdp.transition[choices].tocoo()
+    made_by = choices[rows.row]
+    ends = np.sort(np.column_stack([domain.mdp.state_of_choice[made_by], rows.col]), axis=1)
+    is_road = (ends[:, 0] != ends[:, 1]) & is_placed[ends].all(axis=1)
+    return ends[is_road], made_by[is_road]
+
+
+def _map(domain: Domain, places: Matrix, is_placed: Flags) -> dict[str, Any]:
+    """The places of the states, null where a state has none, the roads and their names, and whether it is a grid."""
+    ends, choices = _roads(domain, np.arange(domain.mdp.n_choices), is_placed)
+    roads, first = np.unique(ends, axis=0, return_index=True)
+    roads, choices = roads[:MOST_ROADS], choices[first[:MOST_ROADS]]
+    known = places[is_placed]
+    steps = np.abs(places[roads[:, 0]] - places[roads[:, 1]]).sum(axis=1)
+    is_cells = (known == np.round(known)).all() and len(np.unique(known, axis=0)) == len(known)
+    named = [str(domain.choice_name(choice))[:40] for choice in choices] if domain.choice_names is not None else None
+    pairs = zip(np.round(places, 6).tolist(), is_placed, strict=True)
+    return {
+        "places": [place if has_place else None for place, has_place in pairs],
+        "roads": roads.tolist(),
+        "streets": named,
+        # A step of a grid may lead back to its start, as from a cliff.
+        "is_grid": bool(is_cells and len(steps) and np.median(steps) == 1.0),
+    }
+
+
+def _holders(domain: Domain, column: Vector, is_placed: Flags) -> tuple[list[int], list[list[int]]]:
+    """The states and the roads with a feature. A choice that is no road counts as its state."""
+    rows = np.flatnonzero(column)
+    if len(column) == domain.mdp.n_states:
+        return rows.tolist(), []
+    roads, made_by = _roads(domain, rows, is_placed)
+    still = domain.mdp.state_of_choice[np.setdiff1d(rows, made_by)]
+    return np.unique(still).tolist(), np.unique(roads, axis=0)[:MOST_ROADS].tolist()
 
 
 def corners(points: Matrix) -> Matrix:

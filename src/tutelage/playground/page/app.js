@@ -1,11 +1,11 @@
 // The page: its places, their addresses and the first scene. The back button goes back to the last place.
 
 import { ask, isRecording, recordedPlaces } from "./api.js";
-import { bringFirst, startBringing } from "./bringing.js";
 import { closeChallenges, openChallenges, startChallenges } from "./challenges.js";
 import { closeCompare, openCompare, startCompare } from "./compare.js";
 import { startControls } from "./controls.js";
 import { byId, complain, tell } from "./dom.js";
+import { bringFirst, startBringing } from "./grounds.js";
 import { openKeeping, startKeeping } from "./keeping.js";
 import { closeLearning, learnMode, openLearning, startLearning } from "./learning.js";
 import { isDark, setTheme } from "./look.js";
@@ -15,22 +15,9 @@ import { adoptScene, fromLink, getScene, keptBefore, onChange, setPart } from ".
 import { setMode } from "./stage.js";
 import { closeTeaching, openTeaching, startTeaching, teachMode } from "./teaching.js";
 import { closeStory, openStory, startStory } from "./story.js";
-import { closeTelling, isTelling, openTelling, startTelling } from "./telling.js";
-
-// A story from a file takes the place of the page's own.
-function openAnyStory(step) {
-  byId("own-story").hidden = isTelling();
-  byId("tale").hidden = !isTelling();
-  (isTelling() ? openTelling : openStory)(step);
-}
-
-function closeAnyStory() {
-  closeStory();
-  closeTelling();
-}
 
 const PLACES = {
-  story: { open: openAnyStory, close: closeAnyStory },
+  story: { open: openStory, close: closeStory },
   play: { open: openChallenges, close: closeChallenges },
   compare: { open: openCompare, close: closeCompare, mode: paintMode },
   rounds: { open: openRounds, close: closeRounds, mode: paintMode },
@@ -124,7 +111,6 @@ async function start() {
   startPainting();
   startControls();
   startStory(go);
-  startTelling(go);
   startChallenges();
   startCompare();
   startRounds();

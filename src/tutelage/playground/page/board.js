@@ -1,8 +1,8 @@
 // A grid that one touches: pointers and keys become moves over cells, which the mode of the board handles.
 
 import { isTouched, tell } from "./dom.js";
-import { cellAt, drawGrid } from "./grid.js";
 import { onLook } from "./look.js";
+import { cellAt, draw, groundOf } from "./pictures.js";
 import { MOVES, describe, neighbour, wayTo } from "./world.js";
 
 export class Board {
@@ -36,7 +36,8 @@ export class Board {
     this.cursor = Math.min(this.cursor, world.size * world.size - 1);
     const layers = mode.layers?.() ?? {};
     const isMarked = document.activeElement === svg && !mode.isWalking;
-    drawGrid(svg, { world, ...layers, isGrid: true, cursor: isMarked ? this.cursor : layers.cursor });
+    const cursor = isMarked ? this.cursor : layers.cursor;
+    draw(svg, groundOf({ world }), { ...layers, isTouched: true, cursor });
     const place = mode.isWalking ? (layers.paths?.at(-1)?.at(-1) ?? world.start) : this.cursor;
     svg.setAttribute("aria-activedescendant", `${svg.id}-${place}`);
     mode.after?.(svg);

@@ -1,10 +1,10 @@
 // Five gardens of rising difficulty. The score is what the learner earns, as a share of what any lesson can get from it.
 
 import { Board } from "./board.js";
-import { byId, h, percent, refill, s } from "./dom.js";
+import { h, partsOf, percent, refill } from "./dom.js";
 import { avoidedIn, endOf, labelsOf, lessonOf } from "./garden.js";
 import { GARDENS } from "./gardens.js";
-import { look, onLook } from "./look.js";
+import { onLook } from "./look.js";
 import { drawMeter } from "./panels.js";
 import { Paths } from "./paths.js";
 import { Replay } from "./replay.js";
@@ -13,8 +13,8 @@ import { holder } from "./world.js";
 
 const GOOD = 0.9;
 const gardens = GARDENS.challenges;
-const parts = {};
-let number = 0,
+let parts = null,
+  number = 0,
   drawn = [],
   pip = null,
   board = null,
@@ -59,7 +59,8 @@ function answered() {
 
 function comment() {
   if (!isShown()) return "Draw a path from the ring to a thing. It ends there, and Pip answers.";
-  if (share() >= GOOD) return number + 1 < gardens.length ? "Solved. The next garden waits." : "Solved, and that was the last one.";
+  if (share() >= GOOD)
+    return number + 1 < gardens.length ? "Solved. The next garden waits." : "Solved, and that was the last one.";
   if (share() > 0.4) return "Not bad, but more is possible.";
   return "Pip does not follow, and learns nothing that it can use. Try something else.";
 }
@@ -72,15 +73,16 @@ function layers() {
 }
 
 function draw() {
-  refill(
-    parts.list,
-    gardens.map(({ name }, k) => {
-      const isSolved = bestOf(k) >= GOOD;
-      const attributes = { type: "button", class: "chip-button", "aria-pressed": String(k === number), onclick: () => choose(k) };
-      return h("button", attributes, `${isSolved ? "★" : "☆"} ${k + 1}. ${name}`, h("span", { class: "sr" }, isSolved ? " (solved)" : ""));
-    }),
-  );
-  parts.title.textContent = `${garden().name}`;
+  const entry = ({ name }, k) => {
+    const isSolved = bestOf(k) >= GOOD;
+    const attributes = {
+      "aria-pressed": String(k === number),
+      "aria-label": `${k + 1}. ${name}${isSolved ? " (solved)" : ""}`,
+    };
+    return h("button.chip-button", { ...attributes, onclick: () => choose(k) }, `${isSolved ? "★" : "☆"} ${k + 1}`);
+  };
+  refill(parts.list, gardens.map(entry));
+  parts.title.textContent = garden().name;
   parts.about.textContent = garden().about;
   parts.comment.textContent = comment();
   parts.more.hidden = garden().mostPaths === 1;
@@ -110,28 +112,11 @@ export function closeChallenges() {
 }
 
 export function startChallenges() {
-  const button = (text, onclick, attributes = {}) => h("button", { type: "button", onclick, ...attributes }, text);
-  parts.list = h("div", { class: "chips", role: "group", "aria-label": "Gardens" });
-  parts.title = h("h2", {});
-  parts.about = h("p", { class: "sentence", id: "challenge", role: "status" });
-  parts.comment = h("p", { class: "story-note", id: "challenge-note", role: "status" });
-  parts.best = h("p", { class: "hint" });
-  parts.more = button("Draw a second path", () => pathsOf(number).begin());
-  parts.clear = button("Begin again", () => pathsOf(number).clear());
-  parts.next = button("Next garden", () => choose(number + 1), { class: "main" });
-  parts.meter = h("div", { class: "meter" });
-  const picture = s("svg", { id: "plot", class: "board", tabindex: 0 });
-  const hint = h("p", { class: "hint" });
-  refill(
-    byId("panel-play"),
-    h(
-      "div",
-      { class: "story" },
-      h("div", { class: "story-text" }, parts.list, parts.title, parts.about, parts.comment, parts.best),
-      h("div", { class: "story-picture" }, picture, hint, parts.meter),
-      h("div", { class: "story-steps" }, parts.clear, parts.more, parts.next),
-    ),
-  );
-  board = new Board(picture, () => garden().world, hint);
+  parts = partsOf("panel-play", {
+    more: () => pathsOf(number).begin(),
+    clear: () => pathsOf(number).clear(),
+    next: () => choose(number + 1),
+  });
+  board = new Board(parts.picture, () => garden().world);
   onLook(() => isOpen && draw());
 }

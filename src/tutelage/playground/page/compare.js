@@ -1,13 +1,12 @@
 // Teachers side by side, live: every change of the world or of the learner is taught again at once.
 
 import { Card } from "./cards.js";
-import { byId, h, refill, shown } from "./dom.js";
-import { showLarge } from "./large.js";
+import { h, partsOf, refill, segmented, shown } from "./dom.js";
+import { keepResult } from "./keeping.js";
 import { Latest, awareRequest, lessonOf, possible, taught } from "./lessons.js";
 import { onLook } from "./look.js";
 import { TEACHER_NAMES, awareTeacher, canTeach, choices, paperName, plainAbout, plainName } from "./players.js";
 import { drawStrip, scalesOf } from "./panels.js";
-import { keepResult } from "./results.js";
 import { asked, getScene, onChange, setPart, viewOf } from "./scene.js";
 
 // Teacher -> {card, queue, request, rounds, problem, note}.
@@ -16,9 +15,8 @@ const shownTeachers = new Map();
 const aware = { queue: new Latest(), request: null, rounds: [] };
 let layer = "crowd",
   isOpen = false,
-  isDirty = true;
-
-const view = { verdict: null, cards: null, adding: null };
+  isDirty = true,
+  view = null;
 
 // The last round of the teacher that knows most about the present learner, if it is there.
 function awareRound() {
@@ -35,15 +33,8 @@ function draw() {
   const most = possible(best);
   for (const one of ready) {
     const { request, rounds, card, note } = one;
-    card.show({
-      view: viewOf(request),
-      round: rounds.at(-1),
-      rounds: rounds.length,
-      scales,
-      layer,
-      most,
-      note,
-    });
+    const round = rounds.at(-1);
+    card.show({ view: viewOf(request), round, rounds: rounds.length, scales, layer, most, note });
   }
   drawVerdict(most);
 }
@@ -60,7 +51,7 @@ function again() {
     for (const one of shownTeachers.values()) if (one.problem) one.request = null;
     refresh();
   };
-  return h("button", { type: "button", onclick }, "Try again");
+  return h("button", { onclick }, "Try again");
 }
 
 // Who teaches best, in a sentence; and a strip with the bars, which a phone keeps in view.
@@ -77,15 +68,15 @@ function drawVerdict(most) {
   const [first, ...rest] = ranked;
   const last = rest.at(-1);
   const isTie = last && Math.abs(reward(first) - reward(last)) < 0.005;
-  const name = (one) => h("strong", {}, `“${plainName(one[0])}”`);
+  const name = (one) => h("strong", `“${plainName(one[0])}”`);
   const parts = isTie
-    ? ["All teach equally well here: the learner earns ", h("strong", {}, shown(reward(first))), "."]
+    ? ["All teach equally well here: the learner earns ", h("strong", shown(reward(first))), "."]
     : [
         name(first),
         last ? " teaches best: the learner earns " : ": the learner earns ",
-        h("strong", {}, shown(reward(first))),
+        h("strong", shown(reward(first))),
         most ? ` of ${shown(most)} possible` : "",
-        last ? h("span", {}, ". With ", name(last), " it earns ", h("strong", {}, shown(reward(last)))) : "",
+        last ? h("span", ". With ", name(last), " it earns ", h("strong", shown(reward(last)))) : "",
         ".",
       ];
   refill(view.verdict, ...parts);
@@ -128,7 +119,7 @@ function refresh() {
   }
   isDirty = false;
   if (getScene().brought?.isWeighed === false) {
-    for (const one of shownTeachers.values()) one.card.clear();
+    for (const one of shownTeachers.values()) one.card.fail("");
     refill(view.verdict, "Say first, on the left, what is good and what is bad here.");
     return;
   }
@@ -161,21 +152,11 @@ function arrange() {
   }
   for (const name of teachers) {
     if (shownTeachers.has(name)) continue;
-    const remove = h("button", {
-      type: "button",
-      class: "quiet remove",
-      "aria-label": `Remove ${plainName(name)}`,
-      title: "Remove",
-      onclick: () => setPart({ teachers: getScene().teachers.filter((other) => other !== name) }),
-    });
-    remove.textContent = "×";
-    const card = new Card({
-      id: name,
-      title: plainName(name),
-      note: `${plainAbout(name)} · ${paperName(name)}`,
-      actions: [remove],
-      onLarge: showLarge,
-    });
+    const onclick = () => setPart({ teachers: getScene().teachers.filter((other) => other !== name) });
+    const label = `Remove ${plainName(name)}`;
+    const action = h("button.quiet.remove", { "aria-label": label, title: "Remove", onclick }, "×");
+    const note = `${plainAbout(name)} · ${paperName(name)}`;
+    const card = new Card({ id: name, title: plainName(name), note, action });
     shownTeachers.set(name, { card, queue: new Latest(), request: null, rounds: [], isCurrent: false });
   }
   refill(
@@ -201,41 +182,15 @@ export function closeCompare() {
 }
 
 export function startCompare() {
-  view.verdict = h("p", { id: "verdict", class: "verdict", role: "status" }, "Working…");
-  view.cards = h("div", { class: "cards" });
-  view.adding = h("select", {
-    id: "add-teacher",
-    "aria-label": "Add a teacher",
-    onchange: () => {
-      if (view.adding.value) setPart({ teachers: [...getScene().teachers, view.adding.value] });
-    },
+  view = partsOf("panel-compare", {
+    adding: () => view.adding.value && setPart({ teachers: [...getScene().teachers, view.adding.value] }),
   });
-  const layers = h(
-    "fieldset",
-    { class: "segmented" },
-    h("legend", { class: "sr" }, "What it does, as"),
-    [
-      ["crowd", "walks"],
-      ["arrows", "arrows"],
-    ].map(([value, text]) =>
-      h(
-        "label",
-        {},
-        h("input", {
-          type: "radio",
-          name: "layer",
-          value,
-          checked: value === layer,
-          onchange: () => {
-            layer = value;
-            draw();
-          },
-        }),
-        h("span", {}, text),
-      ),
-    ),
-  );
-  refill(byId("panel-compare"), h("div", { class: "bar" }, view.verdict, layers, view.adding), view.cards);
+  const options = Object.entries({ crowd: "walks", arrows: "arrows" });
+  const choose = (value) => {
+    layer = value;
+    draw();
+  };
+  refill(view.layers, segmented("layer", h("legend.sr", "What it does, as"), options, layer, choose));
   onChange((what) => {
     if (what === "teachers" || what === "learner") arrange();
     if (["world", "learner", "teachers"].includes(what)) refresh();

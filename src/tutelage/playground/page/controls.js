@@ -1,8 +1,8 @@
 // The controls under the world: the learner in plain words, and what is worth how much. Every change is shown at once.
 
 import { ask } from "./api.js";
-import { byId, complain, h, numberOf, refill, shown, tell } from "./dom.js";
-import { icon } from "./grid.js";
+import { byId, chip, complain, h, numberOf, refill, shown, tell } from "./dom.js";
+import { icon } from "./marks.js";
 import { onLook } from "./look.js";
 import { choices, hasRules, modelName, players } from "./players.js";
 import {
@@ -26,140 +26,90 @@ const replaced = (list, k, value) => list.map((old, j) => (j === k ? value : old
 const DISTANCES = ["on it", "1 cell away", "2 cells away"];
 
 // A slider with its value; it keeps its place in the page while it is moved, and one movement is one step of undo.
-// ends: words for its two ends.
-function slider({ id, label, low, high, step, value, onInput, ends = null }) {
-  const text = (x) => shown(x, 1);
-  const output = h("output", { for: id }, text(value));
-  const input = h("input", { type: "range", id, min: low, max: high, step, value, "aria-label": label });
-  input.addEventListener("input", () => {
-    output.textContent = text(input.valueAsNumber);
-    onInput(input.valueAsNumber, id);
-  });
-  input.addEventListener("change", endStroke);
-  const row = h("label", { class: "slider" }, h("span", {}, label), input, output);
-  return ends ? h("div", {}, row, h("p", { class: "ends hint" }, ends.map((end) => h("span", {}, end)))) : row;
+// range: from, to and step; ends: words for its two ends.
+function slider(id, label, [min, max, step], value, onInput, ends = null) {
+  const output = h("output", { for: id }, shown(value, 1));
+  const oninput = ({ target }) => {
+    output.textContent = shown(target.valueAsNumber, 1);
+    onInput(target.valueAsNumber, id);
+  };
+  const given = { type: "range", id, min, max, step, value, "aria-label": label, oninput, onchange: endStroke };
+  const row = h("label.slider", h("span", label), h("input", given), output);
+  return ends
+    ? h(
+        "div",
+        row,
+        h(
+          "p.ends.hint",
+          ends.map((end) => h("span", end)),
+        ),
+      )
+    : row;
 }
 
 function avoidance() {
   const { brought, learner } = getScene();
-  if (!hasRules(learner.model)) return [h("p", { class: "hint" }, "Nothing: this learner has no rules.")];
+  if (!hasRules(learner.model)) return h("p.hint", "Nothing: this learner has no rules.");
   const all = preferences();
-  const box = (k, text, name) =>
-    h(
-      "label",
-      { class: "chip" },
-      h("input", {
-        type: "checkbox",
-        id: `avoids-${k}`,
-        checked: all[k].isAvoided,
-        "aria-label": name,
-        onchange: (event) =>
-          setPreferences({
-            isAvoided: replaced(
-              all.map((one) => one.isAvoided),
-              k,
-              event.target.checked,
-            ),
-          }),
-      }),
-      h("span", {}, text),
+  const flags = all.map((one) => one.isAvoided);
+  const box = (k, text) =>
+    chip(`avoids-${k}`, text, flags[k], (isOn) => setPreferences({ isAvoided: replaced(flags, k, isOn) }), all[k].name);
+  if (brought && !all.length) return h("p.hint", "This domain has no preference features: its learner avoids nothing.");
+  if (brought)
+    return h(
+      "div.chips",
+      all.map((one, k) => box(k, one.name)),
     );
-  if (brought) {
-    if (!all.length)
-      return [h("p", { class: "hint" }, "This domain has no preference features: its learner avoids nothing.")];
-    return [
-      h(
-        "div",
-        { class: "chips" },
-        all.map((one, k) => box(k, one.name, one.name)),
-      ),
-    ];
-  }
-  return [
-    ...COLOURS.map((colour) =>
-      h(
-        "div",
-        { class: "avoided-row" },
-        icon(colour),
-        h("span", { class: "sr" }, colour),
-        PREFERENCES.map((one, k) => (one.colour === colour ? box(k, DISTANCES[one.distance], one.name) : null)),
-      ),
-    ),
-  ];
+  const near = (colour) =>
+    PREFERENCES.map((one, k) => (one.colour === colour ? box(k, DISTANCES[one.distance]) : null));
+  return COLOURS.map((colour) => h("div.avoided-row", icon(colour), h("span.sr", colour), near(colour)));
 }
 
 // The learners of the paper, by their names there.
-const presets = () =>
-  h(
-    "div",
-    { class: "chips small", role: "group", "aria-label": "A learner of the paper" },
-    Object.keys(players.presets).map((name) =>
-      h(
-        "button",
-        {
-          type: "button",
-          class: "chip-button",
-          title: players.presets[name].about,
-          "aria-pressed": String(presetName() === name),
-          onclick: () => setLearner({ isAvoided: presetFlags(name) }),
-        },
-        name,
-      ),
-    ),
-  );
+function presets() {
+  const preset = (name) => {
+    const attributes = { title: players.presets[name].about, "aria-pressed": String(presetName() === name) };
+    return h(
+      "button.chip-button",
+      { ...attributes, onclick: () => setLearner({ isAvoided: presetFlags(name) }) },
+      name,
+    );
+  };
+  const all = Object.keys(players.presets).map(preset);
+  return h("div.chips.small", { role: "group", "aria-label": "A learner of the paper" }, all);
+}
+
+const penalty = (id, key, label, ends) =>
+  slider(id, label, [0.5, 30, 0.5], getScene().learner[key], (value, name) => setLearner({ [key]: value }, name), ends);
+
+function allowance() {
+  const all = preferences();
+  const value = Math.min(10, Math.max(...all.map((one) => one.allowance)));
+  const set = (visits, name) => setPreferences({ allowances: all.map(() => visits) }, name);
+  return slider("allowance", "Visits it puts up with", [0, 10, 0.5], value, set, [
+    "none at all",
+    "ten steps, on average",
+  ]);
+}
+
+const has = (option) => option in players.learner_models[getScene().learner.model].options;
+const isAllowing = () => has("violation_allowance") && preferences().some((one) => one.isAvoided);
 
 // The one slider of the first layer: how much the learner minds what it avoids.
 function minding() {
-  const { learner } = getScene();
-  const { options } = players.learner_models[learner.model];
-  const all = preferences();
-  if ("violation_penalty" in options)
-    return slider({
-      id: "violation",
-      label: "How much does it mind?",
-      low: 0.5,
-      high: 30,
-      step: 0.5,
-      value: learner.violation_penalty,
-      ends: ["a little", "more than anything"],
-      onInput: (value, name) => setLearner({ violation_penalty: value }, name),
-    });
-  if ("violation_allowance" in options && all.some((one) => one.isAvoided)) return allowance(all);
-  return h("p", { class: "hint" }, "It minds nothing.");
+  if (has("violation_penalty"))
+    return penalty("violation", "violation_penalty", "How much does it mind?", ["a little", "more than anything"]);
+  return isAllowing() ? allowance() : h("p.hint", "It minds nothing.");
 }
 
-const allowance = (all) =>
-  slider({
-    id: "allowance",
-    label: "Visits it puts up with",
-    low: 0,
-    high: 10,
-    step: 0.5,
-    value: Math.min(10, Math.max(...all.map((one) => one.allowance))),
-    ends: ["none at all", "ten steps, on average"],
-    onInput: (value, name) => setPreferences({ allowances: all.map(() => value) }, name),
-  });
-
 function temperament() {
-  const { learner } = getScene();
-  const { options } = players.learner_models[learner.model];
-  const all = preferences();
-  const attributes = { id: "model", "aria-label": "How strict it is", onchange: (event) => setLearner({ model: event.target.value }) };
-  const has = (option) => option in options;
+  const onchange = (event) => setLearner({ model: event.target.value });
+  const models = choices(Object.keys(players.learner_models), modelName, getScene().learner.model);
   return [
-    h("select", attributes, choices(Object.keys(players.learner_models), modelName, learner.model)),
-    has("violation_allowance") && has("violation_penalty") && all.some((one) => one.isAvoided) ? allowance(all) : null,
+    h("select#model", { "aria-label": "How strict it is", onchange }, models),
+    isAllowing() && has("violation_penalty") ? allowance() : null,
     has("mismatch_penalty")
-      ? slider({
-          id: "mismatch",
-          label: "Wants to do as shown",
-          low: 0.5,
-          high: 30,
-          step: 0.5,
-          value: learner.mismatch_penalty,
-          ends: ["hardly", "very much"],
-          onInput: (value, name) => setLearner({ mismatch_penalty: value }, name),
-        })
+      ? penalty("mismatch", "mismatch_penalty", "Wants to do as shown", ["hardly", "very much"])
       : null,
   ];
 }
@@ -168,123 +118,99 @@ function temperament() {
 function worth() {
   const { brought, world } = getScene();
   const names = brought ? brought.about.reward_names : OBJECTS;
-  const weights = brought ? brought.weights : world.weights;
+  const { weights } = brought ?? world;
+  const set = (k) => (value, stroke) => {
+    const next = replaced((getScene().brought ?? getWorld()).weights, k, value);
+    if (getScene().brought) setBrought({ ...getScene().brought, weights: next }, stroke);
+    else setWorld(changed(getWorld(), { weights: next }), stroke);
+  };
   return names.map((name, k) =>
-    slider({
-      id: `weight-${k}`,
-      label: name,
-      low: -1,
-      high: 1,
-      step: 0.1,
-      value: Math.max(-1, Math.min(1, weights[k])),
-      onInput: (value, stroke) => {
-        const next = replaced((getScene().brought ?? getWorld()).weights, k, value);
-        if (getScene().brought) setBrought({ ...getScene().brought, weights: next }, stroke);
-        else setWorld(changed(getWorld(), { weights: next }), stroke);
-      },
-    }),
+    slider(`weight-${k}`, name, [-1, 1, 0.1], Math.max(-1, Math.min(1, weights[k])), set(k)),
   );
 }
 
-function field(label, attributes, onNumber) {
-  const input = h("input", { type: "number", ...attributes });
-  input.addEventListener("change", () => {
-    const number = numberOf(input, attributes.value);
+// A number from min to max.
+function field(label, [min, max, step], value, onNumber, name = null) {
+  const onchange = ({ target }) => {
+    const number = numberOf(target, value);
     if (number !== null) onNumber(number);
-  });
-  return h("label", { class: "field" }, label, input);
-}
-
-async function attempt(action) {
-  try {
-    await action();
-  } catch (error) {
-    complain(error.message);
-  }
+  };
+  return h("label.field", label, h("input", { type: "number", min, max, step, value, "aria-label": name, onchange }));
 }
 
 function paper() {
   const world = getWorld();
-  const generator = h(
-    "select",
-    { "aria-label": "Generator", id: "generator" },
-    h("option", { value: "published" }, "published code"),
-    h("option", { value: "text" }, "paper's text"),
-  );
-  if (world.generator) generator.value = world.generator;
-  const seed = h("input", { type: "number", min: 0, max: 4294967295, value: world.seed ?? 0 });
-  const size = h("input", { type: "number", min: 4, max: 30, value: Math.max(4, world.size) });
-  const load = () =>
-    attempt(async () => {
-      const numbers = [numberOf(seed, world.seed ?? 0), numberOf(size, 10)];
-      if (numbers.includes(null)) return;
-      setWorld(await ask(`/api/world/${generator.value}/${numbers[0]}/${numbers[1]}`));
+  const wanted = { generator: world.generator ?? "published", seed: world.seed ?? 0, size: Math.max(4, world.size) };
+  const load = async () => {
+    try {
+      setWorld(await ask(`/api/world/${wanted.generator}/${wanted.seed}/${wanted.size}`));
       tell("Loaded.");
-    });
+    } catch (error) {
+      complain(error.message);
+    }
+  };
+  const into = (key) => (value) => (wanted[key] = value);
+  const option = (value, text) => h("option", { value, selected: value === wanted.generator }, text);
+  const generators = [option("published", "published code"), option("text", "paper's text")];
+  const attributes = { "aria-label": "Generator", onchange: ({ target }) => (wanted.generator = target.value) };
+  const granted = preferences().map((one) => one.allowance);
+  const allowed = ({ name, isAvoided, allowance: value }, k) => {
+    const set = (n) => setPreferences({ allowances: replaced(granted, k, n) });
+    return isAvoided ? field(name, [0, 10000, 0.5], value, set, `Allowance for ${name}`) : null;
+  };
   return [
-    h("p", { class: "hint" }, "Its learners:"),
+    h("p.hint", "Its learners:"),
     presets(),
-    h("p", { class: "hint" }, "One of its random worlds:"),
+    h("p.hint", "One of its random worlds:"),
     h(
-      "div",
-      { class: "fields" },
-      h("label", { class: "field" }, "By", generator),
-      h("label", { class: "field" }, "Seed", seed),
-      h("label", { class: "field" }, "Size", size),
+      "div.fields",
+      h("label.field", "By", h("select#generator", attributes, generators)),
+      field("Seed", [0, 4294967295, 1], wanted.seed, into("seed")),
+      field("Size", [4, 30, 1], wanted.size, into("size")),
     ),
-    h("button", { type: "button", onclick: load }, "Load this world"),
-    h("p", { class: "hint" }, "Allowance of each preference, in visits:"),
-    h(
-      "div",
-      { class: "fields" },
-      preferences().map(({ name, isAvoided, allowance: value }, k) => {
-        if (!isAvoided) return null;
-        const set = (n) => setPreferences({ allowances: replaced(preferences().map((one) => one.allowance), k, n) });
-        return field(name, { min: 0, max: 10000, step: 0.5, value, "aria-label": `Allowance for ${name}` }, set);
-      }),
-    ),
+    h("button", { onclick: load }, "Load this world"),
+    h("p.hint", "Allowance of each preference, in visits:"),
+    h("div.fields", preferences().map(allowed)),
   ];
 }
 
 function size() {
   const world = getWorld();
-  const set = (changes) => setWorld(changed(getWorld(), changes));
+  const set = (key) => (value) => setWorld(changed(getWorld(), { [key]: value }));
+  const later = "Discount: a point one step later is worth";
   return [
     h(
-      "div",
-      { class: "fields" },
-      field("Cells along a side", { min: 2, max: 30, value: world.size }, (n) => setWorld(resized(getWorld(), n))),
-      field("Discount: a point one step later is worth", { min: 0.01, max: 0.999, step: 0.01, value: world.discount, "aria-label": "Discount" }, (discount) => set({ discount })),
-      field("An object ends the walk, probability", { min: 0, max: 1, step: 0.05, value: world.end_probability }, (p) => set({ end_probability: p })),
+      "div.fields",
+      field("Cells along a side", [2, 30, 1], world.size, (n) => setWorld(resized(getWorld(), n))),
+      field(later, [0.01, 0.999, 0.01], world.discount, set("discount"), "Discount"),
+      field("An object ends the walk, probability", [0, 1, 0.05], world.end_probability, set("end_probability")),
     ),
     h(
-      "div",
-      { class: "row" },
-      h("button", { type: "button", onclick: () => setWorld(emptyWorld(getWorld().size)) }, "Empty the world"),
-      h("button", { type: "button", onclick: () => setWorld(GARDEN) }, "The story's garden"),
+      "div.row",
+      h("button", { onclick: () => setWorld(emptyWorld(getWorld().size)) }, "Empty the world"),
+      h("button", { onclick: () => setWorld(GARDEN) }, "The story's garden"),
     ),
   ];
 }
 
-const layer = (id, text) => h("details", { id }, h("summary", {}, text), h("div", { class: "inside" }));
+const layer = (id, text) => h(`details#${id}`, h("summary", text), h("div.inside"));
 const moreBox = layer("more", "More");
 const paperBox = layer("paper", "From the paper");
-const inside = (box, ...content) => refill(box.querySelector(".inside"), ...content);
 
 function draw() {
   const { brought } = getScene();
   const moved = byId("controls").contains(document.activeElement) ? document.activeElement : null;
-  inside(
-    moreBox,
-    h("h2", {}, "What it avoids"),
+  refill(
+    moreBox.lastChild,
+    h("h2", "What it avoids"),
     avoidance(),
-    h("h2", {}, "How strict it is"),
+    h("h2", "How strict it is"),
     temperament(),
-    h("h2", {}, "Points for each thing, at every step on it"),
+    h("h2", "Points for each thing, at every step on it"),
     worth(),
-    brought ? null : [h("h2", {}, "The world"), size()],
+    brought ? null : [h("h2", "The world"), size()],
   );
-  inside(paperBox, brought ? null : paper());
+  refill(paperBox.lastChild, brought ? null : paper());
   refill(byId("controls"), minding(), moreBox, brought ? null : paperBox);
   // A new control takes the focus of the old one.
   if (moved?.id) byId(moved.id)?.focus({ preventScroll: true });

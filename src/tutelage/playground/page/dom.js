@@ -2,29 +2,106 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-function fill(element, attributes, children) {
-  for (const [name, value] of Object.entries(attributes)) {
+const present = (children) =>
+  children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+
+// what: "tag#id.class.class"; content: attributes, if the first is an object of them, then children.
+function made(create, what, content) {
+  const [head, ...classes] = what.split(".");
+  const [tag, id] = head.split("#");
+  const element = create(tag || "div");
+  const attributes = content[0]?.constructor === Object ? content.shift() : {};
+  const type = tag === "button" ? "button" : null;
+  for (const [name, value] of Object.entries({ id, class: classes.join(" ") || null, type, ...attributes })) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...present(content));
   return element;
 }
 
-export const h = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
-export const s = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+export const h = (what, ...content) => made((tag) => document.createElement(tag), what, content);
+export const s = (what, ...content) => made((tag) => document.createElementNS(SVG, tag), what, content);
 // Replace all children; null is left out.
-export function refill(element, ...children) {
-  element.replaceChildren(
-    ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
-  );
+export const refill = (element, ...children) => element.replaceChildren(...present(children));
+
+// The elements with `data-part` in an element, by name. actions: what each does when it is clicked or changed.
+export function partsOf(id, actions = {}) {
+  const all = [...byId(id).querySelectorAll("[data-part]")];
+  const parts = Object.fromEntries(all.map((part) => [part.dataset.part, part]));
+  for (const [name, action] of Object.entries(actions))
+    parts[name].addEventListener(parts[name].nodeName === "BUTTON" ? "click" : "change", action);
+  return parts;
 }
+
+// rows: lists of texts or elements, the first of each a heading.
+export const table = (head, rows, name = "") =>
+  h(
+    "div.scroll",
+    { tabindex: 0, role: "region", "aria-label": head[0] },
+    h(
+      "table",
+      { class: name },
+      h(
+        "thead",
+        h(
+          "tr",
+          head.map((text) => h("th", { scope: "col" }, text)),
+        ),
+      ),
+      h(
+        "tbody",
+        rows.map(([first, ...rest]) =>
+          h(
+            "tr",
+            h("th", { scope: "row" }, first),
+            rest.map((cell) => (cell instanceof Node && cell.nodeName === "TD" ? cell : h("td", cell))),
+          ),
+        ),
+      ),
+    ),
+  );
+
+// One of several values, as radio buttons side by side. options: [value, text] each.
+export const segmented = (name, legend, options, chosen, onChoose) =>
+  h(
+    "fieldset.segmented",
+    legend,
+    options.map(([value, text, label = text]) =>
+      h(
+        "label",
+        h("input", {
+          type: "radio",
+          name,
+          value,
+          checked: value === chosen,
+          "aria-label": label,
+          onchange: () => onChoose(value),
+        }),
+        h("span", text),
+      ),
+    ),
+  );
+
+// A box to tick, as a chip.
+export const chip = (id, text, checked, onTick, label = null) =>
+  h(
+    "label.chip",
+    h("input", {
+      type: "checkbox",
+      id,
+      checked,
+      "aria-label": label,
+      onchange: (event) => onTick(event.target.checked),
+    }),
+    h("span", text),
+  );
 
 // Change the children of an element into others. Elements of the same kind stay, so that nothing is drawn anew, a touch
 // keeps its target, and a picture may have parts that move by themselves.
 export function repaint(element, children) {
-  const fresh = children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+  const fresh = present(children);
   const old = [...element.childNodes];
   fresh.forEach((child, k) => {
     if (!old[k]) element.append(child);
@@ -49,10 +126,11 @@ export function shown(number, digits = 2) {
   return (Number(text) === 0 ? "0" : text).replace("-", "−");
 }
 
-// A share in per cent, never broken over two lines. What is not all is at most 99 %.
+// A share in per cent, never broken over two lines. 100 % is shown only where nothing is missing.
 export function percent(share) {
   if (share === null) return "–";
-  return `${shown(share < 0.9995 ? Math.min(99, 100 * share) : 100 * share, 0)}\u00a0%`;
+  const isNearly = share >= 0.99 && share < 0.9995;
+  return `${isNearly ? shown(Math.floor(1000 * share) / 10, 1) : shown(100 * share, 0)}\u00a0%`;
 }
 
 export const isTouched = () => matchMedia("(pointer: coarse)").matches;

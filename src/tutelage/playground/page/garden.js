@@ -18,7 +18,12 @@ export const endOf = (world, path) => (path?.length > 1 ? holder(world.objects, 
 // The key of a lesson in the garden's answers.
 export function lessonOf(world, paths) {
   const ends = paths.map((path) => [endOf(world, path), path.length - 1]).filter(([kind]) => kind);
-  return ends.length ? ends.map(([kind, steps]) => `${kind}${steps}`).sort().join("+") : "none";
+  return ends.length
+    ? ends
+        .map(([kind, steps]) => `${kind}${steps}`)
+        .sort()
+        .join("+")
+    : "none";
 }
 
 // The expected discounted visits to the object at the end of a path, whose every visit may end the walk.

@@ -7,23 +7,19 @@ import { saveable, toPng } from "./saving.js";
 export function showLarge(kind, card) {
   const options = { ...card.options, about: card.title };
   const title = `${TITLES[kind]}: ${card.title}`;
+  const name = title.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
+  const file = () =>
+    saveable(
+      (svg) => drawPanel(svg, kind, options),
+      title,
+      () => legendOf(kind, options).textContent,
+    );
   byId("large-title").textContent = title;
   refill(byId("large-picture"), panelFigure(kind, options));
-  const draw = (svg) => drawPanel(svg, kind, options);
-  const legend = () => legendOf(kind, options).textContent;
-  const name = title.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
   refill(
     byId("large-tools"),
-    h(
-      "button",
-      { type: "button", onclick: () => download(`${name}.svg`, saveable(draw, title, legend)) },
-      "Save as SVG",
-    ),
-    h(
-      "button",
-      { type: "button", onclick: async () => download(`${name}.png`, await toPng(saveable(draw, title, legend))) },
-      "Save as PNG",
-    ),
+    h("button", { onclick: () => download(`${name}.svg`, file()) }, "Save as SVG"),
+    h("button", { onclick: async () => download(`${name}.png`, await toPng(file())) }, "Save as PNG"),
   );
   byId("large").showModal();
 }

@@ -1,7 +1,7 @@
 // Painting the world: the brushes, marks that are dragged, undo and redo.
 
 import { byId, h, refill, tell } from "./dom.js";
-import { icon } from "./grid.js";
+import { icon } from "./marks.js";
 import { onLook } from "./look.js";
 import { canRedo, canUndo, endStroke, getWorld, onChange, redo, setWorld, undo } from "./scene.js";
 import { COLOURS, OBJECTS, holder, moved, painted } from "./world.js";
@@ -68,26 +68,11 @@ export const paintMode = {
 };
 
 function drawBrushes() {
-  refill(
-    byId("brushes"),
-    BRUSHES.map((name) =>
-      h(
-        "label",
-        { title: name },
-        h("input", {
-          type: "radio",
-          name: "brush",
-          value: name,
-          checked: name === brush,
-          "aria-label": name,
-          onchange: () => {
-            brush = name;
-          },
-        }),
-        icon(name),
-      ),
-    ),
-  );
+  const choice = (name) => {
+    const attributes = { type: "radio", name: "brush", value: name, checked: name === brush, "aria-label": name };
+    return h("label", { title: name }, h("input", { ...attributes, onchange: () => (brush = name) }), icon(name));
+  };
+  refill(byId("brushes"), BRUSHES.map(choice));
 }
 
 export function startPainting() {

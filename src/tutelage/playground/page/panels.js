@@ -1,9 +1,9 @@
 // The three pictures of a lesson: what is shown, what the learner thinks is good, what it does; and its reward as a bar.
 
 import { byId, h, percent, refill, s, shown } from "./dom.js";
-import { drawGrid, middle } from "./grid.js";
 import { beliefColour, look, visitColour } from "./look.js";
-import { dotOf, drawBars, drawMap, placesOf } from "./map.js";
+import { icon } from "./marks.js";
+import { draw, groundOf, nameAt } from "./pictures.js";
 import { setCrowd } from "./walkers.js";
 
 export const TITLES = { shown: "What it is shown", believed: "What it thinks is good", done: "What it does" };
@@ -15,171 +15,159 @@ export function scalesOf(rounds) {
     belief: most(rounds.map((round) => round.reward_map ?? round.weights)),
     visits: most(rounds.map((round) => round.visits)),
     count: most(rounds.flatMap((round) => [round.lesson, round.response])),
-    preference: most(rounds.map((round) => round.preferences.flatMap((one) => [one.visits, one.allowance]))),
   };
 }
+
+// Whether a picture of this kind has places; otherwise it has bars.
+const isPlaced = (kind, { view, round }) =>
+  Boolean(groundOf(view)) && (kind !== "believed" || Boolean(round?.reward_map));
 
 // Draw one of the three pictures. view: of `viewOf`; layer: "crowd" or "arrows" for what the learner does; drawn: the
 // paths of a person instead of the walks of a policy.
-export function drawPanel(svg, kind, { view, round, scales, layer = "crowd", drawn, about = "" }) {
-  const draw = view.world ? gridPanel : placesOf(view.about) ? mapPanel : barPanel;
+export function drawPanel(svg, kind, options) {
+  const { view, round, about } = options;
   svg.setAttribute("role", "img");
   svg.setAttribute("aria-label", `${TITLES[kind]}${about ? `: ${about}` : ""}`);
-  draw(svg, kind, { view, round, scales, layer, drawn });
-}
-
-function gridPanel(svg, kind, { view, round, scales, layer, drawn }) {
-  const { world, avoided } = view;
-  const place = (cell) => middle(cell, world.size);
-  if (kind === "shown") {
-    const paths = drawn ?? round.shown ?? [];
-    const routes = drawn ? undefined : { paths, colour: look().shown };
-    drawGrid(svg, { world, avoided, routes, paths: drawn ?? [] });
-    setCrowd(svg, { paths: drawn ? drawn.flatMap((path) => [path, path]) : paths, place, colour: look().shown });
-  } else if (kind === "believed") {
-    drawGrid(svg, { world, avoided, belief: { values: round.reward_map, most: scales.belief } });
-  } else {
-    const visits = { values: round.visits, most: scales.visits };
-    const moves = layer === "arrows" ? { policy: round.policy, reached: round.visits } : {};
-    drawGrid(svg, { world, avoided, visits, ...moves });
-    setCrowd(svg, { paths: layer === "arrows" ? [] : round.done, place, colour: look().done });
-  }
-}
-
-function mapPanel(svg, kind, { view, round, scales }) {
-  const { about, avoided } = view;
-  const places = placesOf(about);
-  const place = (state) => places[state];
-  if (kind === "believed" && !round.reward_map) {
-    barPanel(svg, kind, { view, round, scales });
+  if (!isPlaced(kind, options)) {
+    drawBars(svg, ...barsOf(kind, options));
     return;
   }
-  const layers = {
-    shown: { routes: { paths: round.shown ?? [], colour: look().shown } },
-    believed: { belief: { values: round.reward_map, most: scales.belief } },
-    done: { visits: { values: round.visits, most: scales.visits } },
-  };
-  drawMap(svg, { about, avoided, ...layers[kind] });
-  const walks = { shown: round.shown ?? [], believed: [], done: round.done }[kind];
-  const paths = walks.map((walk) => walk.filter((state) => places[state]));
-  setCrowd(svg, { paths, place, colour: look()[kind === "shown" ? "shown" : "done"], unit: 3 * dotOf(about) });
+  const ground = groundOf(view);
+  const { avoided, avoidedRoads } = view;
+  draw(svg, ground, { avoided, avoidedRoads, ...layersOf(kind, options) });
+  const walks = kind === "shown" ? (options.drawn?.flatMap((path) => [path, path]) ?? round.shown ?? []) : round.done;
+  const isCrowd = kind !== "believed" && !(kind === "done" && options.layer === "arrows");
+  const paths = (isCrowd ? walks : []).map((walk) => walk.filter((state) => ground.places[state]));
+  setCrowd(svg, { paths, place: (state) => ground.places[state], colour: look()[kind] });
 }
 
-// Without a map: counts by name. What is shown is a line beside what is done.
-function barPanel(svg, kind, { view, round, scales }) {
-  const names = view.about?.reward_names ?? ["star", "plus", "dot"];
-  if (kind === "shown") {
-    const rows = names.map((name, k) => ({ name, value: round.lesson[k] }));
-    drawBars(svg, rows, { colour: look().shown, most: scales.count });
-  } else if (kind === "believed") {
-    const every = [...names, ...(view.preference_names ?? [])];
-    drawBars(
-      svg,
-      every.map((name, k) => ({ name, value: round.weights[k] })),
-      { colour: look().good, most: scales.belief, least: -scales.belief },
-    );
-  } else {
-    const rows = names.map((name, k) => ({ name, value: round.response[k], mark: round.lesson[k] }));
-    const kept = round.preferences.map((one) => ({ name: `${one.name}`, value: one.visits, mark: one.allowance }));
-    drawBars(svg, [...rows, ...kept], { colour: look().done, most: scales.count });
-  }
+function layersOf(kind, { round, scales, layer, drawn }) {
+  if (kind === "shown")
+    return drawn ? { paths: drawn } : { routes: { paths: round.shown ?? [], colour: look().shown } };
+  if (kind === "believed") return { belief: { values: round.reward_map, most: scales.belief } };
+  const moves = layer === "arrows" && round.policy ? { policy: round.policy, reached: round.visits } : {};
+  return { visits: { values: round.visits, most: scales.visits }, ...moves };
 }
+
+// Without places: counts by name. What is shown is a line beside what is done.
+function barsOf(kind, { view, round, scales }) {
+  const { reward_names: names } = view.about;
+  const rows = (values) => names.map((name, k) => ({ name, value: values[k] }));
+  if (kind === "shown") return [rows(round.lesson), { colour: look().shown, most: scales.count }];
+  if (kind === "believed") {
+    const every = [...names, ...view.preference_names].map((name, k) => ({ name, value: round.weights[k] }));
+    return [every, { colour: look().good, most: scales.belief, least: -scales.belief }];
+  }
+  const done = rows(round.response).map((row, k) => ({ ...row, mark: round.lesson[k] }));
+  const kept = round.preferences.map(({ name, visits, allowance }) => ({ name, value: visits, mark: allowance }));
+  return [[...done, ...kept], { colour: look().done, most: scales.count }];
+}
+
+// rows: {name, value, mark}: bars from zero on one scale; mark: a second value, drawn as a line.
+function drawBars(svg, rows, { colour, most, least = 0 }) {
+  const { ink, line, soft, bad } = look();
+  const [width, step] = [220, 26];
+  const height = Math.max(60, rows.length * step + 8);
+  const low = Math.min(0, least, ...rows.map((row) => row.value));
+  const high = Math.max(1e-9, most, ...rows.map((row) => Math.max(row.value, row.mark ?? 0)));
+  const x = (value) => 4 + ((value - low) / (high - low)) * (width - 52);
+  const upright = (at, y1, y2, stroke, wide) => s("line", { x1: at, x2: at, y1, y2, stroke, "stroke-width": wide });
+  const bar = ({ name, value, mark }, k) => {
+    const y = 6 + k * step;
+    const [from, to] = [Math.min(0, value), Math.max(0, value)].map(x);
+    const box = { x: from, y: y + 11, width: Math.max(0.5, to - from), height: 7, rx: 2 };
+    return [
+      s("text", { x: 4, y: y + 8, "font-size": 9, fill: soft }, name.slice(0, 40)),
+      s("rect", { ...box, fill: value < 0 ? bad : colour }),
+      mark === undefined ? null : upright(x(mark), y + 8, y + 21, ink, 1.6),
+      s("text", { x: width - 4, y: y + 18, "font-size": 9.5, "text-anchor": "end", fill: ink }, shown(value)),
+    ];
+  };
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  refill(svg, upright(x(0), 2, height - 4, line, 1), rows.map(bar));
+}
+
+const BAR_LEGENDS = {
+  shown: "expected counts",
+  believed: "learned weights",
+  done: "counts; line: as shown, or allowed",
+};
 
 // The legend of a picture, with its scale.
-export function legendOf(kind, { view, scales, layer = "crowd" }) {
-  const isDrawn = view.world || (view.about && placesOf(view.about));
+export function legendOf(kind, options) {
+  const { scales, layer } = options;
+  if (!isPlaced(kind, options)) return h("p.legend", BAR_LEGENDS[kind]);
   const ramp = (colours) => {
     const stops = colours.map((fill, k) => s("rect", { x: 6 * k, y: 0, width: 6.4, height: 8, fill }));
-    return s("svg", { class: "ramp", viewBox: `0 0 ${6 * colours.length} 8`, "aria-hidden": "true" }, ...stops);
+    return s("svg.ramp", { viewBox: `0 0 ${6 * colours.length} 8`, "aria-hidden": "true" }, stops);
   };
   const shares = [0, 0.04, 0.16, 0.36, 0.64, 1];
-  if (!isDrawn) {
-    const texts = { shown: "expected counts", believed: "learned weights", done: "counts; line: as shown, or allowed" };
-    return h("p", { class: "legend" }, texts[kind]);
-  }
-  if (kind === "shown") return h("p", { class: "legend" }, swatch("shown"), "its route", hatched(), "avoided");
+  const swatch = s("svg.swatch", { viewBox: "0 0 10 10", "aria-hidden": "true" });
+  swatch.append(s("circle", { cx: 5, cy: 5, r: 4, fill: look()[kind === "shown" ? "shown" : "done"] }));
+  if (kind === "shown") return h("p.legend", swatch, "its route", icon("avoided"), "avoided");
   if (kind === "believed") {
-    const bad = shares
-      .slice(1)
-      .reverse()
-      .map((x) => beliefColour(-x, 1));
-    const good = shares.map((x) => beliefColour(x, 1));
-    const most = shown(scales.belief, 1);
-    return h("p", { class: "legend" }, `−${most}`, ramp([...bad, ...good]), `+${most}`);
+    const bad = shares.slice(1).reverse();
+    const colours = [...bad.map((x) => beliefColour(-x, 1)), ...shares.map((x) => beliefColour(x, 1))];
+    return h("p.legend", `−${shown(scales.belief, 1)}`, ramp(colours), `+${shown(scales.belief, 1)}`);
   }
-  return h(
-    "p",
-    { class: "legend" },
-    "0",
-    ramp(shares.map((x) => visitColour(x, 1))),
-    `${shown(scales.visits, 1)} visits`,
-    layer === "arrows" ? " ▸ its moves" : [swatch("done"), "the learner"],
-  );
+  const colours = ramp(shares.map((x) => visitColour(x, 1)));
+  const who = layer === "arrows" ? " ▸ its moves" : [swatch, "the learner"];
+  return h("p.legend", "0", colours, `${shown(scales.visits, 1)} visits`, who);
 }
 
-const swatch = (kind) =>
-  s(
-    "svg",
-    { class: "swatch", viewBox: "0 0 10 10", "aria-hidden": "true" },
-    s("circle", { cx: 5, cy: 5, r: 4, fill: look()[kind] }),
-  );
-const hatched = () =>
-  s(
-    "svg",
-    { class: "swatch", viewBox: "0 0 10 10", "aria-hidden": "true" },
-    s("rect", { width: 10, height: 10, fill: look().avoided }),
-    s("path", { d: "M0 5l5 -5M0 10l10 -10M5 10l5 -5", stroke: look().hatch, "stroke-width": 0.9 }),
-  );
-
-// A figure with its title above and its legend below.
+// A figure with its title above and its legend below. A pointer over a map finds the names of places and streets.
 export function panelFigure(kind, options) {
   const svg = s("svg", { class: `picture ${options.view.world ? "" : "free"}` });
   drawPanel(svg, kind, options);
-  const title = options.title ?? TITLES[kind];
-  return h("figure", { class: `panel ${kind}` }, h("figcaption", {}, title), svg, legendOf(kind, options));
+  const figure = h("figure.panel", h("figcaption", TITLES[kind]), svg, legendOf(kind, options));
+  figure.classList.add(kind);
+  if (options.view.about && isPlaced(kind, options)) nameOnHover(figure, svg, groundOf(options.view));
+  return figure;
+}
+
+export function nameOnHover(element, svg, ground) {
+  element.addEventListener("pointermove", (event) => {
+    const name = nameAt(svg, ground, event);
+    byId("hover").textContent = name;
+    byId("hover").style.translate = `${event.clientX + 14}px ${event.clientY + 14}px`;
+  });
+  element.addEventListener("pointerleave", () => (byId("hover").textContent = ""));
 }
 
 // A reward as a bar from zero. most: the most that any lesson gets, the end of the track; null while it is not known.
 export function drawMeter(element, { reward, most, label }) {
   const share = reward === null || most === null || most <= 1e-6 ? null : reward / most;
   const filled = Math.max(0, Math.min(1, share ?? 0));
-  const bar = h("div", {
-    class: "track",
-    role: "meter",
-    "aria-label": label,
+  const filling = h("div", { class: share !== null && share < 0 ? "filling below" : "filling" });
+  filling.style.width = `${100 * filled}%`;
+  const values = {
     "aria-valuemin": 0,
     "aria-valuemax": 100,
     "aria-valuenow": Math.round(100 * filled),
     "aria-valuetext": share === null ? "not known" : `${percent(share)} of the most possible`,
-  });
-  const filling = h("div", { class: share !== null && share < 0 ? "filling below" : "filling" });
-  filling.style.width = `${100 * filled}%`;
-  bar.append(filling);
-  const numbers =
+  };
+  const known = most <= 1e-6 ? ": no lesson earns anything here" : ` of ${shown(most)} possible`;
+  refill(
+    element,
+    h("span.percent", share === null ? "" : percent(share)),
+    h("div.track", { role: "meter", "aria-label": label, ...values }, filling),
     reward === null
-      ? h("span", { class: "numbers" }, "…")
-      : h(
-          "span",
-          { class: "numbers" },
-          h("strong", { class: "reward" }, shown(reward)),
-          most === null
-            ? " so far"
-            : most <= 1e-6
-              ? ": no lesson earns anything here"
-              : ` of ${shown(most)} possible`,
-        );
-  refill(element, h("span", { class: "percent" }, share === null ? "" : percent(share)), bar, numbers);
+      ? h("span.numbers", "…")
+      : h("span.numbers", h("strong.reward", shown(reward)), most === null ? " so far" : known),
+  );
   return share;
 }
 
 // The bars in short, which a phone keeps in view at the bottom: rows of a name and a share.
 export function drawStrip(rows) {
+  const bar = (share) => {
+    const filling = h("i");
+    filling.style.width = `${100 * Math.max(0, Math.min(1, share ?? 0))}%`;
+    return h("b", filling);
+  };
+  const text = (share) => (share === null || share === undefined ? "…" : percent(share));
   refill(
     byId("strip"),
-    rows.map(([name, share]) => {
-      const bar = h("i");
-      bar.style.width = `${Math.max(0, Math.min(100, 100 * (share ?? 0)))}%`;
-      return h("div", {}, h("span", {}, name), h("b", {}, bar), h("span", {}, share === null ? "…" : percent(share)));
-    }),
+    rows.map(([name, share]) => h("div", h("span", name), bar(share), h("span", text(share)))),
   );
 }

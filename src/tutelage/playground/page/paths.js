@@ -72,7 +72,8 @@ export class Paths {
       isWalking: true,
       isGrip: (cell) => cell === this.end || (this.isOver && cell === this.world().start),
       press: (cell) => {
-        if (this.isOver ? cell !== this.end : cell === this.world().start && (this.current?.length ?? 0) > 1) this.begin();
+        if (this.isOver ? cell !== this.end : cell === this.world().start && (this.current?.length ?? 0) > 1)
+          this.begin();
         if (!this.isOver) this.reach(cell);
       },
       drag: (cell) => this.reach(cell),

@@ -1,7 +1,7 @@
 // Figures that walk over a grid, one step after the other. With reduced motion they stand at the end of their walk.
 
-import { middle } from "./grid.js";
 import { isStill } from "./look.js";
+import { middle } from "./world.js";
 
 const STEP = 260;
 
@@ -17,8 +17,8 @@ export class Replay {
     this.frame = null;
   }
 
-  // Walk along the cells, then call onEnd. rests: cell number in the walk -> steps to stand there.
-  start(walk, size, { onEnd = () => {}, pause = 0 } = {}) {
+  // Walk along the cells of a grid, then call onEnd.
+  start(walk, size, { onEnd = () => {} } = {}) {
     this.stop();
     const last = walk.length - 1;
     if (isStill() || last < 1) {
@@ -26,12 +26,15 @@ export class Replay {
       onEnd();
       return;
     }
-    const began = performance.now() + pause;
+    const began = performance.now();
     const tick = (now) => {
       const time = Math.max(0, Math.min(last, (now - began) / STEP));
       const k = Math.min(last - 1, Math.floor(time));
       const [from, to] = [middle(walk[k], size), middle(walk[k + 1], size)];
-      this.onFrame([0, 1].map((axis) => from[axis] + (to[axis] - from[axis]) * (time - k)), time / last);
+      this.onFrame(
+        [0, 1].map((axis) => from[axis] + (to[axis] - from[axis]) * (time - k)),
+        time / last,
+      );
       if (time < last) this.frame = requestAnimationFrame(tick);
       else {
         this.frame = null;

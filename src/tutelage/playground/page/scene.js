@@ -158,7 +158,8 @@ export function viewOf(request, brought = scene.brought) {
     const chosen = rules.map((preference) => about.preference_names.indexOf(preference.name));
     const avoided = new Array(about.n_states).fill(false);
     for (const k of chosen) for (const state of about.avoidable[k]) avoided[state] = true;
-    return { about, name, avoided, preference_names: chosen.map((k) => about.preference_names[k]) };
+    const avoidedRoads = chosen.flatMap((k) => about.avoidable_roads[k]);
+    return { about, name, avoided, avoidedRoads, preference_names: chosen.map((k) => about.preference_names[k]) };
   }
   return { world: request.world, avoided: avoidedCells(request.world, rules) };
 }

@@ -3,21 +3,20 @@
 
 import { ask } from "./api.js";
 import { Card } from "./cards.js";
-import { byId, h, percent, plural, refill, shown } from "./dom.js";
-import { showLarge } from "./large.js";
+import { byId, h, partsOf, percent, plural, refill, shown } from "./dom.js";
+import { keepResult } from "./keeping.js";
 import { Latest, awareRequest, possible, shareOf, taught } from "./lessons.js";
 import { onLook } from "./look.js";
 import { drawStrip, scalesOf } from "./panels.js";
 import { Paths } from "./paths.js";
 import { plainName } from "./players.js";
-import { keepResult } from "./results.js";
 import { asked, endStroke, getScene, onChange, setPart, viewOf } from "./scene.js";
 import { redraw } from "./stage.js";
 
 const queue = new Latest({ pause: 120 });
-const parts = {};
 // The last answer, and the request that it answers. A score is shown only for what is drawn now.
-let answer = null,
+let parts = null,
+  answer = null,
   isOpen = false,
   isRevealed = false;
 
@@ -47,39 +46,33 @@ function comment(share) {
 function draw() {
   const drawn = getScene().paths;
   const isTaught = requestNow().paths.length > 0;
-  refill(
-    parts.list,
-    drawn.map((path, k) =>
-      h(
-        "li",
-        {},
-        `${plural(path.length - 1, "step")}, then stays`,
-        h(
-          "button",
-          { type: "button", class: "quiet", "aria-label": `Remove path ${k + 1}`, onclick: () => paths.remove(k) },
-          "×",
-        ),
-      ),
-    ),
-  );
+  const row = (path, k) => {
+    const attributes = { "aria-label": `Remove path ${k + 1}`, onclick: () => paths.remove(k) };
+    return h("li", `${plural(path.length - 1, "step")}, then stays`, h("button.quiet", attributes, "×"));
+  };
+  refill(parts.list, drawn.map(row));
   for (const button of [parts.undo, parts.clear, parts.another]) button.disabled = !isTaught;
   const isReady = isFresh() && isTaught;
   parts.card.element.hidden = !isTaught || (!isReady && !parts.card.round);
   if (!isTaught) {
     answer = null;
-    refill(
-      parts.score,
-      h("strong", { class: "big-score" }, "–"),
-      h("span", {}, "Draw a path from the ring. The learner watches, and answers at once."),
-    );
+    drawScore("–", "Draw a path from the ring. The learner watches, and answers at once.");
   } else if (!isReady) {
-    refill(parts.score, h("strong", { class: "big-score" }, "…"), h("span", {}, "The learner is thinking."));
+    drawScore("…", "The learner is thinking.");
     parts.card.wait();
   } else if (answer.problem) drawProblem();
   else drawAnswer(requestNow().paths);
   if (isOpen) drawStrip([["Your lesson", isReady && !answer.problem ? parts.card.share : null]]);
   parts.reveal.textContent = isRevealed ? "Hide the best lesson" : "Show me the best lesson";
 }
+
+const drawScore = (score, text, ...more) =>
+  refill(
+    parts.score,
+    h("strong", { class: score.endsWith("%") ? "big-score percent" : "big-score" }, score),
+    h("span", text),
+    ...more,
+  );
 
 function drawProblem() {
   const { message } = answer.problem;
@@ -88,12 +81,8 @@ function drawProblem() {
     refresh();
   };
   parts.card.fail(message);
-  refill(
-    parts.score,
-    h("strong", { class: "big-score" }, "–"),
-    h("span", {}, `No score: ${message[0].toLowerCase()}${message.slice(1)}`),
-    h("button", { type: "button", onclick: again }, "Try again"),
-  );
+  const text = `No score: ${message[0].toLowerCase()}${message.slice(1)}`;
+  drawScore("–", text, h("button", { onclick: again }, "Try again"));
 }
 
 function drawAnswer(drawn) {
@@ -105,13 +94,9 @@ function drawAnswer(drawn) {
   const scales = scalesOf(rounds);
   const view = viewOf(request);
   parts.card.show({ view, round, scales, most, drawn });
-  refill(
-    parts.score,
-    most === null
-      ? h("strong", { class: "big-score" }, `${shown(round.reward)} so far`)
-      : h("strong", { class: "big-score percent" }, percent(share)),
-    h("span", {}, most === null ? aware.problem || "How much is possible is not known yet." : comment(share)),
-  );
+  if (most === null)
+    drawScore(`${shown(round.reward)} so far`, aware.problem || "How much is possible is not known yet.");
+  else drawScore(percent(share), comment(share));
   parts.best.element.hidden = !(isRevealed && best);
   if (isRevealed && best) parts.best.show({ view, round: best, scales, most });
 }
@@ -170,54 +155,21 @@ export function closeTeaching() {
 }
 
 export function startTeaching() {
-  parts.score = h("p", { class: "score", id: "score", role: "status" });
-  parts.list = h("ol", { class: "paths", "aria-label": "Your paths" });
-  parts.another = h("button", { type: "button", onclick: () => paths.begin() }, "Another path");
-  parts.undo = h("button", { type: "button", onclick: () => paths.undoStep() }, "Undo step");
-  parts.clear = h("button", { type: "button", id: "clear-paths", onclick: () => paths.clear() }, "Clear");
-  parts.reveal = h("button", {
-    type: "button",
-    class: "quiet",
-    onclick: () => {
+  parts = partsOf("panel-teach", {
+    another: () => paths.begin(),
+    undo: () => paths.undoStep(),
+    clear: () => paths.clear(),
+    reveal: () => {
       isRevealed = !isRevealed;
       if (!isRevealed) parts.best.element.hidden = true;
       draw();
     },
   });
-  parts.card = new Card({
-    id: "you",
-    title: "Your lesson",
-    note: "what you drew, and what the learner makes of it",
-    onLarge: showLarge,
-  });
-  parts.best = new Card({
-    id: "best",
-    title: "The best lesson",
-    note: `“${plainName("bilevel")}” or “${plainName("aware_cmdp")}”`,
-    onLarge: showLarge,
-  });
+  const note = `“${plainName("bilevel")}” or “${plainName("aware_cmdp")}”`;
+  parts.card = new Card({ id: "you", title: "Your lesson", note: "what you drew, and what the learner makes of it" });
+  parts.best = new Card({ id: "best", title: "The best lesson", note });
   parts.best.element.hidden = true;
-  refill(
-    byId("panel-teach"),
-    h(
-      "p",
-      { class: "verdict only-brought" },
-      "Paths are drawn in worlds of cells. Return to the painted world to play.",
-    ),
-    h(
-      "div",
-      { class: "game" },
-      h(
-        "div",
-        { class: "game-score" },
-        h("h2", {}, "Your score"),
-        parts.score,
-        h("div", { class: "row" }, parts.another, parts.undo, parts.clear, parts.reveal),
-        parts.list,
-      ),
-    ),
-    h("div", { class: "cards" }, parts.card.element, parts.best.element),
-  );
+  refill(parts.cards, parts.card.element, parts.best.element);
   onChange((what) => {
     if (["world", "learner", "paths"].includes(what)) {
       redraw();

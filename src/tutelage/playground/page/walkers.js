@@ -13,8 +13,8 @@ const crowds = new Map();
 let frame = null;
 const began = performance.now();
 
-// Give a picture a crowd. paths: lists of states; place(state): its middle; colour; unit: the width of a cell.
-export function setCrowd(svg, { paths, place, colour, unit = 1 }) {
+// Give a picture a crowd. paths: lists of states; place(state): its middle.
+export function setCrowd(svg, { paths, place, colour }) {
   svg.querySelector(".crowd")?.remove();
   crowds.delete(svg);
   const walks = paths.filter((path) => path.length);
@@ -22,11 +22,9 @@ export function setCrowd(svg, { paths, place, colour, unit = 1 }) {
   // Walks that only stay at their end need not be watched to the end.
   const lasting = walks.map((path) => path.findLastIndex((state, k) => k === 0 || state !== path[k - 1]));
   const length = Math.min(LONGEST, Math.max(...lasting) + 8);
-  const discs = walks.map(() =>
-    s("circle", { r: 0.17 * unit, fill: colour, stroke: look().halo, "stroke-width": 0.05 * unit }),
-  );
+  const discs = walks.map(() => s("circle", { r: 0.17, fill: colour, stroke: look().halo, "stroke-width": 0.05 }));
   svg.append(s("g", { class: "crowd", "aria-hidden": "true" }, ...discs));
-  crowds.set(svg, { discs, walks, place, length, unit });
+  crowds.set(svg, { discs, walks, place, length });
   frame ??= requestAnimationFrame(tick);
 }
 
@@ -40,7 +38,7 @@ function tick(now) {
   frame = crowds.size ? requestAnimationFrame(tick) : null;
 }
 
-function move({ discs, walks, place, length, unit }, time) {
+function move({ discs, walks, place, length }, time) {
   const now = time % (length + REST);
   walks.forEach((path, k) => {
     const at = Math.min(now, length);
@@ -49,7 +47,7 @@ function move({ discs, walks, place, length, unit }, time) {
     const [nextX, nextY] = place(path[Math.min(step + 1, path.length - 1)]);
     const share = step === path.length - 1 ? 0 : ease(Math.min(1, (at - step) * 1.25));
     // The discs of one cell lie beside each other, on a spiral.
-    const [angle, radius] = [k * 2.4, SPREAD * unit * Math.sqrt(k / walks.length)];
+    const [angle, radius] = [k * 2.4, SPREAD * Math.sqrt(k / walks.length)];
     const ended = Math.max(0, at - (path.length - 1) - 0.4);
     const leaving = Math.max(0, now - length - 1);
     discs[k].setAttribute("cx", (x + (nextX - x) * share + radius * Math.cos(angle)).toFixed(3));

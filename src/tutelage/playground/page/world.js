@@ -6,6 +6,8 @@ export const MOVES = { ArrowUp: [-1, 0], ArrowLeft: [0, -1], ArrowDown: [1, 0], 
 
 export const rowOf = (cell, size) => Math.floor(cell / size);
 export const columnOf = (cell, size) => cell % size;
+// The middle of a cell, in units of cells.
+export const middle = (cell, size) => [columnOf(cell, size) + 0.5, rowOf(cell, size) + 0.5];
 
 export function emptyWorld(size) {
   const middle = Math.floor(size / 2);

@@ -1,12 +1,14 @@
 // A domain, a world, a scene, a story or rounds from a file: dropped on the page, chosen, or given to `tutelage serve`.
 
 import { ask } from "./api.js";
-import { byId, complain, fromBase64, h, refill, s, tell, toBase64 } from "./dom.js";
+import { byId, complain, fromBase64, h, refill, s, segmented, tell, toBase64 } from "./dom.js";
 import { onLook } from "./look.js";
-import { drawMap, placesOf } from "./map.js";
+import { nameOnHover } from "./panels.js";
+import { draw as drawGround, groundOf } from "./pictures.js";
 import { showFilm } from "./rounds.js";
 import { asked, getScene, onChange, setBrought, setLearner, setWorld, viewOf } from "./scene.js";
-import { setStory } from "./telling.js";
+import { setStory } from "./story.js";
+import { storyOf } from "./telling.js";
 
 const LARGEST = 2 * 1024 * 1024;
 const LARGEST_QUICK = 400;
@@ -55,7 +57,7 @@ async function bringText(name, text) {
   }
   if (found?.steps) {
     await ask("/api/world", found.world);
-    setStory(found);
+    setStory(storyOf(found));
     await go("compare");
     go("story-0");
   } else if (Array.isArray(found?.rounds) && found.request) {
@@ -96,92 +98,59 @@ export async function bringFirst() {
 }
 
 // The file does not say what is good in its domain, so the person does.
-function question(brought) {
-  const values = [
-    [1, "+ good"],
-    [0, "0 neither"],
-    [-1, "− bad"],
-  ];
-  const chosen = [...brought.weights];
-  const row = (name, k) =>
-    h(
-      "fieldset",
-      { class: "segmented" },
-      h("legend", {}, name),
-      values.map(([value, text]) =>
-        h(
-          "label",
-          {},
-          h("input", {
-            type: "radio",
-            name: `worth-${k}`,
-            checked: value === chosen[k],
-            "aria-label": `${name}: ${text}`,
-            onchange: () => {
-              chosen[k] = value;
-            },
-          }),
-          h("span", {}, text),
-        ),
-      ),
-    );
-  const teach = () => setBrought({ ...getScene().brought, weights: chosen, isWeighed: true });
-  return h(
-    "div",
-    { class: "inside", id: "worth" },
-    h("p", { class: "verdict" }, "What is good here, and what is bad?"),
-    brought.about.reward_names.map(row),
-    h("button", { type: "button", class: "main", onclick: teach }, "Teach with this"),
-  );
+function question({ weights, about }) {
+  const values = Object.entries({ "+ good": 1, "0 neither": 0, "− bad": -1 });
+  const chosen = [...weights];
+  const row = (name, k) => {
+    const options = values.map(([text, value]) => [value, text, `${name}: ${text}`]);
+    return segmented(`worth-${k}`, h("legend", name), options, chosen[k], (value) => (chosen[k] = value));
+  };
+  const onclick = () => setBrought({ ...getScene().brought, weights: chosen, isWeighed: true });
+  const sentence = h("p.verdict", "What is good here, and what is bad?");
+  return h("div#worth.inside", sentence, about.reward_names.map(row), h("button.main", { onclick }, "Teach with this"));
 }
 
-// Above the controls: what is open, and how to open something else.
-function draw() {
-  const { brought } = getScene();
-  const input = h("input", {
+// What is open, and how to open something else.
+function head(name) {
+  const onchange = ({ target }) => target.files[0] && bring(target.files[0].name, target.files[0]);
+  const input = h("input#file", {
     type: "file",
-    id: "file",
     accept: ".json,.npz,application/json",
     "aria-label": "Open a file",
+    onchange,
   });
-  input.addEventListener("change", () => {
-    const [file] = input.files;
-    if (file) bring(file.name, file);
-  });
-  const opener = h(
-    "label",
-    { class: "file", title: "Drop a file anywhere: a domain (.npz), a world, rounds or a story (.json)" },
-    "Open a file",
-    input,
-  );
+  const title = "Drop a file anywhere: a domain (.npz), a world, rounds or a story (.json)";
+  return h("div.ground-head", h("h2#world-name", name), h("label.file", { title }, "Open a file", input));
+}
+
+function draw() {
+  const { brought, world } = getScene();
   if (!brought) {
-    const { world } = getScene();
-    const name = world.generator
-      ? `World ${world.generator}:${world.seed}:${world.size}`
-      : `Your world, ${world.size} × ${world.size}`;
-    refill(byId("ground"), h("div", { class: "ground-head" }, h("h2", { id: "world-name" }, name), opener));
+    const { generator, seed, size } = world;
+    refill(byId("ground"), head(generator ? `World ${generator}:${seed}:${size}` : `Your world, ${size} × ${size}`));
     return;
   }
   const { about, name } = brought;
-  const starts = about.state_names
-    ? `, from ${about.starts
-        .slice(0, 3)
-        .map((state) => about.state_names[state])
-        .join(", ")}`
-    : "";
-  const picture = placesOf(about) ? s("svg", { class: "picture", role: "img", "aria-label": `Map of ${name}` }) : null;
-  if (picture) drawMap(picture, { about, avoided: viewOf(asked()).avoided });
+  const names = about.starts.slice(0, 3).map((state) => about.state_names?.[state]);
+  const starts = about.state_names ? `, from ${names.join(", ")}` : "";
+  const view = viewOf(asked());
+  const ground = groundOf(view);
+  const picture = ground ? s("svg.picture.free", { role: "img", "aria-label": `Map of ${name}` }) : null;
+  if (ground) {
+    drawGround(picture, ground, view);
+    nameOnHover(picture, picture, ground);
+  }
   refill(
     byId("ground"),
-    h("div", { class: "ground-head" }, h("h2", { id: "world-name" }, name), opener),
+    head(name),
     h(
-      "p",
-      { class: "hint" },
-      `${about.n_states} states, ${about.n_choices} choices${starts}. ${picture ? "" : "It has no coordinates, so bars stand for maps."}`,
+      "p.hint",
+      `${about.n_states} states, ${about.n_choices} choices${starts}. `,
+      ground ? null : "It has no coordinates, so bars stand for maps.",
     ),
     picture,
     brought.isWeighed ? null : question(brought),
-    h("button", { type: "button", onclick: () => setBrought(null) }, "Return to the painted world"),
+    h("button", { onclick: () => setBrought(null) }, "Return to the painted world"),
   );
 }
 
