@@ -27,7 +27,7 @@ class _ValueIteration:
     """
 
     def __init__(self, mdp: MDP, start: Vector) -> None:
-        self.discount, self.start = mdp.largest_discount, start
+        self.discount, self.start = mdp.contraction, start
         self.ahead = self.discount / (1 - self.discount)
 
     def backup(self, value: Vector) -> Vector:

@@ -63,7 +63,7 @@ def sweeps(size: int, repeats: int) -> Iterator[Figure]:
     edges = compiling.block_edges(mdp.transition.indptr[mdp.first_choice])
     settings: Any = numba.config
     threads = min(len(edges), int(settings.NUMBA_NUM_THREADS))
-    reward, discount = per_choice(mdp, asked.reward), mdp.largest_discount
+    reward, discount = per_choice(mdp, asked.reward), mdp.contraction
     given = (backups.problem(mdp.transition, mdp.first_choice, reward, discount), value)
     backed, policy, choice = np.empty(mdp.n_states), np.empty(mdp.n_choices), mdp.first_choice[:-1].copy()
     soft = partial(compiling.in_blocks, edges, backups.soft_backup_range, *given, policy, backed)

@@ -82,6 +82,7 @@ from .model.policy import greedy_policy as greedy_policy
 from .model.policy import policy_from_occupancy as policy_from_occupancy
 from .model.policy import uniform_policy as uniform_policy
 from .outcomes import Ended as Ended
+from .outcomes import EndlessValue as EndlessValue
 from .outcomes import InfeasibleConstraints as InfeasibleConstraints
 from .outcomes import InvalidInput as InvalidInput
 from .outcomes import InvalidModel as InvalidModel

@@ -6,6 +6,7 @@ A solver that stops for a good reason returns a result whose `ended` is an `Ende
     TutelageError
     |- InvalidInput            ValueError     an argument or option is not valid
     |  |- InvalidModel                        an MDP, policy, lesson, world or learner is not valid, or its file
+    |     |- EndlessValue                     without discount, going on for ever pays
     |- InfeasibleConstraints   ValueError     no policy satisfies the constraints
     |- NotConverged            RuntimeError   an iteration could not reach the accuracy that was asked for
     |  |- OutOfTime                           the time limit was reached first
@@ -89,6 +90,10 @@ class InvalidInput(TutelageError, ValueError):
 
 class InvalidModel(InvalidInput):
     """An MDP, policy, lesson, world or learner that is not valid; the message names the state, choice, row or file."""
+
+
+class EndlessValue(InvalidModel):
+    """Without discount, a value is infinite: going on for ever pays. The message names states of such a cycle."""
 
 
 class MissingExtra(TutelageError, ImportError):

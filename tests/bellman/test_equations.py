@@ -112,7 +112,7 @@ def test_soft_operator_contracts_by_the_discount(mdp, seed):
     backups = equations.PlainOperators(mdp, rng.normal(size=mdp.n_choices))
     first, second = rng.normal(size=(2, mdp.n_states)) * 10
     apart = np.abs(backups.soft_backup(first)[0] - backups.soft_backup(second)[0]).max()
-    assert apart <= mdp.largest_discount * np.abs(first - second).max() + 1e-12
+    assert apart <= mdp.contraction * np.abs(first - second).max() + 1e-12
 
 
 def test_a_soft_state_alone_has_the_log_of_its_choices():

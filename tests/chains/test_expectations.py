@@ -77,7 +77,7 @@ def test_occupancy_is_the_sum_of_the_discounted_series(mdp_and_policy):
     """The linear solve against the definition, summed until the rest is below 1e-10."""
     mdp, policy = mdp_and_policy
     step = sum_by_state(mdp, (mdp.discount * policy)[:, None] * mdp.transition.toarray())
-    n_terms = int(np.ceil(np.log(1e-10 / mdp.horizon) / np.log(mdp.largest_discount)))
+    n_terms = int(np.ceil(np.log(1e-10 / mdp.horizon) / np.log(mdp.contraction)))
     now, total = mdp.initial.copy(), np.zeros(mdp.n_states)
     for _ in range(n_terms):
         total += now

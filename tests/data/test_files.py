@@ -199,7 +199,7 @@ def test_other_archives_are_not_domains(tmp_path):
         ("first_choice", np.array([0, 3, 3]), "state 1 has no choice"),
         ("initial", np.array([0.5, 0.6]), "initial sums to 1.1"),
         ("initial", np.array(1.0), "holds no valid domain"),
-        ("discount", np.array(1.0), "discount must lie strictly between"),
+        ("discount", np.array(1.0), "no end can be reached"),
         ("discount", np.array([0.9, 0.9]), "holds no valid domain"),
         ("reward_features", np.array([[np.nan], [0.0]]), r"reward_features\[0, 0\] is nan"),
         ("reward_names", np.array([1.0]), "reward_names must be a vector of strings"),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from episodic import ending_mdp, endless_mdp, without_ends
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -32,7 +33,7 @@ def test_samples_are_possible_follow_the_policy_and_end_where_promised(mdp_and_p
     assert (mdp.initial[demonstrations.states[demonstrations.offsets[:-1]]] > 0).all()
     is_absorbing = ends(domain)
     stopped = is_absorbing[demonstrations.last_states]
-    assert (demonstrations.lengths <= horizon(mdp.largest_discount, 0.1)).all()
+    assert (demonstrations.lengths <= horizon(mdp.contraction, 0.1)).all()
     discounts = np.broadcast_to(mdp.discount, mdp.n_choices)
     for trajectory in (demonstrations[int(i)] for i in np.flatnonzero(~stopped)):
         weights = mdp.horizon * np.cumprod(discounts[trajectory.choices])
@@ -173,3 +174,21 @@ def test_a_seed_stands_for_its_generator():
 def test_anything_but_a_seed_or_a_generator_is_refused(rng):
     with pytest.raises(InvalidInput, match=r"rng must be a non-negative int or a numpy\.random\.Generator"):
         sample_demonstrations(LINE, uniform_policy(LINE), 3, rng=rng)
+
+
+@pytest.mark.parametrize("make", [ending_mdp, endless_mdp])
+def test_episodes_without_discount_are_sampled_to_their_end(make):
+    """All trajectories reach an end, and their mean counts are the expectation, within five standard errors."""
+    rng = np.random.default_rng(3)
+    mdp = make(rng, 12)
+    domain = Domain(mdp, without_ends(mdp, rng.normal(size=(mdp.n_choices, 2))))
+    policy = uniform_policy(mdp)
+    shown = sample_demonstrations(domain, policy, 4_000, rng=1, truncation_bias=1e-9)
+    assert np.isin(shown.last_states, mdp.ends).all()
+    counted, exact = empirical_expectation(domain, shown), expectation(domain, policy).reward
+    assert (np.abs(counted.reward - exact) <= 5 * counted.reward_standard_error).all()
+    assert (counted.reward_bias == 0).all()
+    # A cut-off episode is counted with a bound on what is left out, if every policy ends.
+    short = sample_demonstrations(mdp, policy, 10, rng=1, truncation_bias=0.9 * mdp.steps)
+    bias = empirical_expectation(domain, short).reward_bias
+    assert (bias > 0).all() and np.isfinite(bias).all() == np.isfinite(mdp.horizon)

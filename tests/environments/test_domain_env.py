@@ -39,7 +39,7 @@ def test_gymnasiums_own_checker_finds_no_fault(domain):
 def test_there_and_back_again_keeps_every_choice(domain):
     """from_gymnasium after to_gymnasium: the same choices and the same optimum, with one more state for the end."""
     # A table of Gymnasium has no discounts, and `from_gymnasium` takes one for all.
-    domain = replace(domain, mdp=replace(domain.mdp, discount=domain.mdp.largest_discount))
+    domain = replace(domain, mdp=replace(domain.mdp, discount=domain.mdp.contraction))
     weights = np.linspace(-1, 1, domain.n_reward)
     back = from_gymnasium(to_gymnasium(domain, weights), discount=domain.mdp.discount)
     n_choices = domain.mdp.n_choices

@@ -210,7 +210,7 @@ MODEL = {
         ({"duration": lambda s, a: -s}, "state 0, action 'on': the duration is 0; it must be a positive number"),
         ({"duration": lambda s, a: None}, "the duration is None"),
         ({"max_states": 0}, "max_states must be a whole number of at least 1"),
-        ({"discount": 1.0}, "discount must lie strictly between 0 and 1"),
+        ({"discount": 1.1}, "discount must be above 0 and at most 1"),
     ],
 )
 def test_a_wrong_model_is_refused_with_a_sentence(change, message):

@@ -189,7 +189,7 @@ TRIANGLE = networkx.DiGraph(
         ({"reward_attributes": ["width"]}, "'width' of edge 'a' -> 'b' must be a finite number .*None"),
         ({"reward_attributes": ["count"]}, "'count' of edge 'a' -> 'b' must be a finite number"),
         ({"reward_attributes": ["length", "length"]}, "different names"),
-        ({"discount": 0}, "discount must lie"),
+        ({"discount": 0}, "discount must be above 0"),
     ],
 )
 def test_graphs_that_mean_nothing_are_refused(change, message):

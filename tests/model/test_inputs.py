@@ -91,7 +91,7 @@ def test_compiled_operators_agree_with_numpy(seed):
 @given(domains_with_policy(), SEEDS)
 def test_a_constant_vector_gives_the_answers_of_the_number_bit_for_bit(domain_and_policy, seed):
     domain, policy = domain_and_policy
-    one = domain.mdp.largest_discount
+    one = domain.mdp.contraction
     scalar = replace(domain, mdp=replace(domain.mdp, discount=one))
     vector = replace(domain, mdp=replace(domain.mdp, discount=np.full(domain.mdp.n_choices, one)))
     weights = np.random.default_rng(seed).normal(size=len(domain.names))
@@ -158,7 +158,7 @@ def test_discounted_multiplies_rows():
     assert_allclose(discounted(mdp, np.ones((3, 2))), [[0.5, 0.5], [0.25, 0.25], [0.75, 0.75]])
     assert_allclose(discounted(mdp, np.ones(3)), [0.5, 0.25, 0.75])
     assert_allclose(discounted_rows(mdp, np.array([2, 0])).toarray(), [[0, 0.75], [0.5, 0]])
-    assert mdp.largest_discount == 0.75 and mdp.horizon == 4.0
+    assert mdp.contraction == 0.75 and mdp.horizon == 4.0
     assert repr(mdp) == "MDP(2 states, 3 choices, discount 0.25 to 0.75)"
 
 
@@ -174,8 +174,8 @@ def test_discounts_of_actions_may_be_a_table():
     ("discount", "message"),
     [
         ([0.5, 0.5], "discount has 2 entries, but there are 3 choices"),
-        ([0.5, 1.0, 0.5], r"discount\[1\] must lie strictly between 0 and 1, got 1.0"),
-        ([0.5, -0.1, 2.0], r"discount\[1\] must lie strictly between 0 and 1, got -0.1"),
+        ([0.5, 1.1, 0.5], r"discount\[1\] must be above 0 and at most 1, got 1.1"),
+        ([0.5, -0.1, 2.0], r"discount\[1\] must be above 0 and at most 1, got -0.1"),
         ([0.5, np.nan, 0.5], r"discount\[1\] is nan"),
         ([[0.5, 0.5, 0.4]], "discount must have 1 axis"),
         ("often", "discount must be a number"),

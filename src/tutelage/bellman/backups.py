@@ -143,7 +143,10 @@ def _hard_sweep(problem: Problem, value: Vector, forwards: bool) -> float:
                     stay += probability[k]
                 else:
                     ahead += probability[k] * value[column[k]]
-            best = max(best, (reward[c] + discount * ahead) / (1.0 - discount * stay))
+            out = 1.0 - discount * stay
+            if out > 0.0:
+                # Otherwise the choice stays for ever.
+                best = max(best, (reward[c] + discount * ahead) / out)
         change = max(change, abs(best - value[s]))
         value[s] = best
     return change
@@ -199,7 +202,7 @@ class CompiledOperators:
 
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
         mdp = self.mdp
-        return Split.of(mdp.transition, mdp.first_choice, mdp.discount * policy).solve(right, tolerance, 1_000)
+        return Split.of(mdp.continuing, mdp.first_choice, mdp.discount * policy).solve(right, tolerance, 1_000)
 
     @cached_property
     def _edges(self) -> Edges:
@@ -209,5 +212,5 @@ class CompiledOperators:
     def problem(self) -> Problem:
         mdp = self.mdp
         if isinstance(mdp.discount, float):
-            return problem(mdp.transition, mdp.first_choice, self.reward, mdp.discount)
+            return problem(mdp.continuing, mdp.first_choice, self.reward, mdp.discount)
         return problem(discounted_rows(mdp, np.arange(mdp.n_choices)), mdp.first_choice, self.reward, 1.0)

@@ -17,13 +17,13 @@ solve by compiled Krylov steps (inexact Newton) for a large one.
 """
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage import watch
 from tutelage.arrays import EPSILON, Indices, Matrix, Vector, check_length, floats, freeze
+from tutelage.bellman.operators import N_PAIRS, Operators
 from tutelage.chains.resolvent import choice_resolvent, discounted_rows, policy_resolvent
 from tutelage.model.mdp import MDP, choice_reward, discounted, per_choice
 from tutelage.model.policy import evenly, first_maximum, max_by_state, sum_by_state, uniform_policy
@@ -33,8 +33,6 @@ from tutelage.outcomes import Ended, InvalidModel, NotConverged
 MAX_NEWTON_STEPS, INNER_TOLERANCE = 1_000, 0.02
 # Above this many states, compiled loops save more within a few calls than the half second of loading the compiler.
 COMPILED_ABOVE = 200
-# At first the sweeps of a new problem may improve slowly.
-N_PAIRS = 3
 # Accuracy of the hard value relative to the largest possible one, where the caller asks for less.
 NINE_DIGITS = 1e-9
 # Choices this close, relative to the largest value, may be tied.
@@ -67,7 +65,7 @@ def solve_hard(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8) -> Optimu
     """
     _check_accuracy(accuracy)
     given = choice_reward(mdp, reward)
-    largest = float(np.abs(given).max()) * mdp.horizon
+    largest = float(np.abs(given).max()) * mdp.steps
     asked = min(accuracy, NINE_DIGITS * largest) if largest > 0 else accuracy
     plan = plan_hard(mdp, given, accuracy=asked)
     choice_value = choice_values(mdp, given, plan.value)
@@ -87,12 +85,12 @@ def _tie_splitting(mdp: MDP, reward: Vector, plan: "HardOptimum", choice_value: 
     worse = per_choice(mdp, choice_value[plan.choice]) - choice_value
     may_be_tied = worse <= wide
     policy = evenly(mdp, may_be_tied)
-    if float((worse * may_be_tied).max()) * mdp.horizon <= allowed:
+    if float((worse * may_be_tied).max()) * mdp.steps <= allowed:
         return policy
     own = policy_resolvent(mdp, policy).values(sum_by_state(mdp, policy * reward))
     if float((plan.value - own).max()) <= allowed:
         return policy
-    return evenly(mdp, worse <= allowed / mdp.horizon)
+    return evenly(mdp, worse <= allowed / mdp.steps)
 
 
 def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: ArrayLike | None = None) -> Optimum:
@@ -103,8 +101,7 @@ def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: Ar
     _check_accuracy(accuracy)
     given = choice_reward(mdp, reward)
     if start is None:
-        # For each state, the soft value of reward zero if all states had its number of choices.
-        first = np.log(mdp.choices_per_state) * mdp.horizon
+        first = first_value(mdp, given)
     else:
         first = floats(start, "start", ndim=1)
         check_length(first, mdp.n_states, "start", "states")
@@ -116,6 +113,21 @@ def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: Ar
     return _restored(solved, common, accuracy)
 
 
+def first_value(mdp: MDP, reward: Vector) -> Vector:
+    """(S,) or (S, n), where the soft iteration of rewards (C,) or (C, n) starts.
+
+    For each state, the soft value of reward zero if all states had its number of choices. Where some policy goes on for
+    ever, it must not be above the solution, and is the value of the policy that takes all choices alike.
+    """
+    entropy = np.log(mdp.choices_per_state)
+    if np.isfinite(mdp.horizon):
+        return np.broadcast_to(
+            (entropy * mdp.steps).reshape(-1, *[1] * (reward.ndim - 1)), (len(entropy), *reward.shape[1:])
+        )
+    uniform = uniform_policy(mdp)
+    return policy_resolvent(mdp, uniform).values((sum_by_state(mdp, (uniform * reward.T).T).T + entropy).T)
+
+
 def solve_soft_each(mdp: MDP, rewards: Matrix, first: Matrix, *, accuracy: float) -> Optimum:
     """As `solve_soft` for several rewards on choices (C, n), from the values first (S, n), all in one iteration.
 
@@ -124,17 +136,20 @@ def solve_soft_each(mdp: MDP, rewards: Matrix, first: Matrix, *, accuracy: float
     """
     common = _common_part(first)
     rest = _reduced_reward(mdp, rewards, common)
-    solved = _soft_policy_iteration(PlainOperators(mdp, rest), mdp, rest, first - common, accuracy)
+    solved = _soft_policy_iteration(bellman_operators(mdp, rest), mdp, rest, first - common, accuracy)
     return _restored(solved, common, accuracy)
 
 
 def _reduced_reward(mdp: MDP, reward: Vector, common: Vector) -> Vector:
     """The reward of V - k, where V has the reward (C,) or (C, n), and k is its common part, () or (n,).
 
-    It is r(c) - (1 - discount) k. The policy depends on the differences of V alone, and these lose no digits to a k of
-    many horizons.
+    It is r(c) - (1 - discount) k, where what leads to an end is left out of the discount. The policy depends on the
+    differences of V alone, and these lose no digits to a k of many horizons.
     """
-    return reward - (np.broadcast_to(common, reward.shape).T * (1 - mdp.discount)).T
+    if not np.any(common):
+        return reward
+    left = 1 - mdp.discount if mdp.continuing is mdp.transition else 1 - mdp.discount * mdp.continuing.sum(axis=1)
+    return reward - (np.broadcast_to(common, reward.shape).T * left).T
 
 
 def _restored(solved: Optimum, common: Vector, accuracy: float) -> Optimum:
@@ -154,36 +169,6 @@ def _common_part(value: Vector) -> Vector:
     low, high = value.min(axis=0), value.max(axis=0)
     middle = (low + high) / 2
     return np.where(high - low <= 0.1 * np.abs(middle), middle, 0.0)
-
-
-class Operators(Protocol):
-    """The Bellman operators of one MDP and one reward on choices (C,)."""
-
-    def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
-        """log sum exp of Q within each state, (S,), and the policy exp(Q - V), (C,)."""
-        ...
-
-    def hard_backup(self, value: Vector, choice: Indices, slack: float) -> tuple[Vector, Indices]:
-        """max of Q within each state, (S,), and the choice that attains it, (S,).
-
-        The given choice is kept where it is within `slack` of the best, so that the choice among ties does not change.
-        """
-        ...
-
-    def guess(self) -> Vector:
-        """A value (S,) to start from."""
-        ...
-
-    def sweep(self, value: Vector, tolerance: float, n_least: int = N_PAIRS) -> Vector:
-        """A value closer to the hard optimum, by in-place sweeps where these are cheap; otherwise the same value.
-
-        n_least: how many pairs of sweeps to make at least.
-        """
-        ...
-
-    def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
-        """About (I - discount P)^-1 right, with a residual of `tolerance` relative to `right` in the 2-norm."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,17 +209,23 @@ class PlainOperators:
 
 
 def bellman_operators(mdp: MDP, reward: Vector) -> Operators:
-    """Compiled above COMPILED_ABOVE states, otherwise by NumPy."""
+    """Compiled above COMPILED_ABOVE states, otherwise by NumPy; with care where some policy goes on for ever."""
     if mdp.n_states <= COMPILED_ABOVE:
-        return PlainOperators(mdp, reward)
-    from tutelage.bellman.backups import CompiledOperators
+        operators: Operators = PlainOperators(mdp, reward)
+    else:
+        from tutelage.bellman.backups import CompiledOperators
 
-    return CompiledOperators(mdp, reward)
+        operators = CompiledOperators(mdp, reward)
+    if np.isfinite(mdp.horizon):
+        return operators
+    from tutelage.bellman.endings import EndingOperators
+
+    return EndingOperators(mdp, reward, operators)
 
 
 def choice_values(mdp: MDP, reward: Vector, value: Vector) -> Vector:
     """Q = reward + discount * T @ V, (C,)."""
-    ahead = mdp.transition @ value
+    ahead = mdp.continuing @ value
     return reward + (mdp.discount * ahead if isinstance(mdp.discount, float) else discounted(mdp, ahead))
 
 
@@ -244,7 +235,7 @@ def _evaluated(mdp: MDP, reward: Vector, choice: Indices, value: Vector, toleran
     if not here.any():
         # The price of limits that do not bind: iterations would approach the value zero without end.
         return np.zeros_like(value)
-    accuracy = tolerance * mdp.horizon / max(float(np.abs(value).max()), float(np.abs(here).max()))
+    accuracy = tolerance * mdp.steps / max(float(np.abs(value).max()), float(np.abs(here).max()))
     return choice_resolvent(mdp, choice, accuracy).values(here, value, accuracy)
 
 
@@ -297,9 +288,9 @@ def plan_hard(
     MacQueen's bounds V + a number is the solution: a few sweeps of each policy are enough. Otherwise a policy is
     evaluated, until its residual is small beside that of the Bellman equation, and improved by in-place sweeps.
     """
-    operators, discount = bellman_operators(mdp, reward), mdp.largest_discount
-    goal = tolerance = 0.1 * accuracy * (1 - discount)
-    is_mixing, span, ahead = start is None and _may_mix(mdp, steps), np.inf, discount / (1 - discount)
+    operators, horizon = bellman_operators(mdp, reward), mdp.steps
+    goal = tolerance = 0.1 * accuracy / horizon
+    is_mixing, span, ahead = start is None and _may_mix(mdp, steps), np.inf, mdp.contraction * horizon
     if start is not None:
         choice = start.choice
         value = operators.sweep(_evaluated(mdp, reward, choice, start.value, tolerance), tolerance)
@@ -311,7 +302,7 @@ def plan_hard(
         backed, moved = operators.hard_backup(value, choice, 4 * EPSILON * float(np.abs(value).max()))
         low, high = float((change := backed - value).min()), float(change.max())
         residual = max(abs(low), abs(high))
-        bound, ended = _verdict(residual, value, discount, accuracy, 0.0)
+        bound, ended = _verdict(residual, value, horizon, accuracy, 0.0)
         # The policy repeats or alternates between two: the remaining residual is the evaluation's rounding error.
         is_settled = n_steps > 1 and (np.array_equal(moved, choice) or (n_steps > 2 and np.array_equal(moved, before)))
         if ended is None and is_settled and goal == tolerance and not is_mixing:
@@ -337,7 +328,7 @@ def plan_hard(
 def _may_mix(mdp: MDP, steps: PolicySteps) -> bool:
     """Whether choices have several next states, and one discount; otherwise a chain forgets nothing."""
     is_random = mdp.transition.nnz > steps.branching * mdp.n_choices
-    return bool(mdp.n_states > COMPILED_ABOVE and isinstance(mdp.discount, float) and is_random)
+    return bool(mdp.n_states > COMPILED_ABOVE and mdp.has_one_discount and is_random)
 
 
 def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value: Vector, accuracy: float) -> Optimum:
@@ -346,14 +337,15 @@ def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value
     reward, value: (C,) and (S,), or (C, n) and (S, n) for several rewards.
     """
     inner_tolerance, best = INNER_TOLERANCE, np.inf
-    discount, unit = mdp.largest_discount, max(1.0, float(np.abs(reward).max()))
+    unit = max(1.0, float(np.abs(reward).max()))
     # MacQueen's bounds need one discount for all choices.
-    has_bounds, ahead = isinstance(mdp.discount, float), discount / (1 - discount)
+    has_bounds, ahead = mdp.has_one_discount, mdp.contraction * mdp.steps
     for n_steps in range(1, MAX_NEWTON_STEPS + 1):
         backed, policy = operators.soft_backup(value)
         change = backed - value
         residual = float(np.abs(change).max())
-        bound, ended = _verdict(residual, value, discount, accuracy, unit)
+        steps = mdp.steps if np.isfinite(mdp.horizon) else _proven_steps(operators, value, backed, policy, accuracy)
+        bound, ended = _verdict(residual, value, steps, accuracy, unit)
         if ended is not None:
             choice_value = choice_values(mdp, reward, value)
             return Optimum(freeze(value), freeze(choice_value), freeze(policy), residual, bound, n_steps, ended)
@@ -370,18 +362,34 @@ def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value
     raise NotConverged(message, residual=residual, n_steps=n_steps)
 
 
+def _proven_steps(operators: Operators, value: Vector, backed: Vector, policy: Vector, accuracy: float) -> float:
+    """What the residual of a soft value is to be multiplied by, where some policy goes on for ever (see `endings`).
+
+    Infinite as long as no V + t e is shown to be above the solution.
+    """
+    change, rounding = float(np.abs(backed - value).max()), 4 * EPSILON * max(1.0, float(np.abs(value).max()))
+    if change > accuracy:
+        return np.inf
+    steps = operators.solve(policy, np.ones_like(value), 0.0)
+    for factor in (2.0, 8.0, 32.0):
+        above = value + factor * (change + rounding) * steps
+        if (operators.soft_backup(above)[0] <= above - rounding).all():
+            return factor * float(steps.max())
+    return np.inf
+
+
 def _verdict(
-    residual: float, value: Vector, discount: float, accuracy: float, unit: float
+    residual: float, value: Vector, horizon: float, accuracy: float, unit: float
 ) -> tuple[float, Ended | None]:
     """The error bound that a residual implies, and the reason to stop, if any.
 
     unit: the size of the rewards, and of the logarithm of a few choices; zero where the value is larger than both.
     """
-    rounding = 4 * EPSILON * max(unit, float(np.abs(value).max())) / (1 - discount)
-    bound = residual / (1 - discount) + rounding
+    rounding = 4 * EPSILON * max(unit, float(np.abs(value).max())) * horizon
+    bound = residual * horizon + rounding
     if bound <= accuracy:
         return bound, Ended.CONVERGED
-    return bound, Ended.ROUNDING if bound <= 8 * rounding else None
+    return bound, Ended.ROUNDING if bound <= 8 * rounding < np.inf else None
 
 
 def _check_accuracy(accuracy: float) -> None:

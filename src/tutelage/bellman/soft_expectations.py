@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Flags, Indices, Matrix, Vector, check_length, floats, freeze
-from tutelage.bellman.equations import COMPILED_ABOVE, Optimum, solve_soft, solve_soft_each
+from tutelage.bellman.equations import COMPILED_ABOVE, Optimum, first_value, solve_soft, solve_soft_each
 from tutelage.chains.resolvent import Resolvent, policy_resolvent
 from tutelage.model.mdp import MDP, Domain, discounted, per_choice
 from tutelage.model.policy import sum_by_state
@@ -131,7 +131,7 @@ def soft_expansions(
 
     near: the expansions at nearby weights, as a warm start. If they are fewer, they belong to the first weights.
     """
-    first = np.tile(np.log(mdp.choices_per_state) * mdp.horizon, (len(weights), 1))
+    first = first_value(mdp, per_choice(mdp, features @ weights.T)).T.copy()
     if near is not None:
         moved = weights[: len(near)] - near.weights
         first[: len(near)] = near.value + np.einsum("nsd,nd->ns", near.ahead, moved)
@@ -148,7 +148,7 @@ def soft_expansions(
         means = [sum_by_state(mdp, policy[:, None] * here) for policy in policies]
         ahead = np.array([inverse.values(mean) for inverse, mean in zip(inverses, means, strict=True)])
     by_state = ahead.transpose(1, 0, 2).reshape(-1, n * d)
-    advantages = discounted(mdp, mdp.transition @ by_state) - per_choice(mdp, by_state)
+    advantages = discounted(mdp, mdp.continuing @ by_state) - per_choice(mdp, by_state)
     advantages = (advantages.reshape(-1, n, d) + here[:, None]).transpose(1, 0, 2).copy()
     weighted = (per_choice(mdp, visits.T).T * policies)[:, :, None] * advantages
     return SoftExpansions(
@@ -186,4 +186,4 @@ def _advantages(mdp: MDP, features: Matrix, policy: Vector, inverse: Resolvent) 
     """F (S, d) and A (C, d)."""
     here = per_choice(mdp, features)
     ahead = inverse.values(sum_by_state(mdp, policy[:, None] * here), accuracy=FIVE_DIGITS)
-    return ahead, here + discounted(mdp, mdp.transition @ ahead) - per_choice(mdp, ahead)
+    return ahead, here + discounted(mdp, mdp.continuing @ ahead) - per_choice(mdp, ahead)

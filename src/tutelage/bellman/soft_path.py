@@ -15,7 +15,7 @@ from scipy import sparse
 
 from tutelage.arrays import Indices, Vector
 from tutelage.bellman.backups import CompiledOperators, Problem, soft_backup_range
-from tutelage.bellman.equations import solve_soft
+from tutelage.bellman.equations import first_value, solve_soft
 from tutelage.chains.expectations import state_occupancy
 from tutelage.chains.resolvent import BY_DEGREE, REORDERED_LIMIT, Factors, chain, sparse_factors
 from tutelage.compiling import FASTMATH, compiled
@@ -47,7 +47,7 @@ class SoftPath:
     def of(mdp: MDP) -> "SoftPath":
         """Before the first reward."""
         pattern, policy = _pattern(mdp), uniform_policy(mdp)
-        first, factors = np.log(mdp.choices_per_state) * mdp.horizon, None
+        first, factors = first_value(mdp, np.zeros(mdp.n_choices)), None
         if pattern is not None:
             factors = np.zeros(len(pattern[4]))
             _factorise(CompiledOperators(mdp, policy).problem, pattern, policy, factors)
@@ -77,7 +77,7 @@ def _pattern(mdp: MDP) -> Pattern | None:
     """Of the factors of I - discount P for policies that take every choice; None where these have many entries."""
     if mdp.n_states > REORDERED_LIMIT:
         return None
-    moves = chain(mdp, mdp.discount * uniform_policy(mdp))
+    moves = chain(mdp, mdp.discount * uniform_policy(mdp), mdp.continuing)
     order = np.argsort(sparse_factors(sparse.eye_array(mdp.n_states, format="csr") - moves, BY_DEGREE).perm_c)
     # These are the factors of A' by columns, and so those of A by rows.
     both = Factors.of(moves, order).factors

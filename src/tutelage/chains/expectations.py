@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Matrix, Vector, check_length, floats, freeze, set_fields
-from tutelage.chains.resolvent import policy_resolvent
+from tutelage.chains.arrival import reachable
+from tutelage.chains.resolvent import chain, policy_resolvent
 from tutelage.model.mdp import MDP, Domain, choice_reward, per_choice
 from tutelage.model.policy import check_policy, sum_by_state
 
@@ -34,7 +35,13 @@ class Expectation:
 
 def state_occupancy(mdp: MDP, policy: ArrayLike) -> Vector:
     """(S,), expected discounted visits d = initial + discount * P'd; with one discount, 1 / (1 - discount) in all."""
-    return freeze(policy_resolvent(mdp, check_policy(mdp, policy)).visits(mdp.initial))
+    checked = check_policy(mdp, policy)
+    if np.isinf(mdp.horizon):
+        # Where a policy goes on for ever does not matter in states that it does not reach.
+        moves = chain(mdp, checked, mdp.continuing)
+        moves.eliminate_zeros()
+        checked = checked * per_choice(mdp, reachable(moves, mdp.initial > 0).astype(np.float64))
+    return freeze(policy_resolvent(mdp, checked).visits(mdp.initial))
 
 
 def occupancy(mdp: MDP, policy: ArrayLike) -> Vector:

@@ -26,10 +26,11 @@ from scipy import sparse
 from scipy.linalg import lapack
 from scipy.sparse import csgraph, linalg
 
-from tutelage.arrays import Indices, Matrix, SparseRows, Vector
+from tutelage.arrays import Flags, Indices, Matrix, SparseRows, Vector
 from tutelage.chains import RELATIVE_ACCURACY
-from tutelage.model.mdp import MDP
-from tutelage.model.policy import uniform_policy
+from tutelage.model.mdp import MDP, times_discount
+from tutelage.model.policy import ending_choice, uniform_policy
+from tutelage.outcomes import InvalidModel
 
 # Up to this number of states a dense factorisation is cheaper than a sparse one: a tenth of the time for ten states.
 DENSE_LIMIT = 200
@@ -73,12 +74,13 @@ class Resolvent(Protocol):
         ...
 
 
-def chain(mdp: MDP, weights: Vector) -> SparseRows:
+def chain(mdp: MDP, weights: Vector, rows: SparseRows | None = None) -> SparseRows:
     """(S, S), the sum of each state's rows times their weights (C,).
 
-    With a policy as weights: the probability of each next state. With discount * policy: the discounted moves.
+    With a policy as weights: the probability of each next state. With discount * policy, and `mdp.continuing` as the
+    rows in place of the transition: the discounted moves.
     """
-    rows = mdp.transition
+    rows = mdp.transition if rows is None else rows
     weight = np.repeat(weights, np.diff(rows.indptr)) * rows.data
     step = sparse.csr_array(
         (weight, rows.indices, rows.indptr[mdp.first_choice]), (mdp.n_states, mdp.n_states), copy=True
@@ -89,26 +91,24 @@ def chain(mdp: MDP, weights: Vector) -> SparseRows:
 
 def discounted_rows(mdp: MDP, choice: Indices) -> SparseRows:
     """discount(c) T(c) for the given choices (n,), a new matrix (n, S)."""
-    rows = mdp.transition[choice]
-    discount = (
-        mdp.discount if isinstance(mdp.discount, float) else np.repeat(mdp.discount[choice], np.diff(rows.indptr))
-    )
-    rows.data *= discount
-    return rows
+    discount = mdp.discount if isinstance(mdp.discount, float) else mdp.discount[choice]
+    return times_discount(mdp.continuing[choice], discount)
 
 
 def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
     """The resolvent of the chain of an MDP under a policy (C,)."""
     layout, share = _layout(mdp), mdp.discount * policy
+    if np.isinf(mdp.horizon):
+        check_ends(mdp, policy > 0)
     if layout is None:
-        moves = chain(mdp, share)
+        moves = chain(mdp, share, mdp.continuing)
         moves.eliminate_zeros()
         return _sparse(mdp, moves, takes_many=bool(2 * np.count_nonzero(policy) > mdp.n_states + mdp.n_choices))
     if isinstance(layout, NarrowLayout):
         from tutelage.chains.elimination import NarrowBand
 
-        return NarrowBand.of(mdp.transition, mdp.first_choice, share, layout.width)
-    n, weights = len(mdp.initial), -share[layout.choice] * mdp.transition.data
+        return NarrowBand.of(mdp.continuing, mdp.first_choice, share, layout.width)
+    n, weights = len(mdp.initial), -share[layout.choice] * mdp.continuing.data
     system = np.asarray(np.bincount(layout.place, weights=weights, minlength=n * layout.height), dtype=np.float64)
     system[layout.diagonal :: layout.height + (layout.width is None)] += 1.0
     # A by rows is A' by columns, which LAPACK reads.
@@ -125,6 +125,15 @@ def choice_resolvent(mdp: MDP, choice: Indices, accuracy: float = RELATIVE_ACCUR
     policy = np.zeros(mdp.n_choices)
     policy[choice] = 1.0
     return policy_resolvent(mdp, policy)
+
+
+def check_ends(mdp: MDP, is_taken: Flags) -> None:
+    """Refuse a policy that takes these choices (C,) if it never ends from some state; without any it ends there."""
+    has_choice = np.logical_or.reduceat(is_taken, mdp.first_choice[:-1])
+    lost = np.flatnonzero((ending_choice(mdp, is_taken) < 0) & has_choice)
+    if len(lost):
+        place = mdp.names.describe_state(int(lost[0]))
+        raise InvalidModel(f"this policy goes on for ever from {place}; without discount its totals have no limit")
 
 
 def choice_visits(mdp: MDP, choice: Indices) -> Vector:
@@ -166,7 +175,7 @@ def _sparse(mdp: MDP, moves: SparseRows, takes_many: bool = False, accuracy: flo
         return Factors.of(moves, order)
     from tutelage.chains.iterations import Krylov
 
-    return Krylov(moves, mdp.largest_discount)
+    return Krylov(moves, mdp.contraction)
 
 
 def components(moves: SparseRows) -> Resolvent | None:
@@ -181,6 +190,9 @@ def components(moves: SparseRows) -> Resolvent | None:
 
 
 def _random_choice(mdp: MDP) -> Indices:
+    if np.isinf(mdp.horizon):
+        # Random choices may go on for ever.
+        return ending_choice(mdp, np.ones(mdp.n_choices, dtype=np.bool_))
     return np.asarray(mdp.first_choice[:-1] + np.random.default_rng(0).integers(mdp.choices_per_state))
 
 
@@ -321,9 +333,9 @@ def elimination_order(mdp: MDP, takes_many: bool) -> Indices | None:
 
     if mdp.n_states > FACTOR_LIMIT:
         return None
-    all_moves = chain(mdp, mdp.discount * uniform_policy(mdp))
+    all_moves = chain(mdp, mdp.discount * uniform_policy(mdp), mdp.continuing)
     moves = all_moves if takes_many else discounted_rows(mdp, _random_choice(mdp))
-    if Iterations.of(moves, mdp.largest_discount, np.inf).is_fast():
+    if Iterations.of(moves, mdp.contraction, np.inf).is_fast():
         return None
     from tutelage.chains.elimination import operations
 
@@ -331,5 +343,6 @@ def elimination_order(mdp: MDP, takes_many: bool) -> Indices | None:
         return None
     # Policies with few choices take fewer operations in the shared order than the policy of all choices.
     is_shared = takes_many or operations(all_moves, SHARED * FACTOR_OPERATIONS) < np.inf
-    system = sparse.eye_array(mdp.n_states, format="csr") - (all_moves if is_shared else moves)
+    # The order depends on the pattern alone; with halved moves no policy makes the matrix singular.
+    system = sparse.eye_array(mdp.n_states, format="csr") - 0.5 * (all_moves if is_shared else moves)
     return np.asarray(np.argsort(sparse_factors(system, BY_DEGREE).perm_c))

@@ -18,7 +18,8 @@ import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import EPSILON, Indices, Matrix, Vector
-from tutelage.bellman.equations import Operators, bellman_operators
+from tutelage.bellman.equations import bellman_operators
+from tutelage.bellman.operators import Operators
 from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.chains.resolvent import choice_resolvent, has_short_moves, policy_resolvent, typical_method
 from tutelage.constrained.decomposition import Close, Column, Priced
@@ -73,8 +74,8 @@ class Improver:
         best, is_local = np.inf, self.is_quick
         for n_steps in range(1, MAX_STEPS + 1):
             earned = float(column.counts @ price)
-            value, backed, moved = self._greedy(operators, value, column.choice, solved / mdp.horizon, is_local)
-            error = (float(np.abs(backed - value).max()) + 4 * EPSILON * float(np.abs(value).max())) * mdp.horizon
+            value, backed, moved = self._greedy(operators, value, column.choice, solved / mdp.steps, is_local)
+            error = (float(np.abs(backed - value).max()) + 4 * EPSILON * float(np.abs(value).max())) * mdp.steps
             best = min(best, float(np.einsum("s,s->", mdp.initial, value)) + error)
             # A policy with several choices differs from its most probable ones.
             if column.policy is None and np.array_equal(moved, column.choice):

@@ -105,4 +105,4 @@ def _solved(scaled: Scaled, slope: Vector, balls: list[Ball]) -> tuple[Vector, V
     t = -of_cones.reshape(len(balls), -1)[:, 1:]
     # A limit on a feature that is zero everywhere has any multiplier in the library, but costs nothing.
     y = np.where(within.any(axis=1), np.maximum(y, 0.0), 0.0)
-    return np.maximum(found.x, 0.0) * scaled.domain.mdp.horizon, y, t
+    return np.maximum(found.x, 0.0) * scaled.domain.mdp.steps, y, t

@@ -28,7 +28,7 @@ LOOSEST_GAP = 1e-7
 def flow(domain: Domain) -> Hull:
     """All occupancies: v = z / horizon (C,), whose sum is at most one; the equalities are the flow equations."""
     mdp = domain.mdp
-    n_choices, horizon = mdp.n_choices, mdp.horizon
+    n_choices, horizon = mdp.n_choices, mdp.steps
     leave = sparse.csr_array((np.ones(n_choices), np.arange(n_choices), mdp.first_choice), (mdp.n_states, n_choices))
     features = np.hstack([per_choice(mdp, domain.reward_features), per_choice(mdp, domain.preference_features)])
     flow = (leave - discounted_rows(mdp, np.arange(n_choices)).T).tocsr()
@@ -46,5 +46,5 @@ def solve_directly(domain: Domain, objective: Objective, limits: HalfSpaces) -> 
         raise NotConverged(f"the direct program failed: {failure}", residual=np.inf, n_steps=1) from failure
     dual, u = objective.lower_bounds(limits), found.answer.dual
     bound = dual.offset(u) - Planner(domain).price_out(dual.price(u)).best
-    visits = np.maximum(found.answer.weights, 0.0) * domain.mdp.horizon
+    visits = np.maximum(found.answer.weights, 0.0) * domain.mdp.steps
     return replace(found, answer=Mixture(visits, u), bound=bound)

@@ -90,7 +90,7 @@ def _counts(domain: Domain, demonstrations: Demonstrations, kind: str) -> tuple[
         happened[step] = weights[step] * apart[rows[step], demonstrations.states[step + 1]]
         counts[:, column] += np.add.reduceat(happened, demonstrations.offsets[:-1])
         largest[column] += np.abs(apart.data).max()
-    return counts, later.mean(axis=0) * largest
+    return counts, np.where(largest > 0, later.mean(axis=0), 0.0) * largest
 
 
 def _feature_rows(mdp: MDP, features: Matrix, demonstrations: Demonstrations, kind: str) -> Indices:

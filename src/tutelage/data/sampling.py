@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from tutelage.arrays import Flags, Indices, SparseRows, Vector, generator, whole_number
+from tutelage.chains.resolvent import policy_resolvent
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import has_known_tail
 from tutelage.model.mdp import MDP, Domain, absorbing_states
@@ -19,7 +20,9 @@ from tutelage.outcomes import InvalidInput
 def horizon(discount: float, truncation_bias: float) -> int:
     """The least T >= 1 with discount^T / (1 - discount) <= truncation_bias.
 
-    The left side bounds the discounted count of a feature in [0, 1] from step T on.
+    The left side bounds the discounted count of a feature in [0, 1] from step T on. So it does for episodes that end,
+    with 1 - 1 / H in place of the discount: if no state has more than H expected steps, h, then K h = h - 1 <=
+    (1 - 1 / H) h.
     """
     if not 0 < truncation_bias < math.inf:
         raise InvalidInput(f"truncation_bias must be a positive number, got {truncation_bias}")
@@ -33,7 +36,9 @@ def ends(domain: Domain | MDP) -> Flags:
     Without the features of a domain, those with one choice.
     """
     if isinstance(domain, MDP):
-        return np.asarray(absorbing_states(domain) & (domain.choices_per_state == 1))
+        is_last = absorbing_states(domain) & (domain.choices_per_state == 1)
+        is_last[domain.ends] = True
+        return np.asarray(is_last)
     reward, preference = (
         has_known_tail(domain.mdp, features).all(axis=1)
         for features in (domain.reward_features, domain.preference_features)
@@ -54,9 +59,9 @@ def sample_demonstrations(
 
     A trajectory ends where the discounted count of a feature in [0, 1] from there on is at most `truncation_bias`, and
     in an absorbing state whose choices are alike in features and discount. An MDP has no features, so there it ends
-    only in an absorbing state with one choice: give the domain for shorter trajectories. rng: a seed or a generator.
-    max_steps: a trajectory is cut after so many visits, and `empirical_expectation` counts the rest as bias; without
-    it, a trajectory longer than 200,000 is refused.
+    only in an end, or in an absorbing state with one choice: give the domain for shorter trajectories. rng: a seed or a
+    generator. max_steps: a trajectory is cut after so many visits, and `empirical_expectation` counts the rest as bias;
+    without it, a trajectory longer than 200,000 is refused.
     """
     mdp = domain.mdp if isinstance(domain, Domain) else domain
     count = whole_number(n, "the number of demonstrations", least=1)
@@ -79,13 +84,17 @@ def _walk(
     longest: int = 200_000,
 ) -> tuple[Indices, Indices, Indices]:
     """For each step of all trajectories, ordered by time: the trajectory, its state and its choice."""
-    n_steps = horizon(mdp.largest_discount, truncation_bias)
+    expected, factor = mdp.steps, mdp.contraction
+    if np.isinf(mdp.horizon):
+        expected = float(policy_resolvent(mdp, policy).values(np.ones(mdp.n_states)).max())
+        factor = 1 - 1 / expected
+    n_steps = horizon(factor, truncation_bias)
     choose = RowSampler.of(sparse.csr_array((policy, np.arange(mdp.n_choices), mdp.first_choice)))
     move = RowSampler.of(mdp.transition)
     state = RowSampler.of(sparse.csr_array(mdp.initial[None, :])).draw(np.zeros(n, dtype=np.int64), rng)
     # With one discount the number of steps is enough.
     discount = np.ones(mdp.n_choices) if isinstance(mdp.discount, float) else mdp.discount
-    weight, live, steps = np.full(n, mdp.horizon), np.arange(n), []
+    weight, live, steps = np.full(n, expected), np.arange(n), []
     for n_taken in range(min(n_steps, max_steps or n_steps)):
         if max_steps is None and n_taken == longest:
             raise InvalidInput(

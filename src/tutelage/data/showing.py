@@ -183,7 +183,7 @@ def show(
 def routes(domain: Domain, policy: Vector, n: int) -> tuple[Demonstrations, Vector] | None:
     """All trajectories of a policy and their probabilities, the likeliest first; None if there are more than n."""
     mdp, is_last = domain.mdp, ends(domain)
-    longest = horizon(mdp.largest_discount, TRUNCATION_BIAS)
+    longest = horizon(mdp.contraction, TRUNCATION_BIAS)
     # (-probability, a number that settles ties, the end of a beginning)
     live = [(-float(mdp.initial[start]), -int(start), _End(int(start))) for start in np.flatnonzero(mdp.initial)]
     heapq.heapify(live)
@@ -305,7 +305,7 @@ def _pool(
         from tutelage.constrained.problem import no_limits
 
         policy = nearest_policy(domain, wanted, no_limits(domain)).policy
-    usual = min(SELECTION.pool_size, SELECTION.pool_visits // horizon(domain.mdp.largest_discount, TRUNCATION_BIAS))
+    usual = min(SELECTION.pool_size, SELECTION.pool_visits // horizon(domain.mdp.contraction, TRUNCATION_BIAS))
     size = max(usual, SELECTION.pool_share * n)
     return sample_demonstrations(domain, policy, size, rng=rng, truncation_bias=TRUNCATION_BIAS)
 

@@ -23,7 +23,7 @@ def illustrate(task: Illustration) -> dict[str, Any]:
     """The reachable set and what is drawn in it, for the figure that the task names."""
     domain = plane(task.world)
     weights = task.world.true_weights[DRAWN]
-    learner = HardLearner(domain, task.limit * domain.mdp.horizon)
+    learner = HardLearner(domain, task.limit * domain.mdp.steps)
     reachable = vertices(domain, no_limits(domain))
     result: dict[str, Any] = {"reachable": reachable.tolist(), "weights": weights.tolist()}
     if task.name == "figure1":

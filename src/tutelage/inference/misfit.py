@@ -182,7 +182,7 @@ class FitProblem:
         """(2 + d_c,), the units of C_r, C_c and delta."""
         reward, preference = np.split(self.evidence.scales.unit, [self.domain.n_reward])
         sizes = np.array([reward.max(), preference.max(initial=0.0) or 1.0])
-        return np.concatenate([self.domain.mdp.horizon / sizes, preference])
+        return np.concatenate([self.domain.mdp.steps / sizes, preference])
 
     @property
     def most(self) -> Vector:

@@ -210,7 +210,7 @@ class Dual:
         policy, reached, entropy = done
         a, y = np.split(found.answer.x, [self.domain.n_reward])
         primal = entropy - self.paid(reached.reward - lesson.expectation, reached.preference)
-        residual = self.domain.mdp.horizon * found.residual
+        residual = self.domain.mdp.steps * found.residual
         proof = Certificate(primal, bound, residual, found.n_steps, found.ended, lesson.uncertainty)
         return build_response(
             lesson,

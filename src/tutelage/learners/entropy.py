@@ -107,7 +107,7 @@ class GenericLearner(EntropyLearner):
             other = self.dual.cheapest_response(lesson, found, tangents, response.certificate.dual)
             response = max(response, other, key=lambda either: either.certificate.primal)
         gap = response.certificate.relative_gap
-        if not gap <= LOOSEST and response.certificate.gap > ENTROPY_ROUNDING * self.domain.mdp.horizon:
+        if not gap <= LOOSEST and response.certificate.gap > ENTROPY_ROUNDING * self.domain.mdp.steps:
             failure = NotConverged(self._too_wide(response), residual=gap, n_steps=found.n_steps, answer=response)
             # An exact match on the boundary of the reachable set has no finite weights.
             self.dual.diagnose(shown, tangents, failure)
@@ -119,7 +119,7 @@ class GenericLearner(EntropyLearner):
     def _too_wide(self, response: CertifiedResponse) -> str:
         """Which two numbers are too far apart for double precision."""
         reward = float(np.abs(combined_features(self.domain) @ response.learned_weights).max())
-        entropy = float(np.log(self.domain.mdp.choices_per_state).max()) * self.domain.mdp.horizon
+        entropy = float(np.log(self.domain.mdp.choices_per_state).max()) * self.domain.mdp.steps
         of_reward, of_preference = np.split(np.abs(response.learned_weights), [self.domain.n_reward])
         is_narrow = math.isinf(self.preference.penalty) and of_preference.max(initial=0.0) > of_reward.max(initial=0.0)
         advice = "the limits leave hardly any policy; allow a little more" if is_narrow else "use smaller penalties"

@@ -85,7 +85,7 @@ class SoftProgram:
         The largest violation of the optimality conditions, one of which is that both are equal; in the units of
         `minimise`.
         """
-        scaled, share = _Normalised.of(self, None), 1 / self.domain.mdp.horizon
+        scaled, share = _Normalised.of(self, None), 1 / self.domain.mdp.steps
         apart = float(np.abs(share * scaled.unit * (gradient - own)).max())
         return max(residual(share * scaled.unit * gradient, scaled.blocks, x / scaled.unit), apart)
 
@@ -111,7 +111,7 @@ class _Normalised:
     def of(cls, program: SoftProgram, near: SoftExpansion | None) -> "_Normalised":
         """Each unit is a power of two, free of rounding; one for all entries of a ball."""
         features = combined_features(program.domain)
-        share, blocks = 1 / program.domain.mdp.horizon, []
+        share, blocks = 1 / program.domain.mdp.steps, []
         size = np.abs(features @ program.lift).max(axis=0)
         # A feature that is zero everywhere has the size of what was shown of it.
         size = np.where(size > 0, size, share * np.abs(program.offset))
@@ -128,7 +128,7 @@ class _Normalised:
 
     def expand(self, z: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
         """f and its derivatives at z, in these units. last: the expansion at the last point."""
-        program, share, x = self.program, 1 / self.program.domain.mdp.horizon, self.unit * z
+        program, share, x = self.program, 1 / self.program.domain.mdp.steps, self.unit * z
         touch, n = program.touch(x), len(program.offset)
         weights, to_weights = program.weights(x, touch), program.jacobian(touch) * self.unit
         near = self.near if last is None else last
@@ -156,10 +156,10 @@ class _Normalised:
         if self.program.moving is not None and self.program.moving.is_rough:
             return ROUGH, math.inf
         largest = max([1.0, *(float(np.max(b.radius, initial=0.0)) for b in blocks if np.isfinite(b.radius).all())])
-        return RESIDUAL_TOLERANCE / largest, GAP_TOLERANCE / self.program.domain.mdp.horizon
+        return RESIDUAL_TOLERANCE / largest, GAP_TOLERANCE / self.program.domain.mdp.steps
 
     def in_given_units(self, found: SoftMinimum) -> SoftMinimum:
-        per_unit, here = self.program.domain.mdp.horizon / self.unit, found.answer.here
+        per_unit, here = self.program.domain.mdp.steps / self.unit, found.answer.here
         hessian = per_unit[:, None] * here.hessian / self.unit
         return replace(
             found,

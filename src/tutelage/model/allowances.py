@@ -66,8 +66,10 @@ def count(number: float) -> Count:
 
 def total_time(mdp: MDP) -> float:
     """The discounted time of every policy, in steps, or in units of time where the choices have durations."""
+    if np.max(mdp.discount) == 1:
+        raise InvalidModel("a share needs a total time, but without discount each policy takes its own; give a count")
     if isinstance(mdp.discount, float):
-        return mdp.horizon if mdp.duration is None else float(mdp.duration[0]) * mdp.horizon
+        return mdp.steps if mdp.duration is None else float(mdp.duration[0]) * mdp.steps
     if mdp.duration is None:
         raise InvalidModel(
             "a share needs a total time, but the discounts differ and there are no durations; "

@@ -33,7 +33,7 @@ from tutelage.model.names import check_name, suggestion
 from tutelage.outcomes import InvalidInput, InvalidModel
 
 if TYPE_CHECKING:
-    from tutelage.model.mdp import Domain
+    from tutelage.model.mdp import MDP, Domain
 
 # A vector on states or choices, an array or a sparse matrix (C, S) on arrival, or a function of the names of a state, a
 # state and an action, or a state, an action and the next state; None for no such feature.
@@ -91,9 +91,9 @@ def checked_discount(value: ArrayLike, n_choices: int) -> float | Vector:
         return _one_discount(value)
     discounts = floats(given, "discount", ndim=1)
     check_length(discounts, n_choices, "discount", "choices")
-    wrong = np.flatnonzero((discounts <= 0) | (discounts >= 1))
+    wrong = np.flatnonzero((discounts <= 0) | (discounts > 1))
     if len(wrong):
-        raise InvalidModel(f"discount[{wrong[0]}] must lie strictly between 0 and 1, got {discounts[wrong[0]]}")
+        raise InvalidModel(f"discount[{wrong[0]}] must be above 0 and at most 1, got {discounts[wrong[0]]}")
     return float(discounts[0]) if (discounts == discounts[0]).all() else discounts
 
 
@@ -114,7 +114,7 @@ def timed_discounts(discount: ArrayLike, durations: Vector) -> Vector:
         raise InvalidModel("with durations, discount must be one number, that of one unit of time")
     base = _one_discount(discount)
     discounts = np.power(base, durations)
-    wrong = np.flatnonzero((discounts <= 0) | (discounts >= 1))
+    wrong = np.flatnonzero((discounts <= 0) | ((discounts >= 1) & (base < 1)))
     if len(wrong):
         end = "one" if discounts[wrong[0]] > 0.5 else "zero"
         raise InvalidModel(
@@ -130,8 +130,8 @@ def _one_discount(value: ArrayLike) -> float:
     except (TypeError, ValueError) as error:
         given = value.item() if isinstance(value, np.ndarray) else value
         raise InvalidModel(f"discount must be a number, got {given!r}") from error
-    if not 0 < discount < 1:
-        raise InvalidModel(f"discount must lie strictly between 0 and 1, got {discount}")
+    if not 0 < discount <= 1:
+        raise InvalidModel(f"discount must be above 0 and at most 1, got {discount}")
     return discount
 
 
@@ -173,6 +173,21 @@ def checked_features(values: ArrayLike, first_choice: Indices, n_names: int, kin
     return matrix
 
 
+def check_without_ends(features: Matrix, mdp: "MDP", names: Sequence[str]) -> None:
+    """Refuse features (S, d) or (C, d) that are not zero in an end, where they would count for ever."""
+    at = np.zeros(mdp.n_states, dtype=np.bool_)
+    at[mdp.ends] = True
+    is_at_end = at if len(features) == mdp.n_states else np.repeat(at, mdp.choices_per_state)
+    wrong = np.argwhere(is_at_end[:, None] & (features != 0)) if len(mdp.ends) else np.zeros((0, 2), np.int64)
+    if len(wrong):
+        row, column = wrong[0].tolist()
+        state = int(row if len(features) == mdp.n_states else mdp.state_of_choice[row])
+        raise InvalidModel(
+            f"{names[column]!r} is {features[row, column]:g} in {mdp.names.describe_state(state)}, an end, where with "
+            "discount 1 it would count for ever; put it on the choices that lead there, or on a state before the end"
+        )
+
+
 def feature_names(given: Sequence[str], count: int, kind: str) -> tuple[str, ...]:
     """The names of `count` features, all different; "reward 0" and so on where none are given."""
     if isinstance(given, str):
@@ -206,6 +221,7 @@ def domain_features(domain: "Domain", kind: str) -> dict[str, Any]:
         given, names, arrivals = (stacked[f"{kind}_{part}"] for part in ("features", "names", "arrivals"))
     matrix = checked_features(given, first_choice, len(names), kind)
     names = feature_names(names, matrix.shape[1], kind)
+    check_without_ends(matrix, domain.mdp, names)
     arrivals = kept_arrivals(rows, arrivals, matrix, names)
     return {f"{kind}_features": matrix, f"{kind}_names": names, f"{kind}_arrivals": arrivals}
 

@@ -13,19 +13,24 @@ place of discount * transition:
 
 The sum of the second over all states gives sum over c of (1 - discount(c)) z(c) = 1: the weights (1 - discount) z are a
 distribution of choices, and each feature expectation is a mean of features / (1 - discount).
+
+A discount of 1 is for episodes that end (see `episodes`): absorbing states without discount are ends. There no value is
+left and no visit counts, so that all equations have `continuing`, the transition without the columns of the ends.
 """
 
 import copy
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from tutelage import arrays
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector, check_length, distribution, floats, freeze, set_fields
-from tutelage.model import inputs
+from tutelage.model import episodes, inputs
 from tutelage.model.arrivals import Arrivals, at_entries
 from tutelage.model.inputs import Feature, changed_features, checked_duration, checked_first_choice
 from tutelage.model.names import Labels
@@ -39,11 +44,15 @@ class MDP:
     transition: sparse (C, S), the probability of each next state after each choice.
     first_choice: (S+1,), the choices of state s are first_choice[s] .. first_choice[s+1].
     initial: (S,), the distribution of the first state.
-    discount: the weight of the next step, in (0, 1): one number, or one per choice (C,). A vector of equal numbers is
-        stored as the one number.
+    discount: the weight of the next step, in (0, 1]: one number, or one per choice (C,). A vector of equal numbers is
+        stored as the one number. With 1, an end must be reachable from every state.
     labels: the names of states and choices, if they have any; for messages, files and demonstrations.
     duration: (C,), the time that each choice takes; None where each takes one unit.
     goals: the states where a journey ends, ascending; for `arrival` and for reports. Solvers do not use them.
+
+    ends: the absorbing states without discount, ascending. continuing: the transition without the moves to ends.
+    horizon: the largest expected number of steps of any policy, discounted as they are; 1 / (1 - discount) where all
+        choices have a discount below 1. Infinite if some policy goes on for ever.
     """
 
     transition: SparseRows
@@ -53,6 +62,9 @@ class MDP:
     labels: Labels | None = None
     duration: Vector | None = field(default=None, kw_only=True)
     goals: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64), kw_only=True)
+    ends: Indices = field(init=False)
+    continuing: SparseRows = field(init=False)
+    horizon: float = field(init=False)
 
     def __post_init__(self) -> None:
         first_choice = checked_first_choice(self.first_choice)
@@ -76,6 +88,18 @@ class MDP:
         set_fields(self, transition=transition, first_choice=first_choice, initial=initial, discount=discount)
         duration = None if self.duration is None else checked_duration(self.duration, n_choices)
         set_fields(self, duration=duration, goals=inputs.checked_goals(self.goals, n_states))
+        self._set_ends(labels)
+
+    def _set_ends(self, labels: Labels) -> None:
+        rows, first, discount = self.transition, self.first_choice, self.discount
+        is_end = episodes.ends_of(rows, first, discount)
+        moves, horizon = rows, 1 / (1 - np.max(discount)) if np.max(discount) < 1 else np.inf
+        if np.isinf(horizon):
+            moves = episodes.without_columns(rows, is_end)
+            episodes.check_ends(moves, first, discount, labels.describe_state)
+            horizon = episodes.longest_steps(times_discount(moves, discount), first, discount)
+        ends = freeze(np.flatnonzero(is_end))
+        set_fields(self, ends=ends, continuing=moves, horizon=float(horizon))
 
     @classmethod
     def from_arrays(
@@ -175,14 +199,21 @@ class MDP:
         return np.repeat(np.arange(len(counts)), counts)
 
     @property
-    def largest_discount(self) -> float:
-        """The discount, or the largest one: the Bellman operators are contractions by this factor."""
-        return self.discount if isinstance(self.discount, float) else float(self.discount.max())
+    def steps(self) -> float:
+        """A finite number of steps, for units and bounds: the horizon, or, where some policy goes on for ever, the
+        steps of a walk that takes all choices alike. Bounds then hold for policies that end as soon as this walk."""
+        return self.horizon if np.isfinite(self.horizon) else _walk_steps(self)
 
     @property
-    def horizon(self) -> float:
-        """1 / (1 - discount), the total of all visits; with several discounts, the largest that a policy can have."""
-        return 1 / (1 - self.largest_discount)
+    def contraction(self) -> float:
+        """1 - 1 / steps: the discount or the largest one, by which the Bellman operators are contractions."""
+        largest = float(np.max(self.discount))
+        return largest if largest < 1 else 1 - 1 / self.steps
+
+    @property
+    def has_one_discount(self) -> bool:
+        """Whether every choice has the same discount, below 1: then B(V + k) = B V + discount * k for all numbers k."""
+        return isinstance(self.discount, float) and self.discount < 1
 
     def __repr__(self) -> str:
         discount = (
@@ -326,11 +357,20 @@ def per_choice(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
     return values.repeat(first[1:] - first[:-1], axis=0)
 
 
+@lru_cache(maxsize=64)
+def _walk_steps(mdp: MDP) -> float:
+    return episodes.walk_steps(times_discount(mdp.continuing, mdp.discount), mdp.first_choice)
+
+
 def absorbing_states(mdp: MDP) -> NDArray[np.bool_]:
     """(S,), whether every choice of a state leads back to it with probability one."""
-    rows = mdp.transition
-    stays = (np.diff(rows.indptr) == 1) & (rows.indices[rows.indptr[:-1]] == mdp.state_of_choice)
-    return np.logical_and.reduceat(stays, mdp.first_choice[:-1])
+    return episodes.absorbing(mdp.transition, mdp.first_choice)
+
+
+def times_discount(rows: SparseRows, discount: float | Vector) -> SparseRows:
+    """discount(c) times row c, for one discount or one for each row."""
+    factor = discount if isinstance(discount, float) else np.repeat(discount, np.diff(rows.indptr))
+    return sparse.csr_array((rows.data * factor, rows.indices, rows.indptr), rows.shape)
 
 
 def discounted(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -339,11 +379,13 @@ def discounted(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def endless(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """values(c) / (1 - discount(c)), the discounted sum of taking a choice for ever.
+    """values(c) / (1 - discount(c)), the discounted sum of taking a choice for ever; with ends, values * steps.
 
     Values are on states or choices, (S, ...) or (C, ...); with one discount the result has the same rows. Every
     expectation is a mean of these rows, so it is between the least and the largest.
     """
+    if np.max(mdp.discount) == 1:
+        return values * mdp.steps
     if isinstance(mdp.discount, float):
         return values / (1 - mdp.discount)
     return (per_choice(mdp, values).T / (1 - mdp.discount)).T
@@ -353,4 +395,5 @@ def choice_reward(mdp: MDP, reward: ArrayLike) -> Vector:
     """(C,), a checked reward on choices, from a reward on states (S,) or choices (C,)."""
     values = floats(reward, "reward", ndim=1)
     arrays.check_rows(values, mdp.first_choice, "reward")
+    inputs.check_without_ends(values[:, None], mdp, ("reward",))
     return per_choice(mdp, values)

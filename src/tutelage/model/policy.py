@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tutelage.arrays import Flags, Indices, Vector, check_length, divisors, floats, freeze, sum_tolerance
+from tutelage.model.episodes import ways_to_end
 from tutelage.model.mdp import MDP, per_choice
 from tutelage.outcomes import InvalidModel
 
@@ -28,6 +29,11 @@ def first_maximum(mdp: MDP, values: Vector) -> Indices:
 def uniform_policy(mdp: MDP) -> Vector:
     """(C,), the policy that takes every choice of a state with the same probability."""
     return freeze(per_choice(mdp, 1.0 / mdp.choices_per_state))
+
+
+def ending_choice(mdp: MDP, is_taken: Flags) -> Indices:
+    """(S,), one choice per state that ends, among those which are taken (C,); -1 where these never end."""
+    return ways_to_end(mdp.continuing, mdp.first_choice, mdp.discount, is_taken)
 
 
 def greedy_policy(mdp: MDP, choice_value: Vector, *, tie_tolerance: float) -> Vector:

@@ -277,7 +277,7 @@ class _Scene:
     def _walks(self, policy: Vector, count: int = 12, n_steps: int = 48) -> list[list[int]]:
         """Walks of a policy for an animation, each until it ends or for this many steps."""
         mdp, n_drawn = self.domain.mdp, self.n_drawn
-        tail = mdp.largest_discount**n_steps * mdp.horizon
+        tail = mdp.contraction**n_steps * mdp.steps
         walks = sample_demonstrations(self.domain, policy, count, rng=0, truncation_bias=tail)
         states = np.split(walks.states, walks.offsets[1:-1])
         return [walk[walk < n_drawn][: n_steps + 1].tolist() for walk in states]
