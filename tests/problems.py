@@ -162,7 +162,8 @@ def reward_evidence(learner, lessons):
     domain = learner.domain
     seen = tuple(tuple(learner.respond(lesson).expectation.both) for lesson in lessons)
     shown = tuple(tuple(lesson.expectation) for lesson in lessons)
-    return Evidence(domain, feature_scales(domain), shown, seen, domain.n_reward)
+    exact = ((0.0,) * len(domain.names),) * len(lessons)
+    return Evidence(domain, feature_scales(domain), shown, seen, exact, domain.n_reward)
 
 
 def values(record):

@@ -182,7 +182,8 @@ class Response:
     mu_hat_r| beyond the allowance. violation_excess: (m,), g(mu_c) beyond the allowance. reward_names: (d_r,).
     constraint_names: (m,). memory: what the learner carries to the next lesson, named arrays of numbers or texts.
     metrics: named numbers for tables and curves. reward_there: (d_r,), mu_r from the start of the lesson, if it has one
-    of its own. Weights, multipliers and certificate are None where a learner has none.
+    of its own. bias: (d_r + d_c,), where the expectation was seen, not computed from the policy: how far the end of
+    samples may have moved it. Weights, multipliers and certificate are None where a learner has none.
     """
 
     lesson: Lesson
@@ -198,6 +199,7 @@ class Response:
     memory: Memory | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
     reward_there: Vector | None = None
+    bias: Vector | None = None
 
     def __post_init__(self) -> None:
         kept = {name: _remembered(name, value) for name, value in (self.memory or {}).items()}

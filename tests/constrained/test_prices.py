@@ -65,7 +65,7 @@ def prove(domain, weights, limits, u):
     price = np.concatenate([weights, np.zeros(domain.n_preference)]) - limits.normals.T @ u
     features = np.hstack([per_choice(domain.mdp, f) for f in (domain.reward_features, domain.preference_features)])
     reward = features @ price
-    accuracy = 1e-11 * max(np.abs(reward).max(), np.finfo(float).tiny) * domain.mdp.horizon
+    accuracy = 1e-13 * max(np.abs(reward).max(), np.finfo(float).tiny) * domain.mdp.horizon
     return domain.mdp.initial @ solve_hard(domain.mdp, reward, accuracy=accuracy).value + u @ limits.offsets
 
 

@@ -1,21 +1,19 @@
-"""The searches for fits: limited, continued, remembered, and those for a larger C_r."""
+"""The searches for fits: limited, continued and remembered."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from problems import reward_evidence, seen_in_part
+from problems import seen_in_part
 
 import tutelage as tl
-from tutelage.inference.fit_intervals import is_likely
 from tutelage.inference.fit_search import (
     THOROUGH,
     Effort,
     fits_of,
     more_searches,
     search_fits,
-    with_larger_penalty,
 )
 
 
@@ -68,28 +66,3 @@ def test_a_search_is_remembered_by_its_numbers():
     effort = Effort(n_steps=50)
     again = replace(evidence, shown=tuple((*row,) for row in evidence.shown))
     assert again == evidence and search_fits(again, effort) is search_fits(evidence, effort)
-
-
-def test_answers_that_match_their_lessons_are_explained_by_a_larger_penalty():
-    """Each response as the next lesson: C_r is then only bounded from below, and four times as much explains all."""
-    learner, _ = seen_in_part(2, 0.5)
-    rng = np.random.default_rng(0)
-    lessons = [tl.AgnosticTeacher(learner.domain, rng.normal(size=3)).open().lesson for _ in range(3)]
-    done = [tl.Lesson.from_expectation(learner.respond(lesson).expectation.reward) for lesson in lessons]
-    evidence = reward_evidence(learner, done)
-    fit = best_fit(evidence, THOROUGH)
-    larger, penalty = with_larger_penalty(evidence, fit, 5_000), fit.parameters.mismatch_penalty
-    likely = [other.parameters.mismatch_penalty for other in larger if is_likely(other, fit, evidence)]
-    assert max(likely) >= 4 * penalty * (1 - 1e-9)
-    assert with_larger_penalty(evidence, fit, 0) == ()
-
-
-def test_answers_that_miss_their_lessons_are_not_explained_by_a_larger_penalty():
-    """They determine C_r: a search that may not return to it ends with a misfit."""
-    _, evidence = seen_in_part(0, 0.0)
-    fit = best_fit(evidence, THOROUGH)
-    larger, penalty = with_larger_penalty(evidence, fit, 5_000), fit.parameters.mismatch_penalty
-    assert larger and penalty == pytest.approx(1.2, rel=1e-4)
-    for other in larger:
-        assert other.parameters.mismatch_penalty >= 1.2 * penalty * (1 - 1e-9)
-        assert not is_likely(other, fit, evidence)

@@ -47,6 +47,11 @@ class EmpiricalExpectation:
         for name in self.__slots__:
             freeze(getattr(self, name))
 
+    @property
+    def bias(self) -> Vector:
+        """(d_r + d_c,), that of all features."""
+        return freeze(np.concatenate([self.reward_bias, self.preference_bias]))
+
 
 def empirical_expectation(domain: Domain, demonstrations: Demonstrations) -> EmpiricalExpectation:
     """mu_hat(Xi) for both kinds of features; features on choices need demonstrations with known choices."""

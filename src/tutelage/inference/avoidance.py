@@ -143,9 +143,8 @@ def infer_preferences(
     if given is not None:
         check_length(given, domain.n_reward, "reward_weights", "reward features")
     seen = empirical_expectation(domain, demonstrations)
-    bias = np.concatenate([seen.reward_bias, seen.preference_bias])
     counts = np.concatenate([seen.reward, seen.preference])
-    return _Behaviour(domain, demonstrations, feature_scales(domain), counts, bias, given).estimate(confidence)
+    return _Behaviour(domain, demonstrations, feature_scales(domain), counts, seen.bias, given).estimate(confidence)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,9 +1,7 @@
 """The fits that explain a soft learner's answers: many searches (`misfit`), because each may end in a local minimum.
 
 The searches start from the fit of the earlier answers, from a learner that pays the same in all its answers, and from
-random learners, until a fit explains the answers. A search may also end on the wrong side of a kink, where a preference
-starts or ceases to be paid for. So the best fit is changed by moving one allowance across its kink, or leaving one
-preference out, as long as that helps.
+the one that the weights of each answer suggest, until a fit explains the answers.
 
 What one search hands to the next is `Searches`: the ends of the paths followed, and the paths that are left.
 """
@@ -11,7 +9,7 @@ What one search hands to the next is `Searches`: the ends of the paths followed,
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
@@ -20,7 +18,6 @@ import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import Vector
-from tutelage.convex.blocks import SURFACE
 from tutelage.inference.answering import Answers
 from tutelage.inference.misfit import (
     PATH,
@@ -34,7 +31,7 @@ from tutelage.inference.misfit import (
     WeighedAnswer,
     guesses,
 )
-from tutelage.inference.recovery import Scales, count_covariance, nearest_soft
+from tutelage.inference.recovery import Scales, nearest_soft, rare_variance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import NotConverged, TutelageError
 
@@ -50,41 +47,32 @@ class Effort:
 
     n_steps: for each answer that is new. n_straight: along a path without smoothing; a long one is on the way to a
     local minimum. n_more, n_more_paths: added before a teacher's rounds end: steps, and the least number of paths.
-    n_larger: of the search for fits with a larger C_r, at that time. The teacher's numbers keep a
-    round on a published 10x10 world below one second (`benchmarks unknown`).
+    The teacher's numbers keep a round on a published 10x10 world below one second (`benchmarks unknown`).
     """
 
     n_steps: int = UNLIMITED
     n_straight: int = UNLIMITED
     n_more: int = UNLIMITED
     n_more_paths: int = 0
-    n_larger: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class StartRule:
-    """Where searches start, and how the best fit is changed.
+    """Where searches start.
 
-    n_random: random learners. shares: of the largest mu_c, among which they choose the allowances. exact_match,
-    sampled_match: an answer this close to its lesson, relative to the range of the feature, matches it. local: a search
-    near a known fit starts with this step of the path. across: how far an allowance is moved across its kink,
-    relatively. n_changes: how often the best fit is changed so. helps: the share of the cost that must remain at most.
-    apart: fits whose penalties differ by less, relatively, and whose allowances, in units of the range, are the same.
-    rare: a variance below this, relative to the squared range, is that of a feature too rare to be sampled. end: added
-    to the distance of an exact answer from the ends of its range, relative to that range, for its weight.
+    exact_match, sampled_match: an answer this close to its lesson, relative to the range of the feature, matches it.
+    local: a search near a known fit starts with this step of the path. apart: fits whose penalties differ by less,
+    relatively, and whose allowances, in units of the range, are the same. end: added to the distance of an exact answer
+    from the ends of its range, relative to that range, for its weight. n_exact: trajectories whose mean is as good as
+    exact.
     """
 
-    n_random: int = 6
-    shares: tuple[float, ...] = (0.02, 0.2)
     exact_match: float = 1e-6
     sampled_match: float = 0.02
     local: int = 2
-    across: float = 0.03
-    n_changes: int = 3
-    helps: float = 0.25
     apart: float = 1e-2
-    rare: float = 1e-5
     end: float = 1e-3
+    n_exact: int = 10**12
 
 
 THOROUGH, START = Effort(), StartRule()
@@ -106,11 +94,11 @@ class Searches(NamedTuple):
     n_followed: int
 
 
-def problem_of(evidence: Evidence, least: float = 0.0) -> FitProblem:
-    """The least-squares problem of the evidence. least: the least C_r that is searched."""
+def problem_of(evidence: Evidence) -> FitProblem:
+    """The least-squares problem of the evidence."""
     given = evidence.domain, evidence.scales, evidence.n_seen, evidence.n_trajectories
-    pairs = zip(evidence.shown, evidence.seen, strict=True)
-    return FitProblem(evidence, tuple(_weighed(*given, *pair) for pair in pairs), least)
+    each = zip(evidence.shown, evidence.seen, evidence.bias, strict=True)
+    return FitProblem(evidence, tuple(_weighed(*given, *answer) for answer in each))
 
 
 @lru_cache(maxsize=256)
@@ -121,23 +109,22 @@ def _weighed(
     n_trajectories: int,
     shown: tuple[float, ...],
     seen: tuple[float, ...],
+    bias: tuple[float, ...],
 ) -> WeighedAnswer:
     """An answer with its weight: W is the inverse root of the sampling covariance. For an exact answer it is that of a
     variance proportional to the distance from the ends of the range, as for samples: what is done rarely tells most.
 
     Cached, because the answers of earlier rounds come again in every round.
     """
-    lesson, target, kept = np.array(shown), np.array(seen), np.eye(len(scales.unit))[:n_seen]
-    soft = nearest_soft(domain, scales, target, n_seen)
+    lesson, target = np.array(shown), np.array(seen)
+    n = n_trajectories or START.n_exact
+    soft, weight = nearest_soft(domain, target, n_seen, n)
+    n_told = n_seen - float(np.trace(weight * rare_variance(domain, n) @ weight.T))
     if not n_trajectories:
         share = np.clip((target - scales.low) / scales.unit, 0.0, 1.0)
+        kept = np.eye(len(target))[:n_seen]
         weight = kept / (scales.unit * np.sqrt(np.minimum(share, 1 - share) + START.end))
-        return WeighedAnswer(lesson, target, weight, soft.weights[:n_seen], n_seen)
-    rare = np.diag(START.rare * scales.unit**2 / n_trajectories)
-    covariance = count_covariance(domain, soft) / n_trajectories + rare
-    weight = np.linalg.inv(np.linalg.cholesky(kept @ covariance @ kept.T)) @ kept
-    n_told = n_seen - float(np.trace(weight @ rare @ weight.T))
-    return WeighedAnswer(lesson, target, weight, soft.weights[:n_seen], n_told)
+    return WeighedAnswer(lesson, target, weight, soft.weights[:n_seen], n_told, np.abs(weight) @ np.array(bias))
 
 
 def goal_of(problem: FitProblem) -> Goal:
@@ -189,15 +176,12 @@ def _followed(problem: FitProblem, begun: Searches, budget: watch.Budget, n_path
         spent = watch.Budget(left)
         end = _search(problem, path, goal, spent)
         ends, budget.left = [*ends, *([] if end is None else [end])], budget.left - (left - spent.left)
-        if number == goal.n_few and ends:
-            ends += _changed(problem, _closest(ends), goal, budget)
     if not ends:
         raise NotConverged("no soft learner near the starts gives an answer", residual=np.inf, n_steps=0)
     is_new = not begun.ends or _closest(ends) is not _closest(begun.ends)
     if is_new and _closest(ends).value > goal.rough:
         end = _search(problem, Path(_in_full(problem, _closest(ends)), PATH.smoothing[START.local :]), goal, budget)
         ends += [] if end is None else [end]
-        ends += _changed(problem, _closest(ends), goal, budget)
     return Searches(tuple(ends), paths, number)
 
 
@@ -210,7 +194,7 @@ def _is_enough(goal: Goal, ends: Sequence[Search], n_followed: int, n_paths: int
 
 def _paths(problem: FitProblem, last: Search | None, budget: watch.Budget) -> list[Path]:
     """The paths in the order in which they are followed. last: the best fit of all answers but the last."""
-    first, others = list[Path](), [Path(start, PATH.smoothing) for start in _starts(problem)]
+    first, others = list[Path](), [Path(_start(problem), PATH.smoothing)]
     is_sampled = problem.evidence.is_sampled
     with suppress(TutelageError), watch.spending(budget):
         matched = START.sampled_match if is_sampled else START.exact_match
@@ -264,44 +248,16 @@ def closer_parameters(evidence: Evidence, near: Parameters) -> Parameters:
     return problem.described(end).parameters
 
 
-def with_larger_penalty(evidence: Evidence, fit: Fit, n_steps: int) -> tuple[Fit, ...]:
-    """Fits near another one with a larger C_r, the largest first.
-
-    An answer that matches its lesson shows only that C_r is large enough, and a larger one promises more.
-    """
-    problem, fits, budget = problem_of(evidence), list[Fit](), watch.Budget(n_steps)
-    goal, penalty = goal_of(problem), fit.parameters.mismatch_penalty
-    typical = float(TYPICAL[0] * problem.unit[0])
-    for least in (4 * max(penalty, typical), max(2 * penalty, typical), 1.4 * penalty, 1.2 * penalty):
-        larger = replace(problem, least=least)
-        start = larger.inside(fit.parameters._replace(mismatch_penalty=max(penalty, least)))
-        for smoothing in (PATH.smoothing[-1:], PATH.smoothing[START.local - 1 :]):
-            end = _search(larger, Path(start, smoothing), goal, budget)
-            if end is not None:
-                fits.append(larger.described(end))
-                if end.value <= goal.good:
-                    break
-    return tuple(fits)
-
-
-def _starts(problem: FitProblem) -> list[Vector]:
-    """u of the learner that the matched weights suggest, if mu_c was seen, and of others, new ones each round."""
+def _start(problem: FitProblem) -> Vector:
+    """u of the learner that the matched weights suggest, if mu_c was seen; of a typical learner otherwise."""
     d_r, (lower, upper), answers = problem.domain.n_reward, problem.limits, problem.answers
-    rng = np.random.default_rng(len(answers))
-    starts, paid = list[Vector](), -np.array([answer.matched[d_r:] for answer in answers])
+    paid = -np.array([answer.matched[d_r:] for answer in answers])
+    start = np.concatenate([TYPICAL, upper[2:]])
     if paid.size and paid.max() > 0:
         penalty = max(float(np.abs(answer.matched[:d_r]).max()) for answer in answers)
         delta = np.where(paid.max(axis=0) < 0.3 * paid.max(), problem.most, 0.0)
-        starts.append(np.concatenate([[penalty, paid.max()], delta]) / problem.unit)
-    n_shares = len(START.shares)
-    for number in range(START.n_random):
-        delta = rng.choice([0.0, 0.05, 1.0], len(problem.most)) * upper[2:]
-        if number % (n_shares + 1) < n_shares:
-            # The same allowance for all preferences.
-            largest = float(problem.most.max(initial=0.0))
-            delta = START.shares[number % (n_shares + 1)] * largest / problem.unit[2:]
-        starts.append(np.concatenate([TYPICAL * np.exp(rng.uniform(-1, 1, 2)), delta]))
-    return [np.clip(start, lower, upper) for start in starts]
+        start = np.concatenate([[penalty, paid.max()], delta]) / problem.unit
+    return np.asarray(np.clip(start, lower, upper))
 
 
 def _in_full(problem: FitProblem, search: Search) -> Vector:
@@ -314,38 +270,6 @@ def _in_full(problem: FitProblem, search: Search) -> Vector:
     delta = np.where(paid >= 0.5 * largest, 0.0, problem.limits[1][2:])
     violation = largest / problem.unit[1] if largest > 0 else search.answer.x[1]
     return np.asarray(np.clip(np.concatenate([[search.answer.x[0], violation], delta]), *problem.limits))
-
-
-def _changed(problem: FitProblem, search: Search, goal: Goal, budget: watch.Budget) -> list[Search]:
-    """Better fits, in which one preference after the other is moved across its kink, or left out."""
-    best, better = search, list[Search]()
-    for _ in range(START.n_changes):
-        if best.value <= goal.good:
-            break
-        paths = [Path(start, PATH.smoothing[-1:], best.answer.here.source) for start in _across_kinks(problem, best)]
-        ends = [_search(problem, path, goal, budget) for path in paths]
-        tried = [end for end in ends if end is not None]
-        if not tried or _closest(tried).value > START.helps * best.value:
-            break
-        best = _closest(tried)
-        better.append(best)
-    return better
-
-
-def _across_kinks(problem: FitProblem, search: Search) -> list[Vector]:
-    """u with one allowance below the largest mu_c where nothing is paid, above the least where all is, or none."""
-    answers, starts = search.answer.here.source, list[Vector]()
-    done = answers.expectation[:, problem.domain.n_reward :] / problem.unit[2:]
-    for j, paid in enumerate(answers.paid.T / answers.theta[1]):
-        values = [problem.limits[1][2 + j]]
-        if (paid <= SURFACE).all():
-            values = [(1 - START.across) * float(done[:, j].max())]
-        elif (paid >= 1 - SURFACE).all():
-            values.append((1 + START.across) * float(done[:, j].min()))
-        for value in values:
-            changed = np.where(np.arange(len(search.answer.x)) == 2 + j, value, search.answer.x)
-            starts.append(np.asarray(np.clip(changed, *problem.limits)))
-    return starts
 
 
 def _distinct(fits: Sequence[Fit], scales: Scales) -> tuple[Fit, ...]:

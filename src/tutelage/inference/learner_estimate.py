@@ -29,7 +29,6 @@ from tutelage.inference.fit_search import (
     fits_of,
     more_searches,
     search_fits,
-    with_larger_penalty,
 )
 from tutelage.inference.misfit import Evidence, Parameters
 from tutelage.inference.recovery import Answer, Scales, feature_scales, recover
@@ -177,8 +176,7 @@ def estimate_from(
         return infer_exactly(domain, scales, rounds, accuracy=accuracy)
     evidence = _evidence(domain, scales, rounds, observed, n_trajectories)
     searches = search_fits(evidence, effort) if begun is None else more_searches(evidence, begun, effort)
-    estimate = _fitted(evidence, searches, accuracy, has_intervals=has_intervals)
-    return estimate if begun is None else _with_larger(estimate, evidence, effort.n_larger)
+    return _fitted(evidence, searches, accuracy, has_intervals=has_intervals)
 
 
 def _evidence(
@@ -187,9 +185,10 @@ def _evidence(
     """The numbers of the rounds that were seen."""
     shown = [check_lesson(domain, taught.response.lesson).expectation for taught in rounds]
     seen = [taught.response.expectation.both for taught in rounds]
-    n_seen = domain.n_reward if observed == "reward" else len(domain.names)
-    lessons, answers = (tuple(tuple(row.tolist()) for row in rows) for rows in (shown, seen))
-    return Evidence(domain, scales, lessons, answers, n_seen, n_trajectories)
+    n_seen, exact = domain.n_reward if observed == "reward" else len(domain.names), np.zeros(len(domain.names))
+    bias = [exact if taught.response.bias is None else taught.response.bias for taught in rounds]
+    lessons, answers, biases = (tuple(tuple(row.tolist()) for row in rows) for rows in (shown, seen, bias))
+    return Evidence(domain, scales, lessons, answers, biases, n_seen, n_trajectories)
 
 
 def infer_exactly(domain: Domain, scales: Scales, rounds: Sequence[Round], *, accuracy: float) -> LearnerEstimate:
@@ -224,16 +223,7 @@ def _fitted(evidence: Evidence, searches: Searches, accuracy: float, *, has_inte
     estimate = build_estimate(domain, scales, space, [], [], contradiction, fits[0].parameters, residual=misfit)
     likely = [fit for fit in fits[1:] if is_likely(fit, fits[0], evidence)]
     explains = contradiction == "" and (evidence.is_sampled or misfit <= REPRODUCED)
-    return replace(estimate, rivals=rivals_of(fits[0], [], likely), searches=searches, explains=explains)
-
-
-def _with_larger(estimate: LearnerEstimate, evidence: Evidence, n_steps: int) -> LearnerEstimate:
-    """The estimate with further rivals that have a larger C_r."""
-    assert estimate.searches is not None
-    best, *others = fits_of(evidence, estimate.searches)
-    larger = with_larger_penalty(evidence, best, n_steps)
-    likely, kept = ([fit for fit in some if is_likely(fit, best, evidence)] for some in (larger, others))
-    return replace(estimate, rivals=rivals_of(best, likely, kept))
+    return replace(estimate, rivals=rivals_of(fits[0], likely), searches=searches, explains=explains)
 
 
 def _recovered(domain: Domain, scales: Scales, taught: Round, number: int, accuracy: float) -> Answer:

@@ -36,7 +36,7 @@ from tutelage.model.mdp import Domain
 # The penalties searched and the typical ones, in units of the horizon, which is also the size of the entropy, over the
 # largest range of a feature of their kind. The range of a preference is that of seeking its feature for ever, of which
 # a learner does a small part.
-SMALLEST, TYPICAL, LARGEST = np.array([1e-4, 1e-3]), np.array([0.3, 3.0]), np.array([10.0, 100.0])
+SMALLEST, TYPICAL, LARGEST = np.array([1e-4, 1e-3]), np.array([0.3, 3.0]), np.array([1e3, 1e4])
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +86,16 @@ PATH, GUESS = PathRule(), GuessRule()
 class Evidence:
     """The answers seen of a learner. Evidence with the same numbers, of one domain, is equal.
 
-    shown: the lessons, d_r numbers each. seen: the answers, d numbers each, of which the first n_seen were seen.
-    n_trajectories: each answer is the mean of this many; 0 where it is exact.
+    shown: the lessons, d_r numbers each. seen: the answers, d numbers each, of which the first n_seen were seen. bias:
+    how far the end of samples may have moved each. n_trajectories: each answer is the mean of this many; 0 where it is
+    exact.
     """
 
     domain: Domain
     scales: Scales
     shown: tuple[tuple[float, ...], ...]
     seen: tuple[tuple[float, ...], ...]
+    bias: tuple[tuple[float, ...], ...]
     n_seen: int
     n_trajectories: int = 0
 
@@ -104,7 +106,7 @@ class Evidence:
     @property
     def before(self) -> "Evidence":
         """All answers but the last."""
-        return replace(self, shown=self.shown[:-1], seen=self.seen[:-1])
+        return replace(self, shown=self.shown[:-1], seen=self.seen[:-1], bias=self.bias[:-1])
 
 
 class Parameters(NamedTuple):
@@ -123,7 +125,8 @@ class Parameters(NamedTuple):
 class WeighedAnswer:
     """One answer. shown: (d_r,), mu_hat. target: (d,), mu, any number where it was not seen. weight: (m, d), W.
     matched: (m,), weights of the features seen whose soft policy has this expectation. n_told: how many of the m
-    numbers vary between samples; those of features that are hardly met do not.
+    numbers vary between samples; those of features that are hardly met do not. allowed: (m,), what bias may add to W
+    (mu - mu_hat).
     """
 
     shown: Vector
@@ -131,12 +134,14 @@ class WeighedAnswer:
     weight: Matrix
     matched: Vector
     n_told: float
+    allowed: Vector
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """parameters: theta; an infinite allowance is a preference that no answer needs. cost: 1/2 |r|^2. jacobian:
-    (M, 2 + d_c), dr / d theta. answers: (n, d), mu of the fitted learner. paid: (n, d_c), its multipliers.
+    """parameters: theta; an infinite allowance is a preference that no answer needs. cost: 1/2 |r|^2, of the misfits r
+    beyond what the bias of samples allows. jacobian: (M, 2 + d_c), dr / d theta. answers: (n, d), mu of the fitted
+    learner. paid: (n, d_c), its multipliers. at_limit: whether C_r or C_c is the least or the largest searched.
     """
 
     parameters: Parameters
@@ -144,14 +149,14 @@ class Fit:
     jacobian: Matrix
     answers: Matrix
     paid: Matrix
+    at_limit: tuple[bool, bool]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Goal:
     """enough: a cost that counts as exact. gain: a relative decrease that is too small for a step of the last part of a
     path. good: a cost that the answers do not reject. rough: a cost after which few paths are followed: one more
-    answer tells more. n_least: how many paths to follow, even if the first is good. n_few: after how many to
-    try changes of the best.
+    answer tells more. n_least: how many paths to follow, even if the first is good. n_few: the few.
     """
 
     enough: float
@@ -167,11 +172,10 @@ Search = LeastSquares[Answers]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitProblem:
-    """The search over u = theta / unit. answers: those of the evidence. least: the least C_r that is searched."""
+    """The search over u = theta / unit. answers: those of the evidence."""
 
     evidence: Evidence
     answers: tuple[WeighedAnswer, ...]
-    least: float = 0.0
 
     @property
     def domain(self) -> Domain:
@@ -194,9 +198,7 @@ class FitProblem:
     def limits(self) -> tuple[Vector, Vector]:
         """Both ends of u."""
         no_preference = self.most / self.unit[2:]
-        least = max(float(SMALLEST[0]), self.least / self.unit[0])
-        lower = np.concatenate([[least], SMALLEST[1:], np.zeros(len(no_preference))])
-        return lower, np.concatenate([LARGEST, no_preference])
+        return np.append(SMALLEST, np.zeros(len(no_preference))), np.append(LARGEST, no_preference)
 
     def near(self, u: Vector) -> tuple[Vector, Vector]:
         """Both ends of a step from u."""
@@ -257,7 +259,12 @@ class FitProblem:
                 theta[2 + j] = np.inf if is_absent else 0.5 * float(done[:, d_r + j].min())
                 jacobian[:, 2 + j] = 0.0
         parameters = Parameters(float(theta[0]), float(theta[1]), freeze(theta[2:]))
-        return Fit(parameters, end.value, jacobian, done, answers.paid)
+        # A fit of the earlier answers has fewer.
+        pairs = zip(self.answers, done, strict=False)
+        misfits = np.array([np.abs(answer.weight @ (mu - answer.target)) - answer.allowed for answer, mu in pairs])
+        cost = 0.5 * float((np.maximum(misfits, 0.0) ** 2).sum())
+        at_limit = (end.answer.x[:2] <= SMALLEST) | (end.answer.x[:2] >= LARGEST)
+        return Fit(parameters, cost, jacobian, done, answers.paid, tuple(at_limit.tolist()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

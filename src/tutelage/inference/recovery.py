@@ -51,6 +51,7 @@ from tutelage.arrays import EPSILON, Flags, Matrix, Vector, freeze
 from tutelage.bellman.equations import solve_hard
 from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
 from tutelage.chains.expectations import occupancy
+from tutelage.constrained.problem import or_one
 from tutelage.convex.blocks import Block
 from tutelage.convex.newton import Expansion, proximal_newton
 from tutelage.model.arrivals import at_entries
@@ -64,8 +65,8 @@ class RecoveryRule:
     linear: along a direction, weights known to within this, in units of one over the range of the feature, count as
     determined. safety: the linear error estimate is multiplied by it. furthest: the true weights are within this
     distance of those found, in the same units and relative to 1 + their size. largest: no finite weights match an
-    answer where the search passes this, in the same units. largest_sampled: the same where samples are
-    matched; a penalty on squared weights in its place taught sampled learners less.
+    answer where the search passes this, in the same units. n_covariances: how often the covariance of samples is
+    taken again, at the policy that it led to.
     """
 
     slack: float = 1e-8
@@ -73,7 +74,7 @@ class RecoveryRule:
     safety: float = 4.0
     furthest: float = 1e3
     largest: float = 1e5
-    largest_sampled: float = 300.0
+    n_covariances: int = 6
 
 
 RECOVERY = RecoveryRule()
@@ -219,14 +220,31 @@ def _least(
     return floor
 
 
-def nearest_soft(domain: Domain, scales: Scales, seen: Vector, n_seen: int) -> SoftExpansion:
-    """The soft policy nearest to the first n_seen entries of mu, the mean of samples perhaps, within limited weights.
+def nearest_soft(domain: Domain, seen: Vector, n_seen: int, n: int) -> tuple[SoftExpansion, Matrix]:
+    """The soft policy that explains the first n_seen entries of mu_hat, the mean of n trajectories, and W (n_seen, d).
 
-    No weights may match such a mean exactly. The policy gives the covariance of samples and a start, no answer.
+    W is the inverse root of the covariance K of mu_hat. No finite weights may match mu_hat, which its noise can move
+    beyond all policies. So the policy maximises H(pi) - 1/2 |W (mu - mu_hat)|^2, and its weights are W'x with
+
+        x = W (mu_hat - mu)                 the deviations in standard errors, of about one each
+
+    K is that of the policy itself, by iteration from the most random one, so that nothing else limits the weights.
     """
-    lift = (np.eye(len(scales.unit)) / scales.unit)[:, :n_seen]
-    block = Block(np.zeros(n_seen), RECOVERY.largest_sampled, np.inf, True, np.arange(n_seen))
-    return match(domain, lift, seen, [block], tolerance=1e-7)[1]
+    kept = np.eye(len(seen))[:n_seen]
+    block = Block(np.zeros(n_seen), np.inf, np.inf, True, np.arange(n_seen), curvature=1.0)
+    soft = soft_expansion(domain.mdp, combined_features(domain), np.zeros(len(seen)))
+    for _ in range(RECOVERY.n_covariances):
+        covariance = count_covariance(domain, soft) / n + np.diag(rare_variance(domain, n))
+        root = np.linalg.cholesky(kept @ covariance @ kept.T)
+        weight = np.linalg.inv(root) @ kept
+        start = root.T @ soft.weights[:n_seen]
+        soft = match(domain, weight.T, seen, [block], tolerance=1e-3, start=start, near=soft)[1]
+    return soft, weight
+
+
+def rare_variance(domain: Domain, n: int) -> Vector:
+    """(d,), the variance of the mean of n trajectories of which about one meets a feature once."""
+    return or_one(np.abs(combined_features(domain)).max(axis=0) / n) ** 2
 
 
 def _unknowns(domain: Domain, scales: Scales, missed: Vector) -> tuple[Matrix, Vector]:

@@ -42,10 +42,10 @@ class CallbackLearner:
     def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
         """The function's answer as a response; raises `InvalidModel` where no policy has the expectation answered."""
         domain, given = self.domain, self.answer(check_lesson(self.domain, lesson))
-        is_sampled = isinstance(given, Demonstrations)
+        is_sampled, bias = isinstance(given, Demonstrations), np.zeros(len(domain.names))
         if isinstance(given, Demonstrations):
             seen = empirical_expectation(domain, given)
-            given = Expectation(seen.reward, seen.preference)
+            given, bias = Expectation(seen.reward, seen.preference), seen.bias
         reward = given.reward if isinstance(given, Expectation) else floats(given, "the answer", ndim=1)
         check_length(reward, domain.n_reward, "the answer", "reward features")
         found = nearest_policy(domain, reward, no_limits(domain))
@@ -59,7 +59,7 @@ class CallbackLearner:
         proof = Certificate(-found.value, -found.bound, found.gap, found.n_rounds, found.ended, lesson.uncertainty)
         answered, missed = Expectation(reward, preference), freeze(np.abs(reward - lesson.expectation))
         response = Response.of(domain, lesson, found.policy)
-        return replace(response, expectation=answered, mismatch_excess=missed, certificate=proof)
+        return replace(response, expectation=answered, mismatch_excess=missed, certificate=proof, bias=freeze(bias))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,8 +67,8 @@ class SampledLearner:
     """A learner taught by n_shown demonstrations of each lesson and seen through n_seen trajectories of its policy.
 
     rng: an int or a generator; responses draw from it in turn. A response's `policy` is the learner's policy, its
-    `expectation` that of the trajectories seen, and its `lesson` the demonstrations shown. A lesson with recorded
-    demonstrations is shown unchanged, so the response's lesson, taught again, leads to the same policy.
+    `expectation` that of the trajectories seen, with its `bias`, and its `lesson` the demonstrations shown. A lesson
+    with recorded demonstrations is shown unchanged, so the response's lesson, taught again, leads to the same policy.
     """
 
     domain: Domain
@@ -92,4 +92,5 @@ class SampledLearner:
         response = respond_after(self.learner, shown, after)
         trajectories = sample_demonstrations(self.domain, response.policy, self.n_seen, rng=rng)
         seen = empirical_expectation(self.domain, trajectories)
-        return replace(response, lesson=shown, expectation=Expectation(seen.reward, seen.preference))
+        expectation = Expectation(seen.reward, seen.preference)
+        return replace(response, lesson=shown, expectation=expectation, bias=seen.bias)

@@ -16,8 +16,8 @@ nothing beyond the best policy's reward, and repeats its best lesson at the end.
 
 A teacher that sees only mu_r, or the mean of sampled trajectories, does the same. It shows lessons beyond the planned
 response, which tell more. Before it ends it looks for other learners that explain the answers and for whom another
-lesson is better: other fits, those with a larger C_r, and those with the least C_c and the largest delta among all that
-give the answers of a fit. It then shows the best policy for each reward feature alone that could earn more than the
+lesson is better: other fits, and those with the least C_c and the largest delta among all that give the answers of a
+fit. It then shows the best policy for each reward feature alone that could earn more than the
 learner has earned.
 """
 
@@ -47,8 +47,8 @@ from tutelage.teachers.bilevel import BilevelPlan, BilevelTeacher
 from tutelage.teachers.robust_bounding import RobustBound, robust_bound
 
 # The search for a fit of samples, or of mu_r alone, in each round and before the rounds end.
-OF_SAMPLES = Effort(n_steps=2_000, n_more=1_500, n_larger=500)
-OF_REWARDS = Effort(n_steps=2_000, n_straight=600, n_more=1_500, n_more_paths=4, n_larger=500)
+OF_SAMPLES = Effort(n_steps=2_000, n_more=1_500)
+OF_REWARDS = Effort(n_steps=2_000, n_straight=600, n_more=1_500, n_more_paths=4)
 
 
 @dataclass(frozen=True, slots=True)
