@@ -53,7 +53,7 @@ from tutelage.bellman.soft_expectations import SoftExpansion, combined_features,
 from tutelage.chains.expectations import occupancy
 from tutelage.constrained.problem import or_one
 from tutelage.convex.blocks import Block
-from tutelage.convex.newton import Expansion, proximal_newton
+from tutelage.learners.soft_program import SoftProgram
 from tutelage.model.arrivals import at_entries
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import NotConverged
@@ -281,22 +281,10 @@ def match(
 
     tolerance: of the gradient. base: (d,), fixed weights.
     """
-    features, target = combined_features(domain), lift.T @ seen
-    fixed = np.zeros(len(seen)) if base is None else base
-
-    def expand(x: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
-        weights, nearest = fixed + lift @ x, near if last is None else last
-        soft = soft_expansion(domain.mdp, features, weights, accuracy=1e-13, near=nearest)
-        reached = lift.T @ soft.expectation
-        ulps = 16 * EPSILON * float(np.abs(soft.solved.value).max())
-        noise, value = ulps * (1 + float(np.abs(reached).max(initial=0.0))), soft.soft_return - float(target @ x)
-        hessian = lift.T @ soft.jacobian @ lift
-        value_noise = ulps + soft.solved.error_bound + EPSILON * abs(float(target @ x))
-        return Expansion(value, reached - target, hessian, noise, value_noise, soft)
-
-    first = np.zeros(lift.shape[1]) if start is None else start
-    minimum = proximal_newton(expand, blocks, first, tolerance=tolerance)
-    return minimum.answer.x, minimum.answer.here.source
+    fixed, first = (np.zeros(n) if given is None else given for n, given in zip(lift.shape, (base, start), strict=True))
+    program = SoftProgram(domain, fixed, lift, lift.T @ seen, blocks)
+    found = program.minimise(first, near, tolerance=tolerance)
+    return found.answer.x, found.answer.here.source
 
 
 def count_covariance(domain: Domain, soft: SoftExpansion) -> Matrix:

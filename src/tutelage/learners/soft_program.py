@@ -70,12 +70,21 @@ class SoftProgram:
         none = np.zeros((self.domain.n_reward, len(touch.y) + len(touch.point)))
         return np.hstack([self.lift, np.vstack([none, touch.jacobian])])
 
-    def minimise(self, start: Vector, near: SoftExpansion | None = None) -> SoftMinimum:
-        """Newton's method from a start (n,), each entry in a unit of its own. near: an expansion at nearby weights."""
-        scaled = _Normalised.of(self, near)
+    def minimise(
+        self, start: Vector, near: SoftExpansion | None = None, *, tolerance: float | None = None
+    ) -> SoftMinimum:
+        """Newton's method from a start (n,). near: an expansion at nearby weights.
+
+        tolerance: of the gradient, where all entries of x are of one size; without one, each gets a unit of its own.
+        """
+        scaled, share = _Normalised.of(self, near), 1 / self.domain.mdp.horizon
+        if tolerance is not None:
+            scaled = replace(
+                scaled, unit=np.ones(len(start)), blocks=[block.in_units(1.0, share) for block in self.blocks]
+            )
         with scaled.answers():
             inside = contained(scaled.blocks, start / scaled.unit)
-            error, apart = scaled.tolerances(scaled.blocks)
+            error, apart = scaled.tolerances(scaled.blocks) if tolerance is None else (share * tolerance, math.inf)
             found = proximal_newton(scaled.expand, scaled.blocks, inside, tolerance=error, gap_tolerance=apart)
         return scaled.in_given_units(found)
 
@@ -133,7 +142,7 @@ class _Normalised:
         weights, to_weights = program.weights(x, touch), program.jacobian(touch) * self.unit
         near = self.near if last is None else last
         # The last steps are so short that the value at the last point, to first order, is nearly exact already.
-        moved = math.inf if last is None else float(np.abs(self.features @ (weights - last.weights)).max())
+        moved = math.inf if near is None else float(np.abs(self.features @ (weights - near.weights)).max())
         accuracy = 1e-10 if moved > 1e-6 else 1e-14
         soft = soft_expansion(program.domain.mdp, self.features, weights, near=near, accuracy=accuracy)
         reached, hessian = to_weights.T @ soft.expectation, to_weights.T @ soft.jacobian @ to_weights
