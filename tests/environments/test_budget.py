@@ -117,11 +117,10 @@ def test_the_journeys_are_exactly_those_that_keep_the_limit(seed, limit):
 def most_total(domain, name):
     """The largest total of a preference that any trajectory of any policy can have; inf if it may grow for ever."""
     mdp = domain.mdp
-    cost = domain.preference_features[:, domain.preference_names.index(name)]
-    rows, value = mdp.transition, np.zeros(mdp.n_states)
+    cost, rows, value = domain.preference_arrivals[name].data, mdp.transition, np.zeros(mdp.n_states)
     for _ in range(1_000):
-        worst = np.maximum.reduceat(value[rows.indices], rows.indptr[:-1])
-        before, value = value, np.maximum.reduceat(cost + worst, mdp.first_choice[:-1])
+        worst = np.maximum.reduceat(cost + value[rows.indices], rows.indptr[:-1])
+        before, value = value, np.maximum.reduceat(worst, mdp.first_choice[:-1])
         if np.array_equal(before, value):
             return float(value[mdp.initial > 0].max())
     return np.inf
@@ -137,7 +136,7 @@ def test_no_trajectory_of_any_policy_exceeds_a_limit_where_chance_decides(seed, 
     for state, action in itertools.product(range(n - 1), range(3)):
         rows[state, action, rng.choice(n, 2, replace=False)] = 0.25, 0.75
     rows[-1, :, -1] = 1.0
-    used = unit * rng.random((n, 3, n_features)) * (rng.random((n, 3, n_features)) < 0.4)
+    used = unit * rng.random((n, 3, n, n_features)) * (rng.random((n, 3, n, n_features)) < 0.4)
     used[-1] = 0.0
     mdp = tl.MDP.from_arrays(rows, np.eye(n)[0], 0.9, goals=[n - 1])
     domain = tl.Domain(mdp, np.ones(n), used, preference_names=("a", "b")[:n_features])

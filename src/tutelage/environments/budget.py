@@ -28,6 +28,7 @@ from scipy import sparse
 from tutelage.arrays import EPSILON, Flags, Indices, SparseRows, Vector
 from tutelage.chains.arrival import reachable
 from tutelage.environments.graph import finite_number
+from tutelage.model.arrivals import at_entries, choice_of_entry
 from tutelage.model.mdp import MDP, Domain, absorbing_states, per_choice
 from tutelage.model.names import Labels, as_text, suggestion
 from tutelage.outcomes import InfeasibleConstraints, InvalidInput, at_least
@@ -72,16 +73,13 @@ def with_budget(
     """
     if not isinstance(limits, Mapping) or not limits:
         raise InvalidInput(f"limits must give at least one feature its limit, such as {{'km': 2.5}}; got {limits!r}")
-    rows = domain.mdp.transition.copy()
-    rows.eliminate_zeros()
     costs = [_cost(domain, name) for name in limits]
     is_end = _ends(domain.mdp, costs)
     budgets = [
-        _Budget.of(domain, rows, is_end, name, cost, limits[name], resolution)
+        _Budget.of(domain.mdp, is_end, name, cost, limits[name], resolution)
         for name, cost in zip(limits, costs, strict=True)
     ]
-    product = _explored(domain.mdp, rows, budgets, max_states)
-    return _built(domain, budgets, _kept(domain.mdp, rows, is_end, product))
+    return _built(domain, budgets, _kept(domain.mdp, is_end, _explored(domain.mdp, budgets, max_states)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,24 +104,20 @@ class _Budget:
         return max(int(self.caps.max()) + 1, 1)
 
     @classmethod
-    def of(
-        cls, domain: Domain, rows: SparseRows, is_end: Flags, name: str, cost: Vector, limit: Any, resolution: Any
-    ) -> "_Budget":
-        mdp = domain.mdp
-        cost = np.where(is_end[mdp.state_of_choice], 0.0, cost)
+    def of(cls, mdp: MDP, is_end: Flags, name: str, cost: Vector, limit: Any, resolution: Any) -> "_Budget":
+        rows, owner = mdp.transition, mdp.state_of_choice[choice_of_entry(mdp.transition)]
+        cost = np.where(is_end[owner], 0.0, cost)
         most = finite_number(limit, f"the limit of {name!r}")
         step = resolution.get(name) if isinstance(resolution, Mapping) else resolution
         step = _usual_step(cost, most) if step is None else finite_number(step, f"the resolution of {name!r}")
         if most < 0 or not step > 0:
             raise InvalidInput(f"the limit of {name!r} must not be negative, and its resolution must be positive")
-        least = _least_totals(mdp, rows, is_end, cost, most)
+        least = _least_totals(mdp, is_end, cost, most)
         starts = np.flatnonzero(mdp.initial)
         if not least[starts].max() <= most * (1 + STEPS.tolerance):
-            _refuse(mdp, rows, is_end, name, cost, most)
-        n_moves = np.diff(rows.indptr)
-        before, after = least[mdp.state_of_choice.repeat(n_moves)], least[rows.indices]
+            _refuse(mdp, is_end, name, cost, most)
         with np.errstate(invalid="ignore"):
-            used = (cost.repeat(n_moves) + after - before) / step - _slack(most, step)
+            used = (cost + least[rows.indices] - least[owner]) / step - _slack(most, step)
         # More steps than any limit has: never possible.
         used = np.clip(np.ceil(np.nan_to_num(used, nan=np.inf)), -STEPS.places, STEPS.places)
         return cls(name, most, step, least, used.astype(np.int64))
@@ -135,15 +129,16 @@ def _slack(limit: float, step: float) -> float:
 
 
 def _cost(domain: Domain, name: str) -> Vector:
-    """(C,), the feature of this name; it must not be negative."""
+    """(nnz,), the feature of this name for each transition; it must not be negative."""
     if name not in domain.names:
         raise InvalidInput(f"there is no feature {name!r}; {suggestion(name, domain.names)}")
-    features, names = domain.preference_features, domain.preference_names
-    if name not in names:
-        features, names = domain.reward_features, domain.reward_names
-    cost = per_choice(domain.mdp, np.ascontiguousarray(features[:, names.index(name)]))
+    kind = "preference" if name in domain.preference_names else "reward"
+    features, names, arrivals = (getattr(domain, f"{kind}_{part}") for part in ("features", "names", "arrivals"))
+    choice = choice_of_entry(domain.mdp.transition)
+    column = per_choice(domain.mdp, np.ascontiguousarray(features[:, names.index(name)]))
+    cost: Vector = arrivals[name].data if name in arrivals else column[choice]
     if cost.min() < 0:
-        place = domain.mdp.names.describe_choice(int(cost.argmin()))
+        place = domain.mdp.names.describe_choice(int(choice[cost.argmin()]))
         raise InvalidInput(f"{place}: {name!r} is {cost.min():.4g}; a budget needs a feature that is never negative")
     return cost
 
@@ -152,8 +147,8 @@ def _ends(mdp: MDP, costs: list[Vector]) -> Flags:
     """(S,), the goals; in a model without any, the absorbing states where nothing that is limited counts."""
     is_absorbing = absorbing_states(mdp)
     if not len(mdp.goals):
-        used = np.logical_or.reduceat(np.array(costs).any(axis=0), mdp.first_choice[:-1])
-        return np.asarray(is_absorbing & ~used)
+        owner = mdp.state_of_choice[choice_of_entry(mdp.transition)]
+        return np.asarray(is_absorbing & (np.bincount(owner, np.sum(costs, axis=0)) == 0))
     wrong = mdp.goals[~is_absorbing[mdp.goals]]
     if len(wrong):
         place = mdp.names.describe_state(int(wrong[0]))
@@ -172,25 +167,26 @@ def _usual_step(cost: Vector, limit: float) -> float:
     return float(values[0]) if is_whole and limit <= STEPS.most * values[0] else limit / STEPS.usual
 
 
-def _least_totals(mdp: MDP, rows: SparseRows, is_end: Flags, cost: Vector, most: float) -> Vector:
+def _least_totals(mdp: MDP, is_end: Flags, cost: Vector, most: float) -> Vector:
     """(S,), h of the module; infinite where it is above `most`.
 
     Where each choice leads to one state, of the journeys that arrive, if there are any; otherwise of those which may
     also be endless, because what chance allows cannot be promised.
     """
-    if rows.nnz == mdp.n_choices and is_end.any():
-        arriving = _iterated(mdp, rows, cost, np.where(is_end, 0.0, np.inf), np.inf)
+    if mdp.transition.nnz == mdp.n_choices and is_end.any():
+        arriving = _iterated(mdp, cost, np.where(is_end, 0.0, np.inf), np.inf)
         if np.isfinite(arriving).all():
             return arriving
-        return np.where(np.isfinite(arriving), arriving, _iterated(mdp, rows, cost, np.zeros(mdp.n_states), most))
-    return _iterated(mdp, rows, cost, np.zeros(mdp.n_states), most)
+        return np.where(np.isfinite(arriving), arriving, _iterated(mdp, cost, np.zeros(mdp.n_states), most))
+    return _iterated(mdp, cost, np.zeros(mdp.n_states), most)
 
 
-def _iterated(mdp: MDP, rows: SparseRows, cost: Vector, value: Vector, most: float) -> Vector:
+def _iterated(mdp: MDP, cost: Vector, value: Vector, most: float) -> Vector:
     """The fixed point of the equation of h, from above or from below."""
+    rows = mdp.transition
     for n_sweeps in range(STEPS.sweeps):
-        worst = np.maximum.reduceat(value[rows.indices], rows.indptr[:-1])
-        new = np.minimum.reduceat(cost + worst, mdp.first_choice[:-1])
+        worst = np.maximum.reduceat(cost + value[rows.indices], rows.indptr[:-1])
+        new = np.minimum.reduceat(worst, mdp.first_choice[:-1])
         new[new > most * (1 + STEPS.tolerance)] = np.inf
         if np.array_equal(new, value):
             return new
@@ -199,11 +195,11 @@ def _iterated(mdp: MDP, rows: SparseRows, cost: Vector, value: Vector, most: flo
     raise InvalidInput("the least total does not settle; give the feature in a coarser unit, or limit another one")
 
 
-def _refuse(mdp: MDP, rows: SparseRows, is_end: Flags, name: str, cost: Vector, limit: float) -> None:
+def _refuse(mdp: MDP, is_end: Flags, name: str, cost: Vector, limit: float) -> None:
     """Say the least that a journey has of a feature whose limit no journey keeps."""
     starts = np.flatnonzero(mdp.initial)
     far = STEPS.beyond * max(limit, float(cost.max()))
-    least = _least_totals(mdp, rows, is_end, cost, far)[starts]
+    least = _least_totals(mdp, is_end, cost, far)[starts]
     place, needed = mdp.names.describe_state(int(starts[least.argmax()])), float(least.max())
     told = f"no journey from {place} is sure to keep {name!r} within {limit:g}"
     says = f"the least that one has is {at_least(needed)}" if math.isfinite(needed) else f"nor within {far:g}"
@@ -216,7 +212,7 @@ class _Pairs:
     """The pairs (s, rest) that can be visited, and their choices, in order.
 
     states: (n,). rests: (n, J), the steps left of each budget. owner: (m,), the pair that offers each choice. choice:
-    (m,), in the MDP. moves: sparse (m, n), the transitions of the choices. initial: (n,).
+    (m,), in the MDP. moves: sparse (m, n), the number of each transition in the MDP, from one. initial: (n,).
     """
 
     states: Indices
@@ -232,7 +228,6 @@ class _Search:
     """Finds the pairs that can be visited, breadth first. number: of each pair by its key, -1 for those not seen."""
 
     mdp: MDP
-    rows: SparseRows
     units: Indices
     caps: Indices
     sizes: tuple[int, ...]
@@ -255,16 +250,17 @@ class _Search:
         """The choices that pairs offer: the place of the pair, the choice, its transitions, and the keys of these."""
         counts = self.mdp.choices_per_state[states]
         owner, choice = np.arange(len(states)).repeat(counts), _ranges(self.mdp.first_choice[states], counts)
-        n_moves = np.diff(self.rows.indptr)[choice]
-        entry = _ranges(self.rows.indptr[choice], n_moves)
+        rows = self.mdp.transition
+        n_moves = np.diff(rows.indptr)[choice]
+        entry = _ranges(rows.indptr[choice], n_moves)
         after = rests[owner.repeat(n_moves)] - self.units[entry]
         is_kept = np.logical_and.reduceat((after >= 0).all(axis=1), np.cumsum(n_moves) - n_moves)
         entry, after = entry[is_kept.repeat(n_moves)], after[is_kept.repeat(n_moves)]
-        reached = self.rows.indices[entry]
+        reached = rows.indices[entry]
         return owner[is_kept], choice[is_kept], entry, self.keys(reached, np.minimum(after, self.caps[reached]))
 
 
-def _explored(mdp: MDP, rows: SparseRows, budgets: list[_Budget], max_states: int) -> _Pairs:
+def _explored(mdp: MDP, budgets: list[_Budget], max_states: int) -> _Pairs:
     """All pairs that can be visited from the start."""
     sizes = tuple(budget.size for budget in budgets)
     n_places = math.prod((mdp.n_states, *sizes))
@@ -272,7 +268,7 @@ def _explored(mdp: MDP, rows: SparseRows, budgets: list[_Budget], max_states: in
         told = f"{mdp.n_states} states with {' x '.join(map(str, sizes))} rests of the budgets are too many"
         raise InvalidInput(f"{told}; give a coarser resolution, or fewer limits")
     units, caps = (np.array([getattr(budget, part) for budget in budgets]).T for part in ("units", "caps"))
-    search = _Search(mdp, rows, units, caps, sizes, np.full(n_places, -1, dtype=np.int32))
+    search = _Search(mdp, units, caps, sizes, np.full(n_places, -1, dtype=np.int32))
     starts = np.flatnonzero(mdp.initial)
     layers, parts = [search.added(search.keys(starts, caps[starts]))], []
     while len(layers[-1][0]):
@@ -286,8 +282,8 @@ def _explored(mdp: MDP, rows: SparseRows, budgets: list[_Budget], max_states: in
             raise InvalidInput(f"{told}; raise max_states, or give a coarser resolution")
     states, rests = (np.concatenate(part) for part in zip(*layers, strict=True))
     owner, choice, entry, key = (np.concatenate(part) for part in zip(*parts, strict=True))
-    ends = np.concatenate([[0], np.cumsum(np.diff(rows.indptr)[choice])])
-    moves = sparse.csr_array((rows.data[entry], search.number[key], ends), shape=(len(choice), len(states)))
+    ends = np.concatenate([[0], np.cumsum(np.diff(mdp.transition.indptr)[choice])])
+    moves = sparse.csr_array((entry + 1, search.number[key], ends), shape=(len(choice), len(states)))
     initial = np.zeros(len(states))
     initial[: len(starts)] = mdp.initial[starts]
     return _Pairs(states, rests, owner, choice, moves, initial)
@@ -299,9 +295,9 @@ def _ranges(starts: Indices, counts: Indices) -> Indices:
     return np.asarray(np.arange(counts.sum()) + (starts - ends + counts).repeat(counts))
 
 
-def _kept(mdp: MDP, rows: SparseRows, is_end: Flags, pairs: _Pairs) -> _Pairs:
+def _kept(mdp: MDP, is_end: Flags, pairs: _Pairs) -> _Pairs:
     """The pairs from which the limits do not cut off the ends, and the choices that lead only to such pairs."""
-    could_arrive = _arriving(mdp.state_of_choice, rows, is_end)[pairs.states]
+    could_arrive = _arriving(mdp.state_of_choice, mdp.transition, is_end)[pairs.states]
     is_kept = np.ones(len(pairs.choice), dtype=np.bool_)
     while True:
         moves, owner = pairs.moves[is_kept], pairs.owner[is_kept]
@@ -343,8 +339,11 @@ def _built(domain: Domain, budgets: list[_Budget], pairs: _Pairs) -> Domain:
         for state, *rest in zip(states.tolist(), *rests, strict=True)
     ]
     finals = np.flatnonzero(np.isin(states, known.finals))
+    moves = pairs.moves
+    moves.sort_indices()
+    entry = moves.data - 1
     product = MDP(
-        pairs.moves,
+        sparse.csr_array((mdp.transition.data[entry], moves.indices, moves.indptr), moves.shape),
         first_choice,
         pairs.initial,
         mdp.discount if isinstance(mdp.discount, float) else mdp.discount[choice],
@@ -352,12 +351,15 @@ def _built(domain: Domain, budgets: list[_Budget], pairs: _Pairs) -> Domain:
         duration=None if mdp.duration is None else mdp.duration[choice],
         goals=np.flatnonzero(np.isin(states, mdp.goals)),
     )
-    reward, preference = (
-        features[states if len(features) == mdp.n_states else choice]
-        for features in (domain.reward_features, domain.preference_features)
-    )
     places = None if domain.positions is None else domain.positions[states]
-    return Domain(product, reward, preference, domain.reward_names, domain.preference_names, positions=places)
+    parts: dict[str, Any] = {"reward_names": domain.reward_names, "preference_names": domain.preference_names}
+    for kind in ("reward", "preference"):
+        features, arrivals = getattr(domain, f"{kind}_features"), getattr(domain, f"{kind}_arrivals")
+        parts[f"{kind}_features"] = features[states if len(features) == mdp.n_states else choice]
+        parts[f"{kind}_arrivals"] = {
+            name: at_entries(product.transition, values.data[entry]) for name, values in arrivals.items()
+        }
+    return Domain(product, positions=places, **parts)
 
 
 def _rest_names(budget: _Budget, states: Indices, rests: Indices) -> list[str]:
