@@ -116,6 +116,15 @@ class Transcript:
         return replace(self, ended=sentence)
 
     @property
+    def unlimited(self) -> tuple[str, ...]:
+        """The preference features of a known learner that no limit on its expectations names."""
+        if self.learner is None or self.learner.preference.rows is not None:
+            return ()
+        domain = self.learner.domain
+        limited = self.learner.preference.on(domain).names
+        return tuple(name for name in domain.preference_names if name not in limited)
+
+    @property
     def costs(self) -> "Costs | None":
         """What the preferences cost in true reward, and how much of them the last response uses; None if not known."""
         if self.learner is None:
@@ -155,6 +164,8 @@ class Transcript:
         lines += [f"  {what:32} {in_digits(amount, size)}" for what, amount in amounts if math.isfinite(amount)]
         if costs and costs.preferences:
             lines += _costs_in_words(costs)
+        if self.unlimited:
+            lines.append(f"Without a limit on average: {', '.join(self.unlimited)}.")
         return "\n".join([*lines, final.response.explain()])
 
     def __str__(self) -> str:

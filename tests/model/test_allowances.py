@@ -23,10 +23,10 @@ def domain_of(seed: int = 0, discount: float = 0.75) -> tl.Domain:
 IN_WORDS = {
     "a count": (tl.count(2.5), [2.5, 2.5, 2.5]),
     "a share": (tl.share(0.5), [2.0, 2.0, 2.0]),
-    "by name": ({"main_km": tl.share(0.125), "mud": 3}, [3.0, 0.5, 0.0]),
+    "by name": ({"main_km": tl.share(0.125), "mud": 3, "others": 0}, [3.0, 0.5, 0.0]),
     "a list": ([1, tl.share(0.25), tl.count(0.5)], [1.0, 1.0, 0.5]),
     "numbers": ([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]),
-    "no names": ({}, [0.0, 0.0, 0.0]),
+    "others": ({"others": tl.count(1)}, [1.0, 1.0, 1.0]),
 }
 
 
@@ -51,6 +51,25 @@ def test_words_mean_numbers_in_every_learner_and_teacher(kind):
     assert_allclose(tl.preference_limits(domain, words).offsets, numbers, rtol=1e-15)
     teachers = [tl.ConservativeTeacher(domain, np.ones(3), allowance=delta) for delta in (words, numbers)]
     assert_array_equal(*(teacher.limits.offsets for teacher in teachers))
+
+
+def test_preferences_that_are_not_named_have_no_limit():
+    """The learner with named limits is the learner of a domain that has only the named preferences."""
+    domain = domain_of()
+    few = domain.with_features(preference={"mud": None, "service_km": None})
+    lesson = tl.Lesson.from_policy(domain, random_policy(np.random.default_rng(1), domain.mdp))
+    soft = {"mismatch_penalty": 2, "violation_penalty": 3}
+    for make in (lambda d, a: tl.SoftLearner(d, violation_allowance=a, **soft), lambda d, a: tl.HardLearner(d, a)):
+        answer, wanted = make(domain, {"main_km": 0.5}).respond(lesson), make(few, 0.5).respond(lesson)
+        assert_allclose(answer.policy, wanted.policy, atol=1e-9)
+        assert answer.constraint_names == ("main_km",)
+    assert tl.preference_limits(domain, {"main_km": 0.5}).names == ("main_km",)
+    learner = tl.HardLearner(domain, {"main_km": 0.5})
+    transcript = tl.teach(tl.AwareCmdpTeacher(domain, np.ones(3), learner), learner)
+    assert transcript.unlimited == ("mud", "service_km")
+    assert "Without a limit on average: mud, service_km." in transcript.explain()
+    with pytest.raises(InvalidModel, match="others"):
+        tl.PublishedLearner(domain, violation_allowance={"main_km": 0.5}, **soft)
 
 
 def test_a_mismatch_may_be_allowed_by_the_names_of_rewards():

@@ -25,7 +25,7 @@ def learn(
     domain: subject.DomainOption = None,
     learner: subject.LearnerOption = "",
     preferences: subject.PreferencesOption = "",
-    model: Annotated[str, typer.Option(help="The learner model: soft, hard, footnote or standard.")] = "soft",
+    model: subject.ModelOption = "",
     weights: subject.WeightsOption = "",
     mismatch_penalty: subject.MismatchOption = None,
     violation_penalty: subject.ViolationOption = None,
@@ -47,7 +47,9 @@ def learn(
     from tutelage.roles import Lesson
 
     about = subject.read_subject(world, domain, weights, learner, preferences)
-    asked_learner = subject.read_learner(model, about.known, allowance, mismatch_penalty, violation_penalty)
+    model = model or ("hard" if about.has_goals else "soft")
+    about, allowed = subject.with_limits(about, allowance)
+    asked_learner = subject.read_learner(model, about.known, allowed, mismatch_penalty, violation_penalty)
     log = load_demonstrations(demonstrations, about.known)
     with progress("learning", None) as done:
         response = asked_learner.respond(Lesson.from_demonstrations(about.known, log))

@@ -1,7 +1,7 @@
 """The options that several commands have, and the domain, the weights and the learner that they name."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,13 +18,18 @@ if TYPE_CHECKING:
 
 ALLOWANCE_HELP = (
     "delta_c, the discounted count allowed of each preference feature: 2.5, a share of the discounted time such as 5%, "
-    "one for each in order, such as 0.1,5%, or by name, such as service_km=0.1,main_km=5%. Default: 0."
+    "one for each in order, such as 0.1,5%, or by name, such as service_km=0.1,main_km=5%; others have no limit then, "
+    "unless others=0. On every journey instead of on average: main_km=0.5/journey. Default: 0."
 )
 WEIGHTS_HELP = "The true weights: 1,0.9,0.2, or by name, km=-1,at_goal=0; zero for others. A world has its own."
 LEARNER_HELP = "L1 .. L5: the learner has the first 0, 2, 4, 5 or 6 preference features. Default: all of them."
 PREFERENCES_HELP = "Instead of L1 .. L5: the names of the preference features that the learner has, such as a,b."
 
+PER_JOURNEY = "/journey"
+MODEL_HELP = "The learner model. Default: hard in a domain with goals, soft in others."
+
 # The options of several commands.
+ModelOption = Annotated[str, typer.Option(help=MODEL_HELP)]
 WorldOption = Annotated[
     str, typer.Option(help="An object world: published:0:10 (generator:seed:size), or a JSON file.")
 ]
@@ -44,13 +49,26 @@ class Subject:
     """What a command is about.
 
     world: the object world, if it is one. whole: the domain with every preference feature; known: with those of the
-    learner. true_weights: (d_r,), or None where they were not given.
+    learner. true_weights: (d_r,), or None where they were not given. journey_limits: by name, the limit that every
+    journey keeps, and the steps in which it is counted.
     """
 
     world: "ObjectWorld | None"
     whole: "Domain"
     known: "Domain"
     true_weights: "Vector | None"
+    journey_limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def has_goals(self) -> bool:
+        return len(self.whole.mdp.goals) > 0
+
+    def limits_in_words(self) -> list[str]:
+        """A sentence for each limit on every journey."""
+        return [
+            f"Every journey keeps {name} within {limit:g}, counted in steps of {step:.4g}, each step rounded up."
+            for name, (limit, step) in self.journey_limits.items()
+        ]
 
     @property
     def weights(self) -> "Vector":
@@ -122,18 +140,42 @@ def feature(names: Sequence[str], given: str) -> str:
     return table[given]
 
 
+def with_limits(about: Subject, text: str) -> tuple[Subject, Any]:
+    """The subject with limits on every journey in its states, and the allowance that is left, None for the default."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    journeys = [part.removesuffix(PER_JOURNEY) for part in parts if part.endswith(PER_JOURNEY)]
+    others = [part for part in parts if not part.endswith(PER_JOURNEY)]
+    if not journeys:
+        return about, _named_allowance(about.known.preference_names, text) if parts else None
+    from tutelage.environments.budget import usual_resolutions, with_budget
+    from tutelage.experiments.worlds import restricted
+
+    limits = _named_allowance(about.whole.names, ",".join(journeys))
+    if not isinstance(limits, dict) or not all(isinstance(limit, float) for limit in limits.values()):
+        raise InvalidInput(f"a limit on every journey is name=number{PER_JOURNEY}, such as km=0.5{PER_JOURNEY}")
+    left = _named_allowance(about.known.preference_names, ",".join(others)) if others else {}
+    steps = usual_resolutions(about.whole, limits)
+    whole = with_budget(about.whole, limits, resolution=steps)
+    known = restricted(whole, about.known.preference_names)
+    told = {name: (limit, steps[name]) for name, limit in limits.items()}
+    return Subject(None, whole, known, about.true_weights, told), left
+
+
+def _named_allowance(names: Sequence[str], text: str) -> Any:
+    from tutelage.model.allowances import OTHERS, read_allowance
+
+    amount = read_allowance(text)
+    if isinstance(amount, dict):
+        return {name if name == OTHERS else feature(names, name): part for name, part in amount.items()}
+    return amount
+
+
 def read_learner(
-    model: str, domain: "Domain", allowance: str, mismatch_penalty: float | None, violation_penalty: float | None
+    model: str, domain: "Domain", allowance: Any, mismatch_penalty: float | None, violation_penalty: float | None
 ) -> "Learner":
     """The learner of a model, with the parameters that were given and that the model has."""
-    from tutelage.model.allowances import read_allowance
-
     given: dict[str, Any] = {"mismatch_penalty": mismatch_penalty, "violation_penalty": violation_penalty}
-    if allowance:
-        amount = read_allowance(allowance)
-        if isinstance(amount, dict):
-            amount = {feature(domain.preference_names, name): part for name, part in amount.items()}
-        given["violation_allowance"] = amount
+    given["violation_allowance"] = allowance
     name = underscored(model)
     known = look_up(LEARNER_MODELS, name, "learner model").options
     return make_learner(

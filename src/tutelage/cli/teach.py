@@ -25,6 +25,7 @@ TIME_HELP = "Seconds after which to stop with the rounds, the lesson and the bou
 SHOW_HELP = "Print at most this many demonstrations of the lesson, by name, with their shares and features."
 DEMONSTRATIONS_HELP = "Write the demonstrations to this .jsonl or .csv file; as many as --show, or 20."
 POLICY_HELP = "Write the policy of the lesson to this .csv or .jsonl file, a line for each visited state and choice."
+TEACHER_HELP = "The teacher. Default: aware-cmdp in a domain with goals, bilevel in others."
 PLANE_HELP = "With --picture: two reward features, such as star,plus, whose reachable set to draw too."
 PICTURE_HELP = "Draw the world, or the features and the map of a domain, and what was learned; adds .png and .svg."
 
@@ -34,8 +35,8 @@ def teach(
     domain: subject.DomainOption = None,
     learner: subject.LearnerOption = "",
     preferences: subject.PreferencesOption = "",
-    model: Annotated[str, typer.Option(help="The learner model, one of those above.")] = "soft",
-    teacher: Annotated[str, typer.Option(help="The teacher, one of those above.")] = "bilevel",
+    model: subject.ModelOption = "",
+    teacher: Annotated[str, typer.Option(help=TEACHER_HELP)] = "",
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
     weights: subject.WeightsOption = "",
     mismatch_penalty: subject.MismatchOption = None,
@@ -61,9 +62,11 @@ def teach(
 
     [bold]tutelage teach --domain roads.npz --weights km=-1 --model hard --teacher aware-cmdp --show 3[/bold]
     """
-    about = subject.read_subject(world, domain, weights, learner, preferences)
+    about, allowed = subject.with_limits(subject.read_subject(world, domain, weights, learner, preferences), allowance)
     known = about.known
-    asked_learner = subject.read_learner(model, known, allowance, mismatch_penalty, violation_penalty)
+    model = model or ("hard" if about.has_goals else "soft")
+    teacher = teacher or ("aware-cmdp" if about.has_goals else "bilevel")
+    asked_learner = subject.read_learner(model, known, allowed, mismatch_penalty, violation_penalty)
     asked_teacher = about.teacher(teacher, asked_learner, subject.read_options(option or []))
     transcript = _taught(asked_teacher, asked_learner, max_rounds, time_limit, save)
     files = _drawn(about, asked_learner, learner, transcript, picture, plane)
@@ -72,9 +75,10 @@ def teach(
     if as_json:
         asked = {"learner": learner, "model": subject.underscored(model), "teacher": subject.underscored(teacher)}
         data = _data(known, transcript) | ({} if shown is None else shown.as_data())
+        data["journey_limits"] = {name: limit for name, (limit, _) in about.journey_limits.items()}
         show_json({name: text or None for name, text in asked.items()} | data | {"files": list(map(str, files))})
         return
-    lines = [str(transcript), transcript.explain(), *([str(shown)] if shown and show else [])]
+    lines = [*about.limits_in_words(), str(transcript), transcript.explain(), *([str(shown)] if shown and show else [])]
     say("\n".join([*lines, *(f"Written: {path}" for path in files)]))
 
 
@@ -140,6 +144,7 @@ def _data(domain: "Domain", transcript: "Transcript") -> dict[str, Any]:
         "preference_expectation": dict(zip(domain.preference_names, preferences, strict=True)),
         "learned_weights": None if weights is None else weights.tolist(),
         "costs": transcript.costs_as_data(),
+        "unlimited": list(transcript.unlimited),
         "certificate": None if proof is None else proof.as_data(),
     }
 

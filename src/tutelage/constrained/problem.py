@@ -69,12 +69,15 @@ def no_limits(domain: Domain) -> HalfSpaces:
 def preference_limits(domain: Domain, allowance: Allowance) -> HalfSpaces:
     """mu_c[j] <= allowance[j] for every preference feature; one number, `share` or `count` is used for all of them.
 
-    A mapping gives allowances by the names of features; those which it does not name are allowed zero.
+    A mapping gives allowances by the names of features; those which it does not name have no limit, unless it gives
+    one to "others".
     """
     names, normals = domain.preference_names, np.eye(len(domain.names))[domain.n_reward :]
     if is_in_words(allowance):
         given = (checked_allowance(allowance, "preference"), domain.mdp, names)
-        return HalfSpaces(normals, allowance_vector(*given, "the allowance", "preference features"), names)
+        offsets = allowance_vector(*given, "the allowance", "preference features")
+        kept = np.flatnonzero(np.isfinite(offsets))
+        return HalfSpaces(normals[kept], offsets[kept], tuple(names[j] for j in kept))
     numbers = floats(allowance, "the allowance", ndim=np.ndim(allowance))  # type: ignore[arg-type]
     if numbers.shape not in ((), (len(names),)):
         shape = numbers.shape

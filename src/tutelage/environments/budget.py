@@ -82,6 +82,11 @@ def with_budget(
     return _built(domain, budgets, _kept(domain.mdp, is_end, _explored(domain.mdp, budgets, max_states)))
 
 
+def usual_resolutions(domain: Domain, limits: Mapping[str, float]) -> dict[str, float]:
+    """The resolution that `with_budget` uses by default, by name."""
+    return {name: _usual_step(_cost(domain, name), limit) for name, limit in limits.items()}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Budget:
     """One budget. least: (S,), h of the module. units: (nnz,), the steps that each transition takes."""

@@ -66,7 +66,7 @@ def from_gymnasium(
     n_states = outcomes.n_states
     first_choice = np.append(outcomes.first_choice, outcomes.n_choices)
     start = np.append(_initial(env, initial, n_states), 0.0)
-    mdp = MDP.from_choices(_transition(outcomes), first_choice, start, discount)
+    mdp = MDP.from_choices(_transition(outcomes), first_choice, start, discount, goals=[n_states])
     finals = np.unique(outcomes.next_state[outcomes.is_end])
     names = _given_names(env, table, state_names, action_names)
     mdp = mdp.labelled(Labels.of(mdp.first_choice, *names, finals))

@@ -89,9 +89,9 @@ class Preference:
     """The cost N of violating the preferences g_j(mu_c) <= delta_c[j].
 
     norm: p = 1, 2 or inf. penalty: C_c, infinite for hard preferences. allowance: delta_c^hard, one per constraint, one
-    for all, or a mapping from the names of constraints, others being zero; each is a number, a `share` of the
-    discounted time or a `count`. rows: (k, d_c), linear constraints rows @ mu_c; without rows, one constraint on each
-    preference feature. functions: convex constraints, numbered after the linear ones.
+    for all, or a mapping from the names of constraints, those not named being unlimited unless it has "others"; each is
+    a number, a `share` of the discounted time or a `count`. rows: (k, d_c), linear constraints rows @ mu_c; without
+    rows, one constraint on each preference feature. functions: convex constraints, numbered after the linear ones.
     """
 
     norm: float = 1
@@ -120,7 +120,11 @@ class Preference:
         linear = tuple(f"preference row {j}" for j in range(len(rows)))
         names = (domain.preference_names if self.rows is None else linear) + tuple(g.name for g in self.functions)
         allowance = allowance_vector(self.allowance, domain.mdp, names, "violation_allowance", "preference constraints")
-        return Constraints(domain, self, rows, allowance, names)
+        # A constraint without a limit is none.
+        kept, n_rows = np.flatnonzero(np.isfinite(allowance)), len(rows)
+        functions = tuple(self.functions[j - n_rows] for j in kept[kept >= n_rows])
+        limited, rows = replace(self, functions=functions), rows[kept[kept < n_rows]]
+        return Constraints(domain, limited, rows, freeze(allowance[kept]), tuple(names[j] for j in kept))
 
     def cost(self, excess: Vector) -> float:
         """N, for the excess (g - delta)+; zero for hard preferences, where an excess is a numerical error."""

@@ -44,6 +44,8 @@ class _ScheduledLearner(EntropyLearner, ABC):
         super().__post_init__()
         if self.max_steps < 1:
             raise InvalidModel(f"max_steps must be at least one, got {self.max_steps}")
+        if self.dual.constraints.names != self.domain.preference_names:
+            raise InvalidModel("the published schedule limits every preference; give an allowance to 'others' too")
 
     @abstractmethod
     def _step(self, now: Multipliers, size: float, missing: Vector, over: Vector) -> Multipliers:

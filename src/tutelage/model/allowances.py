@@ -1,7 +1,8 @@
 """Allowances in words: a count, a share of the discounted time, one for all features or by the names of features.
 
     violation_allowance=2.5                                                a discounted count, for every feature
-    violation_allowance={"service_km": 0.1, "main_km": tl.share(0.05)}     by name; zero for other features
+    violation_allowance={"service_km": 0.1, "main_km": tl.share(0.05)}     by name; other features have no limit
+    violation_allowance={"service_km": 0.1, "others": 0}                   by name; zero for other features
 
 A share is a part of the discounted time, whose total is the same for every policy: with one discount, and one unit of
 time for each choice,
@@ -45,6 +46,9 @@ class Count:
     def of(self, mdp: MDP) -> float:
         return self.number
 
+
+# In a mapping: the allowance of every feature that it does not name.
+OTHERS = "others"
 
 Amount: TypeAlias = float | Share | Count
 Allowance: TypeAlias = ArrayLike | Amount | Sequence[Amount] | Mapping[str, Amount]
@@ -101,12 +105,16 @@ def checked_allowance(given: Allowance, kind: str) -> Allowance:
 
 
 def allowance_vector(given: Allowance, mdp: MDP, names: tuple[str, ...], name: str, what: str) -> Vector:
-    """(m,), the discounted count allowed of each of the names; one number, share or count is used for all."""
+    """(m,), the discounted count allowed of each of the names; one number, share or count is used for all.
+
+    Infinite for a preference that a mapping does not name, and zero for a mismatch; `OTHERS` in it is for all of these.
+    """
     if isinstance(given, Mapping):
         for key in given:
-            if key not in names:
+            if key not in (*names, OTHERS):
                 raise InvalidModel(f"{name} names {key!r}, which is not one of the {what}; {suggestion(key, names)}")
-        given = [given.get(key, 0.0) for key in names]
+        others = given.get(OTHERS, 0.0 if name == "mismatch_allowance" else np.inf)
+        given = [given.get(key, others) for key in names]
     amounts: Any = given
     if isinstance(given, Share | Count):
         amounts = given.of(mdp)

@@ -103,7 +103,7 @@ def check_soft(learner: KnownEntropyLearner) -> None:
     is_plain = (
         not np.any(np.asarray(mismatch.on(learner.domain).allowance))
         and preference.rows is None
-        and not preference.functions
+        and preference.on(learner.domain).names == learner.domain.preference_names
     )
     are_finite = math.isfinite(mismatch.penalty) and math.isfinite(preference.penalty)
     if not (is_plain and are_finite and mismatch.norm == preference.norm == 1):
