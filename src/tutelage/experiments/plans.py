@@ -1,11 +1,13 @@
 """A user's own sweep: domains x learners x teachers x seeds, from a TOML file or the same data in Python.
 
-    seeds = [0, 1, 2]                              # of samples; optional
+    seeds = [0, 1, 2]                              # of samples, random players and {seed}; optional
     time_limit = 60                                # seconds for one task; optional
 
     [[domain]]
-    file = "roads.npz"                             # written by tutelage.save; or world = "published:0:10"
+    file = "roads.npz"                             # written by tutelage.save; or world = "published:{seed}:10"
     weights = {km = -1}                            # the true weights: a list, or by name (0 for the others)
+    group = "roads"                                # means are over the replicates of a group; both optional
+    replicate = "north"
 
     [[learner]]
     model = "soft"
@@ -18,12 +20,13 @@
     max_rounds = 20
 
 A list always means "each of these"; a group with several lists means every combination. All names are checked before
-the first task is computed.
+the first task is computed. A script may give learners and teachers of its own, which the plan may name; those that it
+does not name take part once, with their defaults.
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -31,7 +34,8 @@ from uuid import uuid4
 
 from tutelage.data.files import load, open_regular, save
 from tutelage.environments.placement import PREFERENCES, preference_names
-from tutelage.experiments.settings import LearnerSetting, Task, TeacherSetting
+from tutelage.experiments.players import Given, check_call
+from tutelage.experiments.settings import FIELDS, LearnerSetting, Options, Task, TeacherSetting, seeds_by_name
 from tutelage.experiments.worlds import ALL, DomainFile, WorldName, checksum_of, named_parts
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput
@@ -39,43 +43,100 @@ from tutelage.registry import LEARNER_MODELS, TEACHERS, look_up
 
 GROUPS = ("domain", "learner", "teacher")
 SETTINGS = ("title", "seeds", "time_limit")
-OF_DOMAIN = ("name", "file", "world", "domain", "weights")
-OF_LEARNER = ("preferences", *(field.name for field in fields(LearnerSetting) if field.name != "allowances"))
+OF_DOMAIN = ("name", "file", "world", "domain", "weights", "group", "replicate")
+OF_LEARNER = ("model", "preferences", "allowance", "n_sampled")
+# The rounds of an adaptive teacher where the plan does not limit them.
+MOST_ROUNDS = 100
 
 Source = WorldName | DomainFile
+Players = Mapping[str, Callable[..., Any]]
 
 
-def read_plan(plan: str | Path | Mapping[str, Any], folder: Path) -> list[Task]:
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a script gives beside its plan: learners, teachers and metrics by name, and the seeds, if it gives any."""
+
+    learners: Mapping[str, Given] = field(default_factory=dict)
+    teachers: Mapping[str, Given] = field(default_factory=dict)
+    metrics: tuple[Given, ...] = ()
+    seeds: tuple[int, ...] | None = None
+
+    @classmethod
+    def of(
+        cls, learners: Players | None, teachers: Players | None, metrics: Players | None, seeds: Any, version: str
+    ) -> "Offer":
+        """version: of all of them, in place of their code."""
+        each = [
+            {name: Given.of(name, made, version) for name, made in (several or {}).items()}
+            for several in (learners, teachers, metrics)
+        ]
+        return cls(each[0], each[1], tuple(each[2].values()), None if seeds is None else tuple(seeds))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A domain of a plan: the names of its preferences, its group and replicate, and the seeds of its tasks."""
+
+    source: Source
+    preferences: tuple[str, ...]
+    group: str
+    replicate: str | int
+    seeds: Sequence[int]
+
+
+def read_plan(plan: str | Path | Mapping[str, Any], folder: Path, offer: Offer | None = None) -> list[Task]:
     """Every task of a plan. folder: where domains that are given as objects are saved for the workers."""
     if isinstance(plan, Mapping):
-        return _tasks(plan, Path(), folder)
+        return _tasks(plan, Path(), folder, offer or Offer())
     with open_regular(plan) as file:
         try:
             data = tomllib.loads(file.read().decode())
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InvalidInput(f"{plan} is not a TOML file: {error}") from error
-    return _tasks(data, Path(plan).parent, folder)
+    return _tasks(data, Path(plan).parent, folder, offer or Offer())
 
 
-def _tasks(plan: Mapping[str, Any], beside: Path, folder: Path) -> list[Task]:
+def _tasks(plan: Mapping[str, Any], beside: Path, folder: Path, offer: Offer) -> list[Task]:
     _check_names(plan, (*GROUPS, *SETTINGS), "a plan")
+    entries = {
+        "domain": list(plan.get("domain", ())),
+        "learner": _with_given(plan.get("learner", ()), "model", offer.learners),
+        "teacher": _with_given(plan.get("teacher", ()), "name", offer.teachers),
+    }
     for group in GROUPS:
-        if not plan.get(group):
+        if not entries[group]:
             raise InvalidInput(f"the plan has no [[{group}]]; give at least one")
-    sources = [source for entry in plan["domain"] for source in _sources(entry, beside, folder)]
-    learners = [learner for entry in plan["learner"] for learner in _learners(entry)]
-    teachers = [teacher for entry in plan["teacher"] for teacher in _teachers(entry)]
-    seeds, limit = plan.get("seeds", [0]), float(plan.get("time_limit", 0.0))
+    seeds, limit = plan.get("seeds", [0]) if offer.seeds is None else offer.seeds, float(plan.get("time_limit", 0.0))
     if limit < 0 or not isinstance(seeds, Sequence) or not all(isinstance(seed, int) for seed in seeds):
         raise InvalidInput("seeds must be a list of integers, and time_limit a positive number of seconds")
+    learners = [learner for entry in entries["learner"] for learner in _learners(entry, offer.learners)]
+    teachers = [teacher for entry in entries["teacher"] for teacher in _teachers(entry, offer.teachers)]
+    places = [place for entry in entries["domain"] for place in _places(entry, beside, folder, seeds)]
     tasks = [
-        Task(source, _checked(source, names, preferences, model), model, teacher, seed, limit)
-        for (source, names), (preferences, model), teacher, seed in product(sources, learners, teachers, seeds)
+        Task(
+            place.source,
+            _checked(place, preferences, model),
+            model,
+            teacher,
+            seed,
+            limit,
+            offer.metrics,
+            place.group,
+            place.replicate,
+        )
+        for place, (preferences, model), teacher in product(places, learners, teachers)
+        for seed in place.seeds
     ]
-    return list({task.key: task for task in tasks}.values())
+    return list({(task.key, task.group, task.replicate): task for task in tasks}.values())
 
 
-def _check_names(given: Mapping[str, Any], known: Sequence[str], what: str) -> None:
+def _with_given(entries: Sequence[Any], name: str, given: Mapping[str, Given]) -> list[Any]:
+    """The entries of a group, and one for each given player that none of them names."""
+    named = {each for entry in entries if isinstance(entry, Mapping) for each in _each(entry.get(name))}
+    return [*entries, *({name: key} for key in given if key not in named)]
+
+
+def _check_names(given: Mapping[str, Any], known: Iterable[str], what: str) -> None:
     if not isinstance(given, Mapping):
         raise InvalidInput(f"{what} must be a table of names and values, got {given!r}")
     for name in given:
@@ -93,25 +154,45 @@ def _combinations(entry: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield dict(zip(entry, values, strict=True))
 
 
-def _sources(entry: Mapping[str, Any], beside: Path, folder: Path) -> Iterator[tuple[Source, tuple[str, ...]]]:
-    """Each domain of an entry, and the names of its preferences. A file is read once."""
+def _places(entry: Mapping[str, Any], beside: Path, folder: Path, seeds: Sequence[int]) -> Iterator[Place]:
+    """Each domain of an entry. A function, and a name with {seed}, is another domain for each seed."""
     _check_names(entry, OF_DOMAIN, "[[domain]]")
-    if sum(key in entry for key in ("file", "world", "domain")) != 1:
+    kinds = [kind for kind in ("file", "world", "domain") if kind in entry]
+    if len(kinds) != 1:
         raise InvalidInput("each [[domain]] needs either file = ... or world = ..., and only one of them")
-    if "world" in entry:
-        yield from ((WorldName.parse(str(name)), preference_names("L5")) for name in _each(entry["world"]))
-        return
-    given = [entry["domain"]] if "domain" in entry else _each(entry["file"])
-    for source in given:
-        path = _saved(source, folder) if isinstance(source, Domain) else beside / str(source)
-        checksum = checksum_of(path)
-        domain = source if isinstance(source, Domain) else load(path)
-        weights = _weights(domain, entry.get("weights"))
-        yield DomainFile(str(entry.get("name", path.stem)), str(path), checksum, weights), domain.preference_names
+    for given in [entry["domain"]] if kinds == ["domain"] else _each(entry[kinds[0]]):
+        is_made = callable(given) or (isinstance(given, str) and "{seed}" in given)
+        for seed in seeds if is_made else [None]:
+            name, source, preferences = _source(kinds[0], given, seed, entry, beside, folder)
+            group = str(entry.get("group", name))
+            replicate = entry.get("replicate", str(source) if seed is None else seed)
+            yield Place(source, preferences, group, replicate, seeds if seed is None else [seed])
 
 
-def _saved(domain: Domain, folder: Path) -> Path:
+def _source(
+    kind: str, given: Any, seed: int | None, entry: Mapping[str, Any], beside: Path, folder: Path
+) -> tuple[str, Source, tuple[str, ...]]:
+    """A domain, the name of its group if the plan has none, and its preferences. A file is read once."""
+    written = str(given) if seed is None else str(given).replace("{seed}", str(seed))
+    if kind == "world":
+        return str(given), WorldName.parse(written), preference_names("L5")
+    domain, weights = given if kind == "domain" else None, entry.get("weights")
+    if callable(domain):
+        domain = domain(seed)
+        # A function may return the true weights beside the domain.
+        domain, weights = domain if isinstance(domain, tuple) else (domain, weights)
+    path = beside / written if kind == "file" else _saved(domain, folder)
+    checksum = checksum_of(path)
+    loaded = load(path) if domain is None else domain
+    default = getattr(given, "__name__", Path(str(given)).stem) if kind == "file" or callable(given) else path.stem
+    name = str(entry.get("name", default))
+    return name, DomainFile(name, str(path), checksum, _weights(loaded, weights)), loaded.preference_names
+
+
+def _saved(domain: Any, folder: Path) -> Path:
     """The file of a domain, by its content: the same domain has the same file, whichever run saves it."""
+    if not isinstance(domain, Domain):
+        raise InvalidInput(f"domain must be a Domain, or a function of the seed that returns one, got {domain!r}")
     folder.mkdir(parents=True, exist_ok=True)
     # Another run may save its own domain at the same time.
     draft = folder / f"draft-{uuid4().hex}.npz"
@@ -133,34 +214,69 @@ def _weights(domain: Domain, given: Any) -> tuple[float, ...]:
     return tuple(float(weight) for weight in given)
 
 
-def _learners(entry: Mapping[str, Any]) -> Iterator[tuple[str, LearnerSetting]]:
-    """Preferences and model of each combination. An option that is not given has the model's default."""
-    _check_names(entry, OF_LEARNER, "[[learner]]")
-    for given in _combinations({"model": "soft", "preferences": ALL} | dict(entry)):
-        preferences, model = str(given.pop("preferences")), given.pop("model").replace("-", "_")
-        options = look_up(LEARNER_MODELS, model, "learner model").options
-        defaults = {name: options[name].default for name in options if name in OF_LEARNER}
-        allowance = given.pop("allowance", 0.0)
+def _learners(entry: Mapping[str, Any], own: Mapping[str, Given]) -> Iterator[tuple[str, LearnerSetting]]:
+    """Preferences and model of each combination."""
+    _check_names(entry, entry, "[[learner]]")
+    for values in _combinations({"model": "soft", "preferences": ALL} | dict(entry)):
+        preferences, model = str(values.pop("preferences")), str(values.pop("model"))
+        given, allowance = own.get(model), values.pop("allowance", 0.0)
+        setting: dict[str, Any] = {"n_sampled": int(values.pop("n_sampled", 0)), "given": given}
         if isinstance(allowance, Mapping):
-            given["allowances"] = tuple(sorted((name, float(value)) for name, value in allowance.items()))
+            setting["allowances"] = tuple(sorted((name, float(value)) for name, value in allowance.items()))
         else:
-            given["allowance"] = float(allowance)
-        yield preferences, LearnerSetting(model, **(defaults | given))
+            setting["allowance"] = float(allowance)
+        if given is None:
+            model = model.replace("-", "_")
+            setting |= _options(model, values)
+        else:
+            named = _plain(model, values)
+            has_allowance = {"violation_allowance": None} if allowance else {}
+            check_call(given.load(), f"learner {model!r}", 1, named | has_allowance, seeds_by_name(0))
+            setting["options"] = _pairs(named)
+        yield preferences, LearnerSetting(model, **setting)
 
 
-def _teachers(entry: Mapping[str, Any]) -> Iterator[TeacherSetting]:
+def _options(model: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a registered model; its defaults for those that are not given."""
+    known = look_up(LEARNER_MODELS, model, "learner model").options
+    _check_names(values, (*OF_LEARNER, *FIELDS, *known), "[[learner]]")
+    options = {name: known[name].read(name, values[name]) for name in values if name not in FIELDS}
+    defaults = {name: known[name].default for name in FIELDS if name in known}
+    return defaults | {name: values[name] for name in FIELDS if name in values} | {"options": _pairs(options)}
+
+
+def _teachers(entry: Mapping[str, Any], own: Mapping[str, Given]) -> Iterator[TeacherSetting]:
     if not isinstance(entry, Mapping) or "name" not in entry:
-        raise InvalidInput(f"each [[teacher]] needs a name, one or several of {', '.join(TEACHERS)}")
-    for given in _combinations(entry):
-        name = str(given.pop("name")).replace("-", "_")
-        known = look_up(TEACHERS, name, "teacher")
-        most = int(given.pop("max_rounds", 100 if known.is_adaptive else 1))
-        options = {key: look_up(known.options, key, f"option of {name!r}").read(key, given[key]) for key in given}
-        yield TeacherSetting(name, tuple(sorted(options.items())), most)
+        raise InvalidInput(f"each [[teacher]] needs a name, one or several of {', '.join((*own, *TEACHERS))}")
+    for values in _combinations(entry):
+        name = str(values.pop("name"))
+        given = own.get(name)
+        if given is None:
+            name = name.replace("-", "_")
+            known = look_up(TEACHERS, name, "teacher")
+            most = int(values.pop("max_rounds", MOST_ROUNDS if known.is_adaptive else 1))
+            options = {key: look_up(known.options, key, f"option of {name!r}").read(key, values[key]) for key in values}
+        else:
+            most, options = int(values.pop("max_rounds", MOST_ROUNDS)), _plain(name, values)
+            offered = {"learner": None, "preference_features": None, **seeds_by_name(0)}
+            check_call(given.load(), f"teacher {name!r}", 2, options, offered)
+        yield TeacherSetting(name, _pairs(options), most, given)
 
 
-def _checked(source: Source, known: tuple[str, ...], preferences: str, model: LearnerSetting) -> str:
+def _pairs(options: Mapping[str, Any]) -> Options:
+    return tuple(sorted(options.items()))
+
+
+def _plain(player: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    for name, value in options.items():
+        if not isinstance(value, str | int | float):
+            raise InvalidInput(f"{name} of {player!r} must be a number or a text; functools.partial takes others")
+    return dict(options)
+
+
+def _checked(place: Place, preferences: str, model: LearnerSetting) -> str:
     """The preferences of a learner, checked against those that the domain has, as are the names of the allowances."""
+    known, source = place.preferences, place.source
     if isinstance(source, WorldName):
         chosen = "L5" if preferences == ALL else preferences
         known = preference_names(chosen if chosen in PREFERENCES else named_parts(chosen))

@@ -11,10 +11,11 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from inspect import signature
 from typing import Any, Literal
 
 from joblib.externals.loky import ProcessPoolExecutor
@@ -24,14 +25,15 @@ from threadpoolctl import threadpool_limits
 import tutelage
 from tutelage.arrays import finite_or_none
 from tutelage.experiments.illustrations import illustrate
-from tutelage.experiments.settings import PAPER_STOPS, AnyTask, Illustration, Task
+from tutelage.experiments.players import Given, called
+from tutelage.experiments.settings import PAPER_STOPS, AnyTask, Illustration, Task, seeds_by_name
 from tutelage.experiments.store import Row, Store, revision
-from tutelage.experiments.worlds import WorldName
+from tutelage.experiments.worlds import Ground, WorldName
 from tutelage.interaction import teach
 from tutelage.learners.sampled import SampledLearner
 from tutelage.outcomes import InvalidInput, MissingExtra, TutelageError, Unavailable
 from tutelage.registry import make_teacher
-from tutelage.roles import Learner
+from tutelage.roles import Learner, Teacher
 from tutelage.teachers.adaptive import distance
 from tutelage.transcripts import Transcript
 from tutelage.watch import is_over, watched
@@ -171,18 +173,23 @@ def _computed_on_cluster(tasks: Sequence[AnyTask], address: str) -> Iterator[Row
 
 def compute_row(task: AnyTask) -> Row:
     """The row of one task: its result, or why there is none. A task that fails does not end the run."""
+    start = time.thread_time()
     try:
         with threadpool_limits(1):
             result = illustrate(task) if isinstance(task, Illustration) else taught(task)
         text = json.dumps(result, sort_keys=True, allow_nan=False)
     except TutelageError as refusal:
-        return failed_row(task, str(refusal), type(refusal).__name__)
-    # Whatever else a task raises, such as `MemoryError`, concerns this row alone.
-    except Exception as error:
+        row = failed_row(task, str(refusal), type(refusal).__name__)
+    except KeyboardInterrupt:
+        raise
+    # Whatever else a task raises, such as `MemoryError` or `SystemExit`, concerns this row alone.
+    except BaseException as error:
         logging.getLogger(__name__).debug("%s failed", task, exc_info=True)
         kind = type(error).__name__
-        return failed_row(task, f"the computation failed: {kind}: {error}".removesuffix(": "), kind)
-    return Row(task.key, task.settings, text, tutelage.__version__, revision())
+        row = failed_row(task, f"the computation failed: {kind}: {error}".removesuffix(": "), kind)
+    else:
+        row = Row(task.key, task.settings, text, tutelage.__version__, revision())
+    return replace(row, seconds=time.thread_time() - start)
 
 
 def failed_row(task: AnyTask, reason: str, kind: str) -> Row:
@@ -194,23 +201,51 @@ def failed_row(task: AnyTask, reason: str, kind: str) -> Row:
 def taught(task: Task) -> dict[str, Any]:
     """The result of teaching. Where the time limit was reached, `ended` says so."""
     ground = task.world.ground(task.learner)
-    learner: Learner = task.model.make(ground.domain)
-    stops = PAPER_STOPS.get(task.teacher.name, {}) if isinstance(task.world, WorldName) else {}
-    teacher = make_teacher(
-        task.teacher.name,
-        ground.domain,
-        ground.true_weights,
-        learner,
-        every_preference=ground.every_preference,
-        **(stops | dict(task.teacher.options)),
-    )
+    learner = task.model.make(ground.domain, task.seed)
+    teacher = _teacher(task, ground, learner)
     if n := task.model.n_sampled:
         learner = SampledLearner(ground.domain, learner, n, n, rng=task.seed)
     with watched(task.time_limit or None):
-        result = summary(teach(teacher, learner, max_rounds=task.teacher.max_rounds))
+        transcript = teach(teacher, learner, max_rounds=task.teacher.max_rounds)
+        result = summary(transcript)
         if is_over() and "time limit" not in result["ended"]:
             result["ended"] = f"the time limit of {task.time_limit:g} s was reached; {result['ended']}"
-    return result
+    offered = {"domain": ground.domain, "true_weights": ground.true_weights, "learner": learner, "seed": task.seed}
+    return result | measured(transcript, task.metrics, offered)
+
+
+def _teacher(task: Task, ground: Ground, learner: Learner) -> Teacher:
+    """The teacher of a task. In the paper's worlds it ends as in the paper, unless its options say otherwise."""
+    first, every = (ground.domain, ground.true_weights), ground.every_preference
+    options: dict[str, Any] = dict(task.teacher.options)
+    if task.teacher.given is not None:
+        offered = {"learner": learner, "preference_features": every} | seeds_by_name(task.seed)
+        teacher: Teacher = called(task.teacher.given.load(), *first, options=options, offered=offered)
+        return teacher
+    stops = PAPER_STOPS.get(task.teacher.name, {}) if isinstance(task.world, WorldName) else {}
+    return make_teacher(task.teacher.name, *first, learner, every_preference=every, **{**stops, **options})
+
+
+def measured(transcript: Transcript, metrics: Sequence[Given], offered: Mapping[str, Any]) -> dict[str, Any]:
+    """What a sweep measures beside the rewards: arrival, preferences, what was shown in each round, and metrics.
+
+    offered: what a metric may ask for by name, beside the round, its lesson and its response.
+    """
+    final, journey, domain = transcript.final, transcript.arrival, offered["domain"]
+    counts = final.response.expectation.preference.tolist()
+    values: dict[str, list[float | None]] = {}
+    for metric in metrics:
+        function = metric.load()
+        for taught in transcript.rounds:
+            asked = {**offered, "lesson": taught.lesson, "response": taught.response}
+            first = () if next(iter(signature(function).parameters), "") in asked else (taught,)
+            value = float(called(function, *first, options={}, offered=asked))
+            values.setdefault(metric.name, []).append(finite_or_none(value))
+    return {
+        "arrival": None if journey is None else [journey.probability, finite_or_none(journey.steps)],
+        "counts": dict(zip(domain.preference_names, counts, strict=True)),
+        "metrics": values,
+    }
 
 
 def summary(transcript: Transcript) -> dict[str, Any]:

@@ -7,13 +7,15 @@ and a hash of all other settings and the version of the package.
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from itertools import product
+from typing import Any
 
 import tutelage
 from tutelage.environments.object_world import ObjectWorld
 from tutelage.environments.placement import PREFERENCES, preference_names
+from tutelage.experiments.players import Given, called
 from tutelage.experiments.worlds import WORLD_SETS, DomainFile, WorldName
 from tutelage.model.mdp import Domain
 from tutelage.registry import LEARNER_MODELS, look_up, make_learner
@@ -24,6 +26,9 @@ LEARNERS = tuple(PREFERENCES)
 PENALTIES = ((5.0, 10.0), (10.0, 10.0), (10.0, 5.0), (5.0, 5.0), (10.0, 1.0), (1.0, 10.0))
 SIZES = (10, 15, 20)
 N_WORLDS = 10
+Options = tuple[tuple[str, float | str], ...]
+# The options of learners that are fields of their setting.
+FIELDS = ("mismatch_penalty", "violation_penalty", "max_steps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,7 @@ class LearnerSetting:
     max_steps: for the models that follow the published step schedule. A model ignores what it does not have.
     allowances: (name, delta_c) pairs in place of one allowance for all preferences. n_sampled: the number of
     trajectories in which the learner sees a lesson and the teacher sees the learner; 0 for exact expectations.
+    options: (name, value) pairs of what else a model has. given: the model itself, where a script gives it.
     """
 
     model: str
@@ -43,17 +49,20 @@ class LearnerSetting:
     max_steps: int = 0
     allowances: tuple[tuple[str, float], ...] = ()
     n_sampled: int = 0
+    options: Options = ()
+    given: Given | None = None
 
-    def make(self, domain: Domain) -> Learner:
-        """The learner, in a domain."""
-        given = {
-            "mismatch_penalty": self.mismatch_penalty,
-            "violation_penalty": self.violation_penalty,
-            "violation_allowance": self._allowance(domain) if self.allowances else self.allowance,
-            "max_steps": self.max_steps,
-        }
+    def make(self, domain: Domain, seed: int) -> Learner:
+        """The learner, in a domain. seed: for a learner that is random."""
+        options: dict[str, Any] = dict(self.options)
+        if self.allowance or self.allowances or self.given is None:
+            options["violation_allowance"] = self._allowance(domain) if self.allowances else self.allowance
+        if self.given is not None:
+            learner: Learner = called(self.given.load(), domain, options=options, offered=seeds_by_name(seed))
+            return learner
+        options |= {name: getattr(self, name) for name in FIELDS}
         known = look_up(LEARNER_MODELS, self.model, "learner model").options
-        return make_learner(self.model, domain, **{name: value for name, value in given.items() if name in known})
+        return make_learner(self.model, domain, **{name: value for name, value in options.items() if name in known})
 
     def _allowance(self, domain: Domain) -> list[float]:
         """(d_c,), the allowance of each preference of the domain; the common one where no other is given."""
@@ -63,19 +72,29 @@ class LearnerSetting:
 
 @dataclass(frozen=True, slots=True)
 class TeacherSetting:
-    """A teacher by its name in `registry.TEACHERS`. options: (name, value) pairs of what differs from its defaults."""
+    """A teacher by its name in `registry.TEACHERS`. options: (name, value) pairs of what differs from its defaults.
+
+    given: the teacher itself, where a script gives it.
+    """
 
     name: str
-    options: tuple[tuple[str, float | str], ...] = ()
+    options: Options = ()
     max_rounds: int = 1
+    given: Given | None = None
+
+
+def seeds_by_name(seed: int) -> dict[str, int]:
+    """The names by which a player may ask for the seed of its task."""
+    return {"seed": seed, "rng": seed}
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
     """One row of results: this teacher teaches a learner with these preferences in this world, or domain.
 
-    learner: L1 .. L5, or names of preferences with commas between them. seed: of samples, if there are any. time_limit:
-    in seconds; 0 for none.
+    learner: L1 .. L5, or names of preferences with commas between them. seed: of samples, if there are any, and of
+    players that are random. time_limit: in seconds; 0 for none. metrics: functions of a round. group, replicate: under
+    which its row is averaged; they do not change it.
     """
 
     world: WorldName | DomainFile
@@ -84,6 +103,9 @@ class Task:
     teacher: TeacherSetting
     seed: int = 0
     time_limit: float = 0.0
+    metrics: tuple[Given, ...] = ()
+    group: str = field(default="", compare=False)
+    replicate: str | int = field(default="", compare=False)
 
     @property
     def key(self) -> "RowKey":
@@ -94,7 +116,7 @@ class Task:
     def settings(self) -> str:
         """All settings but the name of the world and the learner's preferences, as a JSON text."""
         file = self.world if isinstance(self.world, DomainFile) else None
-        return _taught(self.model, self.teacher, self.seed, self.time_limit, file, tutelage.__version__)
+        return _taught(self.model, self.teacher, self.seed, self.time_limit, file, self.metrics, tutelage.__version__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +170,23 @@ def _taught(
     seed: int,
     time_limit: float,
     file: DomainFile | None,
+    metrics: tuple[Given, ...],
     version: str,
 ) -> str:
     """Cached, since thousands of tasks share it. A file counts by its content, wherever it is."""
     content = {"checksum": file.checksum, "weights": file.weights} if file else None
-    taught = {"model": asdict(model), "teacher": asdict(teacher), "seed": seed, "time_limit": time_limit}
-    return json.dumps({"version": version, "file": content, **taught}, sort_keys=True)
+    taught = {"model": _identified(model), "teacher": _identified(teacher), "seed": seed, "time_limit": time_limit}
+    measured = {"metrics": {metric.name: metric.identity for metric in metrics}} if metrics else {}
+    return json.dumps({"version": version, "file": content, **taught, **measured}, sort_keys=True)
+
+
+def _identified(setting: LearnerSetting | TeacherSetting) -> dict[str, Any]:
+    """A setting as data. The code of what a script gives counts by its identity."""
+    values = {part.name: getattr(setting, part.name) for part in fields(setting)}
+    given = values.pop("given")
+    if isinstance(setting, LearnerSetting) and not setting.options:
+        del values["options"]
+    return values | ({"given": given.identity} if given else {})
 
 
 @cache

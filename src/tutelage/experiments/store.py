@@ -11,7 +11,7 @@ import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -24,7 +24,7 @@ from tutelage.outcomes import Unavailable
 
 # Marks a database as ours, and the version of its layout.
 APPLICATION_ID = 0x54757465
-LAYOUT = 2
+LAYOUT = 3
 # Seconds to wait for another run that is writing.
 WRITING_SECONDS = 60.0
 
@@ -32,7 +32,7 @@ SCHEMA = """
 create table if not exists results (
     settings text not null, world text not null, learner text not null, teacher text not null,
     detail text not null, result text not null, version text not null, revision text not null,
-    checksum text not null default '', primary key (settings, world, learner, teacher)
+    checksum text not null default '', seconds real, primary key (settings, world, learner, teacher)
 ) without rowid
 """
 
@@ -42,7 +42,8 @@ class Row:
     """The result of one task.
 
     detail: the settings, result: the result, both as JSON texts; equal results are equal texts. version, revision: of
-    the package that computed the row; the revision is the commit of its git checkout, if there is one.
+    the package that computed the row; the revision is the commit of its git checkout, if there is one. seconds: of
+    processor time; rows that differ in it alone are equal. None in a row of an older store.
     """
 
     key: RowKey
@@ -50,6 +51,7 @@ class Row:
     result: str
     version: str
     revision: str
+    seconds: float | None = field(default=None, compare=False)
 
     @property
     def outcome(self) -> dict[str, Any]:
@@ -72,26 +74,32 @@ class Store:
             is_new = not connection.execute("select count(*) from sqlite_schema").fetchone()[0]
             if not is_new and identity != APPLICATION_ID:
                 raise Unavailable(f"{path} is a database of another program; choose another folder with --out")
-            if not is_new and layout not in (1, LAYOUT):
+            if not is_new and not 1 <= layout <= LAYOUT:
                 raise Unavailable(f"{path} has layout {layout} of a store, but this version reads up to {LAYOUT}")
             connection.execute(f"pragma application_id = {APPLICATION_ID}")
             connection.execute(f"pragma user_version = {LAYOUT}")
             connection.execute(SCHEMA)
             if layout == 1:
                 _add_checksums(connection)
+            if layout in (1, 2):
+                connection.execute("alter table results add column seconds real")
 
     def add(self, row: Row) -> None:
         """Store a row, unless its task has one already."""
         values = (*_columns(row.key), row.detail, row.result, row.version, row.revision)
         with self._open() as connection:
-            marks = ", ".join("?" * (len(values) + 1))
-            connection.execute(f"insert or ignore into results values ({marks})", (*values, _checksum(*values)))
+            stored = (*values, _checksum(*values), row.seconds)
+            marks = ", ".join("?" * len(stored))
+            connection.execute(f"insert or ignore into results values ({marks})", stored)
 
     def rows(self) -> dict[RowKey, Row]:
         """All rows, in the order of their keys. A row whose checksum is wrong is named in the log and deleted."""
         with self._open() as connection:
             stored = connection.execute("select * from results order by settings, world, learner, teacher").fetchall()
-        rows = [(Row(RowKey(*values[:4]), *values[4:]), _checksum(*values) == given) for *values, given in stored]
+        rows = [
+            (replace(Row(RowKey(*values[:4]), *values[4:]), seconds=seconds), _checksum(*values) == given)
+            for *values, given, seconds in stored
+        ]
         damaged = [row.key for row, is_whole in rows if not is_whole]
         for key in damaged:
             name = " ".join(map(str, key.names))

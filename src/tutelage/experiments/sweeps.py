@@ -1,4 +1,4 @@
-"""A user's sweep: the rows of a plan, as data, as files, as a table and as a picture.
+"""A user's sweep: the rows of a plan, as data, as files, as a table and as pictures.
 
 The rows are computed and stored as those of the paper's tables are: by processes or on a cluster, each committed at
 once, and continued by the same call. A task that fails is a row that says why.
@@ -7,40 +7,39 @@ once, and continued by the same call. A task that fails is a row that says why.
 import io
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from tutelage.data.files import AnyPath, write_table, write_whole
-from tutelage.experiments.plans import read_plan
+from tutelage.experiments import means, sweep_pictures
+from tutelage.experiments.means import Mean, MeanCurve
+from tutelage.experiments.plans import Offer, Players, read_plan
 from tutelage.experiments.run import Backend, run
-from tutelage.experiments.settings import LearnerSetting, Task
+from tutelage.experiments.settings import FIELDS, Task
 from tutelage.experiments.store import Row, Store
+from tutelage.experiments.worlds import ALL
 from tutelage.outcomes import InvalidInput, MissingExtra
-from tutelage.registry import TEACHERS
 
 FORMATS = (".csv", ".jsonl", ".json", ".parquet")
+# What a row has of every round beside the metrics: the name of its column, and of the list in the result.
+BY_ROUND = {
+    "reward": "learner_rewards",
+    "lesson_reward": "lesson_rewards",
+    "n_demonstrations": "n_demonstrations",
+    "n_steps": "n_steps",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Mean:
-    """The mean reward of one teacher with one learner in one domain, over the seeds.
+class SweepRow(dict[str, Any]):
+    """The row of one task: names and plain values. Rows that differ in `seconds` alone are equal."""
 
-    standard_error: of that mean; NaN for one seed. share: the mean as a share of the certified bound, where one is
-    known and positive. n_failed: rows without a result.
-    """
-
-    domain: str
-    learner: str
-    teacher: str
-    reward: float
-    standard_error: float
-    share: float
-    n_failed: int
+    def __eq__(self, other: object) -> bool:
+        same = {"seconds": None}
+        return dict.__eq__(self | same, other | same) if isinstance(other, dict) else NotImplemented
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,12 +53,19 @@ class Sweep:
         """The rows without a result; `failed` says why."""
         return tuple(row for row in self.rows if row["failed"])
 
-    def means(self) -> list[Mean]:
-        """One for each domain, learner and teacher."""
-        groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
-        for row in self.rows:
-            groups.setdefault((row["domain"], row["learner"], row["teacher"]), []).append(row)
-        return [_mean(*key, several) for key, several in groups.items()]
+    def means(self, of: str = "reward", *, against: str | None = None) -> list[Mean]:
+        """The mean of a column for each group of domains, learner and teacher, over the cases (see `means`).
+
+        against: the teacher of the paired differences; by default the first one of the plan.
+        """
+        return means.means(self.rows, of, against)
+
+    def curves(self, of: str = "reward", *, by: str = "round") -> list[MeanCurve]:
+        """The mean of the reward, or of a metric, after each round, or by what was shown until then.
+
+        by: "round", "n_demonstrations" or "n_steps". So teachers are compared at equal budgets.
+        """
+        return means.curves(self.rows, of, by)
 
     def to_file(self, path: AnyPath) -> None:
         """Write the rows: .csv, .jsonl, .json, or .parquet, which needs pyarrow."""
@@ -74,14 +80,26 @@ class Sweep:
         else:
             raise InvalidInput(f"rows are written to {', '.join(FORMATS)}, not to {Path(path).name!r}")
 
-    def picture(self) -> Figure:
-        """The mean reward of each teacher, one group of bars for each domain and learner."""
-        return _bars(self.means())
+    def picture(self, of: str = "reward") -> Figure:
+        """The mean of each teacher, in panels; a heat map for each teacher where two numbers of the learner vary."""
+        plane = sweep_pictures.swept(self.rows)
+        if plane:
+            return sweep_pictures.heat_maps(self.rows, self.means(of), plane, of)
+        return sweep_pictures.bars(self.means(of), of)
+
+    def curve_picture(self, of: str = "reward", *, by: str = "round") -> Figure:
+        """The curves, one panel for each group of domains and learner."""
+        return sweep_pictures.curves(self.curves(of, by=by), of)
 
 
 def sweep(
     plan: AnyPath | Mapping[str, Any],
     *,
+    learners: Players | None = None,
+    teachers: Players | None = None,
+    metrics: Players | None = None,
+    seeds: Iterable[int] | None = None,
+    version: str = "",
     out: AnyPath = "results",
     jobs: int = 1,
     address: str = "",
@@ -90,67 +108,101 @@ def sweep(
 ) -> Sweep:
     """Compute every task of a plan that the store in the folder `out` does not have, and return all rows.
 
-    plan: a TOML file, or its data (see `plans`). jobs: processes on this machine. address: of a Dask scheduler, in
-    their place. retry: compute the rows that failed again. on_row: called after each row is stored.
+    plan: a TOML file, or its data (see `plans`). learners: by name, classes or functions that make a learner of a
+    domain. teachers: of a domain and the true weights. Both may also have arguments `seed` or `rng`, and a teacher
+    `learner` or `preference_features`. metrics: by name, functions of a round that return a number; by the names of
+    their arguments they may ask for the response, lesson, domain, true_weights, learner or seed. seeds: in place of
+    the plan's. version: what rows say of the code that is given here. Without it they have a digest of the code, and
+    are computed again when the code changes.
+
+    jobs: processes on this machine. address: of a Dask scheduler, in their place. retry: compute the rows that failed
+    again. on_row: called after each row is stored.
     """
-    tasks, store = open_sweep(plan, out, retry=retry)
+    offer = Offer.of(learners, teachers, metrics, seeds, version)
+    tasks, store = open_sweep(plan, out, retry=retry, offer=offer)
     run(tasks, store, Backend(jobs, "dask" if address else "processes", address), on_row=on_row)
     return collected(tasks, store)
 
 
-def open_sweep(plan: AnyPath | Mapping[str, Any], out: AnyPath, *, retry: bool) -> tuple[list[Task], Store]:
+def open_sweep(
+    plan: AnyPath | Mapping[str, Any], out: AnyPath, *, retry: bool, offer: Offer | None = None
+) -> tuple[list[Task], Store]:
     """Every task of a plan, and the store in the folder `out`. retry: without the rows that failed."""
     store = Store(Path(out) / "sweep.sqlite")
-    tasks = read_plan(plan if isinstance(plan, Mapping) else Path(plan), Path(out) / "domains")
+    tasks = read_plan(plan if isinstance(plan, Mapping) else Path(plan), Path(out) / "domains", offer)
     if retry:
         store.drop(key for key, row in store.rows().items() if "refused" in row.outcome)
     return tasks, store
 
 
 def collected(tasks: Sequence[Task], store: Store) -> Sweep:
-    """The rows of these tasks, all of which the store has."""
+    """The rows of these tasks, all of which the store has. Each row has every column; None where it has no value."""
     rows = store.rows()
-    return Sweep(tuple(_as_data(task, rows[task.key]) for task in tasks))
+    asked = [_asked(task) for task in tasks]
+    results = [_results(task, rows[task.key]) for task in tasks]
+    # What was asked comes first, then the results.
+    empty = dict.fromkeys(name for part in (*asked, *results) for name in part)
+    return Sweep(tuple(SweepRow(empty | both[0] | both[1]) for both in zip(asked, results, strict=True)))
 
 
-def _as_data(task: Task, row: Row) -> dict[str, Any]:
-    """A row as plain values: what was asked, and the result."""
-    result, model = row.outcome, task.model
-    values = {field.name: getattr(model, field.name) for field in fields(LearnerSetting)}
-    asked = {"domain": str(task.world), "learner": _label(task), "preferences": task.learner} | values
-    asked["allowances"] = json.dumps(dict(model.allowances)) if model.allowances else ""
-    options = json.dumps(dict(task.teacher.options)) if task.teacher.options else ""
-    asked |= {"teacher": task.teacher.name, "options": options, "seed": task.seed}
-    results = ("reward", "bound", "gap", "residual", "ended")
-    return asked | {
-        **{name: result.get(name) for name in results},
-        "n_rounds": len(result.get("learner_rewards", ())),
-        "failed": result.get("refused", ""),
+def _asked(task: Task) -> dict[str, Any]:
+    """What was asked, as plain values."""
+    model, teacher = task.model, task.teacher
+    fields = {} if model.given else {name: getattr(model, name) for name in FIELDS}
+    return {
+        "domain": str(task.world),
+        "group": task.group,
+        "replicate": task.replicate,
+        "learner": _learner_label(task),
+        "model": model.model,
+        "preferences": task.learner,
+        **fields,
+        "allowance": model.allowance,
+        "n_sampled": model.n_sampled,
+        **{f"learner.{name}": value for name, value in model.options},
+        "teacher": _label(teacher.name, teacher.options),
+        "max_rounds": teacher.max_rounds,
+        **{f"teacher.{name}": value for name, value in teacher.options},
+        "seed": task.seed,
     }
 
 
-def _label(task: Task) -> str:
+def _results(task: Task, row: Row) -> dict[str, Any]:
+    """The result, as plain values. A row of an older store has no value for what was not measured then."""
+    result, allowances = row.outcome, dict(task.model.allowances)
+    arrival, counts = result.get("arrival") or (None, None), result.get("counts", {})
+    by_round = {name: result.get(key, []) for name, key in BY_ROUND.items()} | result.get("metrics", {})
+    totals = {
+        name: sum(by_round[name]) if all(by_round[name]) and by_round[name] else None
+        for name in ("n_demonstrations", "n_steps")
+    }
+    return {
+        **{name: result.get(name) for name in ("reward", "bound", "gap", "residual")},
+        **{"arrival": arrival[0], "arrival_steps": arrival[1]},
+        **{f"count.{name}": count for name, count in counts.items()},
+        **{f"allowance.{name}": allowances.get(name, task.model.allowance) for name in counts or allowances},
+        **{"n_rounds": len(by_round["reward"]), **totals, "seconds": row.seconds},
+        **{name: values[-1] for name, values in result.get("metrics", {}).items()},
+        **{f"{name}_by_round": values for name, values in by_round.items()},
+        **{"ended": result.get("ended"), "failed": result.get("refused", "")},
+    }
+
+
+def _learner_label(task: Task) -> str:
     """The learner in words: its model, its preferences, and the numbers that are not zero."""
     model = task.model
-    numbers = [
-        f"{name} {getattr(model, field):g}"
-        for field, name in (("mismatch_penalty", "C_r"), ("violation_penalty", "C_c"), ("allowance", "allowance"))
-        if getattr(model, field)
-    ]
-    each = [f"{name} {allowance:g}" for name, allowance in model.allowances]
-    return ", ".join([model.model, task.learner, *numbers, *each])
+    short = (("mismatch_penalty", "C_r"), ("violation_penalty", "C_c"), ("allowance", "allowance"))
+    numbers = [(name, getattr(model, field)) for field, name in short if getattr(model, field)]
+    sampled = [("n_sampled", model.n_sampled)] if model.n_sampled else []
+    preferences = [] if task.learner == ALL else [task.learner]
+    return _label(", ".join([model.model, *preferences]), [*numbers, *model.allowances, *model.options, *sampled])
 
 
-def _mean(domain: str, learner: str, teacher: str, rows: Sequence[Mapping[str, Any]]) -> Mean:
-    known = [row for row in rows if not row["failed"]]
-    rewards = np.array([row["reward"] for row in known])
-    if not len(rewards):
-        return Mean(domain, learner, teacher, math.nan, math.nan, math.nan, len(rows))
-    error = float(rewards.std(ddof=1)) / math.sqrt(len(rewards)) if len(rewards) > 1 else math.nan
-    bounds = [row["bound"] for row in known]
-    is_known = all(bound is not None and bound > 0 for bound in bounds)
-    share = float(rewards.mean() / np.mean(bounds)) if is_known else math.nan
-    return Mean(domain, learner, teacher, float(rewards.mean()), error, share, len(rows) - len(known))
+def _label(name: str, options: Iterable[tuple[str, float | str]]) -> str:
+    """A name, and options that are numbers or texts."""
+    return ", ".join(
+        [name, *(f"{key} {value if isinstance(value, str) else format(value, 'g')}" for key, value in options)]
+    )
 
 
 def _as_parquet(columns: Mapping[str, Sequence[Any]]) -> bytes:
@@ -162,34 +214,6 @@ def _as_parquet(columns: Mapping[str, Sequence[Any]]) -> bytes:
     buffer = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.table(columns), buffer)
     return buffer.getvalue()
-
-
-def _bars(means: Sequence[Mean]) -> Figure:
-    """Groups of bars with standard errors; hatches repeat the information of the colours."""
-    teachers = list(dict.fromkeys(mean.teacher for mean in means))
-    groups = list(dict.fromkeys((mean.domain, mean.learner) for mean in means))
-    figure = Figure(figsize=(max(6.0, 1.2 * len(groups) + 3), 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    width = 0.8 / len(teachers)
-    for number, teacher in enumerate(teachers):
-        of_teacher = {(mean.domain, mean.learner): mean for mean in means if mean.teacher == teacher}
-        shown = [(i, of_teacher[group]) for i, group in enumerate(groups) if group in of_teacher]
-        places = [i + (number - (len(teachers) - 1) / 2) * width for i, _ in shown]
-        errors = [0.0 if math.isnan(mean.standard_error) else mean.standard_error for _, mean in shown]
-        rewards = [mean.reward for _, mean in shown]
-        label = TEACHERS[teacher].label
-        hatch = ("", "//", "..", "xx", "\\\\", "oo", "++")[number % 7]
-        axes.bar(places, rewards, width, yerr=errors, label=label, hatch=hatch, edgecolor="white", capsize=2)
-        for place, (_, mean) in zip(places, shown, strict=True):
-            # A mean over fewer seeds than its neighbours says so.
-            if mean.n_failed:
-                axes.annotate(f"{mean.n_failed} failed", (place, 0.0), ha="center", va="bottom", rotation=90, size=6)
-    axes.set_xticks(range(len(groups)), [f"{domain}\n{learner.replace(', ', chr(10))}" for domain, learner in groups])
-    axes.tick_params(axis="x", labelsize=7)
-    axes.axhline(0.0, color="black", linewidth=0.8)
-    axes.set_ylabel("the learner's true reward")
-    figure.legend(loc="outside upper center", ncols=4, frameon=False, fontsize="small")
-    return figure
 
 
 def reasons(failed: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -204,23 +228,35 @@ def reasons(failed: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def table_rows(means: Sequence[Mean]) -> Iterator[tuple[str, ...]]:
+def table_rows(several: Sequence[Mean]) -> Iterator[tuple[str, ...]]:
     """The means as texts, for a table: the learner in its domain, then one column for each teacher."""
-    teachers = list(dict.fromkeys(mean.teacher for mean in means))
+    yield from _by_teacher(several, _text)
+
+
+def difference_rows(several: Sequence[Mean]) -> Iterator[tuple[str, ...]]:
+    """The paired differences as texts, where there are any."""
+    told = [mean for mean in several if mean.n_pairs > 1 and (mean.difference or mean.difference_error)]
+    if told:
+        yield from _by_teacher(
+            told, lambda mean: f"{mean.difference:+.4g} ±{mean.difference_error:.2g}, n {mean.n_pairs}"
+        )
+
+
+def _by_teacher(several: Sequence[Mean], text: Callable[[Mean], str]) -> Iterator[tuple[str, ...]]:
+    teachers = list(dict.fromkeys(mean.teacher for mean in several))
     groups: dict[tuple[str, str], dict[str, Mean]] = {}
-    for mean in means:
+    for mean in several:
         groups.setdefault((mean.domain, mean.learner), {})[mean.teacher] = mean
-    yield ("domain", "learner", *(TEACHERS[teacher].label for teacher in teachers))
+    yield ("domain", "learner", *map(sweep_pictures.teacher_label, teachers))
     for (domain, learner), by_teacher in groups.items():
-        yield (domain, learner, *(_text(by_teacher.get(teacher)) for teacher in teachers))
+        yield (domain, learner, *(text(by_teacher[name]) if name in by_teacher else "" for name in teachers))
 
 
-def _text(mean: Mean | None) -> str:
-    if mean is None:
-        return ""
+def _text(mean: Mean) -> str:
     if math.isnan(mean.reward):
         return "failed"
     error = "" if math.isnan(mean.standard_error) else f" ±{mean.standard_error:.2g}"
     share = "" if math.isnan(mean.share) else f" ({100 * mean.share:.0f} %)"
     failed = f", {mean.n_failed} failed" if mean.n_failed else ""
-    return f"{mean.reward:.4g}{error}{share}{failed}"
+    whole = f"; {mean.complete:.4g} in {mean.n_complete} complete cases" if 0 < mean.n_complete < mean.n else ""
+    return f"{mean.reward:.4g}{error}{share}{failed}{whole}"

@@ -1,0 +1,170 @@
+"""Means over the cases of a sweep: with their errors, over complete cases, as paired differences, and round by round.
+
+A case is a replicate of a group of domains, and its number is the mean over its seeds. Where a group has one replicate
+only, each seed is a case. So a seed that changes nothing in a domain is not counted as one more observation of it.
+"""
+
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tutelage.outcomes import InvalidInput
+
+AnyRow = Mapping[str, Any]
+# A case, and the one row of a learner and a teacher in it.
+Spot = tuple[Hashable, Hashable]
+
+
+class Estimate(NamedTuple):
+    """The mean of n cases. error: its standard error; NaN for one case."""
+
+    mean: float
+    error: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The mean of one teacher with one learner in one group of domains.
+
+    standard_error: of the mean of n cases; NaN for one case. share: the reward as a share of the certified bound, where
+    one is known and positive. n_failed: rows without a result. complete: the mean over the n_complete cases in which
+    every teacher of this learner has all its results. difference: the mean excess over another teacher, in the n_pairs
+    cases that both have; difference_error: its standard error.
+    """
+
+    domain: str
+    learner: str
+    teacher: str
+    reward: float
+    standard_error: float
+    share: float
+    n_failed: int
+    n: int = 0
+    complete: float = math.nan
+    n_complete: int = 0
+    difference: float = math.nan
+    difference_error: float = math.nan
+    n_pairs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MeanCurve:
+    """A mean over cases as it changes with what was shown: the rewards of the learner, or a metric.
+
+    by: "round", "n_demonstrations" or "n_steps". budgets: (k,), ascending. values, errors: (k,), the mean over n cases
+    and its standard error at each budget. A case whose rounds ended before keeps its last value.
+    """
+
+    domain: str
+    learner: str
+    teacher: str
+    by: str
+    budgets: tuple[float, ...]
+    values: tuple[float, ...]
+    errors: tuple[float, ...]
+    n: int
+
+
+def means(rows: Sequence[AnyRow], of: str, against: str | None) -> list[Mean]:
+    """One for each group, learner and teacher. against: the teacher of the differences; by default the first."""
+    _check_column(rows, of)
+    if against is not None and against not in {row["teacher"] for row in rows}:
+        raise InvalidInput(f"no row has the teacher {against!r}, so there is no difference from it")
+    return [mean for several in _by_learner(rows).values() for mean in _of_learner(several, of, against)]
+
+
+def _of_learner(rows: Mapping[str, list[tuple[Spot, AnyRow]]], of: str, against: str | None) -> Iterator[Mean]:
+    """The means of each teacher of one learner in one group."""
+    known = {
+        teacher: {spot: float(row[of]) for spot, row in several if not _is_missing(row, of)}
+        for teacher, several in rows.items()
+    }
+    missing = {spot[0] for several in rows.values() for spot, row in several if _is_missing(row, of)}
+    base = known.get(next(iter(rows)) if against is None else against, {})
+    for teacher, several in rows.items():
+        first, values = several[0][1], known[teacher]
+        each = estimate(values)
+        whole = estimate({spot: value for spot, value in values.items() if spot[0] not in missing})
+        paired = estimate({spot: value - base[spot] for spot, value in values.items() if spot in base})
+        bounds = [row["bound"] for _, row in several if not _is_missing(row, of)] if of == "reward" else []
+        is_bounded = bool(bounds) and all(bound is not None and bound > 0 for bound in bounds)
+        share = each.mean / float(np.mean(bounds)) if is_bounded else math.nan
+        of_all = (each.mean, each.error, share, len(several) - len(values), each.n, whole.mean, whole.n)
+        yield Mean(first["group"], first["learner"], teacher, *of_all, *paired)
+
+
+def _is_missing(row: AnyRow, of: str) -> bool:
+    return bool(row["failed"]) or row[of] is None
+
+
+def estimate(values: Mapping[Spot, float]) -> Estimate:
+    """The mean over cases of the mean within each case."""
+    cases: dict[Hashable, list[float]] = {}
+    for (case, _), value in values.items():
+        cases.setdefault(case, []).append(value)
+    averages = np.array([np.mean(several) for several in cases.values()])
+    n = len(averages)
+    if not n:
+        return Estimate(math.nan, math.nan, 0)
+    error = float(averages.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+    return Estimate(float(averages.mean()), error, n)
+
+
+def curves(rows: Sequence[AnyRow], of: str, by: str) -> list[MeanCurve]:
+    """The mean of a column round by round, or at equal numbers of demonstrations or steps shown."""
+    _check_column(rows, f"{of}_by_round", " in rounds")
+    if by not in ("round", "n_demonstrations", "n_steps"):
+        raise InvalidInput(f"by must be 'round', 'n_demonstrations' or 'n_steps', got {by!r}")
+    of_learners = _by_learner([row for row in rows if not row["failed"]]).values()
+    return [
+        _curve([(spot, row, *_path(row, of, by)) for spot, row in several], by)
+        for teachers in of_learners
+        for several in teachers.values()
+    ]
+
+
+def _path(row: AnyRow, of: str, by: str) -> tuple[list[float], list[float]]:
+    """What was shown up to the end of each round, and the value after it."""
+    values = row[f"{of}_by_round"]
+    spent = list(range(1, len(values) + 1)) if by == "round" else row[f"{by}_by_round"]
+    if None in spent:
+        sentence = f"{row['teacher']!r} shows {row['learner']!r} exact expectations, which have no {by}"
+        raise InvalidInput(f"{sentence}; use by='round', or learners with n_sampled")
+    if None in values:
+        raise InvalidInput(f"{of!r} is not a number in every round of {row['learner']!r} with {row['teacher']!r}")
+    return list(np.cumsum(spent)) if by != "round" else spent, values
+
+
+def _curve(paths: Sequence[tuple[Spot, AnyRow, list[float], list[float]]], by: str) -> MeanCurve:
+    """The mean over cases, from the first budget at which each has a value."""
+    least = max(spent[0] for _, _, spent, _ in paths)
+    budgets = sorted({float(each) for _, _, spent, _ in paths for each in spent if each >= least})
+    each = [
+        estimate({spot: values[int(np.searchsorted(spent, budget, "right")) - 1] for spot, _, spent, values in paths})
+        for budget in budgets
+    ]
+    first = paths[0][1]
+    values, errors, n = zip(*each, strict=True)
+    return MeanCurve(first["group"], first["learner"], first["teacher"], by, tuple(budgets), values, errors, n[0])
+
+
+def _by_learner(rows: Sequence[AnyRow]) -> dict[tuple[str, str], dict[str, list[tuple[Spot, AnyRow]]]]:
+    """The rows of each group and learner, of each teacher, with their spots."""
+    replicates: dict[str, set[Hashable]] = {}
+    for row in rows:
+        replicates.setdefault(row["group"], set()).add(row["replicate"])
+    grouped: dict[tuple[str, str], dict[str, list[tuple[Spot, AnyRow]]]] = {}
+    for row in rows:
+        case = row["replicate"] if len(replicates[row["group"]]) > 1 else row["seed"]
+        spot = (case, (row["domain"], row["replicate"], row["seed"]))
+        grouped.setdefault((row["group"], row["learner"]), {}).setdefault(row["teacher"], []).append((spot, row))
+    return grouped
+
+
+def _check_column(rows: Iterable[AnyRow], name: str, where: str = "") -> None:
+    if not any(isinstance(row.get(name), int | float | list) for row in rows):
+        raise InvalidInput(f"no row has a number {name.removesuffix('_by_round')!r}{where}")
