@@ -26,7 +26,8 @@ def digest(value: Any) -> str:
     try:
         return sha256(repr(_told(value, {})).encode(errors="surrogatepass")).hexdigest()[:16]
     except RecursionError as error:
-        raise InvalidInput(f"the code of {value!r} cannot be followed to its end; give version=") from error
+        name = getattr(value, "__qualname__", type(value).__name__)
+        raise InvalidInput(f"the code of {name} cannot be followed to its end; give version=") from error
 
 
 def _told(value: Any, seen: dict[int, Any]) -> Any:

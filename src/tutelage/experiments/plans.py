@@ -34,7 +34,7 @@ from uuid import uuid4
 
 from tutelage.data.files import load, open_regular, save
 from tutelage.environments.placement import PREFERENCES, preference_names
-from tutelage.experiments.players import Given, check_call
+from tutelage.experiments.players import Given, check_call, check_metric_names
 from tutelage.experiments.settings import FIELDS, LearnerSetting, Options, Task, TeacherSetting, seeds_by_name
 from tutelage.experiments.worlds import ALL, DomainFile, WorldName, checksum_of, named_parts
 from tutelage.model.mdp import Domain
@@ -66,6 +66,7 @@ class Offer:
         cls, learners: Players | None, teachers: Players | None, metrics: Players | None, seeds: Any, version: str
     ) -> "Offer":
         """version: of all of them, in place of their code."""
+        check_metric_names(metrics or ())
         each = [
             {name: Given.of(name, made, version) for name, made in (several or {}).items()}
             for several in (learners, teachers, metrics)
@@ -107,11 +108,12 @@ def _tasks(plan: Mapping[str, Any], beside: Path, folder: Path, offer: Offer) ->
         if not entries[group]:
             raise InvalidInput(f"the plan has no [[{group}]]; give at least one")
     seeds, limit = plan.get("seeds", [0]) if offer.seeds is None else offer.seeds, float(plan.get("time_limit", 0.0))
-    if limit < 0 or not isinstance(seeds, Sequence) or not all(isinstance(seed, int) for seed in seeds):
+    if limit < 0 or not isinstance(seeds, Sequence) or not seeds or not all(isinstance(seed, int) for seed in seeds):
         raise InvalidInput("seeds must be a list of integers, and time_limit a positive number of seconds")
     learners = [learner for entry in entries["learner"] for learner in _learners(entry, offer.learners)]
     teachers = [teacher for entry in entries["teacher"] for teacher in _teachers(entry, offer.teachers)]
     places = [place for entry in entries["domain"] for place in _places(entry, beside, folder, seeds)]
+    _check_places(places)
     tasks = [
         Task(
             place.source,
@@ -167,6 +169,16 @@ def _places(entry: Mapping[str, Any], beside: Path, folder: Path, seeds: Sequenc
             group = str(entry.get("group", name))
             replicate = entry.get("replicate", str(source) if seed is None else seed)
             yield Place(source, preferences, group, replicate, seeds if seed is None else [seed])
+
+
+def _check_places(places: Sequence[Place]) -> None:
+    """Refuse two domains that no column of a row would tell apart."""
+    known: dict[Any, Source] = {}
+    for place in places:
+        key = (place.group, str(place.source), place.replicate)
+        if known.setdefault(key, place.source) != place.source:
+            names = f"the group {key[0]!r} have the name {key[1]!r} and the replicate {key[2]!r}"
+            raise InvalidInput(f"two domains of {names}; give each another name or replicate")
 
 
 def _source(

@@ -2,7 +2,7 @@
 
 import inspect
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -12,6 +12,14 @@ import cloudpickle
 from tutelage.experiments.identity import digest
 from tutelage.outcomes import InvalidInput
 from tutelage.registry import look_up
+from tutelage.transcripts import TaughtRound
+
+# The columns of a row that are not metrics.
+COLUMNS = (
+    *("domain", "group", "replicate", "learner", "model", "preferences", "allowance", "n_sampled", "mismatch_penalty"),
+    *("violation_penalty", "max_steps", "teacher", "max_rounds", "seed", "reward", "lesson_reward", "bound", "gap"),
+    *("residual", "arrival", "arrival_steps", "n_rounds", "n_demonstrations", "n_steps", "seconds", "ended", "failed"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +78,18 @@ def _wanted(
     preset = {*options, *(made.keywords if isinstance(made, partial) else ())}
     later = list(inspect.signature(made).parameters)[n_first:]
     return {name: offered[name] for name in later if name in offered and name not in preset}
+
+
+def metric_of(function: Callable[..., Any], taught: TaughtRound, offered: Mapping[str, Any]) -> float:
+    """The value of a metric: a function of the round, or of what it asks for by the names of its arguments."""
+    named = {**offered, "lesson": taught.lesson, "response": taught.response}
+    first = () if next(iter(inspect.signature(function).parameters), "") in named else (taught,)
+    return float(called(function, *first, options={}, offered=named))
+
+
+def check_metric_names(names: Iterable[str]) -> list[str]:
+    """The names; refused where a row has another column of that name."""
+    for name in names:
+        if name in COLUMNS:
+            raise InvalidInput(f"a metric cannot be called {name!r}, as another column of a row is")
+    return list(names)

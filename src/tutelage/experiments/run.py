@@ -6,6 +6,7 @@ sum depends on the number of threads.
 
 import json
 import logging
+import math
 import os
 import re
 import threading
@@ -15,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from functools import cache
-from inspect import signature
 from typing import Any, Literal
 
 from joblib.externals.loky import ProcessPoolExecutor
@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 import tutelage
 from tutelage.arrays import finite_or_none
 from tutelage.experiments.illustrations import illustrate
-from tutelage.experiments.players import Given, called
+from tutelage.experiments.players import Given, called, check_metric_names, metric_of
 from tutelage.experiments.settings import PAPER_STOPS, AnyTask, Illustration, Task, seeds_by_name
 from tutelage.experiments.store import Row, Store, revision
 from tutelage.experiments.worlds import Ground, WorldName
@@ -232,19 +232,19 @@ def measured(transcript: Transcript, metrics: Sequence[Given], offered: Mapping[
     offered: what a metric may ask for by name, beside the round, its lesson and its response.
     """
     final, journey, domain = transcript.final, transcript.arrival, offered["domain"]
-    counts = final.response.expectation.preference.tolist()
-    values: dict[str, list[float | None]] = {}
-    for metric in metrics:
-        function = metric.load()
-        for taught in transcript.rounds:
-            asked = {**offered, "lesson": taught.lesson, "response": taught.response}
-            first = () if next(iter(signature(function).parameters), "") in asked else (taught,)
-            value = float(called(function, *first, options={}, offered=asked))
-            values.setdefault(metric.name, []).append(finite_or_none(value))
+    functions = {metric.name: metric.load() for metric in metrics}
+    rounds = [
+        {**taught.response.metrics, **{name: metric_of(functions[name], taught, offered) for name in functions}}
+        for taught in transcript.rounds
+    ]
+    names = check_metric_names(dict.fromkeys(name for values in rounds for name in values))
+    shown = [taught.response.lesson for taught in transcript.rounds]
     return {
         "arrival": None if journey is None else [journey.probability, finite_or_none(journey.steps)],
-        "counts": dict(zip(domain.preference_names, counts, strict=True)),
-        "metrics": values,
+        "counts": dict(zip(domain.preference_names, final.response.expectation.preference.tolist(), strict=True)),
+        "n_demonstrations": [lesson.n_demonstrations for lesson in shown],
+        "n_steps": [lesson.n_steps for lesson in shown],
+        "metrics": {name: [finite_or_none(values.get(name, math.nan)) for values in rounds] for name in names},
     }
 
 

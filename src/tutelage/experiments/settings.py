@@ -52,10 +52,15 @@ class LearnerSetting:
     options: Options = ()
     given: Given | None = None
 
+    @property
+    def has_allowance(self) -> bool:
+        """Whether the learner is told one; a model that a script gives may have none."""
+        return self.given is None or bool(self.allowance or self.allowances)
+
     def make(self, domain: Domain, seed: int) -> Learner:
         """The learner, in a domain. seed: for a learner that is random."""
         options: dict[str, Any] = dict(self.options)
-        if self.allowance or self.allowances or self.given is None:
+        if self.has_allowance:
             options["violation_allowance"] = self._allowance(domain) if self.allowances else self.allowance
         if self.given is not None:
             learner: Learner = called(self.given.load(), domain, options=options, offered=seeds_by_name(seed))

@@ -12,10 +12,6 @@ from tutelage.experiments.means import Mean, MeanCurve
 from tutelage.pictures.rounds import COLOURS, MARKERS
 from tutelage.registry import TEACHERS
 
-# The most panels beside each other, and the most learners in one panel of bars.
-MOST_COLUMNS, MOST_LEARNERS = 3, 10
-# A scale spans at least this share of the largest number on it, so that rounding errors look like what they are.
-LEAST_SPAN = 1e-3
 HATCHES = ("", "//", "..", "xx", "\\\\", "oo", "++")
 
 
@@ -25,12 +21,15 @@ def teacher_label(teacher: str) -> str:
     return ", ".join([TEACHERS[name].label if name in TEACHERS else name, *options])
 
 
-def bars(means: Sequence[Mean], of: str) -> Figure:
-    """Horizontal bars with standard errors; hatches repeat the information of the colours."""
+def bars(means: Sequence[Mean], of: str, *, most_learners: int = 10) -> Figure:
+    """Horizontal bars with standard errors; hatches repeat the information of the colours.
+
+    most_learners: in one panel, so that each can be read.
+    """
     teachers, parts = _distinct(mean.teacher for mean in means), []
     for domain in _distinct(mean.domain for mean in means):
         learners = _distinct(mean.learner for mean in means if mean.domain == domain)
-        size = math.ceil(len(learners) / math.ceil(len(learners) / MOST_LEARNERS))
+        size = math.ceil(len(learners) / math.ceil(len(learners) / most_learners))
         parts += [(domain, learners[first : first + size]) for first in range(0, len(learners), size)]
     most = max(len(learners) for _, learners in parts)
     figure, panels = _panels(len(parts), 4.8, most * (0.15 * len(teachers) + 0.25) + 0.9)
@@ -88,7 +87,7 @@ def curves(several: Sequence[MeanCurve], of: str) -> Figure:
             )
         axes.set_title("\n".join(place), fontsize="small")
         axes.set(xlabel="round" if here[0].by == "round" else f"{here[0].by[2:]} shown", ylabel=_words(of))
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.locator_params(axis="x", integer=True)
         axes.set_ylim(*_wide(axes.get_ylim(), [value for curve in here for value in curve.values]))
     _legend(figure, panels)
     return figure
@@ -136,9 +135,9 @@ def heat_maps(rows: Sequence[Mapping[str, Any]], means: Sequence[Mean], names: t
     return figure
 
 
-def _wide(limits: tuple[float, float], values: Sequence[float]) -> tuple[float, float]:
-    """The limits of a scale, at least `LEAST_SPAN` of the largest value apart."""
-    least = LEAST_SPAN * max((abs(value) for value in values if math.isfinite(value)), default=0.0) or 1.0
+def _wide(limits: tuple[float, float], values: Sequence[float], share: float = 1e-3) -> tuple[float, float]:
+    """The limits of a scale, at least this share of the largest value apart: it does not magnify rounding errors."""
+    least = share * max((abs(value) for value in values if math.isfinite(value)), default=0.0) or 1.0
     missing = max(0.0, least - (limits[1] - limits[0])) / 2
     return limits[0] - missing, limits[1] + missing
 
@@ -148,8 +147,8 @@ def _distinct(values: Iterable[Any]) -> list[Any]:
 
 
 def _panels(n: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    """n panels, at most `MOST_COLUMNS` beside each other. width, height: of one, in inches."""
-    n_columns = min(n, MOST_COLUMNS)
+    """n panels, at most three beside each other. width, height: of one, in inches."""
+    n_columns = min(n, 3)
     n_rows = math.ceil(n / n_columns)
     figure = Figure(figsize=(max(6.0, n_columns * width), n_rows * height + 0.6), layout="constrained")
     grid = list(figure.subplots(n_rows, n_columns, squeeze=False).flat)

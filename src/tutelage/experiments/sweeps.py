@@ -71,6 +71,8 @@ class Sweep:
         """Write the rows: .csv, .jsonl, .json, or .parquet, which needs pyarrow."""
         suffix = Path(path).suffix
         columns = {name: [row[name] for row in self.rows] for name in self.rows[0]}
+        if suffix == ".csv":
+            columns = {name: [_cell(value) for value in values] for name, values in columns.items()}
         if suffix == ".parquet":
             write_whole(path, _as_parquet(columns))
         elif suffix == ".json":
@@ -138,15 +140,18 @@ def open_sweep(
 def collected(tasks: Sequence[Task], store: Store) -> Sweep:
     """The rows of these tasks, all of which the store has. Each row has every column; None where it has no value."""
     rows = store.rows()
-    asked = [_asked(task) for task in tasks]
+    limits: dict[str, set[int]] = {}
+    for task in tasks:
+        limits.setdefault(_teacher_label(task), set()).add(task.teacher.max_rounds)
+    asked = [_asked(task, len(limits[_teacher_label(task)]) > 1) for task in tasks]
     results = [_results(task, rows[task.key]) for task in tasks]
     # What was asked comes first, then the results.
     empty = dict.fromkeys(name for part in (*asked, *results) for name in part)
     return Sweep(tuple(SweepRow(empty | both[0] | both[1]) for both in zip(asked, results, strict=True)))
 
 
-def _asked(task: Task) -> dict[str, Any]:
-    """What was asked, as plain values."""
+def _asked(task: Task, with_rounds: bool) -> dict[str, Any]:
+    """What was asked, as plain values. with_rounds: whether only their limit tells two teachers apart."""
     model, teacher = task.model, task.teacher
     fields = {} if model.given else {name: getattr(model, name) for name in FIELDS}
     return {
@@ -157,10 +162,10 @@ def _asked(task: Task) -> dict[str, Any]:
         "model": model.model,
         "preferences": task.learner,
         **fields,
-        "allowance": model.allowance,
+        **({"allowance": model.allowance} if model.has_allowance else {}),
         "n_sampled": model.n_sampled,
         **{f"learner.{name}": value for name, value in model.options},
-        "teacher": _label(teacher.name, teacher.options),
+        "teacher": _label(_teacher_label(task), [("max_rounds", teacher.max_rounds)] if with_rounds else []),
         "max_rounds": teacher.max_rounds,
         **{f"teacher.{name}": value for name, value in teacher.options},
         "seed": task.seed,
@@ -169,23 +174,26 @@ def _asked(task: Task) -> dict[str, Any]:
 
 def _results(task: Task, row: Row) -> dict[str, Any]:
     """The result, as plain values. A row of an older store has no value for what was not measured then."""
-    result, allowances = row.outcome, dict(task.model.allowances)
+    result, model, granted = row.outcome, task.model, dict(task.model.allowances)
     arrival, counts = result.get("arrival") or (None, None), result.get("counts", {})
     by_round = {name: result.get(key, []) for name, key in BY_ROUND.items()} | result.get("metrics", {})
-    totals = {
-        name: sum(by_round[name]) if all(by_round[name]) and by_round[name] else None
-        for name in ("n_demonstrations", "n_steps")
-    }
+    shown = {name: by_round[name] for name in ("n_demonstrations", "n_steps")}
     return {
         **{name: result.get(name) for name in ("reward", "bound", "gap", "residual")},
         **{"arrival": arrival[0], "arrival_steps": arrival[1]},
         **{f"count.{name}": count for name, count in counts.items()},
-        **{f"allowance.{name}": allowances.get(name, task.model.allowance) for name in counts or allowances},
-        **{"n_rounds": len(by_round["reward"]), **totals, "seconds": row.seconds},
+        **{f"allowance.{name}": granted.get(name, model.allowance) for name in counts if model.has_allowance},
+        "n_rounds": len(by_round["reward"]),
+        **{name: None if None in values or not values else sum(values) for name, values in shown.items()},
+        "seconds": row.seconds,
         **{name: values[-1] for name, values in result.get("metrics", {}).items()},
         **{f"{name}_by_round": values for name, values in by_round.items()},
         **{"ended": result.get("ended"), "failed": result.get("refused", "")},
     }
+
+
+def _teacher_label(task: Task) -> str:
+    return _label(task.teacher.name, task.teacher.options)
 
 
 def _learner_label(task: Task) -> str:
@@ -203,6 +211,10 @@ def _label(name: str, options: Iterable[tuple[str, float | str]]) -> str:
     return ", ".join(
         [name, *(f"{key} {value if isinstance(value, str) else format(value, 'g')}" for key, value in options)]
     )
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, list) else value
 
 
 def _as_parquet(columns: Mapping[str, Sequence[Any]]) -> bytes:
