@@ -39,6 +39,8 @@ from .data.showing import SelectedDemonstrations as SelectedDemonstrations
 from .data.showing import Shown as Shown
 from .data.showing import ShownDemonstration as ShownDemonstration
 from .environments.budget import with_budget as with_budget
+from .environments.driving import DrivingWorld as DrivingWorld
+from .environments.driving import driving_world as driving_world
 from .environments.explore import explore as explore
 from .environments.explore_env import explore_gymnasium as explore_gymnasium
 from .environments.graph import from_graph as from_graph
@@ -60,6 +62,9 @@ from .inference.learner_estimate import infer_learner as infer_learner
 from .interaction import InteractionFailed as InteractionFailed
 from .interaction import replay as replay
 from .interaction import teach as teach
+from .learners.apprentice import ApprenticeLearner as ApprenticeLearner
+from .learners.bayesian import BayesianLearner as BayesianLearner
+from .learners.cloning import CloningLearner as CloningLearner
 from .learners.convex_constraints import ConvexConstraint as ConvexConstraint
 from .learners.convex_constraints import distance_constraint as distance_constraint
 from .learners.convex_constraints import quadratic_constraint as quadratic_constraint
@@ -69,11 +74,13 @@ from .learners.entropy import SoftLearner as SoftLearner
 from .learners.entropy import StandardLearner as StandardLearner
 from .learners.penalties import Mismatch as Mismatch
 from .learners.penalties import Preference as Preference
+from .learners.preferring import PreferringLearner as PreferringLearner
 from .learners.projection import HardLearner as HardLearner
 from .learners.published import PublishedHardLearner as PublishedHardLearner
 from .learners.published import PublishedLearner as PublishedLearner
 from .learners.sampled import CallbackLearner as CallbackLearner
 from .learners.sampled import SampledLearner as SampledLearner
+from .learners.sequential import SequentialLearner as SequentialLearner
 from .model.allowances import count as count
 from .model.allowances import share as share
 from .model.mdp import MDP as MDP
@@ -110,6 +117,11 @@ from .teachers.base import OneLessonTeacher as OneLessonTeacher
 from .teachers.base import Plan as Plan
 from .teachers.bilevel import BilevelPlan as BilevelPlan
 from .teachers.bilevel import BilevelTeacher as BilevelTeacher
+from .teachers.candidates import BlackBoxTeacher as BlackBoxTeacher
+from .teachers.candidates import CurriculumTeacher as CurriculumTeacher
+from .teachers.candidates import OmniscientTeacher as OmniscientTeacher
+from .teachers.candidates import RandomTeacher as RandomTeacher
+from .teachers.candidates import candidate_lessons as candidate_lessons
 from .teachers.climbing import LocalOptimum as LocalOptimum
 from .teachers.costs import Costs as Costs
 from .teachers.costs import PreferenceCost as PreferenceCost
@@ -121,6 +133,7 @@ from .teachers.fixed import ConservativeTeacher as ConservativeTeacher
 from .teachers.fixed import TeachingValue as TeachingValue
 from .teachers.fixed import teaching_value as teaching_value
 from .teachers.line_search import LineSearchTeacher as LineSearchTeacher
+from .teachers.set_cover import SetCoverTeacher as SetCoverTeacher
 from .teachers.volume_search import VolumeSearchTeacher as VolumeSearchTeacher
 from .transcripts import TaughtRound as TaughtRound
 from .transcripts import Transcript as Transcript

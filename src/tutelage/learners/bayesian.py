@@ -1,0 +1,52 @@
+"""A learner with a posterior over candidate rewards, that acts by their mean.
+
+The likelihood of a demonstration under the weights w_k is the product of pi_k(c | s) over its steps, with pi_k the soft
+policy of `rationality * w_k`. A lesson that is a policy counts as the expected log-likelihood of one demonstration, in
+discounted steps. The learner acts by the soft policy of the posterior mean of the weights.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+
+from tutelage.arrays import Matrix, Vector, floats, freeze, set_fields
+from tutelage.bellman.equations import solve_soft
+from tutelage.learners.cloning import choice_counts
+from tutelage.model.mdp import Domain, choice_reward
+from tutelage.outcomes import InvalidModel
+from tutelage.roles import Lesson, Response
+
+
+@dataclass(frozen=True, eq=False)
+class BayesianLearner:
+    """candidates: (m, d_r), the rewards that it holds possible, at first all alike. rationality: the factor of weights
+    in the likelihood, and in what it does.
+    """
+
+    domain: Domain
+    candidates: ArrayLike
+    rationality: float = 1.0
+    log_policies: Matrix = field(init=False)
+
+    def __post_init__(self) -> None:
+        weights = floats(self.candidates, "candidates", ndim=2)
+        if weights.shape[1] != self.domain.n_reward or not len(weights):
+            raise InvalidModel(f"candidates must be of shape (m, {self.domain.n_reward}), got {weights.shape}")
+        set_fields(self, candidates=weights)
+        set_fields(self, log_policies=freeze(np.array([np.log(self.policy(row)) for row in weights])))
+
+    def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
+        """The response after one more lesson."""
+        before = after.memory["log_posterior"] if after is not None and after.memory is not None else 0.0
+        seen = before + self.log_policies @ choice_counts(self.domain, lesson)
+        posterior = np.exp(seen - logsumexp(seen))
+        mean = posterior @ np.asarray(self.candidates)
+        memory = {"log_posterior": seen - logsumexp(seen)}
+        return Response.of(self.domain, lesson, self.policy(mean), weights=mean, memory=memory)
+
+    def policy(self, weights: Vector) -> Vector:
+        """(C,), the soft policy of a reward."""
+        mdp = self.domain.mdp
+        return solve_soft(mdp, choice_reward(mdp, self.domain.reward_features @ (self.rationality * weights))).policy

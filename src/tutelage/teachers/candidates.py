@@ -1,0 +1,181 @@
+"""Teachers that choose among candidate lessons: one mechanism with four scores.
+
+A candidate is a lesson of demonstrations from one start. Each round the teacher shows the candidate with the highest
+score, the first of equals:
+
+    random        none: one at random                                                                    (RandomTeacher)
+    OMNI          -|w' - target|, w' the learner's weights after the candidate                       (OmniscientTeacher)
+    BBOX          |true_weights @ (mu_hat - mu_r(pi_L))|, both from the candidate's start              (BlackBoxTeacher)
+    CUR           log pi_T(demonstrations) - log pi_L(demonstrations), per demonstration             (CurriculumTeacher)
+
+OMNI and BBOX are of Kamalaruban et al. 2019, CUR of Yengera et al. 2021. pi_T is what the teacher demonstrates: the
+optimal policy, ties split evenly. A teacher that is aware demonstrates the best policy that keeps the learner's
+preferences instead (`within`); everything else is the same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tutelage.arrays import Vector, check_length, floats, set_fields
+from tutelage.bellman.equations import solve_hard
+from tutelage.chains.expectations import successor_features
+from tutelage.data.sampling import sample_demonstrations
+from tutelage.learners.cloning import choice_counts
+from tutelage.model.mdp import Domain
+from tutelage.model.policy import check_policy, uniform_policy
+from tutelage.outcomes import InvalidModel
+from tutelage.roles import Advice, Learner, Lesson, Opening, Response, Round, respond_after
+from tutelage.teachers.base import BaseTeacher, KnownLearner, best_kept
+
+
+def candidate_lessons(
+    domain: Domain, policy: ArrayLike, *, n_demonstrations: int = 1, max_starts: int = 50, rng: int = 0
+) -> tuple[Lesson, ...]:
+    """One lesson of sampled demonstrations from each start of the domain; from the likeliest where there are more."""
+    initial = domain.mdp.initial
+    starts = np.sort(np.argsort(-initial, kind="stable")[: min(max_starts, int(np.count_nonzero(initial)))])
+    generator, lessons = np.random.default_rng(rng), []
+    for start in starts:
+        at = (np.arange(len(initial)) == start).astype(np.float64)
+        shown = sample_demonstrations(domain.starting_in(at), policy, n_demonstrations, rng=generator)
+        lessons.append(Lesson.from_demonstrations(domain, shown, start=at))
+    return tuple(lessons)
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateTeacher(BaseTeacher):
+    """Shows the candidate with the highest score. A subclass defines `scores(rounds)`, one for each candidate.
+
+    candidates: by default one lesson of n_demonstrations from each start. within: a learner whose preferences the
+    demonstrations keep. max_lessons: how many lessons it has. rng: the seed of everything random.
+    """
+
+    candidates: Sequence[Lesson] = ()
+    within: KnownLearner | None = field(default=None, kw_only=True)
+    n_demonstrations: int = field(default=1, kw_only=True)
+    max_lessons: int = field(default=100, kw_only=True)
+    rng: int = field(default=0, kw_only=True)
+    shown_policy: Vector = field(init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        policy = self._demonstrated()
+        lessons = tuple(self.candidates) or candidate_lessons(
+            self.domain, policy, n_demonstrations=self.n_demonstrations, rng=self.rng
+        )
+        set_fields(self, shown_policy=policy, candidates=lessons)
+
+    def _demonstrated(self) -> Vector:
+        """(C,), the optimal policy, or the best within the preferences of a learner."""
+        if self.within is not None:
+            return best_kept(self.within, self.true_weights).policy
+        return solve_hard(self.domain.mdp, self.domain.reward_features @ self.true_weights).policy
+
+    def open(self) -> Opening:
+        """The first candidate."""
+        return Opening(*self._chosen(()))
+
+    def adapt(self, rounds: Sequence[Round]) -> Advice:
+        """The next candidate, until there were `max_lessons`."""
+        if len(rounds) >= self.max_lessons:
+            return Advice(None, f"all {self.max_lessons} lessons were taught")
+        return Advice(*self._chosen(rounds))
+
+    def scores(self, rounds: Sequence[Round]) -> Vector:
+        """(n,), of each candidate."""
+        raise NotImplementedError
+
+    def _chosen(self, rounds: Sequence[Round]) -> tuple[Lesson, str]:
+        scores = self.scores(rounds)
+        chosen = int(np.argmax(scores))
+        return self.candidates[chosen], f"candidate {chosen} of {len(scores)}, with score {scores[chosen]:.4g}"
+
+
+class RandomTeacher(CandidateTeacher):
+    """Shows demonstrations from a random start."""
+
+    def scores(self, rounds: Sequence[Round]) -> Vector:
+        """Independent random numbers in each round."""
+        return np.random.default_rng((self.rng, len(rounds))).random(len(self.candidates))
+
+
+@dataclass(frozen=True, eq=False)
+class OmniscientTeacher(CandidateTeacher):
+    """OMNI: knows how the learner updates its weights, and leads them to a target.
+
+    learner: with weights in its responses. target: (n,), by default the true weights.
+    """
+
+    learner: Learner | None = field(default=None, kw_only=True)
+    target: ArrayLike | None = field(default=None, kw_only=True)
+
+    def scores(self, rounds: Sequence[Round]) -> Vector:
+        """Minus the distance to the target after each candidate."""
+        if self.learner is None:
+            raise InvalidModel("this teacher must know the learner; give learner=")
+        last = rounds[-1].response if rounds else None
+        return np.array([-self._distance(respond_after(self.learner, lesson, last)) for lesson in self.candidates])
+
+    def _distance(self, response: Response) -> float:
+        target = self.true_weights if self.target is None else floats(self.target, "target", ndim=1)
+        if response.learned_weights is None:
+            raise InvalidModel("this teacher leads weights to a target, but the learner's responses have no weights")
+        check_length(target, len(response.learned_weights), "target", "weights of the learner")
+        return float(np.linalg.norm(response.learned_weights - target))
+
+
+@dataclass(frozen=True, eq=False)
+class _WatchingTeacher(CandidateTeacher):
+    """A teacher that sees the learner's policy. initial_policy: (C,), before the first lesson; by default uniform."""
+
+    initial_policy: ArrayLike | None = field(default=None, kw_only=True)
+
+    def seen(self, rounds: Sequence[Round]) -> Vector:
+        """(C,), what the learner does now."""
+        if rounds:
+            return rounds[-1].response.policy
+        given = self.initial_policy
+        return uniform_policy(self.domain.mdp) if given is None else check_policy(self.domain.mdp, given)
+
+
+class BlackBoxTeacher(_WatchingTeacher):
+    """BBOX: shows the start from which the learner's reward differs most from that of the demonstrations."""
+
+    def scores(self, rounds: Sequence[Round]) -> Vector:
+        """The difference of the rewards, without its sign."""
+        ahead = successor_features(self.domain, self.seen(rounds))[:, : self.domain.n_reward] @ self.true_weights
+        rewards = np.array([lesson.expectation @ self.true_weights for lesson in self.candidates])
+        starts = np.array([lesson.seen_in(self.domain).mdp.initial @ ahead for lesson in self.candidates])
+        return np.asarray(np.abs(rewards - starts))
+
+
+@dataclass(frozen=True, eq=False)
+class CurriculumTeacher(_WatchingTeacher):
+    """CUR: shows what is likely for the teacher and unlikely for the learner.
+
+    knows_learner: whether it sees the learner's policy in each round; if not, that before the first lesson stands for
+    it, and every candidate is shown once before any is shown again.
+    """
+
+    knows_learner: bool = field(default=True, kw_only=True)
+
+    def scores(self, rounds: Sequence[Round]) -> Vector:
+        """The log-likelihood ratio per demonstration."""
+        mdp, tiny = self.domain.mdp, np.finfo(np.float64).tiny
+        learner = self.seen(rounds if self.knows_learner else ())
+        ratio = np.log(np.maximum(self.shown_policy, tiny)) - np.log(np.maximum(learner, tiny))
+        counts = np.array([choice_counts(self.domain, lesson) for lesson in self.candidates]).reshape(-1, mdp.n_choices)
+        scores = np.asarray(counts @ ratio / [lesson.n_demonstrations or 1 for lesson in self.candidates])
+        if self.knows_learner:
+            return scores
+        shown = [sum(_is_same(taught.lesson, lesson) for taught in rounds) for lesson in self.candidates]
+        return np.asarray(scores - (np.ptp(scores) + 1) * np.array(shown))
+
+
+def _is_same(one: Lesson, other: Lesson) -> bool:
+    """Whether two lessons show the same from the same start; a lesson read from a file is another object."""
+    starts = [np.zeros(0) if lesson.initial is None else lesson.initial for lesson in (one, other)]
+    return np.array_equal(starts[0], starts[1]) and np.array_equal(one.expectation, other.expectation)

@@ -1,0 +1,112 @@
+"""SCOT (Brown and Niekum 2019): the demonstrations that determine the reward as far as any can, by greedy set cover.
+
+A policy is optimal for weights w exactly if w @ n >= 0 for all half-spaces
+
+    n(s, c) = psi(s, c*) - psi(s, c),        psi(c) = phi(c) + discount T(c) psi,  psi(s) = the mean over the policy,
+
+c* a choice that it takes in s and c any other: the behavioural equivalence class. Half-spaces that follow from others
+are redundant (a linear program each). A demonstration shows those of the choices along its way, and the cover takes,
+again and again, the candidate that shows most half-spaces that were not shown yet.
+
+For a learner with preferences the demonstrated policy is the best that keeps them. It is optimal for the weights
+(w, -u) of reward and preference features together, with u the prices of the limits; the half-spaces are those of both
+kinds of features.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tutelage.arrays import Flags, Matrix, Vector, set_fields
+from tutelage.bellman.soft_expectations import combined_features
+from tutelage.chains.expectations import successor_features
+from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, minimise_linear
+from tutelage.learners.cloning import choice_counts
+from tutelage.model.mdp import Domain, discounted, per_choice
+from tutelage.roles import Round
+from tutelage.teachers.candidates import CandidateTeacher
+
+# Normals of half-spaces whose unit vectors differ by less than this are one; a violation below it is rounding.
+SAME_NORMAL = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HalfSpacesOfPolicy:
+    """normals: (k, d), without redundant ones. shows: (C, k), whether taking a choice shows a half-space."""
+
+    normals: Matrix
+    shows: Flags
+
+    @classmethod
+    def of(cls, domain: Domain, policy: Vector, n_features: int) -> "HalfSpacesOfPolicy":
+        """The half-spaces of all states, of the first n_features features, those of the reward first."""
+        mdp = domain.mdp
+        later = discounted(mdp, mdp.transition @ successor_features(domain, policy))
+        ahead = (per_choice(mdp, combined_features(domain)) + later)[:, :n_features]
+        taken = np.flatnonzero(policy > 0)
+        others = [np.arange(mdp.first_choice[s], mdp.first_choice[s + 1]) for s in mdp.state_of_choice[taken]]
+        pairs = np.array([(best, other) for best, group in zip(taken, others, strict=True) for other in group])
+        apart = ahead[pairs[:, 0]] - ahead[pairs[:, 1]]
+        length = np.linalg.norm(apart, axis=1)
+        is_real = length > SAME_NORMAL * float(np.abs(ahead).max(initial=1e-300))
+        units, pairs = apart[is_real] / length[is_real, None], pairs[is_real]
+        rounded = np.round(units / SAME_NORMAL)
+        _, first, kind = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
+        kept = irredundant(units[first])
+        shows = np.zeros((mdp.n_choices, len(first)), dtype=np.bool_)
+        shows[pairs[:, 0], kind.ravel()] = True
+        return cls(units[first][kept], shows[:, kept])
+
+
+def irredundant(normals: Matrix) -> Flags:
+    """(k,), the half-spaces n @ w >= 0 that do not follow from the others.
+
+    n_i follows if no w has n_j @ w >= 0 for all other j and n_i @ w < 0: the least n_i @ w with n_i @ w >= -1 is zero.
+    """
+    kept = np.ones(len(normals), dtype=np.bool_)
+    for i, normal in enumerate(normals):
+        kept[i] = False
+        rows = np.vstack([-normals[kept], -normal[None]])
+        bound = np.append(np.zeros(int(kept.sum())), 1.0)
+        free = LinearConstraints(np.full(len(normal), -np.inf), within=rows, bound=bound)
+        try:
+            kept[i] = minimise_linear(normal, free).value < -0.5
+        except InfeasibleProgram:
+            kept[i] = True
+    return kept
+
+
+def greedy_cover(covered: Flags) -> list[int]:
+    """The rows of (n, k) to take, in order, until no row covers a column that is not covered yet."""
+    order, left = [], covered.any(axis=0)
+    while left.any():
+        best = int(np.argmax((covered & left).sum(axis=1)))
+        order.append(best)
+        left = left & ~covered[best]
+    return order
+
+
+@dataclass(frozen=True, eq=False)
+class SetCoverTeacher(CandidateTeacher):
+    """SCOT: shows the cover of the half-spaces in order, and then random candidates.
+
+    order: the candidates of the cover. half_spaces: of the policy that it demonstrates.
+    """
+
+    order: tuple[int, ...] = field(init=False)
+    half_spaces: HalfSpacesOfPolicy = field(init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        n_features = self.domain.n_reward + (0 if self.within is None else self.domain.n_preference)
+        spaces = HalfSpacesOfPolicy.of(self.domain, self.shown_policy, n_features)
+        seen = np.array([choice_counts(self.domain, lesson) > 0 for lesson in self.candidates])
+        covered = np.array([spaces.shows[row].any(axis=0) for row in seen]).reshape(len(seen), -1)
+        set_fields(self, half_spaces=spaces, order=tuple(greedy_cover(covered)))
+
+    def scores(self, rounds: Sequence[Round]) -> Vector:
+        """One for the next candidate of the cover; random after its end."""
+        if len(rounds) < len(self.order):
+            return np.asarray(np.arange(len(self.candidates)) == self.order[len(rounds)], dtype=np.float64)
+        return np.random.default_rng((self.rng, len(rounds))).random(len(self.candidates))

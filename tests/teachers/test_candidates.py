@@ -1,0 +1,87 @@
+"""Teachers that choose among candidate lessons, against exhaustive searches written here."""
+
+import numpy as np
+import pytest
+from problems import random_domain_of
+
+import tutelage as tl
+
+SEEDS = range(6)
+
+
+def problem(seed):
+    rng = np.random.default_rng(seed)
+    domain = random_domain_of(rng, seed, max_states=8)
+    return domain, rng.normal(size=domain.n_reward)
+
+
+def chosen(teacher, transcript):
+    return [[lesson is taught.lesson for lesson in teacher.candidates].index(True) for taught in transcript.rounds]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_candidates_are_optimal_demonstrations_from_each_start(seed):
+    domain, weights = problem(seed)
+    teacher = tl.RandomTeacher(domain, weights, n_demonstrations=3)
+    best = tl.solve_hard(domain.mdp, domain.reward_features @ weights).policy
+    assert len(teacher.candidates) == np.count_nonzero(domain.mdp.initial)
+    for lesson in teacher.candidates:
+        shown = lesson.recorded
+        assert shown.n == 3
+        assert (best[shown.choices[shown.choices >= 0]] > 0).all()
+        assert lesson.initial[shown.states[0]] == 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_omniscient_choice_is_that_of_exhaustive_look_ahead(seed):
+    """Each round by trying all candidates on the learner, which must not be taught by that."""
+    domain, weights = problem(seed)
+    learner = tl.SequentialLearner(domain, rate=0.1)
+    teacher = tl.OmniscientTeacher(domain, weights, learner=learner, max_lessons=4)
+    transcript = tl.teach(teacher, learner, max_rounds=4)
+    after = None
+    for number in chosen(teacher, transcript):
+        tried = [learner.respond(lesson, after=after) for lesson in teacher.candidates]
+        distances = [np.linalg.norm(response.learned_weights - weights) for response in tried]
+        assert distances[number] == min(distances)
+        after = tried[number]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_black_box_and_curriculum_scores_by_their_definitions(seed):
+    domain, weights = problem(seed)
+    policy = tl.uniform_policy(domain.mdp)
+    box, curriculum = (kind(domain, weights, n_demonstrations=2) for kind in (tl.BlackBoxTeacher, tl.CurriculumTeacher))
+    for k, lesson in enumerate(box.candidates):
+        there = tl.expectation(domain.starting_in(lesson.initial), policy).reward
+        assert box.scores(())[k] == pytest.approx(abs(weights @ (lesson.expectation - there)), rel=1e-6, abs=1e-9)
+        taken = lesson.recorded.choices[lesson.recorded.choices >= 0]
+        ratio = np.log(curriculum.shown_policy[taken]).sum() - np.log(policy[taken]).sum()
+        assert curriculum.scores(())[k] == pytest.approx(ratio / 2)
+
+
+def test_an_aware_teacher_shows_only_what_the_limits_allow():
+    """With a limit of zero no demonstration meets what the learner avoids."""
+    world = tl.object_world(6, 1)
+    domain = world.domain("L2")
+    learner = tl.HardLearner(domain, violation_allowance=0.0)
+    aware = tl.RandomTeacher(domain, world.true_weights, within=learner, n_demonstrations=5)
+    for lesson in aware.candidates:
+        counted = tl.empirical_expectation(domain, lesson.recorded)
+        assert counted.preference.max() <= 1e-9
+
+
+def test_a_curriculum_that_does_not_know_the_learner_shows_every_candidate_once():
+    domain, weights = problem(1)
+    teacher = tl.CurriculumTeacher(domain, weights, knows_learner=False)
+    n = len(teacher.candidates)
+    transcript = tl.teach(teacher, tl.CloningLearner(domain), max_rounds=n)
+    assert sorted(chosen(teacher, transcript)) == list(range(n))
+
+
+def test_a_learner_without_weights_is_refused_by_name():
+    domain, weights = problem(0)
+    with pytest.raises(tl.InvalidModel, match="no weights"):
+        tl.OmniscientTeacher(domain, weights, learner=tl.CloningLearner(domain)).open()
+    with pytest.raises(tl.InvalidModel, match="give learner="):
+        tl.OmniscientTeacher(domain, weights).open()
