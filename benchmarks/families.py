@@ -1,4 +1,4 @@
-"""Families of MDPs that are not object worlds: random rows, a slippery grid, a queue, roads and two machines.
+"""Families of MDPs that are not object worlds: random rows, a slippery grid, a queue, roads, two machines, dense rows.
 
 Each is made at any size from a seed, with 3 reward features and 4 or more preference features, all sparse and random,
 discount 0.99 and a uniform start. The limits are 0.3 of what the optimal policy visits, or
@@ -157,6 +157,13 @@ def maintenance(rng: Generator, n_states: int) -> tuple[SparseRows, Indices]:
     return _rows(rows, columns, chances, n_rows, len(load)), np.arange(0, n_rows + 1, 3)
 
 
+def dense(rng: Generator, n_states: int) -> tuple[SparseRows, Indices]:
+    """Twenty choices in each state, each to every state with random probabilities of very different sizes."""
+    rows = rng.standard_exponential((20 * n_states, n_states)) ** 3
+    rows /= rows.sum(axis=1, keepdims=True)
+    return sparse.csr_array(rows), np.arange(0, len(rows) + 1, 20)
+
+
 def _rows(rows: Indices, columns: Indices, chances: Vector, n_rows: int, n_states: int) -> SparseRows:
     found = sparse.csr_array(sparse.coo_array((chances, (rows, columns)), shape=(n_rows, n_states)))
     found.sum_duplicates()
@@ -170,4 +177,5 @@ FAMILIES: Mapping[str, Callable[[Generator, int], tuple[SparseRows, Indices]]] =
     "queue": queue,
     "roads": roads,
     "maintenance": maintenance,
+    "dense": dense,
 }

@@ -35,6 +35,8 @@ from tutelage.learners.projection import HardLearner
 from tutelage.roles import Lesson
 
 N_STATES, GROWING = 10_000, (10_000, 30_000, 100_000, 300_000, 1_000_000)
+# Where every choice leads to every state, a thousand states have twenty million transitions.
+N_DENSE = 1_000
 SAME, ACCURACY = 1e-6, 1e-8
 PROGRAMS = ("highs-ipx", "highs-hipo", "highs-simplex", "highs-pdlp", "ortools-pdlp")
 PLANNERS = ("quantecon-vi", "quantecon-pi", "quantecon-mpi")
@@ -49,13 +51,15 @@ def steps(*, large: bool, folder: Path | None) -> list[Step]:
     """All steps. large: also the growth of the constrained MDP up to a million states."""
     found = []
     for name in FAMILIES:
+        n_states = N_DENSE if name == "dense" else N_STATES
+        found.append(Step(f"{name}: constrained MDP", partial(constrained, name, n_states, folder)))
+        if name != "dense":
+            found.append(Step(f"{name}: projection", partial(projected, name, n_states, 3)))
         found += [
-            Step(f"{name}: constrained MDP", partial(constrained, name, N_STATES, folder)),
-            Step(f"{name}: projection", partial(projected, name, N_STATES, 3)),
-            Step(f"{name}: hard solution", partial(hard, name, N_STATES, folder)),
-            Step(f"{name}: soft solution", partial(soft, name, N_STATES, 3)),
+            Step(f"{name}: hard solution", partial(hard, name, n_states, folder)),
+            Step(f"{name}: soft solution", partial(soft, name, n_states, 3)),
         ]
-        if large:
+        if large and name != "dense":
             found.append(Step(f"{name}: hard solution, 100,000 states", partial(hard, name, 100_000, folder)))
             found.append(Step(f"{name}: growth", partial(growth, name, GROWING)))
     return found

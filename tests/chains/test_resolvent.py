@@ -248,3 +248,29 @@ def test_a_chain_without_a_narrow_band_is_solved_densely():
     n = 60
     mdp = MDP.from_choices(np.full((n, n), 1 / n), np.arange(n + 1), np.full(n, 1 / n), 0.9)
     assert isinstance(policy_resolvent(mdp, np.ones(n)), Dense)
+
+
+@pytest.mark.parametrize(("n_states", "n_actions", "share"), [(210, 4, 1.0), (260, 50, 0.3), (300, 3, 0.1)])
+def test_dense_chains_are_factorised_densely_and_agree_with_a_sparse_solution(n_states, n_actions, share):
+    """Of all transitions 10 to 100 %: policies with one choice, soft ones, and products with the rows."""
+    rng = np.random.default_rng(n_states)
+    rows = rng.random((n_states * n_actions, n_states)) * (rng.random((n_states * n_actions, n_states)) <= share)
+    rows[np.arange(len(rows)), rng.integers(n_states, size=len(rows))] += 1.0
+    first = np.arange(0, len(rows) + 1, n_actions)
+    mdp = MDP.from_choices(rows / rows.sum(axis=1, keepdims=True), first, np.full(n_states, 1 / n_states), 0.99)
+    right, policy = rng.normal(size=(n_states, 3)), random_policy(rng, mdp)
+    assert isinstance(mdp.rows, np.ndarray) == (share == 1.0)
+    assert_allclose(mdp.rows @ right, mdp.transition @ right, atol=1e-13)
+    choice = first[:-1] + rng.integers(n_actions, size=n_states)
+    taken = np.zeros(mdp.n_choices)
+    taken[choice] = 1.0
+    for inverse, weights in ((policy_resolvent(mdp, policy), policy), (choice_resolvent(mdp, choice), taken)):
+        assert isinstance(inverse, Dense)
+        moves = np.array(
+            [weights[first[s] : first[s + 1]] @ mdp.transition[first[s] : first[s + 1]] for s in range(n_states)]
+        )
+        assert_allclose(chain(mdp, weights).toarray(), moves, atol=1e-14)
+        system = np.eye(n_states) - 0.99 * moves
+        assert_allclose(inverse.values(right), np.linalg.solve(system, right), rtol=1e-9, atol=1e-9)
+        assert_allclose(inverse.visits(mdp.initial), np.linalg.solve(system.T, mdp.initial), rtol=1e-9)
+        assert inverse.visits(mdp.initial).min() >= 0

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from tutelage import watch
 from tutelage.arrays import EPSILON, Indices, Matrix, Vector, check_length, floats, freeze
 from tutelage.bellman.operators import N_PAIRS, Operators
-from tutelage.chains.resolvent import choice_resolvent, discounted_rows, policy_resolvent
+from tutelage.chains.resolvent import choice_resolvent, discounted_rows, has_dense_moves, policy_resolvent
 from tutelage.model.mdp import MDP, choice_reward, discounted, per_choice
 from tutelage.model.policy import evenly, first_maximum, max_by_state, sum_by_state, uniform_policy
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
@@ -209,8 +209,11 @@ class PlainOperators:
 
 
 def bellman_operators(mdp: MDP, reward: Vector) -> Operators:
-    """Compiled above COMPILED_ABOVE states, otherwise by NumPy; with care where some policy goes on for ever."""
-    if mdp.n_states <= COMPILED_ABOVE:
+    """Compiled above COMPILED_ABOVE states; by NumPy otherwise, and where a policy is evaluated as fast as improved.
+
+    With care where some policy goes on for ever.
+    """
+    if mdp.n_states <= COMPILED_ABOVE or has_dense_moves(mdp):
         operators: Operators = PlainOperators(mdp, reward)
     else:
         from tutelage.bellman.backups import CompiledOperators
@@ -225,7 +228,7 @@ def bellman_operators(mdp: MDP, reward: Vector) -> Operators:
 
 def choice_values(mdp: MDP, reward: Vector, value: Vector) -> Vector:
     """Q = reward + discount * T @ V, (C,)."""
-    ahead = mdp.continuing @ value
+    ahead = mdp.rows @ value
     return reward + (mdp.discount * ahead if isinstance(mdp.discount, float) else discounted(mdp, ahead))
 
 

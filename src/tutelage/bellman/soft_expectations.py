@@ -148,7 +148,7 @@ def soft_expansions(
         means = [sum_by_state(mdp, policy[:, None] * here) for policy in policies]
         ahead = np.array([inverse.values(mean) for inverse, mean in zip(inverses, means, strict=True)])
     by_state = ahead.transpose(1, 0, 2).reshape(-1, n * d)
-    advantages = discounted(mdp, mdp.continuing @ by_state) - per_choice(mdp, by_state)
+    advantages = discounted(mdp, mdp.rows @ by_state) - per_choice(mdp, by_state)
     advantages = (advantages.reshape(-1, n, d) + here[:, None]).transpose(1, 0, 2).copy()
     weighted = (per_choice(mdp, visits.T).T * policies)[:, :, None] * advantages
     return SoftExpansions(
@@ -186,4 +186,4 @@ def _advantages(mdp: MDP, features: Matrix, policy: Vector, inverse: Resolvent) 
     """F (S, d) and A (C, d)."""
     here = per_choice(mdp, features)
     ahead = inverse.values(sum_by_state(mdp, policy[:, None] * here), accuracy=FIVE_DIGITS)
-    return ahead, here + discounted(mdp, mdp.continuing @ ahead) - per_choice(mdp, ahead)
+    return ahead, here + discounted(mdp, mdp.rows @ ahead) - per_choice(mdp, ahead)

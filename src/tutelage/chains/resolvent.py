@@ -8,7 +8,7 @@ P has the rows diag(discount) @ transition, and `discount` below is the largest 
 
 One function chooses the method, by the pattern of the chain:
 
-    dense        few states
+    dense        few states, or moves to a tenth of all states or more
     band         all moves are short, in the order of the states or, where these are few, in another order
     components   the strongly connected components are small, as for most policies with one choice per state
     factors      sparse LU, in an order of elimination that all policies of an MDP share
@@ -34,6 +34,8 @@ from tutelage.outcomes import InvalidModel
 
 # Up to this number of states a dense factorisation is cheaper than a sparse one: a tenth of the time for ten states.
 DENSE_LIMIT = 200
+# With this share of all moves, dense LU takes less time up to this number of states; beyond, Krylov steps do.
+DENSE_SHARE, LARGEST_DENSE = 0.1, 1_500
 # The widest band, and up to how many states a reordering is tried to find one: beyond, sparse LU takes less time.
 WIDEST, REORDERED_LIMIT = 40, 2_000
 # With fewer states than this, or a band wider than this share of the states, dense LU takes less time than a band.
@@ -81,6 +83,9 @@ def chain(mdp: MDP, weights: Vector, rows: SparseRows | None = None) -> SparseRo
     rows in place of the transition: the discounted moves.
     """
     rows = mdp.transition if rows is None else rows
+    if has_dense_moves(mdp, mdp.n_states):
+        # Sorting the entries of long rows would take longer than a product.
+        return sparse.csr_array(_mix(mdp, weights) @ rows)
     weight = np.repeat(weights, np.diff(rows.indptr)) * rows.data
     step = sparse.csr_array(
         (weight, rows.indices, rows.indptr[mdp.first_choice]), (mdp.n_states, mdp.n_states), copy=True
@@ -89,10 +94,23 @@ def chain(mdp: MDP, weights: Vector, rows: SparseRows | None = None) -> SparseRo
     return step
 
 
+def _mix(mdp: MDP, weights: Vector) -> SparseRows:
+    """(S, C), the weights of the choices of each state."""
+    kind = mdp.transition.indices.dtype
+    place = np.arange(mdp.n_choices, dtype=kind), mdp.first_choice.astype(kind)
+    return sparse.csr_array((weights, *place), (mdp.n_states, mdp.n_choices))
+
+
 def discounted_rows(mdp: MDP, choice: Indices) -> SparseRows:
     """discount(c) T(c) for the given choices (n,), a new matrix (n, S)."""
     discount = mdp.discount if isinstance(mdp.discount, float) else mdp.discount[choice]
     return times_discount(mdp.continuing[choice], discount)
+
+
+def has_dense_moves(mdp: MDP, largest: int = LARGEST_DENSE) -> bool:
+    """Whether there are more than a few states, at most `largest`, and moves to a tenth of them or more from each."""
+    n = mdp.n_states
+    return bool(DENSE_LIMIT < n <= largest and mdp.transition.nnz >= DENSE_SHARE * n * n)
 
 
 def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
@@ -100,6 +118,8 @@ def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
     layout, share = _layout(mdp), mdp.discount * policy
     if np.isinf(mdp.horizon):
         check_ends(mdp, policy > 0)
+    if has_dense_moves(mdp):
+        return Dense.of(_mix(mdp, share) @ mdp.rows)
     if layout is None:
         moves = chain(mdp, share, mdp.continuing)
         moves.eliminate_zeros()
@@ -120,6 +140,8 @@ def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
 
 def choice_resolvent(mdp: MDP, choice: Indices, accuracy: float = RELATIVE_ACCURACY) -> Resolvent:
     """The resolvent of the chain of an MDP under one choice per state, (S,), for values of this relative accuracy."""
+    if has_dense_moves(mdp):
+        return Dense.of(discounted_rows(mdp, choice))
     if _layout(mdp) is None:
         return _sparse(mdp, discounted_rows(mdp, choice), accuracy=accuracy)
     policy = np.zeros(mdp.n_choices)
@@ -142,7 +164,7 @@ def choice_visits(mdp: MDP, choice: Indices) -> Vector:
     From one start such a policy reaches few of many states. Components of these alone are then enough.
     """
     start = np.flatnonzero(mdp.initial)
-    if len(start) == 1 and _layout(mdp) is None:
+    if len(start) == 1 and _layout(mdp) is None and not has_dense_moves(mdp):
         moves = discounted_rows(mdp, choice)
         reached = csgraph.breadth_first_order(moves, start[0], return_predecessors=False)
         parts = components(moves[reached][:, reached]) if 4 * len(reached) < mdp.n_states else None
@@ -161,8 +183,7 @@ def has_short_moves(mdp: MDP) -> bool:
 @lru_cache(maxsize=8)
 def typical_method(mdp: MDP) -> type[Resolvent]:
     """The class of the resolvent of random choices, one per state: how policies of this kind are evaluated."""
-    choice = _random_choice(mdp)
-    return type(_sparse(mdp, discounted_rows(mdp, choice)) if _layout(mdp) is None else choice_resolvent(mdp, choice))
+    return type(choice_resolvent(mdp, _random_choice(mdp)))
 
 
 def _sparse(mdp: MDP, moves: SparseRows, takes_many: bool = False, accuracy: float = RELATIVE_ACCURACY) -> Resolvent:
@@ -228,6 +249,8 @@ class NarrowLayout:
 def _layout(mdp: MDP) -> Layout | NarrowLayout | None:
     """A band, or a dense layout for few states; None where there are many states and no narrow band."""
     n, rows = mdp.n_states, mdp.transition
+    if has_dense_moves(mdp):
+        return None
     state = np.repeat(np.arange(n), np.diff(rows.indptr[mdp.first_choice]))
     width = int(np.abs(rows.indices - state).max(initial=0))
     if n > DENSE_LIMIT and width <= NARROW:
@@ -253,6 +276,13 @@ class Dense:
 
     factors: Matrix
     pivots: Indices
+
+    @staticmethod
+    def of(moves: SparseRows | Matrix) -> "Dense":
+        """The factors of I - moves. Rows of a C array are the columns of A' that LAPACK reads."""
+        system = -(moves if isinstance(moves, np.ndarray) else moves.toarray())
+        np.einsum("ss->s", system)[:] += 1.0
+        return Dense(*lapack.dgetrf(system.T, overwrite_a=True)[:2])
 
     is_exact: ClassVar[bool] = True
     is_quick: ClassVar[bool] = False

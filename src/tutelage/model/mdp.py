@@ -188,6 +188,13 @@ class MDP:
         return int(self.transition.shape[0])
 
     @property
+    def rows(self) -> SparseRows | Matrix:
+        """`continuing`, for products; where it has no zeros, its numbers as an array, because BLAS is faster."""
+        moves = self.continuing
+        is_full = moves.nnz == moves.shape[0] * moves.shape[1]
+        return moves.data.reshape(moves.shape) if is_full else moves
+
+    @property
     def choices_per_state(self) -> Indices:
         """(S,), the number of choices of each state."""
         return self.first_choice[1:] - self.first_choice[:-1]
