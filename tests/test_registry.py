@@ -1,11 +1,16 @@
 """The registry: every front end reads it, so a teacher that is added there is available everywhere."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from players import LookAheadTeacher, SequentialLearner
 from strategies import some_of
 from typer.testing import CliRunner
 
@@ -14,6 +19,8 @@ from tutelage.cli.app import make_app
 from tutelage.experiments.run import compute_row
 from tutelage.experiments.settings import LearnerSetting, Task, TeacherSetting
 from tutelage.experiments.worlds import WorldName
+from tutelage.outcomes import InvalidInput
+from tutelage.playground.schema import known_players
 from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, Option, TeacherEntry, make_learner, make_teacher
 
 WORLD = tl.object_world(size=4, seed=0, generator="text")
@@ -55,6 +62,77 @@ def test_a_teacher_that_is_registered_has_a_row_in_an_experiment(toy):
     task = Task(WorldName("text", 0, 4), "L2", LearnerSetting("hard", allowance=50.0), TeacherSetting("toy"))
     uniform = tl.expectation(DOMAIN, tl.uniform_policy(DOMAIN.mdp)).reward @ WORLD.true_weights
     assert compute_row(task).outcome["lesson_rewards"] == pytest.approx([uniform])
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """The tables of players, which are as they were after the test."""
+    for table in (TEACHERS, LEARNER_MODELS):
+        monkeypatch.setattr(table, "_entries", dict(table))
+    return TEACHERS, LEARNER_MODELS
+
+
+def test_a_decorated_learner_is_available_everywhere(registered):
+    """Its options are those of its signature; the sentence is that of its docstring."""
+
+    @tl.register_learner("one_step", options={"rate": tl.Option("size of the step", 0.1, 0.0, 1.0), "noise": 0.0})
+    class Decorated(SequentialLearner):
+        """One gradient step for each lesson."""
+
+    assert make_learner("one_step", DOMAIN, rate="0.3") == Decorated(DOMAIN, rate=0.3, noise=0.0)
+    with pytest.raises(InvalidInput, match="rate must lie between 0 and 1, got 2"):
+        make_learner("one_step", DOMAIN, rate=2)
+    asked = ["teach", "--world", "text:0:4", "--learner", "L2", "--model", "one-step", "--teacher", "agnostic"]
+    rewards = set()
+    for options in ([], ["--learner-option", "rate=0.9"]):
+        shown = CliRunner().invoke(make_app(), [*asked, *options, "--json"])
+        assert shown.exit_code == 0, shown.output
+        found = json.loads(shown.stdout)
+        assert found["certificate"] is None and len(found["learned_weights"]) == DOMAIN.n_reward
+        rewards.add(found["reward"])
+    assert len(rewards) == 2
+    assert LEARNER_MODELS["one_step"].about == "One gradient step for each lesson"
+    known = known_players()["learner_models"]["one_step"]
+    assert known["options"]["noise"]["default"] == 0.0 and json.dumps(known, allow_nan=False)
+    wrong = CliRunner().invoke(make_app(), [*asked, "--learner-option", "rat=0.9"])
+    assert wrong.exit_code == 1 and "did you mean rate?" in str(wrong.exception)
+
+
+def test_a_decorated_teacher_is_told_what_it_knows(registered):
+    @tl.register_teacher("ahead", knows="learner", about="tries three lessons")
+    def ahead(domain, true_weights, learner, n_tried: int = 3):
+        return LookAheadTeacher(domain, true_weights, learner)
+
+    learner = SequentialLearner(DOMAIN)
+    assert make_teacher("ahead", DOMAIN, WORLD.true_weights, learner, n_tried=2).learner is learner
+    assert TEACHERS["ahead"].options == {"n_tried": Option("n tried", 3)} and TEACHERS["ahead"].is_adaptive
+    with pytest.raises(InvalidInput, match="there is no value of knows 'learners'; did you mean learner"):
+        tl.register_teacher("behind", knows="learners")(ahead)
+
+
+@pytest.mark.parametrize("name", ["soft", "One", "a b", ""])
+def test_a_name_that_is_taken_or_cannot_be_typed_is_refused(registered, name):
+    with pytest.raises(InvalidInput, match="cannot name a player"):
+        tl.register_learner(name)(SequentialLearner)
+
+
+def test_players_of_an_installed_package_are_at_the_command_line(tmp_path):
+    """Entry points: one class without a decorator, one with; one that cannot be imported is left out with a warning."""
+    (tmp_path / "others-1.0.dist-info").mkdir()
+    (tmp_path / "others-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
+    points = "[tutelage.learners]\none_step = players:SequentialLearner\nlost = nowhere:Lost\n"
+    (tmp_path / "others-1.0.dist-info" / "entry_points.txt").write_text(points)
+    folders = [tmp_path, Path(__file__).parent, Path(tl.__file__).parents[1]]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, folders)), "COLUMNS": "200"}
+    command = [sys.executable, "-c", "from tutelage.cli import main; main()", "teach", "--world", "text:0:4"]
+    command += ["--learner", "L2", "--teacher", "agnostic"]
+    ended = subprocess.run([*command, "--model", "one-step"], capture_output=True, text=True, env=env)
+    assert ended.returncode == 0 and "no certificate" in ended.stdout
+    unknown = subprocess.run([*command, "--model", "one-stop"], capture_output=True, text=True, env=env)
+    assert unknown.returncode == 2 and "did you mean one_step?" in unknown.stderr
+    assert (
+        "the entry point 'lost' of tutelage.learners (nowhere:Lost) is left out: ModuleNotFoundError" in unknown.stderr
+    )
 
 
 # Appendix G as printed is the slowest; tests/teachers/test_bilevel.py has it, too.

@@ -16,6 +16,8 @@ from .chains.expectations import expectation as expectation
 from .chains.expectations import expected_reward as expected_reward
 from .chains.expectations import occupancy as occupancy
 from .chains.expectations import successor_features as successor_features
+from .checking import check_learner as check_learner
+from .checking import check_teacher as check_teacher
 from .constrained.occupancy_polytope import best_policy as best_policy
 from .constrained.occupancy_polytope import least_violation as least_violation
 from .constrained.occupancy_polytope import nearest_policy as nearest_policy
@@ -100,6 +102,9 @@ from .outcomes import TutelageError as TutelageError
 from .outcomes import Unavailable as Unavailable
 from .pictures.files import save_picture as save_picture
 from .pictures.world import draw_world as draw_world
+from .registry import Option as Option
+from .registry import register_learner as register_learner
+from .registry import register_teacher as register_teacher
 from .roles import Advice as Advice
 from .roles import Certificate as Certificate
 from .roles import CertifiedResponse as CertifiedResponse

@@ -1,15 +1,21 @@
 """Every teacher and every learner model by name: the one table that all front ends read.
 
-The command line, the playground, the experiments and the reports read it. To add a teacher, write one file in
-`teachers/` and one entry in `TEACHERS`. Solvers are imported only when a player is made.
+The command line, the playground, the experiments and the reports read it. To add a teacher to this package, write one
+file in `teachers/` and one entry in `TEACHERS`; solvers are imported only when a player is made. Anybody else's player
+is added by `register_learner` or `register_teacher`, or is an entry point of an installed package, of the group
+`tutelage.learners` or `tutelage.teachers`.
 """
 
-from collections.abc import Mapping
+import inspect
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, is_dataclass, replace
 from difflib import get_close_matches
 from enum import Enum
+from importlib.metadata import entry_points
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tutelage.outcomes import InvalidInput
 
@@ -19,6 +25,9 @@ if TYPE_CHECKING:
     from tutelage.roles import Learner, Teacher
 
 EntryT = TypeVar("EntryT")
+MakerT = TypeVar("MakerT", bound=Callable[..., Any])
+# What makes a player: a class or a function, or "module:name" of one.
+Maker = str | Callable[..., Any]
 
 
 class Knows(Enum):
@@ -36,8 +45,8 @@ class Option:
 
     about: str
     default: float | int | str
-    low: float = 0.0
-    high: float = 0.0
+    low: float = -1e300
+    high: float = 1e300
     choices: tuple[str, ...] = ()
 
     def read(self, name: str, value: float | int | str) -> float | int | str:
@@ -55,13 +64,13 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class TeacherEntry:
-    """A teacher. label: as in the paper's tables. about: one sentence. maker: "module:Class", called with the domain,
-    the true weights and what the teacher knows. options: what a user may set. fixed: arguments of this variant.
+    """A teacher. label: as in the paper's tables. about: one sentence. maker: called with the domain, the true weights
+    and what the teacher knows. options: what a user may set. fixed: arguments of this variant.
     """
 
     label: str
     about: str
-    maker: str
+    maker: Maker
     knows: Knows
     is_adaptive: bool = False
     options: Mapping[str, Option] = field(default_factory=dict)
@@ -74,8 +83,47 @@ class LearnerEntry:
 
     label: str
     about: str
-    maker: str
+    maker: Maker
     options: Mapping[str, Option] = field(default_factory=dict)
+
+
+class Players(MutableMapping[str, EntryT], Generic[EntryT]):
+    """Entries by name. Those of installed packages are loaded when a name is unknown, or when all are listed.
+
+    group: of their entry points. read: the entry of what such an entry point names, by its name.
+    """
+
+    def __init__(self, group: str, own: Mapping[str, EntryT], read: Callable[[str, Any], EntryT]) -> None:
+        self.own, self._entries, self._group, self._read = frozenset(own), dict(own), group, read
+        self._is_complete = False
+
+    def _all(self) -> dict[str, EntryT]:
+        if not self._is_complete:
+            self._is_complete = True
+            for point in entry_points(group=self._group):
+                try:
+                    player = point.load()  # a module with decorators registers its players itself
+                    self._entries.setdefault(point.name, self._read(point.name, player))
+                # A package of somebody else may fail in any way; all other players still work.
+                except Exception as error:
+                    place = f"the entry point {point.name!r} of {self._group} ({point.value})"
+                    warnings.warn(f"{place} is left out: {type(error).__name__}: {error}", stacklevel=2)
+        return self._entries
+
+    def __getitem__(self, name: str) -> EntryT:
+        return self._entries[name] if name in self._entries else self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __setitem__(self, name: str, entry: EntryT) -> None:
+        self._entries[name] = entry
+
+    def __delitem__(self, name: str) -> None:
+        del self._entries[name]
 
 
 _CELLS = Option("the most cells to search for the certified bound", 64, 0, 100_000)
@@ -103,7 +151,7 @@ _PUSHES = {
     ),
 }
 
-TEACHERS: dict[str, TeacherEntry] = {
+_TEACHERS = {
     "agnostic": TeacherEntry(
         "Agnostic", "shows an optimal policy and ignores all preferences", "tutelage:AgnosticTeacher", Knows.NOTHING
     ),
@@ -186,7 +234,7 @@ TEACHERS: dict[str, TeacherEntry] = {
     ),
 }
 
-LEARNER_MODELS: dict[str, LearnerEntry] = {
+_LEARNER_MODELS = {
     "soft": LearnerEntry(
         "Soft preferences", "weighs its preferences against the lesson (Sec. 3.2)", "tutelage:SoftLearner", _SOFT
     ),
@@ -220,6 +268,96 @@ LEARNER_MODELS: dict[str, LearnerEntry] = {
 }
 
 
+def _entry_of_learner(
+    name: str, maker: Any, about: str = "", label: str = "", options: Mapping[str, Any] | None = None
+) -> LearnerEntry:
+    return LearnerEntry(label or name, about or _sentence(name, maker), maker, _options(maker, 1, options))
+
+
+def _entry_of_teacher(
+    name: str,
+    maker: Any,
+    about: str = "",
+    label: str = "",
+    options: Mapping[str, Any] | None = None,
+    knows: str = "nothing",
+    is_adaptive: bool = True,
+) -> TeacherEntry:
+    known = look_up({each.name.lower(): each for each in Knows}, knows, "value of knows")
+    given = _options(maker, 2 if known is Knows.NOTHING else 3, options)
+    return TeacherEntry(label or name, about or _sentence(name, maker), maker, known, is_adaptive, given)
+
+
+def _sentence(name: str, maker: Any) -> str:
+    """The first line of the docstring of a class or a function."""
+    if not callable(maker):
+        raise InvalidInput(f"the player {name!r} must be a class or a function, got {maker!r}")
+    return (inspect.getdoc(maker) or name).partition("\n")[0].rstrip(".")
+
+
+def _options(maker: Any, n_given: int, options: Mapping[str, Any] | None) -> dict[str, Option]:
+    """The options: as given, a default standing for itself; otherwise the parameters that have a number or a text."""
+    if options is None:
+        parameters = list(inspect.signature(maker).parameters.values())[n_given:]
+        is_plain = {each.name: type(each.default) in (int, float, str) for each in parameters}
+        options = {each.name: each.default for each in parameters if is_plain[each.name]}
+    return {
+        name: given if isinstance(given, Option) else Option(name.replace("_", " "), given)
+        for name, given in options.items()
+    }
+
+
+LEARNER_MODELS = Players("tutelage.learners", _LEARNER_MODELS, _entry_of_learner)
+TEACHERS = Players("tutelage.teachers", _TEACHERS, _entry_of_teacher)
+
+
+def register_learner(
+    name: str, *, about: str = "", label: str = "", options: Mapping[str, Option | float | int | str] | None = None
+) -> Callable[[MakerT], MakerT]:
+    """A decorator that adds a learner to the command line, to sweeps and to the page.
+
+    It decorates a class or a function that is called with the domain and the options by keyword. about: one sentence;
+    otherwise the first line of the docstring. options: a default or an `Option` each; otherwise the parameters that
+    have a number or a text as default. A name that was registered before is replaced, those of this package never.
+    """
+
+    def added(maker: MakerT) -> MakerT:
+        LEARNER_MODELS[_free(LEARNER_MODELS, name)] = _entry_of_learner(name, maker, about, label, options)
+        return maker
+
+    return added
+
+
+def register_teacher(
+    name: str,
+    *,
+    about: str = "",
+    label: str = "",
+    options: Mapping[str, Option | float | int | str] | None = None,
+    knows: str = "nothing",
+    is_adaptive: bool = True,
+) -> Callable[[MakerT], MakerT]:
+    """As `register_learner`, for a teacher: called with the domain, the true weights and what it knows.
+
+    knows: "nothing"; "learner" or "preferences", then the learner is the third argument; or "every_preference", a
+    matrix of features. is_adaptive: whether it has more than one lesson.
+    """
+
+    def added(maker: MakerT) -> MakerT:
+        entry = _entry_of_teacher(name, maker, about, label, options, knows, is_adaptive)
+        TEACHERS[_free(TEACHERS, name)] = entry
+        return maker
+
+    return added
+
+
+def _free(players: Players[Any], name: str) -> str:
+    """The name; refused if it is a name of this package, or cannot be written on a command line."""
+    if name in players.own or not re.fullmatch(r"[a-z]\w*", name, re.ASCII):
+        raise InvalidInput(f"{name!r} cannot name a player: take a new word of small letters, digits and underscores")
+    return name
+
+
 def look_up(table: Mapping[str, EntryT], name: str, what: str) -> EntryT:
     """The entry of a name. The error for an unknown name lists the nearest known ones."""
     if name in table:
@@ -241,7 +379,7 @@ def make_teacher(
     entry = look_up(TEACHERS, name, "teacher")
     told = {Knows.NOTHING: (), Knows.EVERY_PREFERENCE: (every_preference,)}.get(entry.knows, (learner,))
     given = _checked(name, entry.options, options)
-    made: Teacher = resolve_name(entry.maker)(domain, true_weights, *told, **entry.fixed, **given)
+    made: Teacher = _called(entry.maker)(domain, true_weights, *told, **entry.fixed, **given)
     return made
 
 
@@ -249,8 +387,12 @@ def make_learner(model: str, domain: "Domain", **options: Any) -> "Learner":
     """The learner of a model. An option that is not given has the model's default."""
     entry = look_up(LEARNER_MODELS, model, "learner model")
     defaults = {name: option.default for name, option in entry.options.items()}
-    made: Learner = resolve_name(entry.maker)(domain, **(defaults | _checked(model, entry.options, options)))
+    made: Learner = _called(entry.maker)(domain, **(defaults | _checked(model, entry.options, options)))
     return made
+
+
+def _called(maker: Maker) -> Any:
+    return resolve_name(maker) if isinstance(maker, str) else maker
 
 
 def _checked(player: str, known: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:

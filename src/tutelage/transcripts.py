@@ -244,7 +244,7 @@ def save_transcript(transcript: Transcript, path: AnyPath) -> None:
 
         arrays |= learner_arrays(transcript.learner)
     for number, taught in enumerate(transcript.rounds):
-        arrays |= dict(_packed(str(number), taught))
+        arrays |= dict(packed(str(number), taught))
     write_archive(path, arrays, kind=TRANSCRIPT_FORMAT, version=TRANSCRIPT_VERSION)
 
 
@@ -300,16 +300,16 @@ def _check_round(domain: Domain, taught: Round) -> None:
         raise InvalidModel("the arrays of a response do not fit the features and the constraints")
 
 
-def _packed(at: str, value: Any) -> Iterator[tuple[str, Any]]:
+def packed(at: str, value: Any) -> Iterator[tuple[str, Any]]:
     """The arrays of a value, each named by the path of its fields; an MDP or a domain is replaced by a mark."""
     if isinstance(value, MDP | Domain):
         yield at, np.array("the domain's")
     elif is_dataclass(value):
         for field in fields(value):
-            yield from _packed(f"{at}.{field.name}", getattr(value, field.name))
+            yield from packed(f"{at}.{field.name}", getattr(value, field.name))
     elif isinstance(value, Mapping):
         for name, part in value.items():
-            yield from _packed(f"{at}.{name}", part)
+            yield from packed(f"{at}.{name}", part)
     elif isinstance(value, Enum):
         yield at, np.array(value.name)
     elif value is not None:
@@ -323,7 +323,7 @@ def _metric(array: NDArray[Any], at: str) -> float:
 
 
 def _unpacked(kind: Any, at: str, archive: Archive, domain: Domain) -> Any:
-    """The value of a type from the arrays of the archive under `at`: the inverse of `_packed`."""
+    """The value of a type from the arrays of the archive under `at`: the inverse of `packed`."""
     if type(None) in get_args(kind):
         if not any(name == at or name.startswith(f"{at}.") for name in archive):
             return None

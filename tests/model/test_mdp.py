@@ -202,7 +202,9 @@ def test_arrays_stay_read_only_when_a_domain_is_pickled_or_copied():
 def test_an_mdp_starts_in_a_named_state_or_by_a_distribution():
     mdp = MDP.from_arrays(np.full((3, 2, 3), 1 / 3), [1, 0, 0], 0.9, state_names=["a", "b", (1, 2)])
     assert mdp.starting_in("b").initial.tolist() == [0, 1, 0]
-    assert mdp.starting_in((1, 2)).initial.tolist() == [0, 0, 1]
+    assert mdp.starting_in((1, 2)).initial.tolist() == mdp.starting_in(2).initial.tolist() == [0, 0, 1]
+    with pytest.raises(InvalidInput, match="there is no state 3"):
+        mdp.starting_in(3)
     assert mdp.starting_in([0.5, 0.5, 0]).initial.tolist() == [0.5, 0.5, 0]
     assert mdp.initial.tolist() == [1, 0, 0] and not mdp.starting_in("b").initial.flags.writeable
     domain = Domain(mdp, [1.0, 2.0, 3.0])

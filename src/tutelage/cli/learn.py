@@ -30,6 +30,7 @@ def learn(
     mismatch_penalty: subject.MismatchOption = None,
     violation_penalty: subject.ViolationOption = None,
     allowance: subject.AllowanceOption = "",
+    learner_option: subject.LearnerOptions = None,
     then_teach: Annotated[bool, typer.Option("--then-teach", help=THEN_HELP)] = False,
     teacher: Annotated[str, typer.Option(help="The teacher of --then-teach.")] = "aware-cmdp",
     show: Annotated[int, typer.Option(min=0, help=SHOWN_HELP)] = 5,
@@ -49,7 +50,9 @@ def learn(
     about = subject.read_subject(world, domain, weights, learner, preferences)
     model = model or ("hard" if about.has_goals else "soft")
     about, allowed = subject.with_limits(about, allowance)
-    asked_learner = subject.read_learner(model, about.known, allowed, mismatch_penalty, violation_penalty)
+    asked_learner = subject.read_learner(
+        model, about.known, allowed, mismatch_penalty, violation_penalty, learner_option
+    )
     log = load_demonstrations(demonstrations, about.known)
     with progress("learning", None) as done:
         response = asked_learner.respond(Lesson.from_demonstrations(about.known, log))

@@ -42,6 +42,8 @@ WeightsOption = Annotated[str, typer.Option(help=WEIGHTS_HELP)]
 MismatchOption = Annotated[float | None, typer.Option(help="C_r. Default: 5 for soft, 20 for footnote.")]
 ViolationOption = Annotated[float | None, typer.Option(help="C_c of the soft learner. Default: 10.")]
 AllowanceOption = Annotated[str, typer.Option(help=ALLOWANCE_HELP)]
+LEARNER_OPTION_HELP = "An option of the learner model, such as max_steps=100; may be repeated."
+LearnerOptions = Annotated[list[str] | None, typer.Option(help=LEARNER_OPTION_HELP)]
 
 
 @dataclass(frozen=True)
@@ -171,16 +173,23 @@ def _named_allowance(names: Sequence[str], text: str) -> Any:
 
 
 def read_learner(
-    model: str, domain: "Domain", allowance: Any, mismatch_penalty: float | None, violation_penalty: float | None
+    model: str,
+    domain: "Domain",
+    allowance: Any,
+    mismatch_penalty: float | None,
+    violation_penalty: float | None,
+    options: Sequence[str] | None = None,
 ) -> "Learner":
-    """The learner of a model, with the parameters that were given and that the model has."""
+    """The learner of a model, with the parameters that were given and that the model has.
+
+    options: name=value pairs, each of which the model must have.
+    """
     given: dict[str, Any] = {"mismatch_penalty": mismatch_penalty, "violation_penalty": violation_penalty}
     given["violation_allowance"] = allowance
     name = underscored(model)
     known = look_up(LEARNER_MODELS, name, "learner model").options
-    return make_learner(
-        name, domain, **{key: value for key, value in given.items() if value is not None and key in known}
-    )
+    used = {key: value for key, value in given.items() if value is not None and key in known}
+    return make_learner(name, domain, **(used | read_options(options or (), "--learner-option")))
 
 
 def _of_learner(domain: "Domain", learner: str, preferences: str) -> "Domain":
@@ -204,9 +213,9 @@ def _of_learner(domain: "Domain", learner: str, preferences: str) -> "Domain":
     return restricted(domain, domain.preference_names[:count])
 
 
-def read_options(texts: Sequence[str]) -> Mapping[str, str]:
+def read_options(texts: Sequence[str], name_of_option: str = "--option") -> dict[str, str]:
     """name=value pairs."""
     pairs = {name: value for name, _, value in (text.partition("=") for text in texts)}
     if not all(name and value for name, value in pairs.items()):
-        raise InvalidInput(f"--option must be name=value, got {', '.join(texts)}")
+        raise InvalidInput(f"{name_of_option} must be name=value, got {', '.join(texts)}")
     return pairs

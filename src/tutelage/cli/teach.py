@@ -42,6 +42,7 @@ def teach(
     mismatch_penalty: subject.MismatchOption = None,
     violation_penalty: subject.ViolationOption = None,
     allowance: subject.AllowanceOption = "",
+    learner_option: subject.LearnerOptions = None,
     max_rounds: Annotated[int, typer.Option(help="The most rounds of an adaptive teacher.")] = 100,
     time_limit: Annotated[float | None, typer.Option(help=TIME_HELP)] = None,
     save: Annotated[Path | None, typer.Option(help="Write the rounds to this .npz file after every round.")] = None,
@@ -66,7 +67,7 @@ def teach(
     known = about.known
     model = model or ("hard" if about.has_goals else "soft")
     teacher = teacher or ("aware-cmdp" if about.has_goals else "bilevel")
-    asked_learner = subject.read_learner(model, known, allowed, mismatch_penalty, violation_penalty)
+    asked_learner = subject.read_learner(model, known, allowed, mismatch_penalty, violation_penalty, learner_option)
     asked_teacher = about.teacher(teacher, asked_learner, subject.read_options(option or []))
     transcript = _taught(asked_teacher, asked_learner, max_rounds, time_limit, save)
     files = _drawn(about, asked_learner, learner, transcript, picture, plane)

@@ -163,13 +163,15 @@ class MDP:
         return renamed
 
     def starting_in(self, start: Hashable | ArrayLike) -> Self:
-        """The same MDP with another start: the name of a state, or a distribution (S,) in a list or an array."""
+        """The same MDP with another start: a state, by name or number, or a distribution (S,), a list or an array."""
         if isinstance(start, list | np.ndarray):
             initial = distribution(start, "the start")
             check_length(initial, self.n_states, "the start", "states")
         else:
-            initial = np.zeros(self.n_states)
-            initial[self.names.state(cast(Hashable, start))] = 1.0
+            named, initial = self.names, np.zeros(self.n_states)
+            if isinstance(start, int | np.integer) and named.states is not None and named.states.find(start) is None:
+                named = Labels(self.first_choice)
+            initial[named.state(cast(Hashable, start))] = 1.0
         moved = copy.copy(self)
         set_fields(moved, initial=freeze(initial))
         return moved

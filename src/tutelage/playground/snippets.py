@@ -8,7 +8,7 @@ from typing import Any
 from tutelage.environments.object_world import ObjectWorld, object_world
 from tutelage.environments.placement import PREFERENCES, preference_names
 from tutelage.playground import schema
-from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows
+from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, Maker
 
 # What a teacher is given in addition to the domain and the true weights, if it is not the learner.
 GIVEN = {Knows.NOTHING: "", Knows.EVERY_PREFERENCE: ', world.domain("L5").preference_features'}
@@ -122,9 +122,9 @@ def _teacher(name: str) -> str:
     return _call(entry.maker, f"domain, world.true_weights{GIVEN.get(entry.knows, ', learner')}", entry.fixed)
 
 
-def _call(maker: str, given: str, options: Mapping[str, Any]) -> str:
-    """The call of a maker of the registry, "module:Class"."""
-    module, _, name = maker.partition(":")
+def _call(maker: Maker, given: str, options: Mapping[str, Any]) -> str:
+    """The call of a maker of the registry."""
+    module, _, name = (maker if isinstance(maker, str) else f"{maker.__module__}:{maker.__qualname__}").partition(":")
     made = f"tl.{name}" if module == "tutelage" else f'__import__("{module}", fromlist=["{name}"]).{name}'
     return f"{made}({', '.join([given, *(f'{option}={value!r}' for option, value in options.items())])})"
 

@@ -109,7 +109,7 @@ class KnownEntropyLearner(KnownLearner, Protocol):
     def mismatch(self) -> Mismatch: ...
 
 
-def check_learner(domain: Domain, learner: KnownLearner) -> None:
+def check_known(domain: Domain, learner: KnownLearner) -> None:
     """Refuse a learner whose preferences are not known, or whose domain has another shape."""
     if not isinstance(getattr(learner, "preference", None), Preference):
         raise InvalidModel(

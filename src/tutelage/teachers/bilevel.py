@@ -34,7 +34,7 @@ from tutelage.teachers.base import (
     OneLessonTeacher,
     Plan,
     best_kept,
-    check_learner,
+    check_known,
     optimal_lesson,
     reward_of,
 )
@@ -72,7 +72,7 @@ class BilevelTeacher(OneLessonTeacher):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_learner(self.domain, self.learner)
+        check_known(self.domain, self.learner)
         if not hasattr(self.learner, "mismatch"):
             raise InvalidModel(f"{type(self.learner).__name__} has no mismatch penalty; use AwareCmdpTeacher")
         if self.method not in ("exact", "frank-wolfe"):

@@ -21,7 +21,7 @@ from tutelage.teachers.base import (
     OneLessonTeacher,
     Plan,
     best_kept,
-    check_learner,
+    check_known,
     optimal_lesson,
     reward_of,
 )
@@ -90,7 +90,7 @@ class AwareCmdpTeacher(OneLessonTeacher):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_learner(self.domain, self.learner)
+        check_known(self.domain, self.learner)
 
     def open(self) -> Opening:
         """The best policy that keeps the preferences; raises `InfeasibleConstraints` where no policy does."""

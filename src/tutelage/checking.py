@@ -1,0 +1,290 @@
+"""Checks of other people's players: are they pure, are their answers possible, do they survive files and processes?
+
+A learner is a pure function of the lesson and its last response, a teacher of the rounds; both may be saved, continued,
+pickled and sent to another process. `check_learner` and `check_teacher` try this on small problems, and print and
+return what is missing.
+"""
+
+import inspect
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from tutelage.arrays import Vector
+from tutelage.chains.expectations import expectation
+from tutelage.data.sampling import sample_demonstrations
+from tutelage.environments.object_world import object_world
+from tutelage.interaction import teach
+from tutelage.learners.projection import HardLearner
+from tutelage.model.mdp import MDP, Domain
+from tutelage.model.policy import uniform_policy
+from tutelage.outcomes import InvalidInput, TutelageError
+from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher, check_lesson, respond_after
+from tutelage.transcripts import Transcript, check_response, load_transcript, packed
+
+# Reads the folders of modules and a function from the standard input, and writes what it returns to a file.
+CHILD = """
+import pickle, sys
+sys.path[:] = pickle.load(sys.stdin.buffer)
+result = pickle.load(sys.stdin.buffer)()
+with open(sys.argv[1], "wb") as file:
+    pickle.dump(result, file)
+"""
+Arrays = Mapping[str, Any]
+
+
+def check_learner(learner: Any, domain: Domain | None = None) -> tuple[str, ...]:
+    """The faults of a learner on small problems, each a sentence; they are printed, too.
+
+    learner: a learner, or a class or function that makes one from a domain. domain: what to try it on; by default the
+    learner's own, or two small ones.
+    """
+    is_maker = isinstance(learner, type) or (callable(learner) and not isinstance(learner, Learner))
+    known: Domain | None = domain or (None if is_maker else getattr(learner, "domain", None))
+    if known is None and not is_maker:
+        raise InvalidInput(f"{type(learner).__name__} has no attribute 'domain'; give the domain to try it on")
+    domains = [small for small, _ in _problems()] if known is None else [known]
+    made = ((partial(learner, each) if is_maker else learner, each) for each in domains)
+    return _reported(learner, (_learner_faults(maker, each) for maker, each in made))
+
+
+def check_teacher(teacher: Any, learner: Learner | None = None) -> tuple[str, ...]:
+    """The faults of a teacher on small problems, each a sentence; they are printed, too.
+
+    teacher: a teacher, or a class or function that makes one from a domain, true weights and, where a third parameter
+    has no default, the learner. learner: whom it teaches; by default one with hard preferences.
+    """
+    if isinstance(teacher, type) or (callable(teacher) and not isinstance(teacher, Teacher)):
+        required = [each for each in inspect.signature(teacher).parameters.values() if each.default is each.empty]
+        makers = []
+        for domain, weights in _problems():
+            pupil = learner or _pupil(domain)
+            makers.append(_teacher_faults(partial(teacher, domain, weights, *[pupil][: len(required) - 2]), pupil))
+        return _reported(teacher, makers)
+    missing = [name for name in ("domain", "true_weights", "open", "adapt") if not hasattr(teacher, name)]
+    if missing:
+        return _reported(teacher, [iter([f"it has no {' and no '.join(missing)}"])])
+    return _reported(teacher, [_teacher_faults(teacher, learner or _pupil(teacher.domain))])
+
+
+def _reported(player: Any, checks: Iterable[Iterator[str]]) -> tuple[str, ...]:
+    """All different faults; an exception is one and ends its checks."""
+    faults: dict[str, None] = {}
+    for each in checks:
+        try:
+            for fault in each:
+                faults[fault] = None
+        # Whatever the player raises is what its author must know.
+        except Exception as error:
+            faults[f"it raises {type(error).__name__}: {error}"] = None
+    name = getattr(player, "__name__", type(player).__name__)
+    print("\n".join([f"{name}: {len(faults) or 'no'} faults", *(f"  - {fault}" for fault in faults)]))
+    return tuple(faults)
+
+
+def _problems() -> list[tuple[Domain, Vector]]:
+    """A machine that wears, with two features on choices, and an object world; each with true weights."""
+    rows = [[0.8, 0.2, 0], [1, 0, 0], [0, 0.6, 0.4], [0.9, 0.1, 0], [1, 0, 0]]
+    machine = MDP.from_choices(rows, [0, 2, 4, 5], [1, 0, 0], 0.9)
+    features: Any = [[1, 0], [0, 1], [1, 0], [0, 2], [0, 5]]
+    broken: Any = [0, 0, 1]
+    world = object_world(size=4, seed=0, generator="text")
+    wearing = Domain(machine, features, broken, ("output", "cost"), ("broken",))
+    return [(wearing, np.array([1.0, -0.2])), (world.domain("L3"), world.true_weights)]
+
+
+def _pupil(domain: Domain) -> Learner:
+    return HardLearner(domain, expectation(domain, uniform_policy(domain.mdp)).preference)
+
+
+def _lessons(domain: Domain) -> dict[str, Lesson]:
+    policy, state = uniform_policy(domain.mdp), domain.mdp.n_states - 1
+    walks = sample_demonstrations(domain, policy, 6, rng=0, max_steps=30)
+    return {
+        "a policy": Lesson.from_policy(domain, policy),
+        "demonstrations": Lesson.from_demonstrations(domain, walks),
+        "a start of its own": Lesson.from_policy(domain, policy, start=state),
+        "an expectation alone": Lesson.from_expectation(0.9 * Lesson.from_policy(domain, policy).expectation),
+    }
+
+
+def _learner_faults(learner: Any, domain: Domain) -> Iterator[str]:
+    """Possible answers, purity, files, processes; the later checks need the earlier."""
+    learner = learner() if isinstance(learner, partial) else learner
+    if not isinstance(learner, Learner):
+        yield "it has no method respond(lesson)"
+        return
+    lessons, answers, refused = _lessons(domain), dict[str, Response](), ""
+    before = {name: _held(lesson) for name, lesson in lessons.items()}
+    for name, lesson in lessons.items():
+        try:
+            answer = learner.respond(lesson)
+        except TutelageError as error:
+            refused = refused or f"{name}: {error}"
+            continue
+        except Exception as error:
+            yield f"to {name}, respond raises {type(error).__name__}: {error}; refuse a lesson by tl.InvalidInput"
+            return
+        if fault := _fault_of(answer, domain):
+            yield f"to {name}, {fault}"
+            return
+        answers[name] = answer
+    if not answers:
+        yield f"it answers no lesson; to {refused}"
+        return
+    shown = [lessons[name] for name in answers]
+    faults = list(_impurities(learner, shown, answers))
+    faults += [f"it writes into the lesson, {name}" for name in lessons if _held(lessons[name]) != before[name]]
+    yield from faults
+    if not faults:
+        yield from _file_faults(_Showing(domain, tuple(shown)), learner)
+        yield from _process_faults(partial(_answered, learner, shown[0]), _held(learner.respond(shown[0])))
+
+
+def _fault_of(response: Response, domain: Domain) -> str:
+    """What is impossible about a response; "" if nothing is."""
+    try:
+        again, given = expectation(domain, check_response(domain, response).policy).both, response.expectation.both
+    except InvalidInput as error:
+        return str(error)
+    if not np.allclose(again, given, rtol=1e-6, atol=1e-6 * (1 + np.abs(again).max())):
+        return f"its expectation is not that of its policy, {again.round(4)}, but {given.round(4)}"
+    if response.learned_weights is not None and not np.isfinite(response.learned_weights).all():
+        return "its weights are not finite numbers"
+    return ""
+
+
+def _impurities(learner: Learner, lessons: list[Lesson], answers: Mapping[str, Response]) -> Iterator[str]:
+    """The same lessons again, in the same order, first alone and then after the first response."""
+    for lesson, (name, answer) in zip(lessons, answers.items(), strict=True):
+        yield from _differences(learner.respond(lesson), answer, f"to {name}, it gives another answer the second time")
+    first = next(iter(answers.values()))
+    held = _held(first)
+    later = respond_after(learner, lessons[-1], first)
+    respond_after(learner, lessons[0], later)
+    again = respond_after(learner, lessons[-1], first)
+    yield from _differences(again, later, "to the same lesson after the same response, it gives another answer")
+    if _held(first) != held:
+        yield "it writes into the response that it is given as `after`"
+
+
+def _teacher_faults(teacher: Any, learner: Learner) -> Iterator[str]:
+    """Advice, purity, bounds, files, processes."""
+    teacher = teacher() if isinstance(teacher, partial) else teacher
+    weights = np.asarray(teacher.true_weights)
+    if weights.shape != (teacher.domain.n_reward,) or not np.isfinite(weights).all():
+        yield f"its true_weights must be {teacher.domain.n_reward} numbers, one for each reward feature, not {weights}"
+        return
+    first = teacher.open()
+    if not isinstance(first, Advice) or first.lesson is None:
+        yield f"open must return an Advice with a lesson, not {first if first is None else type(first).__name__}"
+        return
+    alone = Round(check_lesson(teacher.domain, first.lesson), learner.respond(first.lesson), first.reason, first.bound)
+    held = _held(alone)
+    teacher.adapt((alone,))
+    if _held(alone) != held:
+        yield "it writes into the rounds that it is shown"
+        return
+    rounds = teach(teacher, learner, max_rounds=4).rounds
+    advice = [teacher.adapt(rounds[:n]) for n in range(1, len(rounds) + 1)]
+    yield from _differences(teacher.open(), first, "open gives other advice the second time")
+    for n in range(len(rounds), 0, -1):
+        again = teacher.adapt(rounds[:n])
+        yield from _differences(again, advice[n - 1], f"after the same {n} rounds, adapt gives other advice")
+    for number, each in enumerate(rounds, start=1):
+        if not each.response_reward <= each.bound + 1e-6 * (1 + abs(each.response_reward)):
+            yield f"in round {number} the learner earns {each.response_reward:.6g}, above the bound {each.bound:.6g}"
+    yield from _file_faults(teacher, learner)
+    yield from _process_faults(partial(_opened, teacher), _held(first))
+
+
+@dataclass(frozen=True)
+class _Showing:
+    """Shows these lessons, one after the other."""
+
+    domain: Domain
+    lessons: tuple[Lesson, ...]
+
+    @property
+    def true_weights(self) -> Vector:
+        return np.ones(self.domain.n_reward)
+
+    def open(self) -> Advice:
+        return self.adapt(())
+
+    def adapt(self, rounds: Sequence[Round]) -> Advice:
+        left = self.lessons[len(rounds) :]
+        return Advice(left[0] if left else None, "the next lesson" if left else "all lessons were shown")
+
+
+def _held(value: Any) -> Arrays:
+    """Every number and word of a value, by the names that lead to it, without the lesson of a response."""
+    parts = {name[1:]: np.asarray(array) for name, array in packed("", value)}
+    left_out = "lesson." if isinstance(value, Response) else " "
+    return {name: (array.dtype.str, array.tobytes()) for name, array in parts.items() if not name.startswith(left_out)}
+
+
+def _differences(again: Any, before: Any, what: str) -> Iterator[str]:
+    left, right = _held(again), _held(before)
+    different = sorted(name for name in left.keys() | right.keys() if left.get(name) != right.get(name))
+    if different:
+        yield f"{what} ({', '.join(different[:3])}); a learner remembers by Response.memory, a teacher by its rounds"
+
+
+def _file_faults(teacher: Teacher, learner: Learner, n_rounds: int = 4) -> Iterator[str]:
+    """Rounds that are stopped after each round, saved, loaded and continued, against rounds that are not."""
+    whole = teach(teacher, learner, max_rounds=n_rounds)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "rounds.npz"
+        for n in range(1, len(whole.rounds)):
+            try:
+                teach(teacher, learner, max_rounds=n, path=path)
+                so_far: Transcript = load_transcript(path, teacher.domain)
+                again = teach(teacher, learner, max_rounds=n_rounds, so_far=so_far)
+            except TutelageError as error:
+                yield f"saved after {n} rounds, it cannot go on: {error}"
+                return
+            pairs = zip(again.rounds, whole.rounds, strict=False)
+            what = f"saved after {n} rounds and continued, the rounds are others"
+            if faults := [fault for pair in pairs for fault in _differences(*pair, what)]:
+                yield faults[0]
+                return
+
+
+def _process_faults(call: Callable[[], Arrays], wanted: Arrays) -> Iterator[str]:
+    """The same call in another process."""
+    try:
+        content = cloudpickle.dumps(call)
+    # Objects raise anything when they are pickled.
+    except Exception as error:
+        yield f"it cannot be pickled, so it cannot be used by several processes: {type(error).__name__}: {error}"
+        return
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "answer"
+        given = pickle.dumps(sys.path) + content
+        ended = subprocess.run([sys.executable, "-c", CHILD, str(path)], input=given, capture_output=True)
+        if ended.returncode:
+            lines = ended.stderr.decode(errors="replace").strip().splitlines()
+            yield f"in another process it fails: {lines[-1] if lines else f'exit code {ended.returncode}'}"
+            return
+        found: Arrays = pickle.loads(path.read_bytes())
+    if found != wanted:
+        names = sorted(name for name in wanted if found.get(name) != wanted[name])
+        yield f"in another process it answers differently: {', '.join(names[:3])}"
+
+
+def _answered(learner: Learner, lesson: Lesson) -> Arrays:
+    return _held(learner.respond(lesson))
+
+
+def _opened(teacher: Teacher) -> Arrays:
+    return _held(teacher.open())
