@@ -16,6 +16,7 @@ from tutelage.experiments.figures import (
     figure2,
     inferred_reward,
     line_search_figure,
+    proof_figure,
     rounds_figure,
     taught_picture,
 )
@@ -37,6 +38,9 @@ PUSHES = {
     ],
 }
 
+PROOF = {"feasible": [[0, 0], [2, 0], [2, 14], [0, 16]], "weights": [1.0, 0.9]}
+PROOF |= {"start": [0.5, 0.6], "lesson": [8.5, 7.8], "answer": [2.0, 7.8]}
+
 
 def some_weights(learners=LEARNERS) -> dict:
     rng = np.random.default_rng(0)
@@ -55,6 +59,7 @@ FIGURES = {
     "rounds": lambda: rounds_figure([PANEL, PANEL]),
     "one panel": lambda: rounds_figure([PANEL]),
     "line search": lambda: line_search_figure(PUSHES),
+    "proof": lambda: proof_figure(PROOF),
     "demo": lambda: demo_picture(WORLD, some_weights(("L3",)), PANEL),
     "taught": lambda: taught("L3"),
 }
@@ -86,6 +91,32 @@ def test_figure_1_has_the_three_policies_where_they_are():
 def test_figure_1_needs_no_avoided_cells():
     grid = figure1(WORLD, FIGURE_1).axes[0]
     assert "avoided" not in {held.get_label() for held in grid.collections}
+
+
+def test_figure_6_has_both_pushes_where_they_are():
+    """Each learner's point and lesson is drawn; the push that no policy realises has its aim too."""
+    axes = line_search_figure(PUSHES).axes[0]
+    drawn = {tuple(point) for line in axes.lines for point in line.get_xydata().tolist()}
+    for case in PUSHES["cases"]:
+        assert {tuple(case["start"]), tuple(case["lesson"])} <= drawn
+    assert tuple(PUSHES["cases"][0]["aim"]) in drawn
+
+
+def test_figure_7_is_the_triangle_of_the_proof():
+    """Reward upwards; a right angle at mu-tilde, at the height of the answer, which lies on the red segment."""
+    axes = proof_figure(PROOF).axes[0]
+    by_label = {line.get_label(): line.get_xydata() for line in axes.lines}
+    start, lesson, corner, _ = by_label["the right triangle of the proof"]
+    assert (start - corner) @ (lesson - corner) == pytest.approx(0) and start[0] == pytest.approx(lesson[0])
+    norm = np.hypot(1.0, 0.9)
+    assert lesson[1] - start[1] == pytest.approx(8.0 * norm)
+    rewards = {name: np.dot(PROOF["weights"], PROOF[name]) / norm for name in ("start", "lesson", "answer")}
+    assert [start[1], lesson[1], corner[1]] == pytest.approx(list(rewards.values()))
+    (left, right), (_, above) = by_label[r"where $\mu_L^{i+1}$ can be"], by_label[r"$\ell$: no accepted point is above"]
+    answer = next(line.get_xydata()[0] for line in axes.lines if np.allclose(line.get_ydata()[0], rewards["answer"]))
+    assert left[0] <= answer[0] <= right[0] and right == pytest.approx(corner)
+    # The highest accepted point is not above l, so its reward is bounded by l at the largest distance.
+    assert max(np.dot(corner, PROOF["weights"]) / norm for corner in PROOF["feasible"]) <= above[1]
 
 
 def test_figure_2_shows_the_reward_that_each_learner_infers_in_one_scale():

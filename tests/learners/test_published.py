@@ -216,6 +216,22 @@ def test_the_printed_agnostic_reward_of_learner_two_is_that_of_a_learner_stopped
     assert np.mean(earned, axis=0) == pytest.approx([3.94, 2.56], abs=0.05)
 
 
+def test_stopped_early_near_its_limits_it_depends_on_the_last_digits_of_the_lesson():
+    """Sec. 6.2's adaptive lessons are near the limits: one part of the printed deviations is the learner's own."""
+    world = object_world(size=10, seed=30)
+    domain = world.domain("L3")
+
+    def spread(lesson, max_steps):
+        learner = PublishedHardLearner(domain, violation_allowance=2.5, max_steps=max_steps)
+        shown = [Lesson.from_expectation(lesson.expectation * (1 + k * 1e-13)) for k in range(5)]
+        return float(np.ptp([world.true_weights @ learner.respond(again).expectation.reward for again in shown]))
+
+    aware = AwareCmdpTeacher(domain, world.true_weights, PublishedHardLearner(domain, violation_allowance=2.5))
+    agnostic = AgnosticTeacher(domain, world.true_weights).open().lesson
+    assert spread(aware.open().lesson, 300) > 0.05 > 0.005 > spread(aware.open().lesson, 1000)
+    assert spread(agnostic, 300) < 1e-9
+
+
 def test_the_hard_learner_can_be_known_and_must_be_able_to_keep_its_preferences():
     domain = fork()
     lesson = AwareCmdpTeacher(domain, np.ones(1), PublishedHardLearner(domain, violation_allowance=0.25)).open().lesson

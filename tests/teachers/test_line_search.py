@@ -18,6 +18,7 @@ from tutelage.constrained.problem import no_limits
 from tutelage.constrained.reachable_set import vertices
 from tutelage.environments.object_world import object_world
 from tutelage.interaction import teach
+from tutelage.learners.entropy import ApproximateHardLearner
 from tutelage.learners.projection import HardLearner
 from tutelage.learners.sampled import CallbackLearner
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel
@@ -380,3 +381,13 @@ def test_the_steps_of_the_proof_of_theorem_3(eps, shortest, diameter, share, str
     assert math.sqrt(gain / (push - gain)) <= gain / (c_0 * c_1)  # Eq. 16
     assert rate * remaining <= gain * (1 + 1e-12)  # Eq. 17
     assert rate >= eps * shortest / ((1 + math.sqrt(10)) * diameter**2) * (1 - 1e-12)  # Eq. 18
+
+
+def test_footnote_one_s_learner_without_preferences_earns_less_after_its_first_lesson():
+    """Sec. 6.2: "AdAware-Lin performance always increases". For L1 the first lesson, an optimal policy, is the best."""
+    world = object_world(size=10, seed=0)
+    domain = world.domain("L1")
+    teacher = LineSearchTeacher(domain, world.true_weights, **PRINTED)
+    taught = teach(teacher, ApproximateHardLearner(domain, violation_allowance=2.5), max_rounds=3).rounds
+    first, _, third = (each.response_reward for each in taught)
+    assert third < first - 0.05

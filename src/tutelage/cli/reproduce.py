@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tutelage.experiments.store import Store
 
 ALL = "all"
-NAMES = "table1, figure1, figure2, figure3, figure3-table, figure4, figure5, figure6, beyond or all"
+NAMES = "table1, figure1, figure2, figure3, figure3-table, figure4, figure5, figure6, figure7, beyond or all"
 
 
 def reproduce(
@@ -26,7 +26,7 @@ def reproduce(
     worlds: Annotated[int, typer.Option(min=1, help="Number of worlds in each set; the paper has 10.")] = 10,
     jobs: Annotated[int, typer.Option(min=0, help="Processes on this machine; 0 for one per core.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for the results, the figures and the report.")] = Path("results"),
-    slow: Annotated[bool, typer.Option(help="Add the columns of figure3-table that take an hour.")] = False,
+    slow: Annotated[bool, typer.Option(help="Add the readings of figure3-table that take hours.")] = False,
     resume: Annotated[bool, typer.Option(help="Use the rows that the store has, or compute them again.")] = True,
     backend: Annotated[str, typer.Option(help="processes, or dask for an existing cluster.")] = "processes",
     address: Annotated[str, typer.Option(help="Address of the Dask scheduler, such as tcp://host:8786.")] = "",
@@ -77,15 +77,13 @@ def compute_rows(what: str, tasks: "Sequence[AnyTask]", store: "Store", backend:
 
 def _show(products: "Products", is_all: bool, as_json: bool) -> None:
     """Write the files, and print the tables."""
-    from tutelage.experiments.report import summaries
-
     written = products.write(with_report=is_all)
     if as_json:
         cells = [cell.as_data() for members in products.cells.values() for cell in members]
         show_json({"cells": cells, "files": [str(path) for path in written], "origin": products.origin})
         return
-    for members in products.cells.values():
-        for grid in summaries(members):
+    for name in products.cells:
+        for grid in products.grids(name):
             show_table(grid.caption, grid.header, grid.body)
     for path in written:
         say(f"Written: {path}")

@@ -15,7 +15,7 @@ from tutelage.chains.expectations import expectation, occupancy
 from tutelage.environments.object_world import ObjectWorld
 from tutelage.model.mdp import Domain
 from tutelage.pictures.domains import draw_features, draw_map
-from tutelage.pictures.expectations import DrawnPush, draw_pushes, draw_reachable
+from tutelage.pictures.expectations import DrawnPush, draw_pushes, draw_reachable, polygon
 from tutelage.pictures.rounds import Curve, Panel, draw_curves
 from tutelage.pictures.world import draw_world, reward_scale, world_key
 from tutelage.roles import Response
@@ -103,6 +103,40 @@ def line_search_figure(result: Mapping[str, Any]) -> Figure:
     axes.set_title(r"Each lesson is the learner's point, pushed along the true weights $w^*$", fontsize="medium")
     handles = _by_label(axes)
     figure.legend(handles.values(), handles, loc="outside lower center", ncols=2, frameon=False)
+    return figure
+
+
+def proof_figure(result: Mapping[str, Any]) -> Figure:
+    """Figure 7: the triangle in the proof of Proposition 1 (App. C.2.1), turned so that the true weights point up.
+
+    result: "feasible", corners (n, 2); "weights", (2,); "start", "lesson" and "answer", mu_L^i, mu_T^i+1 and mu_L^i+1.
+    """
+    up = np.asarray(result["weights"]) / np.linalg.norm(result["weights"])
+    across = np.array([up[1], -up[0]])
+    if across @ (np.asarray(result["answer"]) - result["start"]) < 0:
+        across = -across
+    start, lesson, answer = (np.array([across, up]) @ result[name] for name in ("start", "lesson", "answer"))
+    corners = polygon(result["feasible"]) @ np.array([across, up]).T
+    gain, push = answer[1] - start[1], lesson[1] - start[1]
+    # The right-angled corner, at the height of the answer: its distances from both sides of the push multiply.
+    corner = np.array([start[0] + math.sqrt(gain * (push - gain)), answer[1]])
+    figure = Figure(figsize=(8.4, 5.2), layout="constrained")
+    axes = figure.subplots()
+    axes.fill(*corners.T, color="0.9", label=r"$\Omega_r^L$, what the learner accepts")
+    axes.plot(*np.array([start, lesson, corner, start]).T, "k-", lw=1, label=r"the right triangle of the proof")
+    axes.plot([start[0], corner[0]], [answer[1]] * 2, "r-", lw=3, label=r"where $\mu_L^{i+1}$ can be")
+    ends, slope = np.array([start[0], corners[:, 0].max()]), (answer - lesson)[0] / (lesson - answer)[1]
+    steepest = math.sqrt(gain / (push - gain))
+    axes.plot(ends, answer[1] + slope * (ends - answer[0]), "b--", label=r"$\ell$: no accepted point is above")
+    axes.plot(ends, start[1] + steepest * (ends - start[0]), "b:", label=r"$\tilde\ell$: at least as steep as $\ell$")
+    labels = {r"$\mu_L^i$": start, r"$\mu_T^{i+1}$": lesson, r"$\mu_L^{i+1}$": answer, r"$\tilde\mu$": corner}
+    for (label, point), beside in zip(labels.items(), ((9, -8), (9, 2), (-34, 8), (9, -10)), strict=True):
+        axes.plot(*point, "ko", ms=5)
+        axes.annotate(label, tuple(point), xytext=beside, textcoords="offset points")
+    axes.annotate("", (start[0], answer[1]), start, arrowprops={"arrowstyle": "<->", "color": "r"})
+    axes.annotate(r"$\Delta R_i$", (start[0], (start + answer)[1] / 2), xytext=(-34, 0), textcoords="offset points")
+    axes.set(xlabel="across the true weights", ylabel=r"reward, in units of $\Vert w^* \Vert_2$", aspect="equal")
+    figure.legend(loc="outside right center", frameon=False)
     return figure
 
 

@@ -1,14 +1,16 @@
-"""The data of two drawings in the plane of stars and pluses: Figure 1, and Figure 6 (App. C.2)."""
+"""The data of three drawings in the plane of stars and pluses: Figure 1, and Figures 6 and 7 (App. C.2)."""
 
 from typing import Any
 
 from tutelage.arrays import Vector
+from tutelage.chains.expectations import expectation
 from tutelage.constrained.problem import no_limits, preference_limits
 from tutelage.constrained.reachable_set import vertices
 from tutelage.environments.object_world import ObjectWorld
 from tutelage.experiments.settings import Illustration
 from tutelage.learners.projection import HardLearner
 from tutelage.model.mdp import Domain
+from tutelage.model.policy import uniform_policy
 from tutelage.roles import Lesson
 from tutelage.teachers.base import optimal_lesson
 from tutelage.teachers.fixed import AwareCmdpTeacher
@@ -28,7 +30,8 @@ def illustrate(task: Illustration) -> dict[str, Any]:
     result: dict[str, Any] = {"reachable": reachable.tolist(), "weights": weights.tolist()}
     if task.name == "figure1":
         return result | _three_policies(domain, weights, learner)
-    return result | _two_pushes(domain, weights, learner, task.pushes)
+    teacher = LineSearchTeacher(domain, weights, *task.pushes)
+    return result | (_two_pushes if task.name == "figure6" else _triangle)(teacher, learner)
 
 
 def plane(world: ObjectWorld) -> Domain:
@@ -60,14 +63,24 @@ def _three_policies(domain: Domain, weights: Vector, learner: HardLearner) -> di
     }
 
 
-def _two_pushes(domain: Domain, weights: Vector, learner: HardLearner, pushes: tuple[float, float]) -> dict[str, Any]:
+def _two_pushes(teacher: LineSearchTeacher, learner: HardLearner) -> dict[str, Any]:
     """App. C.2: a learner at its optimum, where no push is realised, and at its first response, far from the border."""
-    teacher = LineSearchTeacher(domain, weights, *pushes)
+    domain, weights = teacher.domain, teacher.true_weights
     starts = [
         learner.respond(lesson).expectation.reward
         for lesson in (AwareCmdpTeacher(domain, weights, learner).plan().lesson, optimal_lesson(domain, weights))
     ]
     return {"cases": [_case(teacher, start) for start in starts]}
+
+
+def _triangle(teacher: LineSearchTeacher, learner: HardLearner) -> dict[str, Any]:
+    """App. C.2.1: a response inside the feasible set, the push from there, and the response to it."""
+    domain = teacher.domain
+    start = expectation(domain, uniform_policy(domain.mdp)).reward
+    lesson = Lesson.from_policy(domain, teacher.push(start).policy)
+    points = {"start": start, "lesson": lesson.expectation, "answer": learner.respond(lesson).expectation.reward}
+    limits = preference_limits(domain, learner.violation_allowance)
+    return {"feasible": vertices(domain, limits).tolist()} | {name: point.tolist() for name, point in points.items()}
 
 
 def _case(teacher: LineSearchTeacher, start: Vector) -> dict[str, Any]:

@@ -7,43 +7,17 @@ import base64
 import html
 import json
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
 from tutelage.data.files import write_whole
-from tutelage.experiments.settings import N_WORLDS
-from tutelage.experiments.tables import Cell, Rows, by_entry
-from tutelage.experiments.targets import MODEL_NAMES, TARGETS, column_label, tasks_of
+from tutelage.experiments.tables import Cell, Rows
+from tutelage.experiments.targets import TARGETS, column_label, tasks_of
 from tutelage.pictures.files import save_picture
 
 WORLD_SET_NAMES = {"seeds": "seeds 0 to 9", "reachable": "reachable worlds", "text": "the text's worlds"}
-
-FEW_WORLDS = "Fewer worlds"
-LOCAL_OPTIMUM = "Another local optimum"
-UNCONVERGED = "A learner that had not converged"
-OUT_OF_REACH = "Worlds where objects are out of reach"
-THIRD_ROUND = "The third round of line search"
-TEXT_WORLDS = "The worlds of the text"
-UNKNOWN = "Not explained"
-
-# Why our mean is lower than the paper's: headings of docs/reproduction.md. The first rule that applies counts.
-RULES: tuple[tuple[str, Callable[[Cell], bool]], ...] = (
-    (FEW_WORLDS, lambda cell: len(cell.rewards) < N_WORLDS),
-    (TEXT_WORLDS, lambda cell: cell.where.get("worlds") == "text"),
-    (LOCAL_OPTIMUM, lambda cell: cell.teacher == "bilevel_frank_wolfe"),
-    (UNCONVERGED, lambda cell: cell.teacher == "agnostic" and cell.where.get("model") in ("hard", "footnote")),
-    (OUT_OF_REACH, lambda cell: cell.learner == "L3" and cell.where.get("worlds") == "seeds"),
-    (OUT_OF_REACH, lambda cell: cell.teacher == "conservative" and cell.where.get("worlds") == "seeds"),
-    (THIRD_ROUND, lambda cell: cell.entry == "line_search_round_3"),
-)
-
-
-def reason(cell: Cell) -> str:
-    """The heading of docs/reproduction.md that explains a lower mean."""
-    return next((heading for heading, applies in RULES if applies(cell)), UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +58,7 @@ def place(cell: Cell) -> str:
     if "C_r" in where:
         worlds = "" if where["worlds"] == "seeds" else f", {WORLD_SET_NAMES[where['worlds']]}"
         return f"C_r = {where['C_r']}, C_c = {where['C_c']}{worlds}"
-    size = where["size"]
-    return f"{size}x{size}, {WORLD_SET_NAMES[where['worlds']]}, {MODEL_NAMES[where['model']]}"
+    return f"{where['size']}x{where['size']}, {WORLD_SET_NAMES[where['worlds']]}, {where['reading']}"
 
 
 def overview(cells: Iterable[Cell]) -> list[Grid]:
@@ -105,7 +78,7 @@ def _teachers(cells: Sequence[Cell]) -> tuple[str, ...]:
 
 
 def _entry(cell: Cell) -> str:
-    mark = {"agrees": "=", "better": "+", "differs": "!", "other": "~", "": ""}[cell.verdict]
+    mark = {"agrees": "=", "better": "+", "differs": "!", "": ""}[cell.verdict]
     printed = f" ({cell.printed.mean:.2f}) {mark}" if cell.printed else ""
     return f"{_mean(cell)}{printed}"
 
@@ -116,104 +89,31 @@ def _mean(cell: Cell) -> str:
     return f"{number(cell.mean)} ±{number(cell.standard_error)}{counted}"
 
 
-VERDICTS = ("agrees", "better", "differs", "other")
-DETAIL = ("where", "learner", "teacher", "ours", "paper", "difference", "std. error", "as printed", "paper's ±")
-
-
-def details(title: str, cells: Iterable[Cell]) -> Grid:
-    """Every cell that the paper has, in full."""
-    body = tuple(
-        (
-            place(cell),
-            cell.learner,
-            column_label(cell.teacher),
-            number(cell.mean, 3),
-            number(cell.printed.mean),
-            f"{cell.difference:+.3f}",
-            number(cell.standard_error, 3),
-            number(cell.as_printed, 3),
-            number(cell.printed.deviation),
-            f"{cell.verdict}: {reason(cell)}" if cell.verdict == "differs" else cell.verdict,
-            cell.counted,
-        )
-        for cell in cells
-        if cell.printed
-    )
-    return Grid(title, (*DETAIL, "verdict", "worlds"), body)
-
-
-def verdicts(title: str, cells: Sequence[Cell]) -> Grid:
-    """How many cells agree, are better, differ and have another reading, by teacher, learner model and worlds."""
-    body = []
-    for key, group in groupby(sorted(cells, key=_family), _family):
-        counts = Counter(cell.verdict for cell in group if cell.printed)
-        if counts:
-            body.append((key, *(str(counts[verdict]) for verdict in VERDICTS)))
-    return Grid(title, ("column", *VERDICTS), tuple(body))
-
-
-def readings(cells: Sequence[Cell]) -> Grid:
-    """For each printed number of Sec. 6.2: how many of our readings agree with it, and the nearest one."""
-    body = []
-    for (learner, column, size), members in by_entry(cells).items():
-        nearest = min(members, key=lambda cell: abs(cell.difference) / cell.tolerance)
-        printed = nearest.printed
-        n_agreeing = sum(cell.verdict == "agrees" for cell in members)
-        body.append(
-            (
-                f"{learner}, {size}x{size}, {column_label(column).replace('3rd lesson', '3rd')}",
-                f"{printed.mean:.2f} ±{printed.deviation:.2f}" if printed else "-",
-                f"{n_agreeing} of {len(members)}",
-                _mean(nearest),
-                f"{column_label(nearest.teacher)}, {place(nearest)}",
-            )
-        )
-    n_agreeing = sum(any(cell.verdict == "agrees" for cell in members) for members in by_entry(cells).values())
-    caption = f"Readings: {n_agreeing} of {len(body)} printed numbers agree with at least one"
-    return Grid(caption, ("printed number", "paper", "readings that agree", "nearest", "its reading"), tuple(body))
-
-
-def _family(cell: Cell) -> str:
-    where = dict(cell.where)
-    model = f", {MODEL_NAMES[where['model']]}" if "model" in where else ""
-    return f"{column_label(cell.teacher)}{model}, {WORLD_SET_NAMES[where['worlds']]}"
-
-
-def summaries(cells: Sequence[Cell]) -> list[Grid]:
-    """The verdicts where the paper has numbers, the readings of Sec. 6.2, and the overview."""
-    grids = [verdicts("Verdicts", cells)] if any(cell.printed for cell in cells) else []
-    grids += [readings(cells)] if any(cell.entry for cell in cells) else []
-    return [*grids, *overview(cells)]
-
-
 LEGEND = (
     "An entry is our mean ± its standard error, with the paper's mean in brackets: = agrees, + ours is better, "
-    "! ours is lower, ~ they differ and the print has another learner or another round; the last table names the "
-    "heading of docs/reproduction.md that says why. [5 of 10 worlds]: the others were refused, because no policy there "
-    "keeps the preferences, so this mean is over other worlds than its neighbours."
+    "! ours is lower; docs/reproduction.md says why. [5 of 10 worlds]: the others were refused, because no policy "
+    "there keeps the preferences, so this mean is over other worlds than its neighbours."
 )
 
 
-def markdown(cells: Mapping[str, Sequence[Cell]], pictures: Mapping[str, Sequence[Path]], origin: str) -> str:
+def markdown(grids: Mapping[str, Sequence[Grid]], pictures: Mapping[str, Sequence[Path]], origin: str) -> str:
     """The report as Markdown; the pictures are in the same folder."""
     parts = ["# Reproduction report", "", origin, "", LEGEND, ""]
-    for name, members in cells.items():
+    for name, members in grids.items():
         parts += [f"## {name}: {TARGETS[name].title}", ""]
-        parts += [grid.markdown() for grid in summaries(members)]
-        parts += ["### Every printed entry", "", details(TARGETS[name].title, members).markdown()]
+        parts += [grid.markdown() for grid in members]
     for name, paths in pictures.items():
         parts += [f"## {name}: {TARGETS[name].title}", ""]
         parts += [f"![{path.stem}]({path.name})\n" for path in paths if path.suffix == ".png"]
     return "\n".join(parts)
 
 
-def page(cells: Mapping[str, Sequence[Cell]], pictures: Mapping[str, Sequence[Path]], origin: str) -> str:
+def page(grids: Mapping[str, Sequence[Grid]], pictures: Mapping[str, Sequence[Path]], origin: str) -> str:
     """The report as one self-contained HTML page."""
     parts = [f"<h1>Reproduction report</h1><p>{html.escape(origin)}</p><p>{html.escape(LEGEND)}</p>"]
-    for name, members in cells.items():
+    for name, members in grids.items():
         parts += [f"<h2>{name}: {html.escape(TARGETS[name].title)}</h2>"]
-        parts += [grid.page() for grid in summaries(members)]
-        parts += [f"<details><summary>Every printed entry</summary>{details('', members).page()}</details>"]
+        parts += [grid.page() for grid in members]
     for name, paths in pictures.items():
         parts += [f"<h2>{name}: {html.escape(TARGETS[name].title)}</h2>"]
         parts += [_image(path, TARGETS[name].title) for path in paths if path.suffix == ".png"]
@@ -266,6 +166,12 @@ class Products:
         cells = {name: list(make(self.rows, self.n_worlds)) for name, make in made.items() if make}
         object.__setattr__(self, "cells", cells)
 
+    def grids(self, name: str) -> list[Grid]:
+        """How a table compares with the print as a whole, where the paper leaves things open, and its cells."""
+        compare = TARGETS[name].compare
+        whole = compare(self.rows, self.n_worlds) if compare else []
+        return [*(Grid(*table) for table in whole), *overview(self.cells[name])]
+
     @property
     def origin(self) -> str:
         """The version and the revisions of the package that computed the rows."""
@@ -286,12 +192,13 @@ class Products:
         written += [path for paths in pictures.values() for path in paths]
         if with_report:
             texts = {"report.md": markdown, "report.html": page}
-            written += [self._text(name, make(self.cells, pictures, self.origin)) for name, make in texts.items()]
+            grids = {name: self.grids(name) for name in self.cells}
+            written += [self._text(name, make(grids, pictures, self.origin)) for name, make in texts.items()]
         return written
 
     def _table(self, name: str, cells: list[Cell]) -> list[Path]:
         data = {"table": name, "origin": self.origin, "cells": [cell.as_data() for cell in cells]}
-        text = "\n".join([LEGEND, "", *(grid.markdown() for grid in summaries(cells))])
+        text = "\n".join([LEGEND, "", *(grid.markdown() for grid in self.grids(name))])
         return [self._text(f"{name}.json", json.dumps(data, indent=1) + "\n"), self._text(f"{name}.md", text)]
 
     def _text(self, name: str, text: str) -> Path:

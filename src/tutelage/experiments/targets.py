@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from tutelage.experiments import figures, settings, tables
-from tutelage.experiments.settings import AnyTask, Task, TeacherSetting
+from tutelage.experiments import figures, readings, settings, tables
+from tutelage.experiments.settings import AnyTask, Illustration, Task, TeacherSetting
 from tutelage.experiments.tables import Cell, Rows
 from tutelage.experiments.worlds import WORLD_SETS
 from tutelage.outcomes import Unavailable
@@ -17,20 +17,9 @@ from tutelage.pictures.rounds import Curve, Panel
 from tutelage.registry import TEACHERS
 
 # The columns of tables that are a teacher under certain conditions.
-VARIANTS = {
-    "_exact_learner": ", exact learner",
-    "_round_3": " (3rd lesson)",
-    "_round_4": " (i = 3)",
-    "_rising": " (i = 3, before a loss)",
-    "_end": " (end)",
-    **{f"_end_{eps}": f" (end, eps = {eps})" for eps in tables.EPS},
-}
+VARIANTS = {"_exact_learner": ", exact learner", "_round_3": " (3rd)", "_end": " (end)"}
 ROUND_REWARDS = ("learner_rewards", "lesson_rewards")
-MODEL_NAMES = {
-    "footnote": "footnote 1's learner, exactly",
-    "footnote_published": "footnote 1's learner, published schedule",
-    "hard": "exact projection",
-}
+MODEL_NAMES = {"footnote": "footnote 1's learner, exactly", "hard": "exact projection"}
 
 
 def column_label(column: str) -> str:
@@ -46,20 +35,16 @@ class Target:
     """A table or a figure.
 
     tasks: those that it needs, for a number of worlds. cells: the cells of a table, from the rows of those tasks.
-    figures: its figures by file name, from the same rows. slow: tasks that are computed on request and add columns.
+    figures: its figures by file name, from the same rows. slow: tasks that are computed on request and add readings.
+    compare: further tables, of how the rows compare with the print as a whole.
     """
 
     title: str
     tasks: Callable[[int], Iterator[AnyTask]]
     slow: Callable[[int], Iterator[AnyTask]] = lambda _: iter(())
     cells: Callable[[Rows, int], Iterator[Cell]] | None = None
+    compare: Callable[[Rows, int], list[readings.Table]] | None = None
     figures: Callable[[Rows, int], Mapping[str, Figure]] | None = None
-
-
-def figure_1(rows: Rows, n_worlds: int) -> dict[str, Figure]:
-    """The world and the reachable set."""
-    task, _ = settings.illustrations()
-    return {"figure1": figures.figure1(task.world, _result(rows, task))}
 
 
 def figure_2(rows: Rows, _: int) -> dict[str, Figure]:
@@ -72,10 +57,10 @@ def figure_2(rows: Rows, _: int) -> dict[str, Figure]:
     return {"figure2": figures.figure2(settings.FIGURE_2_WORLD.make(), weights, titles)}
 
 
-def figure_6(rows: Rows, n_worlds: int) -> dict[str, Figure]:
-    """The two cases of a push (App. C.2)."""
-    _, task = settings.illustrations()
-    return {"figure6": figures.line_search_figure(_result(rows, task))}
+def illustration(name: str, title: str, draw: Callable[[Illustration, Mapping[str, Any]], Figure]) -> Target:
+    """A drawing in the plane of stars and pluses."""
+    (task,) = (task for task in settings.illustrations() if task.name == name)
+    return Target(title, lambda _: iter((task,)), figures=lambda rows, _: {name: draw(task, _result(rows, task))})
 
 
 def _result(rows: Rows, task: AnyTask) -> dict[str, Any]:
@@ -155,12 +140,16 @@ TARGETS: Mapping[str, Target] = {
         "Teaching under unknown constraints (the tables inside Figures 3, 4 and 5)",
         settings.unknown,
         settings.unknown_slow,
-        cells=tables.unknown,
+        cells=readings.cells,
+        compare=readings.compare,
     ),
-    "figure1": Target("Why teaching must know the learner", lambda _: settings.illustrations(), figures=figure_1),
+    "figure1": illustration(
+        "figure1", "Why teaching must know the learner", lambda task, got: figures.figure1(task.world, got)
+    ),
     "figure2": Target("Inferred rewards", lambda _: settings.figure_2(), figures=figure_2),
     **{name: rounds_target(name, learner) for name, learner in settings.ROUNDS_FIGURES.items()},
-    "figure6": Target("The line search's two cases", lambda _: settings.illustrations(), figures=figure_6),
+    "figure6": illustration("figure6", "The line search's two cases", lambda _, got: figures.line_search_figure(got)),
+    "figure7": illustration("figure7", "The proof of Proposition 1", lambda _, got: figures.proof_figure(got)),
     "beyond": Target(
         "Beyond the paper: soft learners with unknown parameters",
         settings.beyond,

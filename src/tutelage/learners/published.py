@@ -1,8 +1,8 @@
 """The learners of the published experiments: gradient ascent on the dual with a fixed step schedule (App. E).
 
 They stop well before convergence, and the printed tables show the results at that point. They are kept for comparison;
-`SoftLearner` and `ApproximateHardLearner` solve the same problems exactly. The schedule is not in the paper but in code
-that descends from the authors', and it reproduces the printed agnostic entries. Multipliers start at zero. Step
+`SoftLearner` and `ApproximateHardLearner` solve the same problems exactly. The schedule is not in the paper; it
+reproduces all printed agnostic entries of Table 1 and App. B.1. Multipliers start at zero. Step
 t = 1, 2, ... moves 1 / sqrt(t) along the dual gradient and clips each multiplier to its range. The ascent stops when
 the change of (lower - upper, beta) has 2-norm below 5e-4 and t >= 25, or after step t = max_steps + 1.
 """
@@ -139,6 +139,9 @@ class PublishedHardLearner(_ScheduledLearner):
     A response that has not converged may violate its preferences, in Sec. 6.2 by up to 1.5 above the allowance of 2.5.
     Such a policy is infeasible for hard preferences: its certificate has a primal of -inf, and so an infinite gap.
     `violation_excess` says by how much; the residual is at least that, and the dual is still a bound.
+
+    Near its limits the ascent with large steps is chaotic. After 300 steps a change of the lesson in its 13th digit can
+    change the reward by 0.5, so there the response is not determined; after 1000 steps, by 0.001.
     """
 
     def __init__(

@@ -5,8 +5,8 @@ soft learner. This teacher knows the domain with every preference feature that t
 agnostic teacher does. After each answer
 
 1. `infer_learner` determines what all answers say about theta = (C_r, C_c, delta);
-2. the exact bi-level method plans the lesson for the most optimistic learner that explains the answers: the largest
-   C_r, the least C_c, the largest delta, no preference that no answer needs;
+2. the exact bi-level method plans the lesson for the simplest learner that explains the answers: the middle of the
+   interval of C_r, the least C_c, the largest delta, no preference that no answer needs;
 3. the rounds end when that plan promises no more reward than the learner has earned, which is so once it answers as
    predicted. Then `robust_bounding` certifies what no learner of the version space can exceed.
 

@@ -1,0 +1,222 @@
+"""Sec. 6.2 under one joint reading: what the paper leaves open, as choices, and the values that fit the print best.
+
+A printed number depends on some of the choices (`NEEDS`). A joint reading has one value of every choice, for all 63
+numbers. Every combination that the rows reach is compared with the print, and the one whose means agree most often is
+reported, with what each single choice changes. A number that agrees under another reading only is named as such.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise, product
+from typing import Any
+
+from tutelage.experiments import settings
+from tutelage.experiments.settings import N_WORLDS, SIZES, UNKNOWN_LEARNERS, LearnerSetting, Task, TeacherSetting
+from tutelage.experiments.tables import Cell, Rows, printed_unknown, two_errors
+from tutelage.experiments.worlds import WORLD_SETS
+
+
+def _before_a_loss(rewards: Sequence[float]) -> int:
+    """The number of lessons before the first one that earns less than the one before it."""
+    return next((n for n, (now, then) in enumerate(pairwise(rewards), 1) if then < now), len(rewards))
+
+
+def _label(model: LearnerSetting) -> str:
+    return f"footnote 1, {model.max_steps} steps"
+
+
+# What Sec. 6.2 leaves open, and the values that were tried.
+MODELS = {"footnote 1, exactly": settings.FOOTNOTE, **{_label(model): model for model in settings.PUBLISHED}}
+MODELS |= {"exact projection": settings.EXACT}
+CHOICES: dict[str, dict[str, Any]] = {
+    "worlds": {"reachable": "reachable", "seeds 0 to 9": "seeds"},
+    "learner of one lesson": MODELS,
+    "learner in rounds": MODELS,
+    "3rd round": {"the third lesson": 3, "i = 3, the fourth": 4},
+    "volume search": {"as printed": settings.VOLUME_PRINTED, "ours": settings.VOLUME},
+    "eps": {f"{eps:g}": eps for eps in (0.01, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)},
+    "pushes": {"exact": settings.LINE}
+    | {f"Algorithm 2, at most {dict(teacher.options)['longest_push']:g}": teacher for teacher in settings.LINE_PRINTED},
+    "line search ends": {"with its best lesson again": len, "before a loss": _before_a_loss}
+    | {f"after {n} lessons": lambda rewards, n=n: min(n, len(rewards)) for n in (6, 9, 12, 20)},
+}
+# The choices that each printed column depends on.
+BY_VOLUME = ("worlds", "learner in rounds", "volume search", "eps")
+BY_LINE = ("worlds", "learner in rounds", "pushes", "line search ends")
+NEEDS = {
+    **{teacher.name: ("worlds", "learner of one lesson") for teacher in settings.KNOWING},
+    "volume_search_round_3": (*BY_VOLUME, "3rd round"),
+    "volume_search_end": BY_VOLUME,
+    "line_search_round_3": (*BY_LINE, "3rd round"),
+    "line_search_end": BY_LINE,
+}
+# The learner of Eq. 2, and our own teachers.
+OURS = {name: next(iter(values)) for name, values in CHOICES.items()} | {"volume search": "ours"}
+OURS |= dict.fromkeys(("learner of one lesson", "learner in rounds"), "exact projection")
+# A caption, a header and a body.
+Table = tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...]]
+# A label for each choice, or for those that a column needs.
+Reading = Mapping[str, str]
+Labels = tuple[str, ...]
+# For each column and the labels of what it needs: its cells, where the rows have all of their worlds.
+Survey = Mapping[str, Mapping[Labels, tuple[Cell, ...]]]
+
+
+def survey(rows: Rows, n_worlds: int = N_WORLDS, sizes: Sequence[int] = SIZES, batch: int = 0) -> Survey:
+    """Every printed column under every reading that the rows have. batch: which n_worlds worlds, counted from zero."""
+
+    @cache
+    def outcomes(
+        worlds: str, size: int, learner: str, model: LearnerSetting, teacher: TeacherSetting
+    ) -> list[Mapping[str, Any]] | None:
+        several = WORLD_SETS[worlds](size, n_worlds * (batch + 1))[n_worlds * batch :]
+        keys = [Task(world, learner, model, teacher).key for world in several]
+        return [rows[key].outcome for key in keys] if all(key in rows for key in keys) else None
+
+    def cells(column: str, values: Mapping[str, Any]) -> Iterator[Cell]:
+        model = values.get("learner in rounds") or values["learner of one lesson"]
+        teacher = values.get("pushes") or values.get("volume search") or _one_lesson(column)
+        for size, learner in product(sizes, UNKNOWN_LEARNERS):
+            results = outcomes(values["worlds"], size, learner, model, teacher)
+            if results is None or (column == "line_search_end" and teacher.max_rounds == settings.FEW_ROUNDS):
+                return
+            taught = [result for result in results if "refused" not in result]
+            rewards = tuple(_reward(result, values, is_end=not column.endswith("_round_3")) for result in taught)
+            printed, where = printed_unknown(learner, column, size), {"worlds": values["worlds"], "size": size}
+            limit = two_errors(rewards, printed)
+            yield Cell(where, learner, column, rewards, len(results) - len(taught), printed, limit)
+
+    found: dict[str, dict[Labels, tuple[Cell, ...]]] = {column: {} for column in NEEDS}
+    for column, needs in NEEDS.items():
+        for labels in product(*(CHOICES[name] for name in needs)):
+            several = tuple(cells(column, {n: CHOICES[n][label] for n, label in zip(needs, labels, strict=True)}))
+            if len(several) == len(sizes) * len(UNKNOWN_LEARNERS):
+                found[column][labels] = several
+    return found
+
+
+def _one_lesson(column: str) -> TeacherSetting:
+    return next(teacher for teacher in settings.KNOWING if teacher.name == column)
+
+
+def _reward(result: Mapping[str, Any], values: Mapping[str, Any], *, is_end: bool) -> float:
+    """The learner's reward where the rounds end, or in the "3rd round", if they have not ended before."""
+    rewards = result["learner_rewards"]
+    n_lessons = len(rewards)
+    if "eps" in values:
+        n_lessons = next((n for n, gap in enumerate(result["distances"], 1) if gap <= values["eps"]), n_lessons)
+    elif "pushes" in values:
+        n_lessons = values["line search ends"](rewards)
+    return float(rewards[(n_lessons if is_end else min(n_lessons, values["3rd round"])) - 1])
+
+
+def under(found: Survey, reading: Reading) -> list[Cell]:
+    """The 63 cells under one reading; none where the rows do not have all."""
+    parts = [found[column].get(tuple(reading.get(name, "") for name in needs)) for column, needs in NEEDS.items()]
+    return [cell for part in parts for cell in part or ()] if all(parts) else []
+
+
+def cells(rows: Rows, n_worlds: int) -> Iterator[Cell]:
+    """The tables inside Figures 3, 4 and 5: under the joint reading, and with the exact learner and our teachers."""
+    found = survey(rows, min(n_worlds, N_WORLDS))
+    for name, reading in {"joint reading": best(found)[0], "exact projection, our teachers": OURS}.items():
+        for cell in sorted(under(found, reading), key=lambda cell: cell.where["size"]):
+            where = {**cell.where, "reading": name}
+            yield replace(cell, where=where, printed=cell.printed if reading is not OURS else None)
+
+
+def best(found: Survey) -> tuple[Reading, int]:
+    """The joint reading under which most means agree, then most spreads, and how many readings were compared."""
+    scores = {
+        (column, labels): (sum(c.verdict == "agrees" for c in cells), sum(c.spread == "agrees" for c in cells))
+        for column, by_labels in found.items()
+        for labels, cells in by_labels.items()
+    }
+    order, most, best_labels, n_compared = list(CHOICES), (-1, -1), None, 0
+    places = [(column, [order.index(name) for name in needs]) for column, needs in NEEDS.items()]
+    for labels in product(*CHOICES.values()):
+        several = [scores.get((column, tuple(labels[i] for i in at))) for column, at in places]
+        if None in several:
+            continue
+        n_compared += 1
+        score = (sum(s[0] for s in several if s), sum(s[1] for s in several if s))
+        if score > most:
+            most, best_labels = score, labels
+    return dict(zip(order, best_labels or (), strict=False)), n_compared
+
+
+def compare(rows: Rows, n_worlds: int) -> list[Table]:
+    """The joint reading with the most agreement: what it chooses, what each other value changes, every printed number.
+
+    With twenty worlds and more, also the same reading on each further ten worlds.
+    """
+    found = survey(rows, min(n_worlds, N_WORLDS))
+    reading, n_compared = best(found)
+    cells = under(found, reading)
+    if not cells:
+        return []
+    title = f"Sec. 6.2: the joint reading with the most agreement, of {n_compared} compared: {_count(cells)}"
+    every = (title, CHOICE_HEADER, tuple(_choices(found, reading, cells)))
+    numbers = ("Sec. 6.2: every printed number", NUMBER_HEADER, tuple(_numbers(found, reading, cells)))
+    several = [(size, batch) for size, batch in product(SIZES, range(n_worlds // N_WORLDS))]
+    batches = tuple(row for size, batch in several if (row := _batch(rows, reading, size, batch)))
+    return [every, numbers, ("Sec. 6.2: the same reading on other worlds", BATCH_HEADER, batches)]
+
+
+CHOICE_HEADER = ("choice", "value", "means", "spreads", "both", "gained", "lost")
+NUMBER_HEADER = ("printed number", "paper", "ours", "mean", "spread", "readings that agree", "with one other choice")
+BATCH_HEADER = ("size", "worlds", "means", "spreads", "both")
+
+
+def _tally(cells: Sequence[Cell]) -> tuple[int, int, int]:
+    """How many means agree, how many spreads, and how many of both."""
+    means, spreads = [cell.verdict == "agrees" for cell in cells], [cell.spread == "agrees" for cell in cells]
+    return sum(means), sum(spreads), sum(map(min, means, spreads))
+
+
+def _count(cells: Sequence[Cell]) -> str:
+    means, spreads, both = _tally(cells)
+    return f"{means} of {len(cells)} means agree, {spreads} spreads, {both} both"
+
+
+def _choices(found: Survey, reading: Reading, cells: Sequence[Cell]) -> Iterator[tuple[str, ...]]:
+    """Each value of each choice, the others as in the reading. A dash: rows are missing."""
+    for name, values in CHOICES.items():
+        for label in values:
+            others = under(found, {**reading, name: label})
+            chosen = f"{label} (chosen)" if reading[name] == label else label
+            if not others:
+                yield name, chosen, *["-"] * 5
+                continue
+            pairs = [
+                (now.verdict == "agrees", then.verdict == "agrees") for now, then in zip(cells, others, strict=True)
+            ]
+            yield name, chosen, *map(str, (*_tally(others), pairs.count((False, True)), pairs.count((True, False))))
+
+
+def _numbers(found: Survey, reading: Reading, cells: Sequence[Cell]) -> Iterator[tuple[str, ...]]:
+    """Each printed number beside ours; where its mean differs, the single choices with which it would agree."""
+    per_column = len(cells) // len(NEEDS)
+    for place, cell in enumerate(cells):
+        needs, by_labels, i = NEEDS[cell.teacher], found[cell.teacher], place % per_column
+        agreeing = [labels for labels, several in by_labels.items() if several[i].verdict == "agrees"]
+        ours = tuple(reading[name] for name in needs)
+        differing = [[n for n, a, b in zip(needs, labels, ours, strict=True) if a != b] for labels in agreeing]
+        near = [f"{d[0]}: {ls[needs.index(d[0])]}" for ls, d in zip(agreeing, differing, strict=True) if len(d) == 1]
+        printed, size = cell.printed, cell.where["size"]
+        yield (
+            f"{cell.learner}, {size}x{size}, {cell.teacher}",
+            f"{printed.mean:.2f} ±{printed.deviation:.2f}" if printed else "",
+            f"{cell.mean:.2f} ±{cell.standard_error:.2f}",
+            cell.verdict,
+            cell.spread,
+            f"{len(agreeing)} of {len(by_labels)}",
+            "" if cell.verdict == "agrees" else "; ".join(near) or "none",
+        )
+
+
+def _batch(rows: Rows, reading: Reading, size: int, batch: int) -> tuple[str, ...]:
+    cells = under(survey(rows, N_WORLDS, (size,), batch), reading)
+    seeds = [world.seed for world in WORLD_SETS["reachable"](size, N_WORLDS * (batch + 1))[N_WORLDS * batch :]]
+    return (f"{size}x{size}", f"{seeds[0]} to {seeds[-1]}", *map(str, _tally(cells))) if cells else ()
