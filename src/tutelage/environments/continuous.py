@@ -1,0 +1,318 @@
+"""Continuous worlds: a finite model of a step function on a box, by multilinear interpolation on a grid.
+
+A state of the model is a point of the grid. After an action, the true next state x' lies in a cell of the grid with
+2^d corners, and the model moves to each corner s with the probability w_s(x'), the weights of linear interpolation:
+
+    sum over s of w_s(x') = 1        sum over s of w_s(x') s = x'
+
+So the mean of the next state is exact, and V(x) = sum over s of w_s(x) V(s) is the interpolated value. At a true state
+the one-step error of a policy pi with reward r is
+
+    e(x) = sum over a of pi(a | x) (r(x, a) + discount E V(x')) - V(x)
+
+It is zero at the points of the grid. What the policy earns in the true world from x_0 is V(x_0) plus the expected
+discounted sum of e(x_t) along the way; `resolution_error` estimates the size of this sum from random points of the
+visited cells. It falls with the square of the cells where V is smooth.
+"""
+
+import itertools
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from tutelage.arrays import Indices, Matrix, SparseRows, Vector, floats, generator, whole_number
+from tutelage.chains.expectations import state_occupancy, successor_features
+from tutelage.model.inputs import feature_matrix, takes_next_state
+from tutelage.model.mdp import MDP, Domain
+from tutelage.model.names import LAST_STATE
+from tutelage.model.policy import check_policy
+from tutelage.outcomes import InvalidInput, InvalidModel
+from tutelage.watch import report
+
+# The most transitions of a model.
+MOST_MOVES = 50_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class World:
+    """What is known of a continuous world; `discretise` says what each part is.
+
+    axes: the coordinates of the grid, one vector for each dimension. actions: values by name. noise: pairs of a value
+    and its probability; one pair with the value None where there is no noise.
+    """
+
+    step: Callable[..., Any]
+    reward: Callable[..., Any]
+    axes: tuple[Vector, ...]
+    actions: Mapping[Hashable, Any]
+    noise: tuple[tuple[Any, float], ...]
+    end_of: Callable[[Vector], Any]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(len(axis) for axis in self.axes)
+
+    def weights(self, x: Matrix) -> tuple[Indices, Matrix]:
+        """(n, 2^d) twice: the corners of the cell of each point, and their weights; a point outside is moved in."""
+        low, high = (np.array([axis[end] for axis in self.axes]) for end in (0, -1))
+        last = np.array(self.sizes) - 1
+        place = (np.clip(x, low, high) - low) / (high - low) * last
+        cell = np.minimum(place.astype(np.int64), last - 1)
+        part, corners, shares = place - cell, [], []
+        for ups in itertools.product((0, 1), repeat=len(last)):
+            corners.append(np.ravel_multi_index(tuple((cell + ups).T), self.sizes))
+            shares.append(np.where(ups, part, 1 - part).prod(axis=1))
+        return np.stack(corners, axis=1), np.stack(shares, axis=1)
+
+    def after(self, x: Vector, action: Hashable) -> list[Vector]:
+        """The next state for each value of the noise."""
+        value, states = self.actions[action], []
+        for noise, _ in self.noise:
+            drawn = () if noise is None else (noise,)
+            states.append(np.asarray(self.step(x.copy(), value, *drawn), dtype=np.float64))
+            if states[-1].shape != x.shape or not np.isfinite(states[-1]).all():
+                needed = f"it must give {len(x)} finite numbers"
+                raise InvalidModel(f"step gives {states[-1]} at {x.tolist()} with the action {action!r}; {needed}")
+        return states
+
+    def features(self, function: Callable[..., Any], x: Vector, action: Hashable, after: list[Vector]) -> list[Any]:
+        """What a function of (x, action), or of these and the next state, gives for each value of the noise."""
+        value = self.actions[action]
+        if takes_next_state(function):
+            return [function(x, value, state) for state in after]
+        return [function(x, value)] * len(after)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Discretised(Domain):
+    """A domain on the points of a grid, the last coordinate fastest, and after them its ends; see `discretise`."""
+
+    world: World = field(kw_only=True)
+
+    def policy_at(self, x: ArrayLike, policy: ArrayLike) -> Vector:
+        """(A,), the probabilities of the actions at a true state: those at the corners of its cell, interpolated."""
+        chances = np.asarray(policy, dtype=np.float64).reshape(self.mdp.n_states, -1)
+        corners, shares = self.world.weights(floats(x, "x", ndim=1)[None, :])
+        return np.asarray(shares[0] @ chances[corners[0]])
+
+    def action_at(self, x: ArrayLike, policy: ArrayLike, *, rng: np.random.Generator) -> Any:
+        """An action drawn at a true state, as the step function takes it."""
+        return list(self.world.actions.values())[int(rng.choice(len(self.world.actions), p=self.policy_at(x, policy)))]
+
+    def resolution_error(
+        self, policy: ArrayLike, true_weights: ArrayLike, *, n: int = 4, rng: int | np.random.Generator = 0
+    ) -> float:
+        """An estimate of how far the predicted reward of a policy may be from what it earns in the true world.
+
+        The expected discounted sum of |e(x)| of the module, where e at a visited point of the grid is the largest one
+        among n random points of the cells around it.
+        """
+        checked, weights = check_policy(self.mdp, policy), floats(true_weights, "true_weights", ndim=1)
+        value = successor_features(self, checked)[:, : self.n_reward] @ weights
+        visits = state_occupancy(self.mdp, checked)[: np.prod(self.world.sizes)]
+        source, cell = generator(rng), np.array([axis[1] - axis[0] for axis in self.world.axes])
+        total = 0.0
+        for state in np.flatnonzero(visits > 1e-6 * visits.max()).tolist():
+            place = np.unravel_index(state, self.world.sizes)
+            point = np.array([axis[i] for axis, i in zip(self.world.axes, place, strict=True)])
+            near = point + cell * source.uniform(-1, 1, size=(n, len(cell)))
+            low, high = (np.array([axis[end] for axis in self.world.axes]) for end in (0, -1))
+            errors = [self._one_step_error(x, checked, weights, value) for x in np.clip(near, low, high)]
+            total += visits[state] * max(errors)
+        return float(total)
+
+    def _one_step_error(self, x: Vector, policy: Vector, weights: Vector, value: Vector) -> float:
+        """|e(x)|; zero at an end."""
+        if self.world.end_of(x):
+            return 0.0
+        chances, expected = self.policy_at(x, policy), 0.0
+        discount = self.mdp.discount if isinstance(self.mdp.discount, float) else float(self.mdp.discount[0])
+        for action, chance in zip(self.world.actions, chances, strict=True):
+            after = self.world.after(x, action) if chance > 0 else []
+            counted = self.world.features(self.world.reward, x, action, after)
+            for (_, share), state, row in zip(self.world.noise[: len(after)], after, counted, strict=True):
+                earned = feature_matrix([row], (), "reward", str)[0][0] @ weights
+                later = 0.0 if self.world.end_of(state) else self._value_at(state, value)
+                expected += chance * share * (earned + discount * later)
+        return abs(float(expected) - self._value_at(x, value))
+
+    def _value_at(self, x: Vector, value: Vector) -> float:
+        corners, shares = self.world.weights(x[None, :])
+        return float(shares[0] @ value[corners[0]])
+
+
+def discretise(
+    step: Callable[..., Any],
+    *,
+    low: ArrayLike,
+    high: ArrayLike,
+    shape: Sequence[int],
+    actions: Sequence[Hashable] | Mapping[Hashable, Any],
+    start: ArrayLike,
+    discount: float,
+    reward: Callable[..., Any],
+    preference: Callable[..., Any] | None = None,
+    noise: Mapping[Any, float] | None = None,
+    ends: Callable[[Vector], Any] | None = None,
+    goals: Sequence[str] | None = None,
+    names: Sequence[str] = (),
+    reward_names: Sequence[str] = (),
+    preference_names: Sequence[str] = (),
+) -> Discretised:
+    """A finite model of a step function on a box, by linear interpolation on a grid.
+
+    step(x, action): the next state, (d,); with noise, step(x, action, value). A state outside the box is moved to its
+        border.
+    low, high: (d,), the corners of the box. shape: the number of points along each dimension, at least two.
+    actions: the actions, or a mapping from their names to what `step` takes.
+    start: (d,), or (n, d) for n points that are equally likely.
+    reward(x, action), preference(x, action): features at a true state, a number, a sequence or a dict by name; a
+        function of (x, action, next state) counts its mean over the noise.
+    noise: the probability of each value.
+    ends(x): false, true, or the name of an end. A true next state that is an end leads to it, with no features from
+        there on; so does a point of the grid. goals: the names of the ends that count as arrival; by default all.
+    names: of the dimensions; a state is called "position -0.5, velocity 0.01".
+
+    The model is a domain. `model.policy_at(x, policy)` and `model.action_at(x, policy, rng=...)` drive the true world,
+    and `model.resolution_error(policy, true_weights)` estimates the error of its prediction.
+    """
+    table = dict(actions) if isinstance(actions, Mapping) else {action: action for action in actions}
+    pairs = ((None, 1.0),) if noise is None else tuple(noise.items())
+    world = World(step, reward, _axes(low, high, shape), table, pairs, ends or (lambda x: False))
+    grid = _Grid.of(world, (reward,) if preference is None else (reward, preference))
+    mdp = _mdp(grid, floats(start, "start", ndim=np.ndim(start)), discount, goals, names)
+    places = grid.with_ends(grid.points, np.nan) if len(world.axes) == 2 else None
+    columns = grid.named_features(mdp, (reward_names, preference_names))
+    return Discretised(mdp, positions=places, world=world, **columns)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Grid:
+    """The points of a grid and what follows them. moves: (n A W, d), the true next states, W of the noise.
+
+    target: (n A W,), the number of the end that a next state is, or -1. end_of_point: (n,), the same for the points.
+    features: for each function, its values, one for each next state.
+    """
+
+    world: World
+    points: Matrix
+    moves: Matrix
+    target: Indices
+    end_of_point: Indices
+    end_names: list[str]
+    features: tuple[list[Any], ...]
+
+    @classmethod
+    def of(cls, world: World, functions: Sequence[Callable[..., Any]]) -> "_Grid":
+        points = np.stack(np.meshgrid(*world.axes, indexing="ij"), axis=-1).reshape(-1, len(world.axes))
+        n_moves = len(points) * len(world.actions) * len(world.noise) * 2 ** len(world.axes)
+        if n_moves > MOST_MOVES:
+            raise InvalidModel(f"a grid of {len(points)} points has {n_moves} transitions; give a coarser shape")
+        ends: dict[str, int] = {}
+
+        def number(x: Vector) -> int:
+            told = world.end_of(x)
+            return ends.setdefault(told if isinstance(told, str) else LAST_STATE, len(ends)) if told else -1
+
+        moves: list[Vector] = []
+        of_point: list[int] = []
+        features: tuple[list[Any], ...] = tuple([] for _ in functions)
+        for row, point in enumerate(points):
+            of_point.append(number(point))
+            for action in world.actions:
+                # What follows an end does not matter, and a step function may refuse it.
+                after = [point] * len(world.noise) if of_point[-1] >= 0 else world.after(point, action)
+                moves += after
+                for function, values in zip(functions, features, strict=True):
+                    values += world.features(function, point, action, after)
+            if row % 1_000 == 999:
+                report("points of the grid", row + 1, len(points) - row - 1)
+        target = [number(x) for x in moves]
+        return cls(world, points, np.array(moves), np.array(target), np.array(of_point), list(ends), features)
+
+    def transition(self) -> SparseRows:
+        """(C, S), the weights of the corners, or one for an end; an end leads to itself."""
+        n, width, n_ends = len(self.points), len(self.world.noise), len(self.end_names)
+        shares = np.tile([share for _, share in self.world.noise], len(self.moves) // width)
+        columns, weights = self._spread(self.moves)
+        is_end = self.target >= 0
+        columns[is_end], weights[is_end] = n + self.target[is_end, None], 0.0
+        weights[is_end, 0] = 1.0
+        rows = np.repeat(np.arange(len(self.moves)) // width, columns.shape[1])
+        n_last = n_ends * len(self.world.actions)
+        first = len(self.moves) // width
+        entries = np.concatenate([(weights * shares[:, None]).ravel(), np.ones(n_last)])
+        rows = np.concatenate([rows, np.arange(first, first + n_last)])
+        stays = n + np.repeat(np.arange(n_ends), len(self.world.actions))
+        return sparse.csr_array(
+            (entries, (rows, np.concatenate([columns.ravel(), stays]))), shape=(first + n_last, n + n_ends)
+        )
+
+    def with_ends(self, values: Matrix, at_ends: float, per_point: int = 1) -> Matrix:
+        """Values of the points, and the same for each end."""
+        return np.vstack([values, np.full((len(self.end_names) * per_point, values.shape[1]), at_ends)])
+
+    def named_features(self, mdp: MDP, given: Sequence[Sequence[str]]) -> dict[str, Any]:
+        """The features of a domain: means over the noise, zero at the ends."""
+        parts: dict[str, Any] = {}
+        shares, n_actions = [share for _, share in self.world.noise], len(self.world.actions)
+        for kind, names, rows in zip(("reward", "preference"), given, self.features, strict=False):
+            matrix, columns = feature_matrix(
+                rows, names, kind, lambda row: mdp.names.describe_choice(row // len(shares))
+            )
+            means = np.tensordot(matrix.reshape(-1, len(shares), matrix.shape[1]), shares, axes=(1, 0))
+            means[np.repeat(self.end_of_point >= 0, n_actions)] = 0.0
+            parts |= {f"{kind}_features": self.with_ends(means, 0.0, n_actions), f"{kind}_names": columns}
+        return parts
+
+    def initial(self, start: Matrix) -> Vector:
+        """(S,), the weights of the corners around the starts."""
+        columns, weights = self._spread(np.atleast_2d(start))
+        return np.bincount(columns.ravel(), weights.ravel(), len(self.points) + len(self.end_names)) / len(columns)
+
+    def _spread(self, x: Matrix) -> tuple[Indices, Matrix]:
+        """The corners of the cells of points and their weights; a corner that is an end stands for this end."""
+        corners, weights = self.world.weights(x)
+        of_corner = self.end_of_point[corners]
+        return np.where(of_corner >= 0, len(self.points) + of_corner, corners), weights
+
+
+def _mdp(grid: _Grid, start: Matrix, discount: float, goals: Sequence[str] | None, names: Sequence[str]) -> MDP:
+    found, n_points = grid.end_names, len(grid.points)
+    for name in goals or ():
+        if name not in found:
+            raise InvalidInput(f"no state ends in the goal {name!r}; the ends are {', '.join(found) or 'none'}")
+    rows, n_actions = grid.transition(), len(grid.world.actions)
+    return MDP.from_choices(
+        rows,
+        np.arange(0, rows.shape[0] + 1, n_actions),
+        grid.initial(start),
+        discount,
+        goals=[n_points + found.index(name) for name in (found if goals is None else goals)],
+        state_names=[*_point_names(grid.world, names), *found],
+        choice_names=list(grid.world.actions),
+    )
+
+
+def _axes(low: ArrayLike, high: ArrayLike, shape: Sequence[int]) -> tuple[Vector, ...]:
+    ends, sizes = [floats(end, name, ndim=1) for end, name in ((low, "low"), (high, "high"))], list(shape)
+    if not len(ends[0]) == len(ends[1]) == len(sizes) > 0 or not (ends[0] < ends[1]).all():
+        raise InvalidModel("low, high and shape need one number for each dimension, with low below high")
+    counts = [whole_number(size, "the shape", least=2) for size in sizes]
+    return tuple(np.linspace(first, last, n) for first, last, n in zip(*ends, counts, strict=True))
+
+
+def _point_names(world: World, names: Sequence[str]) -> list[str]:
+    """ "position -0.5, velocity 0.01"; coordinates have as many digits as tell the points apart."""
+    given = list(names) or [f"x{i}" for i in range(len(world.axes))]
+    if len(given) != len(world.axes):
+        raise InvalidModel(f"names must have one name for each of the {len(world.axes)} dimensions, got {given}")
+    texts = []
+    for name, axis in zip(given, world.axes, strict=True):
+        digits = max(0, 1 - int(np.floor(np.log10(axis[1] - axis[0]))))
+        texts.append([f"{name} {value:.{digits}f}" for value in np.round(axis, digits) + 0.0])
+    return [", ".join(parts) for parts in itertools.product(*texts)]
