@@ -47,7 +47,7 @@ class BudgetSteps:
     places: int = 10**8  # pairs of states and rests, visited or not
 
 
-STEPS = BudgetSteps()
+COUNTING = BudgetSteps()
 
 
 def with_budget(
@@ -119,18 +119,18 @@ class _Budget:
             raise InvalidInput(f"the limit of {name!r} must not be negative, and its resolution must be positive")
         least = _least_totals(mdp, is_end, cost, most)
         starts = np.flatnonzero(mdp.initial)
-        if not least[starts].max() <= most * (1 + STEPS.tolerance):
+        if not least[starts].max() <= most * (1 + COUNTING.tolerance):
             _refuse(mdp, is_end, name, cost, most)
         with np.errstate(invalid="ignore"):
             used = (cost + least[rows.indices] - least[owner]) / step - _slack(most, step)
         # More steps than any limit has: never possible.
-        used = np.clip(np.ceil(np.nan_to_num(used, nan=np.inf)), -STEPS.places, STEPS.places)
+        used = np.clip(np.ceil(np.nan_to_num(used, nan=np.inf)), -COUNTING.places, COUNTING.places)
         return cls(name, most, step, least, used.astype(np.int64))
 
 
 def _slack(limit: float, step: float) -> float:
     """The rounding error of a total, in steps."""
-    return STEPS.tolerance * max(limit / step, 1.0)
+    return COUNTING.tolerance * max(limit / step, 1.0)
 
 
 def _cost(domain: Domain, name: str) -> Vector:
@@ -169,7 +169,7 @@ def _usual_step(cost: Vector, limit: float) -> float:
         return 1.0
     in_least = values / values[0]
     is_whole = bool((np.abs(in_least - np.round(in_least)) <= 1e-9 * in_least).all())
-    return float(values[0]) if is_whole and limit <= STEPS.most * values[0] else limit / STEPS.usual
+    return float(values[0]) if is_whole and limit <= COUNTING.most * values[0] else limit / COUNTING.usual
 
 
 def _least_totals(mdp: MDP, is_end: Flags, cost: Vector, most: float) -> Vector:
@@ -189,10 +189,10 @@ def _least_totals(mdp: MDP, is_end: Flags, cost: Vector, most: float) -> Vector:
 def _iterated(mdp: MDP, cost: Vector, value: Vector, most: float) -> Vector:
     """The fixed point of the equation of h, from above or from below."""
     rows = mdp.transition
-    for n_sweeps in range(STEPS.sweeps):
+    for n_sweeps in range(COUNTING.sweeps):
         worst = np.maximum.reduceat(cost + value[rows.indices], rows.indptr[:-1])
         new = np.minimum.reduceat(worst, mdp.first_choice[:-1])
-        new[new > most * (1 + STEPS.tolerance)] = np.inf
+        new[new > most * (1 + COUNTING.tolerance)] = np.inf
         if np.array_equal(new, value):
             return new
         value = new
@@ -203,7 +203,7 @@ def _iterated(mdp: MDP, cost: Vector, value: Vector, most: float) -> Vector:
 def _refuse(mdp: MDP, is_end: Flags, name: str, cost: Vector, limit: float) -> None:
     """Say the least that a journey has of a feature whose limit no journey keeps."""
     starts = np.flatnonzero(mdp.initial)
-    far = STEPS.beyond * max(limit, float(cost.max()))
+    far = COUNTING.beyond * max(limit, float(cost.max()))
     least = _least_totals(mdp, is_end, cost, far)[starts]
     place, needed = mdp.names.describe_state(int(starts[least.argmax()])), float(least.max())
     told = f"no journey from {place} is sure to keep {name!r} within {limit:g}"
@@ -269,7 +269,7 @@ def _explored(mdp: MDP, budgets: list[_Budget], max_states: int) -> _Pairs:
     """All pairs that can be visited from the start."""
     sizes = tuple(budget.size for budget in budgets)
     n_places = math.prod((mdp.n_states, *sizes))
-    if n_places > STEPS.places:
+    if n_places > COUNTING.places:
         told = f"{mdp.n_states} states with {' x '.join(map(str, sizes))} rests of the budgets are too many"
         raise InvalidInput(f"{told}; give a coarser resolution, or fewer limits")
     units, caps = (np.array([getattr(budget, part) for budget in budgets]).T for part in ("units", "caps"))
