@@ -41,10 +41,10 @@ from .data.showing import SelectedDemonstrations as SelectedDemonstrations
 from .data.showing import Shown as Shown
 from .data.showing import ShownDemonstration as ShownDemonstration
 from .environments.budget import with_budget as with_budget
-from .environments.driving import DrivingWorld as DrivingWorld
-from .environments.driving import driving_world as driving_world
 from .environments.continuous import Discretised as Discretised
 from .environments.continuous import discretise as discretise
+from .environments.driving import DrivingWorld as DrivingWorld
+from .environments.driving import driving_world as driving_world
 from .environments.explore import explore as explore
 from .environments.explore_env import explore_gymnasium as explore_gymnasium
 from .environments.graph import from_graph as from_graph
