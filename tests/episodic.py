@@ -13,9 +13,13 @@ def _rows(rng: np.random.Generator, allowed: list[np.ndarray], n_states: int) ->
     return rows
 
 
-def ending_mdp(rng: np.random.Generator, n_states: int = 8, n_ends: int = 2) -> tl.MDP:
-    """Every choice leads on with probability 0.2 or more, in the order of the states: every policy ends."""
+def ending_mdp(rng: np.random.Generator, n_states: int = 8, n_ends: int = 2, in_ends: int = 2) -> tl.MDP:
+    """Every choice leads on with probability 0.2 or more, in the order of the states: every policy ends.
+
+    in_ends: the choices in an end.
+    """
     counts = rng.integers(1, 4, size=n_states)
+    counts[-n_ends:] = in_ends
     owner = np.repeat(np.arange(n_states), counts)
     back = _rows(rng, [np.arange(n_states)] * len(owner), n_states)
     on = _rows(rng, [np.arange(min(s + 1, n_states - 1), n_states) for s in owner], n_states)
@@ -24,9 +28,10 @@ def ending_mdp(rng: np.random.Generator, n_states: int = 8, n_ends: int = 2) -> 
     return _with_ends(rng, rows, owner, counts, n_ends)
 
 
-def endless_mdp(rng: np.random.Generator, n_states: int = 8, n_ends: int = 1) -> tl.MDP:
+def endless_mdp(rng: np.random.Generator, n_states: int = 8, n_ends: int = 1, in_ends: int = 2) -> tl.MDP:
     """Some choices lead anywhere, one in each state leads on: some policies go on for ever."""
     counts = rng.integers(2, 4, size=n_states)
+    counts[-n_ends:] = in_ends
     owner = np.repeat(np.arange(n_states), counts)
     rows = _rows(rng, [np.arange(n_states - n_ends)] * len(owner), n_states)
     first = np.concatenate([[0], np.cumsum(counts)[:-1]])
@@ -43,6 +48,17 @@ def _with_ends(
     initial = np.zeros(n_states)
     initial[: max(n_states // 2, 1)] = rng.dirichlet(np.ones(max(n_states // 2, 1)))
     return tl.MDP.from_choices(rows, np.concatenate([[0], np.cumsum(counts)]), initial, 1)
+
+
+def episodic_domain(rng: np.random.Generator, mdp: tl.MDP) -> tuple[tl.Domain, np.ndarray]:
+    """Three reward features and two preference features on choices, and true weights; going on for ever costs."""
+    rewards = rng.uniform(0, 1, size=(mdp.n_choices, 3))
+    weights = np.array([1.0, 0.5, -0.5])
+    if np.isinf(mdp.horizon):
+        rewards[:, 0] += 0.8
+        weights = np.array([-1.5, -0.5, -0.2])
+    preferences = 1.0 * (rng.random((mdp.n_choices, 2)) < 0.3)
+    return tl.Domain(mdp, without_ends(mdp, rewards), without_ends(mdp, preferences)), weights
 
 
 def without_ends(mdp: tl.MDP, values: np.ndarray) -> np.ndarray:

@@ -171,7 +171,7 @@ def test_the_error_bound_of_a_rough_value_covers_its_error(solve):
 
 def test_a_residual_counts_for_the_whole_horizon():
     """One state, reward one, discount 0.99: the value zero has a residual of one and an error of a hundred."""
-    bound, ended = _verdict(1.0, np.zeros(1), 0.99, 1e-8, 1.0)
+    bound, ended = _verdict(1.0, np.zeros(1), 100.0, 1e-8, 1.0)
     assert bound == pytest.approx(100.0) and ended is None
 
 

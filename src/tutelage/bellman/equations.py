@@ -349,6 +349,9 @@ def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value
         residual = float(np.abs(change).max())
         steps = mdp.steps if np.isfinite(mdp.horizon) else _proven_steps(operators, value, backed, policy, accuracy)
         bound, ended = _verdict(residual, value, steps, accuracy, unit)
+        if np.isinf(steps) and best <= residual <= 16 * EPSILON * max(unit, float(np.abs(value).max())):
+            # The steps are so many that rounding allows no bound.
+            ended = Ended.ROUNDING
         if ended is not None:
             choice_value = choice_values(mdp, reward, value)
             return Optimum(freeze(value), freeze(choice_value), freeze(policy), residual, bound, n_steps, ended)
@@ -371,7 +374,7 @@ def _proven_steps(operators: Operators, value: Vector, backed: Vector, policy: V
     Infinite as long as no V + t e is shown to be above the solution.
     """
     change, rounding = float(np.abs(backed - value).max()), 4 * EPSILON * max(1.0, float(np.abs(value).max()))
-    if change > accuracy:
+    if change > max(accuracy, 4 * rounding):
         return np.inf
     steps = operators.solve(policy, np.ones_like(value), 0.0)
     for factor in (2.0, 8.0, 32.0):

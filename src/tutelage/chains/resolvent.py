@@ -183,7 +183,7 @@ def has_short_moves(mdp: MDP) -> bool:
 @lru_cache(maxsize=8)
 def typical_method(mdp: MDP) -> type[Resolvent]:
     """The class of the resolvent of random choices, one per state: how policies of this kind are evaluated."""
-    return type(choice_resolvent(mdp, _random_choice(mdp)))
+    return type(choice_resolvent(mdp, any_choice(mdp)))
 
 
 def _sparse(mdp: MDP, moves: SparseRows, takes_many: bool = False, accuracy: float = RELATIVE_ACCURACY) -> Resolvent:
@@ -210,9 +210,9 @@ def components(moves: SparseRows) -> Resolvent | None:
     return Components.of(moves, label, size)
 
 
-def _random_choice(mdp: MDP) -> Indices:
+def any_choice(mdp: MDP) -> Indices:
+    """(S,), random choices, one per state; where some policy goes on for ever, choices that end."""
     if np.isinf(mdp.horizon):
-        # Random choices may go on for ever.
         return ending_choice(mdp, np.ones(mdp.n_choices, dtype=np.bool_))
     return np.asarray(mdp.first_choice[:-1] + np.random.default_rng(0).integers(mdp.choices_per_state))
 
@@ -364,7 +364,7 @@ def elimination_order(mdp: MDP, takes_many: bool) -> Indices | None:
     if mdp.n_states > FACTOR_LIMIT:
         return None
     all_moves = chain(mdp, mdp.discount * uniform_policy(mdp), mdp.continuing)
-    moves = all_moves if takes_many else discounted_rows(mdp, _random_choice(mdp))
+    moves = all_moves if takes_many else discounted_rows(mdp, any_choice(mdp))
     if Iterations.of(moves, mdp.contraction, np.inf).is_fast():
         return None
     from tutelage.chains.elimination import operations

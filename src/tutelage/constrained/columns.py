@@ -24,7 +24,8 @@ from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.chains.resolvent import choice_resolvent, has_short_moves, policy_resolvent, typical_method
 from tutelage.constrained.decomposition import Close, Column, Priced
 from tutelage.constrained.groups import StartGroups, start_groups
-from tutelage.model.mdp import Domain, endless, per_choice
+from tutelage.constrained.problem import sizes
+from tutelage.model.mdp import Domain, per_choice
 from tutelage.model.policy import first_maximum, sum_by_state
 
 # The most memory for expected counts, in numbers; at least two policies are kept.
@@ -112,8 +113,7 @@ class Improver:
 
     @cached_property
     def largest(self) -> Vector:
-        """(d,), the largest size of each feature's expectation."""
-        return np.asarray(np.abs(endless(self.domain.mdp, self.features)).max(axis=0, initial=0.0))
+        return sizes(self.domain)
 
     def kept(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
         return with_stored(columns)

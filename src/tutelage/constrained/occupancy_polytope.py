@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from tutelage.arrays import Matrix, Vector, check_length, floats, freeze
 from tutelage.bellman.equations import COMPILED_ABOVE, plan_hard
 from tutelage.chains.expectations import Expectation, expectation_of_occupancy
+from tutelage.chains.resolvent import any_choice
 from tutelage.constrained import objectives
 from tutelage.constrained.columns import Improver
 from tutelage.constrained.decomposition import (
@@ -344,7 +345,7 @@ def opened(domain: Domain, price: Vector) -> tuple[Pricer, tuple[Column, ...]]:
         return improver, (improver.evaluate(columns[0].choice, None),)
     improver = Improver(domain)
     if improver.is_quick:
-        first = improver.evaluate(mdp.first_choice[:-1], None)
+        first = improver.evaluate(any_choice(mdp), None)
         return improver, (first, *improver.price_out(price, [first], np.inf, EXACTLY).columns)[-1:]
     reward, accuracy = priced_reward(domain, price)
     return improver, (improver.evaluate(plan_hard(mdp, reward, accuracy=accuracy).choice, None),)

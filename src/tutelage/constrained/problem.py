@@ -12,15 +12,19 @@ in metres or in kilometres, and whether it is discounted by 0.5 or by 0.99999. M
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutelage.arrays import Matrix, Vector, check_length, floats
+from tutelage.arrays import Matrix, Vector, check_length, floats, freeze
+from tutelage.bellman.equations import plan_hard
 from tutelage.chains.expectations import Expectation
+from tutelage.chains.resolvent import choice_resolvent
 from tutelage.model.allowances import Allowance, allowance_vector, checked_allowance, is_in_words
-from tutelage.model.mdp import Domain, endless
+from tutelage.model.mdp import Domain, endless, per_choice
+from tutelage.model.policy import ending_choice
 from tutelage.outcomes import Ended, InvalidModel
 
 Route = Literal["auto", "decomposition", "direct"]
@@ -28,6 +32,8 @@ Route = Literal["auto", "decomposition", "direct"]
 OUT_OF_REACH = 4.0
 # NumPy reduces this many rows of a matrix as one.
 LONG = 1_000
+# The accuracy of what a policy can collect of a feature, in units of its largest value.
+ROUGH = 1e-3
 SMALLEST = float(np.finfo(np.float64).tiny)
 
 
@@ -100,11 +106,35 @@ def or_one(sizes: Vector) -> Vector:
 
 
 def sizes(domain: Domain) -> Vector:
-    """(d,), no policy has a larger |mu_j|: max |phi_j / (1 - discount)|; zero for a feature that is zero everywhere."""
+    """(d,), no policy has a larger |mu_j|: max |phi_j / (1 - discount)|; zero for a feature that is zero everywhere.
+
+    Without discount it is the most that any policy collects of |phi_j|, by one rough solve. Where some policy goes on
+    for ever, there is no such number, and it is what the fewest moves to an end would collect of the largest |phi_j|.
+    """
     mdp, both = domain.mdp, (domain.reward_features, domain.preference_features)
+    if np.max(mdp.discount) == 1:
+        return _collected(domain)
     if isinstance(mdp.discount, float):
         return np.concatenate([_column_sizes(features) for features in both]) / (1 - mdp.discount)
     return np.concatenate([_column_sizes(endless(mdp, features)) for features in both])
+
+
+@lru_cache(maxsize=16)
+def _collected(domain: Domain) -> Vector:
+    """(d,), `sizes` without discount."""
+    mdp = domain.mdp
+    features = np.hstack(
+        [per_choice(mdp, np.abs(part)) for part in (domain.reward_features, domain.preference_features)]
+    )
+    largest = features.max(axis=0)
+    if np.isinf(mdp.horizon):
+        choice = ending_choice(mdp, np.ones(mdp.n_choices, dtype=np.bool_))
+        return freeze(largest * float(mdp.initial @ choice_resolvent(mdp, choice).values(np.ones(mdp.n_states))))
+    plans = [
+        plan_hard(mdp, features[:, j].copy(), accuracy=ROUGH * largest[j]) if largest[j] > 0 else None
+        for j in range(len(largest))
+    ]
+    return freeze(np.array([0.0 if plan is None else mdp.initial @ plan.value + plan.error_bound for plan in plans]))
 
 
 def _column_sizes(values: Matrix) -> Vector:
@@ -145,7 +175,7 @@ class Scaled:
     @classmethod
     def matching(cls, domain: Domain, limits: HalfSpaces) -> Self:
         """One unit for all reward features, which distances compare; others as in `each`."""
-        unit = sizes(domain)
+        unit = sizes(domain).copy()
         unit[: domain.n_reward] = unit[: domain.n_reward].max()
         return cls._of(domain, limits, or_one(unit))
 
@@ -155,6 +185,9 @@ class Scaled:
         row = or_one(np.abs(normals).max(axis=1, initial=0.0))
         normals = normals / row[:, None]
         reach = OUT_OF_REACH * np.maximum(np.abs(normals).sum(axis=1), 1.0)
+        if np.isinf(domain.mdp.horizon):
+            # Nothing is out of reach.
+            reach = reach * 1e9
         with np.errstate(over="ignore"):
             # A limit of 1e300 in a small unit is infinite.
             offsets = np.clip(limits.offsets / row, -reach, reach)

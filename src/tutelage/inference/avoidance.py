@@ -49,11 +49,11 @@ from scipy.stats import f as f_distribution
 from scipy.stats import norm
 
 from tutelage.arrays import Flags, Indices, Matrix, Vector, check_length, floats, freeze
-from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
+from tutelage.bellman.soft_expectations import SoftExpansion
 from tutelage.convex.blocks import Block
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
 from tutelage.data.empirical import empirical_expectation, trajectory_counts
-from tutelage.inference.recovery import Scales, count_covariance, feature_scales, match
+from tutelage.inference.recovery import Scales, count_covariance, feature_scales, match, most_random
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput
 
@@ -184,7 +184,7 @@ class _Behaviour:
 
     def opening(self) -> _Fit:
         """All unknowns zero, each in the unit of what is met of its feature."""
-        soft = soft_expansion(self.domain.mdp, combined_features(self.domain), self.base)
+        soft = most_random(self.domain, self.base)
         met = np.maximum(np.abs(self.counts), np.abs(soft.expectation))
         sign = np.where(np.arange(len(met)) < self.domain.n_reward, 1.0, -1.0)
         lift = np.diag(sign / np.where(met > 0, met, 1.0))[:, self.unknown]

@@ -49,14 +49,14 @@ import numpy as np
 
 from tutelage.arrays import EPSILON, Flags, Matrix, Vector, freeze
 from tutelage.bellman.equations import solve_hard
-from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
+from tutelage.bellman.soft_expectations import SoftExpansion, combined_features
 from tutelage.chains.expectations import occupancy
-from tutelage.constrained.problem import or_one
+from tutelage.constrained.problem import or_one, sizes
 from tutelage.convex.blocks import Block
 from tutelage.learners.soft_program import SoftProgram
 from tutelage.model.arrivals import at_entries
-from tutelage.model.mdp import Domain
-from tutelage.outcomes import NotConverged
+from tutelage.model.mdp import MDP, Domain
+from tutelage.outcomes import EndlessValue, NotConverged
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +96,28 @@ class Scales:
     @property
     def is_constant(self) -> Flags:
         """(d,), whether all policies have the same expectation, so that no answer depends on the weight."""
-        return self.high - self.low <= 1e-9 * (np.abs(self.low) + np.abs(self.high)) + 1e-300
+        return _is_flat(self.low, self.high)
+
+
+def _is_flat(low: Vector, high: Vector) -> Flags:
+    return np.asarray((high - low <= 1e-9 * (np.abs(low) + np.abs(high)) + 1e-300) & np.isfinite(high - low))
 
 
 def feature_scales(domain: Domain) -> Scales:
-    """The range of every feature's expectation, by two plain MDPs for each."""
+    """The range of every feature's expectation, by two plain MDPs for each; infinite where going on collects more."""
     features = combined_features(domain)
-    ends = [[float(domain.mdp.initial @ solve_hard(domain.mdp, s * f).value) for f in features.T] for s in (1.0, -1.0)]
-    high, low = np.array(ends[0]), -np.array(ends[1])
+    high, low = (s * np.array([_most(domain.mdp, s * feature) for feature in features.T]) for s in (1.0, -1.0))
     largest = np.abs(features).max(axis=0)
-    is_flat = high - low <= 1e-9 * (np.abs(low) + np.abs(high)) + 1e-300
-    unit = np.where(is_flat, np.where(largest > 0, largest, 1.0), high - low)
+    unit = np.where(_is_flat(low, high), np.where(largest > 0, largest, 1.0), high - low)
+    unit = np.where(np.isinf(unit), sizes(domain), unit)
     return Scales(freeze(low), freeze(high), freeze(unit), freeze(RECOVERY.slack * np.maximum(largest, unit)))
+
+
+def _most(mdp: MDP, reward: Vector) -> float:
+    try:
+        return float(mdp.initial @ solve_hard(mdp, reward).value)
+    except EndlessValue:
+        return np.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,7 +242,7 @@ def nearest_soft(domain: Domain, seen: Vector, n_seen: int, n: int) -> tuple[Sof
     """
     kept = np.eye(len(seen))[:n_seen]
     block = Block(np.zeros(n_seen), np.inf, np.inf, True, np.arange(n_seen), curvature=1.0)
-    soft = soft_expansion(domain.mdp, combined_features(domain), np.zeros(len(seen)))
+    soft = most_random(domain, np.zeros(len(seen)))
     for _ in range(RECOVERY.n_covariances):
         covariance = count_covariance(domain, soft) / n + np.diag(rare_variance(domain, n))
         root = np.linalg.cholesky(kept @ covariance @ kept.T)
@@ -240,6 +250,13 @@ def nearest_soft(domain: Domain, seen: Vector, n_seen: int, n: int) -> tuple[Sof
         start = root.T @ soft.weights[:n_seen]
         soft = match(domain, weight.T, seen, [block], tolerance=1e-3, start=start, near=soft)[1]
     return soft, weight
+
+
+def most_random(domain: Domain, base: Vector) -> SoftExpansion:
+    """The soft policy of weights base (d,); where going on for ever would pay, with as small a cost as is enough."""
+    n = len(base)
+    free = Block(np.zeros(n), np.inf, np.inf, True, np.arange(n))
+    return SoftProgram(domain, base, np.eye(n), np.zeros(n), [free]).opening()
 
 
 def rare_variance(domain: Domain, n: int) -> Vector:

@@ -20,7 +20,7 @@ from tutelage.convex.blocks import Block, contained, residual, slices
 from tutelage.convex.newton import Expansion, Minimum, Reached, proximal_newton
 from tutelage.learners.convex_constraints import Moving, Touch
 from tutelage.model.mdp import Domain
-from tutelage.outcomes import NotConverged, Solution
+from tutelage.outcomes import EndlessValue, NotConverged, Solution
 
 SoftMinimum = Minimum[SoftExpansion]
 # Of the optimality conditions, in units of the largest expectations.
@@ -29,6 +29,8 @@ RESIDUAL_TOLERANCE = 2e-11
 GAP_TOLERANCE = 1e-8
 # The path of penalties starts here, where Newton's method converges from zero, and grows by this factor.
 FIRST_CAP, CAP_GROWTH, LAST_CAP = 1.0, 4.0, 1e30
+# What a step may have to cost at first, in nats, where some policy goes on for ever.
+COSTS = tuple(4.0**k for k in range(-1, 12))
 # The residual of a rough solution.
 ROUGH = 1e-3
 
@@ -77,16 +79,21 @@ class SoftProgram:
 
         tolerance: of the gradient, where all entries of x are of one size; without one, each gets a unit of its own.
         """
-        scaled, share = _Normalised.of(self, near), 1 / self.domain.mdp.horizon
+        scaled, share = _Normalised.of(self, near), 1 / self.domain.mdp.steps
         if tolerance is not None:
             scaled = replace(
                 scaled, unit=np.ones(len(start)), blocks=[block.in_units(1.0, share) for block in self.blocks]
             )
         with scaled.answers():
-            inside = contained(scaled.blocks, start / scaled.unit)
+            inside = scaled.finite(scaled.blocks, contained(scaled.blocks, start / scaled.unit))
             error, apart = scaled.tolerances(scaled.blocks) if tolerance is None else (share * tolerance, math.inf)
             found = proximal_newton(scaled.expand, scaled.blocks, inside, tolerance=error, gap_tolerance=apart)
         return scaled.in_given_units(found)
+
+    def opening(self) -> SoftExpansion:
+        """The soft policy at x = 0; where its value is infinite, at a point where going on costs enough."""
+        scaled = _Normalised.of(self, None)
+        return scaled.expand(scaled.finite(scaled.blocks, np.zeros(len(scaled.unit))), None).source
 
     def residual(self, x: Vector, gradient: Vector, own: Vector) -> float:
         """The residual at x of a policy whose expectations give another gradient (n,) than its own, that of f at x.
@@ -144,7 +151,12 @@ class _Normalised:
         # The last steps are so short that the value at the last point, to first order, is nearly exact already.
         moved = math.inf if near is None else float(np.abs(self.features @ (weights - near.weights)).max())
         accuracy = 1e-10 if moved > 1e-6 else 1e-14
-        soft = soft_expansion(program.domain.mdp, self.features, weights, near=near, accuracy=accuracy)
+        try:
+            soft = soft_expansion(program.domain.mdp, self.features, weights, near=near, accuracy=accuracy)
+        except EndlessValue:
+            if last is None:
+                raise
+            return Expansion(math.inf, np.zeros_like(z), np.eye(len(z)), 0.0, 0.0, last)
         reached, hessian = to_weights.T @ soft.expectation, to_weights.T @ soft.jacobian @ to_weights
         gradient, away = reached.copy(), -program.simple(x, touch)
         gradient[:n] -= self.unit[:n] * program.offset
@@ -159,6 +171,25 @@ class _Normalised:
         noise = share * apart * (1 + float(np.abs(reached).max(initial=0.0)))
         value, value_noise = share * (soft.soft_return - away), share * (ulps + EPSILON * abs(away))
         return Expansion(value, share * gradient, share * hessian, noise, value_noise, soft)
+
+    def finite(self, blocks: list[Block], z: Vector) -> Vector:
+        """A point where the soft value is finite: z, or one at which going on costs enough.
+
+        There every variable whose feature has one sign makes it cost, more and more.
+        """
+        if np.isfinite(self.program.domain.mdp.horizon):
+            return z
+        slopes = self.features @ self.program.lift
+        costs = np.zeros(len(z))
+        costs[: slopes.shape[1]] = (slopes <= 0).all(axis=0).astype(np.float64) - (slopes >= 0).all(axis=0)
+        for cost in (0.0, *COSTS):
+            tried = contained(blocks, z + cost * costs)
+            try:
+                self.expand(tried, None)
+                return tried
+            except EndlessValue as failure:
+                last = failure
+        raise last
 
     def tolerances(self, blocks: list[Block]) -> tuple[float, float]:
         """Of the residual, one unit of which may cost as much as the largest penalty, and of the gap."""
@@ -196,7 +227,7 @@ class _Normalised:
         z, cap = np.zeros(len(self.unit)), FIRST_CAP
         while cap < LAST_CAP:
             blocks = [block.capped(cap) for block in self.blocks]
-            (error, apart), inside = self.tolerances(blocks), contained(blocks, z)
+            (error, apart), inside = self.tolerances(blocks), self.finite(blocks, contained(blocks, z))
             found = proximal_newton(self.expand, blocks, inside, tolerance=error, gap_tolerance=apart)
             x, pairs = found.answer.x, zip(blocks, self.blocks, slices(blocks), strict=True)
             if all(_is_inside(capped, full, x[part]) for capped, full, part in pairs):

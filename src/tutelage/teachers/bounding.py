@@ -25,7 +25,7 @@ from tutelage import watch
 from tutelage.arrays import Vector
 from tutelage.convex.blocks import Block
 from tutelage.learners.dual import Reduction, Settled
-from tutelage.outcomes import Ended, NotConverged, Solution
+from tutelage.outcomes import Ended, EndlessValue, NotConverged, Solution
 from tutelage.teachers.climbing import ReducedProblem
 
 # Relative accuracy of the functions bounded.
@@ -174,8 +174,8 @@ def search(
                 reward = float(weights @ convex.at([cell.centre])[0].slope)
                 here = reward if block.size(cell.centre) <= block.radius else -np.inf
                 cells.add(cell, _bound(convex, cell, weights, max(cells.value, here)), here)
-    except NotConverged:
-        # Also at the time limit.
+    except (NotConverged, EndlessValue):
+        # Also at the time limit, and where a learner with some weights would go on for ever.
         cells.give_up()
     return cells.solution()
 

@@ -39,7 +39,7 @@ from tutelage.convex.programs import LinearConstraints, minimise_quadratic
 from tutelage.learners.dual import Dual, Reduction, Settled
 from tutelage.learners.penalties import Tangents
 from tutelage.model.mdp import Domain
-from tutelage.outcomes import Ended, NotConverged, OutOfTime, TutelageError
+from tutelage.outcomes import Ended, EndlessValue, NotConverged, OutOfTime, TutelageError
 
 # A predicted gain this small, relative to 1 + |reward|, ends an ascent over weights, or over lessons.
 NO_GAIN, NO_LESSON_GAIN = 1e-7, 1e-9
@@ -96,8 +96,13 @@ class ReducedProblem:
     effort: Effort = Effort()
 
     def slope(self, weights: Vector, near: Settled | None) -> Slope[Settled]:
-        """R and its gradient at weights (d_r,)."""
-        here = self.reduction.settle(weights, near=near)
+        """R and its gradient at weights (d_r,); R is -inf where the learner would go on for ever."""
+        try:
+            here = self.reduction.settle(weights, near=near)
+        except EndlessValue:
+            if near is None:
+                raise
+            return Slope(-math.inf, np.zeros(len(weights)), near)
         reward = float(self.true_weights @ here.expectation.reward)
         return Slope(reward, here.jacobian @ self.true_weights, here)
 
@@ -130,12 +135,12 @@ class ReducedProblem:
         for i in sorted(first_at.values()):
             try:
                 with nullcontext() if is_free else watch.spending(budget):
-                    opening = self.slope(inside[i], near)
+                    opening = self.slope(inside[i], None if np.isinf(self.reduction.domain.mdp.horizon) else near)
             except OutOfTime:
                 if is_free:
                     raise
                 break
-            except NotConverged:
+            except (NotConverged, EndlessValue):
                 continue
             near = opening.source
             if i < len(starts):

@@ -1,0 +1,128 @@
+"""Every solver, learner and teacher on random episodes without discount: plain programs, and discounts near 1."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from episodic import ending_mdp, endless_mdp, episodic_domain
+from numpy.testing import assert_allclose
+from scipy.optimize import linprog
+
+import tutelage as tl
+from tutelage.model.mdp import per_choice
+
+MAKERS = [ending_mdp, endless_mdp]
+
+
+def flow(mdp):
+    """z @ columns = initial: the flow equations of occupancies without the visits of ends."""
+    leave = np.zeros((mdp.n_states, mdp.n_choices))
+    leave[mdp.state_of_choice, np.arange(mdp.n_choices)] = 1
+    return leave - mdp.continuing.toarray().T
+
+
+def best_reward(domain, weights, allowance):
+    """The largest reward within limits on the preference features, by HiGHS, and the prices of the limits."""
+    reward, preference = (per_choice(domain.mdp, f) for f in (domain.reward_features, domain.preference_features))
+    found = linprog(
+        -(reward @ weights), A_ub=preference.T, b_ub=allowance, A_eq=flow(domain.mdp), b_eq=domain.mdp.initial
+    )
+    return -found.fun, -found.ineqlin.marginals
+
+
+def problem(make, seed, n_states=12, in_ends=2):
+    """A domain, true weights, limits that bind, and the lesson of an agnostic teacher."""
+    rng = np.random.default_rng(seed)
+    domain, weights = episodic_domain(rng, make(rng, n_states, in_ends=in_ends))
+    lesson = tl.AgnosticTeacher(domain, weights).open().lesson
+    wanted = tl.expectation(domain, lesson.policy).preference
+    least = tl.least_violation(domain, tl.preference_limits(domain, 0.0)).expectation.preference
+    return domain, weights, least + 0.4 * np.maximum(wanted - least, 0.1), lesson
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize(("seed", "n_states"), [(0, 8), (1, 30), (2, 30), (3, 250)])
+@pytest.mark.parametrize("route", ["decomposition", "direct"])
+def test_the_best_policy_within_limits_is_that_of_a_plain_program(make, seed, n_states, route):
+    domain, weights, allowance, _ = problem(make, seed, n_states)
+    found = tl.best_policy(domain, weights, tl.preference_limits(domain, allowance), route=route)
+    value, prices = best_reward(domain, weights, allowance)
+    size = 1 + abs(value)
+    assert_allclose(found.value, value, atol=1e-7 * size)
+    assert found.value <= found.bound + 1e-9 * size and found.gap <= 1e-6 * size
+    reached = tl.expectation(domain, found.policy)
+    assert_allclose(reached.reward @ weights, found.value, atol=1e-7 * size)
+    assert (reached.preference <= allowance + 1e-7).all()
+    slack = 1e-4 * (1 + prices)
+    assert (found.price_low <= prices + slack).all() and (prices <= found.price_high + slack).all()
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_the_least_violation_is_that_of_a_plain_program(make):
+    domain, _, allowance, _ = problem(make, 5)
+    preference = per_choice(domain.mdp, domain.preference_features)
+    n, limit = domain.mdp.n_choices, 0.3 * allowance
+    within = np.hstack([preference.T, -np.eye(2)])
+    plain = linprog(
+        np.append(np.zeros(n), [1, 1]),
+        A_ub=within,
+        b_ub=limit,
+        A_eq=np.hstack([flow(domain.mdp), np.zeros((domain.mdp.n_states, 2))]),
+        b_eq=domain.mdp.initial,
+    )
+    found = tl.least_violation(domain, tl.preference_limits(domain, limit))
+    assert_allclose(found.value, plain.fun, atol=1e-8)
+
+
+def learners(domain, allowance):
+    """One of each kind."""
+    return {
+        "standard": tl.StandardLearner(domain),
+        "soft": tl.SoftLearner(domain, mismatch_penalty=5, violation_penalty=10, violation_allowance=allowance),
+        "generic": tl.GenericLearner(
+            domain,
+            tl.Mismatch(norm=2, penalty=3, squared=True),
+            tl.Preference(norm=1, penalty=np.inf, allowance=allowance),
+        ),
+    }
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("seed", range(3))
+def test_learners_with_entropy_answer_with_a_proof(make, seed):
+    """The gap is between the value of a policy and a bound over all policies, so a small one proves the response."""
+    domain, _, allowance, lesson = problem(make, 20 + seed)
+    for learner in learners(domain, allowance).values():
+        if isinstance(learner, tl.StandardLearner):
+            # An exact match needs a lesson inside the reachable set.
+            mixed = 0.7 * np.asarray(lesson.policy) + 0.3 / np.repeat(
+                domain.mdp.choices_per_state, domain.mdp.choices_per_state
+            )
+            lesson = tl.Lesson.from_policy(domain, mixed)
+        response = learner.respond(lesson)
+        assert response.certificate.relative_gap <= 1e-6
+        # The policy is the soft policy of the weights, and has the expectation.
+        reward = per_choice(domain.mdp, tl.combined_features(domain)) @ response.learned_weights
+        assert_allclose(tl.solve_soft(domain.mdp, reward).policy, response.policy, atol=1e-6)
+        assert_allclose(tl.expectation(domain, response.policy).reward, response.expectation.reward, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_learners_and_teachers_are_the_limit_of_discounts(make):
+    """With ends of one choice, all is continuous in the discount: 1 - 10^-6 changes the sixth digit."""
+    domain, weights, allowance, _ = problem(make, 31, 8, in_ends=1)
+    near = replace(domain, mdp=replace(domain.mdp, discount=1 - 1e-6))
+    for name, learner in learners(domain, allowance).items():
+        if name == "standard":
+            continue
+        there = learners(near, allowance)[name]
+        lessons = (tl.AgnosticTeacher(d, weights).open().lesson for d in (domain, near))
+        here, also = (
+            one.respond(lesson).expectation.both for one, lesson in zip((learner, there), lessons, strict=True)
+        )
+        assert_allclose(here, also, atol=1e-4)
+    plans = [tl.BilevelTeacher(d, weights, learners(d, allowance)["soft"]).plan().achieved for d in (domain, near)]
+    assert_allclose(plans[0], plans[1], atol=1e-3)
+    hard = [tl.AwareCmdpTeacher(d, weights, tl.HardLearner(d, violation_allowance=allowance)) for d in (domain, near)]
+    lessons = [teacher.open().lesson.expectation for teacher in hard]
+    assert_allclose(lessons[0] @ weights, lessons[1] @ weights, atol=1e-4)
