@@ -48,9 +48,11 @@ def test_a_row_is_that_of_teaching_by_hand(folder):
     }
     (row,) = tl.sweep(plan, out=folder / "by hand").rows
     domain = tl.load(folder / "first.npz")
-    learner = tl.SoftLearner(domain, mismatch_penalty=3, violation_penalty=4, violation_allowance=[0.0, 0.2])
+    learner = tl.SoftLearner(domain, mismatch_penalty=3, violation_penalty=4, violation_allowance={"preference 1": 0.2})
     by_hand = tl.teach(tl.BilevelTeacher(domain, [1, 2], learner, max_cells=4), learner).final
     assert (row["reward"], row["bound"]) == (by_hand.response_reward, by_hand.bound)
+    limits = [row[f"allowance{name}"] for name in ("", ".preference 0", ".preference 1")]
+    assert limits == [None, None, 0.2], "as in Python, a preference that is not named has no limit"
 
 
 def test_a_domain_may_be_an_object_and_its_content_is_what_counts(folder):

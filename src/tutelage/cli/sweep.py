@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tutelage.experiments.sweeps import Sweep
 
 ROWS_HELP = "Write the rows to this file: .csv, .jsonl, .json or .parquet."
+PICTURE_HELP = "Draw the means, and rewards over rounds; adds .png and .svg."
 
 
 def sweep(
@@ -22,7 +23,7 @@ def sweep(
     address: Annotated[str, typer.Option(help="Instead of processes: the address of a Dask scheduler.")] = "",
     retry: Annotated[bool, typer.Option("--retry", help="Compute the rows that failed again.")] = False,
     rows: Annotated[Path | None, typer.Option(help=ROWS_HELP)] = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw the means; adds .png and .svg.")] = None,
+    picture: Annotated[Path | None, typer.Option(help=PICTURE_HELP)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare teachers over your own domains and learners. The same command continues a run that was stopped.
@@ -47,18 +48,24 @@ def sweep(
 
 def _show(result: "Sweep", rows: Path | None, picture: Path | None, as_json: bool) -> None:
     """Write the files, and print the means."""
-    from tutelage.experiments.sweeps import reasons, table_rows
+    from tutelage.experiments.sweeps import difference_rows, reasons, table_rows
     from tutelage.pictures.files import save_picture
 
     files = [] if picture is None else save_picture(result.picture(), picture)
+    if picture is not None and any(row["n_rounds"] > 1 for row in result.rows):
+        files += save_picture(result.curve_picture(), picture.with_name(f"{picture.name}-rounds"))
     if rows is not None:
         result.to_file(rows)
         files.append(rows)
     if as_json:
         show_json({"rows": [dict(row) for row in result.rows], "files": [str(path) for path in files]})
         return
-    header, *body = table_rows(result.means())
+    means = result.means()
+    header, *body = table_rows(means)
     show_table("Mean reward of the learner (share of the certified bound)", header, body, least_width=100)
+    if differences := list(difference_rows(means)):
+        header, *body = differences
+        show_table(f"More than with {means[0].teacher}, in the cases that both have", header, body, least_width=100)
     for sentence in reasons(result.failed):
         complain(sentence)
     for path in files:

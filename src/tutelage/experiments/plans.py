@@ -13,7 +13,7 @@
     model = "soft"
     preferences = ["service_km", "service_km, main_km"]
     mismatch_penalty = [1, 5]
-    allowance = {service_km = 0.1}                 # or one number for every preference
+    allowance = {service_km = 0.1}                 # no limit for others; or one number for every preference
 
     [[teacher]]
     name = ["agnostic", "bilevel"]
@@ -24,6 +24,7 @@ the first task is computed. A script may give learners and teachers of its own, 
 does not name take part once, with their defaults.
 """
 
+import math
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ from tutelage.environments.placement import PREFERENCES, preference_names
 from tutelage.experiments.players import Given, check_call, check_metric_names
 from tutelage.experiments.settings import FIELDS, LearnerSetting, Options, Task, TeacherSetting, seeds_by_name
 from tutelage.experiments.worlds import ALL, DomainFile, WorldName, checksum_of, named_parts
+from tutelage.model.allowances import OTHERS
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput
 from tutelage.registry import LEARNER_MODELS, TEACHERS, look_up
@@ -234,9 +236,9 @@ def _learners(entry: Mapping[str, Any], own: Mapping[str, Given]) -> Iterator[tu
         given, allowance = own.get(model), values.pop("allowance", 0.0)
         setting: dict[str, Any] = {"n_sampled": int(values.pop("n_sampled", 0)), "given": given}
         if isinstance(allowance, Mapping):
-            setting["allowances"] = tuple(sorted((name, float(value)) for name, value in allowance.items()))
-        else:
-            setting["allowance"] = float(allowance)
+            setting["allowances"] = _pairs({name: float(allowance[name]) for name in allowance if name != OTHERS})
+            allowance = allowance.get(OTHERS, math.inf)
+        setting["allowance"] = float(allowance)
         if given is None:
             model = model.replace("-", "_")
             setting |= _options(model, values)

@@ -6,6 +6,7 @@ and a hash of all other settings and the version of the package.
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
@@ -17,6 +18,7 @@ from tutelage.environments.object_world import ObjectWorld
 from tutelage.environments.placement import PREFERENCES, preference_names
 from tutelage.experiments.players import Given, called
 from tutelage.experiments.worlds import WORLD_SETS, DomainFile, WorldName
+from tutelage.model.allowances import OTHERS
 from tutelage.model.mdp import Domain
 from tutelage.registry import LEARNER_MODELS, look_up, make_learner
 from tutelage.roles import Learner
@@ -37,8 +39,8 @@ class LearnerSetting:
 
     model: a name in `registry.LEARNER_MODELS`. mismatch_penalty, violation_penalty, allowance: C_r, C_c, delta_c.
     max_steps: for the models that follow the published step schedule. A model ignores what it does not have.
-    allowances: (name, delta_c) pairs in place of one allowance for all preferences. n_sampled: the number of
-    trajectories in which the learner sees a lesson and the teacher sees the learner; 0 for exact expectations.
+    allowances: (name, delta_c) pairs; then the allowance is that of the others, infinite for no limit. n_sampled: the
+    number of trajectories in which learner and teacher see each other; 0 for exact expectations.
     options: (name, value) pairs of what else a model has. given: the model itself, where a script gives it.
     """
 
@@ -61,18 +63,14 @@ class LearnerSetting:
         """The learner, in a domain. seed: for a learner that is random."""
         options: dict[str, Any] = dict(self.options)
         if self.has_allowance:
-            options["violation_allowance"] = self._allowance(domain) if self.allowances else self.allowance
+            others = {OTHERS: self.allowance} if math.isfinite(self.allowance) else {}
+            options["violation_allowance"] = {**dict(self.allowances), **others} if self.allowances else self.allowance
         if self.given is not None:
             learner: Learner = called(self.given.load(), domain, options=options, offered=seeds_by_name(seed))
             return learner
         options |= {name: getattr(self, name) for name in FIELDS}
         known = look_up(LEARNER_MODELS, self.model, "learner model").options
         return make_learner(self.model, domain, **{name: value for name, value in options.items() if name in known})
-
-    def _allowance(self, domain: Domain) -> list[float]:
-        """(d_c,), the allowance of each preference of the domain; the common one where no other is given."""
-        given = dict(self.allowances)
-        return [given.get(name, self.allowance) for name in domain.preference_names]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from tutelage.arrays import finite_or_none
 from tutelage.data.files import AnyPath, write_table, write_whole
 from tutelage.experiments import means, sweep_pictures
 from tutelage.experiments.means import Mean, MeanCurve
@@ -162,7 +163,7 @@ def _asked(task: Task, with_rounds: bool) -> dict[str, Any]:
         "model": model.model,
         "preferences": task.learner,
         **fields,
-        **({"allowance": model.allowance} if model.has_allowance else {}),
+        **({"allowance": finite_or_none(model.allowance)} if model.has_allowance else {}),
         "n_sampled": model.n_sampled,
         **{f"learner.{name}": value for name, value in model.options},
         "teacher": _label(_teacher_label(task), [("max_rounds", teacher.max_rounds)] if with_rounds else []),
@@ -174,7 +175,10 @@ def _asked(task: Task, with_rounds: bool) -> dict[str, Any]:
 
 def _results(task: Task, row: Row) -> dict[str, Any]:
     """The result, as plain values. A row of an older store has no value for what was not measured then."""
-    result, model, granted = row.outcome, task.model, dict(task.model.allowances)
+    result, model = row.outcome, task.model
+    granted = {
+        name: finite_or_none(dict(model.allowances).get(name, model.allowance)) for name in result.get("counts", {})
+    }
     arrival, counts = result.get("arrival") or (None, None), result.get("counts", {})
     by_round = {name: result.get(key, []) for name, key in BY_ROUND.items()} | result.get("metrics", {})
     shown = {name: by_round[name] for name in ("n_demonstrations", "n_steps")}
@@ -182,7 +186,7 @@ def _results(task: Task, row: Row) -> dict[str, Any]:
         **{name: result.get(name) for name in ("reward", "bound", "gap", "residual")},
         **{"arrival": arrival[0], "arrival_steps": arrival[1]},
         **{f"count.{name}": count for name, count in counts.items()},
-        **{f"allowance.{name}": granted.get(name, model.allowance) for name in counts if model.has_allowance},
+        **{f"allowance.{name}": value for name, value in granted.items() if model.has_allowance},
         "n_rounds": len(by_round["reward"]),
         **{name: None if None in values or not values else sum(values) for name, values in shown.items()},
         "seconds": row.seconds,
@@ -200,7 +204,7 @@ def _learner_label(task: Task) -> str:
     """The learner in words: its model, its preferences, and the numbers that are not zero."""
     model = task.model
     short = (("mismatch_penalty", "C_r"), ("violation_penalty", "C_c"), ("allowance", "allowance"))
-    numbers = [(name, getattr(model, field)) for field, name in short if getattr(model, field)]
+    numbers = [(name, getattr(model, field)) for field, name in short if finite_or_none(getattr(model, field))]
     sampled = [("n_sampled", model.n_sampled)] if model.n_sampled else []
     preferences = [] if task.learner == ALL else [task.learner]
     return _label(", ".join([model.model, *preferences]), [*numbers, *model.allowances, *model.options, *sampled])
@@ -247,7 +251,8 @@ def table_rows(several: Sequence[Mean]) -> Iterator[tuple[str, ...]]:
 
 def difference_rows(several: Sequence[Mean]) -> Iterator[tuple[str, ...]]:
     """The paired differences as texts, where there are any."""
-    told = [mean for mean in several if mean.n_pairs > 1 and (mean.difference or mean.difference_error)]
+    sizes = [(mean, max(abs(mean.difference), mean.difference_error)) for mean in several if mean.n_pairs > 1]
+    told = [mean for mean, size in sizes if size > 1e-9 * abs(mean.reward)]
     if told:
         yield from _by_teacher(
             told, lambda mean: f"{mean.difference:+.4g} ±{mean.difference_error:.2g}, n {mean.n_pairs}"
