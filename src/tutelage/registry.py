@@ -373,13 +373,15 @@ def make_teacher(
     learner: "Learner",
     *,
     every_preference: "Matrix | None" = None,
+    rng: int | None = None,
     **options: Any,
 ) -> "Teacher":
-    """The teacher of a name. every_preference: (S, k) or (C, k), given to a conservative teacher."""
+    """The teacher of a name. every_preference: (S, k) or (C, k), for a conservative teacher. rng: for a random one."""
     entry = look_up(TEACHERS, name, "teacher")
     told = {Knows.NOTHING: (), Knows.EVERY_PREFERENCE: (every_preference,)}.get(entry.knows, (learner,))
-    given = _checked(name, entry.options, options)
-    made: Teacher = _called(entry.maker)(domain, true_weights, *told, **entry.fixed, **given)
+    given, maker = _checked(name, entry.options, options), _called(entry.maker)
+    drawn = {"rng": rng} if rng is not None and "rng" in inspect.signature(maker).parameters else {}
+    made: Teacher = maker(domain, true_weights, *told, **entry.fixed, **drawn, **given)
     return made
 
 

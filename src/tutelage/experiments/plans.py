@@ -41,7 +41,7 @@ from tutelage.experiments.worlds import ALL, DomainFile, WorldName, checksum_of,
 from tutelage.model.allowances import OTHERS
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput
-from tutelage.registry import LEARNER_MODELS, TEACHERS, look_up
+from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, LearnerEntry, TeacherEntry, look_up
 
 GROUPS = ("domain", "learner", "teacher")
 SETTINGS = ("title", "seeds", "time_limit")
@@ -52,6 +52,7 @@ MOST_ROUNDS = 100
 
 Source = WorldName | DomainFile
 Players = Mapping[str, Callable[..., Any]]
+Entry = LearnerEntry | TeacherEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class Offer:
     teachers: Mapping[str, Given] = field(default_factory=dict)
     metrics: tuple[Given, ...] = ()
     seeds: tuple[int, ...] | None = None
+    version: str = ""
 
     @classmethod
     def of(
@@ -73,7 +75,7 @@ class Offer:
             {name: Given.of(name, made, version) for name, made in (several or {}).items()}
             for several in (learners, teachers, metrics)
         ]
-        return cls(each[0], each[1], tuple(each[2].values()), None if seeds is None else tuple(seeds))
+        return cls(each[0], each[1], tuple(each[2].values()), None if seeds is None else tuple(seeds), version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +114,8 @@ def _tasks(plan: Mapping[str, Any], beside: Path, folder: Path, offer: Offer) ->
     seeds, limit = plan.get("seeds", [0]) if offer.seeds is None else offer.seeds, float(plan.get("time_limit", 0.0))
     if limit < 0 or not isinstance(seeds, Sequence) or not seeds or not all(isinstance(seed, int) for seed in seeds):
         raise InvalidInput("seeds must be a list of integers, and time_limit a positive number of seconds")
-    learners = [learner for entry in entries["learner"] for learner in _learners(entry, offer.learners)]
-    teachers = [teacher for entry in entries["teacher"] for teacher in _teachers(entry, offer.teachers)]
+    learners = [learner for entry in entries["learner"] for learner in _learners(entry, offer)]
+    teachers = [teacher for entry in entries["teacher"] for teacher in _teachers(entry, offer)]
     places = [place for entry in entries["domain"] for place in _places(entry, beside, folder, seeds)]
     _check_places(places)
     tasks = [
@@ -228,53 +230,61 @@ def _weights(domain: Domain, given: Any) -> tuple[float, ...]:
     return tuple(float(weight) for weight in given)
 
 
-def _learners(entry: Mapping[str, Any], own: Mapping[str, Given]) -> Iterator[tuple[str, LearnerSetting]]:
-    """Preferences and model of each combination."""
+def _learners(entry: Mapping[str, Any], offer: Offer) -> Iterator[tuple[str, LearnerSetting]]:
+    """Preferences and model of each combination. An option that is not given has the model's default."""
     _check_names(entry, entry, "[[learner]]")
     for values in _combinations({"model": "soft", "preferences": ALL} | dict(entry)):
-        preferences, model = str(values.pop("preferences")), str(values.pop("model"))
-        given, allowance = own.get(model), values.pop("allowance", 0.0)
-        setting: dict[str, Any] = {"n_sampled": int(values.pop("n_sampled", 0)), "given": given}
+        preferences, name = str(values.pop("preferences")), str(values.pop("model"))
+        given, allowance = offer.learners.get(name), values.pop("allowance", 0.0)
+        setting: dict[str, Any] = {"n_sampled": int(values.pop("n_sampled", 0))}
         if isinstance(allowance, Mapping):
-            setting["allowances"] = _pairs({name: float(allowance[name]) for name in allowance if name != OTHERS})
+            setting["allowances"] = _pairs({key: float(allowance[key]) for key in allowance if key != OTHERS})
             allowance = allowance.get(OTHERS, math.inf)
         setting["allowance"] = float(allowance)
         if given is None:
-            model = model.replace("-", "_")
-            setting |= _options(model, values)
-        else:
-            named = _plain(model, values)
-            has_allowance = {"violation_allowance": None} if allowance else {}
-            check_call(given.load(), f"learner {model!r}", 1, named | has_allowance, seeds_by_name(0))
-            setting["options"] = _pairs(named)
-        yield preferences, LearnerSetting(model, **setting)
+            name = name.replace("-", "_")
+            known = look_up(LEARNER_MODELS, name, "learner model")
+            if isinstance(known.maker, str):
+                _check_names(values, (*OF_LEARNER, *FIELDS), "[[learner]]")
+                defaults = {field: known.options[field].default for field in FIELDS if field in known.options}
+                yield preferences, LearnerSetting(name, **(defaults | values | setting))
+                continue
+            given, values = _registered(name, known, values, offer)
+        allowed = {"violation_allowance": None} if allowance else {}
+        check_call(given.load(), f"learner {name!r}", 1, _plain(name, values) | allowed, seeds_by_name(0))
+        yield preferences, LearnerSetting(name, options=_pairs(values), given=given, **setting)
 
 
-def _options(model: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a registered model; its defaults for those that are not given."""
-    known = look_up(LEARNER_MODELS, model, "learner model").options
-    _check_names(values, (*OF_LEARNER, *FIELDS, *known), "[[learner]]")
-    options = {name: known[name].read(name, values[name]) for name in values if name not in FIELDS}
-    defaults = {name: known[name].default for name in FIELDS if name in known}
-    return defaults | {name: values[name] for name in FIELDS if name in values} | {"options": _pairs(options)}
-
-
-def _teachers(entry: Mapping[str, Any], own: Mapping[str, Given]) -> Iterator[TeacherSetting]:
+def _teachers(entry: Mapping[str, Any], offer: Offer) -> Iterator[TeacherSetting]:
     if not isinstance(entry, Mapping) or "name" not in entry:
-        raise InvalidInput(f"each [[teacher]] needs a name, one or several of {', '.join((*own, *TEACHERS))}")
+        raise InvalidInput(
+            f"each [[teacher]] needs a name, one or several of {', '.join((*offer.teachers, *TEACHERS))}"
+        )
     for values in _combinations(entry):
-        name = str(values.pop("name"))
-        given = own.get(name)
+        name, told = str(values.pop("name")), ""
+        most, given = int(values.pop("max_rounds", 0)), offer.teachers.get(name)
         if given is None:
             name = name.replace("-", "_")
             known = look_up(TEACHERS, name, "teacher")
-            most = int(values.pop("max_rounds", MOST_ROUNDS if known.is_adaptive else 1))
-            options = {key: look_up(known.options, key, f"option of {name!r}").read(key, values[key]) for key in values}
-        else:
-            most, options = int(values.pop("max_rounds", MOST_ROUNDS)), _plain(name, values)
-            offered = {"learner": None, "preference_features": None, **seeds_by_name(0)}
-            check_call(given.load(), f"teacher {name!r}", 2, options, offered)
-        yield TeacherSetting(name, _pairs(options), most, given)
+            most = most or (MOST_ROUNDS if known.is_adaptive else 1)
+            if isinstance(known.maker, str):
+                yield TeacherSetting(name, _pairs(_read(name, known, values)), most)
+                continue
+            given, values = _registered(name, known, values, offer)
+            told = {Knows.NOTHING: "", Knows.EVERY_PREFERENCE: "preference_features"}.get(known.knows, "learner")
+        offered = {"learner": None, "preference_features": None, **seeds_by_name(0)}
+        check_call(given.load(), f"teacher {name!r}", 3 if told else 2, _plain(name, values), offered)
+        yield TeacherSetting(name, _pairs(values), most or MOST_ROUNDS, given, told)
+
+
+def _registered(name: str, entry: Entry, values: Mapping[str, Any], offer: Offer) -> tuple[Given, dict[str, Any]]:
+    """The code of a player that was registered in this process, which a worker would not know, and its options."""
+    defaults = {key: option.default for key, option in entry.options.items() if key not in seeds_by_name(0)}
+    return Given.of(name, entry.maker, offer.version), defaults | _read(name, entry, values)
+
+
+def _read(name: str, entry: Entry, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: look_up(entry.options, key, f"option of {name!r}").read(key, values[key]) for key in values}
 
 
 def _pairs(options: Mapping[str, Any]) -> Options:

@@ -216,14 +216,15 @@ def taught(task: Task) -> dict[str, Any]:
 
 def _teacher(task: Task, ground: Ground, learner: Learner) -> Teacher:
     """The teacher of a task. In the paper's worlds it ends as in the paper, unless its options say otherwise."""
-    first, every = (ground.domain, ground.true_weights), ground.every_preference
-    options: dict[str, Any] = dict(task.teacher.options)
-    if task.teacher.given is not None:
+    setting, first, every = task.teacher, (ground.domain, ground.true_weights), ground.every_preference
+    options: dict[str, Any] = dict(setting.options)
+    if setting.given is not None:
         offered = {"learner": learner, "preference_features": every} | seeds_by_name(task.seed)
-        teacher: Teacher = called(task.teacher.given.load(), *first, options=options, offered=offered)
+        told = [offered[setting.told]] if setting.told else []
+        teacher: Teacher = called(setting.given.load(), *first, *told, options=options, offered=offered)
         return teacher
-    stops = PAPER_STOPS.get(task.teacher.name, {}) if isinstance(task.world, WorldName) else {}
-    return make_teacher(task.teacher.name, *first, learner, every_preference=every, **{**stops, **options})
+    options = {**(PAPER_STOPS.get(setting.name, {}) if isinstance(task.world, WorldName) else {}), **options}
+    return make_teacher(setting.name, *first, learner, every_preference=every, rng=task.seed, **options)
 
 
 def measured(transcript: Transcript, metrics: Sequence[Given], offered: Mapping[str, Any]) -> dict[str, Any]:

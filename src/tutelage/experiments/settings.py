@@ -77,13 +77,14 @@ class LearnerSetting:
 class TeacherSetting:
     """A teacher by its name in `registry.TEACHERS`. options: (name, value) pairs of what differs from its defaults.
 
-    given: the teacher itself, where a script gives it.
+    given: the teacher itself, where a script gives it. told: its third argument then, if it has to have one.
     """
 
     name: str
     options: Options = ()
     max_rounds: int = 1
     given: Given | None = None
+    told: str = ""
 
 
 def seeds_by_name(seed: int) -> dict[str, int]:
@@ -185,7 +186,7 @@ def _taught(
 
 def _identified(setting: LearnerSetting | TeacherSetting) -> dict[str, Any]:
     """A setting as data. The code of what a script gives counts by its identity."""
-    values = {part.name: getattr(setting, part.name) for part in fields(setting)}
+    values = {part.name: getattr(setting, part.name) for part in fields(setting) if part.name != "told"}
     given = values.pop("given")
     if isinstance(setting, LearnerSetting) and not setting.options:
         del values["options"]
