@@ -168,6 +168,16 @@ def test_the_hard_learner_follows_the_schedule_to_its_end(shown, allowance, pena
     assert response.learned_weights == pytest.approx([a, -beta], abs=1e-6)
 
 
+def test_where_newton_s_method_fails_from_the_last_value_the_general_solver_takes_the_step(monkeypatch):
+    world = object_world(size=6, seed=0)
+    domain = world.domain("L2")
+    learner = PublishedHardLearner(domain, violation_allowance=2.5, max_steps=30)
+    lesson = AgnosticTeacher(domain, world.true_weights).open().lesson
+    before = learner.respond(lesson).learned_weights
+    monkeypatch.setattr("tutelage.bellman.backups.soft_newton", lambda problem, value, policy: math.inf)
+    assert learner.respond(lesson).learned_weights == pytest.approx(before, abs=1e-7)
+
+
 def test_nothing_to_learn_still_takes_the_least_number_of_steps():
     domain = fork()
     response = PublishedHardLearner(domain, violation_allowance=0.75).respond(

@@ -65,6 +65,7 @@ Survey = Mapping[str, Mapping[Labels, tuple[Cell, ...]]]
 
 def survey(rows: Rows, n_worlds: int = N_WORLDS, sizes: Sequence[int] = SIZES, batch: int = 0) -> Survey:
     """Every printed column under every reading that the rows have. batch: which n_worlds worlds, counted from zero."""
+    knowing = {teacher.name: teacher for teacher in settings.KNOWING}
 
     @cache
     def outcomes(
@@ -76,7 +77,7 @@ def survey(rows: Rows, n_worlds: int = N_WORLDS, sizes: Sequence[int] = SIZES, b
 
     def cells(column: str, values: Mapping[str, Any]) -> Iterator[Cell]:
         model = values.get("learner in rounds") or values["learner of one lesson"]
-        teacher = values.get("pushes") or values.get("volume search") or _one_lesson(column)
+        teacher = values.get("pushes") or values.get("volume search") or knowing[column]
         for size, learner in product(sizes, UNKNOWN_LEARNERS):
             results = outcomes(values["worlds"], size, learner, model, teacher)
             if results is None or (column == "line_search_end" and teacher.max_rounds == settings.FEW_ROUNDS):
@@ -94,10 +95,6 @@ def survey(rows: Rows, n_worlds: int = N_WORLDS, sizes: Sequence[int] = SIZES, b
             if len(several) == len(sizes) * len(UNKNOWN_LEARNERS):
                 found[column][labels] = several
     return found
-
-
-def _one_lesson(column: str) -> TeacherSetting:
-    return next(teacher for teacher in settings.KNOWING if teacher.name == column)
 
 
 def _reward(result: Mapping[str, Any], values: Mapping[str, Any], *, is_end: bool) -> float:
@@ -156,15 +153,18 @@ def compare(rows: Rows, n_worlds: int) -> list[Table]:
     cells = under(found, reading)
     if not cells:
         return []
-    title = f"Sec. 6.2: the joint reading with the most agreement, of {n_compared} compared: {_count(cells)}"
-    every = (title, CHOICE_HEADER, tuple(_choices(found, reading, cells)))
+    means, spreads, both = _tally(cells)
+    title = (
+        f"Sec. 6.2: the joint reading with the most agreement, of {n_compared} compared: {means} of {len(cells)} means"
+    )
+    every = (f"{title} agree, {spreads} spreads, {both} both", CHOICE_HEADER, tuple(_choices(found, reading)))
     numbers = ("Sec. 6.2: every printed number", NUMBER_HEADER, tuple(_numbers(found, reading, cells)))
     several = [(size, batch) for size, batch in product(SIZES, range(n_worlds // N_WORLDS))]
     batches = tuple(row for size, batch in several if (row := _batch(rows, reading, size, batch)))
     return [every, numbers, ("Sec. 6.2: the same reading on other worlds", BATCH_HEADER, batches)]
 
 
-CHOICE_HEADER = ("choice", "value", "means", "spreads", "both", "gained", "lost")
+CHOICE_HEADER = ("choice", "value", "numbers", "means", "spreads", "both", "gained", "lost")
 NUMBER_HEADER = ("printed number", "paper", "ours", "mean", "spread", "readings that agree", "with one other choice")
 BATCH_HEADER = ("size", "worlds", "means", "spreads", "both")
 
@@ -175,24 +175,16 @@ def _tally(cells: Sequence[Cell]) -> tuple[int, int, int]:
     return sum(means), sum(spreads), sum(map(min, means, spreads))
 
 
-def _count(cells: Sequence[Cell]) -> str:
-    means, spreads, both = _tally(cells)
-    return f"{means} of {len(cells)} means agree, {spreads} spreads, {both} both"
-
-
-def _choices(found: Survey, reading: Reading, cells: Sequence[Cell]) -> Iterator[tuple[str, ...]]:
-    """Each value of each choice, the others as in the reading. A dash: rows are missing."""
-    for name, values in CHOICES.items():
-        for label in values:
-            others = under(found, {**reading, name: label})
-            chosen = f"{label} (chosen)" if reading[name] == label else label
-            if not others:
-                yield name, chosen, *["-"] * 5
-                continue
-            pairs = [
-                (now.verdict == "agrees", then.verdict == "agrees") for now, then in zip(cells, others, strict=True)
-            ]
-            yield name, chosen, *map(str, (*_tally(others), pairs.count((False, True)), pairs.count((True, False))))
+def _choices(found: Survey, reading: Reading) -> Iterator[tuple[str, ...]]:
+    """Each value of each choice, the others as in the reading; compared are the numbers whose rows are there."""
+    for name, label in ((name, label) for name, values in CHOICES.items() for label in values):
+        pairs: list[tuple[Cell, Cell]] = []
+        for column, needs in NEEDS.items():
+            before, after = (tuple(r[n] for n in needs) for r in (reading, {**reading, name: label}))
+            pairs += zip(found[column][before], found[column].get(after, ()), strict=False)
+        agree = [(now.verdict == "agrees", then.verdict == "agrees") for now, then in pairs]
+        counts = (*_tally([then for _, then in pairs]), agree.count((False, True)), agree.count((True, False)))
+        yield name, f"{label} (chosen)" if reading[name] == label else label, *map(str, (len(pairs), *counts))
 
 
 def _numbers(found: Survey, reading: Reading, cells: Sequence[Cell]) -> Iterator[tuple[str, ...]]:

@@ -17,21 +17,22 @@ from tutelage import watch
 from tutelage.arrays import Vector
 from tutelage.bellman.equations import solve_soft
 from tutelage.bellman.soft_expectations import combined_features
-from tutelage.bellman.soft_path import SoftPath
-from tutelage.chains.expectations import causal_entropy, expectation, expectation_of_occupancy
+from tutelage.chains.expectations import causal_entropy, expectation
 from tutelage.constrained.occupancy_polytope import require_feasible
 from tutelage.convex.blocks import terms
 from tutelage.convex.models import natural_step
 from tutelage.learners.entropy import EntropyLearner, respond_there
 from tutelage.learners.penalties import Mismatch, Preference, Tangents, build_response, signed_multipliers
 from tutelage.model.allowances import Allowance
-from tutelage.model.mdp import Domain
+from tutelage.model.mdp import Domain, choice_reward
 from tutelage.outcomes import Ended, InvalidModel
 from tutelage.roles import Certificate, CertifiedResponse, Lesson, Multipliers, Response, check_lesson
 from tutelage.watch import OnProgress, watched
 
 LEAST_STEPS = 25
 SMALL_CHANGE = 5e-4
+# Of each soft value.
+ACCURACY = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,12 +92,19 @@ class _ScheduledLearner(EntropyLearner, ABC):
         return build_response(lesson, proof, solved.policy, reached, weights, multipliers, mismatch, constraints)
 
     def _ascend(self, shown: Vector, allowance: Vector) -> tuple[Multipliers, int, Ended]:
-        domain, zero = self.domain, np.zeros(self.domain.n_reward)
-        now = Multipliers(zero, zero, np.zeros(domain.n_preference))
-        features, path = combined_features(domain), SoftPath.of(domain.mdp)
+        from tutelage.bellman.backups import CompiledOperators, soft_newton
+
+        domain, mdp, zero = self.domain, self.domain.mdp, np.zeros(self.domain.n_reward)
+        now, features = Multipliers(zero, zero, np.zeros(domain.n_preference)), combined_features(domain)
+        value = solve_soft(mdp, np.zeros(mdp.n_choices)).value.copy()
         for n_steps in range(1, self.max_steps + 2):
-            path = path.at(features @ _weights(now))
-            reached = expectation_of_occupancy(domain, path.occupancy)
+            reward = choice_reward(mdp, features @ _weights(now))
+            policy, start = np.empty(mdp.n_choices), value.copy()
+            residual = soft_newton(CompiledOperators(mdp, reward).problem, value, policy)
+            if not residual * mdp.horizon <= ACCURACY:
+                solved = solve_soft(mdp, reward, accuracy=ACCURACY, start=start)
+                value, policy = solved.value.copy(), solved.policy
+            reached = expectation(domain, policy)
             new = self._step(now, 1 / np.sqrt(n_steps), shown - reached.reward, reached.preference - allowance)
             change = float(np.linalg.norm(_weights(new) - _weights(now)))
             now = new
