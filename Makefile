@@ -45,6 +45,7 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python tools/typed_docs.py
 	$(BIN)/lint-imports
 	$(BIN)/pytest --numprocesses auto --dist worksteal
 

@@ -12,7 +12,7 @@ import numpy as np
 import tutelage as tl
 
 env = gymnasium.make("FrozenLake-v1", success_rate=0.8)
-tiles = env.unwrapped.desc.ravel()
+tiles = env.get_wrapper_attr("desc").ravel()
 is_hole, is_goal = tiles == b"H", tiles == b"G"
 lake = tl.from_gymnasium(env, discount=0.9, preference_features=np.eye(len(tiles)))
 arrivals = lake.preference_features  # (C, 16), the probability of arriving on each tile
@@ -25,6 +25,7 @@ aware = tl.AwareCmdpTeacher(domain, true_weights, learner)
 rng, reached = np.random.default_rng(0), []
 for name, teacher in (("agnostic", agnostic), ("aware", aware)):
     policy = teacher.open().lesson.policy
+    assert policy is not None
     episodes = tl.record_demonstrations(env, domain.mdp, policy, 200, rng=rng, max_steps=100)
     response = learner.respond(tl.Lesson.from_demonstrations(domain, episodes))
     for who, mean in ((f"{name} teacher", tl.expectation(domain, policy)), ("its learner", response.expectation)):

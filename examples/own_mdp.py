@@ -12,15 +12,14 @@ import tutelage as tl
 
 states, actions = ["new", "worn", "failing", "broken"], ["run", "service", "replace"]
 transition = np.zeros((4, 3, 4))  # from a state, by an action, to a state
-transition[:, 0] = [[0.7, 0.3, 0, 0], [0, 0.7, 0.3, 0], [0, 0, 0.5, 0.5], [0, 0, 0, 1]]
-transition[:, 1] = [[1, 0, 0, 0], [0.8, 0.2, 0, 0], [0, 0.8, 0.2, 0], [0, 0, 0, 1]]  # repairs one stage of wear
+transition[:, 0] = np.array([[0.7, 0.3, 0, 0], [0, 0.7, 0.3, 0], [0, 0, 0.5, 0.5], [0, 0, 0, 1]])
+transition[:, 1] = np.array([[1, 0, 0, 0], [0.8, 0.2, 0, 0], [0, 0.8, 0.2, 0], [0, 0, 0, 1]])  # repairs one stage
 transition[:, 2] = [1, 0, 0, 0]
 mdp = tl.MDP.from_arrays(transition, initial=[1, 0, 0, 0], discount=0.95)
 
 output_and_cost = np.tile([[1, 0], [0, 0.5], [0, 2]], (4, 1))  # one row per choice: by state, then by action
 output_and_cost[9, 0] = 0  # a broken machine has no output
-names = {"reward_names": ["output", "cost"], "preference_names": ["broken"]}
-domain = tl.Domain(mdp, output_and_cost, [0, 0, 0, 1], **names)  # or one row per state
+domain = tl.Domain(mdp, output_and_cost, [0, 0, 0, 1], ["output", "cost"], ["broken"])  # or one row per state
 true_weights = [1, -2]
 
 operator = tl.HardLearner(domain, violation_allowance=0.2)

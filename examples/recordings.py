@@ -16,10 +16,10 @@ lake = tl.from_gymnasium(
     env,
     discount=0.9,
     reward_features=np.eye(16),  # where the agent arrives
-    preference_features=lambda state: {"hole": env.unwrapped.desc.ravel()[state] == b"H"},
+    preference_features=lambda state: {"hole": env.get_wrapper_attr("desc").ravel()[state] == b"H"},
 )
 is_goal = np.eye(16)[15]
-expert = tl.AgnosticTeacher(lake, is_goal).open().lesson.policy.reshape(-1, 4)
+expert = tl.solve_hard(lake.mdp, lake.reward_features @ is_goal).policy.reshape(-1, 4)
 with open("log.csv", "w", newline="") as file:  # noqa: PTH123
     writer = csv.writer(file)
     writer.writerow(["episode", "state", "action", "next_state", "terminated"])
@@ -27,7 +27,7 @@ with open("log.csv", "w", newline="") as file:  # noqa: PTH123
         state, is_over = env.reset(seed=episode)[0], False
         while not is_over:
             action = rng.choice(4, p=expert[state])
-            after, _, terminated, truncated, _ = env.step(action)
+            after, _, terminated, truncated, info = env.step(action)
             writer.writerow([episode, state, action, after, terminated])
             state, is_over = after, terminated or truncated
 

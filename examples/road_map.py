@@ -1,12 +1,12 @@
 """A road map, and an autopilot that prefers motorways: the first example of the paper.
 
-This example shows how a networkx graph becomes a domain, and how to read a policy as routes. The autopilot matches the
-litres and the minutes of the lesson, but drives at most 10 km off the motorway. It does not accept the route with the
-least fuel: it matches its minutes and burns more fuel than necessary. The aware teacher shows the best accepted route.
+This example shows how a networkx graph becomes a domain, and how to read a policy as routes. The autopilot drives at
+most 10 km off the motorway. Shown the route with the least fuel, it matches its minutes and burns too much.
 """
 
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 import networkx
 
@@ -23,15 +23,15 @@ for road, litres, minutes, slow_km in (
     (("Weir", "Bourne"), 1.0, 8, 4),
 ):
     roads.add_edge(*road, litres=litres, minutes=minutes, slow_km=slow_km)
-names = {"reward_attributes": ["litres", "minutes"], "preference_attributes": ["slow_km"]}
+names: Any = {"reward_attributes": ["litres", "minutes"], "preference_attributes": ["slow_km"]}
 domain = tl.from_graph(roads, start="Ashby", goals=goals, discount=0.999, **names)
+autopilot, burnt = tl.HardLearner(domain, violation_allowance=10), []
 true_weights = [-1, 0, 0]  # litres, minutes, and the time "at goal", which from_graph adds
-autopilot = tl.HardLearner(domain, violation_allowance=10)
-burnt = []
 for teacher in (tl.AgnosticTeacher(domain, true_weights), tl.AwareCmdpTeacher(domain, true_weights, autopilot)):
     taught = tl.teach(teacher, autopilot).final
     burnt.append(-taught.response_reward)
-    for who, policy in ((type(teacher).__name__, taught.lesson.policy), ("autopilot", taught.response.policy)):
+    policies: Any = {type(teacher).__name__: taught.lesson.policy, "autopilot": taught.response.policy}
+    for who, policy in policies.items():
         chance = {choice[:2]: p for choice, p in zip(tl.graph_choices(roads, goals), policy, strict=True)}
         for route in networkx.all_simple_paths(roads, "Ashby", "Bourne"):
             if (share := prod(chance[road] for road in pairwise(route))) > 0.01:

@@ -33,7 +33,7 @@ cyclist, minutes = tl.HardLearner(domain, violation_allowance=0.2), []
 for teacher in (tl.AgnosticTeacher(domain, true_weights), tl.AwareCmdpTeacher(domain, true_weights, cyclist)):
     taught = tl.teach(teacher, cyclist).final
     minutes.append(-taught.response_reward)
-    assert tl.arrival(domain, taught.lesson.policy).is_certain
+    assert taught.lesson.policy is not None and tl.arrival(domain, taught.lesson.policy).is_certain
     streets = [str(action).split(" to ")[0] for _, action in taught.lesson.demonstrations(1, rng=0)[0].steps[:-1]]
     print(f"{type(teacher).__name__}: {', '.join(street for street, _ in groupby(streets))}")
 print(f"The cyclist needs {minutes[0]:.2f} minutes after the fastest way, {minutes[1]:.2f} after an accepted one.")

@@ -5,6 +5,8 @@ paid, and where the agent is or what it does, but takes some actions rarely. Sho
 because it cannot follow. Shown the best policy that it accepts, it follows.
 """
 
+from typing import Any
+
 import gymnasium
 
 import tutelage as tl
@@ -20,9 +22,11 @@ for name, matched, n, paid, limit in (
     ("FrozenLake-v1", lambda state, action: state // 4, 4, (1,), 0.5),
     (taxi, lambda state, action: action, 6, (20, -1, -10), 0.3),  # the action of the driver
 ):
-    env = gymnasium.make(name)
+    env: Any = gymnasium.make(name)
 
-    def features(state, action, env=env, paid=paid, matched=matched, n=n):
+    def features(
+        state: int, action: int, env: Any = env, paid: Any = paid, matched: Any = matched, n: int = n
+    ) -> dict[str, float]:
         outcomes = env.unwrapped.P[state][action]
         payments = {f"paid {amount}": sum(p for p, _, reward, _ in outcomes if reward == amount) for amount in paid}
         return payments | {f"matched {i}": matched(state, action) == i for i in range(n)}

@@ -29,7 +29,7 @@ assert reached > 0.999 * known and transcript.final.bound >= known - 1e-6
 
 # From behaviour alone, without lessons: which features does the learner avoid when it acts on its own?
 walks = tl.sample_demonstrations(domain, transcript.rounds[0].response.policy, 300, rng=0)
-weights = transcript.rounds[0].response.learned_weights[:3]
+weights = learner.respond(transcript.rounds[0].lesson).learned_weights[:3]
 found = tl.infer_preferences(domain, walks, reward_weights=weights)
 print(f"\nWhat it avoids, by {found}")
 assert np.isfinite(found.p_value).all()

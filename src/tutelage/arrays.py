@@ -5,20 +5,33 @@ with a sentence that names the first offending place.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from tutelage.outcomes import InvalidInput, InvalidModel
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
-Indices = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike as ArrayLike
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+    Indices = NDArray[np.int64]
+    Flags = NDArray[np.bool_]
+    # Of a field that takes any array-like, or any sequence of names, and holds what `__post_init__` makes of it.
+    AsVector: TypeAlias = Any
+    AsMatrix: TypeAlias = Any
+    AsNames: TypeAlias = Any
+else:
+    # So that `help` shows these names, and not five lines of what they stand for.
+    ArrayLike, Vector, Matrix, Indices, Flags = (
+        type(name, (), {"__module__": "builtins"}) for name in ("ArrayLike", "Vector", "Matrix", "Indices", "Flags")
+    )
+    AsVector, AsMatrix, AsNames = ArrayLike, ArrayLike, Sequence[str]
 SparseRows: TypeAlias = sparse.csr_array
 
 ArrayT = TypeVar("ArrayT", bound=NDArray[Any])

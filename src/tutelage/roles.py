@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tutelage.arrays import (
+    ArrayLike,
     Vector,
     any_array,
     check_length,

@@ -19,10 +19,9 @@ solve by compiled Krylov steps (inexact Newton) for a large one.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tutelage import watch
-from tutelage.arrays import EPSILON, Indices, Matrix, Vector, check_length, floats, freeze
+from tutelage.arrays import EPSILON, ArrayLike, Indices, Matrix, Vector, check_length, floats, freeze
 from tutelage.bellman.operators import N_PAIRS, Operators
 from tutelage.chains.resolvent import choice_resolvent, discounted_rows, has_dense_moves, policy_resolvent
 from tutelage.model.mdp import MDP, choice_reward, discounted, per_choice

@@ -16,9 +16,8 @@ The derivative of any other expectation, of features B, is the policy gradient s
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tutelage.arrays import Flags, Indices, Matrix, Vector, check_length, floats, freeze
+from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Vector, check_length, floats, freeze
 from tutelage.bellman.equations import COMPILED_ABOVE, Optimum, first_value, solve_soft, solve_soft_each
 from tutelage.chains.resolvent import Resolvent, policy_resolvent
 from tutelage.model.mdp import MDP, Domain, discounted, per_choice

@@ -21,11 +21,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from tutelage.arrays import EPSILON, Flags, Matrix, SparseRows, Vector, integers
+from tutelage.arrays import EPSILON, ArrayLike, Flags, Matrix, SparseRows, Vector, integers
 from tutelage.chains.resolvent import BY_DEGREE, DENSE_LIMIT, chain, sparse_factors
 from tutelage.model.mdp import MDP, Domain, absorbing_states
 from tutelage.model.policy import check_policy, sum_by_state

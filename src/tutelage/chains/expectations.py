@@ -7,9 +7,8 @@ Occupancies are unnormalised: z(c) is the expected discounted number of times ch
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tutelage.arrays import Matrix, Vector, check_length, floats, freeze, set_fields
+from tutelage.arrays import ArrayLike, Matrix, Vector, check_length, floats, freeze, set_fields
 from tutelage.chains.arrival import reachable
 from tutelage.chains.resolvent import chain, policy_resolvent
 from tutelage.model.mdp import MDP, Domain, choice_reward, per_choice

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tutelage.arrays import Matrix, Vector, check_length, floats, freeze
+from tutelage.arrays import ArrayLike, Matrix, Vector, check_length, floats, freeze
 from tutelage.bellman.equations import COMPILED_ABOVE, plan_hard
 from tutelage.chains.expectations import Expectation, expectation_of_occupancy
 from tutelage.chains.resolvent import any_choice

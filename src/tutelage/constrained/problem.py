@@ -16,9 +16,8 @@ from functools import lru_cache
 from typing import Literal, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tutelage.arrays import Matrix, Vector, check_length, floats, freeze
+from tutelage.arrays import ArrayLike, Matrix, Vector, check_length, floats, freeze
 from tutelage.bellman.equations import plan_hard
 from tutelage.chains.expectations import Expectation
 from tutelage.chains.resolvent import choice_resolvent

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Self, SupportsIndex, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from tutelage.arrays import Indices, check_length, integers, set_fields
+from tutelage.arrays import ArrayLike, Indices, check_length, integers, set_fields
 from tutelage.chains.resolvent import chain
 from tutelage.data.recordings import UNKNOWN as UNKNOWN
 from tutelage.data.recordings import read_frame, row_number, to_columns, with_known_ends

@@ -3,11 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse.csgraph import dijkstra
 
-from tutelage.arrays import Matrix
+from tutelage.arrays import ArrayLike, Matrix
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.arrival import arrival
 from tutelage.chains.expectations import occupancy

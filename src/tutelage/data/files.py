@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
-from tutelage.arrays import check_compressed, floats, integers
+from tutelage.arrays import ArrayLike, check_compressed, floats, integers
 from tutelage.data import tables
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.model.arrivals import Arrivals, by_name

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 
-from tutelage.arrays import Flags, Indices, SparseRows, Vector, generator, whole_number
+from tutelage.arrays import ArrayLike, Flags, Indices, SparseRows, Vector, generator, whole_number
 from tutelage.chains.resolvent import policy_resolvent
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import has_known_tail

@@ -23,9 +23,19 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tutelage.arrays import Flags, Indices, Matrix, Vector, check_length, floats, freeze, generator, whole_number
+from tutelage.arrays import (
+    ArrayLike,
+    Flags,
+    Indices,
+    Matrix,
+    Vector,
+    check_length,
+    floats,
+    freeze,
+    generator,
+    whole_number,
+)
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import reward_counts, trajectory_counts
 from tutelage.data.sampling import ends, horizon, sample_demonstrations

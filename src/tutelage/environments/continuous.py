@@ -21,10 +21,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 
-from tutelage.arrays import Indices, Matrix, SparseRows, Vector, floats, generator, whole_number
+from tutelage.arrays import ArrayLike, Indices, Matrix, SparseRows, Vector, floats, generator, whole_number
 from tutelage.chains.expectations import state_occupancy, successor_features
 from tutelage.model.inputs import feature_matrix, takes_next_state
 from tutelage.model.mdp import MDP, Domain

@@ -7,9 +7,9 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from tutelage.arrays import Vector, check_length, floats
+from tutelage.arrays import ArrayLike, Vector, check_length, floats
 from tutelage.model.mdp import Domain, absorbing_states, choice_reward
 from tutelage.model.policy import max_by_state
 from tutelage.outcomes import InvalidInput

@@ -9,10 +9,9 @@ has a feature of its own. The reward is linear in these features, a constant for
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 
-from tutelage.arrays import Matrix, Vector, floats, freeze
+from tutelage.arrays import ArrayLike, Matrix, Vector, floats, freeze
 from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidModel
 

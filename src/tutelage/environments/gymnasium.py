@@ -13,11 +13,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 
 from tutelage import arrays
-from tutelage.arrays import Indices, Matrix, Vector, check_length, floats, generator, sum_tolerance, whole_number
+from tutelage.arrays import (
+    ArrayLike,
+    Indices,
+    Matrix,
+    Vector,
+    check_length,
+    floats,
+    generator,
+    sum_tolerance,
+    whole_number,
+)
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.environments import gymnasium_names
 from tutelage.model.arrivals import at_entries, choice_of_entry

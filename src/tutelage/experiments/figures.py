@@ -8,9 +8,8 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
-from numpy.typing import ArrayLike
 
-from tutelage.arrays import Matrix, Vector
+from tutelage.arrays import ArrayLike, Matrix, Vector
 from tutelage.chains.expectations import expectation, occupancy
 from tutelage.environments.object_world import ObjectWorld
 from tutelage.model.mdp import Domain

@@ -153,12 +153,12 @@ def _computed_on_cluster(tasks: Sequence[AnyTask], address: str) -> Iterator[Row
     # Its log would repeat the error below as a traceback.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
-        client = distributed.Client(address, timeout=CONNECT_SECONDS)  # type: ignore[no-untyped-call]
+        client = distributed.Client(address, timeout=CONNECT_SECONDS)
     except OSError as error:
         raise Unavailable(f"no Dask scheduler answers at {address}: {error}") from error
     with client:
         futures = dict(zip(client.map(compute_row, tasks, pure=False), tasks, strict=True))
-        for future in distributed.as_completed(futures):  # type: ignore[no-untyped-call]
+        for future in distributed.as_completed(futures):
             try:
                 row = future.result()
             except distributed.KilledWorker:

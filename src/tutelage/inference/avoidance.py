@@ -44,11 +44,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.stats import f as f_distribution
 from scipy.stats import norm
 
-from tutelage.arrays import Flags, Indices, Matrix, Vector, check_length, floats, freeze
+from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Vector, check_length, floats, freeze
 from tutelage.bellman.soft_expectations import SoftExpansion
 from tutelage.convex.blocks import Block
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations

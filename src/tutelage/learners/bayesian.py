@@ -8,10 +8,9 @@ discounted steps. The learner acts by the soft policy of the posterior mean of t
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from tutelage.arrays import Matrix, Vector, floats, freeze, set_fields
+from tutelage.arrays import ArrayLike, Matrix, Vector, floats, freeze, set_fields
 from tutelage.bellman.equations import solve_soft
 from tutelage.learners.cloning import choice_counts
 from tutelage.model.mdp import Domain, choice_reward

@@ -13,9 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tutelage.arrays import Matrix, Vector, check_finite, floats
+from tutelage.arrays import ArrayLike, Matrix, Vector, check_finite, floats
 from tutelage.outcomes import InvalidModel, NotConverged
 
 # Steps of the differences that give Hessians of constraints, relative to the largest expectations.

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tutelage.arrays import check_length, floats, freeze, generator
+from tutelage.arrays import ArrayLike, check_length, floats, freeze, generator
 from tutelage.chains.expectations import Expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy
 from tutelage.constrained.problem import no_limits

@@ -16,9 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tutelage.arrays import Matrix, Vector, floats
+from tutelage.arrays import ArrayLike, Matrix, Vector, floats
 from tutelage.bellman.equations import solve_soft
 from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import expectation

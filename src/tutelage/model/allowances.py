@@ -19,9 +19,8 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tutelage.arrays import Vector, check_length, floats, freeze
+from tutelage.arrays import ArrayLike, Vector, check_length, floats, freeze
 from tutelage.model.mdp import MDP
 from tutelage.model.names import suggestion
 from tutelage.outcomes import InvalidModel

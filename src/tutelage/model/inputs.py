@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from tutelage.arrays import (
+    ArrayLike,
     Indices,
     Matrix,
     SparseRows,

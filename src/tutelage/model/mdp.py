@@ -25,11 +25,24 @@ from functools import lru_cache
 from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from tutelage import arrays
-from tutelage.arrays import Indices, Matrix, SparseRows, Vector, check_length, distribution, floats, freeze, set_fields
+from tutelage.arrays import (
+    ArrayLike,
+    AsMatrix,
+    AsNames,
+    Indices,
+    Matrix,
+    SparseRows,
+    Vector,
+    check_length,
+    distribution,
+    floats,
+    freeze,
+    set_fields,
+)
 from tutelage.model import episodes, inputs
 from tutelage.model.arrivals import Arrivals, at_entries
 from tutelage.model.inputs import Feature, changed_features, checked_duration, checked_first_choice
@@ -253,13 +266,13 @@ class Domain:
     """
 
     mdp: MDP
-    reward_features: Matrix
-    preference_features: Matrix = field(default_factory=lambda: np.zeros((0, 0)))
-    reward_names: tuple[str, ...] = ()
-    preference_names: tuple[str, ...] = ()
+    reward_features: AsMatrix
+    preference_features: AsMatrix = field(default_factory=lambda: np.zeros((0, 0)))
+    reward_names: AsNames = ()
+    preference_names: AsNames = ()
     state_names: Sequence[Hashable] | None = None
     choice_names: Sequence[Hashable] | None = None
-    positions: Matrix | None = None
+    positions: AsMatrix | None = None
     reward_arrivals: Arrivals = field(default_factory=dict, kw_only=True)
     preference_arrivals: Arrivals = field(default_factory=dict, kw_only=True)
 
@@ -342,7 +355,7 @@ class Domain:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all d_r + d_c columns, reward features first."""
-        return self.reward_names + self.preference_names
+        return (*self.reward_names, *self.preference_names)
 
     @property
     def n_reward(self) -> int:

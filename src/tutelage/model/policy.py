@@ -1,9 +1,8 @@
 """Policies: one probability per choice; those of a state sum to one."""
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tutelage.arrays import Flags, Indices, Vector, check_length, divisors, floats, freeze, sum_tolerance
+from tutelage.arrays import ArrayLike, Flags, Indices, Vector, check_length, divisors, floats, freeze, sum_tolerance
 from tutelage.model.episodes import ways_to_end
 from tutelage.model.mdp import MDP, per_choice
 from tutelage.outcomes import InvalidModel

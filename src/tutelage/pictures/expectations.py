@@ -8,9 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, Polygon
 from matplotlib.transforms import Bbox
-from numpy.typing import ArrayLike
 
-from tutelage.arrays import Matrix, Vector, floats
+from tutelage.arrays import ArrayLike, Matrix, Vector, floats
 from tutelage.pictures.rounds import COLOURS, MARKERS
 
 MARK: dict[str, Any] = {"markeredgecolor": "black", "markersize": 11, "zorder": 4}

@@ -16,9 +16,9 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import Normalize, to_rgb
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from tutelage.arrays import Flags, Indices, Matrix, Vector
+from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Vector
 from tutelage.environments.object_world import ACTIONS, ObjectWorld
 from tutelage.environments.placement import preference_features
 from tutelage.outcomes import InvalidModel

@@ -112,7 +112,7 @@ def described(domain: Domain) -> dict[str, Any]:
 def _places(domain: Domain) -> Matrix:
     """(S, 2), the positions of the states, or those of cells that are named by row and column; NaN for the others."""
     if domain.positions is not None:
-        return domain.positions
+        return np.asarray(domain.positions)
     places = np.full((domain.mdp.n_states, 2), np.nan)
     for state, name in enumerate(domain.state_names or ()):
         if cell := CELL.fullmatch(str(name)):

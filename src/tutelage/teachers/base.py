@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tutelage.arrays import EPSILON, Vector
+from tutelage.arrays import EPSILON, AsVector, Vector
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.arrival import Arrival, journey_of
 from tutelage.constrained.occupancy_polytope import best_policy, reward_vector
@@ -15,7 +15,7 @@ from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.tangents import best_within
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
-from tutelage.roles import Advice, Lesson, Response, Round
+from tutelage.roles import Advice, Lesson, Opening, Response, Round
 
 # What a plan for a learner adds where it need not have been made.
 ONE_FEATURE = "; with one reward feature, an optimal policy as the lesson teaches as much"
@@ -28,7 +28,7 @@ class BaseTeacher:
     """true_weights: (d_r,), the teacher maximises `true_weights @ mu_r` of the learner's response."""
 
     domain: Domain
-    true_weights: Vector
+    true_weights: AsVector
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "true_weights", reward_vector(self.domain, self.true_weights, "true_weights"))
@@ -58,7 +58,11 @@ class BaseTeacher:
 
 
 class OneLessonTeacher(BaseTeacher):
-    """A teacher whose opening lesson is its only lesson. A subclass defines `open() -> Advice`."""
+    """A teacher whose opening lesson is its only lesson. A subclass defines `open() -> Opening`."""
+
+    def open(self) -> Opening:
+        """The lesson."""
+        raise NotImplementedError(f"{type(self).__name__} must define open() -> tl.Opening")
 
     def adapt(self, rounds: Sequence[Round]) -> Advice:
         """No further lesson; the bound that was certified with the lesson stands."""

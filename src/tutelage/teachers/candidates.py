@@ -17,9 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tutelage.arrays import Vector, check_length, floats, set_fields
+from tutelage.arrays import ArrayLike, Vector, check_length, floats, set_fields
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import successor_features
 from tutelage.data.sampling import sample_demonstrations

@@ -18,9 +18,8 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tutelage.arrays import Vector
+from tutelage.arrays import ArrayLike, Vector
 from tutelage.constrained.occupancy_polytope import best_policy, reward_vector
 from tutelage.constrained.problem import ConstrainedOptimum, no_limits
 from tutelage.learners.penalties import Constraints

@@ -7,9 +7,8 @@ learner's own.
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tutelage.arrays import Matrix
+from tutelage.arrays import ArrayLike, Matrix
 from tutelage.constrained.occupancy_polytope import best_policy, reward_vector, strictest_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, no_limits, preference_limits
 from tutelage.model.allowances import Allowance

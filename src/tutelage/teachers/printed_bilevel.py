@@ -41,9 +41,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tutelage.arrays import Indices, Vector, freeze
+from tutelage.arrays import ArrayLike, Indices, Vector, freeze
 from tutelage.bellman.equations import Optimum, solve_soft
 from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import Expectation, expectation
