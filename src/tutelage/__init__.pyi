@@ -31,6 +31,8 @@ from .constrained.reachable_set import vertices as vertices
 from .data.demonstrations import Demonstrations as Demonstrations
 from .data.demonstrations import Trajectory as Trajectory
 from .data.empirical import EmpiricalExpectation as EmpiricalExpectation
+from .data.empirical import RecordedAllowance as RecordedAllowance
+from .data.empirical import allowance_from as allowance_from
 from .data.empirical import empirical_expectation as empirical_expectation
 from .data.files import load as load
 from .data.files import load_demonstrations as load_demonstrations

@@ -194,10 +194,14 @@ def test_an_indicator_of_a_state_counts_its_occupancy():
     assert (np.abs(found.reward - exact) <= 5 * found.reward_standard_error + found.reward_bias).all()
 
 
-def test_features_on_choices_need_choices():
-    domain = Domain(LINE, np.ones(3), np.ones(6))
-    with pytest.raises(InvalidModel, match=r"preference features are on choices.*states only"):
-        empirical_expectation(domain, Demonstrations.from_sequences(LINE, [[0, 1]]))
+def test_features_on_choices_need_choices_where_the_next_state_does_not_tell_them():
+    twice = MDP.from_choices(np.eye(2)[[1, 1, 1]], [0, 2, 3], [1.0, 0.0], 0.5, choice_names=["walk", "ride", "stay"])
+    domain, states = Domain(twice, np.ones(2), np.ones(3)), Demonstrations.from_sequences(twice, [[0, 1]])
+    with pytest.raises(InvalidModel, match=r"preference features are on choices.*step 0.*may be 'walk' or 'ride'"):
+        empirical_expectation(domain, states)
+    known = Demonstrations.from_sequences(LINE, [[0, 1, 2], [1, 0]])
+    assert known.choices is None
+    assert known.determined(LINE).choices is not None
 
 
 def test_results_are_read_only():

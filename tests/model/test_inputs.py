@@ -189,7 +189,7 @@ def test_wrong_discounts_are_refused_by_choice(discount, message):
 
 def test_demonstrations_of_states_only_need_one_discount_per_state():
     """The discount of a step is that of its choice: without choices it is known only where a state has one."""
-    rows = np.eye(3)[[1, 2, 2, 2]]
+    rows = np.eye(3)[[1, 1, 2, 2]]
     features = np.arange(3.0)
     seen = [[0, 1, 2]]
     mixed = tl.Domain(tl.MDP.from_choices(rows, [0, 2, 3, 4], [1, 0, 0], [0.5, 0.9, 0.8, 0.7]), features)

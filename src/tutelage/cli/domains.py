@@ -121,22 +121,28 @@ def make_import() -> typer.Typer:
 
 def info(
     path: Annotated[Path, typer.Argument(help="A domain file, .npz.")],
+    recordings: Annotated[Path | None, typer.Option(help="Also describe a recording, .csv, .jsonl or .npz.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Describe a domain: sizes, names, features, whether goals can be reached, and the least possible allowances.
 
     [bold]tutelage info lake.npz[/bold]
 
-    [bold]tutelage info lake.npz --json[/bold]
+    [bold]tutelage info roads.npz --recordings trips.csv[/bold]
     """
-    from tutelage.data.describing import describe
-    from tutelage.data.files import load
+    from tutelage.data.describing import describe, recorded_features, recorded_lines
+    from tutelage.data.files import load, load_demonstrations
 
-    about = describe(load(path))
+    domain = load(path)
+    about, lines = describe(domain), []
+    if recordings is not None:
+        log = load_demonstrations(recordings, domain)
+        about["recorded"] = recorded_features(domain, log)
+        lines = [f"{log} in {recordings}", *recorded_lines(about["recorded"])]
     if as_json:
         show_json(about | {"files": [str(path)]})
         return
-    say(f"{path}\n{summary(about)}")
+    say("\n".join([str(path), summary(about), *lines]))
 
 
 def summary(about: dict[str, Any]) -> str:

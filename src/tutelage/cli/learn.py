@@ -7,6 +7,7 @@ import typer
 
 from tutelage.cli import subject
 from tutelage.cli.printing import AsJson, progress, say, show_json, written
+from tutelage.outcomes import InvalidInput
 
 if TYPE_CHECKING:
     from tutelage.data.demonstrations import Demonstrations
@@ -43,17 +44,23 @@ def learn(
 
     [bold]tutelage learn --domain lake.npz --demonstrations log.csv --model hard --preferences action_down
     --allowance 20% --weights reward=1 --then-teach[/bold]
+
+    [bold]tutelage learn --domain roads.npz --demonstrations trips.csv --allowance recorded --weights km=-1
+    --then-teach[/bold]
     """
+    from tutelage.data.describing import recorded_features, recorded_lines
     from tutelage.data.files import load_demonstrations
     from tutelage.roles import Lesson
 
     about = subject.read_subject(world, domain, weights, learner, preferences)
     model = model or ("hard" if about.has_goals else "soft")
-    about, allowed = subject.with_limits(about, allowance)
+    log = load_demonstrations(demonstrations, about.known)
+    about, allowed = subject.with_limits(about, allowance, log)
+    if about.journey_limits:
+        raise InvalidInput("a recording has no rests of budgets in its states; use teach for limits on every journey")
     asked_learner = subject.read_learner(
         model, about.known, allowed, mismatch_penalty, violation_penalty, learner_option
     )
-    log = load_demonstrations(demonstrations, about.known)
     with progress("learning", None) as done:
         response = asked_learner.respond(Lesson.from_demonstrations(about.known, log))
         transcript = _taught(about, asked_learner, teacher, done) if then_teach else None
@@ -66,7 +73,9 @@ def learn(
         data = _data(about, log, response) | ({} if transcript is None else _instead(transcript))
         show_json(data | (shown.as_data() if shown else {}) | {"files": [str(path) for path in files]})
         return
-    lines = [f"{log} in {demonstrations}", response.explain(), _learned(about, response)]
+    lines = [f"{log} in {demonstrations}", *recorded_lines(recorded_features(about.known, log))]
+    lines += [str(allowed)] if allowance == subject.RECORDED else []
+    lines += [response.explain(), _learned(about, response)]
     if transcript is not None:
         lines += ["", "What to show instead:", str(transcript), transcript.explain()]
     say("\n".join([*lines, *([str(shown)] if shown else []), *(f"Written: {path}" for path in files)]))
@@ -95,6 +104,7 @@ def _learned(about: subject.Subject, response: "Response") -> str:
 def _data(about: subject.Subject, log: "Demonstrations", response: "Response") -> dict[str, Any]:
     """What was recorded and what the learner does, as data."""
     from tutelage.arrays import finite_or_none
+    from tutelage.data.describing import recorded_features
 
     domain, lesson = about.known, response.lesson
     rewards = zip(lesson.expectation, lesson.uncertainty, response.expectation.reward, strict=True)
@@ -106,6 +116,7 @@ def _data(about: subject.Subject, log: "Demonstrations", response: "Response") -
             name: {"shown": float(shown), "uncertainty": finite_or_none(float(doubt)), "done": float(done)}
             for name, (shown, doubt, done) in zip(domain.reward_names, rewards, strict=True)
         },
+        "recorded": recorded_features(domain, log),
         "preferences": dict(zip(domain.preference_names, response.expectation.preference.tolist(), strict=True)),
         "learned_weights": None if weights is None else dict(zip(domain.names, weights.tolist(), strict=True)),
         "reward": None if about.true_weights is None else float(about.true_weights @ response.expectation.reward),

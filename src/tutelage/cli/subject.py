@@ -12,6 +12,7 @@ from tutelage.registry import LEARNER_MODELS, look_up, make_learner, make_teache
 
 if TYPE_CHECKING:
     from tutelage.arrays import Vector
+    from tutelage.data.demonstrations import Demonstrations
     from tutelage.environments.object_world import ObjectWorld
     from tutelage.model.mdp import Domain
     from tutelage.roles import Learner, Teacher
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
 ALLOWANCE_HELP = (
     "delta_c, the discounted count allowed of each preference feature: 2.5, a share of the discounted time such as 5%, "
     "one for each in order, such as 0.1,5%, or by name, such as service_km=0.1,main_km=5%; others have no limit then, "
-    "unless others=0. On every journey instead of on average: main_km=0.5/journey. Default: 0."
+    "unless others=0. On every journey instead of on average: main_km=0.5/journey. What a recording has of each, with "
+    "its error: recorded. Default: 0."
 )
 WEIGHTS_HELP = "The true weights: 1,0.9,0.2, or by name, km=-1,at_goal=0; zero for others. A world has its own."
 LEARNER_HELP = "L1 .. L5: the learner has the first 0, 2, 4, 5 or 6 preference features. Default: all of them."
 PREFERENCES_HELP = "Instead of L1 .. L5: the names of the preference features that the learner has, such as a,b."
 
-PER_JOURNEY = "/journey"
+PER_JOURNEY, RECORDED = "/journey", "recorded"
 MODEL_HELP = "The learner model. Default: hard in a domain with goals, soft in others."
 
 # The options of several commands.
@@ -142,8 +144,17 @@ def feature(names: Sequence[str], given: str) -> str:
     return table[given]
 
 
-def with_limits(about: Subject, text: str) -> tuple[Subject, Any]:
-    """The subject with limits on every journey in its states, and the allowance that is left, None for the default."""
+def with_limits(about: Subject, text: str, log: "Demonstrations | None" = None) -> tuple[Subject, Any]:
+    """The subject with limits on every journey in its states, and the allowance that is left, None for the default.
+
+    log: the recording whose use of each preference is the allowance `RECORDED`.
+    """
+    if text == RECORDED:
+        from tutelage.data.empirical import allowance_from
+
+        if log is None:
+            raise InvalidInput("--allowance recorded needs a recording; give it as --recordings trips.csv")
+        return about, allowance_from(log, about.known)
     parts = [part.strip() for part in text.split(",") if part.strip()]
     journeys = [part.removesuffix(PER_JOURNEY) for part in parts if part.endswith(PER_JOURNEY)]
     others = [part for part in parts if not part.endswith(PER_JOURNEY)]

@@ -14,6 +14,7 @@ from tutelage.outcomes import InvalidInput
 from tutelage.registry import LEARNER_MODELS, TEACHERS, LearnerEntry, TeacherEntry
 
 if TYPE_CHECKING:
+    from tutelage.data.demonstrations import Demonstrations
     from tutelage.data.showing import Shown
     from tutelage.model.mdp import Domain
     from tutelage.roles import Learner, Teacher
@@ -26,6 +27,7 @@ SHOW_HELP = "Print at most this many demonstrations of the lesson, by name, with
 DEMONSTRATIONS_HELP = "Write the demonstrations to this .jsonl or .csv file; as many as --show, or 20."
 POLICY_HELP = "Write the policy of the lesson to this .csv or .jsonl file, a line for each visited state and choice."
 TEACHER_HELP = "The teacher. Default: aware-cmdp in a domain with goals, bilevel in others."
+RECORDINGS_HELP = "The recording of --allowance recorded: .csv with a line per visit, .jsonl or .npz."
 PLANE_HELP = "With --picture: two reward features, such as star,plus, whose reachable set to draw too."
 PICTURE_HELP = "Draw the world, or the features and the map of a domain, and what was learned; adds .png and .svg."
 
@@ -43,6 +45,7 @@ def teach(
     violation_penalty: subject.ViolationOption = None,
     allowance: subject.AllowanceOption = "",
     learner_option: subject.LearnerOptions = None,
+    recordings: Annotated[Path | None, typer.Option(help=RECORDINGS_HELP)] = None,
     max_rounds: Annotated[int, typer.Option(help="The most rounds of an adaptive teacher.")] = 100,
     time_limit: Annotated[float | None, typer.Option(help=TIME_HELP)] = None,
     save: Annotated[Path | None, typer.Option(help="Write the rounds to this .npz file after every round.")] = None,
@@ -61,9 +64,10 @@ def teach(
 
     [bold]tutelage teach --domain roads.npz --weights=-1,50 --model hard --teacher aware-cmdp[/bold]
 
-    [bold]tutelage teach --domain roads.npz --weights km=-1 --model hard --teacher aware-cmdp --show 3[/bold]
+    [bold]tutelage teach --domain roads.npz --weights km=-1 --allowance main_km=0.5/journey --show 3[/bold]
     """
-    about, allowed = subject.with_limits(subject.read_subject(world, domain, weights, learner, preferences), allowance)
+    about = subject.read_subject(world, domain, weights, learner, preferences)
+    about, allowed = subject.with_limits(about, allowance, None if recordings is None else _log(recordings, about))
     known = about.known
     model = model or ("hard" if about.has_goals else "soft")
     teacher = teacher or ("aware-cmdp" if about.has_goals else "bilevel")
@@ -107,6 +111,12 @@ def _taught(
         except interaction.InteractionFailed as error:
             complain_of_rounds(error.transcript, save)
             raise
+
+
+def _log(path: Path, about: subject.Subject) -> "Demonstrations":
+    from tutelage.data.files import load_demonstrations
+
+    return load_demonstrations(path, about.known)
 
 
 def teach_help() -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tutelage.arrays import ArrayLike, Indices, check_length, integers, set_fields
 from tutelage.chains.resolvent import chain
 from tutelage.data.recordings import UNKNOWN as UNKNOWN
-from tutelage.data.recordings import read_frame, row_number, to_columns, with_known_ends
+from tutelage.data.recordings import choices_by_next_state, read_frame, row_number, to_columns, with_known_ends
 from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidInput, InvalidModel
 
@@ -83,7 +83,8 @@ class Demonstrations:
         """Demonstrations from sequences of states and, where known, of actions.
 
         actions: numbers within the state, so that action a of state s is choice first_choice[s] + a; as many as there
-            are states, or one fewer.
+            are states, or one fewer. Without actions, where they are needed, the choices are those that lead to the
+            next state, if each step has only one such choice.
         terminated: whether each episode has ended: its last state stands for the absorbing state of the MDP.
 
         A demonstration may start in any state, also one with probability zero under `mdp.initial`. Every later state
@@ -119,7 +120,8 @@ class Demonstrations:
         """Demonstrations from a table with one row per visit: a pandas frame, or any mapping of columns.
 
         episode, state, action: the names of the columns. States and actions are names or numbers. The action of the
-            last row of an episode may be missing; action=None for a table of states only.
+            last row of an episode may be missing, and it may be the name of the next state; action=None for a table of
+            states only, see `from_sequences`.
         next_state: a column with the state after the action, where a table has one row per step.
         terminated: a column that is true where the episode has ended: the last action led to the absorbing state.
         row_name: what to call a row in messages, such as a line of a file.
@@ -176,6 +178,22 @@ class Demonstrations:
             _check_offered(mdp, self.states, self.choices, self.choices != UNKNOWN, place, "choices")
         _check_moves(mdp, self, place)
         return self
+
+    def determined(self, mdp: MDP) -> Self:
+        """The same with the choices that lead to the next states, where none are known and each step has only one."""
+        if self.choices is not None:
+            return self
+        choices, ambiguous = choices_by_next_state(mdp, self.states, self.is_followed)
+        return self if ambiguous else type(self)(self.states, self.offsets, choices, self.mdp)
+
+    def ambiguity(self, mdp: MDP) -> str:
+        """The first step that several choices may explain, with their names, for messages."""
+        names = mdp.names
+        for at, *candidates in choices_by_next_state(mdp, self.states, self.is_followed)[1]:
+            before, after = (names.describe_state(int(state)) for state in self.states[at : at + 2])
+            listed = " or ".join(repr(names.choice_name(int(choice))) for choice in candidates[:5])
+            return f"{_place(self.offsets, at)}, from {before} to {after}, may be {listed}"
+        return "their last choices are not known"
 
     def take(self, numbers: ArrayLike) -> Self:
         """The trajectories with these numbers, in this order; a number may occur more than once."""

@@ -1,15 +1,18 @@
 """What a domain holds, and what a policy does, as data for people: sizes, names, features, goals, allowances."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import dijkstra
 
-from tutelage.arrays import ArrayLike, Matrix
+from tutelage.arrays import ArrayLike, Matrix, finite_or_none
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.arrival import arrival
 from tutelage.chains.expectations import occupancy
+from tutelage.data.demonstrations import Demonstrations
+from tutelage.data.empirical import empirical_expectation, trajectory_counts
 from tutelage.model.mdp import MDP, Domain, absorbing_states, per_choice
 from tutelage.model.policy import check_policy, first_maximum, uniform_policy
 
@@ -48,6 +51,31 @@ def describe(domain: Domain) -> dict[str, Any]:
         "least_allowances": least_allowances(domain) if journeys is None else journeys,
         "is_arriving": journeys is not None,
     }
+
+
+def recorded_features(domain: Domain, log: Demonstrations) -> dict[str, dict[str, float | None]]:
+    """What was recorded of each feature, by name: the mean discounted count with its error, the least and the most."""
+    seen, counts = empirical_expectation(domain, log), np.hstack(trajectory_counts(domain, log))
+    means = np.concatenate([seen.reward, seen.preference])
+    errors = np.concatenate(
+        [seen.reward_standard_error + seen.reward_bias, seen.preference_standard_error + seen.preference_bias]
+    )
+    return {
+        name: {"mean": float(mean), "error": finite_or_none(float(error)), "least": least, "most": most}
+        for name, mean, error, least, most in zip(
+            domain.names, means, errors, counts.min(axis=0).tolist(), counts.max(axis=0).tolist(), strict=True
+        )
+    }
+
+
+def recorded_lines(features: Mapping[str, Mapping[str, float | None]]) -> list[str]:
+    """The same as lines of text."""
+    return [
+        f"  recorded {name}: {seen['mean']:.4g}"
+        + (f" +- {seen['error']:.2g}" if seen["error"] is not None else " (one journey)")
+        + f" for each journey, from {seen['least']:.4g} to {seen['most']:.4g}"
+        for name, seen in features.items()
+    ]
 
 
 def least_allowances(domain: Domain) -> dict[str, float]:

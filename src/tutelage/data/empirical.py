@@ -14,16 +14,19 @@ known if the choices of the absorbing state also have one discount; the bound ha
 counts what happened, its value for the next state of the trajectory (`model.arrivals`).
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.special import stdtrit
 
 from tutelage.arrays import Flags, Indices, Matrix, Vector, freeze
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
 from tutelage.model.mdp import MDP, Domain, absorbing_states, endless, per_choice
 from tutelage.model.policy import max_by_state
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput, InvalidModel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,23 +58,70 @@ class EmpiricalExpectation:
 
 def empirical_expectation(domain: Domain, demonstrations: Demonstrations) -> EmpiricalExpectation:
     """mu_hat(Xi) for both kinds of features; features on choices need demonstrations with known choices."""
-    demonstrations.checked_against(domain.mdp)
+    demonstrations = demonstrations.checked_against(domain.mdp).determined(domain.mdp)
     reward, reward_bias = _counts(domain, demonstrations, "reward")
     preference, preference_bias = _counts(domain, demonstrations, "preference")
     errors = (_standard_error(reward), _standard_error(preference))
     return EmpiricalExpectation(reward.mean(axis=0), preference.mean(axis=0), *errors, reward_bias, preference_bias)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordedAllowance(Mapping[str, float]):
+    """What a recorded person accepted of each preference, as an allowance: a mapping from names to `mean` + `error`.
+
+    mean: the mean discounted count of the journeys. error: what the mean of all journeys of this person may exceed it
+    by, at the confidence; of one journey, only what its unseen end may add.
+    """
+
+    mean: Mapping[str, float]
+    error: Mapping[str, float]
+    confidence: float
+    n: int
+
+    def __getitem__(self, name: str) -> float:
+        return self.mean[name] + self.error[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.mean)
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def __str__(self) -> str:
+        head = f"Accepted in {self.n} journeys, at most with confidence {self.confidence:.0%}:"
+        return "\n".join([head, *(f"  {name}: {self.mean[name]:.4g} + {self.error[name]:.2g}" for name in self)])
+
+
+def allowance_from(recordings: Any, domain: Domain | None = None, *, confidence: float = 0.95) -> RecordedAllowance:
+    """What the recorded person accepted of each preference feature, as limits for a learner.
+
+    recordings: demonstrations, with their domain, or a lesson made of them, which knows its domain. The mean count of n
+    independent journeys exceeds that of all journeys by more than t standard errors with probability 1 - confidence,
+    where t is the quantile of Student's distribution with n - 1 degrees of freedom.
+    """
+    known, seen = domain or getattr(recordings, "domain", None), getattr(recordings, "recorded", recordings)
+    if known is None or not isinstance(seen, Demonstrations):
+        raise InvalidInput("give demonstrations and their domain, or a lesson made of demonstrations")
+    if not 0.5 <= confidence < 1:
+        raise InvalidInput(f"confidence must be from 0.5 to below 1, got {confidence}")
+    found = empirical_expectation(known, seen)
+    error = found.preference_bias
+    if seen.n > 1:
+        error = error + stdtrit(seen.n - 1, confidence) * found.preference_standard_error
+    mean, spread = (dict(zip(known.preference_names, part.tolist(), strict=True)) for part in (found.preference, error))
+    return RecordedAllowance(mean, spread, confidence, seen.n)
+
+
 def trajectory_counts(domain: Domain, demonstrations: Demonstrations) -> tuple[Matrix, Matrix]:
     """(n, d_r) and (n, d_c), the discounted feature counts of each trajectory, whose means are mu_hat."""
-    demonstrations.checked_against(domain.mdp)
+    demonstrations = demonstrations.checked_against(domain.mdp).determined(domain.mdp)
     rewards, preferences = (_counts(domain, demonstrations, kind)[0] for kind in ("reward", "preference"))
     return rewards, preferences
 
 
 def reward_counts(domain: Domain, demonstrations: Demonstrations) -> Matrix:
     """(n, d_r), the discounted reward feature counts alone, which may need no choices."""
-    demonstrations.checked_against(domain.mdp)
+    demonstrations = demonstrations.checked_against(domain.mdp).determined(domain.mdp)
     return _counts(domain, demonstrations, "reward")[0]
 
 
@@ -104,8 +154,8 @@ def _feature_rows(mdp: MDP, features: Matrix, demonstrations: Demonstrations, ki
         return demonstrations.states
     if demonstrations.choices is None:
         raise InvalidModel(
-            f"the {kind} features are on choices, but these demonstrations have states only; "
-            "give the actions that were taken, or features on states"
+            f"the {kind} features are on choices, but these demonstrations have states only, and "
+            f"{demonstrations.ambiguity(mdp)}; give the actions that were taken, or features on states"
         )
     return demonstrations.choices
 
@@ -137,7 +187,7 @@ def _step_discounts(mdp: MDP, demonstrations: Demonstrations) -> Vector:
     if len(differ):
         raise InvalidModel(
             f"the choices of state {demonstrations.states[differ[0]]} have different discounts, but these "
-            "demonstrations have states only; give the actions that were taken"
+            f"demonstrations have states only, and {demonstrations.ambiguity(mdp)}; give the actions that were taken"
         )
     return np.asarray(largest)
 

@@ -2,7 +2,8 @@
 
 A value of a column is the name of a state or action, or its number. A name comes first. A whole number counts as a
 number unless some name is a whole number itself, as the nodes of a road map are. Texts, as in a CSV file, stand for the
-names that are written like them.
+names that are written like them. An action may also be given as the state that it leads to, and need not be given at
+all where the next state determines it.
 
 `from_gymnasium` leads every transition that terminates to one absorbing state. A recorded episode ends in the final
 state that the environment has shown instead, such as the goal. Such an arrival is complete: the episode has reached the
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tutelage.arrays import Flags, Indices
+from tutelage.model.arrivals import choice_of_entry
 from tutelage.model.mdp import MDP, absorbing_states
 from tutelage.model.names import suggestion
 from tutelage.outcomes import InvalidModel
@@ -161,9 +163,11 @@ class NameReader:
                 return self._states[value]
         except TypeError as error:
             raise InvalidModel(f"{place()}: {value!r} cannot name a state, because it is not hashable") from error
-        number = self._find_state(value)
+        number = None if is_missing(value) else self._find_state(value)
         if number is None:
             names = self._labels.states
+            if is_missing(value):
+                raise InvalidModel(f"{place()}: the state is missing; give one, or leave the row out")
             known = f"states are 0 .. {self._mdp.n_states - 1}" if names is None else suggestion(value, names)
             raise InvalidModel(f"{place()}: there is no state {value!r}; {known}")
         self._states[value] = number
@@ -179,6 +183,10 @@ class NameReader:
         first, end = self._mdp.first_choice[state : state + 2].tolist()
         names = [self._labels.choice_name(choice) for choice in range(first, end)]
         within = _find_name(value, names)
+        after = self._find_state(value) if within is None else None
+        leads = [] if after is None else [c for c in range(first, end) if after in _possible(self._mdp, state, c)]
+        if len(leads) == 1:
+            within = leads[0] - first
         if within is None:
             told = f"{self._labels.describe_state(state)} has no action {value!r}"
             raise InvalidModel(f"{place()}: {told}; {suggestion(value, names)}")
@@ -320,6 +328,25 @@ def with_known_ends(
             count = "several absorbing states" if len(ends) else "no absorbing state"
             raise InvalidModel(f"{place(last)}: the episode is said to terminate, but {count} can follow {before}")
     return known
+
+
+def choices_by_next_state(mdp: MDP, states: Indices, is_followed: Flags) -> tuple[Indices, list[Indices]]:
+    """(N,), the only choice that leads from a visit to the next, or UNKNOWN; and the candidates of others, if any.
+
+    The candidates are those of the first followed visit that several choices, or none, may explain.
+    """
+    rows, n = mdp.transition, mdp.n_states
+    entry_choice = choice_of_entry(rows)
+    keys = mdp.state_of_choice[entry_choice] * n + rows.indices
+    order = np.argsort(keys, kind="stable")
+    step = np.flatnonzero(is_followed)
+    wanted = states[step] * n + states[step + 1]
+    first, end = (np.searchsorted(keys[order], wanted, side=side) for side in ("left", "right"))
+    choices = np.full(len(states), UNKNOWN)
+    is_sole = end - first == 1
+    choices[step[is_sole]] = entry_choice[order[first[is_sole]]]
+    others = np.flatnonzero(~is_sole)[:1]
+    return choices, [np.concatenate([[step[i]], entry_choice[order[first[i] : end[i]]]]) for i in others]
 
 
 def _possible(mdp: MDP, state: int, choice: int | None) -> Indices:
