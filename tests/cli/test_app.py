@@ -43,8 +43,6 @@ import tutelage as tl
             "allow at least that much more",
         ),
         (("reproduce", "table9"), 2, "there is no table or figure 'table9'; did you mean table1"),
-        (("reproduce", "table2"), 2, "the table inside Figure 3 is `figure3-table`"),
-        (("reproduce", "line_search"), 2, "has the paper's number, `figure6`"),
         (("reproduce", "figure1", "--backend", "dask"), 2, "needed for the backend 'dask'"),
         (("reproduce", "figure1", "--worlds", "0"), 2, "worlds"),
         (("infer", "--world", "published:0:8"), 2, "give either --rounds or --demonstrations"),

@@ -24,6 +24,7 @@ def test_reproducing_one_world_writes_what_it_says(what, tmp_path, monkeypatch):
 
     drawing = {"reachable": [[0, 0], [1, 0], [0, 1]], "feasible": [[0, 0], [0.2, 0], [0, 1]], "weights": [1, 0.9]}
     drawing |= {"points": {"optimal": [1, 0], "answered": [0.2, 0], "aware": [0, 1]}, "avoided": [False] * 37}
+    drawing |= {"start": [0.1, 0.1], "lesson": [0.5, 0.46], "answer": [0.2, 0.4]}
     drawing |= {"cases": [{"start": [0, 0], "aim": [0.5, 0.45], "lesson": [0.5, 0.45], "is_realised": True}]}
 
     def compute_row(task: Task | Illustration) -> Row:
@@ -46,9 +47,9 @@ def test_reproducing_one_world_writes_what_it_says(what, tmp_path, monkeypatch):
     if what == "figure5":
         assert names == {"figure5.png", "figure5.svg"}
     if what == "all":
-        assert {"report.html", "report.md", "figure3-table.json", "figure1.png", "figure2.svg", "figure6.png"} <= names
+        assert {"report.html", "figure3-table.md", "figure3-table.json", "figure1.png", "figure7.svg"} <= names
         page = (tmp_path / "report.html").read_text()
-        assert page.count("data:image/png;base64,") == 7 and "http" not in page
+        assert page.count("data:image/png;base64,") == 8 and "http" not in page
     assert len(Store(tmp_path / "results.sqlite").rows()) > 0
 
 

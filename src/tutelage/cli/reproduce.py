@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tutelage.cli.printing import AsJson, complain, progress, say, show_json, show_table
-from tutelage.outcomes import InvalidInput, Unavailable
+from tutelage.outcomes import Unavailable
 from tutelage.registry import look_up
 
 if TYPE_CHECKING:
@@ -46,10 +46,8 @@ def reproduce(
     from tutelage.experiments.report import Products
     from tutelage.experiments.run import Backend
     from tutelage.experiments.store import Store
-    from tutelage.experiments.targets import RENAMED, TARGETS, tasks_of
+    from tutelage.experiments.targets import TARGETS, tasks_of
 
-    if what in RENAMED:
-        raise InvalidInput(f"there is no {what!r} any more: {RENAMED[what]}")
     if what != ALL:
         look_up(TARGETS, what, "table or figure")
     names = list(TARGETS) if what == ALL else [what]

@@ -96,18 +96,6 @@ LEGEND = (
 )
 
 
-def markdown(grids: Mapping[str, Sequence[Grid]], pictures: Mapping[str, Sequence[Path]], origin: str) -> str:
-    """The report as Markdown; the pictures are in the same folder."""
-    parts = ["# Reproduction report", "", origin, "", LEGEND, ""]
-    for name, members in grids.items():
-        parts += [f"## {name}: {TARGETS[name].title}", ""]
-        parts += [grid.markdown() for grid in members]
-    for name, paths in pictures.items():
-        parts += [f"## {name}: {TARGETS[name].title}", ""]
-        parts += [f"![{path.stem}]({path.name})\n" for path in paths if path.suffix == ".png"]
-    return "\n".join(parts)
-
-
 def page(grids: Mapping[str, Sequence[Grid]], pictures: Mapping[str, Sequence[Path]], origin: str) -> str:
     """The report as one self-contained HTML page."""
     parts = [f"<h1>Reproduction report</h1><p>{html.escape(origin)}</p><p>{html.escape(LEGEND)}</p>"]
@@ -191,9 +179,8 @@ class Products:
                 pictures[name] = [path for stem in figures for path in save_picture(figures[stem], self.folder / stem)]
         written += [path for paths in pictures.values() for path in paths]
         if with_report:
-            texts = {"report.md": markdown, "report.html": page}
             grids = {name: self.grids(name) for name in self.cells}
-            written += [self._text(name, make(grids, pictures, self.origin)) for name, make in texts.items()]
+            written.append(self._text("report.html", page(grids, pictures, self.origin)))
         return written
 
     def _table(self, name: str, cells: list[Cell]) -> list[Path]:

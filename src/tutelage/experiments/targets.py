@@ -157,11 +157,6 @@ TARGETS: Mapping[str, Target] = {
         figures=beyond_figure,
     ),
 }
-# Names of earlier versions that are free now, and what to say.
-RENAMED = {
-    "table2": "the table inside Figure 3 is `figure3-table`; the paper's Table 2 (App. B.1) is part of `table1`",
-    "line_search": "the line search's figure has the paper's number, `figure6`",
-}
 
 
 def tasks_of(names: Sequence[str], n_worlds: int, *, is_slow: bool = False) -> list[AnyTask]:
