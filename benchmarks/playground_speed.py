@@ -1,11 +1,14 @@
 """The times of docs/playground.md: `PYTHONPATH=tests python benchmarks/playground_speed.py` on an idle machine.
 
-The first times are those of a person: from a moved slider to the new picture, in Chromium. The others are those of the
-server's answers.
+The first times are those of a person, in Chromium: of a dragged square in the static page, which has no server and no
+network (these alone: `playground_speed.py frames`), and from a moved slider to the new picture. The others are those of
+the server's answers.
 """
 
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -13,8 +16,11 @@ import httpx
 from playground_support import CHROMIUM, learner_fields, running, teaching  # type: ignore[import-not-found]
 
 import tutelage as tl
+from tutelage.playground.bundling import site_page
 
 N_TRIES, N_CLIENTS, N_SLIDES = 3, 20, 8
+# Milliseconds of one picture on a usual screen.
+FRAME = 16
 PUBLISHED = tl.object_world(10, 0)
 LESSON = teaching("bilevel", learner_fields("soft", "L3"), PUBLISHED)
 ROUNDS = teaching("line_search", learner_fields("hard", "L3", 2.5), PUBLISHED, max_rounds=20)
@@ -31,6 +37,59 @@ SLIDE = """async ({ id, value, teacher }) => {
   await new Promise(requestAnimationFrame);
   return performance.now() - began;
 }"""
+
+# Drag the green square over the rows of the garden and back: of each cell, the milliseconds from the pointer's event,
+# which comes at the start of a frame, to the end of script, style and layout, and to the end of the frame's painting.
+DRAG = """async () => {
+  const garden = document.getElementById("garden");
+  const send = (type, cell) => {
+    const box = document.getElementById(`garden-${cell}`).getBoundingClientRect();
+    const at = { clientX: box.x + box.width / 2, clientY: box.y + box.height / 2 };
+    const mouse = { button: 0, pointerId: 1, pointerType: "mouse", bubbles: true };
+    garden.dispatchEvent(new PointerEvent(type, { ...at, ...mouse }));
+  };
+  garden.setPointerCapture = () => {};
+  const way = [16, 17, 11, 5, 4, 3, 2, 1, 0, 6, 7, 8, 9, 10, 16, 22, 21, 20, 19, 18, 24, 25, 26, 27, 28, 29];
+  const found = [];
+  send("pointerdown", way[0]);
+  for (const cell of [...way, ...way.toReversed()].slice(1)) {
+    await new Promise(requestAnimationFrame);
+    const began = performance.now();
+    send("pointermove", cell);
+    garden.getBoundingClientRect();
+    const work = performance.now() - began;
+    await new Promise((done) => {
+      const channel = new MessageChannel();
+      channel.port1.onmessage = done;
+      channel.port2.postMessage(null);
+    });
+    found.push([work, performance.now() - began, document.getElementById("story-meter").textContent]);
+  }
+  send("pointerup", 16);
+  return found;
+}"""
+
+
+def frames() -> None:
+    """Print the times of a dragged green square in the static page, opened from a file without a network."""
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        file = Path(folder) / "story.html"
+        file.write_text(site_page(), encoding="utf-8")
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for name, width, height in (("1280x800", 1280, 800), ("390x844", 390, 844)):
+            page = browser.new_context(viewport={"width": width, "height": height}, offline=True).new_page()
+            page.goto(f"{file.as_uri()}#story-4")
+            page.wait_for_selector("body[data-ready]")
+            found = page.evaluate(DRAG)
+            assert len({text for _, _, text in found}) > 5, "the picture did not follow"
+            for what, column in (("script, style and layout", 0), ("until it is painted", 1)):
+                taken = sorted(one[column] for one in found)
+                late = sum(time > FRAME for time in taken)
+                text = f"median {taken[len(taken) // 2]:.1f} ms, most {taken[-1]:.1f} ms, above {FRAME} ms: {late}"
+                sys.stdout.write(f"green square by one cell, {name}, {what}: {text} of {len(taken)}\n")
+        browser.close()
 
 
 def times(address: str, request: dict[str, Any]) -> list[float]:
@@ -49,8 +108,10 @@ def slides(address: str) -> None:
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         page.goto(f"{address}/#compare")
         page.wait_for_selector("body[data-ready]")
-        page.get_by_text("More about the world").click()
+        for layer in ("More", "From the paper"):
+            page.get_by_text(layer, exact=True).click()
         page.get_by_label("Size").fill("10")
+        page.get_by_label("Size").press("Enter")
         page.get_by_role("button", name="Load this world").click()
         page.get_by_role("button", name="L3").click()
         for model, teacher, slider in (("soft", "bilevel", "violation"), ("hard", "aware_cmdp", "allowance")):
@@ -65,7 +126,11 @@ def slides(address: str) -> None:
 
 
 def main() -> None:
-    """Print the time of each request."""
+    """Print the times of a drag, of a slider and of each request."""
+    if CHROMIUM:
+        frames()
+    if sys.argv[1:] == ["frames"]:
+        return
     with running() as address:
         if CHROMIUM:
             slides(address)

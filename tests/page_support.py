@@ -29,6 +29,28 @@ GARDEN = tl.ObjectWorld(
 )
 NEAR_GREEN = ["green within 1 cell"]
 
+# Everything that can be touched: its name, and its box in pixels.
+TARGETS = """() => [...document.querySelectorAll("button, select, summary, input, a, [role=tab]")]
+  .filter((e) => e.checkVisibility({ visibilityProperty: true, opacityProperty: false }) && !e.closest(".sr, .skip"))
+  .map((e) => { const b = e.getBoundingClientRect();
+    return [e.id || e.getAttribute("aria-label") || e.textContent, b.width, b.height]; })
+  .filter(([, width]) => width > 0)"""
+# Text that is cut, and elements that reach beyond the screen, outside of what can be scrolled.
+FAULTS = """() => [...document.querySelectorAll("main *, header *")].filter((e) => {
+  if (!e.checkVisibility() || e.closest("svg, .scroll > *, pre, .sr") || e.matches("input, select, h1")) return false;
+  const box = e.getBoundingClientRect();
+  const isCut = e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0 && !e.matches(".scroll")
+    && getComputedStyle(e).display !== "inline";
+  return box.width > 0 && (box.right > innerWidth + 0.5 || box.left < -0.5 || isCut);
+}).map((e) => e.outerHTML.slice(0, 120))"""
+# Texts of a story, or of a garden, that the bar with the buttons covers before anything is scrolled.
+COVERED = """() => {
+  const bar = [...document.querySelectorAll(".story-steps")].find((e) => e.checkVisibility()).getBoundingClientRect();
+  return [...document.querySelectorAll(".story p, .story td, .story-extra *, .choices button")]
+    .filter((e) => e.checkVisibility() && e.textContent && e.getBoundingClientRect().bottom > bar.top + 0.5)
+    .map((e) => e.textContent);
+}"""
+
 
 @contextmanager
 def watched(browser: Browser, address: str, size: str = "wide", scheme: str = "light", **given) -> Iterator[Page]:

@@ -1,5 +1,6 @@
-"""Convex sets cut by half-spaces, compared with linear programs over the points."""
+"""What the page draws of a domain; and convex sets cut by half-spaces, compared with linear programs."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -11,7 +12,8 @@ from playground_support import beyond
 from scipy.optimize import linprog
 from strategies import SEEDS
 
-from tutelage.playground.grounds import clipped, corners, shadows
+import tutelage as tl
+from tutelage.playground.grounds import clipped, corners, described, shadows
 
 CUBE = np.array([[x, y, z] for x in (0.0, 1.0) for y in (0.0, 1.0) for z in (0.0, 1.0)])
 DIRECTIONS = np.random.default_rng(0).normal(size=(6, 3))
@@ -119,6 +121,21 @@ def test_shadows_are_polygons_around_the_projected_points(points):
         if len(drawn) > 2:
             assert (turns > 0).all() or (turns < 0).all()
             assert_allclose(np.abs(turns_in_all(edges)), 2 * np.pi)
+
+
+def test_a_domain_is_a_grid_where_its_states_are_cells():
+    """An object world and a cliff are grids, by the names of their cells; a road map and a queue are not."""
+    world = tl.object_world(6, 0).domain("L1")
+    found = described(world)["map"]
+    assert found["is_grid"] and found["places"][7] == [1.0, -1.0] and found["places"][36] is None
+    names = [(row, column) for row in range(2) for column in range(3)]
+    steps = np.zeros((6, 2, 6))
+    steps[range(6), 0, [1, 2, 2, 4, 5, 5]] = steps[range(6), 1, [3, 4, 0, 3, 4, 0]] = 1.0
+    mdp = tl.MDP.from_arrays(steps, np.eye(6)[0], 0.9)
+    assert described(tl.Domain(mdp, np.eye(6), state_names=names))["map"]["is_grid"]
+    places = np.random.default_rng(0).uniform(0, 9, (37, 2))
+    assert not described(replace(world, positions=places))["map"]["is_grid"]
+    assert described(replace(world, state_names=[f"place {k}" for k in range(37)]))["map"] is None
 
 
 def turns_in_all(edges: np.ndarray) -> float:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from itertools import combinations
 from pathlib import Path
 from xml.etree import ElementTree
@@ -476,6 +477,58 @@ def test_a_large_domain_is_brought_and_taught(page: Page, tmp_path: Path, n: int
     expect(page.locator("#status")).to_contain_text("huge.npz cannot be used: it has 3145730 bytes")
     page.get_by_role("button", name="Return to the painted world").click()
     expect(page.get_by_role("gridcell")).to_have_count(36)
+
+
+def test_a_gymnasium_grid_is_a_grid_and_the_file_says_what_is_good(page: Page, tmp_path: Path):
+    """FrozenLake: 16 squares instead of dots, each with its name under a pointer; no question before the verdict."""
+    gymnasium = pytest.importorskip("gymnasium")
+    lake = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    domain = tl.from_gymnasium(lake, discount=0.9, preference_features=lambda state: {"ice": float(state in (1, 2))})
+    tl.save(domain, tmp_path / "lake.npz", true_weights=[1.0])
+    bring(page, "lake.npz", (tmp_path / "lake.npz").read_bytes())
+    expect(page.locator("#worth")).to_have_count(0)
+    settled(page)
+    picture = page.locator("#ground svg.picture")
+    assert picture.evaluate("(svg) => svg.querySelector('path').getAttribute('d').split('z').length - 1") == 16
+    expect(picture.locator("path.roads")).to_have_attribute("d", re.compile(r"^M0.5 0.5L1.5 0.5"))
+    box = picture.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 5 / 8, box["y"] + box["height"] * 3 / 8)
+    expect(page.locator("#hover")).to_have_text("row 1, column 2")
+    learner = tl.SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
+    reward = tl.teach(tl.AgnosticTeacher(domain, np.ones(1)), learner).final.response_reward
+    expect(card(page, "agnostic").locator(".reward")).to_have_text(f"{reward:.2f}")
+
+
+def test_streets_have_their_names_under_a_pointer_and_avoided_ones_a_colour(page: Page, tmp_path: Path):
+    """A triangle of streets, one of them unpaved: its line is marked, and the pointer finds the names of all."""
+    graph = pytest.importorskip("networkx").Graph()
+    places = {"home": (0, 0), "bridge": (4, 0), "school": (0, 4)}
+    for node, (x, y) in places.items():
+        graph.add_node(node, x=x, y=y)
+    for ends, name in (
+        (("home", "bridge"), "Main Street"),
+        (("bridge", "school"), "Mud Lane"),
+        (("home", "school"), "Long Road"),
+    ):
+        graph.add_edge(*ends, name=name, views=float(name != "Long Road"), unpaved=float(name == "Mud Lane"))
+    features = {"reward_attributes": ["views"], "preference_attributes": ["unpaved"]}
+    domain = tl.from_graph(graph, start="home", discount=0.9, choice_names="name", **features)
+    tl.save(domain, tmp_path / "streets.npz", true_weights=[1.0])
+    bring(page, "streets.npz", (tmp_path / "streets.npz").read_bytes())
+    picture = page.locator("#ground svg.picture")
+    expect(picture.locator("path.roads")).to_have_attribute("d", re.compile(r"^M[\d. ]+L[\d. ]+$"))
+    box = picture.bounding_box()
+    side = min(box["width"], box["height"]) / 12
+    left, top = box["x"] + (box["width"] - 12 * side) / 2, box["y"] + (box["height"] - 12 * side) / 2
+    for (x, y), name in (
+        ((6, 6), "Mud Lane"),
+        ((6, 11.5), "Main Street"),
+        ((0.5, 6), "Long Road"),
+        ((0.5, 0.5), "school"),
+    ):
+        page.mouse.move(left + x * side, top + y * side)
+        expect(page.locator("#hover")).to_have_text(name)
+    settled(page)
 
 
 def test_marks_can_be_told_apart_in_grey(page: Page):

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from page_support import EVERY_LOOK, GARDEN, NEAR_GREEN, check_with_axe, finger, visit, watched
+from page_support import COVERED, EVERY_LOOK, FAULTS, GARDEN, NEAR_GREEN, check_with_axe, finger, visit, watched
 from playground_support import MAY_SKIP_PAGE, NO_BROWSER
 from playwright.sync_api import Browser, Page, expect
 from strategies import some_of
@@ -12,13 +12,6 @@ import tutelage as tl
 
 pytestmark = [pytest.mark.skipif(MAY_SKIP_PAGE, reason=NO_BROWSER), pytest.mark.timeout(600)]
 TO_THE_STAR, TO_THE_PLUS = (32, 26, 20, 14, 15), (32, 31, 30, 24, 18, 12)
-# Text that is cut, and elements that reach beyond the screen.
-FAULTS = """() => [...document.querySelectorAll("#panel-story *, header *")].filter((e) => {
-  if (!e.checkVisibility() || e.closest("svg") || e.matches(".sr, h1")) return false;
-  const box = e.getBoundingClientRect();
-  return box.right > innerWidth + 0.5 || box.left < -0.5 || (e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0
-    && getComputedStyle(e).display !== "inline");
-}).map((e) => e.outerHTML.slice(0, 120))"""
 
 
 def place(page: Page, number: int) -> tuple[float, float]:
@@ -44,6 +37,9 @@ def draw(page: Page, cells: tuple[int, ...], by: str) -> None:
 
 
 def next_step(page: Page, by: str) -> None:
+    """To the next step, after a look at this one: nothing is cut, covered or outside of the screen."""
+    assert page.evaluate(FAULTS) == []
+    assert page.evaluate(COVERED) == []
     if by == "keys":
         page.locator("#story-next").press("Enter")
     else:
@@ -94,8 +90,8 @@ def test_every_step_is_touched_and_says_the_package_s_numbers(browser: Browser, 
         other = tl.SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
         best = tl.BilevelTeacher(domain, world.true_weights, other).plan()
         expect(page.locator("#story-meter .numbers")).to_have_text(f"{best.achieved:.2f} of {best.bound:.2f} possible")
-        assert page.evaluate(FAULTS) == []
         next_step(page, by)
+        assert page.evaluate(COVERED) == []
         check_with_axe(page)
         assert page.locator("#story-next").bounding_box() == at
         assert page.evaluate("(picture) => picture === document.getElementById('garden')", picture)

@@ -219,7 +219,7 @@ def written() -> str:
     }
     head = "// Written by `python -m tutelage.playground.gardens`: all that the page shows without a server."
     text = json.dumps(data, separators=(",", ":")).replace('},"', '},\n"')
-    return f"{head}\n\nexport const GARDENS = {text};\n"
+    return f"{head}\n\n// prettier-ignore\nexport const GARDENS = {text};\n"
 
 
 if __name__ == "__main__":

@@ -2,28 +2,28 @@
 
 import { ask, isRecording, recordedPlaces } from "./api.js";
 import { closeChallenges, openChallenges, startChallenges } from "./challenges.js";
-import { closeCompare, openCompare, startCompare } from "./compare.js";
+import { openCompare, startCompare } from "./compare.js";
 import { startControls } from "./controls.js";
 import { byId, complain, tell } from "./dom.js";
 import { bringFirst, startBringing } from "./grounds.js";
 import { openKeeping, startKeeping } from "./keeping.js";
-import { closeLearning, learnMode, openLearning, startLearning } from "./learning.js";
+import { learnMode, openLearning, startLearning } from "./learning.js";
 import { isDark, setTheme } from "./look.js";
 import { paintMode, startPainting } from "./painting.js";
-import { closeRounds, openRounds, startRounds } from "./rounds.js";
+import { openRounds, pause, startRounds } from "./rounds.js";
 import { adoptScene, fromLink, getScene, keptBefore, onChange, setPart } from "./scene.js";
-import { setMode } from "./stage.js";
-import { closeTeaching, openTeaching, startTeaching, teachMode } from "./teaching.js";
+import { redraw, setMode } from "./stage.js";
+import { openTeaching, startTeaching, teachMode } from "./teaching.js";
 import { closeStory, openStory, startStory } from "./story.js";
 
 const PLACES = {
   story: { open: openStory, close: closeStory },
   play: { open: openChallenges, close: closeChallenges },
-  compare: { open: openCompare, close: closeCompare, mode: paintMode },
-  rounds: { open: openRounds, close: closeRounds, mode: paintMode },
-  teach: { open: openTeaching, close: closeTeaching, mode: teachMode },
-  learn: { open: openLearning, close: closeLearning, mode: learnMode },
-  keep: { open: openKeeping, close: () => {}, mode: paintMode },
+  compare: { open: openCompare, mode: paintMode },
+  rounds: { open: openRounds, close: pause, mode: paintMode },
+  teach: { open: openTeaching, mode: teachMode },
+  learn: { open: openLearning, close: redraw, mode: learnMode },
+  keep: { open: openKeeping, mode: paintMode },
 };
 // A recording may have only some of the places.
 for (const tab of document.querySelectorAll("[role=tab]")) {
@@ -37,7 +37,8 @@ function open(next) {
   const [name, step] = next.split("-");
   const known = name in PLACES && byId(`tab-${name}`) ? name : "story";
   const before = place?.split("-")[0];
-  if (before && before !== known) PLACES[before].close();
+  document.body.dataset.place = known;
+  if (before && before !== known) PLACES[before].close?.();
   if (known !== "keep") setPart({ place: next });
   place = next;
   for (const tab of tabs) {
@@ -45,11 +46,9 @@ function open(next) {
     tab.setAttribute("aria-selected", String(isOpen));
     tab.tabIndex = isOpen ? 0 : -1;
     byId(tab.getAttribute("aria-controls")).hidden = !isOpen;
-    if (isOpen) tab.scrollIntoView({ block: "nearest", inline: "center" });
   }
   byId("bench").hidden = !PLACES[known].mode;
   byId("strip").hidden = known !== "compare" && known !== "teach";
-  document.body.dataset.place = known;
   if (PLACES[known].mode) setMode(PLACES[known].mode);
   PLACES[known].open(known === "story" ? Number(step ?? 0) || 0 : getScene().place);
 }

@@ -1,7 +1,7 @@
 // Five gardens of rising difficulty. The score is what the learner earns, as a share of what any lesson can get from it.
 
 import { Board } from "./board.js";
-import { h, partsOf, percent, refill } from "./dom.js";
+import { h, isAt, partsOf, percent, refill } from "./dom.js";
 import { avoidedIn, endOf, labelsOf, lessonOf } from "./garden.js";
 import { GARDENS } from "./gardens.js";
 import { onLook } from "./look.js";
@@ -17,8 +17,7 @@ let parts = null,
   number = 0,
   drawn = [],
   pip = null,
-  board = null,
-  isOpen = false;
+  board = null;
 
 const garden = () => gardens[number];
 const answer = () => garden().answers[lessonOf(garden().world, drawn)];
@@ -102,12 +101,10 @@ function choose(k) {
 }
 
 export function openChallenges() {
-  isOpen = true;
   choose(number);
 }
 
 export function closeChallenges() {
-  isOpen = false;
   replay.stop();
 }
 
@@ -118,5 +115,5 @@ export function startChallenges() {
     next: () => choose(number + 1),
   });
   board = new Board(parts.picture, () => garden().world);
-  onLook(() => isOpen && draw());
+  onLook(() => isAt("play") && draw());
 }

@@ -1,7 +1,7 @@
 // Teachers side by side, live: every change of the world or of the learner is taught again at once.
 
 import { Card } from "./cards.js";
-import { h, partsOf, refill, segmented, shown } from "./dom.js";
+import { h, isAt, partsOf, refill, segmented, shown } from "./dom.js";
 import { keepResult } from "./keeping.js";
 import { Latest, awareRequest, lessonOf, possible, taught } from "./lessons.js";
 import { onLook } from "./look.js";
@@ -14,7 +14,6 @@ const shownTeachers = new Map();
 // The aware lesson, where no card has it.
 const aware = { queue: new Latest(), request: null, rounds: [] };
 let layer = "crowd",
-  isOpen = false,
   isDirty = true,
   view = null;
 
@@ -80,7 +79,7 @@ function drawVerdict(most) {
         ".",
       ];
   refill(view.verdict, ...parts);
-  if (isOpen) drawStrip(ranked.map((one) => [plainName(one[0]), one[1].card.share]));
+  if (isAt("compare")) drawStrip(ranked.map((one) => [plainName(one[0]), one[1].card.share]));
 }
 
 async function teachOne(one, signal, release) {
@@ -113,11 +112,8 @@ async function teachOne(one, signal, release) {
 }
 
 function refresh() {
-  if (!isOpen) {
-    isDirty = true;
-    return;
-  }
-  isDirty = false;
+  isDirty = !isAt("compare");
+  if (isDirty) return;
   if (getScene().brought?.isWeighed === false) {
     for (const one of shownTeachers.values()) one.card.fail("");
     refill(view.verdict, "Say first, on the left, what is good and what is bad here.");
@@ -172,13 +168,8 @@ function arrange() {
 }
 
 export function openCompare() {
-  isOpen = true;
   if (isDirty) refresh();
   else draw();
-}
-
-export function closeCompare() {
-  isOpen = false;
 }
 
 export function startCompare() {

@@ -118,6 +118,7 @@ export function repaint(element, children) {
 }
 
 export const byId = (id) => document.getElementById(id);
+export const isAt = (place) => document.body.dataset.place === place;
 
 // A number as text; below the accuracy of what is computed it reads 0.
 export function shown(number, digits = 2) {

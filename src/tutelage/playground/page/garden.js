@@ -5,7 +5,7 @@ import { OBJECTS, avoidedCells, holder } from "./world.js";
 
 const DISTANCES = { "within 0 cells": 0, "within 1 cell": 1, "within 2 cells": 2 };
 // "green within 1 cell" -> {colour, distance}.
-export function ruleOf(name) {
+function ruleOf(name) {
   const [colour, ...rest] = name.split(" ");
   return { colour, distance: DISTANCES[rest.join(" ")] };
 }
@@ -32,7 +32,7 @@ export function visitsOf(world, path) {
   return world.discount ** (path.length - 1) / (1 - world.discount * (1 - world.end_probability));
 }
 
-export const worthOf = (world, kind) => (kind ? world.weights[OBJECTS.indexOf(kind)] : 0);
+const worthOf = (world, kind) => (kind ? world.weights[OBJECTS.indexOf(kind)] : 0);
 export const pointsOf = (world, path) => visitsOf(world, path) * worthOf(world, endOf(world, path));
 export const points = (value) => `${shown(value, 1)} points`;
 

@@ -1,5 +1,6 @@
 // Written by `python -m tutelage.playground.gardens`: all that the page shows without a server.
 
+// prettier-ignore
 export const GARDENS = {"story":{"name":"story","about":"","world":{"size":6,"start":32,"objects":{"star":[15],"plus":[12],"dot":[35]},
 "distractors":{"green":[16],"yellow":[]},
 "discount":0.95,"end_probability":0.1,"weights":[1.0,0.9,0.2]},

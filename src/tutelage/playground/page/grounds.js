@@ -78,7 +78,7 @@ async function bringText(name, text) {
   tell(`Opened ${name}.`);
 }
 
-export async function bring(name, blob) {
+async function bring(name, blob) {
   try {
     if (blob.size > LARGEST) throw new Error(`it has ${blob.size} bytes; the page takes at most ${LARGEST}`);
     const bytes = new Uint8Array(await blob.arrayBuffer());

@@ -2,7 +2,7 @@
 // Python code that repeats a result.
 
 import { askForFile, isRecording, recorded } from "./api.js";
-import { copy, download, h, partsOf, refill, tell } from "./dom.js";
+import { copy, download, h, isAt, partsOf, refill, tell } from "./dom.js";
 import { lessonOf, taught } from "./lessons.js";
 import { draw, groundOf } from "./pictures.js";
 import { awareTeacher, players } from "./players.js";
@@ -12,8 +12,7 @@ import { asked, getScene, getWorld, onChange, pathTo, toLink, viewOf } from "./s
 const isLoopback = /^(localhost|127\.|\[::1\])/.test(location.hostname);
 // The results that can be kept, by name, the newest last: {kind, request, rounds, ended, snippet} each.
 const results = new Map();
-let parts = null,
-  isOpen = false;
+let parts = null;
 
 const json = (data) => new Blob([`${JSON.stringify(data, null, 1)}\n`], { type: "application/json" });
 const chosen = () => results.get(parts.result.value) ?? null;
@@ -21,7 +20,7 @@ const chosen = () => results.get(parts.result.value) ?? null;
 export function keepResult(name, result) {
   results.delete(name);
   results.set(name, result);
-  if (isOpen) drawResults();
+  if (isAt("keep")) drawResults();
 }
 
 async function attempt({ currentTarget: button }, action) {
@@ -84,11 +83,10 @@ function drawChosen() {
 }
 
 async function drawLink() {
-  if (isOpen && !isRecording) parts.link.value = await toLink();
+  if (isAt("keep") && !isRecording) parts.link.value = await toLink();
 }
 
 export function openKeeping() {
-  isOpen = true;
   drawLink();
   drawResults();
 }

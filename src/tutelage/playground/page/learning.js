@@ -2,7 +2,7 @@
 // it has concluded. The secrets never leave this page; the reveal compares them here.
 
 import { ask } from "./api.js";
-import { byId, chip, h, partsOf, plural, refill, shown, table } from "./dom.js";
+import { byId, chip, h, isAt, partsOf, plural, refill, shown, table } from "./dom.js";
 import { clueMarks, cluesOf } from "./inference.js";
 import { keepResult } from "./keeping.js";
 import { Latest } from "./lessons.js";
@@ -26,7 +26,6 @@ let parts = null,
   found = null,
   estimate = null,
   reach = null,
-  isOpen = false,
   isRevealed = false;
 
 const walk = new Paths({
@@ -49,7 +48,8 @@ export const learnMode = {
   },
   after: (svg) => {
     const { size } = getWorld();
-    const paths = found?.lesson && !drawn.length && isOpen ? found.lesson.paths.flatMap((path) => [path, path]) : [];
+    const paths =
+      found?.lesson && !drawn.length && isAt("learn") ? found.lesson.paths.flatMap((path) => [path, path]) : [];
     setCrowd(svg, { paths, place: (cell) => middle(cell, size), colour: look().shown });
   },
   ...walk.mode,
@@ -143,7 +143,7 @@ function draw() {
   const isPlaying = found !== null;
   parts.setup.hidden = isPlaying;
   parts.play.hidden = !isPlaying;
-  if (!isOpen) return;
+  if (!isAt("learn")) return;
   redraw();
   if (!isPlaying) return;
   const { rounds, remaining, is_over: isOver } = found;
@@ -166,15 +166,9 @@ function forget() {
 }
 
 export function openLearning() {
-  isOpen = true;
   byId("panel-learn").classList.toggle("unavailable", Boolean(getScene().brought));
   if (!found && getScene().walks.length) begin(getScene().walks);
   draw();
-}
-
-export function closeLearning() {
-  isOpen = false;
-  redraw();
 }
 
 function drawSecrets() {
@@ -202,11 +196,11 @@ export function startLearning() {
   onChange((what) => {
     if (what === "secrets") {
       drawSecrets();
-      if (isOpen) redraw();
+      if (isAt("learn")) redraw();
     }
     if (what === "world") forget();
   });
-  onLook(() => isOpen && draw());
+  onLook(() => isAt("learn") && draw());
   drawSecrets();
   draw();
 }

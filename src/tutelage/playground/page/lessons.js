@@ -36,7 +36,7 @@ export async function taught(request, onRound, signal) {
 export const awareRequest = (asked) => lessonOf(asked, awareTeacher(asked.learner.model));
 
 // The most that any lesson can get, as the aware teacher certifies it; null while it searches.
-export const isCertified = (aware) => Boolean(aware) && aware.bound !== null && aware.is_bounded !== false;
+const isCertified = (aware) => Boolean(aware) && aware.bound !== null && aware.is_bounded !== false;
 export const possible = (aware) => (isCertified(aware) ? aware.bound : null);
 
 // A share of the most; null if nothing positive is possible.

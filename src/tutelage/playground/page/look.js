@@ -81,7 +81,7 @@ export function mix(from, to, share) {
 }
 
 // A square-root scale: small values are visible beside large ones, and none is saturated.
-export const rootShare = (value, most) => (most > 0 ? Math.sqrt(Math.min(1, Math.abs(value) / most)) : 0);
+const rootShare = (value, most) => (most > 0 ? Math.sqrt(Math.min(1, Math.abs(value) / most)) : 0);
 export const beliefColour = (value, most) =>
   mix(look().cell, value < 0 ? look().bad : look().good, 0.92 * rootShare(value, most));
 export const visitColour = (value, most) => mix(look().cell, look().done, 0.8 * rootShare(value, most));

@@ -34,6 +34,11 @@ const SMALLEST_PROBABILITY = 0.05;
 
 export const round = (x) => Math.round(x * 1000) / 1000;
 export const points = (corners) => corners.map(([x, y]) => `${round(x)},${round(y)}`).join(" ");
+export const rect = (x, y, width, height, style) => s("rect", { x, y, width, height, ...style });
+export const line = (stroke, width, dashes = "none") => {
+  const ends = { "stroke-linejoin": "round", "stroke-linecap": "round" };
+  return { stroke, "stroke-width": width, "stroke-dasharray": dashes, fill: "none", ...ends };
+};
 // Two diagonals of a cell, which meet those of its neighbours.
 export const hatching = ([x, y]) => `M${x - 0.5} ${y}l0.5 -0.5M${x - 0.5} ${y + 0.5}l1 -1M${x} ${y + 0.5}l0.5 -0.5`;
 
@@ -48,11 +53,11 @@ export function mark(kind, { scale = 1, fill = look().ink } = {}) {
     const ring = (stroke, width) => s("circle", { r: 0.4, fill: "none", stroke, "stroke-width": width });
     return s("g", ring(halo, 0.13), ring(ink, 0.065));
   }
-  const line = (d, stroke, width) => s("path", { d, stroke, "stroke-width": width, fill: "none" });
-  const box = (half, fill) => s("rect", { x: -half, y: -half, width: 2 * half, height: 2 * half, rx: 0.1, fill });
-  if (kind === "avoided") return s("g", box(0.5, avoided), line(hatching([0, 0]), hatch, 0.06));
-  if (kind === "erase") return line("M-0.3 -0.3L0.3 0.3M-0.3 0.3L0.3 -0.3", ink, 0.1);
-  return s("g", box(0.42, look()[kind]), line(STRIPES[kind], "#12151a8c", 0.05));
+  const stroke = (d, colour, width) => s("path", { d, ...line(colour, width) });
+  const box = (half, colour) => rect(-half, -half, 2 * half, 2 * half, { rx: 0.1, fill: colour });
+  if (kind === "avoided") return s("g", box(0.5, avoided), stroke(hatching([0, 0]), hatch, 0.06));
+  if (kind === "erase") return stroke("M-0.3 -0.3L0.3 0.3M-0.3 0.3L0.3 -0.3", ink, 0.1);
+  return s("g", box(0.42, look()[kind]), stroke(STRIPES[kind], "#12151a8c", 0.05));
 }
 
 export const icon = (kind) =>
@@ -76,37 +81,18 @@ export function arrows(chosen, isBold) {
   });
 }
 
-export const words = (text, y, size, x = 0) =>
-  s(
-    "text",
-    {
-      x,
-      y,
-      "font-size": size,
-      "text-anchor": "middle",
-      fill: look().ink,
-      stroke: look().halo,
-      "stroke-width": 0.07,
-      "paint-order": "stroke",
-    },
-    text,
-  );
+export const words = (text, y, size, x = 0) => {
+  const edge = { stroke: look().halo, "stroke-width": 0.07, "paint-order": "stroke" };
+  return s("text", { x, y, "font-size": size, "text-anchor": "middle", fill: look().ink, ...edge }, text);
+};
 
 // Numbers side by side, each on a chip; two are followed by their sum.
 export function chips(numbers) {
   const { good, bad, halo, cell } = look();
   const text = (value) => `${value < 0 ? "−" : "+"}${Math.abs(Math.round(value))}`;
+  const edge = { rx: 0.08, stroke: cell, "stroke-width": 0.025 };
   const chip = (value, x) => [
-    s("rect", {
-      x: x - 0.21,
-      y: -0.46,
-      width: 0.42,
-      height: 0.26,
-      rx: 0.08,
-      fill: value < 0 ? bad : good,
-      stroke: cell,
-      "stroke-width": 0.025,
-    }),
+    rect(x - 0.21, -0.46, 0.42, 0.26, { fill: value < 0 ? bad : good, ...edge }),
     s("text", { x, y: -0.27, "font-size": 0.19, "text-anchor": "middle", fill: halo }, text(value)),
   ];
   if (numbers.length === 1) return chip(numbers[0], 0);
@@ -122,18 +108,15 @@ const MOUTHS = { calm: "M-0.08 0.1h0.16", glad: "M-0.11 0.07q0.11 0.13 0.22 0", 
 // Who is there: the guide has a hat, the learner a face. mood: "calm", "glad" or "no".
 export function figure({ kind, mood = "calm", scale = 1 }, [x, y]) {
   const { halo, shown, done } = look();
-  const line = (d, stroke = halo, width = 0.045, fill = "none") =>
-    s("path", { d, stroke, "stroke-width": width, fill, "stroke-linecap": "round" });
+  const stroke = (d, colour = halo, width = 0.045) => s("path", { d, ...line(colour, width) });
   const isGuide = kind === "guide";
-  return s(
-    "g",
-    { class: `figure ${kind} ${mood}`, transform: `translate(${round(x)} ${round(y)}) scale(${scale})` },
-    s(
-      "g",
-      s("circle", { r: 0.27, fill: isGuide ? shown : done, stroke: halo, "stroke-width": 0.05 }),
-      isGuide ? line("M-0.3 -0.17h0.6M-0.15 -0.17v-0.2h0.3v0.2", shown, 0.1, shown) : null,
-      line("M-0.09 -0.05h0.001M0.09 -0.05h0.001", halo, 0.09),
-      line(MOUTHS[isGuide ? "calm" : mood]),
-    ),
-  );
+  const place = { class: `figure ${kind} ${mood}`, transform: `translate(${round(x)} ${round(y)}) scale(${scale})` };
+  const face = [
+    s("circle", { r: 0.27, fill: isGuide ? shown : done, stroke: halo, "stroke-width": 0.05 }),
+    isGuide ? rect(-0.15, -0.37, 0.3, 0.2, { fill: shown, stroke: shown, "stroke-width": 0.1 }) : null,
+    isGuide ? stroke("M-0.3 -0.17h0.6", shown, 0.1) : null,
+    stroke("M-0.09 -0.05h0.001M0.09 -0.05h0.001", halo, 0.09),
+    stroke(MOUTHS[isGuide ? "calm" : mood]),
+  ];
+  return s("g", place, s("g", face));
 }

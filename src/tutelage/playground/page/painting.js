@@ -70,7 +70,7 @@ export const paintMode = {
 function drawBrushes() {
   const choice = (name) => {
     const attributes = { type: "radio", name: "brush", value: name, checked: name === brush, "aria-label": name };
-    return h("label", { title: name }, h("input", { ...attributes, onchange: () => (brush = name) }), icon(name));
+    return h("label.brush", { title: name }, h("input", { ...attributes, onchange: () => (brush = name) }), icon(name));
   };
   refill(byId("brushes"), BRUSHES.map(choice));
 }

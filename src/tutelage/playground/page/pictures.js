@@ -3,7 +3,7 @@
 
 import { repaint, s } from "./dom.js";
 import { beliefColour, look, mix, visitColour } from "./look.js";
-import { KINDS, arrows, chips, figure, hatching, mark, points, round, words } from "./marks.js";
+import { KINDS, arrows, chips, figure, hatching, line, mark, points, rect, round, words } from "./marks.js";
 import { COLOURS, describe, holder, middle } from "./world.js";
 
 const DASHES = ["none", "0.3 0.12", "0.1 0.1", "0.4 0.1 0.1 0.1"];
@@ -63,92 +63,55 @@ function mapOf({ map, rewarding, starts, state_names, n_states }) {
 }
 
 // Draw a ground with layers. avoided: flags of the states; avoidedRoads: pairs of states; belief, visits: {values, most};
-// policy: of the cells that were reached; routes: {paths, colour}, faint lines; paths: strong lines; labels: state ->
-// text; sums: state -> numbers; clues: {fill, text} of each; figures: {kind, at, mood}; cursor: a state; isTouched:
-// whether a screen reader finds its cells.
+// policy: of the cells that were reached; routes: {paths, colour}, faint lines; lines: {states, colour, dashes} below the
+// marks; paths: what a person draws; labels: state -> text; sums: state -> numbers; clues: {fill, text} of each; figures:
+// {kind, at, mood}; cursor: a state; isTouched: whether a screen reader finds its cells.
 export function draw(svg, ground, layers) {
   const { avoided, belief, visits, policy, reached, routes, clues, cursor, isTouched = false } = layers;
-  const { paths = [], labels = {}, sums = {}, figures = [], avoidedRoads = [], pathColour, shift = 0 } = layers;
+  const { paths = [], labels = {}, sums = {}, figures = [], avoidedRoads = [], lines = [], pathColour } = layers;
   const { places, size, isCells } = ground;
-  const { cell: plain, ink, hatch } = look();
+  const { cell: plain, ink, hatch, halo, shown } = look();
   const isMapped = Boolean(belief || visits);
   const isLarge = Math.max(...size) > LARGEST_DETAILED;
-  // In a small picture of a large ground, marks are larger than its cells.
-  const zoom = !isTouched && isLarge ? " scale(1.7)" : "";
-  const at = (state, ...marks) => s("g", { transform: `translate(${places[state].map(round).join(" ")})` }, ...marks);
-  const marked = ({ kind, at: state }, style = {}, group = {}) =>
-    s("g", { transform: `translate(${places[state].map(round).join(" ")})${zoom}`, ...group }, mark(kind, style));
+  // In a small picture of a large world, marks are larger than its cells.
+  const zoom = !isTouched && isLarge && isCells ? " scale(1.7)" : "";
+  const moveTo = (state) => `translate(${places[state].map(round).join(" ")})`;
+  const at = (state, marks) => s("g", { transform: moveTo(state) }, marks);
+  const marked = ({ kind, at: state }, style, opacity = 1) =>
+    s("g", { transform: moveTo(state) + zoom, opacity }, mark(kind, style));
   const isColour = ({ kind }) => COLOURS.includes(kind);
   const flagged = avoided ? places.flatMap((place, state) => (place && avoided[state] ? [state] : [])) : [];
-  const style = {
-    fill: policy ? mix(plain, ink, 0.35) : ink,
-    scale: layers.sums ? 0.55 : clues ? 0.62 : isMapped ? 0.8 : 1,
-  };
+  const scale = layers.sums ? 0.55 : clues ? 0.62 : isMapped ? 0.8 : 1;
+  const style = { fill: policy ? mix(plain, ink, 0.35) : ink, scale };
+  const moves = (k) => at(k, arrows(policy.slice(5 * k, 5 * k + 5), isLarge));
+  const who = figures.map((one) => figure(one, Array.isArray(one.at) ? one.at : places[one.at]));
+  const frame = (stroke, width) => rect(-0.46, -0.46, 0.92, 0.92, line(stroke, width));
   svg.setAttribute("viewBox", `-0.04 -0.04 ${round(size[0] + 0.08)} ${round(size[1] + 0.08)}`);
   repaint(svg, [
     isCells ? cells(svg, ground, layers) : dots(ground, layers, flagged),
-    isCells && !isMapped && flagged.length
-      ? s("path", { d: flagged.map((state) => hatching(places[state])).join(""), ...line(hatch, 0.045) })
-      : null,
-    ground.marks.filter(isColour).map((one) => marked(one, {}, isMapped ? { opacity: 0.3 } : {})),
-    isCells && flagged.length ? outline(flagged, places) : null,
-    avoidedRoads.length
-      ? s("path.roads", { d: strokes(avoidedRoads, places), ...line(hatch, 0.3), "stroke-dasharray": "0.3 0.15" })
-      : null,
-    belief && isCells && !layers.sums ? s("g", minuses(belief, ground, at)) : null,
+    isCells && !isMapped && way(flagged.map((state) => hatching(places[state])).join(""), line(hatch, 0.045)),
+    ground.marks.filter(isColour).map((one) => marked(one, {}, isMapped ? 0.3 : 1)),
+    isCells && way(outline(flagged, places), line(hatch, 0.06)),
+    way(strokes(avoidedRoads, places), { class: "roads", ...line(hatch, 0.14, "0.02 0.22") }),
+    belief && isCells && !layers.sums && g(minuses(belief, ground, at)),
+    lines.map(({ states, colour, dashes }, k) => g(wayLine(states, k, places, colour, dashes))),
     ground.marks.filter((one) => !isColour(one)).map((one) => marked(one, one.kind === "start" ? {} : style)),
-    clues
-      ? s(
-          "g",
-          clues.map(({ text }, state) => at(state, words(text, -0.22, 0.24, -0.32))),
-        )
-      : null,
-    routes ? routeLines(routes, places) : null,
-    policy
-      ? s(
-          "g",
-          places.map((_, k) =>
-            !reached || reached[k] > SMALLEST_VISITS
-              ? at(k, ...arrows(policy.slice(5 * k, 5 * k + 5), isLarge).filter(Boolean))
-              : null,
-          ),
-        )
-      : null,
-    s(
-      "g",
-      paths.map((path, number) => pathLine(path, number + shift, places, pathColour)),
-    ),
+    clues && g(clues.map(({ text }, state) => at(state, words(text, -0.22, 0.24, -0.32)))),
+    routes && routeLines(routes, places),
+    policy && g(places.map((_, k) => (!reached || reached[k] > SMALLEST_VISITS) && moves(k))),
+    g(paths.map((path, number) => pathLine(path, number, places, pathColour))),
     Object.entries(labels).map(([state, text]) => at(state, words(text, 0.44, 0.17))),
-    cursor === undefined
-      ? null
-      : at(
-          cursor,
-          ...[
-            ["halo", 0.14],
-            ["shown", 0.08],
-          ].map(([colour, width]) =>
-            s("rect", { x: -0.46, y: -0.46, width: 0.92, height: 0.92, ...line(look()[colour], width) }),
-          ),
-        ),
-    Object.entries(sums).map(([state, numbers]) => at(state, ...chips(numbers))),
-    s(
-      "g.figures",
-      { "aria-hidden": "true" },
-      figures.map((one) => figure(one, Array.isArray(one.at) ? one.at : places[one.at])),
-    ),
+    cursor !== undefined && at(cursor, [frame(halo, 0.14), frame(shown, 0.08)]),
+    Object.entries(sums).map(([state, numbers]) => at(state, chips(numbers))),
+    s("g.figures", { "aria-hidden": "true" }, who),
   ]);
   if (!isTouched) return;
   svg.setAttribute("role", "grid");
   svg.setAttribute("aria-label", `World of ${size[0]} by ${size[1]} cells`);
 }
 
-const line = (stroke, width) => ({
-  stroke,
-  "stroke-width": width,
-  fill: "none",
-  "stroke-linejoin": "round",
-  "stroke-linecap": "round",
-});
+const g = (marks) => s("g", marks);
+const way = (d, style) => d !== "" && s("path", { d, ...style });
 const text = (place) => place.map((x) => round(x)).join(" ");
 const strokes = (roads, places) => roads.map(([a, b]) => `M${text(places[a])}L${text(places[b])}`).join("");
 
@@ -163,20 +126,19 @@ function fillOf({ avoided, belief, visits, clues }, state, shade = (value) => va
 function cells(svg, { places, size, name }, layers) {
   const { isTouched, avoided, sums = {}, cursor } = layers;
   const { cell: plain, line: stroke } = look();
-  const square = ([x, y]) => ({ x: x - 0.5, y: y - 0.5, width: 1, height: 1 });
+  const square = ([x, y], style) => rect(x - 0.5, y - 0.5, 1, 1, style);
   const all = places.flatMap((place, state) => (place ? [state] : []));
   if (!isTouched) {
-    const frames = all.map((state) => `M${places[state][0] - 0.5} ${places[state][1] - 0.5}h1v1h-1z`);
+    const frames = all.map((state) => `M${places[state][0] - 0.5} ${places[state][1] - 0.5}h1v1h-1z`).join("");
     const coloured = all.map((state) => [state, fillOf(layers, state)]).filter(([, fill]) => fill !== plain);
     return [
-      s("path", { d: frames.join(""), fill: plain }),
-      ...coloured.map(([state, fill]) => s("rect", { ...square(places[state]), fill })),
-      s("path", { d: frames.join(""), stroke, "stroke-width": 0.03, fill: "none" }),
+      way(frames, { fill: plain }),
+      ...coloured.map(([state, fill]) => square(places[state], { fill })),
+      way(frames, { stroke, "stroke-width": 0.03, fill: "none" }),
     ];
   }
   const touched = (state) =>
-    s("rect", {
-      ...square(places[state]),
+    square(places[state], {
       fill: fillOf(layers, state),
       stroke,
       "stroke-width": 0.03,
@@ -185,22 +147,15 @@ function cells(svg, { places, size, name }, layers) {
       "aria-label": name(state, avoided) + (sums[state] ? `, ${sums[state].join(" and ")}` : ""),
       "aria-selected": String(state === cursor),
     });
-  const rows = [...Array(size[1]).keys()].map((row) => all.slice(row * size[0], (row + 1) * size[0]));
-  return s(
-    "g",
-    rows.map((row) => s("g", { role: "row" }, row.map(touched))),
-  );
+  const rows = [...Array(size[1]).keys()].map((row) => all.slice(row * size[0], (row + 1) * size[0]).map(touched));
+  return g(rows.map((row) => s("g", { role: "row" }, row)));
 }
 
 // Dots joined by roads, the strongest on top; those of one shade are one path, so that thousands are quick.
 function dots({ places, roads }, layers, flagged) {
   const plain = mix(look().line, look().ink, 0.25);
   const disc = (states, stroke, width, opacity = 1) =>
-    s("path", {
-      d: states.map((state) => `M${text(places[state])}h0`).join(""),
-      ...line(stroke, width),
-      "stroke-opacity": opacity,
-    });
+    way(states.map((state) => `M${text(places[state])}h0`).join(""), { ...line(stroke, width), opacity });
   const values = (layers.belief ?? layers.visits)?.values;
   const shade = (value, most) =>
     most ? Math.sign(value) * (Math.round(SHADES * Math.sqrt(Math.abs(value) / most)) / SHADES) ** 2 * most : 0;
@@ -212,13 +167,10 @@ function dots({ places, roads }, layers, flagged) {
     if (!byFill.has(fill)) byFill.set(fill, []);
     byFill.get(fill).push(state);
   }
-  return [
-    s("path", { d: strokes(roads, places), ...line(plain, 0.17) }),
-    flagged.length ? disc(flagged, look().hatch, 1.1, 0.45) : null,
-    ...[...byFill].map(([fill, states]) =>
-      disc(states, fill === look().cell ? plain : fill, fill === look().cell ? 0.33 : 0.67),
-    ),
-  ];
+  const shades = [...byFill].map(([fill, states]) =>
+    fill === look().cell ? disc(states, plain, 0.33) : disc(states, fill, 0.67),
+  );
+  return [way(strokes(roads, places), line(plain, 0.08)), disc(flagged, look().hatch, 1.1, 0.45), ...shades];
 }
 
 // A line around the cells that are avoided.
@@ -227,15 +179,15 @@ function outline(flagged, places) {
   const sides = (state) => {
     const [x, y] = places[state];
     const side = (dx, dy, d) => (taken.has([x + dx, y + dy].join()) ? "" : d);
-    const [left, top] = [x - 0.5, y - 0.5];
+    const [across, down] = [(top) => `M${x - 0.5} ${top}h1`, (left) => `M${left} ${y - 0.5}v1`];
     return (
-      side(0, -1, `M${left} ${top}h1`) +
-      side(0, 1, `M${left} ${top + 1}h1`) +
-      side(-1, 0, `M${left} ${top}v1`) +
-      side(1, 0, `M${left + 1} ${top}v1`)
+      side(0, -1, across(y - 0.5)) +
+      side(0, 1, across(y + 0.5)) +
+      side(-1, 0, down(x - 0.5)) +
+      side(1, 0, down(x + 0.5))
     );
   };
-  return s("path", { d: flagged.map(sides).join(""), ...line(look().hatch, 0.06) });
+  return flagged.map(sides).join("");
 }
 
 // Minus signs where the learner expects to lose something.
@@ -245,7 +197,7 @@ function minuses({ values, most }, { marks, places }, at) {
     if (value >= -0.01 * most || !places[state]) return null;
     const y = held.has(state) ? 0.4 : 0;
     const stroke = Math.abs(value) > 0.4 * most ? look().halo : look().ink;
-    return at(state, s("line", { x1: -0.18, x2: 0.18, y1: y, y2: y, stroke, "stroke-width": 0.08 }));
+    return at(state, s("path", { d: `M-0.18 ${y}h0.36`, stroke, "stroke-width": 0.08 }));
   });
 }
 
@@ -266,20 +218,19 @@ function routeLines({ paths, colour }, places) {
   return s("g.routes", { ...line(colour, 0.13), "stroke-opacity": opacity }, lines);
 }
 
-// A line through the states, with a square where it ends.
-function pathLine(given, number, places, pathColour = look().shown) {
-  const { states: path, colour } = Array.isArray(given) ? { states: given, colour: pathColour } : given;
-  const shift = SHIFTS[number % SHIFTS.length];
-  const [x, y] = places[path.at(-1)].map((one) => one + shift);
-  const { halo } = look();
-  const way = (stroke, width, dashes = "none") =>
-    s("polyline", { points: along(path, places, shift), ...line(stroke, width), "stroke-dasharray": dashes });
-  return s(
-    "g.path",
-    way(halo, 0.2),
-    way(colour, 0.12, DASHES[number % DASHES.length]),
-    s("rect", { x: x - 0.15, y: y - 0.15, width: 0.3, height: 0.3, fill: colour, stroke: halo, "stroke-width": 0.05 }),
+// A line through the states, beside those with other numbers.
+function wayLine(path, number, places, colour, dashes) {
+  const corners = along(path, places, SHIFTS[number % SHIFTS.length]);
+  return [line(look().halo, 0.2), line(colour, 0.12, dashes)].map((style) =>
+    s("polyline", { points: corners, ...style }),
   );
+}
+
+// What a person draws has a square where it ends.
+function pathLine(path, number, places, colour = look().shown) {
+  const [x, y] = places[path.at(-1)].map((one) => one + SHIFTS[number % SHIFTS.length] - 0.15);
+  const square = rect(x, y, 0.3, 0.3, { fill: colour, stroke: look().halo, "stroke-width": 0.05 });
+  return s("g.path", wayLine(path, number, places, colour, DASHES[number % DASHES.length]), square);
 }
 
 const pointOf = (svg, { clientX, clientY }) =>
@@ -299,12 +250,10 @@ export function nameAt(svg, { places, streets, roads, name, isCells }, event) {
   const nearest = places.reduce((best, place, state) => (away(place) < away(places[best]) ? state : best), 0);
   if (away(places[nearest]) < (isCells ? 0.6 : 0.45)) return name(nearest);
   const fromRoad = ([a, b]) => {
-    const [[ax, ay], [bx, by]] = [places[a], places[b]];
-    const share = Math.max(
-      0,
-      Math.min(1, ((x - ax) * (bx - ax) + (y - ay) * (by - ay)) / ((bx - ax) ** 2 + (by - ay) ** 2 || 1)),
-    );
-    return away([ax + share * (bx - ax), ay + share * (by - ay)]);
+    const [[ax, ay], [dx, dy]] = [places[a], [0, 1].map((axis) => places[b][axis] - places[a][axis])];
+    const nearby = ((x - ax) * dx + (y - ay) * dy) / (dx ** 2 + dy ** 2 || 1);
+    const at = Math.max(0, Math.min(1, nearby));
+    return away([ax + at * dx, ay + at * dy]);
   };
   const road = (streets ? roads : []).reduce((best, one, k) => (fromRoad(one) < fromRoad(roads[best]) ? k : best), 0);
   return streets && roads.length && fromRoad(roads[road]) < 0.5 ? streets[road] : "";

@@ -19,8 +19,15 @@ const along = (ticks, from, to) => (value) => from + ((value - ticks[0]) / (tick
 
 const label = (x, y, text, anchor = "middle", size = 13) =>
   s("text", { x, y, "font-size": size, "text-anchor": anchor, fill: look().ink }, text);
+// places: the coordinates of all corners, x and y in turn.
 const way = (places, stroke, dashes = "none", width = 2) =>
-  s("polyline", { points: points(places), fill: "none", stroke, "stroke-width": width, "stroke-dasharray": dashes });
+  s("polyline", {
+    points: places.flat().join(" "),
+    fill: "none",
+    stroke,
+    "stroke-width": width,
+    "stroke-dasharray": dashes,
+  });
 const square = ([x, y], half, style) =>
   s("rect", { x: x - half, y: y - half, width: 2 * half, height: 2 * half, ...style });
 
@@ -51,26 +58,12 @@ export function drawRounds(svg, rounds, selected) {
   refill(
     svg,
     ticks.map((value) => [
-      way(
-        [
-          [left, y(value)],
-          [right, y(value)],
-        ],
-        line,
-        "none",
-        1,
-      ),
+      way([left, y(value), right, y(value)], line, "none", 1),
       label(left - 5, y(value) + 4, tick(value), "end"),
     ]),
     rounds.map((_, k) => (k % every ? null : label(x(k + 1), bottom + 16, String(k + 1)))),
     label((left + right) / 2, height - 4, "round"),
-    way(
-      [
-        [x(selected), top],
-        [x(selected), bottom],
-      ],
-      soft,
-    ),
+    way([x(selected), top, x(selected), bottom], soft),
     way(lineOf("bound"), soft, "7 4", 1.5),
     way(lineOf("lesson_reward"), lesson, "2 3"),
     way(lineOf("reward"), learner),
@@ -78,17 +71,7 @@ export function drawRounds(svg, rounds, selected) {
     lineOf("reward").map(([cx, cy]) => s("circle", { cx, cy, r: 3.5, fill: learner })),
     keys.map(([text, stroke, dashes], k) => {
       const at = left + [0, 92, 176][k];
-      return [
-        way(
-          [
-            [at, 14],
-            [at + 22, 14],
-          ],
-          stroke,
-          dashes,
-        ),
-        label(at + 27, 18, text, "start"),
-      ];
+      return [way([at, 14, at + 22, 14], stroke, dashes), label(at + 27, 18, text, "start")];
     }),
   );
 }
@@ -157,14 +140,6 @@ function arrow([x1, y1], [x2, y2]) {
   const length = Math.hypot(x2 - x1, y2 - y1) || 1;
   const [ux, uy] = [(x2 - x1) / length, (y2 - y1) / length];
   const barb = (side) => [x2 - 7 * ux + side * uy, y2 - 7 * uy - side * ux];
-  const shaft = way(
-    [
-      [x1, y1],
-      [x2 - 5 * ux, y2 - 5 * uy],
-    ],
-    look().ink,
-    "none",
-    1.4,
-  );
+  const shaft = way([x1, y1, x2 - 5 * ux, y2 - 5 * uy], look().ink, "none", 1.4);
   return s("g", shaft, s("polygon", { points: points([[x2, y2], barb(3.5), barb(-3.5)]), fill: look().ink }));
 }

@@ -2,7 +2,7 @@
 // cell by cell. The reader may bet on each answer. What an expert wants to see is below.
 
 import { ask } from "./api.js";
-import { h, partsOf, percent, plural, refill, s, shown, table } from "./dom.js";
+import { h, isAt, partsOf, percent, plural, refill, s, shown, table } from "./dom.js";
 import { GOALS, clueMarks, clueSentence, cluesOf, goalOf, objectsOf, walksTo } from "./inference.js";
 import { keepResult } from "./keeping.js";
 import { Latest, awareRequest, lessonOf, possible, shareOf, taught } from "./lessons.js";
@@ -23,7 +23,6 @@ let film = noFilm,
   bets = [],
   timer = null,
   parts = null,
-  isOpen = false,
   isDirty = true;
 
 export const roundsTable = (played) =>
@@ -52,14 +51,14 @@ function drawClues(round, number) {
   const before = cluesOf(rounds.slice(0, number - 1), count);
   const clues = isAnswered ? cluesOf(rounds.slice(0, number), count) : before;
   const { shown: objects, taken } = objectsOf(round);
-  const lines = (walks, names, colour) => walksTo(world, walks ?? [], names).map((states) => ({ states, colour }));
-  const walks = isAnswered ? lines(round.done, taken, look().done) : [];
+  const linesTo = (names, walks, style) => walksTo(world, walks ?? [], names).map((states) => ({ states, ...style }));
+  const walks = isAnswered ? linesTo(taken, round.done, { colour: look().done, dashes: "0.22 0.18" }) : [];
   const ground = groundOf(view);
   const [x, y] = ground.places[walks.at(-1)?.states.at(-1) ?? world.start];
   const mood = isAnswered && goalOf(round) === "nowhere" ? "no" : "calm";
   drawGround(parts.clues, ground, {
     clues: clueMarks(clues),
-    paths: [...lines(round.shown, objects, look().shown), ...walks],
+    lines: [...linesTo(objects, round.shown, { colour: look().shown }), ...walks],
     figures: [{ kind: "pip", at: [x + 0.2, y + 0.2], mood, scale: 0.75 }],
   });
   const accepted = clues.filter((one) => one.accepted).length;
@@ -162,7 +161,7 @@ function step() {
   draw();
 }
 
-function pause() {
+export function pause() {
   clearInterval(timer);
   timer = null;
   parts.play.textContent = "Play";
@@ -226,8 +225,8 @@ async function run(request, signal, release) {
 }
 
 function refresh() {
-  isDirty = !isOpen;
-  if (!isOpen || getScene().brought?.isWeighed === false) return;
+  isDirty = !isAt("rounds");
+  if (isDirty || getScene().brought?.isWeighed === false) return;
   const { adaptive, max_rounds } = getScene();
   const request = lessonOf(asked(), adaptive, max_rounds);
   if (JSON.stringify(request) === JSON.stringify(film.request)) return;
@@ -245,14 +244,8 @@ export function showFilm(request, rounds, ended) {
 }
 
 export function openRounds() {
-  isOpen = true;
   if (isDirty) refresh();
   else draw();
-}
-
-export function closeRounds() {
-  isOpen = false;
-  pause();
 }
 
 export function startRounds() {
@@ -278,5 +271,5 @@ export function startRounds() {
   onChange((what) => {
     if (["world", "learner", "adaptive", "max_rounds"].includes(what)) refresh();
   });
-  onLook(() => isOpen && draw());
+  onLook(() => isAt("rounds") && draw());
 }

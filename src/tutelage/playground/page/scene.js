@@ -19,7 +19,7 @@ const flags = (names) => PREFERENCES.map((preference) => names.includes(preferen
 export const presetFlags = (name) => flags(players.presets[name].preferences);
 
 // brought: {name, file, about, weights, isAvoided, allowances} of a domain from a file, or null.
-export const defaultScene = () => ({
+const defaultScene = () => ({
   world: GARDEN,
   brought: null,
   learner: {
@@ -182,8 +182,7 @@ export function adoptScene(other) {
     Number.isFinite(learner.mismatch_penalty) &&
     Number.isFinite(learner.violation_penalty);
   const teachers = (Array.isArray(other.teachers) ? other.teachers : []).filter((name) => name in players.teachers);
-  const lists = { paths: "paths", walks: "walks", won: "won" };
-  for (const key of Object.keys(lists)) if (Array.isArray(other[key])) base[key] = other[key];
+  for (const key of ["paths", "walks", "won"]) if (Array.isArray(other[key])) base[key] = other[key];
   scene = {
     ...base,
     world: other.world ?? base.world,

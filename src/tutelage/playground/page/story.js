@@ -6,7 +6,7 @@
 // [{place, text}], which end a story; enter(), when the step opens.
 
 import { Board } from "./board.js";
-import { byId, h, partsOf, refill, shown } from "./dom.js";
+import { byId, h, isAt, partsOf, refill, shown } from "./dom.js";
 import { labelsOf, shareOf } from "./garden.js";
 import { look, onLook } from "./look.js";
 import { drawMeter } from "./panels.js";
@@ -17,12 +17,11 @@ let story = null,
   drawn = null,
   go = null,
   board = null,
-  parts = null,
-  isOpen = false;
+  parts = null;
 
 const lastStep = () => story.steps.length - 1;
 // What a step needs of the page: whether it is still open, a board that redraws, and a story that redraws.
-const stage = { isAt: (step) => isOpen && story.steps[number] === step, draw, redraw: () => board.redraw() };
+const stage = { isAt: (step) => isAt("story") && story.steps[number] === step, draw, redraw: () => board.redraw() };
 
 // tell(stage): a story {title, world(), steps, stop()}.
 export function setStory(tell) {
@@ -81,7 +80,7 @@ function drawStep(step) {
 
 export function openStory(step) {
   story.stop();
-  [number, isOpen, drawn] = [Math.max(0, Math.min(lastStep(), step)), true, null];
+  [number, drawn] = [Math.max(0, Math.min(lastStep(), step)), null];
   const { mode = {}, layers, enter } = story.steps[number];
   const usual = () => ({ labels: labelsOf(story.world()), pathColour: look().shown, ...layers() });
   board.setMode(layers ? { ...mode, layers: usual } : {});
@@ -90,7 +89,6 @@ export function openStory(step) {
 }
 
 export function closeStory() {
-  isOpen = false;
   story.stop();
 }
 
@@ -103,11 +101,11 @@ export function startStory(onGo) {
   setStory(ownStory);
   document.addEventListener("keydown", (event) => {
     const isElsewhere = event.target.closest("[role=tab], dialog, input, select, svg");
-    if (!isOpen || isElsewhere || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!isAt("story") || isElsewhere || event.ctrlKey || event.metaKey || event.altKey) return;
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!by || !story.steps[number + by]) return;
     event.preventDefault();
     turn(by)();
   });
-  onLook(() => isOpen && draw());
+  onLook(() => isAt("story") && draw());
 }

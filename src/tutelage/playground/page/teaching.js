@@ -3,7 +3,7 @@
 
 import { ask } from "./api.js";
 import { Card } from "./cards.js";
-import { byId, h, partsOf, percent, plural, refill, shown } from "./dom.js";
+import { byId, h, isAt, partsOf, percent, plural, refill, shown } from "./dom.js";
 import { keepResult } from "./keeping.js";
 import { Latest, awareRequest, possible, shareOf, taught } from "./lessons.js";
 import { onLook } from "./look.js";
@@ -17,7 +17,6 @@ const queue = new Latest({ pause: 120 });
 // The last answer, and the request that it answers. A score is shown only for what is drawn now.
 let parts = null,
   answer = null,
-  isOpen = false,
   isRevealed = false;
 
 const paths = new Paths({ get: () => getScene().paths, set: (next) => setPart({ paths: next }, "path") });
@@ -62,7 +61,7 @@ function draw() {
     parts.card.wait();
   } else if (answer.problem) drawProblem();
   else drawAnswer(requestNow().paths);
-  if (isOpen) drawStrip([["Your lesson", isReady && !answer.problem ? parts.card.share : null]]);
+  if (isAt("teach")) drawStrip([["Your lesson", isReady && !answer.problem ? parts.card.share : null]]);
   parts.reveal.textContent = isRevealed ? "Hide the best lesson" : "Show me the best lesson";
 }
 
@@ -137,7 +136,7 @@ async function teach(request, signal, release) {
 }
 
 function refresh() {
-  if (!isOpen || getScene().brought) return;
+  if (!isAt("teach") || getScene().brought) return;
   const request = requestNow();
   if (request.paths.length && !isFresh()) queue.run((signal, release) => teach(request, signal, release));
   else if (!request.paths.length) queue.stop();
@@ -145,13 +144,8 @@ function refresh() {
 }
 
 export function openTeaching() {
-  isOpen = true;
   byId("panel-teach").classList.toggle("unavailable", Boolean(getScene().brought));
   refresh();
-}
-
-export function closeTeaching() {
-  isOpen = false;
 }
 
 export function startTeaching() {
@@ -176,5 +170,5 @@ export function startTeaching() {
       refresh();
     }
   });
-  onLook(() => isOpen && draw());
+  onLook(() => isAt("teach") && draw());
 }

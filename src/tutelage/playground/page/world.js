@@ -4,8 +4,8 @@ export const OBJECTS = ["star", "plus", "dot"];
 export const COLOURS = ["green", "yellow"];
 export const MOVES = { ArrowUp: [-1, 0], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowRight: [0, 1] };
 
-export const rowOf = (cell, size) => Math.floor(cell / size);
-export const columnOf = (cell, size) => cell % size;
+const rowOf = (cell, size) => Math.floor(cell / size);
+const columnOf = (cell, size) => cell % size;
 // The middle of a cell, in units of cells.
 export const middle = (cell, size) => [columnOf(cell, size) + 0.5, rowOf(cell, size) + 0.5];
 
