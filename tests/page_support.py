@@ -46,9 +46,11 @@ FAULTS = """() => [...document.querySelectorAll("main *, header *")].filter((e) 
 # Texts of a story, or of a garden, that the bar with the buttons covers before anything is scrolled.
 COVERED = """() => {
   const bar = [...document.querySelectorAll(".story-steps")].find((e) => e.checkVisibility()).getBoundingClientRect();
-  return [...document.querySelectorAll(".story p, .story td, .story-extra *, .choices button")]
-    .filter((e) => e.checkVisibility() && e.textContent && e.getBoundingClientRect().bottom > bar.top + 0.5)
-    .map((e) => e.textContent);
+  return [...document.querySelectorAll(".story p, .story td, .story-extra *, .choices button")].filter((e) => {
+    const box = e.getBoundingClientRect();
+    const isBeside = box.left >= bar.right || box.right <= bar.left;
+    return e.checkVisibility() && e.textContent && !isBeside && box.bottom > bar.top + 0.5;
+  }).map((e) => e.textContent);
 }"""
 
 
