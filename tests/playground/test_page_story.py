@@ -38,6 +38,7 @@ def draw(page: Page, cells: tuple[int, ...], by: str) -> None:
 
 def next_step(page: Page, by: str) -> None:
     """To the next step, after a look at this one: nothing is cut, covered or outside of the screen."""
+    page.evaluate("() => scrollTo(0, 0)")
     assert page.evaluate(FAULTS) == []
     assert page.evaluate(COVERED) == []
     if by == "keys":
