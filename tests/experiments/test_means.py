@@ -101,3 +101,38 @@ def test_exact_lessons_have_no_number_of_steps():
         tl.Sweep((row("a", 0, 1.0),)).curves(by="seconds")
     with pytest.raises(tl.InvalidInput, match="not a number in every round"):
         tl.Sweep((row("a", 0, 1.0, rounds=[None, 1.0]),)).curves()
+
+
+def test_budgets_until_close_to_the_best_and_regret_against_the_same_by_hand():
+    """Best in case 0: 4, by b; in case 1: 6, by a. Within a tenth of it for good: from 3.6 and from 5.4 on."""
+    rows = (
+        row("a", 0, 3.0, rounds=[1.0, 3.9, 3.0]),
+        row("a", 1, 6.0, rounds=[2.0, 5.5, 6.0]),
+        row("b", 0, 4.0, rounds=[4.0]),
+        row("b", 1, 5.0, rounds=[3.0, 5.0]),
+    )
+    a, b = tl.Sweep(rows).curves(within=0.1)
+    assert a.budgets == b.budgets == (1, 2, 3) and b.values == (3.5, 4.5, 4.5)
+    assert (a.until, a.n_reached) == (2, 1), "close in round 2, and lost again in round 3, is not reached"
+    assert (b.until, b.n_reached) == (1, 1)
+    assert a.regret == pytest.approx(((3 + 0.1 + 1) + (4 + 0.5 + 0)) / 2)
+    assert b.regret == pytest.approx((0 + (3 + 1 + 1)) / 2) and b.regret_error == pytest.approx(2.5)
+
+
+def test_regret_counts_each_step_shown_and_every_teacher_from_the_same_budget():
+    rows = (
+        row("a", 0, 8.0, rounds=[2.0, 8.0], shown=[3, 4]),
+        row("b", 0, 6.0, rounds=[4.0, 6.0], shown=[5, 5]),
+    )
+    a, b = tl.Sweep(rows).curves(by="n_steps")
+    assert a.budgets == b.budgets == (5, 7, 10) and a.values == (2, 8, 8) and b.values == (4, 4, 6)
+    # At 5, 6, 7, 8, 9 and 10 steps.
+    assert a.regret == 6 + 6 + 0 + 0 + 0 + 0 and b.regret == 4 + 4 + 4 + 4 + 4 + 2
+    assert (a.until, b.n_reached) == (7, 0) and math.isnan(b.until)
+
+
+def test_a_teacher_that_failed_everywhere_has_no_curve_and_metrics_have_no_regret():
+    rows = (row("a", 0, 1.0) | {"loss_by_round": [3.0]}, row("b", 0, None) | {"loss_by_round": []})
+    (curve,) = tl.Sweep(rows).curves("loss")
+    assert curve.values == (3.0,) and math.isnan(curve.regret) and curve.n_reached == 0
+    assert tl.Sweep((row("b", 0, None),)).curves() == []

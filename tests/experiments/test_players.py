@@ -4,12 +4,14 @@ Without the code in the task, two processes stored every row as failed; without 
 was changed under its name returned its old rows.
 """
 
+import importlib.util
 import json
 import os
 import runpy
 import signal
 import subprocess
 import sys
+import threading
 from functools import partial
 from itertools import product
 
@@ -249,7 +251,7 @@ def test_an_unknown_name_ends_before_the_first_task(given, sentence, tmp_path):
     [
         ({"learners": {"text": "soft"}}, "'text' must be a class or a function"),
         ({"learners": {"locked": lambda domain, by=sys.stdout: None}}, "'locked' cannot be sent to another process"),
-        ({"metrics": {"reward": lambda taught: 0}}, "a metric cannot be called 'reward'"),
+        ({"metrics": {"both": lambda domain, policy: 0}}, "metric 'both' cannot be made: missing.* argument: 'policy'"),
         ({"seeds": []}, "seeds must be a list of integers"),
     ],
 )
@@ -303,6 +305,25 @@ def test_a_worker_computes_registered_players_without_their_registration(tmp_pat
     assert seen == {*product((0.25, 0.75), (0, 4))}
 
 
+def test_two_processes_compute_players_of_a_module_that_they_cannot_import(tmp_path):
+    """As of this test; a helper of the module goes along. What cannot be sent by value is sent by its name."""
+    path = tmp_path / "hidden_module.py"
+    path.write_text(SCRIPT.format(weight=0.9).partition("new = []")[0])
+    spec = importlib.util.spec_from_file_location("hidden_module", path)
+    module = sys.modules["hidden_module"] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        learners = {"cloning": module.Cloning, "patient": Patient}
+        given = {"learners": learners, "teachers": {"twice": module.Twice}, "metrics": {"loss": module.loss}}
+        rows = tl.sweep({"domain": [{"domain": module.chain}]}, **given, out=tmp_path, jobs=2).rows
+    finally:
+        del sys.modules["hidden_module"]
+    assert len(rows) == 2 and not any(row["failed"] for row in rows)
+    lock = threading.Lock()
+    with pytest.raises(tl.InvalidInput, match="'locked' cannot be sent to another process"):
+        Given.of("locked", lambda domain: lock)
+
+
 def test_seeds_reach_named_worlds_and_teachers(tmp_path):
     """A world with {seed} is another one for each seed; a teacher may ask for the seed under either name."""
 
@@ -334,6 +355,12 @@ def test_a_metric_that_is_not_a_number_is_no_value_and_one_that_raises_is_a_fail
     players = {"learners": {"patient": Patient}, "teachers": {"agnostic-too": tl.AgnosticTeacher}}
     (row,) = tl.sweep(plan(), metrics={"undefined": undefined}, out=tmp_path, **players).rows
     assert row["undefined"] is None and not row["failed"]
+    (row,) = tl.sweep(
+        plan(), metrics={"reward": lambda taught: 7, "seed": lambda seed: 8}, out=tmp_path, **players
+    ).rows
+    assert (row["metric.reward"], row["metric.seed"], row["metric.reward_by_round"]) == (7, 8, [7]) and row[
+        "reward"
+    ] != 7
     (row,) = tl.sweep(plan(), metrics={"raising": raising}, out=tmp_path, **players).rows
     assert "no metric here" in row["failed"]
     assert json.dumps(row), "a row is plain data, also where it failed"

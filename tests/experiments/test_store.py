@@ -124,3 +124,16 @@ def test_a_store_of_the_first_layout_is_read(tmp_path):
     assert list(Store(path).rows().values()) == [row(0)]
     add_many(path, [1])
     assert list(Store(path).rows().values()) == [row(0), row(1)]
+
+
+def test_a_store_of_the_second_layout_is_read(tmp_path):
+    """Layout 2 had no seconds: its rows are read as they are, and are whole."""
+    path = tmp_path / "results.sqlite"
+    add_many(path, range(2))
+    with sqlite3.connect(path) as connection:
+        connection.execute("alter table results drop column seconds")
+        connection.execute("pragma user_version = 2")
+    read = Store(path).rows().values()
+    assert list(read) == [row(0), row(1)] and {each.seconds for each in read} == {None}
+    Store(path).add(replace(row(2), seconds=1.5))
+    assert [each.seconds for each in Store(path).rows().values()] == [None, None, 1.5]

@@ -8,7 +8,7 @@ import pytest
 
 import tutelage as tl
 from tutelage.experiments.means import Mean, MeanCurve
-from tutelage.experiments.sweep_pictures import bars, curves, heat_maps, swept, teacher_label
+from tutelage.experiments.sweep_pictures import _look, curves, heat_maps, points, swept, teacher_label
 
 
 def some_means(n_learners, reward=lambda number: number, n_domains=1):
@@ -20,26 +20,30 @@ def some_means(n_learners, reward=lambda number: number, n_domains=1):
     ]
 
 
-@pytest.mark.parametrize(("n_learners", "n_domains", "n_panels"), [(1, 1, 1), (25, 1, 3), (10, 2, 2), (4, 7, 7)])
-def test_bars_are_in_panels_of_limited_size(n_learners, n_domains, n_panels):
+@pytest.mark.parametrize(("n_learners", "n_domains", "n_panels"), [(1, 1, 1), (25, 1, 3), (12, 2, 2), (4, 7, 7)])
+def test_means_are_in_panels_of_limited_size(n_learners, n_domains, n_panels):
     """25 learners were one strip of 4,950 pixels."""
-    figure = bars(some_means(n_learners, n_domains=n_domains), "reward")
-    panels = [axes for axes in figure.axes if axes.axison]
+    figure = points(some_means(n_learners, n_domains=n_domains), "reward")
+    panels = figure.axes
     assert len(panels) == n_panels and figure.get_figwidth() <= 15
     labels = [axes.get_yticklabels() for axes in panels]
-    assert max(map(len, labels)) <= 10 and sum(map(len, labels)) == n_learners * n_domains
-    n_bars = sum(len(group) for axes in panels for group in axes.containers if hasattr(group, "patches"))
-    assert n_bars == 2 * n_learners * n_domains
+    assert max(map(len, labels)) <= 12 and sum(map(len, labels)) == n_learners * n_domains
+    assert sum(len(axes.containers) for axes in panels) == 2 * n_learners * n_domains, "one point for each mean"
     assert len({axes.get_xlim() for axes in panels}) == 1, "panels of equal numbers have one scale"
 
 
-def test_a_failed_mean_says_so_beside_its_bar():
+def test_a_failed_mean_says_so_beside_its_point():
     means = [replace(mean, n_failed=2) for mean in some_means(2)] + [
         Mean("domain 0", "all failed", "agnostic", math.nan, math.nan, math.nan, 3)
     ]
-    (axes,) = bars(means, "reward").axes
+    (axes,) = points(means, "reward").axes
     assert sorted(text.get_text().strip() for text in axes.texts) == ["2 failed"] * 4 + ["3 failed"]
-    bars([means[-1]], "reward")
+    points([means[-1]], "reward")
+
+
+def test_many_teachers_are_told_apart():
+    looks = [_look(number, str(number)) for number in range(36)]
+    assert len({(look["color"], look["marker"]) for look in looks}) == 36
 
 
 @pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
@@ -50,7 +54,7 @@ def test_no_scale_magnifies_rounding(size):
     (axes,) = curves([curve, replace(curve, teacher="b", values=tuple(values[::-1]))], "reward").axes
     low, high = axes.get_ylim()
     assert high - low >= 1e-3 * 8.9 * size and np.ptp(values) < 1e-9 * (high - low)
-    (axes,) = bars(some_means(3, lambda number: values[number]), "reward").axes
+    (axes,) = points(some_means(3, lambda number: values[number]), "reward").axes
     assert axes.get_xlim()[0] <= 0.0 < values[0] < axes.get_xlim()[1]
 
 
@@ -90,7 +94,7 @@ def test_a_heat_map_of_rounding_errors_has_one_colour():
 @pytest.mark.parametrize(
     "rows", [plane(2, 2), plane(6, 1), [*plane(3, 3), {**plane(1, 1)[0], "learner": "x", "max_steps": 3}]]
 )
-def test_few_learners_or_other_differences_stay_bars(rows):
+def test_few_learners_or_other_differences_stay_points(rows):
     assert swept(rows) is None
 
 

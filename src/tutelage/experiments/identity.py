@@ -51,12 +51,16 @@ def _installed(value: Any) -> tuple[str, ...]:
     if not isinstance(value, type | FunctionType | ModuleType) and not inspect.isbuiltin(value):
         return ()
     name = str(value.__name__ if isinstance(value, ModuleType) else value.__module__)
-    place, package = (sys.modules.get(each) for each in (name, name.split(".")[0]))
-    file = Path(getattr(place, "__file__", None) or sysconfig.get_path("stdlib"))
-    is_library = {"site-packages", "dist-packages"}.intersection(file.parts) or name.startswith("tutelage.")
-    if name == "__main__" or not (is_library or file.is_relative_to(sysconfig.get_path("stdlib"))):
-        return ()
-    return name, getattr(value, "__qualname__", ""), str(getattr(package, "__version__", ""))
+    package = sys.modules.get(name.split(".")[0])
+    known = (name, getattr(value, "__qualname__", ""), str(getattr(package, "__version__", "")))
+    return () if is_own(name) else known
+
+
+def is_own(name: str) -> bool:
+    """Whether a module is the user's: neither of this package, nor installed, nor of Python itself."""
+    file = Path(getattr(sys.modules.get(name), "__file__", None) or sysconfig.get_path("stdlib"))
+    is_installed = {"site-packages", "dist-packages"}.intersection(file.parts) or name.split(".")[0] == "tutelage"
+    return name == "__main__" or not (is_installed or file.is_relative_to(sysconfig.get_path("stdlib")))
 
 
 def _parts(value: Any) -> Iterable[Any]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tutelage.arrays import Vector
 from tutelage.outcomes import InvalidInput
 
 AnyRow = Mapping[str, Any]
@@ -53,10 +54,13 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class MeanCurve:
-    """A mean over cases as it changes with what was shown: the rewards of the learner, or a metric.
+    """A mean over n cases as it changes with what was shown: the rewards of the learner, or a metric.
 
-    by: "round", "n_demonstrations" or "n_steps". budgets: (k,), ascending. values, errors: (k,), the mean over n cases
-    and its standard error at each budget. A case whose rounds ended before keeps its last value.
+    by: "round", "n_demonstrations" or "n_steps". budgets: (k,), ascending, equal for all teachers of a learner. values,
+    errors: (k,), the mean and its standard error; a case whose rounds have ended keeps its last value. Of rewards only,
+    and against the best that any teacher reached with this learner in the same case: until, the mean budget from which
+    on the reward is close to it, over the n_reached cases in which it is; regret, what is missing in total, each unit
+    of the budget counted, and its standard error.
     """
 
     domain: str
@@ -67,6 +71,10 @@ class MeanCurve:
     values: tuple[float, ...]
     errors: tuple[float, ...]
     n: int
+    until: float = math.nan
+    n_reached: int = 0
+    regret: float = math.nan
+    regret_error: float = math.nan
 
 
 def means(rows: Sequence[AnyRow], of: str, against: str | None) -> list[Mean]:
@@ -114,42 +122,58 @@ def estimate(values: Mapping[Spot, float]) -> Estimate:
     return Estimate(float(averages.mean()), error, n)
 
 
-def curves(rows: Sequence[AnyRow], of: str, by: str) -> list[MeanCurve]:
-    """The mean of a column round by round, or at equal numbers of demonstrations or steps shown."""
+def curves(rows: Sequence[AnyRow], of: str, by: str, within: float) -> list[MeanCurve]:
+    """The mean of a column round by round, or at equal numbers of demonstrations or steps shown.
+
+    within: how close to the best is close, as a share of it.
+    """
     _check_column(rows, f"{of}_by_round", " in rounds")
     if by not in ("round", "n_demonstrations", "n_steps"):
         raise InvalidInput(f"by must be 'round', 'n_demonstrations' or 'n_steps', got {by!r}")
-    of_learners = _by_learner([row for row in rows if not row["failed"]]).values()
-    return [
-        _curve([(spot, row, *_path(row, of, by)) for spot, row in several], by)
-        for teachers in of_learners
-        for several in teachers.values()
-    ]
+    return [curve for several in _by_learner(rows).values() for curve in _curves_of_learner(several, of, by, within)]
 
 
-def _path(row: AnyRow, of: str, by: str) -> tuple[list[float], list[float]]:
+def _curves_of_learner(
+    rows: Mapping[str, list[tuple[Spot, AnyRow]]], of: str, by: str, within: float
+) -> Iterator[MeanCurve]:
+    """The curves of each teacher of one learner in one group, from the first budget at which every case has a value."""
+    paths = {
+        teacher: {spot: _path(row, of, by) for spot, row in several if not row["failed"]}
+        for teacher, several in rows.items()
+    }
+    every = [path for each in paths.values() for path in each.values()]
+    start, end = max((path[0][0] for path in every), default=0), max((path[0][-1] for path in every), default=0) + 1
+    budgets = sorted({float(spent) for path in every for spent in path[0] if spent >= start})
+    best: dict[Spot, float] = {}
+    for spot, (_, values) in (item for each in paths.values() for item in each.items()):
+        best[spot] = max(best.get(spot, -math.inf), *values)
+    for teacher, each in paths.items():
+        if not each:
+            continue
+        table = {spot: values[np.searchsorted(spent, budgets, "right") - 1] for spot, (spent, values) in each.items()}
+        at = [estimate({spot: row[k] for spot, row in table.items()}) for k in range(len(budgets))]
+        missing = {spot: best[spot] - row for spot, row in table.items()} if of == "reward" else {}
+        late = {spot: np.flatnonzero(row > within * abs(best[spot])) for spot, row in missing.items()}
+        reached = {spot: places[-1] + 1 if len(places) else 0 for spot, places in late.items()}
+        until = estimate({spot: budgets[k] for spot, k in reached.items() if k < len(budgets)})
+        regret = estimate({spot: float(row @ np.diff([*budgets, end])) for spot, row in missing.items()})
+        first = rows[teacher][0][1]
+        curve = (tuple(budgets), tuple(each.mean for each in at), tuple(each.error for each in at), at[0].n)
+        yield MeanCurve(
+            *(first["group"], first["learner"], teacher, by), *curve, until.mean, until.n, regret.mean, regret.error
+        )
+
+
+def _path(row: AnyRow, of: str, by: str) -> tuple[Vector, Vector]:
     """What was shown up to the end of each round, and the value after it."""
     values = row[f"{of}_by_round"]
-    spent = list(range(1, len(values) + 1)) if by == "round" else row[f"{by}_by_round"]
+    spent = [1] * len(values) if by == "round" else row[f"{by}_by_round"]
     if None in spent:
         sentence = f"{row['teacher']!r} shows {row['learner']!r} exact expectations, which have no {by}"
         raise InvalidInput(f"{sentence}; use by='round', or learners with n_sampled")
     if None in values:
         raise InvalidInput(f"{of!r} is not a number in every round of {row['learner']!r} with {row['teacher']!r}")
-    return list(np.cumsum(spent)) if by != "round" else spent, values
-
-
-def _curve(paths: Sequence[tuple[Spot, AnyRow, list[float], list[float]]], by: str) -> MeanCurve:
-    """The mean over cases, from the first budget at which each has a value."""
-    least = max(spent[0] for _, _, spent, _ in paths)
-    budgets = sorted({float(each) for _, _, spent, _ in paths for each in spent if each >= least})
-    each = [
-        estimate({spot: values[int(np.searchsorted(spent, budget, "right")) - 1] for spot, _, spent, values in paths})
-        for budget in budgets
-    ]
-    first = paths[0][1]
-    values, errors, n = zip(*each, strict=True)
-    return MeanCurve(first["group"], first["learner"], first["teacher"], by, tuple(budgets), values, errors, n[0])
+    return np.cumsum(spent, dtype=float), np.array(values, dtype=float)
 
 
 def _by_learner(rows: Sequence[AnyRow]) -> dict[tuple[str, str], dict[str, list[tuple[Spot, AnyRow]]]]:
@@ -160,8 +184,9 @@ def _by_learner(rows: Sequence[AnyRow]) -> dict[tuple[str, str], dict[str, list[
     grouped: dict[tuple[str, str], dict[str, list[tuple[Spot, AnyRow]]]] = {}
     for row in rows:
         case = row["replicate"] if len(replicates[row["group"]]) > 1 else row["seed"]
-        spot = (case, (row["domain"], row["replicate"], row["seed"]))
-        grouped.setdefault((row["group"], row["learner"]), {}).setdefault(row["teacher"], []).append((spot, row))
+        several = grouped.setdefault((row["group"], row["learner"]), {}).setdefault(row["teacher"], [])
+        # Domains of one replicate, and its seeds, are in the same order for every teacher.
+        several.append(((case, sum(spot[0] == case for spot, _ in several)), row))
     return grouped
 
 

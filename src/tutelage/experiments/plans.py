@@ -35,7 +35,7 @@ from uuid import uuid4
 
 from tutelage.data.files import load, open_regular, save
 from tutelage.environments.placement import PREFERENCES, preference_names
-from tutelage.experiments.players import Given, check_call, check_metric_names
+from tutelage.experiments.players import METRIC_ARGUMENTS, Given, check_call, takes_round
 from tutelage.experiments.settings import FIELDS, LearnerSetting, Options, Task, TeacherSetting, seeds_by_name
 from tutelage.experiments.worlds import ALL, DomainFile, WorldName, checksum_of, named_parts
 from tutelage.model.allowances import OTHERS
@@ -49,6 +49,8 @@ OF_DOMAIN = ("name", "file", "world", "domain", "weights", "group", "replicate")
 OF_LEARNER = ("model", "preferences", "allowance", "n_sampled")
 # The rounds of an adaptive teacher where the plan does not limit them.
 MOST_ROUNDS = 100
+# The third argument of a registered teacher, by what it knows; the learner for all others.
+TOLD = {Knows.NOTHING: "", Knows.EVERY_PREFERENCE: "preference_features"}
 
 Source = WorldName | DomainFile
 Players = Mapping[str, Callable[..., Any]]
@@ -57,25 +59,13 @@ Entry = LearnerEntry | TeacherEntry
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a script gives beside its plan: learners, teachers and metrics by name, and the seeds, if it gives any."""
+    """What a script gives beside its plan: players and metrics by name, seeds, and a version in place of their code."""
 
-    learners: Mapping[str, Given] = field(default_factory=dict)
-    teachers: Mapping[str, Given] = field(default_factory=dict)
-    metrics: tuple[Given, ...] = ()
-    seeds: tuple[int, ...] | None = None
+    learners: Players = field(default_factory=dict)
+    teachers: Players = field(default_factory=dict)
+    metrics: Players = field(default_factory=dict)
+    seeds: Sequence[int] | None = None
     version: str = ""
-
-    @classmethod
-    def of(
-        cls, learners: Players | None, teachers: Players | None, metrics: Players | None, seeds: Any, version: str
-    ) -> "Offer":
-        """version: of all of them, in place of their code."""
-        check_metric_names(metrics or ())
-        each = [
-            {name: Given.of(name, made, version) for name, made in (several or {}).items()}
-            for several in (learners, teachers, metrics)
-        ]
-        return cls(each[0], each[1], tuple(each[2].values()), None if seeds is None else tuple(seeds), version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +107,7 @@ def _tasks(plan: Mapping[str, Any], beside: Path, folder: Path, offer: Offer) ->
     learners = [learner for entry in entries["learner"] for learner in _learners(entry, offer)]
     teachers = [teacher for entry in entries["teacher"] for teacher in _teachers(entry, offer)]
     places = [place for entry in entries["domain"] for place in _places(entry, beside, folder, seeds)]
-    _check_places(places)
+    metrics = tuple(_metric(name, made, offer.version) for name, made in offer.metrics.items())
     tasks = [
         Task(
             place.source,
@@ -126,7 +116,7 @@ def _tasks(plan: Mapping[str, Any], beside: Path, folder: Path, offer: Offer) ->
             teacher,
             seed,
             limit,
-            offer.metrics,
+            metrics,
             place.group,
             place.replicate,
         )
@@ -136,7 +126,13 @@ def _tasks(plan: Mapping[str, Any], beside: Path, folder: Path, offer: Offer) ->
     return list({(task.key, task.group, task.replicate): task for task in tasks}.values())
 
 
-def _with_given(entries: Sequence[Any], name: str, given: Mapping[str, Given]) -> list[Any]:
+def _metric(name: str, made: Any, version: str) -> Given:
+    given = Given.of(name, made, version)
+    check_call(given, f"metric {name!r}", int(takes_round(made)), {}, dict.fromkeys(METRIC_ARGUMENTS))
+    return given
+
+
+def _with_given(entries: Sequence[Any], name: str, given: Players) -> list[Any]:
     """The entries of a group, and one for each given player that none of them names."""
     named = {each for entry in entries if isinstance(entry, Mapping) for each in _each(entry.get(name))}
     return [*entries, *({name: key} for key in given if key not in named)]
@@ -173,16 +169,6 @@ def _places(entry: Mapping[str, Any], beside: Path, folder: Path, seeds: Sequenc
             group = str(entry.get("group", name))
             replicate = entry.get("replicate", str(source) if seed is None else seed)
             yield Place(source, preferences, group, replicate, seeds if seed is None else [seed])
-
-
-def _check_places(places: Sequence[Place]) -> None:
-    """Refuse two domains that no column of a row would tell apart."""
-    known: dict[Any, Source] = {}
-    for place in places:
-        key = (place.group, str(place.source), place.replicate)
-        if known.setdefault(key, place.source) != place.source:
-            names = f"the group {key[0]!r} have the name {key[1]!r} and the replicate {key[2]!r}"
-            raise InvalidInput(f"two domains of {names}; give each another name or replicate")
 
 
 def _source(
@@ -235,24 +221,22 @@ def _learners(entry: Mapping[str, Any], offer: Offer) -> Iterator[tuple[str, Lea
     _check_names(entry, entry, "[[learner]]")
     for values in _combinations({"model": "soft", "preferences": ALL} | dict(entry)):
         preferences, name = str(values.pop("preferences")), str(values.pop("model"))
-        given, allowance = offer.learners.get(name), values.pop("allowance", 0.0)
         setting: dict[str, Any] = {"n_sampled": int(values.pop("n_sampled", 0))}
+        allowance = values.pop("allowance", 0.0)
         if isinstance(allowance, Mapping):
             setting["allowances"] = _pairs({key: float(allowance[key]) for key in allowance if key != OTHERS})
             allowance = allowance.get(OTHERS, math.inf)
         setting["allowance"] = float(allowance)
-        if given is None:
-            name = name.replace("-", "_")
-            known = look_up(LEARNER_MODELS, name, "learner model")
-            if isinstance(known.maker, str):
-                _check_names(values, (*OF_LEARNER, *FIELDS), "[[learner]]")
-                defaults = {field: known.options[field].default for field in FIELDS if field in known.options}
-                yield preferences, LearnerSetting(name, **(defaults | values | setting))
-                continue
-            given, values = _registered(name, known, values, offer)
+        known = None if name in offer.learners else look_up(LEARNER_MODELS, _dashed(name), "learner model")
+        if known is not None and isinstance(known.maker, str):
+            _check_names(values, (*OF_LEARNER, *FIELDS), "[[learner]]")
+            defaults = {field: known.options[field].default for field in FIELDS if field in known.options}
+            yield preferences, LearnerSetting(_dashed(name), **(defaults | values | setting))
+            continue
+        given, options = _own(name, known, values, offer.learners, offer.version)
         allowed = {"violation_allowance": None} if allowance else {}
-        check_call(given.load(), f"learner {name!r}", 1, _plain(name, values) | allowed, seeds_by_name(0))
-        yield preferences, LearnerSetting(name, options=_pairs(values), given=given, **setting)
+        check_call(given, f"learner {name!r}", 1, options | allowed, seeds_by_name(0))
+        yield preferences, LearnerSetting(given.name, options=_pairs(options), given=given, **setting)
 
 
 def _teachers(entry: Mapping[str, Any], offer: Offer) -> Iterator[TeacherSetting]:
@@ -261,30 +245,35 @@ def _teachers(entry: Mapping[str, Any], offer: Offer) -> Iterator[TeacherSetting
             f"each [[teacher]] needs a name, one or several of {', '.join((*offer.teachers, *TEACHERS))}"
         )
     for values in _combinations(entry):
-        name, told = str(values.pop("name")), ""
-        most, given = int(values.pop("max_rounds", 0)), offer.teachers.get(name)
-        if given is None:
-            name = name.replace("-", "_")
-            known = look_up(TEACHERS, name, "teacher")
-            most = most or (MOST_ROUNDS if known.is_adaptive else 1)
-            if isinstance(known.maker, str):
-                yield TeacherSetting(name, _pairs(_read(name, known, values)), most)
-                continue
-            given, values = _registered(name, known, values, offer)
-            told = {Knows.NOTHING: "", Knows.EVERY_PREFERENCE: "preference_features"}.get(known.knows, "learner")
+        name, most = str(values.pop("name")), int(values.pop("max_rounds", 0))
+        known = None if name in offer.teachers else look_up(TEACHERS, _dashed(name), "teacher")
+        most = most or (MOST_ROUNDS if known is None or known.is_adaptive else 1)
+        if known is not None and isinstance(known.maker, str):
+            yield TeacherSetting(_dashed(name), _pairs(_read(name, known, values)), most)
+            continue
+        given, options = _own(name, known, values, offer.teachers, offer.version)
+        told = TOLD.get(known.knows, "learner") if known else ""
         offered = {"learner": None, "preference_features": None, **seeds_by_name(0)}
-        check_call(given.load(), f"teacher {name!r}", 3 if told else 2, _plain(name, values), offered)
-        yield TeacherSetting(name, _pairs(values), most or MOST_ROUNDS, given, told)
+        check_call(given, f"teacher {name!r}", 3 if told else 2, options, offered)
+        yield TeacherSetting(given.name, _pairs(options), most, given, told)
 
 
-def _registered(name: str, entry: Entry, values: Mapping[str, Any], offer: Offer) -> tuple[Given, dict[str, Any]]:
-    """The code of a player that was registered in this process, which a worker would not know, and its options."""
+def _own(
+    name: str, entry: Entry | None, values: Mapping[str, Any], own: Players, version: str
+) -> tuple[Given, dict[str, Any]]:
+    """The code of a player that workers do not know, of the script or registered in this process, and its options."""
+    if entry is None:
+        return Given.of(name, own[name], version), _plain(name, values)
     defaults = {key: option.default for key, option in entry.options.items() if key not in seeds_by_name(0)}
-    return Given.of(name, entry.maker, offer.version), defaults | _read(name, entry, values)
+    return Given.of(_dashed(name), entry.maker, version), defaults | _read(name, entry, values)
 
 
 def _read(name: str, entry: Entry, values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: look_up(entry.options, key, f"option of {name!r}").read(key, values[key]) for key in values}
+
+
+def _dashed(name: str) -> str:
+    return name.replace("-", "_")
 
 
 def _pairs(options: Mapping[str, Any]) -> Options:

@@ -2,24 +2,21 @@
 
 import inspect
 import pickle
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import cloudpickle
 
-from tutelage.experiments.identity import digest
+from tutelage.experiments.identity import digest, is_own
 from tutelage.outcomes import InvalidInput
 from tutelage.registry import look_up
 from tutelage.transcripts import TaughtRound
 
-# The columns of a row that are not metrics.
-COLUMNS = (
-    *("domain", "group", "replicate", "learner", "model", "preferences", "allowance", "n_sampled", "mismatch_penalty"),
-    *("violation_penalty", "max_steps", "teacher", "max_rounds", "seed", "reward", "lesson_reward", "bound", "gap"),
-    *("residual", "arrival", "arrival_steps", "n_rounds", "n_demonstrations", "n_steps", "seconds", "ended", "failed"),
-)
+# What a metric may ask for by name.
+METRIC_ARGUMENTS = ("response", "lesson", "transcript", "domain", "true_weights", "learner", "seed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,7 @@ class Given:
             raise InvalidInput(f"{name!r} must be a class or a function that makes the player, got {made!r}")
         preset = (made.args, made.keywords) if isinstance(made, partial) else ()
         try:
-            pickled = cloudpickle.dumps(made)
+            pickled = _pickled(made)
         except Exception as error:
             raise InvalidInput(f"{name!r} cannot be sent to another process: {error}") from error
         return cls(name, digest((version, preset) if version else made), pickled)
@@ -52,15 +49,30 @@ class Given:
         return made
 
 
+def _pickled(made: Any) -> bytes:
+    """The code itself, with that of the user's own modules, which a worker may not have; or else by its name there."""
+    own = [module for name, module in [*sys.modules.items()] if name != "__main__" and is_own(name)]
+    try:
+        for module in own:
+            cloudpickle.register_pickle_by_value(module)
+        pickled: bytes = cloudpickle.dumps(made)
+    # As where a module has a lock among what the code names.
+    except Exception:
+        pickled = b""
+    finally:
+        for module in own:
+            cloudpickle.unregister_pickle_by_value(module)
+    return pickled or cloudpickle.dumps(made)
+
+
 def called(made: Callable[..., Any], *first: Any, options: Mapping[str, Any], offered: Mapping[str, Any]) -> Any:
     """The result of a call with `first` and the options, and with each of `offered` that the function has by name."""
     return made(*first, **_wanted(made, len(first), options, offered), **options)
 
 
-def check_call(
-    made: Callable[..., Any], what: str, n_first: int, options: Mapping[str, Any], offered: Mapping[str, Any]
-) -> None:
+def check_call(given: Given, what: str, n_first: int, options: Mapping[str, Any], offered: Mapping[str, Any]) -> None:
     """Refuse a call with an unknown option, or without an argument that the function needs."""
+    made = given.load()
     signature = inspect.signature(made)
     known = {name: None for name, part in signature.parameters.items() if part.kind is not part.VAR_POSITIONAL}
     if not any(part.kind is part.VAR_KEYWORD for part in signature.parameters.values()):
@@ -82,14 +94,11 @@ def _wanted(
 
 def metric_of(function: Callable[..., Any], taught: TaughtRound, offered: Mapping[str, Any]) -> float:
     """The value of a metric: a function of the round, or of what it asks for by the names of its arguments."""
+    first = (taught,) if takes_round(function) else ()
     named = {**offered, "lesson": taught.lesson, "response": taught.response}
-    first = () if next(iter(inspect.signature(function).parameters), "") in named else (taught,)
     return float(called(function, *first, options={}, offered=named))
 
 
-def check_metric_names(names: Iterable[str]) -> list[str]:
-    """The names; refused where a row has another column of that name."""
-    for name in names:
-        if name in COLUMNS:
-            raise InvalidInput(f"a metric cannot be called {name!r}, as another column of a row is")
-    return list(names)
+def takes_round(function: Callable[..., Any]) -> bool:
+    """Whether the first argument of a metric is the round itself."""
+    return next(iter(inspect.signature(function).parameters), "") not in METRIC_ARGUMENTS

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 import tutelage
 from tutelage.arrays import finite_or_none
 from tutelage.experiments.illustrations import illustrate
-from tutelage.experiments.players import Given, called, check_metric_names, metric_of
+from tutelage.experiments.players import Given, called, metric_of
 from tutelage.experiments.settings import PAPER_STOPS, AnyTask, Illustration, Task, seeds_by_name
 from tutelage.experiments.store import Row, Store, revision
 from tutelage.experiments.worlds import Ground, WorldName
@@ -211,7 +211,7 @@ def taught(task: Task) -> dict[str, Any]:
         if is_over() and "time limit" not in result["ended"]:
             result["ended"] = f"the time limit of {task.time_limit:g} s was reached; {result['ended']}"
     offered = {"domain": ground.domain, "true_weights": ground.true_weights, "learner": learner, "seed": task.seed}
-    return result | measured(transcript, task.metrics, offered)
+    return result | measured(transcript, task.metrics, offered | {"transcript": transcript})
 
 
 def _teacher(task: Task, ground: Ground, learner: Learner) -> Teacher:
@@ -238,7 +238,7 @@ def measured(transcript: Transcript, metrics: Sequence[Given], offered: Mapping[
         {**taught.response.metrics, **{name: metric_of(functions[name], taught, offered) for name in functions}}
         for taught in transcript.rounds
     ]
-    names = check_metric_names(dict.fromkeys(name for values in rounds for name in values))
+    names = dict.fromkeys(name for values in rounds for name in values)
     shown = [taught.response.lesson for taught in transcript.rounds]
     return {
         "arrival": None if journey is None else [journey.probability, finite_or_none(journey.steps)],

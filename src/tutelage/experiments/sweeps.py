@@ -61,12 +61,13 @@ class Sweep:
         """
         return means.means(self.rows, of, against)
 
-    def curves(self, of: str = "reward", *, by: str = "round") -> list[MeanCurve]:
+    def curves(self, of: str = "reward", *, by: str = "round", within: float = 0.01) -> list[MeanCurve]:
         """The mean of the reward, or of a metric, after each round, or by what was shown until then.
 
-        by: "round", "n_demonstrations" or "n_steps". So teachers are compared at equal budgets.
+        by: "round", "n_demonstrations" or "n_steps", so that teachers are compared at equal budgets. within: the share
+        of the best reward that may be missing where a curve counts as having reached it.
         """
-        return means.curves(self.rows, of, by)
+        return means.curves(self.rows, of, by, within)
 
     def to_file(self, path: AnyPath) -> None:
         """Write the rows: .csv, .jsonl, .json, or .parquet, which needs pyarrow."""
@@ -88,7 +89,7 @@ class Sweep:
         plane = sweep_pictures.swept(self.rows)
         if plane:
             return sweep_pictures.heat_maps(self.rows, self.means(of), plane, of)
-        return sweep_pictures.bars(self.means(of), of)
+        return sweep_pictures.points(self.means(of), of)
 
     def curve_picture(self, of: str = "reward", *, by: str = "round") -> Figure:
         """The curves, one panel for each group of domains and learner."""
@@ -114,14 +115,14 @@ def sweep(
     plan: a TOML file, or its data (see `plans`). learners: by name, classes or functions that make a learner of a
     domain. teachers: of a domain and the true weights. Both may also have arguments `seed` or `rng`, and a teacher
     `learner` or `preference_features`. metrics: by name, functions of a round that return a number; by the names of
-    their arguments they may ask for the response, lesson, domain, true_weights, learner or seed. seeds: in place of
+    their arguments they may ask for response, lesson, transcript, domain, true_weights, learner or seed. seeds: in place of
     the plan's. version: what rows say of the code that is given here. Without it they have a digest of the code, and
     are computed again when the code changes.
 
     jobs: processes on this machine. address: of a Dask scheduler, in their place. retry: compute the rows that failed
     again. on_row: called after each row is stored.
     """
-    offer = Offer.of(learners, teachers, metrics, seeds, version)
+    offer = Offer(learners or {}, teachers or {}, metrics or {}, None if seeds is None else list(seeds), version)
     tasks, store = open_sweep(plan, out, retry=retry, offer=offer)
     run(tasks, store, Backend(jobs, "dask" if address else "processes", address), on_row=on_row)
     return collected(tasks, store)
@@ -176,24 +177,24 @@ def _asked(task: Task, with_rounds: bool) -> dict[str, Any]:
 def _results(task: Task, row: Row) -> dict[str, Any]:
     """The result, as plain values. A row of an older store has no value for what was not measured then."""
     result, model = row.outcome, task.model
-    granted = {
-        name: finite_or_none(dict(model.allowances).get(name, model.allowance)) for name in result.get("counts", {})
-    }
-    arrival, counts = result.get("arrival") or (None, None), result.get("counts", {})
-    by_round = {name: result.get(key, []) for name, key in BY_ROUND.items()} | result.get("metrics", {})
+    counts, arrival = result.get("counts", {}), result.get("arrival") or (None, None)
+    granted = {name: finite_or_none(dict(model.allowances).get(name, model.allowance)) for name in counts}
+    by_round = {name: result.get(key, []) for name, key in BY_ROUND.items()}
     shown = {name: by_round[name] for name in ("n_demonstrations", "n_steps")}
-    return {
+    values = {
         **{name: result.get(name) for name in ("reward", "bound", "gap", "residual")},
         **{"arrival": arrival[0], "arrival_steps": arrival[1]},
         **{f"count.{name}": count for name, count in counts.items()},
-        **{f"allowance.{name}": value for name, value in granted.items() if model.has_allowance},
+        **{f"allowance.{name}": limit for name, limit in granted.items() if model.has_allowance},
         "n_rounds": len(by_round["reward"]),
-        **{name: None if None in values or not values else sum(values) for name, values in shown.items()},
-        "seconds": row.seconds,
-        **{name: values[-1] for name, values in result.get("metrics", {}).items()},
-        **{f"{name}_by_round": values for name, values in by_round.items()},
-        **{"ended": result.get("ended"), "failed": result.get("refused", "")},
+        **{name: None if None in each or not each else sum(each) for name, each in shown.items()},
+        **{"seconds": row.seconds, "ended": result.get("ended"), "failed": result.get("refused", "")},
     }
+    for name, each in result.get("metrics", {}).items():
+        # A metric with the name of another column is told apart from it.
+        free = f"metric.{name}" if name in values or name in _asked(task, False) else name
+        values[free], by_round[free] = each[-1], each
+    return values | {f"{name}_by_round": each for name, each in by_round.items()}
 
 
 def _teacher_label(task: Task) -> str:
