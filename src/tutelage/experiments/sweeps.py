@@ -115,9 +115,9 @@ def sweep(
     plan: a TOML file, or its data (see `plans`). learners: by name, classes or functions that make a learner of a
     domain. teachers: of a domain and the true weights. Both may also have arguments `seed` or `rng`, and a teacher
     `learner` or `preference_features`. metrics: by name, functions of a round that return a number; by the names of
-    their arguments they may ask for response, lesson, transcript, domain, true_weights, learner or seed. seeds: in place of
-    the plan's. version: what rows say of the code that is given here. Without it they have a digest of the code, and
-    are computed again when the code changes.
+    their arguments they may ask for response, lesson, transcript, domain, true_weights, learner or seed. seeds: in
+    place of the plan's. version: what rows say of the code that is given here. Without it they have a digest of the
+    code, and are computed again when the code changes.
 
     jobs: processes on this machine. address: of a Dask scheduler, in their place. retry: compute the rows that failed
     again. on_row: called after each row is stored.
