@@ -12,6 +12,7 @@ from tutelage.interaction import teach
 from tutelage.learners.entropy import SoftLearner
 from tutelage.learners.projection import HardLearner
 from tutelage.learners.sampled import SampledLearner
+from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Advice, Lesson, Round
 from tutelage.teachers.base import OneLessonTeacher
@@ -94,8 +95,29 @@ def test_counts_that_no_trajectory_has_are_refused(counts, message):
 def test_counts_that_are_negative_by_rounding_are_accepted():
     """A learner's own solver may give -1e-17 for a feature that its policy never meets."""
     response = LEARNER.respond(AgnosticTeacher(DOMAIN, WEIGHTS).open().lesson)
-    rounded = replace(response, expectation=Expectation([-1e-17, 0.0], [0.0, -1e-16]))
+    rounded = replace(response, expectation=Expectation([-1e-17, 0.0], [0.0, -1e-16]), bias=np.zeros(4))
     assert check_response(DOMAIN, rounded) is rounded
+
+
+def test_without_its_learner_a_response_is_checked_as_far_as_possible(tmp_path):
+    """Its policy proves its expectation. Its objective and bound need the learner: the transcript says so."""
+    lesson = AgnosticTeacher(DOMAIN, WEIGHTS).open().lesson
+    response = LEARNER.respond(lesson)
+    done, other = response.expectation, uniform_policy(DOMAIN.mdp)
+    half = Expectation(0.5 * done.reward, 0.5 * done.preference)
+    proof = response.certificate
+    for wrong in (
+        replace(response, policy=other),
+        replace(response, expectation=half),
+        replace(response, certificate=replace(proof, dual=proof.primal - 1)),
+    ):
+        with pytest.raises(InvalidModel, match=r"its (expectation\[\d\]|dual) is"):
+            check_response(DOMAIN, wrong)
+    assert check_response(DOMAIN, replace(response, expectation=half, bias=np.zeros(4)))
+    save_transcript(Transcript(WEIGHTS).followed_by(Round(lesson, response)), tmp_path / "taught.npz")
+    assert "Not verified: objectives and bounds" in str(load_transcript(tmp_path / "taught.npz", DOMAIN))
+    teach(AgnosticTeacher(DOMAIN, WEIGHTS), LEARNER, path=tmp_path / "taught.npz")
+    assert "Not verified" not in str(load_transcript(tmp_path / "taught.npz", DOMAIN))
 
 
 def test_a_file_with_a_lesson_of_another_domain_is_refused(tmp_path):

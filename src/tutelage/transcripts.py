@@ -74,7 +74,7 @@ class Transcript:
     """All rounds so far. ended: how they ended, as a sentence. true_weights: (d_r,), those of the teacher.
 
     learner: the learner that was taught, where its preferences are known; `explain` needs it, and files do not keep it.
-    mdp: that of the teacher's domain, for `arrival`.
+    mdp: that of the teacher's domain, for `arrival`. unverified: what `load_transcript` could not compute again.
     """
 
     true_weights: Vector
@@ -82,6 +82,7 @@ class Transcript:
     ended: str = "no round has been taught yet"
     learner: KnownLearner | None = None
     mdp: MDP | None = None
+    unverified: str = ""
 
     @property
     def final(self) -> TaughtRound:
@@ -178,7 +179,8 @@ class Transcript:
         ]
         journey = self.arrival if self.rounds else None
         arrives = [] if journey is None else [f"The learner {journey}."]
-        return "\n".join([head, *lines, f"Ended: {self.ended}.", *arrives])
+        unproved = [f"Not verified: {self.unverified}."] if self.unverified else []
+        return "\n".join([head, *lines, f"Ended: {self.ended}.", *arrives, *unproved])
 
 
 def _costs_in_words(costs: "Costs") -> list[str]:
@@ -200,13 +202,24 @@ def _costs_in_words(costs: "Costs") -> list[str]:
 
 
 def check_response(domain: Domain, response: Response) -> Response:
-    """The response; refused unless its policy and its expectations are possible in the domain."""
+    """The response; refused unless it is possible in the domain, and its expectation is that of its policy.
+
+    An expectation that was seen instead (`bias`) need only be possible. What the objective and its bound are worth
+    cannot be said without the learner's penalties: `learners.verifying.verify` computes them again.
+    """
+    from tutelage.learners.verifying import verify_alone
+
+    _check_possible(domain, response)
+    verify_alone(domain, response)
+    return response
+
+
+def _check_possible(domain: Domain, response: Response) -> None:
     if not isinstance(response, Response):
         raise InvalidModel(f"respond must return a Response, got {type(response).__name__}")
     check_policy(domain.mdp, response.policy)
     _check_counts(domain, domain.reward_features, response.expectation.reward, domain.reward_names)
     _check_counts(domain, domain.preference_features, response.expectation.preference, domain.preference_names)
-    return response
 
 
 def _check_counts(
@@ -273,14 +286,18 @@ def load_transcript(
             if verify:
                 verifying.verify_round(domain, taught, learner, f"round {number + 1}")
             transcript = transcript.followed_by(taught)
-        return transcript.ending(_unpacked(str, "ended", archive, domain))
+        unverified = (
+            "" if learner else "objectives and bounds of the responses, because the file has no learner for them"
+        )
+        return replace(transcript.ending(_unpacked(str, "ended", archive, domain)), unverified=unverified)
     except InvalidInput as error:
         raise InvalidModel(f"{path} holds no valid transcript: {error}") from error
 
 
 def _check_round(domain: Domain, taught: Round) -> None:
     """Refuse a round that is not possible in the domain, or whose arrays do not fit together."""
-    response = check_response(domain, taught.response)
+    response = taught.response
+    _check_possible(domain, response)
     for lesson in (taught.lesson, response.lesson):
         check_lesson(domain, lesson)
         check_length(lesson.uncertainty, domain.n_reward, "the lesson's uncertainty", "reward features")

@@ -207,13 +207,13 @@ def by_cone_program(domain, shown, norm, functions):
     features = combined_features(domain)
     of_choices = features if len(features) == mdp.n_choices else features[mdp.state_of_choice]
     reward, preference = np.split(of_choices.T, [domain.n_reward])
-    rules = [flow, *(convex(preference @ visits) <= limit for convex, limit in functions)]
+    rules = [flow, *(convex(preference @ visits) / limit <= 1 for convex, limit in functions)]
     problem = cp.Problem(cp.Minimize(cp.norm(reward @ visits - shown, norm)), rules)
     return problem.solve(solver=cp.CLARABEL)
 
 
 @pytest.mark.parametrize("norm", [1, math.inf])
-@pytest.mark.parametrize(("n", "seed"), [(4, 1), (4, 2), (4, 3), (3, 1), (8, 0)])
+@pytest.mark.parametrize(("n", "seed"), [(4, 1), (4, 2), (4, 3), (3, 1), (8, 0), (12, 5)])
 def test_a_convex_function_and_a_distance_are_kept_in_any_norm(n, seed, norm):
     """Many policies match the lesson: a linear program returns corners that violate one constraint or the other."""
     rng = np.random.default_rng([seed, n])

@@ -45,7 +45,7 @@ class Cutting:
     away: float = 1e-5
     newest: float = 0.1
     n_moves: int = 10
-    n_cuts: int = 200
+    n_cuts: int = 1000
     n_few: int = 20
 
 
@@ -69,10 +69,10 @@ class ConvexTangents(Tangents):
     def opening(cls, constraints: Constraints) -> Self:
         """The linear constraints, and the tangent of each convex one at the uniform policy's expectation."""
         point = expectation(constraints.domain, uniform_policy(constraints.domain.mdp)).preference
-        return replace(cls._touching(constraints, point), is_first=True)
+        return replace(cls.touching(constraints, point), is_first=True)
 
     @classmethod
-    def _touching(cls, constraints: Constraints, point: Vector) -> Self:
+    def touching(cls, constraints: Constraints, point: Vector) -> Self:
         """The linear constraints, and the tangent of each convex one at a point, which may move."""
         convex = np.arange(len(constraints.rows), len(constraints.allowance))
         return replace(cls.linear(constraints)._cut(point, convex), centre=point)
@@ -120,7 +120,7 @@ class ConvexTangents(Tangents):
         if self.centre is None:
             return self, multipliers
         y, p = np.split(multipliers, [len(self.offsets)])
-        return self._touching(self.constraints, self.centre + p).fixed(), y
+        return self.touching(self.constraints, self.centre + p).fixed(), y
 
     def tightened(self, point: Vector, multipliers: Vector) -> tuple[Tangents, Vector]:
         """Each constraint that the solution violates gets another tangent, or its tangent touches there."""
@@ -136,7 +136,7 @@ class ConvexTangents(Tangents):
                 n_steps=CUTTING.n_cuts,
             )
         if self.centre is not None and (self.n_cuts < CUTTING.n_moves or not len(loose)):
-            there = replace(self._touching(self.constraints, point), n_cuts=self.n_cuts + 1)
+            there = replace(self.touching(self.constraints, point), n_cuts=self.n_cuts + 1)
             return there, np.append(y, np.zeros(len(point)))
         return here._cut(point, loose), np.concatenate([y, np.zeros(len(loose))])[here._order(loose)]
 
@@ -156,7 +156,7 @@ class ConvexTangents(Tangents):
         """Of fixed tangents of a convex constraint, those that bind and the last: a long search must not keep all."""
         if self.centre is not None:
             y, p = np.split(multipliers, [len(self.offsets)])
-            return self._touching(self.constraints, self.centre + p), np.append(np.maximum(y, 0.0), np.zeros(len(p)))
+            return self.touching(self.constraints, self.centre + p), np.append(np.maximum(y, 0.0), np.zeros(len(p)))
         is_linear = self.constraint < len(self.constraints.rows)
         is_last = np.append(self.constraint[1:] != self.constraint[:-1], True)[: len(self.constraint)]
         kept = is_linear | (multipliers > 0) | is_last

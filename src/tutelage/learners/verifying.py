@@ -9,13 +9,13 @@ Of a projection, the bound on the distance is the largest of
 
     (a @ mu - y @ (G mu_c - delta) - a @ mu_hat) / norm_q(a)    over all policies
 
-Each takes one solve without constraints. Tangents of convex constraints are not stored, so there bounds are not
-checked.
+Each takes one solve without constraints. With entropy, a convex constraint is its tangent at the response: tangents lie
+below it anywhere, so that the bound holds. A projection needs many tangents, which are not stored: it is done again.
 """
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from tutelage.convex.blocks import contained, terms
 from tutelage.learners.entropy import GenericLearner, moved
 from tutelage.learners.penalties import DUAL_NORM, Mismatch, Preference, Tangents
 from tutelage.learners.projection import HardLearner
+from tutelage.learners.tangents import ConvexTangents
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Lesson, Response, Round
@@ -41,6 +42,7 @@ class Accepted:
 
     share: float = 1e-6  # of the largest value that the number can have, or of one plus its size
     rounding: float = 1e-12  # of the products that objectives and bounds subtract
+    attained: float = 1e-3  # of one plus its size, by which rounding may leave a bound below what is attained
 
 
 ACCEPTED = Accepted()
@@ -51,8 +53,8 @@ def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
     stored, multipliers = response.certificate, response.multipliers
     if stored is None or multipliers is None or response.learned_weights is None:
         raise InvalidModel("it lacks the certificate, the multipliers or the weights of its learner")
+    verify_alone(learner.domain, replace(response, bias=None))
     done, shown = expectation(learner.domain, response.policy), response.lesson.expectation
-    compare("expectation", response.expectation.both, done.both, or_one(sizes(learner.domain)))
     learner = moved(learner, response.lesson)
     domain, is_there = learner.domain, response.lesson.initial is not None
     mismatch = Mismatch() if isinstance(learner, HardLearner) else learner.mismatch.on(domain)
@@ -72,37 +74,57 @@ def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
         prices = np.repeat([mismatch.penalty, learner.preference.penalty], [domain.n_reward, domain.n_preference])
         size += ACCEPTED.rounding / ACCEPTED.share * float(unit[np.isfinite(prices)] @ prices[np.isfinite(prices)])
     compare("primal", np.array([stored.primal]), np.array([primal]), size)
-    if constraints.preference.functions:
-        return
+    is_convex, tangents = bool(learner.preference.functions), Tangents.linear(constraints)
+    if is_convex:
+        tangents = ConvexTangents.touching(constraints, reached.preference).fixed()
     a, y = multipliers.lower - multipliers.upper, multipliers.preference
-    weights = np.concatenate([a, -(constraints.rows.T @ y)])
-    compare("learned_weights", response.learned_weights, weights, 1 + np.abs(weights))
+    weights = np.concatenate([a, -(tangents.normals.T @ y)])
+    if not is_convex:
+        compare("learned_weights", response.learned_weights, weights, 1 + np.abs(weights))
     prove = _distance_bound if isinstance(learner, HardLearner) else _dual
     # A bound below the primal, which is attained, is rounding.
-    bound = max(prove(learner, a, y, weights, shown), primal)  # type: ignore[arg-type]
+    bound = max(prove(learner, tangents, a, y, weights, shown), primal)  # type: ignore[arg-type]
     products = ACCEPTED.rounding * float(np.abs(weights) @ unit + np.abs(a) @ np.abs(shown))
     compare("dual", np.array([stored.dual]), np.array([bound]), size + products / ACCEPTED.share)
 
 
-def _dual(learner: GenericLearner, a: Vector, y: Vector, weights: Vector, shown: Vector) -> float:
+def verify_alone(domain: Domain, response: Response) -> None:
+    """Refuse a response whose numbers contradict each other, whoever its learner is.
+
+    Its expectation must be that of its policy, unless it was seen (`bias`), and its bound no less than its objective.
+    """
+    if response.bias is None:
+        done = expectation(domain, response.policy)
+        compare("expectation", response.expectation.both, done.both, or_one(sizes(domain)))
+    proof = response.certificate
+    if proof is not None and proof.dual < proof.primal - ACCEPTED.attained * (1 + abs(proof.primal)):
+        raise InvalidModel(f"its dual is {proof.dual:.10g}, below its primal {proof.primal:.10g}, which is attained")
+
+
+def _dual(learner: GenericLearner, tangents: Tangents, a: Vector, y: Vector, weights: Vector, shown: Vector) -> float:
     """The dual objective at (a, y); infinite outside its set."""
     mdp, x = learner.domain.mdp, np.concatenate([a, y])
-    blocks = learner.dual.blocks(Tangents.linear(learner.dual.constraints))
+    blocks = learner.dual.blocks(tangents)
     if (np.abs(x - contained(blocks, x)) > ACCEPTED.share * (1 + np.abs(x))).any():
         return np.inf
     value = mdp.initial @ solve_soft(mdp, combined_features(learner.domain) @ weights).value
     return float(value - a @ shown + terms(blocks, x))
 
 
-def _distance_bound(learner: HardLearner, a: Vector, y: Vector, weights: Vector, shown: Vector) -> float:
+def _distance_bound(
+    learner: HardLearner, tangents: Tangents, a: Vector, y: Vector, weights: Vector, shown: Vector
+) -> float:
     """Minus the bound on the distance that the multipliers prove; infinite where they are negative."""
+    if learner.functions:
+        proof = learner.respond(Lesson.from_expectation(shown)).certificate
+        return np.inf if proof is None else proof.dual
     mdp, length = learner.domain.mdp, float(np.linalg.norm(a, DUAL_NORM[learner.norm]))
     if len(y) and y.min() < -ACCEPTED.share * (1 + np.abs(y).max()):
         return np.inf
     if length == 0:
         return 0.0
     best = mdp.initial @ solve_hard(mdp, combined_features(learner.domain) @ weights).value
-    return min(float(best - a @ shown + y @ learner.constraints.allowance) / length, 0.0)
+    return min(float(best - a @ shown + y @ tangents.offsets) / length, 0.0)
 
 
 def compare(name: str, stored: Vector, computed: Vector, unit: Vector | float) -> None:
@@ -177,9 +199,10 @@ def verify_round(domain: Domain, taught: Round, learner: GenericLearner | HardLe
             compare("uncertainty", lesson.uncertainty, again.uncertainty, unit)
         except InvalidModel as error:
             raise InvalidModel(f"{place}, the lesson: {error}") from error
-    if learner is None:
-        return
     try:
+        verify_alone(domain, taught.response)
+        if learner is None:
+            return
         compare("lesson", taught.response.lesson.expectation, taught.lesson.expectation, unit)
         verify(learner, taught.response)
     except InvalidModel as error:
