@@ -212,6 +212,8 @@ def by_cone_program(domain, shown, norm, functions):
     return problem.solve(solver=cp.CLARABEL)
 
 
+# CVXPY doubts its own answer for 12 features, within what is compared here.
+@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 @pytest.mark.parametrize("norm", [1, math.inf])
 @pytest.mark.parametrize(("n", "seed"), [(4, 1), (4, 2), (4, 3), (3, 1), (8, 0), (12, 5)])
 def test_a_convex_function_and_a_distance_are_kept_in_any_norm(n, seed, norm):
