@@ -40,8 +40,8 @@ from .data.files import save as save
 from .data.files import save_demonstrations as save_demonstrations
 from .data.sampling import sample_demonstrations as sample_demonstrations
 from .data.showing import SelectedDemonstrations as SelectedDemonstrations
-from .data.showing import Shown as Shown
-from .data.showing import ShownDemonstration as ShownDemonstration
+from .data.shown import Shown as Shown
+from .data.shown import ShownDemonstration as ShownDemonstration
 from .environments.budget import with_budget as with_budget
 from .environments.continuous import Discretised as Discretised
 from .environments.continuous import discretise as discretise

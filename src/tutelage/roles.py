@@ -30,7 +30,8 @@ from tutelage.chains.expectations import Expectation, expectation
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import empirical_expectation
 from tutelage.data.sampling import sample_demonstrations
-from tutelage.data.showing import SelectedDemonstrations, Shown, select, show
+from tutelage.data.showing import SelectedDemonstrations, select, show
+from tutelage.data.shown import Shown
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import check_name
 from tutelage.model.policy import check_policy
@@ -112,13 +113,15 @@ class Lesson:
         *,
         domain: Domain | None = None,
         true_weights: ArrayLike | None = None,
+        learner: Any = None,
         rng: int | np.random.Generator = 0,
     ) -> Shown:
         """At most n demonstrations by name, each with its share, features and reward.
 
         A policy with at most n trajectories is shown as these, with their probabilities. Otherwise n trajectories are
-        selected whose mean features are close to those of the lesson. domain: needed for a lesson that has an
-        expectation only. true_weights: (d_r,), for the rewards.
+        selected whose mean features are close to those of the lesson; those that arrive and keep the limits of the
+        learner on their own are preferred. domain: needed for a lesson that has an expectation only. true_weights:
+        (d_r,), for the rewards. learner: whose limits on preference features are meant.
         """
         known = domain or self.domain
         if known is None:
@@ -130,8 +133,19 @@ class Lesson:
             policy=self.policy,
             recorded=self.recorded,
             true_weights=true_weights,
+            limits=_limits(learner, known),
             rng=rng,
         )
+
+
+def _limits(learner: Any, domain: Domain) -> dict[str, float]:
+    """The limits of a learner on preference features, by name; none where they are not known."""
+    preference = getattr(learner, "preference", None)
+    if preference is None or getattr(preference, "rows", None) is not None:
+        return {}
+    bound = preference.on(domain)
+    pairs = zip(bound.names, bound.allowance.tolist(), strict=True)
+    return {name: limit for name, limit in pairs if name in domain.preference_names}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -415,7 +429,7 @@ def select_demonstrations(
     equal demonstrations.
     """
     domain = check_lesson(domain, lesson).seen_in(domain)
-    return select(domain, lesson.expectation, n, policy=lesson.policy, recorded=lesson.recorded, rng=rng)
+    return select(domain, lesson.expectation, n, policy=lesson.policy, recorded=lesson.recorded, limits={}, rng=rng)
 
 
 def in_digits(value: float, size: float, *, rounding: float = 1e-9) -> str:

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas
@@ -21,7 +22,7 @@ from tutelage.constrained.problem import preference_limits
 from tutelage.data import showing
 from tutelage.data.empirical import empirical_expectation, trajectory_counts
 from tutelage.data.sampling import sample_demonstrations
-from tutelage.data.showing import route_text
+from tutelage.data.shown import turn_lines
 from tutelage.environments.object_world import object_world
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.policy import uniform_policy
@@ -149,17 +150,83 @@ def test_a_lesson_of_a_transcript_can_be_shown_after_a_file(tmp_path):
     assert before[0].steps[0][0] == domain.state_name(world.start)
 
 
-def test_a_route_is_one_line():
-    assert route_text((("a", "up"), ("b", "up"), ("c", "left"), ("d", None))) == "a -[up x2]-> c -[left]-> d"
-    long = route_text(tuple((i, f"to {i}") for i in range(40)))
-    assert "... 28 more ..." in long and long.endswith("39 (to 39)")
+def test_steps_along_one_street_are_one_turn():
+    steps = (("a", "up"), ("b", "up"), ("c", "left"), ("d", None))
+    assert turn_lines(steps) == ["a -[up x2 via b]-> c", "c -[left]-> d"]
+    assert turn_lines(steps, full=True) == ["a -[up]-> b", "b -[up]-> c", "c -[left]-> d"]
+    streets = ((1, "Elm to 2"), (2, "Elm"), (3, (4, 0)), (4, 5), (5, "stay"))
+    lines = ["1 -[Elm x2 via 2, 0.75 km]-> 3", "3 -[go x2 via 4, 0.5 km]-> 5"]
+    assert turn_lines(streets, (0.5, 0.25, 0.4, 0.1, 0.0), "km") == lines
+    long = turn_lines(tuple((i, f"to {i}") for i in range(40)))
+    assert len(long) == 13 and long[-2] == "... 27 more turns ..." and long[-1] == "38 -[to 38]-> 39"
+    assert turn_lines((("a", "wait"),)) == ["a (wait)"]
+
+
+def two_ways(discount=0.99):
+    """A way of 1 km over a main road of 0.6 km, and one of 2 km without."""
+    import networkx
+
+    graph = networkx.DiGraph()
+    for name, x, y in (("home", 0.0, 50.0), ("road", 0.01, 50.0), ("lane", 0.01, 50.01), ("work", 0.02, 50.0)):
+        graph.add_node(name, x=x, y=y)
+    graph.add_edge("home", "road", km=0.6, main_km=0.6)
+    graph.add_edge("road", "work", km=0.4, main_km=0.0)
+    graph.add_edge("home", "lane", km=1.0, main_km=0.0)
+    graph.add_edge("lane", "work", km=1.0, main_km=0.0)
+    graph.add_edge("lane", "home", km=1.0, main_km=0.0)
+    options = {"reward_attributes": ["km"], "preference_attributes": ["main_km"], "discount": discount}
+    return tl.from_graph(graph, start="home", goals=["work"], duration="km", **options)
+
+
+def test_demonstrations_that_keep_the_limits_come_first_and_an_average_is_warned_of():
+    """A limit of 0.2 km is kept by mixing 0 km with 0.6 km, which the driver would refuse."""
+    domain = two_ways()
+    learner = tl.HardLearner(domain, {"main_km": 0.2})
+    lesson = tl.AwareCmdpTeacher(domain, [-1.0, 0.0], learner).open().lesson
+    shown = lesson.show(5, learner=learner)
+    assert [item.exceeds for item in shown] == [(), ("main_km",)] and shown.is_whole
+    assert_allclose(shown.shares, [2 / 3, 1 / 3], atol=1e-6)
+    assert all(item.arrives for item in shown)
+    assert len(shown.warnings) == 1 and "main_km is kept on average only: 33%" in shown.warnings[0]
+    assert "Warning: main_km" in str(shown) and "home -[go x2 via lane, 2 km]-> work" in str(shown)
+    only = lesson.show(1, learner=learner)
+    assert only[0].exceeds == () and not only.warnings
+    budgeted = tl.with_budget(domain, {"main_km": 0.2})
+    kept = tl.AwareCmdpTeacher(budgeted, [-1.0, 0.0], tl.HardLearner(budgeted, {})).open().lesson
+    assert not kept.show(5, learner=learner).warnings
+
+
+def test_a_lesson_that_dithers_or_does_not_arrive_is_warned_of():
+    domain = two_ways()
+    back = np.zeros(domain.mdp.n_choices)
+    for state, action in (("home", "lane"), ("road", "work"), ("lane", "home"), ("work", "stay")):
+        back[domain.choice(state, action)] = 1.0
+    said = tl.Lesson.from_policy(domain, back).show(1).warnings
+    assert "the lesson never arrives" in said[0] and "back and forth: it visits" in said[1]
+    assert all("discount 1" in sentence for sentence in said)
+
+
+def test_routes_are_lines_of_geojson_and_tracks_of_gpx():
+    domain = two_ways()
+    shown = tl.Lesson.from_policy(domain, tl.solve_hard(domain.mdp, -domain.reward_features[:, 0]).policy).show(2)
+    line = json.loads(shown.to_geojson())["features"][0]
+    assert line["geometry"]["coordinates"] == [[0.0, 50.0], [0.01, 50.0], [0.02, 50.0]]
+    assert line["properties"]["share"] == 1.0
+    track = ElementTree.fromstring(shown.to_gpx())
+    points = [(float(p.get("lon")), float(p.get("lat"))) for p in track.iter() if p.tag.endswith("trkpt")]
+    assert points == [(0.0, 50.0), (0.01, 50.0), (0.02, 50.0)]
+    far = replace(domain, positions=domain.positions * 1000)
+    with pytest.raises(tl.InvalidInput, match="longitudes and latitudes"):
+        tl.Lesson.from_policy(far, tl.uniform_policy(far.mdp)).show(1).to_gpx()
+    with pytest.raises(tl.InvalidInput, match="no positions"):
+        tl.Lesson.from_policy(replace(domain, positions=None), tl.uniform_policy(domain.mdp)).show(1).to_geojson()
 
 
 @pytest.mark.parametrize("cls", [tl.Shown, tl.ShownDemonstration])
 def test_the_public_names_are_those_of_the_results(cls):
     shown = tl.Lesson.from_policy(ladder(1), [1.0, 0.0, 1.0]).show(1)
     assert isinstance(shown, cls) or isinstance(shown[0], cls)
-    assert "What to show: 1 demonstration, every route" in str(shown) and "0 -[short]-> 1" in str(shown)
+    assert "What to show: 1 demonstration, every route" in str(shown) and "0 -[short, 1 steps]-> 1" in str(shown)
 
 
 @cache

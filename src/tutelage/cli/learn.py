@@ -35,6 +35,7 @@ def learn(
     then_teach: Annotated[bool, typer.Option("--then-teach", help=THEN_HELP)] = False,
     teacher: Annotated[str, typer.Option(help="The teacher of --then-teach.")] = "aware-cmdp",
     show: Annotated[int, typer.Option(min=0, help=SHOWN_HELP)] = 5,
+    full: subject.FullOption = False,
     instead: Annotated[Path | None, typer.Option(help=INSTEAD_HELP)] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -67,7 +68,8 @@ def learn(
     shown, files = None, []
     if transcript is not None:
         lesson = transcript.final.lesson
-        shown = lesson.show(show or 1, domain=about.known, true_weights=about.weights) if show or instead else None
+        given: dict[str, Any] = {"domain": about.known, "true_weights": about.weights, "learner": asked_learner}
+        shown = lesson.show(show or 1, **given) if show or instead else None
         files = written(shown, instead, about.known, lesson.policy, None)
     if as_json:
         data = _data(about, log, response) | ({} if transcript is None else _instead(transcript))
@@ -78,7 +80,7 @@ def learn(
     lines += [response.explain(), _learned(about, response)]
     if transcript is not None:
         lines += ["", "What to show instead:", str(transcript), transcript.explain()]
-    say("\n".join([*lines, *([str(shown)] if shown else []), *(f"Written: {path}" for path in files)]))
+    say("\n".join([*lines, *([shown.text(full=full)] if shown else []), *(f"Written: {path}" for path in files)]))
 
 
 def _taught(about: subject.Subject, learner: "Learner", teacher: str, done: Any) -> "Transcript":

@@ -19,7 +19,7 @@ from tutelage.outcomes import InvalidInput
 
 if TYPE_CHECKING:
     from tutelage.arrays import Vector
-    from tutelage.data.showing import Shown
+    from tutelage.data.shown import Shown
     from tutelage.model.mdp import Domain
     from tutelage.transcripts import Transcript
 
@@ -138,7 +138,10 @@ def written(
 
     files = []
     if demonstrations is not None and shown is not None:
-        if demonstrations.suffix == ".jsonl":
+        if demonstrations.suffix in (".geojson", ".gpx"):
+            text = shown.to_geojson() if demonstrations.suffix == ".geojson" else shown.to_gpx()
+            write_whole(demonstrations, text.encode())
+        elif demonstrations.suffix == ".jsonl":
             lines = [json.dumps(item.as_data(), default=str) + "\n" for item in shown]
             write_whole(demonstrations, "".join(lines).encode())
         else:

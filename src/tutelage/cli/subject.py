@@ -31,6 +31,7 @@ PER_JOURNEY, RECORDED = "/journey", "recorded"
 MODEL_HELP = "The learner model. Default: hard in a domain with goals, soft in others."
 
 # The options of several commands.
+FullOption = Annotated[bool, typer.Option("--full", help="Print every step of the demonstrations, not only turns.")]
 ModelOption = Annotated[str, typer.Option(help=MODEL_HELP)]
 WorldOption = Annotated[
     str, typer.Option(help="An object world: published:0:10 (generator:seed:size), or a JSON file.")

@@ -15,7 +15,7 @@ from tutelage.registry import LEARNER_MODELS, TEACHERS, LearnerEntry, TeacherEnt
 
 if TYPE_CHECKING:
     from tutelage.data.demonstrations import Demonstrations
-    from tutelage.data.showing import Shown
+    from tutelage.data.shown import Shown
     from tutelage.model.mdp import Domain
     from tutelage.roles import Learner, Teacher
     from tutelage.transcripts import Transcript
@@ -24,7 +24,7 @@ OPTION_HELP = "An option of the teacher, such as stop_tolerance=0.001; may be re
 DEFAULT_SHOWN = 20
 TIME_HELP = "Seconds after which to stop with the rounds, the lesson and the bound found so far."
 SHOW_HELP = "Print at most this many demonstrations of the lesson, by name, with their shares and features."
-DEMONSTRATIONS_HELP = "Write the demonstrations to this .jsonl or .csv file; as many as --show, or 20."
+DEMONSTRATIONS_HELP = "Write the demonstrations to this .jsonl, .csv, .geojson or .gpx file; as many as --show, or 20."
 POLICY_HELP = "Write the policy of the lesson to this .csv or .jsonl file, a line for each visited state and choice."
 TEACHER_HELP = "The teacher. Default: aware-cmdp in a domain with goals, bilevel in others."
 RECORDINGS_HELP = "The recording of --allowance recorded: .csv with a line per visit, .jsonl or .npz."
@@ -50,6 +50,7 @@ def teach(
     time_limit: Annotated[float | None, typer.Option(help=TIME_HELP)] = None,
     save: Annotated[Path | None, typer.Option(help="Write the rounds to this .npz file after every round.")] = None,
     show: Annotated[int, typer.Option(min=0, help=SHOW_HELP)] = 0,
+    full: subject.FullOption = False,
     demonstrations: Annotated[Path | None, typer.Option(help=DEMONSTRATIONS_HELP)] = None,
     policy: Annotated[Path | None, typer.Option(help=POLICY_HELP)] = None,
     picture: Annotated[Path | None, typer.Option(help=PICTURE_HELP)] = None,
@@ -75,7 +76,7 @@ def teach(
     asked_teacher = about.teacher(teacher, asked_learner, subject.read_options(option or []))
     transcript = _taught(asked_teacher, asked_learner, max_rounds, time_limit, save)
     files = _drawn(about, asked_learner, learner, transcript, picture, plane)
-    shown = _shown(known, transcript, show or (DEFAULT_SHOWN if demonstrations else 0))
+    shown = _shown(known, transcript, asked_learner, show or (DEFAULT_SHOWN if demonstrations else 0))
     files += written(shown, demonstrations, known, transcript.final.lesson.policy, policy)
     if as_json:
         asked = {"learner": learner, "model": subject.underscored(model), "teacher": subject.underscored(teacher)}
@@ -83,7 +84,12 @@ def teach(
         data["journey_limits"] = {name: limit for name, (limit, _) in about.journey_limits.items()}
         show_json({name: text or None for name, text in asked.items()} | data | {"files": list(map(str, files))})
         return
-    lines = [*about.limits_in_words(), str(transcript), transcript.explain(), *([str(shown)] if shown and show else [])]
+    lines = [
+        *about.limits_in_words(),
+        str(transcript),
+        transcript.explain(),
+        *([shown.text(full=full)] if shown and show else []),
+    ]
     say("\n".join([*lines, *(f"Written: {path}" for path in files)]))
 
 
@@ -129,12 +135,12 @@ def teach_help() -> str:
     return f"{head}\n\nLearner models:\n\n{models}\n\nTeachers:\n\n{teachers}"
 
 
-def _shown(domain: "Domain", transcript: "Transcript", n: int) -> "Shown | None":
+def _shown(domain: "Domain", transcript: "Transcript", learner: "Learner", n: int) -> "Shown | None":
     """At most n demonstrations of the last lesson."""
     if not n:
         return None
     lesson = transcript.final.lesson
-    return lesson.show(n, domain=domain, true_weights=transcript.true_weights)
+    return lesson.show(n, domain=domain, true_weights=transcript.true_weights, learner=learner)
 
 
 def _data(domain: "Domain", transcript: "Transcript") -> dict[str, Any]:

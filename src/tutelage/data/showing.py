@@ -17,10 +17,9 @@ starts from the greedy selection and from random ones, and the best local optimu
 """
 
 import heapq
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,17 +35,20 @@ from tutelage.arrays import (
     generator,
     whole_number,
 )
+from tutelage.chains.arrival import journey_of
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import reward_counts, trajectory_counts
 from tutelage.data.sampling import ends, horizon, sample_demonstrations
-from tutelage.model.mdp import MDP, Domain
-from tutelage.model.names import as_text
+from tutelage.data.shown import Shown, ShownDemonstration
+from tutelage.model.mdp import MDP, Domain, per_choice
+from tutelage.model.names import AT_GOAL, as_text
 from tutelage.outcomes import InvalidInput
 
 # The largest truncation error of the count of a feature in [0, 1].
 TRUNCATION_BIAS = 1e-3
 
-Step = tuple[Hashable, Hashable | None]
+# The rounding error of a count that keeps a limit.
+KEPT = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,69 +94,6 @@ class SelectedDemonstrations:
     pool_size: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ShownDemonstration:
-    """One demonstration.
-
-    share: its probability under the policy, or its weight among those shown. steps: the names of the states and
-    actions. features: its discounted counts, by name. reward: <true_weights, counts>, or None if these are not known.
-    """
-
-    share: float
-    steps: tuple[Step, ...]
-    features: Mapping[str, float]
-    reward: float | None = None
-
-    def __str__(self) -> str:
-        ending = "" if self.reward is None else f", reward {self.reward:.4g}"
-        counts = ", ".join(f"{name} {value:.4g}" for name, value in self.features.items())
-        return f"{self.share:.1%}{ending}: {counts}\n    {route_text(self.steps)}"
-
-    def as_data(self) -> dict[str, Any]:
-        """For JSON; `load_demonstrations` reads the states and actions."""
-        states, actions = [state for state, _ in self.steps], [action for _, action in self.steps]
-        data = {"share": self.share, "states": states, "actions": [action for action in actions if action is not None]}
-        return data | {"features": dict(self.features)} | ({} if self.reward is None else {"reward": self.reward})
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Shown(Sequence[ShownDemonstration]):
-    """A few demonstrations; a sequence of `ShownDemonstration`.
-
-    demonstrations: the same as arrays. shares: (n,), sum to one. expectation: (d_r,), the mean of the reward feature
-    counts by shares. distance: 2-norm of its difference from the lesson. is_whole: whether these are all trajectories
-    of the policy.
-    """
-
-    items: tuple[ShownDemonstration, ...]
-    demonstrations: Demonstrations
-    shares: Vector
-    expectation: Vector
-    distance: float
-    is_whole: bool
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.items[index]
-
-    def __str__(self) -> str:
-        kind = "every route of the policy" if self.is_whole else "selected trajectories of the policy"
-        number = f"{len(self)} demonstration{'' if len(self) == 1 else 's'}"
-        head = f"What to show: {number}, {kind}; their mean is {self.distance:.2g} from the lesson."
-        return "\n".join([head, *(f"  {item}" for item in self.items)])
-
-    def as_data(self) -> dict[str, Any]:
-        """For JSON."""
-        return {"shown": [item.as_data() for item in self.items], "shown_distance": self.distance}
-
-    def to_frame(self) -> dict[str, list[Any]]:
-        """A table with one row per visit, by name, with the share of its demonstration."""
-        columns = self.demonstrations.to_frame()
-        return columns | {"share": np.repeat(self.shares, self.demonstrations.lengths).tolist()}
-
-
 def show(
     domain: Domain,
     wanted: Vector,
@@ -163,31 +102,108 @@ def show(
     policy: Vector | None,
     recorded: Demonstrations | None,
     true_weights: ArrayLike | None,
+    limits: Mapping[str, float],
     rng: int | np.random.Generator,
 ) -> Shown:
-    """At most n demonstrations whose mean reward feature counts are close to `wanted` (d_r,)."""
+    """At most n demonstrations whose mean reward feature counts are close to `wanted` (d_r,).
+
+    limits: of preference features, by name. Demonstrations that keep them and arrive come first.
+    """
     count = whole_number(n, "the number of demonstrations", least=1)
     whole = None if policy is None or recorded is not None else routes(domain, policy, count)
     if whole is None:
-        selected = select(domain, wanted, count, policy=policy, recorded=recorded, rng=rng).demonstrations
-        shown, shares = _grouped(selected)
+        chosen = select(domain, wanted, count, policy=policy, recorded=recorded, limits=limits, rng=rng)
+        shown, shares = _grouped(chosen.demonstrations)
     else:
         shown, shares = whole
+    order = np.argsort(~_is_followed(domain, shown, limits), kind="stable")
+    shown, shares = shown.take(order), shares[order]
     weights = None if true_weights is None else floats(true_weights, "true_weights", ndim=1)
     if weights is not None:
         check_length(weights, domain.n_reward, "true_weights", "reward features")
+    items, rewards = _items(domain, shown, shares, weights, limits), reward_counts(domain, shown)
+    mean, compared = shares @ rewards, _compared(domain)
+    distance = float(np.linalg.norm((mean - wanted)[compared]))
+    warnings = _warnings(domain, policy if recorded is None else None, items, shown)
+    places = None if domain.positions is None else domain.positions[shown.states]
+    return Shown(items, shown, freeze(shares), freeze(mean), distance, whole is not None, warnings, places)
+
+
+def _items(
+    domain: Domain, shown: Demonstrations, shares: Vector, weights: Vector | None, limits: Mapping[str, float]
+) -> tuple[ShownDemonstration, ...]:
     rewards, preferences = trajectory_counts(domain, shown)
-    mean = shares @ rewards
-    items = tuple(
-        ShownDemonstration(
-            float(shares[i]),
-            tuple(shown[i].steps),
-            dict(zip(domain.names, np.concatenate([rewards[i], preferences[i]]).tolist(), strict=True)),
-            None if weights is None else float(weights @ rewards[i]),
+    measured = per_choice(domain.mdp, np.ascontiguousarray(domain.reward_features[:, 0]))
+    # The first reward feature is a length where it is never negative.
+    has_lengths = measured.min() >= 0 and domain.reward_names[0] != AT_GOAL and shown.choices is not None
+    arrives, items = _arrives(domain, shown), []
+    for i, trajectory in enumerate(shown):
+        counts = dict(zip(domain.names, np.concatenate([rewards[i], preferences[i]]).tolist(), strict=True))
+        lengths = measured[trajectory.choices].tolist() if has_lengths else ()
+        items.append(
+            ShownDemonstration(
+                float(shares[i]),
+                tuple(trajectory.steps),
+                counts,
+                None if weights is None else float(weights @ rewards[i]),
+                tuple(lengths),
+                domain.reward_names[0] if has_lengths else "",
+                None if arrives is None else bool(arrives[i]),
+                tuple(name for name, limit in limits.items() if counts[name] > limit * (1 + KEPT) + KEPT),
+            )
         )
-        for i in range(shown.n)
-    )
-    return Shown(items, shown, freeze(shares), freeze(mean), float(np.linalg.norm(mean - wanted)), whole is not None)
+    return tuple(items)
+
+
+def _compared(domain: Domain) -> Flags:
+    """(d_r,), the reward features that distances compare: the time at a goal would dwarf all others."""
+    is_other = np.array([name != AT_GOAL for name in domain.reward_names])
+    return is_other if is_other.any() else ~is_other
+
+
+def _arrives(domain: Domain, shown: Demonstrations) -> Flags | None:
+    """(n,), whether each demonstration ends in a goal; None in a domain without goals."""
+    return np.isin(shown.last_states, domain.mdp.goals) if len(domain.mdp.goals) else None
+
+
+def _is_followed(domain: Domain, shown: Demonstrations, limits: Mapping[str, float]) -> Flags:
+    """(n,), whether a person would follow each demonstration: it arrives, and keeps the limits."""
+    arrives = _arrives(domain, shown)
+    is_kept = np.ones(shown.n, dtype=np.bool_) if arrives is None else arrives
+    if limits:
+        counts = trajectory_counts(domain, shown)[1]
+        columns = [domain.preference_names.index(name) for name in limits]
+        largest = np.array(list(limits.values()))
+        is_kept = is_kept & (counts[:, columns] <= largest * (1 + KEPT) + KEPT).all(axis=1)
+    return is_kept
+
+
+def _warnings(
+    domain: Domain, policy: Vector | None, items: Sequence[ShownDemonstration], shown: Demonstrations
+) -> tuple[str, ...]:
+    """What a person would not follow in these demonstrations, each in a sentence with what to do."""
+    said, journey = [], journey_of(domain.mdp, policy)
+    missed = sum(item.share for item in items if item.arrives is False)
+    remedy = "give each step a cost or a duration, or use discount 1"
+    if journey is not None and (journey.probability < 0.99 or journey.is_endless):
+        said.append(f"the lesson {journey}; {remedy}")
+    elif missed > 0.01:
+        said.append(f"{missed:.0%} of what is shown does not arrive; {remedy}")
+    if len(domain.mdp.goals):
+        repeats = [np.unique(trajectory.states[:-1], return_counts=True) for trajectory in shown if len(trajectory) > 1]
+        state, times = max(((s[c.argmax()], c.max()) for s, c in repeats), key=lambda pair: pair[1], default=(0, 0))
+        if times > 2:
+            place = as_text(domain.state_name(int(state)))
+            said.append(f"a demonstration goes back and forth: it visits {place} {times} times; {remedy}")
+    exceeded = {
+        name: sum(item.share for item in items if name in item.exceeds) for item in items for name in item.exceeds
+    }
+    for name, share in exceeded.items():
+        said.append(
+            f"{name} is kept on average only: {share:.0%} of what is shown exceeds its limit; with_budget, or "
+            f"--allowance {name.replace(' ', '_')}=LIMIT/journey, keeps it on every journey"
+        )
+    return tuple(said)
 
 
 def routes(domain: Domain, policy: Vector, n: int) -> tuple[Demonstrations, Vector] | None:
@@ -269,17 +285,21 @@ def select(
     *,
     policy: Vector | None,
     recorded: Demonstrations | None,
+    limits: Mapping[str, float],
     rng: int | np.random.Generator,
 ) -> SelectedDemonstrations:
     """n trajectories whose mean reward feature counts are close to `wanted` (d_r,).
 
     The pool consists of the recorded demonstrations, or of samples from the policy, or from the policy nearest to
-    `wanted`.
+    `wanted`. Of a pool with n trajectories that arrive and keep the limits, only these are selected.
     """
     n, source = whole_number(n, "the number of demonstrations", least=1), generator(rng)
     pool = _pool(domain, wanted, policy, recorded, n, source)
+    is_followed = _is_followed(domain, pool, limits)
+    if n <= is_followed.sum() < pool.n:
+        pool = pool.take(np.flatnonzero(is_followed))
     counts = reward_counts(domain, pool)
-    offsets = counts - wanted
+    offsets = (counts - wanted)[:, _compared(domain)]
     drawn = [source.choice(pool.n, size=n, replace=False) for _ in range(SELECTION.n_draws)]
     n_restarts = min(SELECTION.most_restarts, 1 + SELECTION.restarted // n)
     starts = [_greedy(offsets, n), *drawn[:n_restarts]]
@@ -361,16 +381,3 @@ def _nearest(offsets: Matrix, total: Vector, is_free: Flags) -> tuple[int, float
 def _distance(offsets: Matrix, chosen: Indices) -> float:
     """norm_2(mu_hat_r(Xi) - mu_hat_r), the norm of the mean of the chosen offsets."""
     return float(np.linalg.norm(offsets[chosen].mean(axis=0)))
-
-
-def route_text(steps: tuple[Step, ...], most: int = 12) -> str:
-    """The steps in one line: a repeated action is counted, a long route is cut."""
-    parts = []
-    for action, group in groupby(steps[:-1], key=lambda step: step[1]):
-        members = list(group)
-        times = "" if len(members) == 1 else f" x{len(members)}"
-        parts.append(f"{as_text(members[0][0])} -[{as_text(action)}{times}]->")
-    last, action = steps[-1]
-    shown = parts if len(parts) <= most else [*parts[: most - 1], f"... {len(parts) - most + 1} more ..."]
-    ending = "" if action is None or action == "stay" else f" ({as_text(action)})"
-    return " ".join([*shown, as_text(last)]) + ending

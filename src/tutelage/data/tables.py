@@ -2,8 +2,8 @@
 
 A line of `.jsonl` is one demonstration, `{"states": [3, 4], "choices": [12]}`, with "choices" (numbered in the whole
 MDP), with "actions" (names, or numbers within the state) or with neither, the same in every line. With "choices" states
-are numbers, otherwise names or numbers. "terminated": true says that the episode has ended. "share", "features" and
-"reward", which `tutelage teach` writes, are not read.
+are numbers, otherwise names or numbers. "terminated": true says that the episode has ended. "share", "features",
+"reward", "arrives" and "exceeds", which `tutelage teach` writes, are not read.
 
 A line of `.csv` is one visit. The header names the columns: "episode" and "state", and optionally "action",
 "next_state" and "terminated"; other columns are not read.
@@ -32,7 +32,9 @@ from tutelage.outcomes import InvalidModel
 FORMULA = "=+-@\t\r'"
 # The memory of one small Python object and of the place that refers to it, about.
 OBJECT_BYTES = 64
-KNOWN_KEYS = frozenset({"states", "actions", "choices", "terminated", "share", "features", "reward"})
+KNOWN_KEYS = frozenset(
+    {"states", "actions", "choices", "terminated", "share", "features", "reward", "arrives", "exceeds"}
+)
 
 
 def to_json(names: StateNames | ChoiceNames) -> NDArray[np.uint8]:

@@ -15,10 +15,8 @@ from scipy import sparse
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.model.mdp import MDP, Domain
-from tutelage.model.names import suggestion
+from tutelage.model.names import AT_GOAL, suggestion
 from tutelage.outcomes import InvalidModel
-
-AT_GOAL = "at goal"
 
 # Names of numeric attributes; or a mapping from attributes to the classes to count, to groups of classes by name, or to
 # None for a numeric attribute.

@@ -26,6 +26,8 @@ from tutelage.outcomes import InvalidInput, InvalidModel, printable
 # The most names whose beginnings are compared with an unknown one, and the most that are compared as a whole.
 MOST_READ, MOST_COMPARED = 200_000, 1_000
 LAST_STATE = "end"
+# The reward feature of a road map that is 1 at a goal.
+AT_GOAL = "at goal"
 
 
 def check_name(name: Any, place: str) -> Any:
