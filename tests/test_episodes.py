@@ -126,3 +126,67 @@ def test_learners_and_teachers_are_the_limit_of_discounts(make):
     hard = [tl.AwareCmdpTeacher(d, weights, tl.HardLearner(d, violation_allowance=allowance)) for d in (domain, near)]
     lessons = [teacher.open().lesson.expectation for teacher in hard]
     assert_allclose(lessons[0] @ weights, lessons[1] @ weights, atol=1e-4)
+
+
+def nearest_distance(domain, target, allowance):
+    """The least sum of |mu_r - target| within the limits, by HiGHS."""
+    reward, preference = (per_choice(domain.mdp, f) for f in (domain.reward_features, domain.preference_features))
+    n, d = domain.mdp.n_choices, domain.n_reward
+    beside = np.zeros((domain.mdp.n_states, d))
+    within = np.block([[preference.T, np.zeros((2, d))], [reward.T, -np.eye(d)], [-reward.T, -np.eye(d)]])
+    bound = np.concatenate([allowance, target, -target])
+    cost, equal = np.append(np.zeros(n), np.ones(d)), np.hstack([flow(domain.mdp), beside])
+    return linprog(cost, A_ub=within, b_ub=bound, A_eq=equal, b_eq=domain.mdp.initial).fun
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_nearest_policy_may_go_round_as_often_as_it_takes(make, seed):
+    """Some of these targets are nearest to policies that go round for a while; a plain program has them, too."""
+    domain, _, allowance, lesson = problem(make, 40 + seed)
+    rng = np.random.default_rng(seed)
+    for target in (lesson.expectation, lesson.expectation * rng.uniform(0.8, 3, size=3)):
+        found = tl.nearest_policy(domain, target, tl.preference_limits(domain, allowance), norm=1)
+        assert_allclose(
+            found.value, nearest_distance(domain, target, allowance), atol=1e-7 * (1 + np.abs(target).sum())
+        )
+        reached = tl.expectation(domain, found.policy)
+        assert_allclose(np.abs(reached.reward - target).sum(), found.value, atol=1e-6)
+        assert (reached.preference <= allowance + 1e-6).all()
+
+
+def test_a_cycle_that_pays_is_taken_as_often_as_the_limits_allow():
+    """0 goes round at a gain of 1 and a toll of 2, or ends. With 5 tolls, it goes round 2.5 times on average."""
+    mdp = tl.MDP.from_choices([[0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 0, 1]], [0, 2, 3, 4], [1, 0, 0], 1)
+    domain = tl.Domain(mdp, [[1.0], [0.0], [0.0], [0.0]], [[2.0], [0.0], [0.0], [0.0]])
+    assert mdp.horizon == np.inf
+    found = tl.best_policy(domain, [1.0], tl.preference_limits(domain, 5.0))
+    assert_allclose([found.value, found.bound, found.multipliers[0]], [2.5, 2.5, 0.5], atol=1e-6)
+    assert_allclose(tl.expectation(domain, found.policy).preference, [5.0], atol=1e-6)
+    with pytest.raises(tl.EndlessValue, match="in the cycle state 0, state 1"):
+        tl.best_policy(domain, [1.0], tl.no_limits(domain))
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_teachers_teach(make):
+    """Every teacher's learner gets at least what the agnostic lesson gives, and at most the bound of all lessons."""
+    domain, weights, allowance, _ = problem(make, 52)
+    hard = tl.HardLearner(domain, violation_allowance=allowance)
+    agnostic = tl.teach(tl.AgnosticTeacher(domain, weights), hard, max_rounds=1).final.response_reward
+    best, _ = best_reward(domain, weights, allowance)
+    aware = tl.teach(tl.AwareCmdpTeacher(domain, weights, hard), hard, max_rounds=1).final.response_reward
+    assert_allclose(aware, best, atol=1e-6)
+    for teacher in (tl.VolumeSearchTeacher(domain, weights), tl.LineSearchTeacher(domain, weights)):
+        reward = max(taught.response_reward for taught in tl.teach(teacher, hard, max_rounds=10).rounds)
+        assert agnostic - 1e-6 <= reward <= best + 1e-6
+    conservative = tl.teach(tl.ConservativeTeacher(domain, weights), hard, max_rounds=1).final.response_reward
+    assert conservative <= best + 1e-6
+    soft = learners(domain, allowance)["soft"]
+    plan = tl.BilevelTeacher(domain, weights, soft).plan()
+    assert_allclose(soft.respond(plan.lesson).expectation.reward @ weights, plan.achieved, atol=1e-5)
+    assert (
+        plan.achieved
+        >= soft.respond(tl.AgnosticTeacher(domain, weights).open().lesson).expectation.reward @ weights - 1e-6
+    )
+    rounds = tl.teach(tl.AdaptiveBilevelTeacher(domain, weights), soft, max_rounds=4).rounds
+    assert max(taught.response_reward for taught in rounds) <= plan.bound + 1e-6

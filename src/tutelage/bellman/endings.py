@@ -24,7 +24,7 @@ from tutelage.outcomes import EndlessValue
 # Longer expected journeys have no limit, as far as doubles can tell.
 LONGEST = 1e12
 # Choices that differ by less than this, relative to the largest value, are equally good ways to an end.
-AS_GOOD = 1e-9
+AS_GOOD = (1e-9, 1e-6, 1e-3, np.inf)
 # States that a message names.
 MOST_NAMED = 4
 
@@ -46,10 +46,15 @@ class EndingOperators:
         is_taken[moved] = True
         is_lost = ending_choice(self.mdp, is_taken) < 0
         if is_lost.any():
-            mdp, wide = self.mdp, slack + AS_GOOD * float(np.abs(value).max())
+            mdp, largest = self.mdp, max(float(np.abs(value).max()), float(np.abs(self.reward).max()))
             ahead = self.reward + discounted(mdp, mdp.continuing @ value)
-            otherwise = ending_choice(mdp, is_taken | (ahead >= per_choice(mdp, backed) - wide))
-            refuse_endless(mdp, otherwise < 0, is_taken.astype(np.float64), "the reward")
+            worse = (per_choice(mdp, backed) - ahead - slack) / max(largest, np.finfo(np.float64).tiny)
+            # Where nothing is gained, a value is only too high by an error of its evaluation.
+            for wide in AS_GOOD if self.reward[moved[is_lost]].max() <= 0 else AS_GOOD[:1]:
+                otherwise = ending_choice(mdp, is_taken | (worse <= wide))
+                if (otherwise >= 0).all():
+                    break
+            refuse_endless(mdp, otherwise < 0, is_taken.astype(np.float64), "the reward", moved)
             moved = np.where(is_lost, otherwise, moved)
         return backed, moved
 
@@ -73,7 +78,7 @@ class EndingOperators:
         return solved[:, 0]
 
 
-def refuse_endless(mdp: MDP, is_lost: Flags, policy: Vector, what: str) -> None:
+def refuse_endless(mdp: MDP, is_lost: Flags, policy: Vector, what: str, choice: Indices | None = None) -> None:
     """Raise `EndlessValue` if there are such states, and name those of a cycle of likely moves (C,) among them."""
     if not is_lost.any():
         return
@@ -89,5 +94,7 @@ def refuse_endless(mdp: MDP, is_lost: Flags, policy: Vector, what: str) -> None:
     more = f" and {len(cycle) - MOST_NAMED} more" if len(cycle) > MOST_NAMED else ""
     raise EndlessValue(
         f"going on for ever pays: {what} grows without limit in the cycle {named}{more}; let going on cost more there, "
-        "or give a discount below 1"
+        "or give a discount below 1",
+        choice,
+        is_lost,
     )

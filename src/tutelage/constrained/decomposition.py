@@ -22,12 +22,15 @@ from scipy import sparse
 from tutelage import watch
 from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.bellman.equations import HardOptimum, plan_hard
+from tutelage.chains.expectations import expectation, occupancy
 from tutelage.chains.resolvent import choice_visits
+from tutelage.constrained.bounded_steps import STEP_PRICES, STEPS, going_round
 from tutelage.constrained.groups import best_shares
 from tutelage.constrained.objectives import Hull, LowerBounds, Mixture, Objective
 from tutelage.constrained.problem import HalfSpaces, sizes
 from tutelage.model.mdp import Domain, per_choice
-from tutelage.outcomes import Ended, NotConverged, Solution
+from tutelage.model.policy import first_maximum
+from tutelage.outcomes import Ended, EndlessValue, NotConverged, Solution
 
 MAX_ROUNDS = 1_000
 # The accuracy of a plan, relative to the largest reward.
@@ -131,6 +134,9 @@ class Pricer(Protocol):
         It may end early: where a policy earns `enough`, or its bound is close to what it earns.
         """
 
+    def evaluate_policy(self, policy: Vector) -> Column:
+        """The column of a policy (C,) that may have several choices in a state."""
+
     def kept(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
         """The columns, with what is stored of them."""
 
@@ -168,6 +174,10 @@ class Planner:
         counts = np.concatenate([_counts(features, plan.choice, visits) for features in both_features])
         return Priced((Column(plan.choice, counts, int(np.count_nonzero(visits))),), best, is_exact=True)
 
+    def evaluate_policy(self, policy: Vector) -> Column:
+        counts = expectation(self.domain, policy).both
+        return Column(first_maximum(self.domain.mdp, policy), counts, self.domain.mdp.n_states, policy=policy)
+
     def kept(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
         return columns
 
@@ -175,7 +185,9 @@ class Planner:
         mdp = self.domain.mdp
         visits = np.zeros(mdp.n_choices)
         for weight, column in zip(weights[:, 0], columns, strict=True):
-            if weight > 0:
+            if weight > 0 and column.policy is not None:
+                visits += weight * occupancy(mdp, column.policy)
+            elif weight > 0:
                 visits[column.choice] += weight * choice_visits(mdp, column.choice)
         return visits
 
@@ -364,7 +376,11 @@ class _Rounds:
             np.inf if is_exact else -np.inf if is_first else known + PACE.enough * max(offset - self.bound - known, 0.0)
         )
         close = Close(offset - self.value, 0.0 if is_first or is_exact else PACE.close)
-        priced = self.pricer.price_out(price, self.columns, enough, close)
+        try:
+            priced = self.pricer.price_out(price, self.columns, enough, close)
+        except EndlessValue as failure:
+            priced, u = self._priced_with_steps(u, failure)
+            offset = self.dual.offset(u)
         new, best = self._unknown(priced.columns), priced.best
         if u is self.master.dual and not new and not priced.is_exact:
             # At the prices of the master problem none may be missed.
@@ -376,6 +392,27 @@ class _Rounds:
             self.own = offset - best
         self.columns = self.pricer.kept((*self.columns, *new))
         return new
+
+    def _priced_with_steps(self, u: Vector, failure: EndlessValue) -> tuple[Priced, Vector]:
+        """What a price of a step gives at which going on does not pay, and a policy that goes round; dual variables.
+
+        Raises the failure where no limit is on steps (see `bounded_steps`).
+        """
+        price = self.dual.price(u)
+        known = float((matrix(self.columns) @ price).max())
+        rounds = (self.pricer.evaluate_policy(policy) for policy in going_round(self.pricer.domain.mdp, failure))
+        longer = next((column for column in rounds if float(column.counts @ price) > known), None)
+        for share in STEP_PRICES if STEPS in self.limits.names else ():
+            tried = u.copy()
+            tried[len(self.limits) - 1] += share * float(np.abs(price).max())
+            try:
+                priced = self.pricer.price_out(self.dual.price(tried), self.columns, np.inf, EXACTLY)
+            except EndlessValue as later:
+                failure = later
+                continue
+            more = () if longer is None else (longer,)
+            return replace(priced, columns=(*priced.columns, *more), is_exact=True), tried
+        raise failure
 
     def _unknown(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
         """Those whose expectation differs from every known one by more than rounding."""

@@ -9,7 +9,7 @@ limits are many. It uses decomposition otherwise, and where the direct bound is 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from tutelage.bellman.equations import COMPILED_ABOVE, plan_hard
 from tutelage.chains.expectations import Expectation, expectation_of_occupancy
 from tutelage.chains.resolvent import any_choice
 from tutelage.constrained import objectives
+from tutelage.constrained.bounded_steps import with_steps, without_steps
 from tutelage.constrained.columns import Improver
 from tutelage.constrained.decomposition import (
     EXACTLY,
@@ -36,7 +37,15 @@ from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, 
 from tutelage.convex.programs import InfeasibleProgram
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.policy import policy_from_occupancy
-from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel, NotConverged, OutOfTime, Solution
+from tutelage.outcomes import (
+    Ended,
+    EndlessValue,
+    InfeasibleConstraints,
+    InvalidModel,
+    NotConverged,
+    OutOfTime,
+    Solution,
+)
 from tutelage.watch import OnProgress, watched
 
 # The relative gap of a quadratic program at the level of rounding.
@@ -77,9 +86,13 @@ def best_policy(
     if is_spread(domain.mdp) and len(slope) > 1 and not limits.normals[:, : len(slope)].any():
         # Each policy is then evaluated for fewer features.
         problem = Problem(scaled.with_one_reward(slope), objectives.MostReward(np.ones(1)), unit, (scaled, slope))
-    with watched(time_limit, progress), _answers_as(_as_maximum):
-        found = problem.solve(accuracy, route, -np.inf)
-    return _as_maximum(found)
+    try:
+        with watched(time_limit, progress), _answers_as(_as_maximum):
+            return _as_maximum(problem.solve(accuracy, route, -np.inf))
+    except EndlessValue as failure:
+        bounded = with_steps(domain, limits, failure)
+        options: Any = {"accuracy": accuracy, "route": route, "time_limit": time_limit, "progress": progress}
+        return without_steps(best_policy(bounded[0], weights, bounded[1], **options), domain, failure)
 
 
 def nearest_policy(
@@ -115,9 +128,14 @@ def nearest_policy(
         # f is strongly convex: 1/2 |x - x*|^2 <= f(x) - f(x*).
         tolerance, reached = 0.5 * accuracy**2, 0.5 * (accuracy * (1 + float(np.abs(wanted).max()))) ** 2
         problem, convert = Problem(scaled, objectives.NearestSquared(wanted), unit**2), _as_distance
-    with watched(time_limit, progress), _answers_as(convert):
-        found = problem.solve(tolerance, route, reached)
-    return convert(found)
+    try:
+        with watched(time_limit, progress), _answers_as(convert):
+            return convert(problem.solve(tolerance, route, reached))
+    except EndlessValue as failure:
+        bounded = with_steps(domain, limits, failure)
+        options: Any = {"norm": norm, "accuracy": accuracy, "route": route, "time_limit": time_limit}
+        found = nearest_policy(bounded[0], target, bounded[1], **options, progress=progress)
+        return without_steps(found, domain, failure)
 
 
 def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-8) -> ConstrainedOptimum:
@@ -284,7 +302,7 @@ class Problem:
     def _direct_or_none(self) -> ConstrainedOptimum | None:
         try:
             return self.direct()
-        except NotConverged:
+        except (NotConverged, EndlessValue):
             return None
 
     def _optimum(self, found: Solution[Mixture], points: Matrix) -> ConstrainedOptimum:
@@ -335,6 +353,9 @@ def is_spread(mdp: MDP) -> bool:
 def opened(domain: Domain, price: Vector) -> tuple[Pricer, tuple[Column, ...]]:
     """The best policy at a price, and the pricer to go on with: policies are stored where each visits most states."""
     mdp = domain.mdp
+    if np.isinf(mdp.horizon):
+        # At another price going on may pay.
+        price = np.zeros_like(price)
     if not is_spread(mdp):
         planner = Planner(domain)
         columns = planner.price_out(price).columns

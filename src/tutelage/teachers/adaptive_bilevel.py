@@ -29,7 +29,6 @@ from typing import cast
 import numpy as np
 
 from tutelage.arrays import Vector
-from tutelage.bellman.equations import solve_hard
 from tutelage.bellman.soft_expectations import combined_features, soft_expansion
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import reward_limits
@@ -98,8 +97,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
             raise InvalidModel(f"stop_tolerance must be positive, got {self.stop_tolerance}")
         if min(self.max_cells, self.n_random, self.n_trajectories) < 0:
             raise InvalidModel("max_cells, n_random and n_trajectories must not be negative")
-        mdp, reward = self.domain.mdp, self.domain.reward_features @ self.true_weights
-        most, least = (float(s * (mdp.initial @ solve_hard(mdp, s * reward).value)) for s in (1.0, -1.0))
+        least, most = self.reward_ends
         object.__setattr__(self, "scales", feature_scales(self.domain))
         object.__setattr__(self, "ceiling", most + 1e-9 * (1 + abs(most)))
         object.__setattr__(self, "span", max(most - least, 1e-12 * (1 + abs(most))))

@@ -9,12 +9,14 @@ import numpy as np
 from tutelage.arrays import EPSILON, AsVector, Vector
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.arrival import Arrival, journey_of
+from tutelage.chains.expectations import expected_reward
 from tutelage.constrained.occupancy_polytope import best_policy, reward_vector
 from tutelage.constrained.problem import ConstrainedOptimum, or_one
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.tangents import best_within
 from tutelage.model.mdp import Domain
-from tutelage.outcomes import InvalidModel
+from tutelage.model.policy import uniform_policy
+from tutelage.outcomes import EndlessValue, InvalidModel
 from tutelage.roles import Advice, Lesson, Opening, Response, Round
 
 # What a plan for a learner adds where it need not have been made.
@@ -46,9 +48,18 @@ class BaseTeacher:
     @property
     def reward_range(self) -> float:
         """The reward of the best policy less that of the worst: what tolerances on what is learned are relative to."""
+        least, most = self.reward_ends
+        return most - least if most - least > EPSILON * max(abs(most), abs(least)) else self.reward_unit
+
+    @property
+    def reward_ends(self) -> tuple[float, float]:
+        """The least and the largest reward of any policy; in place of an infinite loss, that of a random walk."""
         mdp, reward = self.domain.mdp, self.domain.reward_features @ self.true_weights
-        ends = [float(mdp.initial @ solve_hard(mdp, sign * reward).value) for sign in (1.0, -1.0)]
-        return sum(ends) if sum(ends) > EPSILON * max(map(abs, ends)) else self.reward_unit
+        most = float(mdp.initial @ solve_hard(mdp, reward).value)
+        try:
+            return -float(mdp.initial @ solve_hard(mdp, -reward).value), most
+        except EndlessValue:
+            return min(expected_reward(mdp, uniform_policy(mdp), reward), most), most
 
     def _set_defaults(self, **defaults: float) -> None:
         """Give each field that is BY_UNITS its default, which depends on the units of the domain."""

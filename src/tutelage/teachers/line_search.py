@@ -24,9 +24,11 @@ from typing import Literal
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
+from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
 from tutelage.constrained.problem import HalfSpaces, Route, no_limits, or_one, reward_limits
 from tutelage.model.mdp import Domain
+from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel
 from tutelage.roles import Advice, Lesson, Opening, Round
 from tutelage.teachers.adaptive import SOLVED, are_contradicted, certified, close, cuts, distance, doubt, mean_rewards
@@ -188,7 +190,11 @@ class LineSearchTeacher(BaseTeacher):
         object.__setattr__(self, "diameter", self._diameter())
 
     def _diameter(self) -> float:
-        """The diameter of a box that contains every reward expectation."""
+        """The diameter of a box that contains every reward expectation; ten times what a random walk collects where
+        some policy goes on for ever, which is no proof, but far beyond what pays."""
+        if np.isinf(self.domain.mdp.horizon):
+            walk = expectation(self.domain, uniform_policy(self.domain.mdp)).reward
+            return 10 * float(np.linalg.norm(walk))
         limits, axes = no_limits(self.domain), np.eye(self.domain.n_reward)
         sides = [sum(best_policy(self.domain, way, limits).bound for way in (axis, -axis)) for axis in axes]
         return float(np.linalg.norm(sides))
