@@ -2,12 +2,14 @@
 
 import re
 import shlex
+from enum import Enum
 from pathlib import Path
 
 import pytest
 from strategies import some_of
 from typer.testing import CliRunner
 
+import tutelage as tl
 from tutelage.cli.app import make_app
 
 ROOT = Path(__file__).parent.parent
@@ -36,6 +38,10 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     names: dict[str, object] = {"__name__": page.stem}
     for code in blocks(page):
         exec(compile(code, page.name, "exec"), names)
+    kinds = [getattr(tl, name) for name in tl.__all__ if isinstance(getattr(tl, name), type)]
+    for value in names.values():
+        if type(value) in kinds and not isinstance(value, Enum):
+            assert len(repr(value).splitlines()) <= 10 and len(repr(value)) < 1000, "a page on a screen is enough"
 
 
 def test_the_readme_opens_with_the_two_commands_and_one_short_example():

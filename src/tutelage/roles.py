@@ -36,6 +36,7 @@ from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import check_name
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import Ended, InvalidInput, InvalidModel
+from tutelage.reading import Readable
 
 # What a learner carries from lesson to lesson.
 Memory = Mapping[str, NDArray[Any]]
@@ -44,7 +45,7 @@ Start = Hashable | ArrayLike
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lesson:
+class Lesson(Readable):
     """What a teacher shows: a reward expectation, with its policy or its demonstrations, if there are any.
 
     expectation: (d_r,), mu_hat_r, any finite vector. uncertainty: (d_r,), one standard error plus the truncation bias;
@@ -149,7 +150,7 @@ def _limits(learner: Any, domain: Domain) -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Certificate:
+class Certificate(Readable):
     """How good a response is, and how the solver ended.
 
     primal: the objective of the response. dual: a bound that no response exceeds. residual: the largest violation
@@ -180,7 +181,7 @@ class Certificate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Multipliers:
+class Multipliers(Readable):
     """alpha^low and alpha^up, (d_r,), and beta, one per preference constraint (App. E)."""
 
     lower: Vector
@@ -189,7 +190,7 @@ class Multipliers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Response:
+class Response(Readable):
     """A learner's response to a lesson; `Response.of` makes one from a policy.
 
     policy: (C,). expectation: its feature expectations. learned_weights: the weights of the reward that the learner
@@ -331,7 +332,7 @@ class RememberingLearner(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Round:
+class Round(Readable):
     """One lesson and the learner's response to it.
 
     reason: why the teacher chose this lesson. bound: certified by the teacher; no lesson gets more reward from this
@@ -345,7 +346,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Advice:
+class Advice(Readable):
     """What a teacher concludes from the rounds so far.
 
     lesson: the next one, or None at the end. reason: why this lesson, or why none. bound: as of `Round`.

@@ -33,6 +33,7 @@ from tutelage.model.mdp import MDP, Domain, endless
 from tutelage.model.names import check_name
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput, InvalidModel
+from tutelage.reading import Readable
 from tutelage.roles import Response, Round, check_lesson, in_digits
 from tutelage.teachers.base import KnownLearner
 
@@ -70,7 +71,7 @@ class TaughtRound(Round):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Transcript:
+class Transcript(Readable):
     """All rounds so far. ended: how they ended, as a sentence. true_weights: (d_r,), those of the teacher.
 
     learner: the learner that was taught, where its preferences are known; `explain` needs it, and files do not keep it.

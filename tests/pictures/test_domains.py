@@ -43,7 +43,7 @@ def _line_domain():
 def test_a_map_has_a_line_for_each_transition_that_is_used():
     domain, axes = _line_domain(), _axes()
     around, straight = np.array([1.0, 0, 1, 1]), np.array([0.0, 1, 1, 1])
-    draw_map(axes, domain, tl.occupancy(domain.mdp, around), tl.occupancy(domain.mdp, straight))
+    draw_map(axes, domain, shown=around, done=straight)
     every, shown, done = (c for c in axes.collections if isinstance(c, LineCollection))
     assert len(every.get_segments()) == 3, "the loop of the absorbing state is not drawn"
     np.testing.assert_array_equal(shown.get_segments(), [[[0, 0], [1, 1]], [[1, 1], [2, 0]]])

@@ -27,6 +27,7 @@ from tutelage.chains.resolvent import choice_resolvent, discounted_rows, has_den
 from tutelage.model.mdp import MDP, choice_reward, discounted, per_choice
 from tutelage.model.policy import evenly, first_maximum, max_by_state, sum_by_state, uniform_policy
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
+from tutelage.reading import Readable
 
 # The most Newton steps of the soft equation, and the first accuracy of their linear systems.
 MAX_NEWTON_STEPS, INNER_TOLERANCE = 1_000, 0.02
@@ -39,7 +40,7 @@ NEARLY_TIED = 1e-10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Optimum:
+class Optimum(Readable):
     """A solved Bellman equation.
 
     value: (S,). choice_value: (C,), Q. policy: (C,), for the hard equation greedy with ties split.

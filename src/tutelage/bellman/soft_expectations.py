@@ -22,13 +22,14 @@ from tutelage.bellman.equations import COMPILED_ABOVE, Optimum, first_value, sol
 from tutelage.chains.resolvent import Resolvent, policy_resolvent
 from tutelage.model.mdp import MDP, Domain, discounted, per_choice
 from tutelage.model.policy import sum_by_state
+from tutelage.reading import Readable
 
 # The accuracy of derivatives that take iterations.
 FIVE_DIGITS = 1e-5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SoftExpansion:
+class SoftExpansion(Readable):
     """The soft return around some weights, to second order.
 
     soft_return: the mean of the soft value at the start. expectation: (d,), its gradient. jacobian: (d, d), its

@@ -13,10 +13,11 @@ from tutelage.chains.arrival import reachable
 from tutelage.chains.resolvent import chain, policy_resolvent
 from tutelage.model.mdp import MDP, Domain, choice_reward, per_choice
 from tutelage.model.policy import check_policy, sum_by_state
+from tutelage.reading import Readable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Expectation:
+class Expectation(Readable):
     """Expected discounted feature counts: mu_r(pi), (d_r,), and mu_c(pi), (d_c,)."""
 
     reward: Vector

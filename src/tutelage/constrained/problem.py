@@ -25,6 +25,7 @@ from tutelage.model.allowances import Allowance, allowance_vector, checked_allow
 from tutelage.model.mdp import Domain, endless, per_choice
 from tutelage.model.policy import ending_choice
 from tutelage.outcomes import Ended, InvalidModel
+from tutelage.reading import Readable
 
 Route = Literal["auto", "decomposition", "direct"]
 # A limit further out than this many times what any policy reaches counts as if it were there.
@@ -37,7 +38,7 @@ SMALLEST = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HalfSpaces:
+class HalfSpaces(Readable):
     """normals @ mu <= offsets, for mu = (mu_r, mu_c).
 
     normals: (m, d_r + d_c). offsets: (m,). names: one per row, for messages.
@@ -216,7 +217,7 @@ class PriceRange(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ConstrainedOptimum:
+class ConstrainedOptimum(Readable):
     """An optimal policy, with a certified bound on the value of any policy.
 
     policy: (C,). expectation: its feature expectation. multipliers: (m,), prices of the limits, whose own dual value is

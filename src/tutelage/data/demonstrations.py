@@ -18,12 +18,13 @@ from tutelage.data.recordings import UNKNOWN as UNKNOWN
 from tutelage.data.recordings import choices_by_next_state, read_frame, row_number, to_columns, with_known_ends
 from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidInput, InvalidModel
+from tutelage.reading import Readable
 
 Place = Callable[[int], str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trajectory:
+class Trajectory(Readable):
     """One demonstration: the visited states (T,) and the choices there (T,), as in `Demonstrations`."""
 
     states: Indices
@@ -43,7 +44,7 @@ class Trajectory:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Demonstrations:
+class Demonstrations(Readable):
     """n trajectories of any lengths, concatenated; a sequence whose items are `Trajectory` objects.
 
     states: (N,), the visited states of all trajectories, in order.

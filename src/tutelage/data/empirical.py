@@ -27,10 +27,11 @@ from tutelage.data.demonstrations import UNKNOWN, Demonstrations
 from tutelage.model.mdp import MDP, Domain, absorbing_states, endless, per_choice
 from tutelage.model.policy import max_by_state
 from tutelage.outcomes import InvalidInput, InvalidModel
+from tutelage.reading import Readable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EmpiricalExpectation:
+class EmpiricalExpectation(Readable):
     """mu_hat_r(Xi) and mu_hat_c(Xi), with their sampling errors and truncation biases.
 
     reward, preference: (d_r,) and (d_c,), the mean discounted feature counts.

@@ -43,6 +43,7 @@ from tutelage.data.shown import Shown, ShownDemonstration
 from tutelage.model.mdp import MDP, Domain, per_choice
 from tutelage.model.names import AT_GOAL, as_text
 from tutelage.outcomes import InvalidInput
+from tutelage.reading import Readable
 
 # The largest truncation error of the count of a feature in [0, 1].
 TRUNCATION_BIAS = 1e-3
@@ -79,7 +80,7 @@ ROUTES, SELECTION = RouteSearch(), SelectionSearch()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SelectedDemonstrations:
+class SelectedDemonstrations(Readable):
     """The demonstrations selected for a lesson.
 
     demonstrations: n trajectories. expectation: (d_r,), their empirical reward expectation, mu_hat_r(Xi).

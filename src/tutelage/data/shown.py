@@ -18,6 +18,7 @@ from tutelage.arrays import Matrix, Vector
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.model.names import as_text
 from tutelage.outcomes import InvalidInput
+from tutelage.reading import Readable
 
 Step = tuple[Hashable, Hashable | None]
 
@@ -26,7 +27,7 @@ MOST_TURNS, MOST_BETWEEN = 12, 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ShownDemonstration:
+class ShownDemonstration(Readable):
     """One demonstration.
 
     share: its probability under the policy, or its weight among those shown. steps: the names of the states and
@@ -65,7 +66,7 @@ class ShownDemonstration:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shown(Sequence[ShownDemonstration]):
+class Shown(Readable, Sequence[ShownDemonstration]):
     """A few demonstrations; a sequence of `ShownDemonstration`.
 
     demonstrations: the same as arrays. shares: (n,), sum to one. expectation: (d_r,), the mean of the reward feature

@@ -14,6 +14,7 @@ from scipy import sparse
 from tutelage.arrays import ArrayLike, Matrix, Vector, floats, freeze
 from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidModel
+from tutelage.reading import Readable
 
 ROADS, ROWS, LANES, TYPES = 40, 10, 2, 8
 FEATURES = ("stone", "grass", "car", "pedestrian", "HOV", "car in front", "pedestrian in front", "police")
@@ -22,7 +23,7 @@ TRUE_WEIGHTS |= {"pedestrian in front": -5.0, "police": 0.0, "step": 0.5, "HOV w
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DrivingWorld:
+class DrivingWorld(Readable):
     """domain: rewards are linear in its features. cells: (800, 8), the features of each cell by road, row and lane."""
 
     domain: Domain

@@ -40,6 +40,7 @@ from tutelage.environments.placement import (
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import GridNames
 from tutelage.outcomes import InvalidModel
+from tutelage.reading import Readable
 
 ACTIONS = ("up", "left", "down", "right", "stay")
 DEFAULT_WEIGHTS = (1.0, 0.9, 0.2)
@@ -55,7 +56,7 @@ GENERATORS = {"published": published_placement, "text": text_placement}
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectWorld:
+class ObjectWorld(Readable):
     """A grid world with objects and distractors, and its true reward weights.
 
     size: n, for n * n cells; cell (row, column) has index row * n + column.

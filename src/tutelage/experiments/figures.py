@@ -10,12 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
 from tutelage.arrays import ArrayLike, Matrix, Vector
-from tutelage.chains.expectations import expectation, occupancy
+from tutelage.chains.expectations import expectation
 from tutelage.environments.object_world import ObjectWorld
 from tutelage.model.mdp import Domain
 from tutelage.pictures.domains import draw_features, draw_map
 from tutelage.pictures.expectations import DrawnPush, draw_pushes, draw_reachable, polygon
-from tutelage.pictures.rounds import Curve, Panel, draw_curves
+from tutelage.pictures.rounds import Panel, draw_curves, draw_rounds
 from tutelage.pictures.world import draw_world, reward_scale, world_key
 from tutelage.roles import Response
 from tutelage.transcripts import TaughtRound, Transcript
@@ -200,10 +200,9 @@ def domain_picture(domain: Domain, transcript: Transcript, allowed: Vector | Non
         elif panel == "preferences":
             _draw_preferences(axes, domain, final, allowed)
         elif panel == "rounds":
-            _draw_rounds(axes, transcript)
+            draw_rounds(axes, transcript)
         else:
-            shown = final.lesson.policy if final.lesson.policy is not None else final.response.policy
-            draw_map(axes, domain, occupancy(domain.mdp, shown), occupancy(domain.mdp, final.response.policy))
+            draw_map(axes, domain, shown=final.lesson.policy, done=final.response.policy)
             axes.set_title("where they go", fontsize="medium")
     return figure
 
@@ -235,19 +234,6 @@ def _draw_preferences(axes: Axes, domain: Domain, final: TaughtRound, allowed: V
     draw_features(axes, domain.preference_names, bars, allowed=allowed)
     axes.set_title("what the learner avoids", fontsize="medium")
     axes.legend(fontsize="small", frameon=False)
-
-
-def _draw_rounds(axes: Axes, transcript: Transcript) -> None:
-    curve = Curve(
-        "rounds",
-        [taught.response_reward for taught in transcript.rounds],
-        [taught.lesson_reward for taught in transcript.rounds],
-    )
-    bound = transcript.final.bound
-    draw_curves(axes, Panel("rewards", [curve], {"no lesson gets more": bound} if math.isfinite(bound) else {}))
-    axes.set_title("true reward", fontsize="medium")
-    handles, labels = axes.get_legend_handles_labels()
-    axes.legend(handles, [label.removeprefix("rounds: ") for label in labels], fontsize="small", frameon=False)
 
 
 def inferred_reward(world: ObjectWorld, learner: str, weights: ArrayLike) -> Vector:

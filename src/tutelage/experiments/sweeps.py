@@ -24,6 +24,7 @@ from tutelage.experiments.settings import FIELDS, Task
 from tutelage.experiments.store import Row, Store
 from tutelage.experiments.worlds import ALL
 from tutelage.outcomes import InvalidInput, MissingExtra
+from tutelage.reading import Readable
 
 FORMATS = (".csv", ".jsonl", ".json", ".parquet")
 # What a row has of every round beside the metrics: the name of its column, and of the list in the result.
@@ -44,7 +45,7 @@ class SweepRow(dict[str, Any]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sweep:
+class Sweep(Readable):
     """The rows of a sweep, in the order of its plan. rows: one mapping of names to plain values for each task."""
 
     rows: tuple[Mapping[str, Any], ...]

@@ -55,6 +55,7 @@ from tutelage.data.empirical import empirical_expectation, trajectory_counts
 from tutelage.inference.recovery import Scales, count_covariance, feature_scales, match, most_random
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput
+from tutelage.reading import Readable
 
 # The match of counts, relative to what is met of each feature.
 MATCHED = 1e-9
@@ -65,7 +66,7 @@ REJECTED = 1e-4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PreferenceEstimate:
+class PreferenceEstimate(Readable):
     """How strongly n trajectories avoid each preference feature, if their agent acts by a soft policy of the features.
 
     strength: (d_c,), b: what a unit of the feature costs, negative where it is sought, infinite where it was never met.

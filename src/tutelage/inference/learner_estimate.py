@@ -36,6 +36,7 @@ from tutelage.inference.version_space import Contradiction, Explained, VersionSp
 from tutelage.learners.entropy import SoftLearner
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput, NotConverged
+from tutelage.reading import Readable
 from tutelage.roles import Round, check_lesson
 
 # The error of an exact answer, relative to the range of each feature, and how much further a fit may be from it.
@@ -60,7 +61,7 @@ class Interval(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LearnerEstimate:
+class LearnerEstimate(Readable):
     """What the answers say about a learner, if it is that of Sec. 3.2.
 
     mismatch_penalty, violation_penalty: the intervals of C_r and C_c. violation_allowance: one interval of delta_j for

@@ -13,11 +13,12 @@ from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import expectation_of_occupancy, occupancy
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import policy_from_occupancy, uniform_policy
+from tutelage.reading import Readable
 from tutelage.roles import Lesson, Response, check_lesson
 
 
 @dataclass(frozen=True, eq=False)
-class ApprenticeLearner:
+class ApprenticeLearner(Readable):
     """max_steps: policies mixed at most. tolerance: ends where no policy reduces the distance to the lesson by more
     than this, relative to 1 + |mu_hat|.
     """

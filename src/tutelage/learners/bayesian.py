@@ -15,11 +15,12 @@ from tutelage.bellman.equations import solve_soft
 from tutelage.learners.cloning import choice_counts
 from tutelage.model.mdp import Domain, choice_reward
 from tutelage.outcomes import InvalidModel
+from tutelage.reading import Readable
 from tutelage.roles import Lesson, Response
 
 
 @dataclass(frozen=True, eq=False)
-class BayesianLearner:
+class BayesianLearner(Readable):
     """candidates: (m, d_r), the rewards that it holds possible, at first all alike. rationality: the factor of weights
     in the likelihood, and in what it does.
     """

@@ -15,11 +15,12 @@ from tutelage.chains.expectations import occupancy
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import policy_from_occupancy
 from tutelage.outcomes import InvalidInput, InvalidModel
+from tutelage.reading import Readable
 from tutelage.roles import Lesson, Response, check_lesson
 
 
 @dataclass(frozen=True, eq=False)
-class CloningLearner:
+class CloningLearner(Readable):
     """prior: how often each choice counts as seen before the first lesson."""
 
     domain: Domain

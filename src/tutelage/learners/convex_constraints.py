@@ -16,6 +16,7 @@ import numpy as np
 
 from tutelage.arrays import ArrayLike, Matrix, Vector, check_finite, floats
 from tutelage.outcomes import InvalidModel, NotConverged
+from tutelage.reading import Readable
 
 # Steps of the differences that give Hessians of constraints, relative to the largest expectations.
 DIFFERENCE_STEP = 1e-6
@@ -30,7 +31,7 @@ class Distance:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ConvexConstraint:
+class ConvexConstraint(Readable):
     """A convex function of the preference expectation mu_c (d_c,), with its gradient (d_c,).
 
     second: its Hessian (d_c, d_c); without one, differences of the gradient are used. distance: the function as a

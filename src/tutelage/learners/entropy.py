@@ -15,6 +15,7 @@ from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import Ended, NotConverged, OutOfTime
+from tutelage.reading import Readable
 from tutelage.roles import CertifiedResponse, Lesson, Response, check_lesson
 from tutelage.watch import OnProgress, watched
 
@@ -25,7 +26,7 @@ ENTROPY_ROUNDING = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
-class EntropyLearner:
+class EntropyLearner(Readable):
     """The data of Eq. 1's learner: C_r, C_c and delta_c^hard. dual: both penalties, bound to the domain."""
 
     domain: Domain

@@ -31,13 +31,14 @@ from tutelage.learners.convex_constraints import ConvexConstraint, Moving
 from tutelage.model.allowances import Allowance, allowance_vector, checked_allowance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
+from tutelage.reading import Readable
 from tutelage.roles import Certificate, CertifiedResponse, Lesson, Multipliers
 
 DUAL_NORM = {1.0: math.inf, 2.0: 2.0, math.inf: 1.0}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mismatch:
+class Mismatch(Readable):
     """The cost M of a deviation mu_r - mu_hat from the reward expectation shown.
 
     norm: p = 1, 2 or inf. penalty: C_r, infinite for an exact match. allowance: delta_r^hard, the deviation that costs
@@ -85,7 +86,7 @@ class Mismatch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Preference:
+class Preference(Readable):
     """The cost N of violating the preferences g_j(mu_c) <= delta_c[j].
 
     norm: p = 1, 2 or inf. penalty: C_c, infinite for hard preferences. allowance: delta_c^hard, one per constraint, one

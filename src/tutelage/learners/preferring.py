@@ -11,11 +11,12 @@ from tutelage.learners.entropy import GenericLearner
 from tutelage.learners.penalties import Preference
 from tutelage.learners.projection import HardLearner
 from tutelage.model.mdp import Domain
+from tutelage.reading import Readable
 from tutelage.roles import Learner, Lesson, Response, respond_after
 
 
 @dataclass(frozen=True, eq=False)
-class PreferringLearner:
+class PreferringLearner(Readable):
     """inner: learns from lessons. outer: acts; it has the preferences, for instance a `HardLearner`."""
 
     inner: Learner

@@ -31,12 +31,13 @@ from tutelage.learners.tangents import optimum_within
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
+from tutelage.reading import Readable
 from tutelage.roles import Certificate, CertifiedResponse, Lesson, Response, check_lesson
 from tutelage.watch import OnProgress, watched
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HardLearner:
+class HardLearner(Readable):
     """The exact L^p projection onto the expectations of policies that satisfy the preferences.
 
     violation_allowance: delta_c^hard, as the allowance of a `Preference`. rows, functions: also as there.

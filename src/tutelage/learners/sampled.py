@@ -19,11 +19,12 @@ from tutelage.data.empirical import empirical_expectation
 from tutelage.data.sampling import sample_demonstrations
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
+from tutelage.reading import Readable
 from tutelage.roles import Certificate, Learner, Lesson, Response, check_lesson, named, respond_after
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CallbackLearner:
+class CallbackLearner(Readable):
     """A learner given as a function.
 
     answer: a function of the lesson that returns `Demonstrations`, an `Expectation`, or the reward expectation (d_r,).
@@ -62,7 +63,7 @@ class CallbackLearner:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SampledLearner:
+class SampledLearner(Readable):
     """A learner taught by n_shown demonstrations of each lesson and seen through n_seen trajectories of its policy.
 
     rng: an int or a generator; responses draw from it in turn. A response's `policy` is the learner's policy, its

@@ -25,6 +25,7 @@ from tutelage.learners.penalties import Preference
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
+from tutelage.reading import Readable
 from tutelage.roles import Lesson, Response, check_lesson
 
 # The error of the soft value: gradient steps keep what it leaves of the policy's error.
@@ -32,7 +33,7 @@ STEP_ACCURACY = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
-class SequentialLearner:
+class SequentialLearner(Readable):
     """rate: of a step. n_steps: for each lesson. start: (n,), the first parameters, zero by default.
 
     mismatch_penalty: C_r, infinite for no limit. violation_penalty: C_c, zero for no preferences.

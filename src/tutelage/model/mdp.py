@@ -48,10 +48,11 @@ from tutelage.model.arrivals import Arrivals, at_entries
 from tutelage.model.inputs import Feature, changed_features, checked_duration, checked_first_choice
 from tutelage.model.names import Labels
 from tutelage.outcomes import InvalidModel
+from tutelage.reading import Readable, brief
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MDP:
+class MDP(Readable):
     """A finite Markov decision process without a reward.
 
     transition: sparse (C, S), the probability of each next state after each choice.
@@ -245,7 +246,7 @@ class MDP:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Domain:
+class Domain(Readable):
     """What teacher and learner both know: an MDP, reward features phi_r and preference features phi_c (Sec. 2 and 3).
 
     reward_features: (S, d_r) on states or (C, d_r) on choices.
@@ -368,7 +369,9 @@ class Domain:
         return len(self.preference_names)
 
     def __repr__(self) -> str:
-        return f"Domain({self.mdp}, reward {list(self.reward_names)}, preferences {list(self.preference_names)})"
+        line = f"Domain({self.mdp}, reward {list(self.reward_names)}, preferences {list(self.preference_names)})"
+        parts = (repr(self.mdp), f"reward {brief(self.reward_names)}", f"preferences {brief(self.preference_names)}")
+        return line if len(line) <= 120 else "\n    ".join([f"{type(self).__name__}(", *parts]) + "\n)"
 
 
 def per_choice(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,16 +1,23 @@
-"""Pictures of any domain: features shown, done and allowed as bars, and a map where states have positions."""
+"""Pictures of any domain: features shown, done and allowed as bars, policies, and a map where states have positions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 
-from tutelage.arrays import Vector
+from tutelage.arrays import ArrayLike, Vector
+from tutelage.chains.expectations import occupancy, state_occupancy
+from tutelage.environments.object_world import ObjectWorld
 from tutelage.model.mdp import Domain
+from tutelage.model.names import as_text
+from tutelage.model.policy import check_policy
+from tutelage.outcomes import InvalidInput
 from tutelage.pictures.rounds import COLOURS
+from tutelage.pictures.world import draw_world
 
 # Hatching repeats the difference in grey.
 SHOWN, DONE = COLOURS[:2]
@@ -50,36 +57,67 @@ def draw_features(
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def draw_map(axes: Axes, domain: Domain, shown: Vector, done: Vector) -> None:
+def draw_map(axes: Axes, domain: Domain, *, shown: ArrayLike | None = None, done: ArrayLike | None = None) -> None:
     """Draw the states at their positions and the transitions between them, wider where there are more visits.
 
-    shown, done: (C,), occupancies of the lesson's policy and of the learner's. The learner's lines are dashed, so that
-    a route that both take shows both colours.
+    shown, done: (C,), policies, of the lesson and of the learner. The learner's lines are dashed, so that a route that
+    both take shows both colours.
     """
-    assert domain.positions is not None
-    rows = domain.mdp.transition.tocoo()
-    start, end = domain.mdp.state_of_choice[rows.row], rows.col
+    if domain.positions is None:
+        raise InvalidInput("the states of this domain have no positions; give Domain(..., positions=...)")
+    mdp, rows = domain.mdp, domain.mdp.transition.tocoo()
+    start, end = mdp.state_of_choice[rows.row], rows.col
     ends = np.stack([domain.positions[start], domain.positions[end]], axis=1)
     is_drawn = (start != end) & np.isfinite(ends).all(axis=(1, 2))
     axes.add_collection(LineCollection(list(ends[is_drawn]), colors="0.85", linewidths=0.6, zorder=1))
-    flows = {kind: (rows.data * visits[rows.row])[is_drawn] for kind, visits in (("shown", shown), ("done", done))}
-    largest = max(float(flow.max(initial=0.0)) for flow in flows.values()) or 1.0
-    styles = {"shown": (SHOWN, "solid", 1.0), "done": (DONE, (0, (3, 2)), 0.55)}
+    given = {kind: policy for kind, policy in (("shown", shown), ("done", done)) if policy is not None}
+    flows = {kind: (rows.data * occupancy(mdp, policy)[rows.row])[is_drawn] for kind, policy in given.items()}
+    largest = max((float(flow.max(initial=0.0)) for flow in flows.values()), default=0.0) or 1.0
+    styles: dict[str, Any] = {"shown": (SHOWN, "solid", 1.0), "done": (DONE, (0, (3, 2)), 0.55)}
+    handles: list[Artist] = []
     for kind, flow in flows.items():
         colour, dashes, share = styles[kind]
         is_used = flow > RARELY_USED * largest
         widths = share * (0.6 + 6.0 * flow[is_used] / largest)
         style: dict[str, Any] = {"colors": colour, "linewidths": widths, "linestyles": dashes}
         axes.add_collection(LineCollection(list(ends[is_drawn][is_used]), zorder=2 + (kind == "done"), **style))
+        handles.append(Line2D([], [], color=colour, linewidth=3 * share + 0.5, linestyle=dashes, label=kind))
     _mark_ends(axes, domain)
-    handles = [
-        Line2D([], [], color=SHOWN, linewidth=3, label="shown"),
-        Line2D([], [], color=DONE, linewidth=2, linestyle="--", label="done"),
-    ]
-    axes.legend(handles=[*handles, *axes.get_legend_handles_labels()[0]], fontsize="small", frameon=False)
+    handles += axes.get_legend_handles_labels()[0]
+    axes.legend(handles=handles, fontsize="small", frameon=False)
     axes.set_aspect("equal")
     axes.autoscale_view()
     axes.set_axis_off()
+
+
+def draw_policy(axes: Axes, domain: Domain | ObjectWorld, policy: ArrayLike, *, n_states: int = 12) -> None:
+    """Draw what a policy (C,) does: arrows in an object world, routes where states have positions, otherwise bars.
+
+    The bars are the choices of the most visited states, with names. n_states: how many states at most.
+    """
+    if isinstance(domain, ObjectWorld):
+        draw_world(axes, domain, policy=policy)
+        return
+    if domain.positions is not None:
+        draw_map(axes, domain, done=policy)
+        return
+    mdp, chosen = domain.mdp, check_policy(domain.mdp, policy)
+    visits = state_occupancy(mdp, chosen)
+    states = [int(state) for state in np.argsort(-visits, kind="stable")[:n_states] if visits[state] > 0]
+    for place, state in enumerate(states):
+        left = 0.0
+        for number, choice in enumerate(range(mdp.first_choice[state], mdp.first_choice[state + 1])):
+            probability = float(chosen[choice])
+            axes.barh(place, probability, 0.8, left, color=COLOURS[number % len(COLOURS)], edgecolor="white", alpha=0.6)
+            if probability > 0.1:
+                name = as_text(domain.choice_name(choice))[: int(40 * probability)]
+                axes.text(left + probability / 2, place, name, ha="center", va="center", fontsize="small")
+            left += probability
+    names = [f"{as_text(domain.state_name(state))[:30]} ({visits[state]:.3g})" for state in states]
+    axes.set_yticks(range(len(states)), names)
+    axes.invert_yaxis()
+    axes.set(xlim=(0, 1), xlabel="probability of each choice; (discounted visits)")
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _mark_ends(axes: Axes, domain: Domain) -> None:

@@ -1,5 +1,6 @@
 """Rewards over rounds (Figures 3 to 5): solid for the learner, dotted for the teacher, flat for fixed teachers."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from tutelage.outcomes import InvalidModel
+from tutelage.transcripts import Transcript
 
 # Of the palette of Okabe and Ito, which colour-blind readers can distinguish: blue, vermilion, green and purple first.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -60,6 +62,17 @@ def draw_curves(axes: Axes, panel: Panel) -> None:
     axes.set(xlim=(1 - margin, n_rounds + margin), xticks=round_ticks(n_rounds))
     axes.set(title=panel.title, xlabel="teaching round", ylabel="expected reward")
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def draw_rounds(axes: Axes, transcript: Transcript) -> None:
+    """Draw the true reward of each lesson and of the learner's response to it, and the bound, if there is one."""
+    done = [taught.response_reward for taught in transcript.rounds]
+    curve = Curve("rounds", done, [taught.lesson_reward for taught in transcript.rounds])
+    bound = transcript.final.bound
+    draw_curves(axes, Panel("rewards", [curve], {"no lesson gets more": bound} if math.isfinite(bound) else {}))
+    axes.set_title("true reward", fontsize="medium")
+    handles, labels = axes.get_legend_handles_labels()
+    axes.legend(handles, [label.removeprefix("rounds: ") for label in labels], fontsize="small", frameon=False)
 
 
 def round_ticks(n_rounds: int) -> list[int]:

@@ -17,6 +17,7 @@ from tutelage.learners.tangents import best_within
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import EndlessValue, InvalidModel
+from tutelage.reading import Readable
 from tutelage.roles import Advice, Lesson, Opening, Response, Round
 
 # What a plan for a learner adds where it need not have been made.
@@ -26,7 +27,7 @@ BY_UNITS: Any = None
 
 
 @dataclass(frozen=True, eq=False)
-class BaseTeacher:
+class BaseTeacher(Readable):
     """true_weights: (d_r,), the teacher maximises `true_weights @ mu_r` of the learner's response."""
 
     domain: Domain
@@ -81,7 +82,7 @@ class OneLessonTeacher(BaseTeacher):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class Plan(Readable):
     """A lesson for a known learner.
 
     predicted: the reward that the teacher expects. response: the learner's response to this lesson.

@@ -40,6 +40,7 @@ from tutelage.learners.dual import Dual, Reduction, Settled
 from tutelage.learners.penalties import Tangents
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import Ended, EndlessValue, NotConverged, OutOfTime, TutelageError
+from tutelage.reading import Readable
 
 # A predicted gain this small, relative to 1 + |reward|, ends an ascent over weights, or over lessons.
 NO_GAIN, NO_LESSON_GAIN = 1e-7, 1e-9
@@ -71,7 +72,7 @@ class Effort:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LocalOptimum:
+class LocalOptimum(Readable):
     """A lesson that is a local maximum.
 
     weights: (d_r,), the learner's reward weights. expectation: (d_r,), the learner's mu_r. reward: w* @ mu_r.

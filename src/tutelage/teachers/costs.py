@@ -25,6 +25,7 @@ from tutelage.constrained.problem import ConstrainedOptimum, no_limits
 from tutelage.learners.penalties import Constraints
 from tutelage.learners.tangents import tangent_optimum
 from tutelage.outcomes import InfeasibleConstraints
+from tutelage.reading import Readable
 from tutelage.teachers.base import KnownLearner
 
 # Costs below this share of the largest reward are rounding.
@@ -50,7 +51,7 @@ class PreferenceCost:
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class Costs(Readable):
     """The best reward without preferences and within all of them, and the cost of each.
 
     within: NaN where no policy keeps all preferences.
