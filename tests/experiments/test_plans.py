@@ -1,5 +1,7 @@
 """Plans of sweeps: every name is checked, each file is read once, and no run disturbs another."""
 
+from pathlib import Path
+
 import pytest
 from experiments.tasks import GOOD
 from numpy.testing import assert_array_equal
@@ -7,6 +9,7 @@ from numpy.testing import assert_array_equal
 import tutelage as tl
 from tutelage.experiments import plans
 from tutelage.experiments.plans import read_plan
+from tutelage.experiments.run import compute_row
 
 
 @pytest.mark.parametrize(
@@ -64,3 +67,12 @@ def test_a_plan_reads_each_file_once(folder, monkeypatch):
     monkeypatch.setattr(plans, "load", lambda path: loaded.append(path) or tl.load(path))
     assert len(plans.read_plan(folder / "plan.toml", folder / "domains")) == 36
     assert len(loaded) == 2
+
+
+def test_workers_in_another_folder_read_the_domains_of_a_relative_plan(folder, tmp_path, monkeypatch):
+    """A Dask worker has a working directory of its own."""
+    monkeypatch.chdir(folder)
+    given = [{"file": "first.npz", "weights": [1, 0]}, {"domain": tl.load("second.npz"), "weights": [1, 0]}]
+    tasks = read_plan(GOOD | {"domain": given, "learner": [{"model": "standard"}]}, Path("here"))
+    monkeypatch.chdir(tmp_path)
+    assert [compute_row(task).outcome["ended"] for task in tasks] == ["the teacher has only one lesson"] * 2

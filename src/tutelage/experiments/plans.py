@@ -188,7 +188,7 @@ def _source(
     loaded = load(path) if domain is None else domain
     default = getattr(given, "__name__", Path(str(given)).stem) if kind == "file" or callable(given) else path.stem
     name = str(entry.get("name", default))
-    return name, DomainFile(name, str(path), checksum, _weights(loaded, weights)), loaded.preference_names
+    return name, DomainFile(name, str(path.resolve()), checksum, _weights(loaded, weights)), loaded.preference_names
 
 
 def _saved(domain: Any, folder: Path) -> Path:
