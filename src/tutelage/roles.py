@@ -134,12 +134,12 @@ class Lesson(Readable):
             policy=self.policy,
             recorded=self.recorded,
             true_weights=true_weights,
-            limits=_limits(learner, known),
+            limits=limits_of(learner, known),
             rng=rng,
         )
 
 
-def _limits(learner: Any, domain: Domain) -> dict[str, float]:
+def limits_of(learner: Any, domain: Domain) -> dict[str, float]:
     """The limits of a learner on preference features, by name; none where they are not known."""
     preference = getattr(learner, "preference", None)
     if preference is None or getattr(preference, "rows", None) is not None:

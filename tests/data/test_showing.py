@@ -226,7 +226,7 @@ def test_routes_are_lines_of_geojson_and_tracks_of_gpx():
 def test_the_public_names_are_those_of_the_results(cls):
     shown = tl.Lesson.from_policy(ladder(1), [1.0, 0.0, 1.0]).show(1)
     assert isinstance(shown, cls) or isinstance(shown[0], cls)
-    assert "What to show: 1 demonstration, every route" in str(shown) and "0 -[short, 1 steps]-> 1" in str(shown)
+    assert "What to show: 1 demonstration, every route" in str(shown) and "0 -[short]-> 1" in str(shown)
 
 
 @cache

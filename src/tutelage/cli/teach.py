@@ -29,7 +29,9 @@ POLICY_HELP = "Write the policy of the lesson to this .csv or .jsonl file, a lin
 TEACHER_HELP = "The teacher. Default: aware-cmdp in a domain with goals, bilevel in others."
 RECORDINGS_HELP = "The recording of --allowance recorded: .csv with a line per visit, .jsonl or .npz."
 PLANE_HELP = "With --picture: two reward features, such as star,plus, whose reachable set to draw too."
-PICTURE_HELP = "Draw the world, or the features and the map of a domain, and what was learned; adds .png and .svg."
+PICTURE_HELP = (
+    "Draw the world, or features and map of a domain, and what was learned, with --show also routes; .png, .svg."
+)
 
 
 def teach(
@@ -78,6 +80,11 @@ def teach(
     files = _drawn(about, asked_learner, learner, transcript, picture, plane)
     shown = _shown(known, transcript, asked_learner, show or (DEFAULT_SHOWN if demonstrations else 0))
     files += written(shown, demonstrations, known, transcript.final.lesson.policy, policy)
+    if picture is not None and shown is not None and about.world is None:
+        from tutelage.pictures.files import save_picture
+        from tutelage.pictures.routes import routes_picture
+
+        files += save_picture(routes_picture(known, shown), picture.with_name(f"{picture.name}-routes"))
     if as_json:
         asked = {"learner": learner, "model": subject.underscored(model), "teacher": subject.underscored(teacher)}
         data = _data(known, transcript) | ({} if shown is None else shown.as_data())
@@ -178,15 +185,17 @@ def _drawn(
     files = _plane_drawn(about.known, learner, transcript, plane, picture)
     if picture is None:
         return files
+    import numpy as np
+
     from tutelage.experiments.figures import domain_picture, taught_picture
-    from tutelage.learners.penalties import Preference
     from tutelage.pictures.files import save_picture
+    from tutelage.roles import limits_of
 
     if about.world is not None:
         drawn = taught_picture(about.world, preferences or "L5", transcript.final.response)
     else:
-        preference = getattr(learner, "preference", None)
-        allowed = preference.on(about.known).allowance if isinstance(preference, Preference) else None
+        limits = limits_of(learner, about.known)
+        allowed = np.array([limits.get(name, np.inf) for name in about.known.preference_names]) if limits else None
         drawn = domain_picture(about.known, transcript, allowed)
     return save_picture(drawn, picture) + files
 
@@ -207,12 +216,13 @@ def _plane_drawn(
     from tutelage.experiments.figures import plane_picture
     from tutelage.learners.penalties import Preference
     from tutelage.pictures.files import save_picture
+    from tutelage.roles import limits_of
 
     columns = [domain.reward_names.index(name) for name in names]
     flat = replace(domain, reward_features=domain.reward_features[:, columns], reward_names=tuple(names))
     known, accepted = getattr(learner, "preference", None), None
     if isinstance(known, Preference) and known.is_hard and known.rows is None and not known.functions:
-        accepted = vertices(flat, preference_limits(flat, known.on(domain).allowance))
+        accepted = vertices(flat, preference_limits(flat, limits_of(learner, domain)))
     shown, done = transcript.final.lesson.expectation, transcript.final.response.expectation.reward
     reachable = vertices(flat, no_limits(flat))
     figure = plane_picture((names[0], names[1]), reachable, accepted, shown[columns], done[columns])

@@ -135,8 +135,9 @@ def _items(
 ) -> tuple[ShownDemonstration, ...]:
     rewards, preferences = trajectory_counts(domain, shown)
     measured = per_choice(domain.mdp, np.ascontiguousarray(domain.reward_features[:, 0]))
-    # The first reward feature is a length where it is never negative.
-    has_lengths = measured.min() >= 0 and domain.reward_names[0] != AT_GOAL and shown.choices is not None
+    # On a road map the first reward feature is a length, or a time.
+    is_map = domain.positions is not None or domain.mdp.duration is not None
+    has_lengths = is_map and measured.min() >= 0 and domain.reward_names[0] != AT_GOAL and shown.choices is not None
     arrives, items = _arrives(domain, shown), []
     for i, trajectory in enumerate(shown):
         counts = dict(zip(domain.names, np.concatenate([rewards[i], preferences[i]]).tolist(), strict=True))

@@ -13,6 +13,7 @@ from tutelage.arrays import ArrayLike, Matrix, Vector
 from tutelage.chains.expectations import expectation
 from tutelage.environments.object_world import ObjectWorld
 from tutelage.model.mdp import Domain
+from tutelage.model.names import AT_GOAL
 from tutelage.pictures.domains import draw_features, draw_map
 from tutelage.pictures.expectations import DrawnPush, draw_pushes, draw_reachable, polygon
 from tutelage.pictures.rounds import Panel, draw_curves, draw_rounds
@@ -220,9 +221,11 @@ def plane_picture(
 
 
 def _draw_rewards(axes: Axes, domain: Domain, final: TaughtRound) -> None:
-    shown, done = final.lesson.expectation, final.response.expectation.reward
-    errors = {"shown": final.lesson.uncertainty} if final.lesson.uncertainty.any() else None
-    draw_features(axes, domain.reward_names, {"shown": shown, "done": done}, errors=errors)
+    # The time at a goal would make all other bars too short to be seen.
+    drawn = [i for i, name in enumerate(domain.reward_names) if name != AT_GOAL] or [0]
+    shown, done = final.lesson.expectation[drawn], final.response.expectation.reward[drawn]
+    errors = {"shown": final.lesson.uncertainty[drawn]} if final.lesson.uncertainty.any() else None
+    draw_features(axes, [domain.reward_names[i] for i in drawn], {"shown": shown, "done": done}, errors=errors)
     axes.set_title("what is rewarded", fontsize="medium")
     axes.legend(fontsize="small", frameon=False)
 
