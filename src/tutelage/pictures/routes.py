@@ -53,7 +53,7 @@ def _label(item: Any) -> str:
 def _places(domain: Domain) -> Matrix | None:
     """(S, 2), where the states are: their positions, or the cells of a grid with the first row on top."""
     if domain.positions is not None:
-        return domain.positions
+        return np.asarray(domain.positions)
     names = domain.mdp.names.states
     if not isinstance(names, GridNames):
         return None
