@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,12 +77,13 @@ def compute_rows(what: str, tasks: "Sequence[AnyTask]", store: "Store", backend:
 def _show(products: "Products", is_all: bool, as_json: bool) -> None:
     """Write the files, and print the tables."""
     written = products.write(with_report=is_all)
+    grids = [grid for name in products.cells for grid in products.grids(name)]
     if as_json:
         cells = [cell.as_data() for members in products.cells.values() for cell in members]
-        show_json({"cells": cells, "files": [str(path) for path in written], "origin": products.origin})
+        tables = [asdict(grid) for grid in grids]
+        show_json({"cells": cells, "tables": tables, "files": list(map(str, written)), "origin": products.origin})
         return
-    for name in products.cells:
-        for grid in products.grids(name):
-            show_table(grid.caption, grid.header, grid.body)
+    for grid in grids:
+        show_table(grid.caption, grid.header, grid.body)
     for path in written:
         say(f"Written: {path}")
