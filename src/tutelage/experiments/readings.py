@@ -22,13 +22,9 @@ def _before_a_loss(rewards: Sequence[float]) -> int:
     return next((n for n, (now, then) in enumerate(pairwise(rewards), 1) if then < now), len(rewards))
 
 
-def _label(model: LearnerSetting) -> str:
-    return f"footnote 1, {model.max_steps} steps"
-
-
 # What Sec. 6.2 leaves open, and the values that were tried.
-MODELS = {"footnote 1, exactly": settings.FOOTNOTE, **{_label(model): model for model in settings.PUBLISHED}}
-MODELS |= {"exact projection": settings.EXACT}
+MODELS = {"footnote 1, exactly": settings.FOOTNOTE, "exact projection": settings.EXACT}
+MODELS |= {f"footnote 1, {model.max_steps} steps": model for model in settings.PUBLISHED}
 CHOICES: dict[str, dict[str, Any]] = {
     "worlds": {"reachable": "reachable", "seeds 0 to 9": "seeds"},
     "learner of one lesson": MODELS,

@@ -273,9 +273,6 @@ LINE_PRINTED = tuple(
 )
 EVERY_TEACHER = (*KNOWING, VOLUME_PRINTED, VOLUME, LINE)
 
-# The published learner's teachers.
-SLOW_TEACHERS = (*KNOWING, VOLUME_PRINTED, LINE, *LINE_PRINTED)
-
 
 def unknown(n_worlds: int = N_WORLDS) -> Iterator[Task]:
     """Sec. 6.2 and Appendix B.2 with learners that are solved exactly: three sizes, two sets of worlds."""
@@ -287,7 +284,8 @@ def unknown(n_worlds: int = N_WORLDS) -> Iterator[Task]:
 
 def unknown_slow(n_worlds: int = N_WORLDS) -> Iterator[Task]:
     """The rows that are computed on request: the published learner in rounds, and Algorithm 2."""
-    taught = [(FOOTNOTE, teacher) for teacher in LINE_PRINTED] + list(product(PUBLISHED, SLOW_TEACHERS))
+    few = (*KNOWING, VOLUME_PRINTED, LINE, *LINE_PRINTED)
+    taught = [(FOOTNOTE, teacher) for teacher in LINE_PRINTED] + list(product(PUBLISHED, few))
     for size, learner, (model, teacher) in product(SIZES, UNKNOWN_LEARNERS, taught):
         yield from (Task(world, learner, model, teacher) for world in WORLD_SETS["reachable"](size, n_worlds))
 
@@ -318,7 +316,6 @@ def beyond(n_worlds: int = N_WORLDS) -> Iterator[Task]:
 
 # The paper does not say which worlds its figures show; these are our choice.
 FIGURE_2_WORLD = WorldName("published", 0, 10)
-FIGURE_2_PENALTIES = PENALTIES[0]
 ROUNDS_WORLDS = "reachable"
 # Rewards over rounds: the number of the paper's figure, and its learner.
 ROUNDS_FIGURES = {"figure3": "L2", "figure4": "L1", "figure5": "L3"}
@@ -327,7 +324,7 @@ ROUNDS_FIGURES = {"figure3": "L2", "figure4": "L1", "figure5": "L3"}
 def figure_2() -> Iterator[Task]:
     """The rows of Table 1 that are drawn: one world, agnostic and exact bi-level teaching of the exact learner."""
     for learner, teacher in product(LEARNERS, (AGNOSTIC, BILEVEL)):
-        yield Task(FIGURE_2_WORLD, learner, soft_setting("soft", *FIGURE_2_PENALTIES), teacher)
+        yield Task(FIGURE_2_WORLD, learner, soft_setting("soft", *PENALTIES[0]), teacher)
 
 
 def rounds_of(learner: str, n_worlds: int = N_WORLDS) -> Iterator[Task]:
