@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.testing import assert_array_equal
+from scipy import sparse
 from strategies import add_features, build_mdp, random_domain, random_mdp, random_policy
 
 from tutelage.arrays import Vector
@@ -230,3 +231,28 @@ def random_rounds(seed, spread=0.0):
     lessons = [AgnosticTeacher(domain, weight).open().lesson for weight in weights]
     lessons.append(Lesson.from_expectation(uniform.reward))
     return learner, delta, [Round(lesson, learner.respond(lesson)) for lesson in lessons]
+
+
+def road(seed, goal, *, n=14, at_side=False, twisted=False):
+    """A random network with one-way streets in which every junction has a way on; features: length, and a turn.
+
+    The goal is a junction, or (at_side) a place at the side of one, which is passed or entered.
+    """
+    rng = np.random.default_rng(seed)
+    ways = {(s, (s + 1) % n) for s in range(n)} | {
+        tuple(map(int, rng.choice(n, 2, replace=False))) for _ in range(2 * n)
+    }
+    ways = sorted(ways)
+    lengths = {way: rng.uniform(0.5, 2.0) for way in ways}
+    turns = {way: float(rng.random() < 0.4) for way in ways}
+    states, end = (n + 1, n) if at_side else (n, goal)
+    moves = [(*way, lengths[way], turns[way]) for way in ways if at_side or way[0] != goal]
+    moves += [(goal, n, 0.3, 0.0)] if at_side else []
+    moves = sorted([*moves, (end, end, 0.0, 0.0)])
+    state, after, length, turn = map(np.array, zip(*moves, strict=True))
+    if twisted:
+        length = length * 1.1
+    rows = sparse.csr_array((np.ones(len(after)), after, np.arange(len(after) + 1)), (len(after), states))
+    initial = rng.dirichlet(np.ones(states))
+    mdp = MDP.from_choices(rows, np.searchsorted(state, np.arange(states + 1)), initial, 1.0)
+    return Domain(mdp, length[:, None], turn[:, None], ("length",), ("turn",))

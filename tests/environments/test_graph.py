@@ -479,3 +479,18 @@ def test_transcripts_say_whether_the_learner_arrives(tmp_path):
     plain = tl.HardLearner(world.domain("L2"), 2.5)
     without = tl.teach(tl.AgnosticTeacher(world.domain("L2"), world.true_weights), plain)
     assert without.arrival is None and "arrive" not in str(without)
+
+
+def test_a_mapping_of_goals_gives_a_family_of_journeys_without_discount():
+    """One domain for each goal, with its start; without discount the goal is an end and has no feature."""
+    graph = networkx.DiGraph()
+    for begin, end, km in [("a", "b", 1.0), ("b", "c", 2.0), ("c", "a", 1.5), ("b", "a", 1.0), ("a", "c", 4.0)]:
+        graph.add_edge(begin, end, km=km)
+    family = from_graph(graph, goals={"c": "a", "a": {"b": 0.5, "c": 0.5}}, discount=1.0, reward_attributes=["km"])
+    assert list(family) == ["c", "a"] and family["c"].reward_names == ("km",)
+    assert family["c"].mdp.ends.tolist() == [2] and family["a"].mdp.initial.tolist() == [0, 0.5, 0.5]
+    assert family["c"].mdp.horizon == np.inf
+    value = tl.solve_hard(family["c"].mdp, -family["c"].reward_features[:, 0]).value
+    assert value.tolist() == [-3.0, -2.0, 0.0]
+    with pytest.raises(InvalidModel, match="mapping from goals to starts; leave out start"):
+        from_graph(graph, start="a", goals={"c": "a"}, discount=1.0, reward_attributes=["km"])

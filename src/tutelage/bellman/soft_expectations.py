@@ -99,12 +99,12 @@ def soft_expansion(
     check_length(checked, features.shape[1], "weights", "features")
     # The value near these weights, to first order.
     start = None if near is None else near.solved.value + near.ahead @ (checked - near.weights)
-    return _around(mdp, features, checked, solve_soft(mdp, features @ checked, accuracy=accuracy, start=start))
+    solved = solve_soft(mdp, features @ checked, accuracy=accuracy, start=start)
+    return expansion_around(mdp, features, checked, solved, policy_resolvent(mdp, solved.policy))
 
 
-def _around(mdp: MDP, features: Matrix, checked: Vector, solved: Optimum) -> SoftExpansion:
-    """The expansion at weights (d,), from the soft optimum there."""
-    inverse = policy_resolvent(mdp, solved.policy)
+def expansion_around(mdp: MDP, features: Matrix, checked: Vector, solved: Optimum, inverse: Resolvent) -> SoftExpansion:
+    """The expansion at weights (d,), from the soft optimum there and the resolvent of its policy."""
     visits = per_choice(mdp, inverse.visits(mdp.initial)) * solved.policy
     ahead, advantages = _advantages(mdp, features, solved.policy, inverse)
     expectation = mdp.initial @ ahead
@@ -165,7 +165,8 @@ def _one_by_one(mdp: MDP, features: Matrix, weights: Matrix, first: Matrix, accu
     """`soft_expansions` from the values first (n, S)."""
     each = []
     for point, start in zip(weights, first, strict=True):
-        each.append(_around(mdp, features, point, solve_soft(mdp, features @ point, accuracy=accuracy, start=start)))
+        solved = solve_soft(mdp, features @ point, accuracy=accuracy, start=start)
+        each.append(expansion_around(mdp, features, point, solved, policy_resolvent(mdp, solved.policy)))
     return SoftExpansions(
         weights=weights,
         soft_return=np.array([around.soft_return for around in each]),

@@ -8,7 +8,7 @@ the graph only and does not import networkx.
 import math
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from scipy import sparse
@@ -45,18 +45,47 @@ class _Column(NamedTuple):
     classes: frozenset[Hashable] | None
 
 
+@overload
+def from_graph(
+    graph: Any,
+    *,
+    goals: Mapping[Hashable, Any],
+    discount: float,
+    reward_attributes: Attributes,
+    preference_attributes: Attributes = ...,
+    duration: str | None = ...,
+    measure: str | None = ...,
+    choice_names: str | None = ...,
+) -> dict[Hashable, Domain]: ...
+
+
+@overload
 def from_graph(
     graph: Any,
     *,
     start: Any,
+    goals: Collection[Hashable] = ...,
+    discount: float,
+    reward_attributes: Attributes,
+    preference_attributes: Attributes = ...,
+    duration: str | None = ...,
+    measure: str | None = ...,
+    choice_names: str | None = ...,
+) -> Domain: ...
+
+
+def from_graph(
+    graph: Any,
+    *,
+    start: Any = None,
     discount: float,
     reward_attributes: Attributes,
     preference_attributes: Attributes = (),
-    goals: Collection[Hashable] = (),
+    goals: Collection[Hashable] | Mapping[Hashable, Any] = (),
     duration: str | None = None,
     measure: str | None = "length",
     choice_names: str | None = None,
-) -> Domain:
+) -> Domain | dict[Hashable, Domain]:
     """A graph as a domain: states in the order of the nodes, choices in the order of the edges.
 
     start: a node, or a mapping from nodes to probabilities.
@@ -71,12 +100,20 @@ def from_graph(
     choice_names: an edge attribute, such as "name", that names the choices. Where it is missing the next node does, and
         where the edges of a node have the same name, both do.
     goals: absorbing nodes. Their edges are dropped, and their one choice is to stay. With goals there is one more
-        reward feature, "at goal", which is 1 for this choice, so that an earlier arrival has a higher value.
+        reward feature, "at goal", which is 1 for this choice, so that an earlier arrival has a higher value; without
+        discount there is none, because journeys end there. A mapping from goals to starts gives a family: a dict of
+        domains, each with one goal and its start, whose journeys `infer_preferences` takes together.
 
     A node without edges that is not a goal can only stay, with all other features zero. The names of the states are the
     nodes. The name of a choice is the next node, (next node, key) where edges are parallel, or "stay". Node attributes
     `x` and `y`, or `pos`, are the positions of the states.
     """
+    if isinstance(goals, Mapping):
+        if start is not None:
+            raise InvalidModel("goals is a mapping from goals to starts; leave out start")
+        shared: dict[str, Any] = {"discount": discount, "reward_attributes": reward_attributes, "duration": duration}
+        shared |= {"preference_attributes": preference_attributes, "measure": measure, "choice_names": choice_names}
+        return {goal: from_graph(graph, start=begin, goals=[goal], **shared) for goal, begin in goals.items()}
     choices = list(_choices(graph, goals))
     ends = frozenset(goals)
     mdp = _mdp(graph, choices, start, discount, _durations(choices, duration), ends)
@@ -84,7 +121,7 @@ def from_graph(
     preferences, preference_names = edge_features(choices, preference_attributes, "preference_attributes", measure)
     for features, columns in ((rewards, reward_names), (preferences, preference_names)):
         _count_waiting(features, columns, choices, ends, duration)
-    if len(goals):
+    if len(goals) and discount < 1:
         rewards = np.column_stack([rewards, [choice.node in ends for choice in choices]])
         reward_names = (*reward_names, AT_GOAL)
     names = next_nodes(choices) if choice_names is None else street_names(choices, choice_names)

@@ -4,9 +4,12 @@ An agent with reward weights a that pays b_j for each unit of preference feature
 The mean discounted counts mu_hat of n trajectories estimate its expectation, and x = (a, b), or b alone where a is
 known, minimises the convex function
 
-    f(x) = P0 @ V(L x) - mu_hat @ L x              gradient g = L' (mu(L x) - mu_hat)         Hessian H = L' J L.
+    f(x) = P0 @ V(L x) - mu_hat @ L x              gradient g = L' (mu(L x) - mu_hat)         Hessian H = L' J L
 
-With S the covariance of one trajectory's counts (`count_covariance`), the estimate has the covariance
+where P0 has the starts of the trajectories: where they start tells nothing about the agent. Several domains share x
+(`behaviour`).
+
+With S the covariance of one trajectory's counts, given its start (`count_covariance`), the estimate has the covariance
 
     H^-1 (L' S L / n) H^-1                         the sandwich of an estimating equation
 
@@ -41,7 +44,9 @@ C_c; and anything about features that no choice changes.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import f as f_distribution
@@ -49,16 +54,15 @@ from scipy.stats import norm
 
 from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Vector, check_length, floats, freeze
 from tutelage.bellman.soft_expectations import SoftExpansion
-from tutelage.convex.blocks import Block
+from tutelage.constrained.problem import or_one
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
-from tutelage.data.empirical import empirical_expectation, trajectory_counts
-from tutelage.inference.recovery import Scales, count_covariance, feature_scales, match, most_random
+from tutelage.data.empirical import trajectory_counts
+from tutelage.inference.behaviour import Behaviour, Total
+from tutelage.inference.recovery import feature_scales
 from tutelage.model.mdp import Domain
-from tutelage.outcomes import InvalidInput
+from tutelage.outcomes import EndlessValue, InvalidInput
 from tutelage.reading import Readable
 
-# The match of counts, relative to what is met of each feature.
-MATCHED = 1e-9
 # A direction with less than this share of the curvature of its features is a combination without effect.
 COLLINEAR = 1e-9
 # The model is rejected below this p-value.
@@ -75,7 +79,8 @@ class PreferenceEstimate(Readable):
     where the feature is avoided, NaN where nothing can be said. reward_weights, reward_error: (d_r,), a and its
     standard error, zero where a was given. bias: the largest truncation bias of a count, relative to its range; the
     intervals include it. model_p_value: of the test that a soft policy of these features explains the trajectories;
-    NaN where there are too few of them. `explained`: whether it is not rejected.
+    NaN where there are too few of them. `explained`: whether it is not rejected. log_likelihood: the logarithm of the
+    probability of all choices seen, given the states; NaN where none was seen. domain: the first one of several.
     """
 
     domain: Domain
@@ -91,6 +96,7 @@ class PreferenceEstimate(Readable):
     confidence: float
     bias: float
     model_p_value: float
+    log_likelihood: float
 
     def __post_init__(self) -> None:
         for name in ("strength", "standard_error", "low", "high", "p_value", "reward_weights", "reward_error"):
@@ -124,52 +130,68 @@ class PreferenceEstimate(Readable):
 
 
 def infer_preferences(
-    domain: Domain,
-    demonstrations: Demonstrations,
+    domain: Domain | Sequence[tuple[Domain, Demonstrations]],
+    demonstrations: Demonstrations | None = None,
     *,
     reward_weights: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> PreferenceEstimate:
     """How strongly each preference feature is avoided, from behaviour alone.
 
-    reward_weights: (d_r,), a, where it is known; otherwise a is estimated too. The trajectories must be long enough
-    that what is cut off hardly counts; `bias` says how much it is.
+    domain: one domain, with its demonstrations, or a list of pairs (domain, demonstrations) that share the weights of
+    their features: journeys to several destinations, days, groups of people. reward_weights: (d_r,), a, where it is
+    known; otherwise a is estimated too. The trajectories must be long enough that what is cut off hardly counts; `bias`
+    says how much it is.
     """
     if not 0 < confidence < 1:
         raise InvalidInput(f"confidence must lie between 0 and 1, got {confidence}")
-    if demonstrations.n < 2:
+    pairs = _checked_pairs(domain, demonstrations)
+    if sum(walks.n for _, walks in pairs) < 2:
         raise InvalidInput("infer_preferences needs at least two trajectories; one has no standard error")
     given = None if reward_weights is None else floats(reward_weights, "reward_weights", ndim=1)
     if given is not None:
-        check_length(given, domain.n_reward, "reward_weights", "reward features")
-    seen = empirical_expectation(domain, demonstrations)
-    counts = np.concatenate([seen.reward, seen.preference])
-    return _Behaviour(domain, demonstrations, feature_scales(domain), counts, seen.bias, given).estimate(confidence)
+        check_length(given, pairs[0][0].n_reward, "reward_weights", "reward features")
+    return _Inference(pairs[0][0], Behaviour.of(pairs), given).estimate(confidence)
+
+
+def _checked_pairs(domain: Any, demonstrations: Any) -> list[tuple[Domain, Demonstrations]]:
+    """The pairs of a domain and its demonstrations."""
+    pairs = [(domain, demonstrations)] if isinstance(domain, Domain) else domain
+    if not isinstance(domain, Domain) and demonstrations is not None:
+        raise InvalidInput("infer_preferences takes a domain and demonstrations, or one list of such pairs, not both")
+    if not isinstance(pairs, Sequence) or not pairs:
+        raise InvalidInput("infer_preferences needs a domain and demonstrations, or a list of such pairs")
+    for number, pair in enumerate(pairs):
+        is_pair = isinstance(pair, Sequence) and len(pair) == 2
+        if not is_pair or not isinstance(pair[0], Domain) or not isinstance(pair[1], Demonstrations):
+            raise InvalidInput(f"pair {number} must be a domain and its demonstrations, got {pair!r}")
+    return [(known, walks) for known, walks in pairs]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fit:
-    """A match. lift: (d, k), L of its unknowns. x: (k,). soft: the soft policy there."""
+    """A match. lift: (d, k), L of its unknowns. x: (k,). soft: the sum of the soft policies there."""
 
     lift: Matrix
     x: Vector
-    soft: SoftExpansion
+    soft: Total
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Behaviour:
-    """The match of mu_hat = counts (d,). bias: (d,), of the counts. given: (d_r,), known reward weights."""
+class _Inference:
+    """What behaviour tells about the weights. given: (d_r,), known reward weights."""
 
     domain: Domain
-    demonstrations: Demonstrations
-    scales: Scales
-    counts: Vector
-    bias: Vector
+    behaviour: Behaviour
     given: Vector | None
 
     @property
     def n(self) -> int:
-        return self.demonstrations.n
+        return self.behaviour.n
+
+    @property
+    def counts(self) -> Vector:
+        return self.behaviour.counts
 
     @property
     def base(self) -> Vector:
@@ -182,41 +204,31 @@ class _Behaviour:
         """(k,), the features whose weights are unknown."""
         return np.arange(0 if self.given is None else self.domain.n_reward, len(self.domain.names))
 
-    def opening(self) -> _Fit:
-        """All unknowns zero, each in the unit of what is met of its feature."""
-        soft = most_random(self.domain, self.base)
-        met = np.maximum(np.abs(self.counts), np.abs(soft.expectation))
-        sign = np.where(np.arange(len(met)) < self.domain.n_reward, 1.0, -1.0)
-        lift = np.diag(sign / np.where(met > 0, met, 1.0))[:, self.unknown]
-        return _Fit(lift, np.zeros(lift.shape[1]), soft)
-
-    def matched(self, start: _Fit) -> _Fit:
-        """argmin over x of P0 @ V(base + L x) - mu_hat @ L x, without any limit on x."""
-        k = len(start.x)
-        if not k:
-            return start
-        free = Block(np.zeros(k), np.inf, np.inf, True, np.arange(k))
-        x, soft = match(
-            self.domain,
-            start.lift,
-            self.counts,
-            [free],
-            tolerance=MATCHED,
-            base=self.base,
-            start=start.x,
-            near=start.soft,
-        )
-        return _Fit(start.lift, x, soft)
+    def matched(self) -> _Fit:
+        """The match of all unknowns, each in the unit of what is met of its feature."""
+        d = len(self.domain.names)
+        sign = np.where(np.arange(d) < self.domain.n_reward, 1.0, -1.0)
+        x, first = self.behaviour.finite(self.base, np.diag(sign)[:, self.unknown], np.zeros(len(self.unknown)))
+        met = np.maximum(np.abs(self.counts), np.abs(first.expectation))
+        unit = np.where(met > 0, met, 1.0)
+        lift = np.diag(sign / unit)[:, self.unknown]
+        return _Fit(lift, *self.behaviour.matched(self.base, lift, x * unit[self.unknown], first))
 
     def estimate(self, confidence: float) -> PreferenceEstimate:
-        fit, d_r, d_c = self.matched(self.opening()), self.domain.n_reward, self.domain.n_preference
-        covariance = count_covariance(self.domain, fit.soft) / self.n
-        reasons = self._reasons(fit, covariance)
+        fit, d_r, d_c = self.matched(), self.domain.n_reward, self.domain.n_preference
+        covariance, (low_end, high_end) = self.behaviour.covariance(fit.soft), self._range()
+        width = np.where(np.isfinite(high_end - low_end), high_end - low_end, np.abs(self.counts))
+        is_constant = width <= 1e-9 * np.minimum(np.abs(low_end) + np.abs(high_end), np.abs(self.counts)) + 1e-300
+        is_constant = (is_constant | self._has_no_effect(fit.soft))[self.unknown]
+        # A count within its own standard error of the least or the largest that policies have.
+        from_end = np.minimum(self.counts - low_end, high_end - self.counts)
+        is_at_end = (from_end <= np.sqrt(np.maximum(np.diag(covariance), 0.0)))[self.unknown]
+        reasons = self._reasons(fit, is_constant, is_at_end)
         kept = np.array([reason == "" for reason in reasons], dtype=bool)
         error, moved = self._errors(fit, covariance, kept)
-        p_model = self._model_test(fit, kept)
+        p_model, log_likelihood = self._model_test(fit, kept)
         weight = np.abs(fit.lift).sum(axis=0) * fit.x
-        is_unmet = self._is_at_end(fit, covariance) & ~self.scales.is_constant[self.unknown]
+        is_unmet = is_at_end & ~is_constant
         b = slice(len(fit.x) - d_c, None)
         strength, is_open = np.where(is_unmet, np.sign(weight) * np.inf, np.where(kept, weight, np.nan))[b], ~kept[b]
         p_value = np.array([self._p_value(fit, k) if kept[k] or is_unmet[k] else np.nan for k in range(len(kept))])[b]
@@ -239,19 +251,35 @@ class _Behaviour:
             reward_error=np.where(kept, error, np.inf)[:d_r] if self.given is None else np.zeros(d_r),
             n=self.n,
             confidence=confidence,
-            bias=float((self.bias / self.scales.unit).max(initial=0.0)),
+            bias=float((self.behaviour.bias / or_one(width)).max(initial=0.0)),
             model_p_value=p_model,
+            log_likelihood=log_likelihood,
         )
 
-    def _is_at_end(self, fit: _Fit, covariance: Matrix) -> Flags:
-        """(k,), whether a count is within its own standard error of the least or largest that policies have."""
-        end = np.minimum(self.counts - self.scales.low, self.scales.high - self.counts)
-        return np.asarray((end <= np.sqrt(np.maximum(np.diag(covariance), 0.0)))[self.unknown])
+    def _range(self) -> tuple[Vector, Vector]:
+        """(d,) each, the least and the largest mean count of any policy; on a network, what signs tell."""
+        low, high = np.zeros(len(self.domain.names)), np.zeros(len(self.domain.names))
+        try:
+            for share, domain in zip(self.behaviour.shares, self.behaviour.domains, strict=True):
+                if self.behaviour.journeys.network is None:
+                    scales = feature_scales(domain)
+                    low, high = low + share * scales.low, high + share * scales.high
+        except EndlessValue:
+            pass
+        else:
+            if self.behaviour.journeys.network is None:
+                return low, high
+        signs = self.behaviour.signs
+        return np.where(signs > 0, 0.0, -np.inf), np.where(signs < 0, 0.0, np.inf)
 
-    def _reasons(self, fit: _Fit, covariance: Matrix) -> list[str]:
+    def _has_no_effect(self, soft: Total) -> Flags:
+        """(d,), whether no choice changes what is met of a feature, so that its weight changes nothing."""
+        met = np.maximum(np.abs(self.counts), np.abs(soft.expectation))
+        return np.asarray(np.diag(soft.jacobian) <= 1e-18 * met**2)
+
+    def _reasons(self, fit: _Fit, is_constant: Flags, is_at_end: Flags) -> list[str]:
         """Why each unknown is not determined; empty where it is."""
         names = [self.domain.names[k] for k in self.unknown]
-        is_constant, is_at_end = self.scales.is_constant[self.unknown], self._is_at_end(fit, covariance)
         reasons = ["no choice changes it" if constant else "" for constant in is_constant]
         for k in np.flatnonzero(is_at_end & ~is_constant):
             never = f"none of the {self.n} trajectories met it"
@@ -275,63 +303,83 @@ class _Behaviour:
         variance = np.diag(inverse @ lift.T @ covariance @ lift @ inverse)
         error, moved = np.full(len(kept), np.inf), np.zeros(len(kept))
         error[kept] = size * np.sqrt(np.maximum(variance, 0.0))
-        moved[kept] = size * (np.abs(inverse @ lift.T) @ self.bias)
+        moved[kept] = size * (np.abs(inverse @ lift.T) @ self.behaviour.bias)
         return error, moved
 
     def _p_value(self, fit: _Fit, column: int) -> float:
-        """1 - Phi(z) of the one-sided score test of x[column] = 0."""
+        """1 - Phi(z) of the one-sided score test of x[column] = 0; NaN where no finite value has this zero."""
         others = np.delete(np.arange(len(fit.x)), column)
-        start = _Fit(fit.lift[:, others], fit.x[others], fit.soft)
-        soft = self.matched(start).soft if len(others) else self.opening().soft
+        try:
+            soft = self.behaviour.matched(self.base, fit.lift[:, others], fit.x[others])[1]
+        except EndlessValue:
+            return math.nan
         hessian, gradient = fit.lift.T @ soft.jacobian @ fit.lift, fit.lift.T @ (soft.expectation - self.counts)
         v = np.zeros(len(fit.x))
         v[column] = 1.0
         among = hessian[np.ix_(others, others)]
         v[others] = -np.linalg.pinv(among, rcond=1e-10, hermitian=True) @ hessian[others, column]
         weights = fit.lift @ v
-        variance = float(weights @ count_covariance(self.domain, soft) @ weights) / self.n
+        variance = float(weights @ self.behaviour.covariance(soft) @ weights)
         # The gradient in b_j is mu_hat - mu: behaviour that falls short of mu has a negative one.
         return float(norm.sf(-float(v @ gradient) / math.sqrt(variance))) if variance > 0 else math.nan
 
-    def _model_test(self, fit: _Fit, kept: Flags) -> float:
-        """The p-value of Hotelling's test that the means of what was not fitted are those of the soft policy."""
-        apart = np.hstack(trajectory_counts(self.domain, self.demonstrations)) - fit.soft.expectation
-        surprise, slope = self._surprise(fit.soft)
+    def _model_test(self, fit: _Fit, kept: Flags) -> tuple[float, float]:
+        """The p-value of Hotelling's test that the means of what was not fitted are those of the soft policies.
+
+        And the logarithm of the likelihood of the choices that were seen.
+        """
+        parts, slope, logs = [], np.zeros(len(self.counts)), 0.0
+        for domain, walks, soft in self.behaviour.softs(fit.soft):
+            counts = np.hstack(trajectory_counts(domain, walks))
+            told = _surprise(domain, walks, soft)
+            parts.append(np.column_stack([counts - soft.ahead[walks.states[walks.offsets[:-1]]], told.surprise]))
+            slope, logs = slope + told.slope / self.n, logs + told.log_likelihood
+        apart, surprise = np.vstack(parts)[:, :-1], np.vstack(parts)[:, -1]
         d_r = 0 if self.given is None else self.domain.n_reward
         moments = np.column_stack([apart[:, :d_r], surprise])
         slopes = np.vstack([fit.soft.jacobian[:d_r], slope])
         lift = fit.lift[:, kept]
         inverse = np.linalg.pinv(lift.T @ fit.soft.jacobian @ lift, rcond=1e-14, hermitian=True)
         influence = moments - apart @ lift @ inverse @ (slopes @ lift).T
-        size = influence.std(axis=0, ddof=1)
-        varies = size > 1e-9 * (np.abs(moments).max(axis=0) + np.abs(self.bias).max(initial=0.0))
+        size, bias = influence.std(axis=0, ddof=1), self.behaviour.bias
+        varies = size > 1e-9 * (np.abs(moments).max(axis=0) + np.abs(bias).max(initial=0.0))
         k = int(varies.sum())
         if k == 0 or self.n <= k + 1:
-            return math.nan
+            return math.nan, logs
         # Deviations within the truncation bias of the counts are none.
-        allowed = np.append(self.bias[:d_r], 0.0)[varies]
+        allowed = np.append(bias[:d_r], 0.0)[varies]
         mean = moments.mean(axis=0)[varies]
         mean = np.sign(mean) * np.maximum(np.abs(mean) - allowed, 0.0) / size[varies]
         spread = np.linalg.pinv(np.atleast_2d(np.corrcoef(influence[:, varies], rowvar=False)), rcond=1e-8)
         statistic = self.n * float(mean @ spread @ mean)
-        return float(f_distribution.sf(statistic * (self.n - k) / (k * (self.n - 1)), k, self.n - k))
+        return float(f_distribution.sf(statistic * (self.n - k) / (k * (self.n - 1)), k, self.n - k)), logs
 
-    def _surprise(self, soft: SoftExpansion) -> tuple[Vector, Vector]:
-        """(n,), the surprise of each trajectory, and (d,), minus the derivative of its mean in the weights.
 
-        Zero where the choices were not seen.
-        """
-        walks, first = self.demonstrations, self.domain.mdp.first_choice
-        if walks.choices is None:
-            return np.zeros(self.n), np.zeros(len(self.domain.names))
-        policy = soft.solved.policy
-        logs = np.log(np.maximum(policy, np.finfo(np.float64).tiny))
-        entropy = -np.add.reduceat(policy * logs, first[:-1])
-        mixed = np.add.reduceat((policy * logs)[:, None] * soft.advantages, first[:-1], axis=0)
-        is_known = walks.choices != UNKNOWN
-        each = np.where(is_known, logs[walks.choices] + entropy[walks.states], 0.0)
-        visits = np.bincount(walks.states[is_known], minlength=len(entropy))
-        return np.add.reduceat(each, walks.offsets[:-1]), visits @ mixed / self.n
+class _Told(NamedTuple):
+    """surprise: (n,), of each trajectory. slope: (d,), minus the derivative of its sum in the weights.
+
+    log_likelihood: of the choices. Where these were not seen, the first two are zero, the last is NaN.
+    """
+
+    surprise: Vector
+    slope: Vector
+    log_likelihood: float
+
+
+def _surprise(domain: Domain, walks: Demonstrations, soft: SoftExpansion) -> _Told:
+    """What the choices of trajectories tell about a soft policy."""
+    first = domain.mdp.first_choice
+    if walks.choices is None:
+        return _Told(np.zeros(walks.n), np.zeros(len(domain.names)), math.nan)
+    policy = soft.solved.policy
+    logs = np.log(np.maximum(policy, np.finfo(np.float64).tiny))
+    entropy = -np.add.reduceat(policy * logs, first[:-1])
+    mixed = np.add.reduceat((policy * logs)[:, None] * soft.advantages, first[:-1], axis=0)
+    is_known = walks.choices != UNKNOWN
+    each = np.where(is_known, logs[walks.choices] + entropy[walks.states], 0.0)
+    visits = np.bincount(walks.states[is_known], minlength=len(entropy)).astype(np.float64)
+    seen = float(logs[walks.choices[is_known]].sum())
+    return _Told(np.add.reduceat(each, walks.offsets[:-1]), visits @ mixed, seen)
 
 
 def _spectrum(fit: _Fit, active: Indices) -> tuple[Vector, Matrix]:

@@ -304,16 +304,20 @@ def match(
     return found.answer.x, found.answer.here.source
 
 
-def count_covariance(domain: Domain, soft: SoftExpansion) -> Matrix:
-    """(d, d), the covariance of one trajectory's discounted counts of the features of a soft policy."""
+def count_covariance(domain: Domain, soft: SoftExpansion, *, given_starts: bool = False) -> Matrix:
+    """(d, d), the covariance of one trajectory's discounted counts of the features of a soft policy.
+
+    given_starts: the covariance given s_0, without that of F(s_0).
+    """
     mdp, squared = domain.mdp, domain.mdp.discount**2
-    visits = occupancy(replace(mdp, discount=squared), soft.solved.policy)
+    is_whole = isinstance(squared, float) and squared == 1
+    visits = soft.visits if is_whole else occupancy(replace(mdp, discount=squared), soft.solved.policy)
     ahead, advantages = soft.ahead, soft.advantages
     weight = visits * squared
-    expected = mdp.transition @ ahead
-    later = ahead.T @ ((mdp.transition.T @ weight)[:, None] * ahead) - expected.T @ (weight[:, None] * expected)
-    mean = mdp.initial @ ahead
-    first = (ahead - mean).T @ (mdp.initial[:, None] * (ahead - mean))
+    expected = mdp.rows @ ahead
+    later = ahead.T @ ((mdp.rows.T @ weight)[:, None] * ahead) - expected.T @ (weight[:, None] * expected)
+    apart = (ahead - mdp.initial @ ahead) * (not given_starts)
+    first = apart.T @ (mdp.initial[:, None] * apart)
     chance = np.asarray(first + advantages.T @ (visits[:, None] * advantages) + later)
     return chance + _arrival_covariance(domain, visits, ahead)
 

@@ -1,0 +1,156 @@
+"""Behaviour in one domain or in several, and the common weights whose soft policies match it.
+
+With n_k trajectories in domain k, n in all, from the starts that were seen, the mean counts mu_hat are matched by the
+minimum over the weights w of the convex function
+
+    f(w) = sum over k of n_k / n  P_k @ V_k(w) - mu_hat @ w,        P_k the distribution of the starts in domain k.
+
+Its gradient and Hessian are the sums of those of the domains, with the same shares. Where the trajectories end and
+each choice leads to one state, -n f(w) is the logarithm of their likelihood (recursive logit).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tutelage.arrays import EPSILON, Matrix, Vector
+from tutelage.bellman.journeys import Journeys
+from tutelage.bellman.soft_expectations import SoftExpansion
+from tutelage.convex.blocks import Block
+from tutelage.convex.newton import Expansion, proximal_newton
+from tutelage.data.demonstrations import Demonstrations
+from tutelage.data.empirical import empirical_expectation
+from tutelage.inference.recovery import count_covariance
+from tutelage.model.mdp import Domain
+from tutelage.outcomes import EndlessValue, InvalidInput
+
+# The match of counts, relative to what is met of each feature.
+MATCHED = 1e-9
+# Doublings of the cost at which the search for a finite soft value gives up.
+MOST_DOUBLINGS = 12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Total:
+    """The sum over the domains, by their shares, at weights (d,); the names are those of `SoftExpansion`.
+
+    rounding: the error of the soft return. each: the soft policies of the domains, unless they are quickly made again.
+    """
+
+    weights: Vector
+    soft_return: float
+    expectation: Vector
+    jacobian: Matrix
+    rounding: float
+    each: tuple[SoftExpansion, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Behaviour:
+    """Trajectories in domains that start where these do. counts, bias: (d,), mu_hat and its truncation bias."""
+
+    journeys: Journeys
+    walks: tuple[Demonstrations, ...]
+    counts: Vector
+    bias: Vector
+
+    @staticmethod
+    def of(pairs: Sequence[tuple[Domain, Demonstrations]]) -> "Behaviour":
+        """Behaviour in domains with the same features."""
+        names = pairs[0][0].reward_names, pairs[0][0].preference_names
+        for number, (domain, _) in enumerate(pairs):
+            if (domain.reward_names, domain.preference_names) != names:
+                told = f"domain {number} has the features {list(domain.names)}, but domain 0 {list(pairs[0][0].names)}"
+                raise InvalidInput(f"{told}; weights are shared by name, so give all the same features in one order")
+        n = sum(walks.n for _, walks in pairs)
+        counts, bias, domains = np.zeros(len(pairs[0][0].names)), np.zeros(len(pairs[0][0].names)), []
+        for domain, walks in pairs:
+            seen = empirical_expectation(domain, walks)
+            counts += walks.n / n * np.concatenate([seen.reward, seen.preference])
+            bias += walks.n / n * seen.bias
+            starts = np.bincount(walks.states[walks.offsets[:-1]], minlength=domain.mdp.n_states) / walks.n
+            domains.append(replace(domain, mdp=domain.mdp.starting_in(starts)))
+        return Behaviour(Journeys.of(domains), tuple(walks for _, walks in pairs), counts, bias)
+
+    @property
+    def domains(self) -> tuple[Domain, ...]:
+        return self.journeys.domains
+
+    @property
+    def n(self) -> int:
+        """The number of trajectories."""
+        return sum(walks.n for walks in self.walks)
+
+    @property
+    def shares(self) -> Vector:
+        """The part of the trajectories that each domain has."""
+        return np.array([walks.n for walks in self.walks]) / self.n
+
+    @property
+    def signs(self) -> Vector:
+        """(d,), one over the size of a feature, with its sign; zero if it has both signs, or no size."""
+        high = np.max([features.max(axis=0) for features in self.journeys.features], axis=0)
+        low = np.min([features.min(axis=0) for features in self.journeys.features], axis=0)
+        size = np.where(low >= 0, high, np.where(high <= 0, low, 0.0))
+        return np.divide(1.0, size, out=np.zeros_like(size), where=size != 0)
+
+    def total(self, weights: Vector, near: Total | None = None) -> Total:
+        """The soft return of all domains to second order."""
+        value, rounding, d = 0.0, 0.0, len(weights)
+        expectation, jacobian, each = np.zeros(d), np.zeros((d, d)), []
+        for share, soft in zip(
+            self.shares, self.journeys.expand(weights, () if near is None else near.each), strict=True
+        ):
+            value, expectation = value + share * soft.soft_return, expectation + share * soft.expectation
+            jacobian = jacobian + share * soft.jacobian
+            largest = float(np.abs(soft.solved.value).max())
+            rounding += share * (16 * EPSILON * largest + soft.solved.error_bound)
+            if self.journeys.network is None:
+                each.append(soft)
+        return Total(weights, value, expectation, jacobian, rounding, tuple(each))
+
+    def softs(self, total: Total) -> Iterator[tuple[Domain, Demonstrations, SoftExpansion]]:
+        """Each domain with its trajectories and its soft policy."""
+        softs = total.each or self.journeys.expand(total.weights, ())
+        return zip(self.domains, self.walks, softs, strict=True)
+
+    def covariance(self, total: Total) -> Matrix:
+        """(d, d), of mu_hat, given the starts, if the soft policies are right."""
+        parts = [count_covariance(domain, soft, given_starts=True) for domain, _, soft in self.softs(total)]
+        return np.asarray(np.einsum("k,kij->ij", self.shares, np.array(parts)) / self.n)
+
+    def finite(self, base: Vector, lift: Matrix, x: Vector) -> tuple[Vector, Total]:
+        """x, or where its soft value is infinite, other unknowns with a cost on everything; and the sum there."""
+        feature, column = np.abs(lift).argmax(axis=0), np.arange(len(x))
+        cost = -self.signs[feature] / lift[feature, column]
+        for doubling in range(MOST_DOUBLINGS):
+            try:
+                return x, self.total(base + lift @ x)
+            except EndlessValue:
+                x = 2.0**doubling * cost
+        return x, self.total(base + lift @ x)
+
+    def matched(self, base: Vector, lift: Matrix, x: Vector, near: Total | None = None) -> tuple[Vector, Total]:
+        """argmin over x of f(base + L x), without any limit on x, and the sum there. near: the sum at the start."""
+        start, first = (x, near) if near is not None else self.finite(base, lift, x)
+        if not len(x):
+            return x, first
+        target = lift.T @ self.counts
+
+        def expand(point: Vector, last: Total | None) -> Expansion[Total]:
+            nearest = first if last is None else last
+            try:
+                total = first if last is None else self.total(base + lift @ point, nearest)
+            except EndlessValue:
+                # The step was too long; the method takes a shorter one.
+                return Expansion(np.inf, np.zeros_like(target), np.zeros((len(x), len(x))), 0.0, 0.0, nearest)
+            reached, ahead = lift.T @ total.expectation, float(target @ point)
+            noise = total.rounding * (1 + float(np.abs(reached).max(initial=0.0)))
+            hessian = lift.T @ total.jacobian @ lift
+            error = total.rounding + EPSILON * abs(ahead)
+            return Expansion(total.soft_return - ahead, reached - target, hessian, noise, error, total)
+
+        free = Block(np.zeros(len(x)), np.inf, np.inf, True, np.arange(len(x)))
+        found = proximal_newton(expand, [free], start, tolerance=MATCHED)
+        return found.answer.x, found.answer.here.source
