@@ -258,17 +258,10 @@ class _Inference:
 
     def _range(self) -> tuple[Vector, Vector]:
         """(d,) each, the least and the largest mean count of any policy; on a network, what signs tell."""
-        low, high = np.zeros(len(self.domain.names)), np.zeros(len(self.domain.names))
-        try:
-            for share, domain in zip(self.behaviour.shares, self.behaviour.domains, strict=True):
-                if self.behaviour.journeys.network is None:
-                    scales = feature_scales(domain)
-                    low, high = low + share * scales.low, high + share * scales.high
-        except EndlessValue:
-            pass
-        else:
-            if self.behaviour.journeys.network is None:
-                return low, high
+        if self.behaviour.journeys.network is None:
+            ends = [(scales.low, scales.high) for scales in map(feature_scales, self.behaviour.domains)]
+            low, high = np.einsum("k,kej->ej", self.behaviour.shares, np.array(ends))
+            return low, high
         signs = self.behaviour.signs
         return np.where(signs > 0, 0.0, -np.inf), np.where(signs < 0, 0.0, np.inf)
 
