@@ -78,6 +78,7 @@ from .learners.entropy import ApproximateHardLearner as ApproximateHardLearner
 from .learners.entropy import GenericLearner as GenericLearner
 from .learners.entropy import SoftLearner as SoftLearner
 from .learners.entropy import StandardLearner as StandardLearner
+from .learners.gathering import GatheringLearner as GatheringLearner
 from .learners.penalties import Mismatch as Mismatch
 from .learners.penalties import Preference as Preference
 from .learners.preferring import PreferringLearner as PreferringLearner

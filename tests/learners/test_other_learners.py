@@ -118,6 +118,19 @@ def test_preferences_of_an_outer_learner_are_kept(seed):
     np.testing.assert_allclose(response.expectation.reward, projected.expectation.reward, atol=1e-5)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_gathered_lessons_are_one_lesson_of_all_demonstrations(seed):
+    """Two lessons of three and one demonstrations answer as the lesson of all four does."""
+    domain, rng, lesson = problem(seed)
+    parts = [tl.sample_demonstrations(domain, lesson.policy, n, rng=rng) for n in (3, 1)]
+    soft = tl.GenericLearner(domain, tl.Mismatch(penalty=2.0), tl.Preference(penalty=1.0))
+    learner, response = tl.GatheringLearner(soft), None
+    for part in parts:
+        response = learner.respond(tl.Lesson.from_demonstrations(domain, part), after=response)
+    together = soft.respond(tl.Lesson.from_demonstrations(domain, tl.Demonstrations.concatenate(parts)))
+    np.testing.assert_allclose(response.expectation.both, together.expectation.both, atol=1e-6 * domain.mdp.horizon)
+
+
 def test_bad_arguments_are_sentences():
     domain, _, lesson = problem(0)
     with pytest.raises(tl.InvalidModel, match="rate, n_steps"):

@@ -37,7 +37,7 @@ def test_the_omniscient_choice_is_that_of_exhaustive_look_ahead(seed):
     """Each round by trying all candidates on the learner, which must not be taught by that."""
     domain, weights = problem(seed)
     learner = tl.SequentialLearner(domain, rate=0.1)
-    teacher = tl.OmniscientTeacher(domain, weights, learner=learner, max_lessons=4)
+    teacher = tl.OmniscientTeacher(domain, weights, learner=learner, target=weights, max_lessons=4)
     transcript = tl.teach(teacher, learner, max_rounds=4)
     after = None
     for number in chosen(teacher, transcript):
@@ -58,6 +58,15 @@ def test_black_box_and_curriculum_scores_by_their_definitions(seed):
         taken = lesson.recorded.choices[lesson.recorded.choices >= 0]
         ratio = np.log(curriculum.shown_policy[taken]).sum() - np.log(policy[taken]).sum()
         assert curriculum.scores(())[k] == pytest.approx(ratio / 2)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_without_a_target_it_takes_the_most_reward_after_the_next_lesson(seed):
+    domain, weights = problem(seed)
+    learner = tl.CloningLearner(domain)
+    teacher = tl.OmniscientTeacher(domain, weights, learner=learner)
+    rewards = [learner.respond(lesson).expectation.reward @ weights for lesson in teacher.candidates]
+    assert teacher.open().lesson is teacher.candidates[int(np.argmax(rewards))]
 
 
 def test_an_aware_teacher_shows_only_what_the_limits_allow():
@@ -82,6 +91,6 @@ def test_a_curriculum_that_does_not_know_the_learner_shows_every_candidate_once(
 def test_a_learner_without_weights_is_refused_by_name():
     domain, weights = problem(0)
     with pytest.raises(tl.InvalidModel, match="no weights"):
-        tl.OmniscientTeacher(domain, weights, learner=tl.CloningLearner(domain)).open()
+        tl.OmniscientTeacher(domain, weights, learner=tl.CloningLearner(domain), target=weights).open()
     with pytest.raises(tl.InvalidModel, match="give learner="):
         tl.OmniscientTeacher(domain, weights).open()

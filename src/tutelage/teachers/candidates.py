@@ -4,7 +4,7 @@ A candidate is a lesson of demonstrations from one start. Each round the teacher
 score, the first of equals:
 
     random        none: one at random                                                                    (RandomTeacher)
-    OMNI          -|w' - target|, w' the learner's weights after the candidate                       (OmniscientTeacher)
+    OMNI          -|w' - target|, w' the learner's weights after the candidate; or its reward then   (OmniscientTeacher)
     BBOX          |true_weights @ (mu_hat - mu_r(pi_L))|, both from the candidate's start              (BlackBoxTeacher)
     CUR           log pi_T(demonstrations) - log pi_L(demonstrations), per demonstration             (CurriculumTeacher)
 
@@ -23,22 +23,33 @@ from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import successor_features
 from tutelage.data.sampling import sample_demonstrations
 from tutelage.learners.cloning import choice_counts
-from tutelage.model.mdp import Domain
+from tutelage.model.mdp import Domain, absorbing_states
 from tutelage.model.policy import check_policy, uniform_policy
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Advice, Learner, Lesson, Opening, Response, Round, respond_after
-from tutelage.teachers.base import BaseTeacher, KnownLearner, best_kept
+from tutelage.teachers.base import BaseTeacher, KnownLearner, best_kept, reward_of
 
 
 def candidate_lessons(
-    domain: Domain, policy: ArrayLike, *, n_demonstrations: int = 1, max_starts: int = 50, rng: int = 0
+    domain: Domain,
+    policy: ArrayLike,
+    *,
+    n_demonstrations: int = 1,
+    max_starts: int = 50,
+    anywhere: bool = False,
+    rng: int = 0,
 ) -> tuple[Lesson, ...]:
-    """One lesson of sampled demonstrations from each start of the domain; from the likeliest where there are more."""
-    initial = domain.mdp.initial
-    starts = np.sort(np.argsort(-initial, kind="stable")[: min(max_starts, int(np.count_nonzero(initial)))])
-    generator, lessons = np.random.default_rng(rng), []
+    """One lesson of sampled demonstrations from each start of the domain; a random choice where there are more.
+
+    anywhere: from any state but the absorbing ones, not from the starts of the domain alone.
+    """
+    generator, mdp = np.random.default_rng(rng), domain.mdp
+    starts = np.flatnonzero(~absorbing_states(mdp) if anywhere else mdp.initial)
+    if len(starts) > max_starts:
+        starts = np.sort(generator.choice(starts, size=max_starts, replace=False))
+    lessons = []
     for start in starts:
-        at = (np.arange(len(initial)) == start).astype(np.float64)
+        at = (np.arange(mdp.n_states) == start).astype(np.float64)
         shown = sample_demonstrations(domain.starting_in(at), policy, n_demonstrations, rng=generator)
         lessons.append(Lesson.from_demonstrations(domain, shown, start=at))
     return tuple(lessons)
@@ -48,13 +59,16 @@ def candidate_lessons(
 class CandidateTeacher(BaseTeacher):
     """Shows the candidate with the highest score. A subclass defines `scores(rounds)`, one for each candidate.
 
-    candidates: by default one lesson of n_demonstrations from each start. within: a learner whose preferences the
-    demonstrations keep. max_lessons: how many lessons it has. rng: the seed of everything random.
+    candidates: by default one lesson of n_demonstrations from each start, at most max_starts, or from anywhere. within:
+    a learner whose preferences the demonstrations keep. max_lessons: how many lessons it has. rng: the seed of
+    everything random.
     """
 
     candidates: Sequence[Lesson] = ()
     within: KnownLearner | None = field(default=None, kw_only=True)
     n_demonstrations: int = field(default=1, kw_only=True)
+    max_starts: int = field(default=50, kw_only=True)
+    anywhere: bool = field(default=False, kw_only=True)
     max_lessons: int = field(default=100, kw_only=True)
     rng: int = field(default=0, kw_only=True)
     shown_policy: Vector = field(init=False)
@@ -63,13 +77,23 @@ class CandidateTeacher(BaseTeacher):
         super().__post_init__()
         policy = self._demonstrated()
         lessons = tuple(self.candidates) or candidate_lessons(
-            self.domain, policy, n_demonstrations=self.n_demonstrations, rng=self.rng
+            self.domain,
+            policy,
+            n_demonstrations=self.n_demonstrations,
+            max_starts=self.max_starts,
+            anywhere=self.anywhere,
+            rng=self.rng,
         )
         set_fields(self, shown_policy=policy, candidates=lessons)
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether the demonstrations keep preferences."""
+        return self.within is not None and bool(self.within.preference.on(self.domain).names)
+
     def _demonstrated(self) -> Vector:
         """(C,), the optimal policy, or the best within the preferences of a learner."""
-        if self.within is not None:
+        if self.within is not None and self.is_limited:
             return best_kept(self.within, self.true_weights).policy
         return solve_hard(self.domain.mdp, self.domain.reward_features @ self.true_weights).policy
 
@@ -103,27 +127,29 @@ class RandomTeacher(CandidateTeacher):
 
 @dataclass(frozen=True, eq=False)
 class OmniscientTeacher(CandidateTeacher):
-    """OMNI: knows how the learner updates its weights, and leads them to a target.
+    """OMNI: knows the learner, and looks one lesson ahead.
 
-    learner: with weights in its responses. target: (n,), by default the true weights.
+    learner: any. target: (n,), where its weights are led to; without one, to the most reward after the next lesson.
     """
 
     learner: Learner | None = field(default=None, kw_only=True)
     target: ArrayLike | None = field(default=None, kw_only=True)
 
     def scores(self, rounds: Sequence[Round]) -> Vector:
-        """Minus the distance to the target after each candidate."""
+        """Minus the distance to the target after each candidate, or the reward."""
         if self.learner is None:
             raise InvalidModel("this teacher must know the learner; give learner=")
         last = rounds[-1].response if rounds else None
-        return np.array([-self._distance(respond_after(self.learner, lesson, last)) for lesson in self.candidates])
+        return np.array([self._score(respond_after(self.learner, lesson, last)) for lesson in self.candidates])
 
-    def _distance(self, response: Response) -> float:
-        target = self.true_weights if self.target is None else floats(self.target, "target", ndim=1)
-        if response.learned_weights is None:
-            raise InvalidModel("this teacher leads weights to a target, but the learner's responses have no weights")
-        check_length(target, len(response.learned_weights), "target", "weights of the learner")
-        return float(np.linalg.norm(response.learned_weights - target))
+    def _score(self, response: Response) -> float:
+        if self.target is None:
+            return reward_of(self.true_weights, response)
+        target, weights = floats(self.target, "target", ndim=1), response.learned_weights
+        if weights is None:
+            raise InvalidModel("this learner's responses have no weights to lead to a target; give no target")
+        check_length(target, len(weights), "target", "weights of the learner")
+        return -float(np.linalg.norm(weights - target))
 
 
 @dataclass(frozen=True, eq=False)

@@ -99,7 +99,7 @@ class SetCoverTeacher(CandidateTeacher):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        n_features = self.domain.n_reward + (0 if self.within is None else self.domain.n_preference)
+        n_features = self.domain.n_reward + (self.domain.n_preference if self.is_limited else 0)
         spaces = HalfSpacesOfPolicy.of(self.domain, self.shown_policy, n_features)
         seen = np.array([choice_counts(self.domain, lesson) > 0 for lesson in self.candidates])
         covered = np.array([spaces.shows[row].any(axis=0) for row in seen]).reshape(len(seen), -1)

@@ -1,0 +1,245 @@
+"""The arena: teachers and learners of the literature against each other, with and without preferences.
+
+Every comparison is at the same number of demonstrations: a round is one lesson of `N_SHOWN` demonstrations from one
+start, chosen among the same number of candidates. An *aware* teacher demonstrates the best policy that keeps the
+learner's preferences instead of the optimal one; the choice among candidates is as before. Learners get preferences
+from `PreferringLearner`; those without memory learn from everything shown so far.
+
+The bound of a cell is the reward of the best policy, within the limits where they are hard: no lesson gets more.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import networkx
+import numpy as np
+
+from tutelage.arrays import Vector
+from tutelage.bellman.equations import solve_hard
+from tutelage.chains.expectations import expectation
+from tutelage.constrained.occupancy_polytope import best_policy, strictest_policy
+from tutelage.constrained.problem import no_limits, preference_limits
+from tutelage.environments.driving import driving_world
+from tutelage.environments.graph import from_graph
+from tutelage.environments.object_world import object_world
+from tutelage.experiments.report import Grid
+from tutelage.learners.apprentice import ApprenticeLearner
+from tutelage.learners.bayesian import BayesianLearner
+from tutelage.learners.cloning import CloningLearner
+from tutelage.learners.entropy import GenericLearner
+from tutelage.learners.gathering import GatheringLearner
+from tutelage.learners.penalties import Mismatch, Preference
+from tutelage.learners.preferring import PreferringLearner
+from tutelage.learners.projection import HardLearner
+from tutelage.learners.sequential import SequentialLearner
+from tutelage.model.mdp import MDP, Domain
+from tutelage.roles import Learner
+from tutelage.teachers.base import best_kept
+from tutelage.teachers.candidates import (
+    BlackBoxTeacher,
+    CandidateTeacher,
+    CurriculumTeacher,
+    OmniscientTeacher,
+    RandomTeacher,
+)
+from tutelage.teachers.set_cover import SetCoverTeacher
+
+KINDS = ("none", "soft", "hard")
+LEARNERS = ("maximum entropy", "projection", "sequential", "cloning", "Bayesian", "apprentice")
+TEACHERS: Mapping[str, type[CandidateTeacher]] = {
+    "random": RandomTeacher,
+    "set cover": SetCoverTeacher,
+    "omniscient": OmniscientTeacher,
+    "black box": BlackBoxTeacher,
+    "curriculum": CurriculumTeacher,
+}
+# Demonstrations of a lesson, rounds, and candidates: the budget that all teachers have.
+N_SHOWN, N_ROUNDS, N_CANDIDATES = 2, 8, 12
+# C_r and C_c of soft learners, and the limits as a share of the way from the least counts to those of the optimum.
+MISMATCH, VIOLATION, LIMIT_SHARE = 5.0, 2.0, 0.3
+
+
+def limited(domain: Domain, weights: Vector) -> tuple[Domain, Vector]:
+    """The domain with preference features in units of what its learner accepts, so that every limit is one.
+
+    It accepts the counts of the policy with the least of them, and a part of the way from there to the optimum's.
+    """
+    strictest = strictest_policy(domain, weights, preference_limits(domain, 0.0))
+    optimum = solve_hard(domain.mdp, domain.reward_features @ weights).policy
+    least, wanted = strictest.expectation.preference, expectation(domain, optimum).preference
+    accepted = least + np.maximum(LIMIT_SHARE * (wanted - least), 1e-3)
+    return domain.with_matrices(domain.reward_features, domain.preference_features / accepted), weights
+
+
+def feature_grid(seed: int, size: int = 6, n_features: int = 4) -> tuple[Domain, Vector]:
+    """SCOT's worlds: a grid whose cells have one feature each at random, and random weights of length one."""
+    rng = np.random.default_rng(seed)
+    cells = np.arange(size * size)
+    x, y = cells % size, cells // size
+    moves = [
+        np.clip(x + dx, 0, size - 1) + size * np.clip(y + dy, 0, size - 1)
+        for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1))
+    ]
+    transition = np.stack([np.eye(size * size)[to] for to in moves], axis=1)
+    mdp = MDP.from_arrays(transition, initial=np.full(size * size, 1 / size**2), discount=0.9)
+    features = np.eye(n_features)[rng.integers(n_features, size=size * size)]
+    weights = rng.normal(size=n_features)
+    weights /= np.linalg.norm(weights)
+    # What pays best is what the learner would rather avoid.
+    names = tuple(f"feature {k}" for k in range(n_features))
+    avoided = features[:, [int(weights.argmax())]]
+    return limited(Domain(mdp, features, avoided, names, ("the best feature",)), weights)
+
+
+def street_map(seed: int, size: int = 7) -> tuple[Domain, Vector]:
+    """Streets on a grid: minutes and litres by class of street; the learner avoids main streets, which are fast."""
+    rng, streets = np.random.default_rng(seed), networkx.DiGraph()
+    grid = networkx.grid_2d_graph(size, size)
+    main = {int(line) for line in rng.choice(size, size=2, replace=False)}
+    for one, other in grid.edges:
+        is_main = (one[0] == other[0] and one[0] in main) or (one[1] == other[1] and one[1] in main)
+        minutes, litres = rng.uniform(0.5, 1.0) if is_main else rng.uniform(1.5, 3.0), rng.uniform(0.5, 1.5)
+        for edge in ((one, other), (other, one)):
+            streets.add_edge(*map(str, edge), minutes=minutes, litres=litres, main=float(is_main))
+    start = {str(cell): 1 / (2 * size) for cell in grid.nodes if cell[0] == 0 or cell[0] == size - 1}
+    domain = from_graph(
+        streets,
+        reward_attributes=["minutes", "litres"],
+        preference_attributes=["main"],
+        start=start,
+        goals=[str((size // 2, size // 2))],
+        discount=0.95,
+    )
+    return limited(domain, np.array([-1.0, -0.3, 0.0]))
+
+
+def objects(seed: int) -> tuple[Domain, Vector]:
+    """An object world of the paper, started anywhere."""
+    world = object_world(6, seed)
+    domain = world.domain("L3")
+    anywhere = domain.starting_in(np.full(domain.mdp.n_states, 1 / domain.mdp.n_states))
+    return limited(anywhere, world.true_weights)
+
+
+def driving(seed: int) -> tuple[Domain, Vector]:
+    world = driving_world(seed)
+    return limited(world.domain, world.true_weights)
+
+
+WORLDS: Mapping[str, Callable[[int], tuple[Domain, Vector]]] = {
+    "feature grid": feature_grid,
+    "objects": objects,
+    "streets": street_map,
+    "driving": driving,
+}
+
+
+def make_learner(domain: Domain, seed: int, *, name: str, kind: str) -> Learner:
+    """A learner of a name, without preferences or with soft or hard ones."""
+    no_rows = np.zeros((0, domain.n_preference))
+    free = Preference(rows=no_rows)
+    if name == "sequential" and kind == "soft":
+        return SequentialLearner(domain, violation_penalty=VIOLATION, violation_allowance=1.0)
+    candidates = np.random.default_rng((7, seed)).normal(size=(30, domain.n_reward))
+    inner: dict[str, Callable[[], Learner]] = {
+        "maximum entropy": lambda: GatheringLearner(GenericLearner(domain, Mismatch(penalty=MISMATCH), free)),
+        "projection": lambda: GatheringLearner(HardLearner(domain, [], rows=no_rows)),
+        "sequential": lambda: SequentialLearner(domain),
+        "cloning": lambda: CloningLearner(domain),
+        "Bayesian": lambda: BayesianLearner(domain, candidates, rationality=2.0),
+        "apprentice": lambda: GatheringLearner(ApprenticeLearner(domain, max_steps=60)),
+    }
+    outer = {
+        "none": HardLearner(domain, [], rows=no_rows),
+        "soft": GenericLearner(domain, Mismatch(penalty=MISMATCH), Preference(penalty=VIOLATION, allowance=1.0)),
+        "hard": HardLearner(domain, 1.0),
+    }
+    return PreferringLearner(inner[name](), outer[kind])
+
+
+def make_teacher(
+    domain: Domain, true_weights: Vector, learner: Any, seed: int, *, name: str, is_aware: bool
+) -> CandidateTeacher:
+    """A teacher of a name; aware: its demonstrations keep the learner's preferences."""
+    given: dict[str, Any] = {"n_demonstrations": N_SHOWN, "max_starts": N_CANDIDATES, "rng": seed}
+    given |= {"within": learner} if is_aware else {}
+    given |= {"learner": learner} if name == "omniscient" else {}
+    return TEACHERS[name](domain, true_weights, max_lessons=N_ROUNDS, **given)
+
+
+def bound(domain: Domain, true_weights: Vector, learner: Any) -> float:
+    """The reward that no lesson exceeds with this learner."""
+    if learner.preference.is_hard:
+        return best_kept(learner, true_weights).bound
+    return best_policy(domain, true_weights, no_limits(domain)).bound
+
+
+def count(domain: Domain, response: Any) -> float:
+    """What the learner does of everything that it might avoid."""
+    return float(expectation(domain, response.policy).preference.sum())
+
+
+def plan(n_seeds: int, *, is_quick: bool) -> dict[str, Any]:
+    """What `sweep` computes: all worlds, or two small ones."""
+    worlds = list(WORLDS)[: 2 if is_quick else None]
+    return {
+        "seeds": list(range(n_seeds)),
+        "domain": [{"name": name, "domain": WORLDS[name], "group": name} for name in worlds],
+        "teacher": [{"name": name, "max_rounds": N_ROUNDS} for name in teachers()],
+    }
+
+
+def learners() -> dict[str, Callable[..., Learner]]:
+    """By name and kind of preferences."""
+    return {f"{name}, {kind}": partial(make_learner, name=name, kind=kind) for name in LEARNERS for kind in KINDS}
+
+
+def teachers() -> dict[str, Callable[..., CandidateTeacher]]:
+    """By name, plain ones and aware ones."""
+    return {
+        f"aware {name}" if is_aware else name: partial(make_teacher, name=name, is_aware=is_aware)
+        for name in TEACHERS
+        for is_aware in (False, True)
+    }
+
+
+METRICS: Mapping[str, Callable[..., float]] = {"most": bound, "avoided": count}
+
+
+def tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[Grid]:
+    """For each world and kind of preferences: rewards at the end, the rounds that they took, and the bound."""
+    for world, kind in dict.fromkeys((row["group"], row["model"].split(", ")[1]) for row in rows):
+        cells: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+        for row in rows:
+            if (row["group"], row["model"].split(", ")[1]) == (world, kind):
+                cells.setdefault((row["model"].split(", ")[0], row["teacher"].split(",")[0]), []).append(row)
+        names = list(dict.fromkeys(teacher for _, teacher in cells))
+        body = tuple(
+            (learner, *(_cell(cells[learner, teacher]) for teacher in names), _most(cells[learner, names[0]]))
+            for learner in dict.fromkeys(learner for learner, _ in cells)
+        )
+        yield Grid(f"{world}, preferences: {kind}", ("learner", *names, "bound"), body)
+
+
+def _cell(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The mean reward at the end with its standard error, over seeds; n where some failed."""
+    values = np.array([row["reward"] for row in rows if not row["failed"]])
+    if not len(values):
+        return "failed"
+    error = f" ±{values.std(ddof=1) / math.sqrt(len(values)):.2f}" if len(values) > 1 else ""
+    return f"{values.mean():.2f}{error}" + (f", n {len(values)}" if len(values) < len(rows) else "")
+
+
+def _most(rows: Sequence[Mapping[str, Any]]) -> str:
+    bounds = [row["most"] for row in rows if not row["failed"]]
+    return f"{np.mean(bounds):.2f}" if bounds else ""
+
+
+def broken_bounds(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The rows whose learner earned more than the bound, beyond rounding: there should be none."""
+    return [
+        f"{row['domain']}, {row['learner']}, {row['teacher']}, seed {row['seed']}: {max(row['reward_by_round']):.6g}"
+        for row in rows
+        if not row["failed"] and max(row["reward_by_round"]) > row["most"] + 1e-5 * (1 + abs(row["most"]))
+    ]

@@ -1,0 +1,45 @@
+"""A learner that learns from all lessons so far at once: the mean of what was shown, from the mean of their starts.
+
+The learners of the paper answer one lesson and forget it. This one shows its inner learner one lesson of everything it
+has seen: for lessons of n_k demonstrations with expectations mu_k from starts P_k, the means weighted by n_k.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tutelage.arrays import freeze
+from tutelage.learners.penalties import Preference
+from tutelage.model.mdp import Domain
+from tutelage.roles import Lesson, Response, check_lesson
+
+
+@dataclass(frozen=True, eq=False)
+class GatheringLearner:
+    """inner: any learner; it answers one lesson. A lesson without demonstrations counts as one demonstration."""
+
+    inner: Any
+
+    @property
+    def domain(self) -> Domain:
+        known: Domain = self.inner.domain
+        return known
+
+    @property
+    def preference(self) -> Preference:
+        """That of the inner learner."""
+        known: Preference = self.inner.preference
+        return known
+
+    def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
+        """The response to everything shown so far."""
+        start = check_lesson(self.domain, lesson).seen_in(self.domain).mdp.initial
+        n = float(lesson.n_demonstrations or 1)
+        sums = {"expectation": n * lesson.expectation, "start": n * start, "n": np.array([n])}
+        if after is not None and after.memory is not None:
+            sums = {name: value + after.memory[name] for name, value in sums.items()}
+        mean, initial = (freeze(sums[name] / sums["n"]) for name in ("expectation", "start"))
+        done = self.inner.respond(Lesson(mean, freeze(np.zeros(len(mean))), domain=self.domain, initial=initial))
+        light = Response.of(self.domain, lesson, done.policy, weights=done.learned_weights, memory=sums)
+        return replace(light, metrics=done.metrics)
