@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tutelage.experiments.settings import AnyTask
     from tutelage.experiments.store import Store
 
-ALL = "all"
-NAMES = "table1, figure1, figure2, figure3, figure3-table, figure4, figure5, figure6, figure7, beyond or all"
+ALL, ARENA = "all", "arena"
+NAMES = "table1, figure1, figure2, figure3, figure3-table, figure4, figure5, figure6, figure7, beyond, arena or all"
 
 
 def reproduce(
@@ -27,6 +27,7 @@ def reproduce(
     worlds: Annotated[int, typer.Option(min=1, help="Number of worlds in each set; the paper has 10.")] = 10,
     jobs: Annotated[int, typer.Option(min=0, help="Processes on this machine; 0 for one per core.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for the results, the figures and the report.")] = Path("results"),
+    quick: Annotated[bool, typer.Option("--quick", help="arena: two small worlds and two seeds.")] = False,
     slow: Annotated[bool, typer.Option(help="Add the readings of figure3-table that take hours.")] = False,
     resume: Annotated[bool, typer.Option(help="Use the rows that the store has, or compute them again.")] = True,
     backend: Annotated[str, typer.Option(help="processes, or dask for an existing cluster.")] = "processes",
@@ -36,6 +37,7 @@ def reproduce(
     """Reproduce the paper's tables and figures, each number beside the printed one.
 
     The numbers are the paper's; figure3-table is the table inside Figure 3, with those of Figures 4 and 5.
+    arena compares teachers and learners of the literature, with and without preferences, on other worlds.
     Every row is stored in results.sqlite as soon as it is computed. The same command continues a run that was stopped.
 
     [bold]tutelage reproduce figure1[/bold]
@@ -49,15 +51,43 @@ def reproduce(
     from tutelage.experiments.store import Store
     from tutelage.experiments.targets import TARGETS, tasks_of
 
+    chosen = Backend(jobs or os.cpu_count() or 1, backend, address)  # type: ignore[arg-type]
+    if what == ARENA:
+        _arena(out, 2 if quick else worlds, quick, chosen, as_json)
+        return
     if what != ALL:
         look_up(TARGETS, what, "table or figure")
     names = list(TARGETS) if what == ALL else [what]
-    chosen = Backend(jobs or os.cpu_count() or 1, backend, address)  # type: ignore[arg-type]
     tasks, store = tasks_of(names, worlds, is_slow=slow), Store(out / "results.sqlite")
     if not resume:
         store.drop(task.key for task in tasks)
     compute_rows(what, tasks, store, chosen)
     _show(Products(names, store.rows(), worlds, out), what == ALL, as_json)
+
+
+def _arena(out: Path, n_seeds: int, is_quick: bool, backend: "Backend", as_json: bool) -> None:
+    """Compute, write and print the arena's tables."""
+    from tutelage.data.files import write_whole
+    from tutelage.experiments import arena
+    from tutelage.experiments.plans import Offer
+    from tutelage.experiments.sweeps import collected, open_sweep, reasons
+
+    offer = Offer(arena.learners(), arena.teachers(), arena.METRICS)
+    tasks, store = open_sweep(arena.plan(n_seeds, is_quick=is_quick), out, retry=False, offer=offer)
+    compute_rows(ARENA, tasks, store, backend)
+    result = collected(tasks, store)
+    files, grids = [out / "arena.csv", out / "arena.md"], list(arena.tables(result.rows))
+    result.to_file(files[0])
+    write_whole(files[1], "\n".join(grid.markdown() for grid in grids).encode())
+    if as_json:
+        show_json({"rows": [dict(row) for row in result.rows], "files": [str(path) for path in files]})
+        return
+    for grid in grids:
+        show_table(grid.caption, grid.header, grid.body)
+    for sentence in (*reasons(result.failed), *arena.broken_bounds(result.rows)):
+        complain(sentence)
+    for path in files:
+        say(f"Written: {path}")
 
 
 def compute_rows(what: str, tasks: "Sequence[AnyTask]", store: "Store", backend: "Backend") -> None:

@@ -8,6 +8,7 @@ from `PreferringLearner`; those without memory learn from everything shown so fa
 The bound of a cell is the reward of the best policy, within the limits where they are hard: no lesson gets more.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -150,7 +151,7 @@ def make_learner(domain: Domain, seed: int, *, name: str, kind: str) -> Learner:
         "Bayesian": lambda: BayesianLearner(domain, candidates, rationality=2.0),
         "apprentice": lambda: GatheringLearner(ApprenticeLearner(domain, max_steps=60)),
     }
-    outer = {
+    outer: dict[str, GenericLearner | HardLearner] = {
         "none": HardLearner(domain, [], rows=no_rows),
         "soft": GenericLearner(domain, Mismatch(penalty=MISMATCH), Preference(penalty=VIOLATION, allowance=1.0)),
         "hard": HardLearner(domain, 1.0),
