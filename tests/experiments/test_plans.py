@@ -27,12 +27,25 @@ from tutelage.experiments.run import compute_row
         ({"teacher": [{"max_rounds": 2}]}, "needs a name"),
         ({"teacher": [{"name": "bilevel", "cells": 3}]}, "option of 'bilevel'"),
         ({"seeds": [0.5]}, "seeds must be a list of integers"),
+        ({"seeds": 3}, "seeds must be a list of integers"),
+        ({"time_limit": "soon"}, "time_limit must be a number, got 'soon'"),
+        ({"domain": 3}, r"\[\[domain\]\] must be a table of names and values, or a list of them, got 3"),
+        ({"domain": [{"domain": lambda seed: seed}]}, "domain must be a Domain, or a function of the seed"),
+        ({"learner": [{"mismatch_penalty": "high"}]}, "mismatch_penalty must be a float, got 'high'"),
+        ({"learner": [{"allowance": {"green within 0 cells": "few"}}]}, "green within 0 cells must be a number"),
+        ({"teacher": [{"name": "agnostic", "max_rounds": "all"}]}, "max_rounds must be a number, got 'all'"),
     ],
 )
 def test_a_wrong_plan_is_refused_before_anything_is_computed(change, sentence, tmp_path):
     assert len(read_plan(GOOD, tmp_path)) == 1
     with pytest.raises(tl.TutelageError, match=sentence):
         read_plan(GOOD | change, tmp_path)
+
+
+@pytest.mark.parametrize("plan", [None, [], 3])
+def test_what_is_no_plan_is_refused(plan, tmp_path):
+    with pytest.raises(tl.InvalidInput, match="a plan must be a TOML file or a mapping"):
+        read_plan(plan, tmp_path)
 
 
 def test_weights_by_name_and_their_number(folder):

@@ -252,6 +252,7 @@ def test_an_unknown_name_ends_before_the_first_task(given, sentence, tmp_path):
         ({"learners": {"text": "soft"}}, "'text' must be a class or a function"),
         ({"learners": {"locked": lambda domain, by=sys.stdout: None}}, "'locked' cannot be sent to another process"),
         ({"metrics": {"both": lambda domain, policy: 0}}, "metric 'both' cannot be made: missing.* argument: 'policy'"),
+        ({"learners": [Patient]}, "learners must be a mapping from names to classes or functions"),
         ({"seeds": []}, "seeds must be a list of integers"),
     ],
 )

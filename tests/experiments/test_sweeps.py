@@ -129,6 +129,9 @@ def test_rows_are_read_back_by_others(folder, found, suffix):
     found.to_file(path)
     if suffix == ".parquet":
         assert pyarrow.parquet.read_table(path)["reward"].to_pylist() == [row["reward"] for row in found.rows]
+        mixed = tuple(row | {"replicate": place} for place, row in zip((0, "north"), found.rows, strict=False))
+        tl.Sweep(mixed).to_file(path)
+        assert pyarrow.parquet.read_table(path)["replicate"].to_pylist() == ["0", "north"]
         return
     text = path.read_text()
     if suffix == ".csv":

@@ -29,11 +29,13 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from operator import index
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
-from tutelage.data.files import load, open_regular, save
+from tutelage.data.files import AnyPath, load, open_regular, save
 from tutelage.environments.placement import PREFERENCES, preference_names
 from tutelage.experiments.players import METRIC_ARGUMENTS, Given, check_call, takes_round
 from tutelage.experiments.settings import FIELDS, LearnerSetting, Options, Task, TeacherSetting, seeds_by_name
@@ -55,6 +57,7 @@ TOLD = {Knows.NOTHING: "", Knows.EVERY_PREFERENCE: "preference_features"}
 Source = WorldName | DomainFile
 Players = Mapping[str, Callable[..., Any]]
 Entry = LearnerEntry | TeacherEntry
+NumberT = TypeVar("NumberT", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,13 @@ class Offer:
     learners: Players = field(default_factory=dict)
     teachers: Players = field(default_factory=dict)
     metrics: Players = field(default_factory=dict)
-    seeds: Sequence[int] | None = None
+    seeds: Iterable[int] | None = None
     version: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("learners", "teachers", "metrics"):
+            if not isinstance(getattr(self, name), Mapping):
+                raise InvalidInput(f"{name} must be a mapping from names to classes or functions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +87,12 @@ class Place:
     seeds: Sequence[int]
 
 
-def read_plan(plan: str | Path | Mapping[str, Any], folder: Path, offer: Offer | None = None) -> list[Task]:
+def read_plan(plan: AnyPath | Mapping[str, Any], folder: Path, offer: Offer | None = None) -> list[Task]:
     """Every task of a plan. folder: where domains that are given as objects are saved for the workers."""
     if isinstance(plan, Mapping):
         return _tasks(plan, Path(), folder, offer or Offer())
+    if not isinstance(plan, str | PathLike):
+        raise InvalidInput(f"a plan must be a TOML file or a mapping, got {plan!r}")
     with open_regular(plan) as file:
         try:
             data = tomllib.loads(file.read().decode())
@@ -94,15 +104,19 @@ def read_plan(plan: str | Path | Mapping[str, Any], folder: Path, offer: Offer |
 def _tasks(plan: Mapping[str, Any], beside: Path, folder: Path, offer: Offer) -> list[Task]:
     _check_names(plan, (*GROUPS, *SETTINGS), "a plan")
     entries = {
-        "domain": list(plan.get("domain", ())),
-        "learner": _with_given(plan.get("learner", ()), "model", offer.learners),
-        "teacher": _with_given(plan.get("teacher", ()), "name", offer.teachers),
+        "domain": _entries(plan, "domain"),
+        "learner": _with_given(_entries(plan, "learner"), "model", offer.learners),
+        "teacher": _with_given(_entries(plan, "teacher"), "name", offer.teachers),
     }
     for group in GROUPS:
         if not entries[group]:
             raise InvalidInput(f"the plan has no [[{group}]]; give at least one")
-    seeds, limit = plan.get("seeds", [0]) if offer.seeds is None else offer.seeds, float(plan.get("time_limit", 0.0))
-    if limit < 0 or not isinstance(seeds, Sequence) or not seeds or not all(isinstance(seed, int) for seed in seeds):
+    limit = _number(float, plan, "time_limit", 0)
+    try:
+        seeds = [index(seed) for seed in (plan.get("seeds", [0]) if offer.seeds is None else offer.seeds)]
+    except TypeError:
+        seeds = []
+    if limit < 0 or not seeds:
         raise InvalidInput("seeds must be a list of integers, and time_limit a positive number of seconds")
     learners = [learner for entry in entries["learner"] for learner in _learners(entry, offer)]
     teachers = [teacher for entry in entries["teacher"] for teacher in _teachers(entry, offer)]
@@ -130,6 +144,20 @@ def _metric(name: str, made: Any, version: str) -> Given:
     given = Given.of(name, made, version)
     check_call(given, f"metric {name!r}", int(takes_round(made)), {}, dict.fromkeys(METRIC_ARGUMENTS))
     return given
+
+
+def _entries(plan: Mapping[str, Any], group: str) -> list[Any]:
+    given = plan.get(group, ())
+    if not isinstance(given, Mapping | list | tuple):
+        raise InvalidInput(f"[[{group}]] must be a table of names and values, or a list of them, got {given!r}")
+    return [given] if isinstance(given, Mapping) else list(given)
+
+
+def _number(kind: type[NumberT], given: Mapping[str, Any], name: str, default: int) -> NumberT:
+    try:
+        return kind(given.get(name, default))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{name} must be a number, got {given[name]!r}") from error
 
 
 def _with_given(entries: Sequence[Any], name: str, given: Players) -> list[Any]:
@@ -221,17 +249,21 @@ def _learners(entry: Mapping[str, Any], offer: Offer) -> Iterator[tuple[str, Lea
     _check_names(entry, entry, "[[learner]]")
     for values in _combinations({"model": "soft", "preferences": ALL} | dict(entry)):
         preferences, name = str(values.pop("preferences")), str(values.pop("model"))
-        setting: dict[str, Any] = {"n_sampled": int(values.pop("n_sampled", 0))}
+        setting: dict[str, Any] = {"n_sampled": _number(int, values, "n_sampled", 0)}
         allowance = values.pop("allowance", 0.0)
         if isinstance(allowance, Mapping):
-            setting["allowances"] = _pairs({key: float(allowance[key]) for key in allowance if key != OTHERS})
+            setting["allowances"] = _pairs(
+                {key: _number(float, allowance, key, 0) for key in allowance if key != OTHERS}
+            )
             allowance = allowance.get(OTHERS, math.inf)
-        setting["allowance"] = float(allowance)
+        setting["allowance"] = _number(float, {"allowance": allowance}, "allowance", 0)
+        values.pop("n_sampled", None)
         known = None if name in offer.learners else look_up(LEARNER_MODELS, _dashed(name), "learner model")
         if known is not None and isinstance(known.maker, str):
             _check_names(values, (*OF_LEARNER, *FIELDS), "[[learner]]")
-            defaults = {field: known.options[field].default for field in FIELDS if field in known.options}
-            yield preferences, LearnerSetting(_dashed(name), **(defaults | values | setting))
+            options = {key: known.options[key] for key in FIELDS if key in known.options}
+            read = {key: option.read(key, values.get(key, option.default)) for key, option in options.items()}
+            yield preferences, LearnerSetting(_dashed(name), **(values | read | setting))
             continue
         given, options = _own(name, known, values, offer.learners, offer.version)
         allowed = {"violation_allowance": None} if allowance else {}
@@ -245,7 +277,8 @@ def _teachers(entry: Mapping[str, Any], offer: Offer) -> Iterator[TeacherSetting
             f"each [[teacher]] needs a name, one or several of {', '.join((*offer.teachers, *TEACHERS))}"
         )
     for values in _combinations(entry):
-        name, most = str(values.pop("name")), int(values.pop("max_rounds", 0))
+        name, most = str(values.pop("name")), _number(int, values, "max_rounds", 0)
+        values.pop("max_rounds", None)
         known = None if name in offer.teachers else look_up(TEACHERS, _dashed(name), "teacher")
         most = most or (MOST_ROUNDS if known is None or known.is_adaptive else 1)
         if known is not None and isinstance(known.maker, str):

@@ -25,6 +25,7 @@ from tutelage.experiments.store import Row, Store
 from tutelage.experiments.worlds import ALL
 from tutelage.outcomes import InvalidInput, MissingExtra
 from tutelage.reading import Readable
+from tutelage.registry import LEARNER_MODELS
 
 FORMATS = (".csv", ".jsonl", ".json", ".parquet")
 # What a row has of every round beside the metrics: the name of its column, and of the list in the result.
@@ -123,7 +124,7 @@ def sweep(
     jobs: processes on this machine. address: of a Dask scheduler, in their place. retry: compute the rows that failed
     again. on_row: called after each row is stored.
     """
-    offer = Offer(learners or {}, teachers or {}, metrics or {}, None if seeds is None else list(seeds), version)
+    offer = Offer(learners or {}, teachers or {}, metrics or {}, seeds, str(version))
     tasks, store = open_sweep(plan, out, retry=retry, offer=offer)
     run(tasks, store, Backend(jobs, "dask" if address else "processes", address), on_row=on_row)
     return collected(tasks, store)
@@ -134,7 +135,7 @@ def open_sweep(
 ) -> tuple[list[Task], Store]:
     """Every task of a plan, and the store in the folder `out`. retry: without the rows that failed."""
     store = Store(Path(out) / "sweep.sqlite")
-    tasks = read_plan(plan if isinstance(plan, Mapping) else Path(plan), Path(out) / "domains", offer)
+    tasks = read_plan(plan, Path(out) / "domains", offer)
     if retry:
         store.drop(key for key, row in store.rows().items() if "refused" in row.outcome)
     return tasks, store
@@ -156,7 +157,8 @@ def collected(tasks: Sequence[Task], store: Store) -> Sweep:
 def _asked(task: Task, with_rounds: bool) -> dict[str, Any]:
     """What was asked, as plain values. with_rounds: whether only their limit tells two teachers apart."""
     model, teacher = task.model, task.teacher
-    fields = {} if model.given else {name: getattr(model, name) for name in FIELDS}
+    known = () if model.given else LEARNER_MODELS[model.model].options
+    fields = {name: getattr(model, name) if name in known else None for name in FIELDS}
     return {
         "domain": str(task.world),
         "group": task.group,
@@ -229,6 +231,9 @@ def _as_parquet(columns: Mapping[str, Sequence[Any]]) -> bytes:
         import pyarrow.parquet
     except ImportError as error:
         raise MissingExtra("a Parquet file", "parquet") from error
+    # A column of texts and numbers, such as names and seeds of replicates, is one of texts.
+    texts = {name for name, values in columns.items() if any(isinstance(value, str) for value in values)}
+    columns = {name: [str(v) if name in texts and v is not None else v for v in columns[name]] for name in columns}
     buffer = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.table(columns), buffer)
     return buffer.getvalue()
