@@ -124,19 +124,19 @@ class Unhashed(Uniform):
 @pytest.mark.parametrize(
     ("faulty", "fault"),
     [
-        (Hidden, "it gives another answer the second time (metrics.lessons)"),
+        (Hidden, "it answers otherwise the next time (metrics.lessons)"),
         (Short, "to a policy, policy has 84 entries, but there are 85 choices"),
         (Nan, "to a policy, policy[0] is nan"),
         (Writing, "it writes into the lesson, a policy"),
         (Locked, "it cannot be pickled, so it cannot be used by several processes"),
-        (Forgetting, "saved after 1 rounds and continued, the rounds are others (response.count)"),
+        (Forgetting, "after rounds that were saved and loaded, it goes on otherwise (count, metrics.count)"),
         (Elsewhere, "to a policy, policy has 130 entries, but there are 85 choices"),
         (Raising, "to a policy, respond raises KeyError: 'no key'; refuse a lesson by tl.InvalidInput"),
         (Returning, "to a policy, respond must return a Response, got ndarray"),
-        (Boasting, "its expectation is not that of its policy"),
+        (Boasting, "to a policy, its expectation[0] is "),
         (Mute, "it has no method respond(lesson)"),
         (Scribbling, "it writes into the response that it is given as `after`"),
-        (Unhashed, "in another process it answers differently: metrics.hash"),
+        (Unhashed, "in another process it goes on otherwise (metrics.hash)"),
     ],
 )
 def test_a_faulty_learner_is_told_its_fault(faulty, fault, capsys):
@@ -234,7 +234,7 @@ class Crashing(tl.AgnosticTeacher):
 @pytest.mark.parametrize(
     ("faulty", "fault"),
     [
-        (Counting, "open gives other advice the second time (reason)"),
+        (Counting, "open gives other advice the next time (reason)"),
         (Silent, "open must return an Advice with a lesson, not None"),
         (Ending, "open must return an Advice with a lesson"),
         (Wrong, "the lesson's expectation has 1 entries, but there are 3 reward features"),

@@ -9,8 +9,7 @@ import inspect
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,17 +28,14 @@ from tutelage.model.mdp import MDP, Domain
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InvalidInput, TutelageError
 from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher, check_lesson, respond_after
-from tutelage.transcripts import Transcript, check_response, load_transcript, packed
+from tutelage.transcripts import Transcript, check_response, load_transcript, packed, save_transcript
 
 # Reads the folders of modules and a function from the standard input, and writes what it returns to a file.
-CHILD = """
-import pickle, sys
+CHILD = """import pickle, sys
 sys.path[:] = pickle.load(sys.stdin.buffer)
 result = pickle.load(sys.stdin.buffer)()
-with open(sys.argv[1], "wb") as file:
-    pickle.dump(result, file)
-"""
-Arrays = Mapping[str, Any]
+pickle.dump(result, open(sys.argv[1], "wb"))"""
+Held = Mapping[str, Any]
 
 
 def check_learner(learner: Any, domain: Domain | None = None) -> tuple[str, ...]:
@@ -134,45 +130,33 @@ def _learner_faults(learner: Any, domain: Domain) -> Iterator[str]:
         except Exception as error:
             yield f"to {name}, respond raises {type(error).__name__}: {error}; refuse a lesson by tl.InvalidInput"
             return
-        if fault := _fault_of(answer, domain):
-            yield f"to {name}, {fault}"
+        try:
+            answers[name] = check_response(domain, answer)
+        except InvalidInput as error:
+            yield f"to {name}, {error}"
             return
-        answers[name] = answer
     if not answers:
         yield f"it answers no lesson; to {refused}"
         return
-    shown = [lessons[name] for name in answers]
-    faults = list(_impurities(learner, shown, answers))
+    faults = list(_impurities(learner, {name: lessons[name] for name in answers}, answers))
     faults += [f"it writes into the lesson, {name}" for name in lessons if _held(lessons[name]) != before[name]]
     yield from faults
     if not faults:
-        yield from _file_faults(_Showing(domain, tuple(shown)), learner)
-        yield from _process_faults(partial(_answered, learner, shown[0]), _held(learner.respond(shown[0])))
+        (name, first), *_, (last, _) = [*answers.items(), *answers.items()]
+        rounds = Transcript(np.ones(domain.n_reward)).followed_by(Round(lessons[name], first))
+        yield from _lasting_faults(learner, domain, rounds, lessons[last])
 
 
-def _fault_of(response: Response, domain: Domain) -> str:
-    """What is impossible about a response; "" if nothing is."""
-    try:
-        again, given = expectation(domain, check_response(domain, response).policy).both, response.expectation.both
-    except InvalidInput as error:
-        return str(error)
-    if not np.allclose(again, given, rtol=1e-6, atol=1e-6 * (1 + np.abs(again).max())):
-        return f"its expectation is not that of its policy, {again.round(4)}, but {given.round(4)}"
-    if response.learned_weights is not None and not np.isfinite(response.learned_weights).all():
-        return "its weights are not finite numbers"
-    return ""
-
-
-def _impurities(learner: Learner, lessons: list[Lesson], answers: Mapping[str, Response]) -> Iterator[str]:
+def _impurities(learner: Learner, lessons: Mapping[str, Lesson], answers: Mapping[str, Response]) -> Iterator[str]:
     """The same lessons again, in the same order, first alone and then after the first response."""
-    for lesson, (name, answer) in zip(lessons, answers.items(), strict=True):
-        yield from _differences(learner.respond(lesson), answer, f"to {name}, it gives another answer the second time")
-    first = next(iter(answers.values()))
-    held = _held(first)
-    later = respond_after(learner, lessons[-1], first)
-    respond_after(learner, lessons[0], later)
-    again = respond_after(learner, lessons[-1], first)
-    yield from _differences(again, later, "to the same lesson after the same response, it gives another answer")
+    for name, lesson in lessons.items():
+        again = learner.respond(lesson)
+        yield from _differences(again, answers[name], f"to {name}, it answers otherwise the next time")
+    first, lesson = answers[next(iter(answers))], list(lessons.values())[-1]
+    held, later = _held(first), respond_after(learner, lesson, first)
+    respond_after(learner, first.lesson, later)
+    again = respond_after(learner, lesson, first)
+    yield from _differences(again, later, "to the same lesson after the same response, it answers otherwise")
     if _held(first) != held:
         yield "it writes into the response that it is given as `after`"
 
@@ -194,39 +178,20 @@ def _teacher_faults(teacher: Any, learner: Learner) -> Iterator[str]:
     if _held(alone) != held:
         yield "it writes into the rounds that it is shown"
         return
-    rounds = teach(teacher, learner, max_rounds=4).rounds
+    transcript = teach(teacher, learner, max_rounds=4)
+    rounds = transcript.rounds
     advice = [teacher.adapt(rounds[:n]) for n in range(1, len(rounds) + 1)]
-    yield from _differences(teacher.open(), first, "open gives other advice the second time")
+    yield from _differences(teacher.open(), first, "open gives other advice the next time")
     for n in range(len(rounds), 0, -1):
         again = teacher.adapt(rounds[:n])
         yield from _differences(again, advice[n - 1], f"after the same {n} rounds, adapt gives other advice")
     for number, each in enumerate(rounds, start=1):
         if not each.response_reward <= each.bound + 1e-6 * (1 + abs(each.response_reward)):
             yield f"in round {number} the learner earns {each.response_reward:.6g}, above the bound {each.bound:.6g}"
-    yield from _file_faults(teacher, learner)
-    yield from _process_faults(partial(_opened, teacher), _held(first))
+    yield from _lasting_faults(teacher, teacher.domain, transcript, None)
 
 
-@dataclass(frozen=True)
-class _Showing:
-    """Shows these lessons, one after the other."""
-
-    domain: Domain
-    lessons: tuple[Lesson, ...]
-
-    @property
-    def true_weights(self) -> Vector:
-        return np.ones(self.domain.n_reward)
-
-    def open(self) -> Advice:
-        return self.adapt(())
-
-    def adapt(self, rounds: Sequence[Round]) -> Advice:
-        left = self.lessons[len(rounds) :]
-        return Advice(left[0] if left else None, "the next lesson" if left else "all lessons were shown")
-
-
-def _held(value: Any) -> Arrays:
+def _held(value: Any) -> Held:
     """Every number and word of a value, by the names that lead to it, without the lesson of a response."""
     parts = {name[1:]: np.asarray(array) for name, array in packed("", value)}
     left_out = "lesson." if isinstance(value, Response) else " "
@@ -234,57 +199,39 @@ def _held(value: Any) -> Arrays:
 
 
 def _differences(again: Any, before: Any, what: str) -> Iterator[str]:
-    left, right = _held(again), _held(before)
+    left, right = (value if isinstance(value, dict) else _held(value) for value in (again, before))
     different = sorted(name for name in left.keys() | right.keys() if left.get(name) != right.get(name))
     if different:
         yield f"{what} ({', '.join(different[:3])}); a learner remembers by Response.memory, a teacher by its rounds"
 
 
-def _file_faults(teacher: Teacher, learner: Learner, n_rounds: int = 4) -> Iterator[str]:
-    """Rounds that are stopped after each round, saved, loaded and continued, against rounds that are not."""
-    whole = teach(teacher, learner, max_rounds=n_rounds)
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "rounds.npz"
-        for n in range(1, len(whole.rounds)):
-            try:
-                teach(teacher, learner, max_rounds=n, path=path)
-                so_far: Transcript = load_transcript(path, teacher.domain)
-                again = teach(teacher, learner, max_rounds=n_rounds, so_far=so_far)
-            except TutelageError as error:
-                yield f"saved after {n} rounds, it cannot go on: {error}"
-                return
-            pairs = zip(again.rounds, whole.rounds, strict=False)
-            what = f"saved after {n} rounds and continued, the rounds are others"
-            if faults := [fault for pair in pairs for fault in _differences(*pair, what)]:
-                yield faults[0]
-                return
+def _continued(player: Any, domain: Domain, path: Path, lesson: Lesson | None) -> Held:
+    """What a teacher advises after the rounds in a file; what a learner answers to a lesson after them."""
+    rounds = load_transcript(path, domain).rounds
+    return _held(player.adapt(rounds) if lesson is None else respond_after(player, lesson, rounds[-1].response))
 
 
-def _process_faults(call: Callable[[], Arrays], wanted: Arrays) -> Iterator[str]:
-    """The same call in another process."""
-    try:
-        content = cloudpickle.dumps(call)
-    # Objects raise anything when they are pickled.
-    except Exception as error:
-        yield f"it cannot be pickled, so it cannot be used by several processes: {type(error).__name__}: {error}"
-        return
+def _lasting_faults(player: Any, domain: Domain, rounds: Transcript, lesson: Lesson | None) -> Iterator[str]:
+    """Whether the player goes on the same after rounds that were saved, also in another process."""
+    final = rounds.final.response
+    wanted = player.adapt(rounds.rounds) if lesson is None else respond_after(player, lesson, final)
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "answer"
-        given = pickle.dumps(sys.path) + content
-        ended = subprocess.run([sys.executable, "-c", CHILD, str(path)], input=given, capture_output=True)
+        path, answer = Path(folder) / "rounds.npz", Path(folder) / "answer"
+        go_on = partial(_continued, player, domain, path, lesson)
+        try:
+            save_transcript(rounds, path)
+            yield from _differences(go_on(), wanted, "after rounds that were saved and loaded, it goes on otherwise")
+        except TutelageError as error:
+            yield f"after rounds that were saved and loaded, it cannot go on: {error}"
+        try:
+            given = pickle.dumps(sys.path) + cloudpickle.dumps(go_on)
+        # Objects raise anything when they are pickled.
+        except Exception as error:
+            yield f"it cannot be pickled, so it cannot be used by several processes: {type(error).__name__}: {error}"
+            return
+        ended = subprocess.run([sys.executable, "-c", CHILD, str(answer)], input=given, capture_output=True)
         if ended.returncode:
             lines = ended.stderr.decode(errors="replace").strip().splitlines()
             yield f"in another process it fails: {lines[-1] if lines else f'exit code {ended.returncode}'}"
             return
-        found: Arrays = pickle.loads(path.read_bytes())
-    if found != wanted:
-        names = sorted(name for name in wanted if found.get(name) != wanted[name])
-        yield f"in another process it answers differently: {', '.join(names[:3])}"
-
-
-def _answered(learner: Learner, lesson: Lesson) -> Arrays:
-    return _held(learner.respond(lesson))
-
-
-def _opened(teacher: Teacher) -> Arrays:
-    return _held(teacher.open())
+        yield from _differences(pickle.loads(answer.read_bytes()), wanted, "in another process it goes on otherwise")
