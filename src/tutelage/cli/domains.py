@@ -22,7 +22,7 @@ MOST_LISTED = 5
 def from_environment(
     name: Annotated[str, typer.Argument(help="The name of an environment with a table, such as FrozenLake-v1.")],
     out: Annotated[Path, typer.Option("--out", "-o", help=OUT_HELP)],
-    discount: Annotated[float, typer.Option(help="The weight of the next step, between 0 and 1.")] = 0.99,
+    discount: Annotated[float, typer.Option(help="The weight of the next step, up to 1: then episodes end.")] = 0.99,
     cells: Annotated[bool, typer.Option("--cells", help="Add a reward feature for the arrival in each state.")] = False,
     option: Annotated[list[str] | None, typer.Option(help="An option of the environment, is_slippery=False.")] = None,
     as_json: AsJson = False,
@@ -57,7 +57,9 @@ def from_file(
     out: Annotated[Path, typer.Option("--out", "-o", help=OUT_HELP)],
     start: Annotated[str, typer.Option(help=START_HELP)],
     goal: Annotated[list[str] | None, typer.Option(help="A node where journeys end; may be repeated.")] = None,
-    discount: Annotated[float, typer.Option(help="Of one step, or of one unit of the duration.")] = 0.999,
+    discount: Annotated[
+        float, typer.Option(help="Of one step, or of one unit of the duration; 1 where journeys end.")
+    ] = 0.999,
     duration: Annotated[str, typer.Option(help="The attribute that is the time an edge takes, such as km.")] = "",
     rewards: Annotated[str, typer.Option(help="The numeric attributes that are reward features.")] = "length",
     preferences: Annotated[str, typer.Option(help=CLASSES_HELP)] = "",
@@ -152,6 +154,12 @@ def summary(about: dict[str, Any]) -> str:
     low, high = about["discount"]
     discount = f"{low:g}" if low == high else f"{low:g} to {high:g}"
     lines = [f"{about['states']} states, {about['choices']} choices, discount {discount}"]
+    has_ends = high == 1
+    if has_ends:
+        steps = "some policies go on for ever"
+        if about["horizon"] is not None:
+            steps = f"every policy ends, after at most {about['horizon']:.4g} steps on average"
+        lines[0] += f": {steps}"
     totals = {"starts": about["n_starts"], "goals": about["n_goals"], "state_names": about["states"]}
     totals["action_names"] = about["n_action_names"]
     labels = {"starts": "starts", "goals": "goals", "action_names": "actions", "state_names": "states"}
@@ -168,7 +176,7 @@ def summary(about: dict[str, Any]) -> str:
                 least = f"; an allowance of at least {allowance:.4g} is possible, if it is the only one"
                 if about["is_arriving"]:
                     least = f"; the journey with the least of it has {allowance:.4g}"
-                elif about["n_goals"]:
+                elif about["n_goals"] and not has_ends:
                     least += ", also for policies that never arrive"
             lines.append(f"{kind} feature {name}: {low:.4g} to {high:.4g}{least}")
     return "\n".join(f"  {line}" for line in lines)

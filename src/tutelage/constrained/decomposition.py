@@ -423,6 +423,9 @@ class _Rounds:
         """The mixture, with dual variables and their bound: those of the master problem where they are as good."""
         n = len(self.master.weights)
         dual, bound = self.master.dual, self.bound if self.own is None else self.own
+        if bound == -np.inf:
+            # Good enough before any price was tried: then no price is as good a proof as those of the master problem.
+            dual = np.zeros_like(dual)
         if self.centre is not None and self.bound - bound > self.gap + PACE.rounded * (self.scale + abs(self.value)):
             dual, bound = self.centre, self.bound
         found = Decomposed(self.columns[:n], self.master.weights.reshape(n, -1), dual)

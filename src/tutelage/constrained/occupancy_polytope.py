@@ -365,7 +365,7 @@ def opened(domain: Domain, price: Vector) -> tuple[Pricer, tuple[Column, ...]]:
         return improver, (improver.evaluate(columns[0].choice, None),)
     improver = Improver(domain)
     if improver.is_quick:
-        first = improver.evaluate(any_choice(mdp), None)
+        first = improver.evaluate(mdp.first_choice[:-1] if np.isfinite(mdp.horizon) else any_choice(mdp), None)
         return improver, (first, *improver.price_out(price, [first], np.inf, EXACTLY).columns)[-1:]
     reward, accuracy = priced_reward(domain, price)
     return improver, (improver.evaluate(plan_hard(mdp, reward, accuracy=accuracy).choice, None),)

@@ -37,6 +37,7 @@ def describe(domain: Domain) -> dict[str, Any]:
         "states": mdp.n_states,
         "choices": mdp.n_choices,
         "discount": [float(discounts.min()), float(discounts.max())],
+        "horizon": mdp.horizon if np.isfinite(mdp.horizon) else None,
         "starts": [names.state_name(int(state)) for state in np.flatnonzero(mdp.initial)[:MOST_NAMES]],
         "n_starts": counts["starts"],
         "goals": [names.state_name(int(state)) for state in goals[:MOST_NAMES]],

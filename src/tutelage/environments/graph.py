@@ -172,6 +172,12 @@ def _mdp(
 ) -> MDP:
     """The MDP in which each choice leads to its next node with probability one."""
     number = {node: state for state, node in enumerate(graph.nodes)}
+    dead = [choice.node for choice in choices if choice.attributes is None and choice.node not in goals]
+    if discount == 1 and dead:
+        raise InvalidModel(
+            f"node {dead[0]!r} has no edge and is no goal: with discount 1 a journey would end there for nothing; make "
+            "it a goal, leave it out, or give a discount below 1"
+        )
     next_states = [number[choice.next_node] for choice in choices]
     n_choices = np.bincount([number[choice.node] for choice in choices])
     entries = (np.ones(len(choices)), next_states, np.arange(len(choices) + 1))
