@@ -209,23 +209,28 @@ METRICS: Mapping[str, Callable[..., float]] = {"most": bound, "avoided": count}
 
 
 def tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[Grid]:
-    """For each world and kind of preferences: rewards at the end, the rounds that they took, and the bound."""
-    for world, kind in dict.fromkeys((row["group"], row["model"].split(", ")[1]) for row in rows):
+    """For each world and kind of preferences the regret of each teacher and learner, and the bound in the last row."""
+    for world, kind in dict.fromkeys((row["group"], _parts(row)[1]) for row in rows):
         cells: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
         for row in rows:
-            if (row["group"], row["model"].split(", ")[1]) == (world, kind):
-                cells.setdefault((row["model"].split(", ")[0], row["teacher"].split(",")[0]), []).append(row)
-        names = list(dict.fromkeys(teacher for _, teacher in cells))
-        body = tuple(
-            (learner, *(_cell(cells[learner, teacher]) for teacher in names), _most(cells[learner, names[0]]))
-            for learner in dict.fromkeys(learner for learner, _ in cells)
-        )
-        yield Grid(f"{world}, preferences: {kind}", ("learner", *names, "bound"), body)
+            if (row["group"], _parts(row)[1]) == (world, kind):
+                cells.setdefault((row["teacher"].split(",")[0], _parts(row)[0]), []).append(row)
+        learners = list(dict.fromkeys(learner for _, learner in cells))
+        names = list(dict.fromkeys(teacher for teacher, _ in cells))
+        body = [(name, *(_regret(cells[name, learner]) for learner in learners)) for name in names]
+        most = ("the bound itself", *(_most(cells[names[0], learner]) for learner in learners))
+        yield Grid(f"{world}, {kind}: bound less reward", ("teacher", *learners), (*body, most))
 
 
-def _cell(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The mean reward at the end with its standard error, over seeds; n where some failed."""
-    values = np.array([row["reward"] for row in rows if not row["failed"]])
+def _parts(row: Mapping[str, Any]) -> tuple[str, str]:
+    """The learner and its kind of preferences."""
+    name, kind = row["model"].split(", ")
+    return name, kind
+
+
+def _regret(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The mean regret at the end with its standard error, over seeds; n where some failed."""
+    values = np.array([row["most"] - row["reward"] for row in rows if not row["failed"]])
     if not len(values):
         return "failed"
     error = f" ±{values.std(ddof=1) / math.sqrt(len(values)):.2f}" if len(values) > 1 else ""
