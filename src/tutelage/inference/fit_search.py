@@ -1,7 +1,9 @@
 """The fits that explain a soft learner's answers: many searches (`misfit`), because each may end in a local minimum.
 
 The searches start from the fit of the earlier answers, from a learner that pays the same in all its answers, and from
-the one that the weights of each answer suggest, until a fit explains the answers.
+the one that the weights of each answer suggest, and from random learners, until a fit explains the answers. A search
+may also end on the wrong side of a kink, where a preference starts or ceases to be paid for. So the best fit is changed
+by moving one allowance across its kink, or leaving one preference out, as long as that helps.
 
 What one search hands to the next is `Searches`: the ends of the paths followed, and the paths that are left.
 """
@@ -18,6 +20,7 @@ import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import Vector
+from tutelage.convex.blocks import SURFACE
 from tutelage.inference.answering import Answers
 from tutelage.inference.misfit import (
     PATH,
@@ -60,16 +63,22 @@ class Effort:
 class StartRule:
     """Where searches start.
 
-    exact_match, sampled_match: an answer this close to its lesson, relative to the range of the feature, matches it.
-    local: a search near a known fit starts with this step of the path. apart: fits whose penalties differ by less,
-    relatively, and whose allowances, in units of the range, are the same. end: added to the distance of an exact answer
-    from the ends of its range, relative to that range, for its weight. n_exact: trajectories whose mean is as good as
-    exact.
+    shares: of random learners, the share of the largest mu_c that is the allowance of all preferences; None for
+    allowances drawn one by one. exact_match, sampled_match: an answer this close to its lesson, relative to the range
+    of the feature, matches it. local: a search near a known fit starts with this step of the path. across: how far an
+    allowance is moved across its kink, relatively. n_changes: how often the best fit is changed so. helps: the share of
+    the cost that must remain at most. apart: fits whose penalties differ by less, relatively, and whose allowances, in
+    units of the range, are the same. end: added to the distance of an exact answer from the ends of its range, relative
+    to that range, for its weight. n_exact: trajectories whose mean is as good as exact.
     """
 
+    shares: tuple[float | None, ...] = (0.02, 0.2, None, 0.02, 0.2, None)
     exact_match: float = 1e-6
     sampled_match: float = 0.02
     local: int = 2
+    across: float = 0.03
+    n_changes: int = 3
+    helps: float = 0.25
     apart: float = 1e-2
     end: float = 1e-3
     n_exact: int = 10**12
@@ -176,12 +185,15 @@ def _followed(problem: FitProblem, begun: Searches, budget: watch.Budget, n_path
         spent = watch.Budget(left)
         end = _search(problem, path, goal, spent)
         ends, budget.left = [*ends, *([] if end is None else [end])], budget.left - (left - spent.left)
+        if number == goal.n_few and ends:
+            ends += _changed(problem, _closest(ends), goal, budget)
     if not ends:
         raise NotConverged("no soft learner near the starts gives an answer", residual=np.inf, n_steps=0)
     is_new = not begun.ends or _closest(ends) is not _closest(begun.ends)
     if is_new and _closest(ends).value > goal.rough:
         end = _search(problem, Path(_in_full(problem, _closest(ends)), PATH.smoothing[START.local :]), goal, budget)
         ends += [] if end is None else [end]
+        ends += _changed(problem, _closest(ends), goal, budget)
     return Searches(tuple(ends), paths, number)
 
 
@@ -194,7 +206,7 @@ def _is_enough(goal: Goal, ends: Sequence[Search], n_followed: int, n_paths: int
 
 def _paths(problem: FitProblem, last: Search | None, budget: watch.Budget) -> list[Path]:
     """The paths in the order in which they are followed. last: the best fit of all answers but the last."""
-    first, others = list[Path](), [Path(_start(problem), PATH.smoothing)]
+    first, others = list[Path](), [Path(start, PATH.smoothing) for start in _starts(problem)]
     is_sampled = problem.evidence.is_sampled
     with suppress(TutelageError), watch.spending(budget):
         matched = START.sampled_match if is_sampled else START.exact_match
@@ -248,16 +260,21 @@ def closer_parameters(evidence: Evidence, near: Parameters) -> Parameters:
     return problem.described(end).parameters
 
 
-def _start(problem: FitProblem) -> Vector:
-    """u of the learner that the matched weights suggest, if mu_c was seen; of a typical learner otherwise."""
+def _starts(problem: FitProblem) -> list[Vector]:
+    """u of the learner that the matched weights suggest, if mu_c was seen, and of random ones, new ones each round."""
     d_r, (lower, upper), answers = problem.domain.n_reward, problem.limits, problem.answers
-    paid = -np.array([answer.matched[d_r:] for answer in answers])
-    start = np.concatenate([TYPICAL, upper[2:]])
+    rng = np.random.default_rng(len(answers))
+    starts, paid = list[Vector](), -np.array([answer.matched[d_r:] for answer in answers])
     if paid.size and paid.max() > 0:
         penalty = max(float(np.abs(answer.matched[:d_r]).max()) for answer in answers)
         delta = np.where(paid.max(axis=0) < 0.3 * paid.max(), problem.most, 0.0)
-        start = np.concatenate([[penalty, paid.max()], delta]) / problem.unit
-    return np.asarray(np.clip(start, lower, upper))
+        starts.append(np.concatenate([[penalty, paid.max()], delta]) / problem.unit)
+    largest = float(problem.most.max(initial=0.0)) / problem.unit[2:]
+    for share in START.shares:
+        drawn = rng.choice([0.0, 0.05, 1.0], len(problem.most)) * upper[2:]
+        delta = drawn if share is None else share * largest
+        starts.append(np.concatenate([TYPICAL * np.exp(rng.uniform(-1, 1, 2)), delta]))
+    return [np.clip(start, lower, upper) for start in starts]
 
 
 def _in_full(problem: FitProblem, search: Search) -> Vector:
@@ -270,6 +287,38 @@ def _in_full(problem: FitProblem, search: Search) -> Vector:
     delta = np.where(paid >= 0.5 * largest, 0.0, problem.limits[1][2:])
     violation = largest / problem.unit[1] if largest > 0 else search.answer.x[1]
     return np.asarray(np.clip(np.concatenate([[search.answer.x[0], violation], delta]), *problem.limits))
+
+
+def _changed(problem: FitProblem, search: Search, goal: Goal, budget: watch.Budget) -> list[Search]:
+    """Better fits, in which one preference after the other is moved across its kink, or left out."""
+    best, better = search, list[Search]()
+    for _ in range(START.n_changes):
+        if best.value <= goal.good:
+            break
+        paths = [Path(start, PATH.smoothing[-1:], best.answer.here.source) for start in _across_kinks(problem, best)]
+        ends = [_search(problem, path, goal, budget) for path in paths]
+        tried = [end for end in ends if end is not None]
+        if not tried or _closest(tried).value > START.helps * best.value:
+            break
+        best = _closest(tried)
+        better.append(best)
+    return better
+
+
+def _across_kinks(problem: FitProblem, search: Search) -> list[Vector]:
+    """u with one allowance below the largest mu_c where nothing is paid, above the least where all is, or none."""
+    answers, starts = search.answer.here.source, list[Vector]()
+    done = answers.expectation[:, problem.domain.n_reward :] / problem.unit[2:]
+    for j, paid in enumerate(answers.paid.T / answers.theta[1]):
+        values = [problem.limits[1][2 + j]]
+        if (paid <= SURFACE).all():
+            values = [(1 - START.across) * float(done[:, j].max())]
+        elif (paid >= 1 - SURFACE).all():
+            values.append((1 + START.across) * float(done[:, j].min()))
+        for value in values:
+            changed = np.where(np.arange(len(search.answer.x)) == 2 + j, value, search.answer.x)
+            starts.append(np.asarray(np.clip(changed, *problem.limits)))
+    return starts
 
 
 def _distinct(fits: Sequence[Fit], scales: Scales) -> tuple[Fit, ...]:
