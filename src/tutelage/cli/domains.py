@@ -66,6 +66,7 @@ def from_file(
     measure: Annotated[str, typer.Option(help="The attribute to count by class; default: the first reward.")] = "",
     names: Annotated[str, typer.Option(help="The attribute that names the edges, such as name.")] = "",
     undirected: Annotated[bool, typer.Option("--undirected", help="Edges of a CSV file go both ways.")] = False,
+    merge: Annotated[bool, typer.Option("--merge", help="Leave out nodes with one way through, as bends.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a graph as a domain: nodes are states, edges are choices, attributes are features.
@@ -90,6 +91,7 @@ def from_file(
         preference_attributes=_classes(preferences),
         measure=measure or (counted[0] if counted else None),
         choice_names=names or None,
+        merge=merge,
     )
     _save(domain, out, as_json)
 

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from tutelage.arrays import Matrix, Vector
+from tutelage.environments.merging import merged_ways
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import AT_GOAL, suggestion
 from tutelage.outcomes import InvalidModel
@@ -56,6 +57,7 @@ def from_graph(
     duration: str | None = ...,
     measure: str | None = ...,
     choice_names: str | None = ...,
+    merge: bool = ...,
 ) -> dict[Hashable, Domain]: ...
 
 
@@ -71,6 +73,7 @@ def from_graph(
     duration: str | None = ...,
     measure: str | None = ...,
     choice_names: str | None = ...,
+    merge: bool = ...,
 ) -> Domain: ...
 
 
@@ -85,6 +88,7 @@ def from_graph(
     duration: str | None = None,
     measure: str | None = "length",
     choice_names: str | None = None,
+    merge: bool = False,
 ) -> Domain | dict[Hashable, Domain]:
     """A graph as a domain: states in the order of the nodes, choices in the order of the edges.
 
@@ -99,6 +103,7 @@ def from_graph(
     measure: the attribute that is counted for the edges of a class; None counts the edges.
     choice_names: an edge attribute, such as "name", that names the choices. Where it is missing the next node does, and
         where the edges of a node have the same name, both do.
+    merge: leave out nodes with one way through, such as bends; see `environments.merging`.
     goals: absorbing nodes. Their edges are dropped, and their one choice is to stay. With goals there is one more
         reward feature, "at goal", which is 1 for this choice, so that an earlier arrival has a higher value; without
         discount there is none, because journeys end there. A mapping from goals to starts gives a family: a dict of
@@ -113,6 +118,7 @@ def from_graph(
             raise InvalidModel("goals is a mapping from goals to starts; leave out start")
         shared: dict[str, Any] = {"discount": discount, "reward_attributes": reward_attributes, "duration": duration}
         shared |= {"preference_attributes": preference_attributes, "measure": measure, "choice_names": choice_names}
+        shared["merge"] = merge
         return {goal: from_graph(graph, start=begin, goals=[goal], **shared) for goal, begin in goals.items()}
     choices = list(_choices(graph, goals))
     ends = frozenset(goals)
@@ -126,7 +132,8 @@ def from_graph(
         reward_names = (*reward_names, AT_GOAL)
     names = next_nodes(choices) if choice_names is None else street_names(choices, choice_names)
     places = coordinates(graph.nodes)
-    return Domain(mdp, rewards, preferences, reward_names, preference_names, list(graph.nodes), names, places)
+    domain = Domain(mdp, rewards, preferences, reward_names, preference_names, list(graph.nodes), names, places)
+    return merged_ways(domain) if merge else domain
 
 
 def graph_choices(graph: Any, goals: Collection[Hashable] = ()) -> list[tuple[Hashable, Hashable, Hashable | None]]:

@@ -1,0 +1,88 @@
+"""Junctions with one way through are merged: what leads through them is one choice.
+
+A soft learner wanders along short edges for their entropy: at a bend of a street it may turn back, and each bend is
+one more place to do so. Where a traveller from any neighbour has only one way on, but for turning back, there is
+nothing to decide. For choices c_1, c_2, ... one after the other, the merged choice has
+
+    features  phi(c_1) + discount(c_1) phi(c_2) + ...        discount  discount(c_1) discount(c_2) ...
+
+so the expectations of every policy that does not turn back at a merged junction stay exactly the same.
+"""
+
+from collections.abc import Hashable
+
+import numpy as np
+from scipy import sparse
+
+from tutelage.arrays import Indices
+from tutelage.model.mdp import MDP, Domain, per_choice
+from tutelage.model.names import Labels
+
+
+def merged_ways(domain: Domain) -> Domain:
+    """The domain, in which each choice leads to one state, without the states that have one way through.
+
+    Starts and goals stay. A choice keeps its name; one that was named by the next state has the name of the new one.
+    """
+    mdp = domain.mdp
+    after, owner = mdp.transition.indices.astype(np.int64), mdp.state_of_choice
+    onward = _onward(mdp, after, owner)
+    is_kept = ~np.isin(np.arange(mdp.n_states), [state for _, state in onward])
+    choices = np.flatnonzero(is_kept[owner])
+    features = [per_choice(mdp, part) for part in (domain.reward_features, domain.preference_features)]
+    discount = np.broadcast_to(np.asarray(mdp.discount, dtype=np.float64), mdp.n_choices)
+    summed = [part[choices].copy() for part in features]
+    factor, last = discount[choices].copy(), choices.copy()
+    duration = None if mdp.duration is None else mdp.duration[choices].copy()
+    for place, first in enumerate(choices.tolist()):
+        before, choice = int(owner[first]), first
+        while not is_kept[after[choice]]:
+            before, choice = int(after[choice]), onward[before, int(after[choice])]
+            for part, values in zip(summed, features, strict=True):
+                part[place] += factor[place] * values[choice]
+            factor[place] *= discount[choice]
+            if duration is not None and mdp.duration is not None:
+                duration[place] += mdp.duration[choice]
+        last[place] = choice
+    number = np.cumsum(is_kept) - 1
+    n, columns = int(is_kept.sum()), number[after[last]]
+    rows = sparse.csr_array((np.ones(len(choices)), columns, np.arange(len(choices) + 1)), shape=(len(choices), n))
+    first_choice = np.searchsorted(number[owner[choices]], np.arange(n + 1))
+    kept = np.flatnonzero(is_kept)
+    labels = Labels.of(
+        first_choice, [domain.state_name(int(state)) for state in kept], _names(domain, choices, after, after[last])
+    )
+    merged = MDP(rows, first_choice, mdp.initial[kept], factor, labels, duration=duration, goals=number[mdp.goals])
+    names, places = (domain.reward_names, domain.preference_names), domain.positions
+    return Domain(merged, summed[0], summed[1], *names, positions=None if places is None else places[kept])
+
+
+def _onward(mdp: MDP, after: Indices, owner: Indices) -> dict[tuple[int, int], int]:
+    """(state before, state) -> the one choice on, for every state that has one way through."""
+    outgoing: list[list[int]] = [[] for _ in range(mdp.n_states)]
+    incoming: list[set[int]] = [set() for _ in range(mdp.n_states)]
+    for choice, (state, following) in enumerate(zip(owner.tolist(), after.tolist(), strict=True)):
+        outgoing[state].append(choice)
+        incoming[following].add(state)
+    ends = set(np.flatnonzero(mdp.initial).tolist()) | set(mdp.goals.tolist())
+    onward: dict[tuple[int, int], int] = {}
+    for state, choices in enumerate(outgoing):
+        ways = {before: [c for c in choices if after[c] != before] for before in incoming[state]}
+        if state not in ends and state not in incoming[state] and ways and all(len(on) == 1 for on in ways.values()):
+            onward |= {(before, state): on[0] for before, on in ways.items()}
+    return onward
+
+
+def _names(domain: Domain, choices: Indices, after: Indices, reached: Indices) -> list[Hashable]:
+    """The names of the merged choices, different within a state."""
+    names: list[Hashable] = []
+    seen: set[tuple[int, Hashable]] = set()
+    for choice, state in zip(choices.tolist(), reached.tolist(), strict=True):
+        name, owner = domain.choice_name(choice), int(domain.mdp.state_of_choice[choice])
+        if name == domain.state_name(int(after[choice])):
+            name = domain.state_name(state)
+        if (owner, name) in seen:
+            name = (name, domain.state_name(int(after[choice])))
+        seen.add((owner, name))
+        names.append(name)
+    return names
