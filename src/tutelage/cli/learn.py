@@ -7,10 +7,10 @@ import typer
 
 from tutelage.cli import subject
 from tutelage.cli.printing import AsJson, progress, say, show_json, written
-from tutelage.outcomes import InvalidInput
 
 if TYPE_CHECKING:
     from tutelage.data.demonstrations import Demonstrations
+    from tutelage.data.shown import Shown
     from tutelage.roles import Learner, Response
     from tutelage.transcripts import Transcript
 
@@ -49,38 +49,30 @@ def learn(
     [bold]tutelage learn --domain roads.npz --demonstrations trips.csv --allowance recorded --weights km=-1
     --then-teach[/bold]
     """
-    from tutelage.data.describing import recorded_features, recorded_lines
-    from tutelage.data.files import load_demonstrations
     from tutelage.roles import Lesson
 
     about = subject.read_subject(world, domain, weights, learner, preferences)
-    model = model or ("hard" if about.has_goals else "soft")
-    log = load_demonstrations(demonstrations, about.known)
+    log, (model, _) = subject.read_log(demonstrations, about.known), about.players(model)
+    assert log is not None
     about, allowed = subject.with_limits(about, allowance, log)
-    if about.journey_limits:
-        raise InvalidInput("a recording has no rests of budgets in its states; use teach for limits on every journey")
-    asked_learner = subject.read_learner(
-        model, about.known, allowed, mismatch_penalty, violation_penalty, learner_option
-    )
+    asked = subject.read_learner(model, about.known, allowed, mismatch_penalty, violation_penalty, learner_option)
     with progress("learning", None) as done:
-        response = asked_learner.respond(Lesson.from_demonstrations(about.known, log))
-        transcript = _taught(about, asked_learner, teacher, done) if then_teach else None
-    shown, files = None, []
-    if transcript is not None:
-        lesson = transcript.final.lesson
-        given: dict[str, Any] = {"domain": about.known, "true_weights": about.weights, "learner": asked_learner}
-        shown = lesson.show(show or 1, **given) if show or instead else None
-        files = written(shown, instead, about.known, lesson.policy, None)
+        response = asked.respond(Lesson.from_demonstrations(about.known, log))
+        transcript = _taught(about, asked, teacher, done) if then_teach else None
+    shown = None if transcript is None or not (show or instead) else _shown(about, asked, transcript, show or 1)
+    files = [] if transcript is None else written(shown, instead, about.known, transcript.final.lesson.policy, None)
     if as_json:
         data = _data(about, log, response) | ({} if transcript is None else _instead(transcript))
-        show_json(data | (shown.as_data() if shown else {}) | {"files": [str(path) for path in files]})
+        show_json(data | (shown.as_data() if shown else {}) | {"files": list(map(str, files))})
         return
-    lines = [f"{log} in {demonstrations}", *recorded_lines(recorded_features(about.known, log))]
-    lines += [str(allowed)] if allowance == subject.RECORDED else []
-    lines += [response.explain(), _learned(about, response)]
+    lines = [f"{log} in {demonstrations}", *_learned(about, log, allowed, response)]
     if transcript is not None:
         lines += ["", "What to show instead:", str(transcript), transcript.explain()]
     say("\n".join([*lines, *([shown.text(full=full)] if shown else []), *(f"Written: {path}" for path in files)]))
+
+
+def _shown(about: subject.Subject, learner: "Learner", transcript: "Transcript", n: int) -> "Shown":
+    return transcript.final.lesson.show(n, domain=about.known, true_weights=about.weights, learner=learner)
 
 
 def _taught(about: subject.Subject, learner: "Learner", teacher: str, done: Any) -> "Transcript":
@@ -91,16 +83,23 @@ def _taught(about: subject.Subject, learner: "Learner", teacher: str, done: Any)
     return interaction.teach(chosen, learner, progress=lambda step: done.note(f"{step.done} {step.stage}"))
 
 
-def _learned(about: subject.Subject, response: "Response") -> str:
-    """The weights that the learner infers, by name, and its reward."""
-    learned, names = response.feature_weights, about.known.names
-    lines = ["It infers no weights of the features."]
-    if learned is not None:
-        weights = ", ".join(f"{name} {value:.4g}" for name, value in zip(names, learned, strict=True))
-        lines = [f"It infers the weights: {weights}"]
+def _learned(about: subject.Subject, log: "Demonstrations", allowed: Any, response: "Response") -> list[str]:
+    """What was recorded of each feature, what the learner does, the weights that it infers, and its reward."""
+    from tutelage.chains.arrival import journey_of
+    from tutelage.data.describing import recorded_features, recorded_lines
+    from tutelage.data.empirical import RecordedAllowance
+
+    names, journey = about.known.names, journey_of(about.known.mdp, response.policy)
+    lines = recorded_lines(recorded_features(about.known, log))
+    lines += [str(allowed)] if isinstance(allowed, RecordedAllowance) else []
+    lines.append(response.explain())
+    if response.learned_weights is not None:
+        pairs = zip(names, response.learned_weights, strict=True)
+        lines.append(f"It infers the weights: {', '.join(f'{name} {value:.4g}' for name, value in pairs)}")
+    lines += [] if journey is None else [f"The learner {journey}."]
     if about.true_weights is not None:
         lines.append(f"Its true reward: {float(about.true_weights @ response.expectation.reward):.4g}")
-    return "\n".join(lines)
+    return lines
 
 
 def _data(about: subject.Subject, log: "Demonstrations", response: "Response") -> dict[str, Any]:

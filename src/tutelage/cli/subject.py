@@ -64,9 +64,10 @@ class Subject:
     true_weights: "Vector | None"
     journey_limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
-    @property
-    def has_goals(self) -> bool:
-        return len(self.whole.mdp.goals) > 0
+    def players(self, model: str, teacher: str = "") -> tuple[str, str]:
+        """The names of the learner model and of the teacher, by default those that arrive where there are goals."""
+        usual = ("hard", "aware_cmdp") if len(self.whole.mdp.goals) else ("soft", "bilevel")
+        return underscored(model) or usual[0], underscored(teacher) or usual[1]
 
     def limits_in_words(self) -> list[str]:
         """A sentence for each limit on every journey."""
@@ -161,6 +162,8 @@ def with_limits(about: Subject, text: str, log: "Demonstrations | None" = None) 
     others = [part for part in parts if not part.endswith(PER_JOURNEY)]
     if not journeys:
         return about, _named_allowance(about.known.preference_names, text) if parts else None
+    if log is not None:
+        raise InvalidInput("a recording has no rests of budgets in its states; use teach for limits on every journey")
     from tutelage.environments.budget import usual_resolutions, with_budget
     from tutelage.experiments.worlds import restricted
 
@@ -173,6 +176,13 @@ def with_limits(about: Subject, text: str, log: "Demonstrations | None" = None) 
     known = restricted(whole, about.known.preference_names)
     told = {name: (limit, steps[name]) for name, limit in limits.items()}
     return Subject(None, whole, known, about.true_weights, told), left
+
+
+def read_log(path: Path | None, domain: "Domain") -> "Demonstrations | None":
+    """The recording in a file, if one was given."""
+    from tutelage.data.files import load_demonstrations
+
+    return None if path is None else load_demonstrations(path, domain)
 
 
 def _named_allowance(names: Sequence[str], text: str) -> Any:

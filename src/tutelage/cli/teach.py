@@ -14,7 +14,6 @@ from tutelage.outcomes import InvalidInput
 from tutelage.registry import LEARNER_MODELS, TEACHERS, LearnerEntry, TeacherEntry
 
 if TYPE_CHECKING:
-    from tutelage.data.demonstrations import Demonstrations
     from tutelage.data.shown import Shown
     from tutelage.model.mdp import Domain
     from tutelage.roles import Learner, Teacher
@@ -65,38 +64,25 @@ def teach(
 
     [bold]tutelage teach --world published:0:10 --learner L2 --model hard --allowance 2.5 --teacher volume-search[/bold]
 
-    [bold]tutelage teach --domain roads.npz --weights=-1,50 --model hard --teacher aware-cmdp[/bold]
-
     [bold]tutelage teach --domain roads.npz --weights km=-1 --allowance main_km=0.5/journey --show 3[/bold]
     """
     about = subject.read_subject(world, domain, weights, learner, preferences)
-    about, allowed = subject.with_limits(about, allowance, None if recordings is None else _log(recordings, about))
-    known = about.known
-    model = model or ("hard" if about.has_goals else "soft")
-    teacher = teacher or ("aware-cmdp" if about.has_goals else "bilevel")
-    asked_learner = subject.read_learner(model, known, allowed, mismatch_penalty, violation_penalty, learner_option)
+    about, allowed = subject.with_limits(about, allowance, subject.read_log(recordings, about.known))
+    model, teacher = about.players(model, teacher)
+    asked_learner = subject.read_learner(
+        model, about.known, allowed, mismatch_penalty, violation_penalty, learner_option
+    )
     asked_teacher = about.teacher(teacher, asked_learner, subject.read_options(option or []))
     transcript = _taught(asked_teacher, asked_learner, max_rounds, time_limit, save)
-    files = _drawn(about, asked_learner, learner, transcript, picture, plane)
-    shown = _shown(known, transcript, asked_learner, show or (DEFAULT_SHOWN if demonstrations else 0))
-    files += written(shown, demonstrations, known, transcript.final.lesson.policy, policy)
-    if picture is not None and shown is not None and about.world is None:
-        from tutelage.pictures.files import save_picture
-        from tutelage.pictures.routes import routes_picture
-
-        files += save_picture(routes_picture(known, shown), picture.with_name(f"{picture.name}-routes"))
+    shown = _shown(about.known, transcript, asked_learner, show or (DEFAULT_SHOWN if demonstrations else 0))
+    files = _drawn(about, asked_learner, learner, transcript, picture, plane) + _routes_drawn(about, shown, picture)
+    files += written(shown, demonstrations, about.known, transcript.final.lesson.policy, policy)
     if as_json:
-        asked = {"learner": learner, "model": subject.underscored(model), "teacher": subject.underscored(teacher)}
-        data = _data(known, transcript) | ({} if shown is None else shown.as_data())
-        data["journey_limits"] = {name: limit for name, (limit, _) in about.journey_limits.items()}
-        show_json({name: text or None for name, text in asked.items()} | data | {"files": list(map(str, files))})
+        asked = {"learner": learner or None, "model": model, "teacher": teacher, "files": list(map(str, files))}
+        show_json(_data(about, transcript) | ({} if shown is None else shown.as_data()) | asked)
         return
-    lines = [
-        *about.limits_in_words(),
-        str(transcript),
-        transcript.explain(),
-        *([shown.text(full=full)] if shown and show else []),
-    ]
+    lines = [*about.limits_in_words(), str(transcript), transcript.explain()]
+    lines += [shown.text(full=full)] if shown and show else []
     say("\n".join([*lines, *(f"Written: {path}" for path in files)]))
 
 
@@ -126,12 +112,6 @@ def _taught(
             raise
 
 
-def _log(path: Path, about: subject.Subject) -> "Demonstrations":
-    from tutelage.data.files import load_demonstrations
-
-    return load_demonstrations(path, about.known)
-
-
 def teach_help() -> str:
     """The help of the command, with every learner model and every teacher of the registry."""
 
@@ -150,8 +130,9 @@ def _shown(domain: "Domain", transcript: "Transcript", learner: "Learner", n: in
     return lesson.show(n, domain=domain, true_weights=transcript.true_weights, learner=learner)
 
 
-def _data(domain: "Domain", transcript: "Transcript") -> dict[str, Any]:
+def _data(about: subject.Subject, transcript: "Transcript") -> dict[str, Any]:
     """The rounds and the final response, as data."""
+    domain = about.known
     from tutelage.arrays import finite_or_none
 
     final, answer, proof = transcript.final, transcript.final.response, transcript.final.response.certificate
@@ -169,6 +150,7 @@ def _data(domain: "Domain", transcript: "Transcript") -> dict[str, Any]:
         "learned_weights": None if weights is None else weights.tolist(),
         "costs": transcript.costs_as_data(),
         "unlimited": list(transcript.unlimited),
+        "journey_limits": {name: limit for name, (limit, _) in about.journey_limits.items()},
         "certificate": None if proof is None else proof.as_data(),
     }
 
@@ -198,6 +180,16 @@ def _drawn(
         allowed = np.array([limits.get(name, np.inf) for name in about.known.preference_names]) if limits else None
         drawn = domain_picture(about.known, transcript, allowed)
     return save_picture(drawn, picture) + files
+
+
+def _routes_drawn(about: subject.Subject, shown: "Shown | None", picture: Path | None) -> list[Path]:
+    """The files of the picture of routes, if one was requested with demonstrations to show."""
+    if picture is None or shown is None or about.world is not None:
+        return []
+    from tutelage.pictures.files import save_picture
+    from tutelage.pictures.routes import routes_picture
+
+    return save_picture(routes_picture(about.known, shown), picture.with_name(f"{picture.name}-routes"))
 
 
 def _plane_drawn(
