@@ -16,7 +16,9 @@ import abc, functools, dataclasses
 import numpy as np
 import tutelage as tl
 TABLE = {table}
+CALLS = {{abs: "a", lambda x: x: "b"}}
 def helper(x):
+    CALLS.get(x)
     return TABLE[{{"b": 0, "a": 1}}.get(x, 0)] if x in {{"a", "b", "c"}} else {constant}
 class Base(abc.ABC):
     limit = {limit}

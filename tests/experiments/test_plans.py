@@ -28,12 +28,12 @@ from tutelage.experiments.run import compute_row
         ({"teacher": [{"name": "bilevel", "cells": 3}]}, "option of 'bilevel'"),
         ({"seeds": [0.5]}, "seeds must be a list of integers"),
         ({"seeds": 3}, "seeds must be a list of integers"),
-        ({"time_limit": "soon"}, "time_limit must be a number, got 'soon'"),
+        ({"time_limit": "soon"}, "time_limit must be a float, got 'soon'"),
         ({"domain": 3}, r"\[\[domain\]\] must be a table of names and values, or a list of them, got 3"),
         ({"domain": [{"domain": lambda seed: seed}]}, "domain must be a Domain, or a function of the seed"),
         ({"learner": [{"mismatch_penalty": "high"}]}, "mismatch_penalty must be a float, got 'high'"),
-        ({"learner": [{"allowance": {"green within 0 cells": "few"}}]}, "green within 0 cells must be a number"),
-        ({"teacher": [{"name": "agnostic", "max_rounds": "all"}]}, "max_rounds must be a number, got 'all'"),
+        ({"learner": [{"allowance": {"green within 0 cells": "few"}}]}, "green within 0 cells must be a float"),
+        ({"teacher": [{"name": "agnostic", "max_rounds": "all"}]}, "max_rounds must be a int, got 'all'"),
     ],
 )
 def test_a_wrong_plan_is_refused_before_anything_is_computed(change, sentence, tmp_path):

@@ -39,7 +39,7 @@ def _told(value: Any, seen: dict[int, Any]) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(repr(_told(part, seen)) for part in value)
     if isinstance(value, dict):
-        return [(repr(key), _told(value[key], seen)) for key in sorted(value, key=repr)]
+        return sorted((repr(_told(key, seen)), repr(_told(part, seen))) for key, part in value.items())
     if id(value) in seen:
         return f"seen {[*seen].index(id(value))}"
     seen[id(value)] = value

@@ -32,7 +32,7 @@ from itertools import product
 from operator import index
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 from tutelage.data.files import AnyPath, load, open_regular, save
@@ -43,7 +43,7 @@ from tutelage.experiments.worlds import ALL, DomainFile, WorldName, checksum_of,
 from tutelage.model.allowances import OTHERS
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput
-from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, LearnerEntry, TeacherEntry, look_up
+from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, LearnerEntry, Option, TeacherEntry, look_up
 
 GROUPS = ("domain", "learner", "teacher")
 SETTINGS = ("title", "seeds", "time_limit")
@@ -51,13 +51,13 @@ OF_DOMAIN = ("name", "file", "world", "domain", "weights", "group", "replicate")
 OF_LEARNER = ("model", "preferences", "allowance", "n_sampled")
 # The rounds of an adaptive teacher where the plan does not limit them.
 MOST_ROUNDS = 100
+COUNT, AMOUNT = Option("a number of things", 0, 0, 10**9), Option("any amount", 0.0, 0, math.inf)
 # The third argument of a registered teacher, by what it knows; the learner for all others.
 TOLD = {Knows.NOTHING: "", Knows.EVERY_PREFERENCE: "preference_features"}
 
 Source = WorldName | DomainFile
 Players = Mapping[str, Callable[..., Any]]
 Entry = LearnerEntry | TeacherEntry
-NumberT = TypeVar("NumberT", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +111,13 @@ def _tasks(plan: Mapping[str, Any], beside: Path, folder: Path, offer: Offer) ->
     for group in GROUPS:
         if not entries[group]:
             raise InvalidInput(f"the plan has no [[{group}]]; give at least one")
-    limit = _number(float, plan, "time_limit", 0)
+    limit = float(AMOUNT.read("time_limit", plan.get("time_limit", 0)))
     try:
         seeds = [index(seed) for seed in (plan.get("seeds", [0]) if offer.seeds is None else offer.seeds)]
     except TypeError:
         seeds = []
-    if limit < 0 or not seeds:
-        raise InvalidInput("seeds must be a list of integers, and time_limit a positive number of seconds")
+    if not seeds:
+        raise InvalidInput("seeds must be a list of integers")
     learners = [learner for entry in entries["learner"] for learner in _learners(entry, offer)]
     teachers = [teacher for entry in entries["teacher"] for teacher in _teachers(entry, offer)]
     places = [place for entry in entries["domain"] for place in _places(entry, beside, folder, seeds)]
@@ -151,13 +151,6 @@ def _entries(plan: Mapping[str, Any], group: str) -> list[Any]:
     if not isinstance(given, Mapping | list | tuple):
         raise InvalidInput(f"[[{group}]] must be a table of names and values, or a list of them, got {given!r}")
     return [given] if isinstance(given, Mapping) else list(given)
-
-
-def _number(kind: type[NumberT], given: Mapping[str, Any], name: str, default: int) -> NumberT:
-    try:
-        return kind(given.get(name, default))
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{name} must be a number, got {given[name]!r}") from error
 
 
 def _with_given(entries: Sequence[Any], name: str, given: Players) -> list[Any]:
@@ -249,15 +242,12 @@ def _learners(entry: Mapping[str, Any], offer: Offer) -> Iterator[tuple[str, Lea
     _check_names(entry, entry, "[[learner]]")
     for values in _combinations({"model": "soft", "preferences": ALL} | dict(entry)):
         preferences, name = str(values.pop("preferences")), str(values.pop("model"))
-        setting: dict[str, Any] = {"n_sampled": _number(int, values, "n_sampled", 0)}
+        setting: dict[str, Any] = {"n_sampled": COUNT.read("n_sampled", values.pop("n_sampled", 0))}
         allowance = values.pop("allowance", 0.0)
         if isinstance(allowance, Mapping):
-            setting["allowances"] = _pairs(
-                {key: _number(float, allowance, key, 0) for key in allowance if key != OTHERS}
-            )
-            allowance = allowance.get(OTHERS, math.inf)
-        setting["allowance"] = _number(float, {"allowance": allowance}, "allowance", 0)
-        values.pop("n_sampled", None)
+            named = {key: AMOUNT.read(key, allowance[key]) for key in allowance if key != OTHERS}
+            setting["allowances"], allowance = _pairs(named), allowance.get(OTHERS, math.inf)
+        setting["allowance"] = AMOUNT.read("allowance", allowance)
         known = None if name in offer.learners else look_up(LEARNER_MODELS, _dashed(name), "learner model")
         if known is not None and isinstance(known.maker, str):
             _check_names(values, (*OF_LEARNER, *FIELDS), "[[learner]]")
@@ -277,8 +267,7 @@ def _teachers(entry: Mapping[str, Any], offer: Offer) -> Iterator[TeacherSetting
             f"each [[teacher]] needs a name, one or several of {', '.join((*offer.teachers, *TEACHERS))}"
         )
     for values in _combinations(entry):
-        name, most = str(values.pop("name")), _number(int, values, "max_rounds", 0)
-        values.pop("max_rounds", None)
+        name, most = str(values.pop("name")), int(COUNT.read("max_rounds", values.pop("max_rounds", 0)))
         known = None if name in offer.teachers else look_up(TEACHERS, _dashed(name), "teacher")
         most = most or (MOST_ROUNDS if known is None or known.is_adaptive else 1)
         if known is not None and isinstance(known.maker, str):
