@@ -90,7 +90,7 @@ def taught(request: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """All events of a teacher: of the job `teach` and of its continuation."""
     events = performed("teach", request)
     if events[-1][0] == "later":
-        events[-1:] = performed("bound", events[-1][1])
+        events[-1:] = performed("bound", request)
     return events
 
 

@@ -16,6 +16,7 @@ from strategies import hand_worlds
 
 import tutelage as tl
 from tutelage.chains.expectations import state_occupancy
+from tutelage.playground import jobs
 
 PUBLISHED = tl.object_world(10, 0)
 TEACHERS = ("agnostic", "conservative", "aware_cmdp", "bilevel", "volume_search", "line_search")
@@ -128,7 +129,8 @@ def test_the_rounds_of_a_teacher_are_those_of_the_library(name, scene):
 
 
 def test_no_lesson_is_planned_twice(monkeypatch):
-    """The search for the bound starts from the plan that was sent: one planning yields the lesson and its bound."""
+    """The search for the bound starts from the plan that its worker keeps: one planning yields lesson and bound."""
+    jobs._lesson_plan.cache_clear()
     planned = []
     plan = tl.BilevelTeacher.lesson_plan
     monkeypatch.setattr(tl.BilevelTeacher, "lesson_plan", lambda teacher: planned.append(teacher) or plan(teacher))

@@ -11,6 +11,7 @@ from importlib import resources
 from typing import Any
 from urllib.parse import quote
 
+from tutelage.environments.object_world import ObjectWorld
 from tutelage.playground import schema
 from tutelage.playground.gardens import STORY
 
@@ -78,16 +79,12 @@ def _answers() -> Iterator[tuple[str, Any]]:
     yield "/api/players ", schema.known_players()
     rules = [{"colour": "green", "distance": 1, "allowance": 0}]
     learner = {"model": "soft", "preferences": rules, "mismatch_penalty": 5, "violation_penalty": 10}
-    fields = ("size", "start", "objects", "distractors", "discount", "end_probability", "weights")
-    world = json.loads(STORY.world.to_json())
-    scene = {"world": {name: _whole(world[name]) for name in fields}, "learner": learner}
+    scene = {"world": _as_on_the_page(STORY.world), "learner": learner}
 
     def events(job: str, request: str) -> list[Any]:
         sent: list[Any] = []
         run_job(job, request, lambda name, data: sent.append([name, data]))
-        if sent[-1][0] == "later":
-            sent[-1:] = events("bound", json.dumps(sent[-1][1]))
-        return sent
+        return sent[:-1] + events("bound", request) if sent[-1][0] == "later" else sent
 
     for teacher, most in (("volume_search", 20), ("bilevel", 1)):
         request = json.dumps(scene | {"teacher": teacher, "max_rounds": most}, separators=(",", ":"))
@@ -96,8 +93,7 @@ def _answers() -> Iterator[tuple[str, Any]]:
     yield f"/api/reach {request}", events("reach", request)[0][1]
 
 
-def _whole(value: Any) -> Any:
-    """Numbers as JavaScript writes them: 1 for 1.0."""
-    if isinstance(value, list):
-        return [_whole(one) for one in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+def _as_on_the_page(world: ObjectWorld) -> dict[str, Any]:
+    """The fields of a painted world, with numbers as JavaScript writes them: 1 for 1.0."""
+    text = re.sub(r"\b(\d+)\.0\b", r"\1", world.to_json())
+    return {name: value for name, value in json.loads(text).items() if name not in ("generator", "seed")}

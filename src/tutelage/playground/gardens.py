@@ -22,7 +22,7 @@ from tutelage.interaction import teach
 from tutelage.model.mdp import Domain
 from tutelage.playground.schema import aware_teacher
 from tutelage.registry import make_learner, make_teacher
-from tutelage.roles import Learner, Lesson
+from tutelage.roles import Learner, Lesson, Round
 
 # The longest path that a reader draws, and the steps of a walk that the page replays.
 LONGEST, WALK_STEPS = 12, 24
@@ -149,23 +149,12 @@ def played(garden: Garden) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class Best:
-    """The lesson of the teacher that knows the learner, what it earns, and the proven bound of every lesson."""
-
-    lesson: Lesson
-    reward: float
-    bound: float
-
-
-def best(garden: Garden, world: ObjectWorld) -> Best:
-    """The best lesson in a world."""
+def best(garden: Garden, world: ObjectWorld) -> Round:
+    """The lesson of the teacher that knows the learner, its answer, and the proven bound of every lesson."""
     domain = world.domain(garden.preferences)
     learner = garden.learner(domain)
     teacher = make_teacher(aware_teacher(garden.model), domain, world.true_weights, learner)
-    taught = teach(teacher, learner, max_rounds=1).final
-    assert taught.bound is not None
-    return Best(taught.lesson, float(world.true_weights @ taught.response.expectation.reward), taught.bound)
+    return teach(teacher, learner, max_rounds=1).final
 
 
 def moved(garden: Garden, cell: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The jobs of the worker processes, one function for each kind of request.
 
-A job sends events, each a name and data for JSON: rounds as they come, or one answer. The event `later` carries the
-request of a job that continues this one; the server runs it when no other job waits.
+A job sends events, each a name and data for JSON: rounds as they come, or one answer. The event `later` says that the
+job `bound` of the same request continues this one, and carries the data of `end` for when that job is stopped.
 """
 
 import base64
@@ -9,13 +9,14 @@ import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tutelage.arrays import Matrix, Vector, finite_or_none
+from tutelage.arrays import Matrix, Vector
 from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import Expectation, state_occupancy
 from tutelage.constrained.problem import no_limits, preference_limits
@@ -27,15 +28,13 @@ from tutelage.inference.learner_estimate import infer_learner
 from tutelage.interaction import teach
 from tutelage.learners.sampled import CallbackLearner
 from tutelage.model.mdp import Domain
-from tutelage.outcomes import Ended, InvalidModel
+from tutelage.outcomes import InvalidModel
 from tutelage.playground import schema, snippets
 from tutelage.playground.grounds import brought_domain, brought_transcript, brought_weights, clipped, described, shadows
 from tutelage.registry import TEACHERS, make_teacher
 from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher
 from tutelage.teachers.adaptive import cuts
-from tutelage.teachers.base import reward_of
 from tutelage.teachers.bilevel import BilevelPlan, BilevelTeacher
-from tutelage.teachers.climbing import LocalOptimum
 from tutelage.teachers.volume_search import VolumeSearchTeacher
 from tutelage.transcripts import Transcript, save_transcript
 
@@ -61,14 +60,9 @@ def _teach(asked: AnyTeaching, send: Send) -> None:
     scene = _Scene(asked)
     teacher = scene.teacher(asked.teacher)
     if isinstance(teacher, BilevelTeacher):
-        plan = teacher.lesson_plan()
+        plan = _lesson_plan(type(asked), asked.model_dump_json())
         send("round", scene.taught(_planned(teacher, plan)) | {"is_bounded": False})
-        optima = [
-            (list(o.weights), list(o.expectation), list(o.policy), o.reward, finite_or_none(o.gap), o.ended.name)
-            for o in plan.optima
-        ]
-        later = {"teaching": asked.model_dump(), "optima": optima, "bound": plan.bound}
-        send("later", later | {"ending": {"ended": ENDED_EARLY, "snippet": snippets.teaching(asked)}})
+        send("later", {"ended": ENDED_EARLY, "snippet": snippets.teaching(asked)})
         return
     reachable = _reachable(scene.domain) if TEACHERS[asked.teacher].is_adaptive else None
 
@@ -80,22 +74,23 @@ def _teach(asked: AnyTeaching, send: Send) -> None:
     send("end", {"ended": transcript.ended, "snippet": snippets.teaching(asked)})
 
 
-def _bound(asked: schema.Bounding, send: Send) -> None:
-    """The round of a bi-level lesson again, with the certified bound; the lesson is not planned again."""
-    scene = _Scene(asked.teaching)
-    teacher = scene.teacher(asked.teaching.teacher)
+def _bound(asked: AnyTeaching, send: Send) -> None:
+    """The round of a bi-level lesson again, with the certified bound."""
+    scene = _Scene(asked)
+    teacher = scene.teacher(asked.teacher)
     assert isinstance(teacher, BilevelTeacher)
-    optima = [
-        LocalOptimum(np.array(w), np.array(mu), reward, np.array(pi), math.inf if gap is None else gap, Ended[ended])
-        for w, mu, pi, reward, gap, ended in asked.optima
-    ]
-    lesson = Lesson.from_policy(scene.domain, optima[0].policy)
-    response = scene.learner.respond(lesson)
-    achieved = reward_of(teacher.true_weights, response)
-    plan = BilevelPlan(lesson, response, optima[0].reward, achieved, asked.bound, tuple(optima), 0)
-    transcript = _planned(teacher, teacher.bounded(plan))
+    transcript = _planned(teacher, teacher.bounded(_lesson_plan(type(asked), asked.model_dump_json())))
     send("round", scene.taught(transcript))
-    send("end", {"ended": transcript.ended, "snippet": snippets.teaching(asked.teaching)})
+    send("end", {"ended": transcript.ended, "snippet": snippets.teaching(asked)})
+
+
+@lru_cache(maxsize=4)
+def _lesson_plan(form: type[AnyTeaching], request: str) -> BilevelPlan:
+    """A bi-level plan before its bound. A worker keeps its last ones, and the search for a bound goes on from there."""
+    asked = form.model_validate_json(request)
+    teacher = _Scene(asked).teacher(asked.teacher)
+    assert isinstance(teacher, BilevelTeacher)
+    return teacher.lesson_plan()
 
 
 def _planned(teacher: BilevelTeacher, plan: BilevelPlan) -> Transcript:
@@ -176,7 +171,7 @@ def _infer(asked: schema.Walking, send: Send) -> None:
     rounds = []
     for visits, played in zip(_path_visits(world, asked.walks), _walked(asked)[1].rounds, strict=True):
         seen = Expectation(visits @ domain.reward_features, visits @ domain.preference_features)
-        rounds.append(Round(played.lesson, replace(played.response, expectation=seen)))
+        rounds.append(Round(played.lesson, replace(played.response, expectation=seen, bias=None)))
     estimate = infer_learner(domain, rounds, n_trajectories=1)
     verdicts = {"there": "avoids", "not there": "accepts", "open": "unknown"}
     send("answer", {"verdicts": [verdicts[verdict] for verdict in estimate.preferences], "text": str(estimate)})
@@ -218,7 +213,7 @@ def _read(asked: schema.TranscriptReading, send: Send) -> None:
 
 JOBS: dict[str, tuple[Any, Callable[[Any, Send], None]]] = {
     "teach": (schema.Teaching, _teach),
-    "bound": (schema.Bounding, _bound),
+    "bound": (schema.Teaching, _bound),
     "transcript": (schema.Teaching, _transcript),
     "answer": (schema.Demonstrating, _answer),
     "adapt": (schema.Walking, _adapt),
@@ -227,6 +222,7 @@ JOBS: dict[str, tuple[Any, Callable[[Any, Send], None]]] = {
     "open": (schema.Opening, _open),
     "read": (schema.TranscriptReading, _read),
     "domain_teach": (schema.DomainTeaching, _teach),
+    "domain_bound": (schema.DomainTeaching, _bound),
     "domain_transcript": (schema.DomainTeaching, _transcript),
     "domain_reach": (schema.DomainReaching, _reach),
 }

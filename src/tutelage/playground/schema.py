@@ -68,28 +68,13 @@ class Asked(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
 
-class Objects(Asked):
-    """The cells of each type, counted row by row from 0 at the top left."""
-
-    star: CellList = Field(default_factory=list)
-    plus: CellList = Field(default_factory=list)
-    dot: CellList = Field(default_factory=list)
-
-
-class Distractors(Asked):
-    """The cells of each colour."""
-
-    green: CellList = Field(default_factory=list)
-    yellow: CellList = Field(default_factory=list)
-
-
 class World(Asked):
-    """An object world, in the form of its file."""
+    """An object world, in the form of its file. Cells are counted row by row from 0 at the top left."""
 
     size: Annotated[int, Field(ge=SMALLEST_GRID, le=LARGEST_GRID)]
     start: Cell
-    objects: Objects
-    distractors: Distractors
+    objects: dict[Literal["star", "plus", "dot"], CellList]
+    distractors: dict[Literal["green", "yellow"], CellList]
     discount: Annotated[float, Field(ge=0.01, le=0.999)] = 0.99
     end_probability: Annotated[float, Field(ge=0, le=1)] = 0.1
     weights: Annotated[list[Weight], Field(min_length=3, max_length=3)] = list(DEFAULT_WEIGHTS)
@@ -227,19 +212,6 @@ class TranscriptReading(Opening):
     """A transcript from a file, in the world or the domain that it was made in."""
 
     scene: Reaching | DomainReaching
-
-
-class Bounding(Asked):
-    """A bi-level plan whose bound is to be tightened: sent by the job `teach`, never by the page.
-
-    optima: of each `LocalOptimum` the weights, the expectation, the policy, the reward, the gap and how it ended.
-    ending: the data of the event `end`, for when the search for the bound is stopped.
-    """
-
-    teaching: Teaching | DomainTeaching
-    optima: list[tuple[list[float], list[float], list[float], float, float | None, str]]
-    bound: float
-    ending: dict[str, str]
 
 
 class Demonstrating(Reaching):

@@ -194,12 +194,13 @@ async def teaching_events(workers: WorkerPool, asked: schema.Asked, job: str = "
         return
     await asyncio.sleep(SETTLING)
     try:
-        async with aclosing(workers.events("bound", later, is_urgent=False)) as events:
+        bound = job.replace("teach", "bound")
+        async with aclosing(workers.events(bound, asked.model_dump_json(), is_urgent=False)) as events:
             async for event in events:
                 yield event
     except (TooSlow, TooBusy, Crashed) as error:
         yield Event("unbounded", json.dumps({"detail": str(error)}))
-        yield Event("end", json.dumps(json.loads(later)["ending"]))
+        yield Event("end", later)
 
 
 async def _unless_closed(request: Request, work: Coroutine[Any, Any, ResultT]) -> ResultT:
