@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from players import LookAheadTeacher, SequentialLearner
+from playground_support import learner_fields, taught, teaching
 from strategies import some_of
 from typer.testing import CliRunner
 
@@ -94,6 +95,8 @@ def test_a_decorated_learner_is_available_everywhere(registered):
     assert LEARNER_MODELS["one_step"].about == "One gradient step for each lesson"
     known = known_players()["learner_models"]["one_step"]
     assert known["options"]["noise"]["default"] == 0.0 and json.dumps(known, allow_nan=False)
+    (_, sent), *_, (event, _) = taught(teaching("agnostic", learner_fields("one_step", "L2"), max_rounds=1))
+    assert event == "end" and sent["certificate"] is None and sent["weights"] == [] and sent["preferences"] == []
     wrong = CliRunner().invoke(make_app(), [*asked, "--learner-option", "rat=0.9"])
     assert wrong.exit_code == 1 and "did you mean rate?" in str(wrong.exception)
 

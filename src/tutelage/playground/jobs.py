@@ -251,7 +251,7 @@ class _Scene:
         data = {
             "number": len(transcript.rounds),
             "preferences": self._preferences(answer),
-            "weights": None if weights is None else weights.round(5).tolist(),
+            "weights": [] if weights is None else weights.round(5).tolist(),
             "visits": self._visits(answer.policy),
             "shown": None if lesson.policy is None else self._walks(lesson.policy),
             "shown_visits": None if lesson.policy is None else self._visits(lesson.policy),

@@ -147,7 +147,12 @@ class DomainLearner(AnyLearner):
 
 
 def aware_teacher(model: str) -> str:
-    """The teacher to compare with: Aware-BiL for a learner with a mismatch penalty, otherwise Aware-CMDP."""
+    """The teacher to compare with: Aware-BiL for a learner with a mismatch penalty, otherwise Aware-CMDP.
+
+    Of other people's learners no preferences are known.
+    """
+    if model not in LEARNER_MODELS.own:
+        return "agnostic"
     return "bilevel" if "mismatch_penalty" in LEARNER_MODELS[model].options else "aware_cmdp"
 
 

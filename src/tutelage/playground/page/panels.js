@@ -55,8 +55,9 @@ function barsOf(kind, { view, round, scales }) {
   const rows = (values) => names.map((name, k) => ({ name, value: values[k] }));
   if (kind === "shown") return [rows(round.lesson), { colour: look().shown, most: scales.count }];
   if (kind === "believed") {
-    const every = [...names, ...view.preference_names].map((name, k) => ({ name, value: round.weights[k] }));
-    return [every, { colour: look().good, most: scales.belief, least: -scales.belief }];
+    const every = [...names, ...view.preference_names];
+    const inferred = round.weights.map((value, k) => ({ name: every[k], value })); // none of some learners
+    return [inferred, { colour: look().good, most: scales.belief, least: -scales.belief }];
   }
   const done = rows(round.response).map((row, k) => ({ ...row, mark: round.lesson[k] }));
   const kept = round.preferences.map(({ name, visits, allowance }) => ({ name, value: visits, mark: allowance }));
