@@ -69,7 +69,7 @@ def test_a_teacher_that_is_registered_has_a_row_in_an_experiment(toy):
 def registered(monkeypatch):
     """The tables of players, which are as they were after the test."""
     for table in (TEACHERS, LEARNER_MODELS):
-        monkeypatch.setattr(table, "_entries", dict(table))
+        monkeypatch.setattr(table, "data", dict(table))
     return TEACHERS, LEARNER_MODELS
 
 

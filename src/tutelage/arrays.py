@@ -1,4 +1,4 @@
-"""Array aliases named by shape, and the checks of every array that a user gives.
+"""Array aliases named by shape, the checks of every array that a user gives, and how objects with arrays are shown.
 
 A check returns the array in its one canonical form (float64 or int64, contiguous, read-only) or raises `InvalidModel`
 with a sentence that names the first offending place.
@@ -7,6 +7,7 @@ with a sentence that names the first offending place.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -252,3 +253,42 @@ def whole_number(value: Any, name: str, *, least: int) -> int:
 def finite_or_none(number: float) -> float | None:
     """The number, or None where it is infinite or NaN, which JSON does not have."""
     return number if math.isfinite(number) else None
+
+
+class Readable:
+    """A dataclass whose arrays and parts are shown by their sizes where they are long."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # In its own dictionary, so that `dataclass` makes no other.
+        cls.__repr__ = cls.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        parts = [f"{part.name}={brief(getattr(self, part.name))}" for part in fields(self) if part.repr]  # type: ignore[arg-type]
+        name, line = type(self).__name__, ", ".join(parts)
+        if len(line) + len(name) < 110:
+            return f"{name}({line})"
+        shown = parts if len(parts) <= 8 else [*parts[:7], "..."]
+        return "\n".join([f"{name}(", *(f"    {part}," for part in shown), ")"])
+
+    def _repr_html_(self) -> str:
+        """The picture or the table that a notebook shows."""
+        html: str = resolve_name("tutelage.pictures.notebook:as_html")(self)
+        return html
+
+
+def brief(value: Any, longest: int = 90) -> str:
+    """A value in at most so many letters: long arrays, lists and parts by their sizes and kinds."""
+    if isinstance(value, np.ndarray) and value.size > 6:
+        return f"array of shape {value.shape}"
+    if isinstance(value, float):
+        return f"{value:.7g}"
+    if isinstance(value, tuple | list) and len(value) > 3 and len(repr(value)) > longest:
+        few = ", ".join(map(repr, value[:2]))
+        return f"[{few}, and {len(value) - 2} more]" if len(few) < 70 else f"{len(value)} of {type(value[0]).__name__}"
+    text = " ".join(repr(value).split())
+    if len(text) <= longest:
+        return text
+    return f"{type(value).__name__}(...)" if isinstance(value, Readable) else f"{text[: longest - 4]} ..."

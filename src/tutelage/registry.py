@@ -9,13 +9,14 @@ is added by `register_learner` or `register_teacher`, or is an entry point of an
 import inspect
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
 from difflib import get_close_matches
 from enum import Enum
 from importlib.metadata import entry_points
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tutelage.outcomes import InvalidInput
 
@@ -87,43 +88,37 @@ class LearnerEntry:
     options: Mapping[str, Option] = field(default_factory=dict)
 
 
-class Players(MutableMapping[str, EntryT], Generic[EntryT]):
+class Players(UserDict[str, EntryT]):
     """Entries by name. Those of installed packages are loaded when a name is unknown, or when all are listed.
 
     group: of their entry points. read: the entry of what such an entry point names, by its name.
     """
 
     def __init__(self, group: str, own: Mapping[str, EntryT], read: Callable[[str, Any], EntryT]) -> None:
-        self.own, self._entries, self._group, self._read = frozenset(own), dict(own), group, read
-        self._is_complete = False
+        super().__init__(own)
+        self.own, self.group, self.read, self.is_complete = frozenset(own), group, read, False
 
     def _all(self) -> dict[str, EntryT]:
-        if not self._is_complete:
-            self._is_complete = True
-            for point in entry_points(group=self._group):
+        if not self.is_complete:
+            self.is_complete = True
+            for point in entry_points(group=self.group):
                 try:
                     player = point.load()  # a module with decorators registers its players itself
-                    self._entries.setdefault(point.name, self._read(point.name, player))
+                    self.data.setdefault(point.name, self.read(point.name, player))
                 # A package of somebody else may fail in any way; all other players still work.
                 except Exception as error:
-                    place = f"the entry point {point.name!r} of {self._group} ({point.value})"
+                    place = f"the entry point {point.name!r} of {self.group} ({point.value})"
                     warnings.warn(f"{place} is left out: {type(error).__name__}: {error}", stacklevel=2)
-        return self._entries
+        return self.data
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.data or name in self._all()
 
     def __getitem__(self, name: str) -> EntryT:
-        return self._entries[name] if name in self._entries else self._all()[name]
+        return self.data[name] if name in self.data else self._all()[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all())
-
-    def __len__(self) -> int:
-        return len(self._all())
-
-    def __setitem__(self, name: str, entry: EntryT) -> None:
-        self._entries[name] = entry
-
-    def __delitem__(self, name: str) -> None:
-        del self._entries[name]
 
 
 _CELLS = Option("the most cells to search for the certified bound", 64, 0, 100_000)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tutelage.arrays import (
     ArrayLike,
+    Readable,
     Vector,
     any_array,
     check_length,
@@ -36,7 +37,6 @@ from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import check_name
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import Ended, InvalidInput, InvalidModel
-from tutelage.reading import Readable
 
 # What a learner carries from lesson to lesson.
 Memory = Mapping[str, NDArray[Any]]

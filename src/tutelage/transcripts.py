@@ -19,6 +19,7 @@ from tutelage.arrays import (
     ArrayLike,
     Indices,
     Matrix,
+    Readable,
     Vector,
     check_length,
     finite_or_none,
@@ -33,7 +34,6 @@ from tutelage.model.mdp import MDP, Domain, endless
 from tutelage.model.names import check_name
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput, InvalidModel
-from tutelage.reading import Readable
 from tutelage.roles import Response, Round, check_lesson, in_digits
 from tutelage.teachers.base import KnownLearner
 

@@ -21,13 +21,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tutelage import watch
-from tutelage.arrays import EPSILON, ArrayLike, Indices, Matrix, Vector, check_length, floats, freeze
+from tutelage.arrays import EPSILON, ArrayLike, Indices, Matrix, Readable, Vector, check_length, floats, freeze
 from tutelage.bellman.operators import N_PAIRS, Operators
 from tutelage.chains.resolvent import choice_resolvent, discounted_rows, has_dense_moves, policy_resolvent
 from tutelage.model.mdp import MDP, choice_reward, discounted, per_choice
 from tutelage.model.policy import evenly, first_maximum, max_by_state, sum_by_state, uniform_policy
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
-from tutelage.reading import Readable
 
 # The most Newton steps of the soft equation, and the first accuracy of their linear systems.
 MAX_NEWTON_STEPS, INNER_TOLERANCE = 1_000, 0.02

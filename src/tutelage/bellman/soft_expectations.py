@@ -17,12 +17,11 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Vector, check_length, floats, freeze
+from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Readable, Vector, check_length, floats, freeze
 from tutelage.bellman.equations import COMPILED_ABOVE, Optimum, first_value, solve_soft, solve_soft_each
 from tutelage.chains.resolvent import Resolvent, policy_resolvent
 from tutelage.model.mdp import MDP, Domain, discounted, per_choice
 from tutelage.model.policy import sum_by_state
-from tutelage.reading import Readable
 
 # The accuracy of derivatives that take iterations.
 FIVE_DIGITS = 1e-5

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Matrix, Vector, check_length, floats, freeze, set_fields
+from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, check_length, floats, freeze, set_fields
 from tutelage.chains.arrival import reachable
 from tutelage.chains.resolvent import chain, policy_resolvent
 from tutelage.model.mdp import MDP, Domain, choice_reward, per_choice
 from tutelage.model.policy import check_policy, sum_by_state
-from tutelage.reading import Readable
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ from typing import Literal, Protocol, Self
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Matrix, Vector, check_length, floats, freeze
+from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, check_length, floats, freeze
 from tutelage.bellman.equations import plan_hard
 from tutelage.chains.expectations import Expectation
 from tutelage.chains.resolvent import choice_resolvent
@@ -25,7 +25,6 @@ from tutelage.model.allowances import Allowance, allowance_vector, checked_allow
 from tutelage.model.mdp import Domain, endless, per_choice
 from tutelage.model.policy import ending_choice
 from tutelage.outcomes import Ended, InvalidModel
-from tutelage.reading import Readable
 
 Route = Literal["auto", "decomposition", "direct"]
 # A limit further out than this many times what any policy reaches counts as if it were there.

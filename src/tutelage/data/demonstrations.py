@@ -12,13 +12,12 @@ from typing import Any, Self, SupportsIndex, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tutelage.arrays import ArrayLike, Indices, check_length, integers, set_fields
+from tutelage.arrays import ArrayLike, Indices, Readable, check_length, integers, set_fields
 from tutelage.chains.resolvent import chain
 from tutelage.data.recordings import UNKNOWN as UNKNOWN
 from tutelage.data.recordings import choices_by_next_state, read_frame, row_number, to_columns, with_known_ends
 from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidInput, InvalidModel
-from tutelage.reading import Readable
 
 Place = Callable[[int], str]
 

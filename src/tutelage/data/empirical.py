@@ -22,12 +22,11 @@ import numpy as np
 from scipy import sparse
 from scipy.special import stdtrit
 
-from tutelage.arrays import Flags, Indices, Matrix, Vector, freeze
+from tutelage.arrays import Flags, Indices, Matrix, Readable, Vector, freeze
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
 from tutelage.model.mdp import MDP, Domain, absorbing_states, endless, per_choice
 from tutelage.model.policy import max_by_state
 from tutelage.outcomes import InvalidInput, InvalidModel
-from tutelage.reading import Readable
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,6 +28,7 @@ from tutelage.arrays import (
     Flags,
     Indices,
     Matrix,
+    Readable,
     Vector,
     check_length,
     floats,
@@ -43,7 +44,6 @@ from tutelage.data.shown import Shown, ShownDemonstration
 from tutelage.model.mdp import MDP, Domain, per_choice
 from tutelage.model.names import AT_GOAL, as_text
 from tutelage.outcomes import InvalidInput
-from tutelage.reading import Readable
 
 # The largest truncation error of the count of a feature in [0, 1].
 TRUNCATION_BIAS = 1e-3

@@ -14,11 +14,10 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from tutelage.arrays import Matrix, Vector
+from tutelage.arrays import Matrix, Readable, Vector
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.model.names import as_text
 from tutelage.outcomes import InvalidInput
-from tutelage.reading import Readable
 
 Step = tuple[Hashable, Hashable | None]
 

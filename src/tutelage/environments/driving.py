@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import ArrayLike, Matrix, Vector, floats, freeze
+from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, floats, freeze
 from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidModel
-from tutelage.reading import Readable
 
 ROADS, ROWS, LANES, TYPES = 40, 10, 2, 8
 FEATURES = ("stone", "grass", "car", "pedestrian", "HOV", "car in front", "pedestrian in front", "police")

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tutelage.arrays import SparseRows, Vector, floats, freeze, set_fields
+from tutelage.arrays import Readable, SparseRows, Vector, floats, freeze, set_fields
 from tutelage.environments.placement import (
     COLOURS,
     OBJECT_TYPES,
@@ -40,7 +40,6 @@ from tutelage.environments.placement import (
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import GridNames
 from tutelage.outcomes import InvalidModel
-from tutelage.reading import Readable
 
 ACTIONS = ("up", "left", "down", "right", "stay")
 DEFAULT_WEIGHTS = (1.0, 0.9, 0.2)

@@ -14,7 +14,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from tutelage.arrays import finite_or_none
+from tutelage.arrays import Readable, finite_or_none
 from tutelage.data.files import AnyPath, write_table, write_whole
 from tutelage.experiments import means, sweep_pictures
 from tutelage.experiments.means import Mean, MeanCurve
@@ -24,7 +24,6 @@ from tutelage.experiments.settings import FIELDS, Task
 from tutelage.experiments.store import Row, Store
 from tutelage.experiments.worlds import ALL
 from tutelage.outcomes import InvalidInput, MissingExtra
-from tutelage.reading import Readable
 from tutelage.registry import LEARNER_MODELS
 
 FORMATS = (".csv", ".jsonl", ".json", ".parquet")

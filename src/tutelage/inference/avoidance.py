@@ -52,7 +52,7 @@ import numpy as np
 from scipy.stats import f as f_distribution
 from scipy.stats import norm
 
-from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Vector, check_length, floats, freeze
+from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Readable, Vector, check_length, floats, freeze
 from tutelage.bellman.soft_expectations import SoftExpansion
 from tutelage.constrained.problem import or_one
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
@@ -61,7 +61,6 @@ from tutelage.inference.behaviour import Behaviour, Total
 from tutelage.inference.recovery import feature_scales
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import EndlessValue, InvalidInput
-from tutelage.reading import Readable
 
 # A direction with less than this share of the curvature of its features is a combination without effect.
 COLLINEAR = 1e-9

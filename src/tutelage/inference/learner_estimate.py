@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tutelage.arrays import Flags, Matrix, Vector, freeze, whole_number
+from tutelage.arrays import Flags, Matrix, Readable, Vector, freeze, whole_number
 from tutelage.inference.answering import answers_of
 from tutelage.inference.fit_intervals import fitted_space, is_likely, misfit_of, rivals_of
 from tutelage.inference.fit_search import (
@@ -36,7 +36,6 @@ from tutelage.inference.version_space import Contradiction, Explained, VersionSp
 from tutelage.learners.entropy import SoftLearner
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput, NotConverged
-from tutelage.reading import Readable
 from tutelage.roles import Round, check_lesson
 
 # The error of an exact answer, relative to the range of each feature, and how much further a fit may be from it.

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tutelage.arrays import Readable
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import expectation_of_occupancy, occupancy
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import policy_from_occupancy, uniform_policy
-from tutelage.reading import Readable
 from tutelage.roles import Lesson, Response, check_lesson
 
 

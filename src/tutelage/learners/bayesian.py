@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import logsumexp
 
-from tutelage.arrays import ArrayLike, Matrix, Vector, floats, freeze, set_fields
+from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, floats, freeze, set_fields
 from tutelage.bellman.equations import solve_soft
 from tutelage.learners.cloning import choice_counts
 from tutelage.model.mdp import Domain, choice_reward
 from tutelage.outcomes import InvalidModel
-from tutelage.reading import Readable
 from tutelage.roles import Lesson, Response
 
 

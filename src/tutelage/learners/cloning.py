@@ -10,12 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage.arrays import Vector
+from tutelage.arrays import Readable, Vector
 from tutelage.chains.expectations import occupancy
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import policy_from_occupancy
 from tutelage.outcomes import InvalidInput, InvalidModel
-from tutelage.reading import Readable
 from tutelage.roles import Lesson, Response, check_lesson
 
 

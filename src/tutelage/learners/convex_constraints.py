@@ -14,9 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Matrix, Vector, check_finite, floats
+from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, check_finite, floats
 from tutelage.outcomes import InvalidModel, NotConverged
-from tutelage.reading import Readable
 
 # Steps of the differences that give Hessians of constraints, relative to the largest expectations.
 DIFFERENCE_STEP = 1e-6

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tutelage.arrays import set_fields
+from tutelage.arrays import Readable, set_fields
 from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import expectation
 from tutelage.learners.dual import Dual
@@ -15,7 +15,6 @@ from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import Ended, NotConverged, OutOfTime
-from tutelage.reading import Readable
 from tutelage.roles import CertifiedResponse, Lesson, Response, check_lesson
 from tutelage.watch import OnProgress, watched
 

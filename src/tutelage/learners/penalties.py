@@ -23,7 +23,7 @@ from typing import Self
 
 import numpy as np
 
-from tutelage.arrays import Indices, Matrix, Vector, floats, freeze
+from tutelage.arrays import Indices, Matrix, Readable, Vector, floats, freeze
 from tutelage.chains.expectations import Expectation
 from tutelage.constrained.problem import HalfSpaces, or_one, sizes
 from tutelage.convex.blocks import Block
@@ -31,7 +31,6 @@ from tutelage.learners.convex_constraints import ConvexConstraint, Moving
 from tutelage.model.allowances import Allowance, allowance_vector, checked_allowance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
-from tutelage.reading import Readable
 from tutelage.roles import Certificate, CertifiedResponse, Lesson, Multipliers
 
 DUAL_NORM = {1.0: math.inf, 2.0: 2.0, math.inf: 1.0}

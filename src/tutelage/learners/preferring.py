@@ -7,11 +7,11 @@ learner's.
 
 from dataclasses import dataclass
 
+from tutelage.arrays import Readable
 from tutelage.learners.entropy import GenericLearner
 from tutelage.learners.penalties import Preference
 from tutelage.learners.projection import HardLearner
 from tutelage.model.mdp import Domain
-from tutelage.reading import Readable
 from tutelage.roles import Learner, Lesson, Response, respond_after
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tutelage.arrays import Matrix, freeze
+from tutelage.arrays import Matrix, Readable, freeze
 from tutelage.chains.expectations import Expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, sizes
@@ -31,7 +31,6 @@ from tutelage.learners.tangents import optimum_within
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
-from tutelage.reading import Readable
 from tutelage.roles import Certificate, CertifiedResponse, Lesson, Response, check_lesson
 from tutelage.watch import OnProgress, watched
 

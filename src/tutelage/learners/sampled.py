@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, check_length, floats, freeze, generator
+from tutelage.arrays import ArrayLike, Readable, check_length, floats, freeze, generator
 from tutelage.chains.expectations import Expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy
 from tutelage.constrained.problem import no_limits
@@ -19,7 +19,6 @@ from tutelage.data.empirical import empirical_expectation
 from tutelage.data.sampling import sample_demonstrations
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
-from tutelage.reading import Readable
 from tutelage.roles import Certificate, Learner, Lesson, Response, check_lesson, named, respond_after
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Matrix, Vector, floats
+from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, floats
 from tutelage.bellman.equations import solve_soft
 from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import expectation
@@ -25,7 +25,6 @@ from tutelage.learners.penalties import Preference
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
-from tutelage.reading import Readable
 from tutelage.roles import Lesson, Response, check_lesson
 
 # The error of the soft value: gradient steps keep what it leaves of the policy's error.

@@ -35,8 +35,10 @@ from tutelage.arrays import (
     AsNames,
     Indices,
     Matrix,
+    Readable,
     SparseRows,
     Vector,
+    brief,
     check_length,
     distribution,
     floats,
@@ -48,7 +50,6 @@ from tutelage.model.arrivals import Arrivals, at_entries
 from tutelage.model.inputs import Feature, changed_features, checked_duration, checked_first_choice
 from tutelage.model.names import Labels
 from tutelage.outcomes import InvalidModel
-from tutelage.reading import Readable, brief
 
 
 @dataclass(frozen=True, slots=True, eq=False)

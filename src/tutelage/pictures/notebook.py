@@ -9,13 +9,13 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tutelage.arrays import Readable, brief
 from tutelage.environments.object_world import ObjectWorld
 from tutelage.model.mdp import Domain
 from tutelage.pictures.domains import draw_map
 from tutelage.pictures.files import as_svg
 from tutelage.pictures.rounds import draw_rounds
 from tutelage.pictures.world import draw_world
-from tutelage.reading import Readable, brief
 from tutelage.roles import Lesson, Response
 from tutelage.transcripts import Transcript
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tutelage.arrays import EPSILON, AsVector, Vector
+from tutelage.arrays import EPSILON, AsVector, Readable, Vector
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.arrival import Arrival, journey_of
 from tutelage.chains.expectations import expected_reward
@@ -17,7 +17,6 @@ from tutelage.learners.tangents import best_within
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import EndlessValue, InvalidModel
-from tutelage.reading import Readable
 from tutelage.roles import Advice, Lesson, Opening, Response, Round
 
 # What a plan for a learner adds where it need not have been made.

@@ -29,7 +29,7 @@ from itertools import product
 import numpy as np
 
 from tutelage import watch
-from tutelage.arrays import Matrix, Vector
+from tutelage.arrays import Matrix, Readable, Vector
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
 from tutelage.constrained.problem import no_limits, or_one
 from tutelage.convex.blocks import Block, free_directions, inverse
@@ -40,7 +40,6 @@ from tutelage.learners.dual import Dual, Reduction, Settled
 from tutelage.learners.penalties import Tangents
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import Ended, EndlessValue, NotConverged, OutOfTime, TutelageError
-from tutelage.reading import Readable
 
 # A predicted gain this small, relative to 1 + |reward|, ends an ascent over weights, or over lessons.
 NO_GAIN, NO_LESSON_GAIN = 1e-7, 1e-9

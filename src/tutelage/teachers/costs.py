@@ -19,13 +19,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Vector
+from tutelage.arrays import ArrayLike, Readable, Vector
 from tutelage.constrained.occupancy_polytope import best_policy, reward_vector
 from tutelage.constrained.problem import ConstrainedOptimum, no_limits
 from tutelage.learners.penalties import Constraints
 from tutelage.learners.tangents import tangent_optimum
 from tutelage.outcomes import InfeasibleConstraints
-from tutelage.reading import Readable
 from tutelage.teachers.base import KnownLearner
 
 # Costs below this share of the largest reward are rounding.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tutelage as tl
-from tutelage.reading import Readable, brief
+from tutelage.arrays import Readable, brief
 
 WORLD = tl.object_world(size=6, seed=1)
 DOMAIN = WORLD.domain("L5")
