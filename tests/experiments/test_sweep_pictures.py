@@ -53,9 +53,17 @@ def test_no_scale_magnifies_rounding(size):
     curve = MeanCurve("d", "l", "agnostic", "round", (1.0, 2.0, 3.0, 4.0), tuple(values), (math.nan,) * 4, 1)
     (axes,) = curves([curve, replace(curve, teacher="b", values=tuple(values[::-1]))], "reward").axes
     low, high = axes.get_ylim()
-    assert high - low >= 1e-3 * 8.9 * size and np.ptp(values) < 1e-9 * (high - low)
+    assert high - low > 0.99e-3 * 8.9 * size and np.ptp(values) < 1e-9 * (high - low)
     (axes,) = points(some_means(3, lambda number: values[number]), "reward").axes
     assert axes.get_xlim()[0] <= 0.0 < values[0] < axes.get_xlim()[1]
+
+
+def test_learners_of_a_group_have_one_scale_of_rewards():
+    curve = MeanCurve("d", "l", "agnostic", "round", (1.0, 2.0), (1.0, 2.0), (0.5, 0.5), 3)
+    other = MeanCurve("d", "m", "agnostic", "round", (1.0,), (9.0,), (math.nan,), 1)
+    first, second, apart = curves([curve, other, replace(other, domain="e")], "reward").axes
+    assert first.get_ylim() == second.get_ylim() != apart.get_ylim()
+    assert first.get_ylim()[0] < 0.5 and first.get_ylim()[1] > 9.0
 
 
 def plane(n_across, n_up, **others):

@@ -73,7 +73,10 @@ def curves(several: Sequence[MeanCurve], of: str) -> Figure:
         axes.set_title("\n".join(place), fontsize="small")
         axes.set(xlabel="round" if here[0].by == "round" else f"{here[0].by[2:]} shown", ylabel=_words(of))
         axes.locator_params(axis="x", integer=True)
-        axes.set_ylim(*_wide(axes.get_ylim(), [value for curve in here for value in curve.values]))
+        # One scale for all learners of a group.
+        same = [(curve.values, np.nan_to_num(curve.errors)) for curve in several if curve.domain == place[0]]
+        ends = np.concatenate([np.add(values, sign * errors) for values, errors in same for sign in (-1.05, 1.05)])
+        axes.set_ylim(*_wide((ends.min(), ends.max()), ends, margin=0.05))
     _legend(figure)
     return figure
 
@@ -116,10 +119,12 @@ def heat_maps(rows: Sequence[Mapping[str, Any]], means: Sequence[Mean], names: t
     return figure
 
 
-def _wide(limits: tuple[float, float], values: Sequence[float], share: float = 1e-3) -> tuple[float, float]:
+def _wide(
+    limits: tuple[float, float], values: Iterable[float], share: float = 1e-3, margin: float = 0.0
+) -> tuple[float, float]:
     """The limits of a scale, at least this share of the largest value apart: it does not magnify rounding errors."""
     least = share * max((abs(value) for value in values if math.isfinite(value)), default=0.0) or 1.0
-    missing = max(0.0, least - (limits[1] - limits[0])) / 2
+    missing = max(margin * (limits[1] - limits[0]), (least - (limits[1] - limits[0])) / 2)
     return limits[0] - missing, limits[1] + missing
 
 
