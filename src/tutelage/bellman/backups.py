@@ -164,8 +164,8 @@ def _hard_sweep(problem: Problem, value: Vector, forwards: bool) -> float:
                 else:
                     ahead += probability[k] * value[column[k]]
             out = 1.0 - discount * stay
-            if out > 0.0:
-                # Otherwise the choice stays for ever.
+            if out > 1e-15:
+                # Otherwise the choice stays for ever, but for rounding.
                 best = max(best, (reward[c] + discount * ahead) / out)
         change = max(change, abs(best - value[s]))
         value[s] = best

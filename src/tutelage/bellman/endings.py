@@ -21,21 +21,20 @@ from tutelage.model.mdp import MDP, discounted, per_choice
 from tutelage.model.policy import ending_choice
 from tutelage.outcomes import EndlessValue
 
-# Longer expected journeys have no limit, as far as doubles can tell.
-LONGEST = 1e12
-# Choices that differ by less than this, relative to the largest value, are equally good ways to an end.
-AS_GOOD = (1e-9, 1e-6, 1e-3, np.inf)
-# States that a message names.
-MOST_NAMED = 4
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EndingOperators:
-    """The operators of an MDP where some policy goes on for ever: the choices that they return end."""
+    """The operators of an MDP where some policy goes on for ever: the choices that they return end.
+
+    as_good: choices that differ by less, relative to the largest value, are equally good ways to an end; the first is
+    for all, the others where going on gains nothing. longest: longer journeys have no limit, as far as doubles tell.
+    """
 
     mdp: MDP
     reward: Vector
     plain: Operators
+    as_good: tuple[float, ...] = (1e-9, 1e-6, 1e-3, np.inf)
+    longest: float = 1e12
 
     def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
         return self.plain.soft_backup(value)
@@ -50,7 +49,7 @@ class EndingOperators:
             ahead = self.reward + discounted(mdp, mdp.continuing @ value)
             worse = (per_choice(mdp, backed) - ahead - slack) / max(largest, np.finfo(np.float64).tiny)
             # Where nothing is gained, a value is only too high by an error of its evaluation.
-            for wide in AS_GOOD if self.reward[moved[is_lost]].max() <= 0 else AS_GOOD[:1]:
+            for wide in self.as_good if self.reward[moved[is_lost]].max() <= 0 else self.as_good[:1]:
                 otherwise = ending_choice(mdp, is_taken | (worse <= wide))
                 if (otherwise >= 0).all():
                     break
@@ -74,7 +73,7 @@ class EndingOperators:
         refuse_endless(mdp, ending_choice(mdp, policy > 0) < 0, policy, what)
         solved = policy_resolvent(mdp, policy).values(np.column_stack([right, np.ones(len(right))]))
         steps = solved[:, 1]
-        refuse_endless(mdp, ~((steps >= 0) & (steps < LONGEST)), policy, what)
+        refuse_endless(mdp, ~((steps >= 0) & (steps < self.longest)), policy, what)
         return solved[:, 0]
 
 
@@ -90,8 +89,8 @@ def refuse_endless(mdp: MDP, is_lost: Flags, policy: Vector, what: str, choice: 
         row = slice(moves.indptr[path[-1]], moves.indptr[path[-1] + 1])
         path.append(int(moves.indices[row][moves.data[row].argmax()]))
     cycle = path[path.index(path[-1]) : -1] or path[-1:]
-    named = ", ".join(mdp.names.describe_state(state) for state in cycle[:MOST_NAMED])
-    more = f" and {len(cycle) - MOST_NAMED} more" if len(cycle) > MOST_NAMED else ""
+    named = ", ".join(mdp.names.describe_state(state) for state in cycle[:4])
+    more = f" and {len(cycle) - 4} more" if len(cycle) > 4 else ""
     raise EndlessValue(
         f"going on for ever pays: {what} grows without limit in the cycle {named}{more}; let going on cost more there, "
         "or give a discount below 1",

@@ -20,9 +20,7 @@ from tutelage.model.policy import ending_choice, uniform_policy
 from tutelage.outcomes import EndlessValue
 
 # The name of the limit.
-STEPS = "expected steps"
-# The limit, in steps of the walk that takes all choices alike, and the share of it that does not bind.
-FARTHEST, UNBOUND = 1_000.0, 0.9
+STEPS_NAME = "expected steps"
 # Prices of a step to be tried, relative to the largest price of a feature.
 STEP_PRICES = tuple(10.0**k for k in range(-12, 4))
 # Probabilities to be tried of leaving a cycle that pays.
@@ -35,18 +33,23 @@ def with_steps(domain: Domain, limits: HalfSpaces, failure: EndlessValue) -> tup
     Raises the failure of a problem that has them already.
     """
     mdp = domain.mdp
-    if STEPS in limits.names or np.isfinite(mdp.horizon):
+    if STEPS_NAME in limits.names or np.isfinite(mdp.horizon):
         raise failure
     steps = np.ones(mdp.n_states)
     steps[mdp.ends] = 0.0
     more = np.vstack([np.hstack([limits.normals, np.zeros((len(limits), 1))]), np.eye(len(domain.names) + 1)[-1]])
-    bounded = HalfSpaces(more, np.append(limits.offsets, FARTHEST * mdp.steps), (*limits.names, STEPS))
-    return domain.with_features(preference={STEPS: steps}), bounded
+    bounded = HalfSpaces(more, np.append(limits.offsets, _most(mdp)), (*limits.names, STEPS_NAME))
+    return domain.with_features(preference={STEPS_NAME: steps}), bounded
+
+
+def _most(mdp: MDP) -> float:
+    """The limit: a thousand times the steps of the walk that takes all choices alike."""
+    return 1_000 * mdp.steps
 
 
 def without_steps(found: ConstrainedOptimum, domain: Domain, failure: EndlessValue) -> ConstrainedOptimum:
     """The answer without its last limit; the failure where that limit binds."""
-    if found.expectation.preference[-1] > UNBOUND * FARTHEST * domain.mdp.steps:
+    if found.expectation.preference[-1] > 0.9 * _most(domain.mdp):
         raise failure
     reached = Expectation(found.expectation.reward, found.expectation.preference[:-1])
     multipliers, price = freeze(found.multipliers[:-1].copy()), freeze(found.price[:-1].copy())

@@ -24,7 +24,7 @@ from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.bellman.equations import HardOptimum, plan_hard
 from tutelage.chains.expectations import expectation, occupancy
 from tutelage.chains.resolvent import choice_visits
-from tutelage.constrained.bounded_steps import STEP_PRICES, STEPS, going_round
+from tutelage.constrained.bounded_steps import STEP_PRICES, STEPS_NAME, going_round
 from tutelage.constrained.groups import best_shares
 from tutelage.constrained.objectives import Hull, LowerBounds, Mixture, Objective
 from tutelage.constrained.problem import HalfSpaces, sizes
@@ -402,7 +402,7 @@ class _Rounds:
         known = float((matrix(self.columns) @ price).max())
         rounds = (self.pricer.evaluate_policy(policy) for policy in going_round(self.pricer.domain.mdp, failure))
         longer = next((column for column in rounds if float(column.counts @ price) > known), None)
-        for share in STEP_PRICES if STEPS in self.limits.names else ():
+        for share in STEP_PRICES if STEPS_NAME in self.limits.names else ():
             tried = u.copy()
             tried[len(self.limits) - 1] += share * float(np.abs(price).max())
             try:

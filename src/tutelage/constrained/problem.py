@@ -31,8 +31,6 @@ Route = Literal["auto", "decomposition", "direct"]
 OUT_OF_REACH = 4.0
 # NumPy reduces this many rows of a matrix as one.
 LONG = 1_000
-# The accuracy of what a policy can collect of a feature, in units of its largest value.
-ROUGH = 1e-3
 SMALLEST = float(np.finfo(np.float64).tiny)
 
 
@@ -119,8 +117,8 @@ def sizes(domain: Domain) -> Vector:
 
 
 @lru_cache(maxsize=16)
-def _collected(domain: Domain) -> Vector:
-    """(d,), `sizes` without discount."""
+def _collected(domain: Domain, accuracy: float = 1e-3) -> Vector:
+    """(d,), `sizes` without discount. accuracy: in units of the largest value of a feature."""
     mdp = domain.mdp
     features = np.hstack(
         [per_choice(mdp, np.abs(part)) for part in (domain.reward_features, domain.preference_features)]
@@ -130,7 +128,7 @@ def _collected(domain: Domain) -> Vector:
         choice = ending_choice(mdp, np.ones(mdp.n_choices, dtype=np.bool_))
         return freeze(largest * float(mdp.initial @ choice_resolvent(mdp, choice).values(np.ones(mdp.n_states))))
     plans = [
-        plan_hard(mdp, features[:, j].copy(), accuracy=ROUGH * largest[j]) if largest[j] > 0 else None
+        plan_hard(mdp, features[:, j].copy(), accuracy=accuracy * largest[j]) if largest[j] > 0 else None
         for j in range(len(largest))
     ]
     return freeze(np.array([0.0 if plan is None else mdp.initial @ plan.value + plan.error_bound for plan in plans]))

@@ -19,11 +19,6 @@ from scipy.sparse import csgraph, linalg
 from tutelage.arrays import EPSILON, Flags, Indices, SparseRows, Vector
 from tutelage.outcomes import InvalidModel
 
-# Up to this number of states a dense system takes less time; above, iterations are tried first, with this many steps.
-FEW_STATES, FEW_ITERATIONS = 200, 60
-# The most by which the longest steps may change in one backup, for each step.
-EXCESS = 1e-9
-
 
 def absorbing(rows: SparseRows, first_choice: Indices) -> Flags:
     """(S,), whether every choice of a state leads back to it with probability one."""
@@ -111,8 +106,8 @@ def goes_on(moves: SparseRows, first_choice: Indices, discount: float | Vector) 
     return np.asarray(np.logical_or.reduceat(is_kept, first_choice[:-1]))
 
 
-def longest_steps(moves: SparseRows, first_choice: Indices, discount: float | Vector) -> float:
-    """The horizon, by policy iteration; infinite where some policy does not end. moves: K.
+def longest_steps(moves: SparseRows, first_choice: Indices, discount: float | Vector, accuracy: float = 1e-9) -> float:
+    """The horizon to a relative accuracy, by policy iteration; infinite where some policy does not end. moves: K.
 
     If h >= 1 + K h - x for some x < 1, then h / (1 - x) >= 1 + K h / (1 - x) is above the longest steps.
     """
@@ -126,7 +121,7 @@ def longest_steps(moves: SparseRows, first_choice: Indices, discount: float | Ve
         excess, slack = float((best - steps).max()), 4 * EPSILON * float(steps.max())
         is_best = np.flatnonzero(ahead == np.repeat(best, np.diff(first_choice)))
         moved = np.where(best > ahead[choice] + slack, is_best[np.searchsorted(is_best, starts)], choice)
-        if excess <= EXCESS or np.array_equal(moved, choice):
+        if excess <= accuracy or np.array_equal(moved, choice):
             break
         choice = moved
     return float(steps.max()) / (1 - excess) if excess < 0.5 else np.inf
@@ -141,13 +136,16 @@ def walk_steps(moves: SparseRows, first_choice: Indices) -> float:
     return float(totals(chain, np.ones(n)).max())
 
 
-def totals(moves: SparseRows, here: Vector) -> Vector:
-    """(S,), (I - moves)^-1 here for a chain (S, S) that ends."""
+def totals(moves: SparseRows, here: Vector, few_states: int = 200, n_steps: int = 60) -> Vector:
+    """(S,), (I - moves)^-1 here for a chain (S, S) that ends.
+
+    few_states: for which a dense system takes less time. n_steps: of an iteration that is tried first for others.
+    """
     n = len(here)
-    if n <= FEW_STATES:
+    if n <= few_states:
         return np.asarray(np.linalg.solve(np.eye(n) - moves.toarray(), here))
     system = sparse.eye_array(n, format="csr") - moves
-    answer, failed = linalg.bicgstab(system, here, rtol=1e-13, maxiter=FEW_ITERATIONS)
-    if not failed and np.abs(here - system @ answer).max() <= EXCESS * np.abs(here).max() / 10:
+    answer, failed = linalg.bicgstab(system, here, rtol=1e-13, maxiter=n_steps)
+    if not failed and np.abs(here - system @ answer).max() <= 1e-10 * np.abs(here).max():
         return np.asarray(answer)
     return np.asarray(linalg.splu(system.tocsc()).solve(here))
