@@ -176,6 +176,7 @@ def taught_picture(world: ObjectWorld, learner: str, response: Response) -> Figu
     draw_world(left, world, avoided=learner, policy=response.policy)
     left.set_title(f"What {learner} does", fontsize="medium")
     if weights is None:
+        right.set_title("It infers no weights of the features", fontsize="medium")
         right.set_axis_off()
         return figure
     reward = inferred_reward(world, learner, weights)
