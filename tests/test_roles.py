@@ -60,6 +60,20 @@ def test_planning_and_looking_ahead_teach_nobody():
     assert int(taught.memory["count"]) == 1 and taught.metrics == {"count": 0.0}
 
 
+def test_a_subclass_that_answers_in_its_own_way_comes_back_from_a_file(tmp_path):
+    """A soft learner slowed down: its penalties do not determine its responses, so they are not computed again."""
+
+    class Slow(tl.SoftLearner):
+        def respond(self, lesson, after=None, **options):
+            intended = super().respond(lesson, **options).policy
+            policy = intended if after is None else (intended + after.policy) / 2
+            return tl.Response.of(self.domain, lesson, policy)
+
+    learner = Slow(DOMAIN, mismatch_penalty=2.0, violation_penalty=1.0)
+    transcript = tl.teach(tl.AgnosticTeacher(DOMAIN, WEIGHTS), learner, path=tmp_path / "slow.npz")
+    assert_same_transcript(tl.load_transcript(tmp_path / "slow.npz", DOMAIN), transcript)
+
+
 def test_the_memory_of_a_response_is_a_copy_that_cannot_be_changed():
     held = {"weights": np.ones(2)}
     response = tl.Response.of(DOMAIN, lesson_of(uniform()), uniform(), memory=held)

@@ -145,6 +145,8 @@ def learner_arrays(learner: object) -> dict[str, Any]:
     """The penalties of a learner whose responses can be verified; nothing of another."""
     if not isinstance(learner, GenericLearner | HardLearner) or learner.preference.functions:
         return {}
+    if type(learner).respond not in (GenericLearner.respond, HardLearner.respond):
+        return {}  # a subclass that answers in its own way
     numbers, slack = [learner.norm] if isinstance(learner, HardLearner) else [], np.zeros(0)
     if isinstance(learner, HardLearner) and learner.entropic_within is not None:
         return {}
