@@ -143,7 +143,9 @@ def _read_amount(text: str, place: str) -> Amount:
     try:
         number = float(text.strip().rstrip("%"))
     except ValueError as error:
-        known = "a number such as 2.5 or 5%, one for each feature with commas between, or name=amount"
+        known = (
+            "a number such as 2.5 or 5%, one for each feature with commas between, name=amount, or name=amount/journey"
+        )
         raise InvalidModel(f"an allowance must be {known}; got {place!r}") from error
     return share(number / 100) if is_share else count(number).number
 

@@ -69,7 +69,10 @@ def draw_map(axes: Axes, domain: Domain, *, shown: ArrayLike | None = None, done
     start, end = mdp.state_of_choice[rows.row], rows.col
     ends = np.stack([domain.positions[start], domain.positions[end]], axis=1)
     is_drawn = (start != end) & np.isfinite(ends).all(axis=(1, 2))
-    axes.add_collection(LineCollection(list(ends[is_drawn]), colors="0.85", linewidths=0.6, zorder=1))
+    # The rests of budgets repeat every way.
+    axes.add_collection(
+        LineCollection(list(np.unique(ends[is_drawn], axis=0)), colors="0.85", linewidths=0.6, zorder=1)
+    )
     given = {kind: policy for kind, policy in (("shown", shown), ("done", done)) if policy is not None}
     flows = {kind: (rows.data * occupancy(mdp, policy)[rows.row])[is_drawn] for kind, policy in given.items()}
     largest = max((float(flow.max(initial=0.0)) for flow in flows.values()), default=0.0) or 1.0

@@ -67,7 +67,10 @@ def _draw_ways(axes: Axes, domain: Domain, places: Matrix) -> None:
     rows = domain.mdp.transition.tocoo()
     ends = np.stack([places[domain.mdp.state_of_choice[rows.row]], places[rows.col]], axis=1)
     is_drawn = np.isfinite(ends).all(axis=(1, 2)) & (ends[:, 0] != ends[:, 1]).any(axis=1)
-    axes.add_collection(LineCollection(list(ends[is_drawn]), colors="0.85", linewidths=0.8, zorder=1))
+    # The rests of budgets repeat every way.
+    axes.add_collection(
+        LineCollection(list(np.unique(ends[is_drawn], axis=0)), colors="0.85", linewidths=0.8, zorder=1)
+    )
     axes.autoscale_view()
 
 
