@@ -46,7 +46,7 @@ AnyReaching = schema.Reaching | schema.DomainReaching
 AVOIDED_BELOW, ACCEPTED_FROM = 0.1, 0.5
 ENDED_EARLY = "the search for a tight bound was stopped"
 # Smaller prices and excesses are rounding errors.
-SMALLEST = 1e-6
+ROUNDED_OFF = 1e-6
 
 
 def run_job(name: str, request: str, send: Send) -> None:
@@ -295,11 +295,11 @@ class _Scene:
 
 def _state(allowance: float, visits: float, excess: float, price: float) -> str:
     """Exceeded; binding, with a price; reached, without a price; or free: not binding."""
-    if excess > SMALLEST:
+    if excess > ROUNDED_OFF:
         return "exceeded"
-    if price > SMALLEST:
+    if price > ROUNDED_OFF:
         return "binds"
-    return "reached" if 0 < allowance <= visits + SMALLEST else "free"
+    return "reached" if 0 < allowance <= visits + ROUNDED_OFF else "free"
 
 
 def _reachable(domain: Domain) -> Matrix | None:
@@ -343,7 +343,7 @@ def _conclusions(world: ObjectWorld, rounds: Sequence[Round], walks: Sequence[Se
     done = sum(_path_visits(world, walks), none) @ domain.preference_features
     concluded: list[dict[str, Any]] = []
     for name, given, gone in zip(domain.preference_names, shown.tolist(), done.tolist(), strict=True):
-        share = gone / given if given > SMALLEST else math.inf if gone > SMALLEST else math.nan
+        share = gone / given if given > ROUNDED_OFF else math.inf if gone > ROUNDED_OFF else math.nan
         verdict = "avoids" if share < AVOIDED_BELOW else "accepts" if share >= ACCEPTED_FROM else "unknown"
         concluded.append({"name": name, "shown": given, "done": gone, "verdict": verdict})
     for verdict, order in (("accepts", concluded), ("avoids", concluded[::-1])):
