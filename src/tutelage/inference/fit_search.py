@@ -292,7 +292,8 @@ def _in_full(problem: FitProblem, search: Search) -> Vector:
 def _changed(problem: FitProblem, search: Search, goal: Goal, budget: watch.Budget) -> list[Search]:
     """Better fits, in which one preference after the other is moved across its kink, or left out."""
     best, better = search, list[Search]()
-    for _ in range(START.n_changes):
+    # Without mu_c there are too many ways to change a fit: random starts are worth more of the budget.
+    for _ in range(START.n_changes if problem.evidence.is_sampled else 0):
         if best.value <= goal.good:
             break
         paths = [Path(start, PATH.smoothing[-1:], best.answer.here.source) for start in _across_kinks(problem, best)]
