@@ -18,8 +18,10 @@ setup: .venv/ready
 	$(PIP) --editable .
 	touch $@
 
+# Of icu-sepsis the tests read the data only, without its dependencies (gym, scikit-learn).
 .venv/ready: .venv/installed
 	$(PIP) --editable '.[dev]'
+	$(PIP) --no-deps icu-sepsis
 	touch $@
 
 .venv/docs-ready: .venv/installed

@@ -21,7 +21,13 @@ from tutelage.arrays import EPSILON, Indices, Matrix, Vector
 from tutelage.bellman.equations import bellman_operators
 from tutelage.bellman.operators import Operators
 from tutelage.chains import RELATIVE_ACCURACY
-from tutelage.chains.resolvent import choice_resolvent, has_short_moves, policy_resolvent, typical_method
+from tutelage.chains.resolvent import (
+    choice_resolvent,
+    has_dense_moves,
+    has_short_moves,
+    policy_resolvent,
+    typical_method,
+)
 from tutelage.constrained.decomposition import Close, Column, Priced
 from tutelage.constrained.groups import StartGroups, start_groups
 from tutelage.constrained.problem import sizes
@@ -120,9 +126,12 @@ class Improver:
 
     @cached_property
     def groups(self) -> StartGroups | None:
-        """Groups of starts, where there are many and policies are evaluated by a factorisation."""
+        """Groups of starts, where there are many and policies are evaluated by a factorisation.
+
+        Where moves are dense, chains forget their start, and a mixture for each group gains nothing.
+        """
         mdp = self.domain.mdp
-        return start_groups(mdp, in_order=has_short_moves(mdp)) if self.is_exact else None
+        return start_groups(mdp, in_order=has_short_moves(mdp)) if self.is_exact and not has_dense_moves(mdp) else None
 
     @property
     def is_exact(self) -> bool:

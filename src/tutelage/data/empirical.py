@@ -140,11 +140,11 @@ def _counts(domain: Domain, demonstrations: Demonstrations, kind: str) -> tuple[
     later = np.where(is_known, 0.0, after[:, None] * mdp.horizon)
     counts, largest = visits @ features + tail, np.abs(features).max(axis=0, initial=0.0)
     step = np.flatnonzero(demonstrations.is_followed)
-    for column, apart in domain.deviations(kind):
-        happened = np.zeros(len(rows))
-        happened[step] = weights[step] * apart[rows[step], demonstrations.states[step + 1]]
-        counts[:, column] += np.add.reduceat(happened, demonstrations.offsets[:-1])
-        largest[column] += np.abs(apart.data).max()
+    for column, arrived in domain.arrivals(kind):
+        happened = np.where(is_counted, features[rows, column], 0.0)
+        happened[step] = arrived[rows[step], demonstrations.states[step + 1]]
+        counts[:, column] = np.add.reduceat(weights * happened, demonstrations.offsets[:-1]) + tail[:, column]
+        largest[column] = np.abs(arrived.data).max()
     return counts, np.where(largest > 0, later.mean(axis=0), 0.0) * largest
 
 

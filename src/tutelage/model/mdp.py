@@ -346,13 +346,17 @@ class Domain(Readable):
         set_fields(changed, reward_arrivals={}, preference_arrivals={})
         return changed
 
+    def arrivals(self, kind: str) -> Iterator[tuple[int, SparseRows]]:
+        """The column of each feature on arrival, "reward" or "preference", and phi(c, s'), a sparse (C, S)."""
+        known = getattr(self, f"{kind}_arrivals")
+        return ((k, known[name]) for k, name in enumerate(getattr(self, f"{kind}_names")) if name in known)
+
     def deviations(self, kind: str) -> Iterator[tuple[int, SparseRows]]:
-        """The column of each feature on arrival, "reward" or "preference", and phi(c, s') - phi(c), a sparse (C, S)."""
-        rows, arrivals = self.mdp.transition, getattr(self, f"{kind}_arrivals")
-        for column, name in enumerate(getattr(self, f"{kind}_names")):
-            if name in arrivals:
-                mean = getattr(self, f"{kind}_features")[:, column]
-                yield column, at_entries(rows, arrivals[name].data - np.repeat(mean, np.diff(rows.indptr)))
+        """As `arrivals`, with phi(c, s') - phi(c)."""
+        rows, features = self.mdp.transition, getattr(self, f"{kind}_features")
+        for column, arrived in self.arrivals(kind):
+            mean = np.repeat(features[:, column], np.diff(rows.indptr))
+            yield column, at_entries(rows, arrived.data - mean)
 
     @property
     def names(self) -> tuple[str, ...]:
