@@ -61,7 +61,7 @@ def test_the_commands_of_the_readme_for_a_saved_domain_run(tmp_path, monkeypatch
     printed = [CliRunner().invoke(make_app(), shlex.split(command), catch_exceptions=False) for command in commands]
     assert [result.exit_code for result in printed] == [0, 0]
     assert "states: new; worn; broken" in printed[0].stdout
-    assert "new -[run x3]-> worn -[service]-> new" in printed[1].stdout
+    assert "new -[run x3]-> worn\n    worn -[service]-> new" in printed[1].stdout
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

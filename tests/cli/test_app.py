@@ -111,6 +111,7 @@ def test_the_examples_of_the_help_run(tmp_path, monkeypatch):
     Path("log.csv").write_text(
         "episode,state,action,next_state,terminated\n0,0,1,4,False\n0,4,1,5,True\n1,0,2,1,False\n"
     )
+    Path("trips.csv").write_text("episode,state\n0,a\n0,b\n0,z\n1,a\n1,c\n1,z\n")
     Path("plan.toml").write_text(
         '[[domain]]\nworld = "text:0:4"\n[[learner]]\npreferences = "L2"\n[[teacher]]\nname = "agnostic"\n'
     )

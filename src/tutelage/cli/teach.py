@@ -64,7 +64,7 @@ def teach(
 
     [bold]tutelage teach --world published:0:10 --learner L2 --model hard --allowance 2.5 --teacher volume-search[/bold]
 
-    [bold]tutelage teach --domain roads.npz --weights km=-1 --allowance main_km=0.5/journey --show 3[/bold]
+    [bold]tutelage teach --domain roads.npz --weights km=-1 --allowance kind_lane=0.5/journey --show 3[/bold]
     """
     about = subject.read_subject(world, domain, weights, learner, preferences)
     about, allowed = subject.with_limits(about, allowance, subject.read_log(recordings, about.known))

@@ -108,8 +108,10 @@ def show(
 ) -> Shown:
     """At most n demonstrations whose mean reward feature counts are close to `wanted` (d_r,).
 
-    limits: of preference features, by name. Demonstrations that keep them and arrive come first.
+    limits: of preference features, by name. Of journeys to goals, those that keep them and arrive come first; without
+    goals, chance and not a choice may decide which trajectory keeps a limit, so none is preferred.
     """
+    limits = limits if len(domain.mdp.goals) else {}
     count = whole_number(n, "the number of demonstrations", least=1)
     whole = None if policy is None or recorded is not None else routes(domain, policy, count)
     if whole is None:

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -23,6 +23,8 @@ Step = tuple[Hashable, Hashable | None]
 
 # The most turns of a route that are printed, and the most places named within a turn.
 MOST_TURNS, MOST_BETWEEN = 12, 3
+# A choice whose only name is the next state.
+UNNAMED = "go"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,8 +166,11 @@ def turn_lines(
 
 def _turn(steps: tuple[Step, ...], street: str, members: list[int], lengths: Sequence[float], measure: str) -> str:
     # What is left of a budget is said at the ends of a turn only.
-    between = [re.sub(r", [^,]* left$", "", as_text(steps[number][0])) for number in members[1:]]
-    via = f" via {', '.join(between[:MOST_BETWEEN])}{', ...' if len(between) > MOST_BETWEEN else ''}" if between else ""
+    names = [re.sub(r", [^,]* left$", "", as_text(steps[number][0])) for number in members]
+    between = [name for before, name in pairwise(names) if name != before]
+    # Where the streets have no names, the places are the way.
+    most = MOST_TURNS if street == UNNAMED else MOST_BETWEEN
+    via = f" via {', '.join(between[:most])}{', ...' if len(between) > most else ''}" if between else ""
     times = "" if len(members) == 1 else f" x{len(members)}"
     far = f", {sum(lengths[number] for number in members):.4g} {measure}" if lengths else ""
     first, last = steps[members[0]][0], steps[members[-1] + 1][0]
@@ -176,7 +181,7 @@ def _street(action: Hashable | None, after: Hashable) -> str:
     """What a choice is called without the junction that it leads to; "go" where it has no other name."""
     text, following = as_text(action), as_text(after)
     if action == after or (isinstance(action, tuple) and action[:1] == (after,)) or following.startswith(f"{text}, "):
-        return "go"
+        return UNNAMED
     street, _, end = text.rpartition(" to ")
     is_end = following == end or following.startswith(f"{end}, ") or end.startswith(f"({after!r}, ")
     return street if street and is_end else text
