@@ -50,7 +50,7 @@ def some_weights(learners=LEARNERS) -> dict:
 
 def taught(learner) -> Figure:
     policy = uniform_policy(WORLD.domain(learner).mdp)
-    return taught_picture(WORLD, learner, SimpleNamespace(policy=policy, learned_weights=np.ones(7)))
+    return taught_picture(WORLD, learner, SimpleNamespace(policy=policy, feature_weights=np.ones(7)))
 
 
 FIGURES = {
