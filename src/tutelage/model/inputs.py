@@ -176,10 +176,12 @@ def checked_features(values: ArrayLike, first_choice: Indices, n_names: int, kin
 
 def check_without_ends(features: Matrix, mdp: "MDP", names: Sequence[str]) -> None:
     """Refuse features (S, d) or (C, d) that are not zero in an end, where they would count for ever."""
+    if not len(mdp.ends):
+        return
     at = np.zeros(mdp.n_states, dtype=np.bool_)
     at[mdp.ends] = True
     is_at_end = at if len(features) == mdp.n_states else np.repeat(at, mdp.choices_per_state)
-    wrong = np.argwhere(is_at_end[:, None] & (features != 0)) if len(mdp.ends) else np.zeros((0, 2), np.int64)
+    wrong = np.argwhere(is_at_end[:, None] & (features != 0))
     if len(wrong):
         row, column = wrong[0].tolist()
         state = int(row if len(features) == mdp.n_states else mdp.state_of_choice[row])

@@ -226,12 +226,12 @@ class MDP(Readable):
     def steps(self) -> float:
         """A finite number of steps, for units and bounds: the horizon, or, where some policy goes on for ever, the
         steps of a walk that takes all choices alike. Bounds then hold for policies that end as soon as this walk."""
-        return self.horizon if np.isfinite(self.horizon) else _walk_steps(self)
+        return self.horizon if self.horizon < np.inf else _walk_steps(self)
 
     @property
     def contraction(self) -> float:
         """1 - 1 / steps: the discount or the largest one, by which the Bellman operators are contractions."""
-        largest = float(np.max(self.discount))
+        largest = self.discount if isinstance(self.discount, float) else float(self.discount.max())
         return largest if largest < 1 else 1 - 1 / self.steps
 
     @property
