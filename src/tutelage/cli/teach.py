@@ -69,13 +69,11 @@ def teach(
     about = subject.read_subject(world, domain, weights, learner, preferences)
     about, allowed = subject.with_limits(about, allowance, subject.read_log(recordings, about.known))
     model, teacher = about.players(model, teacher)
-    asked_learner = subject.read_learner(
-        model, about.known, allowed, mismatch_penalty, violation_penalty, learner_option
-    )
-    asked_teacher = about.teacher(teacher, asked_learner, subject.read_options(option or []))
-    transcript = _taught(asked_teacher, asked_learner, max_rounds, time_limit, save)
-    shown = _shown(about.known, transcript, asked_learner, show or (DEFAULT_SHOWN if demonstrations else 0))
-    files = _drawn(about, asked_learner, learner, transcript, picture, plane) + _routes_drawn(about, shown, picture)
+    player = subject.read_learner(model, about.known, allowed, mismatch_penalty, violation_penalty, learner_option)
+    chosen = about.teacher(teacher, player, subject.read_options(option or []))
+    transcript = _taught(chosen, player, max_rounds, time_limit, save)
+    shown = _shown(about.known, transcript, player, show or (DEFAULT_SHOWN if demonstrations else 0))
+    files = _drawn(about, player, learner, transcript, picture, plane) + _routes_drawn(about, shown, picture)
     files += written(shown, demonstrations, about.known, transcript.final.lesson.policy, policy)
     if as_json:
         asked = {"learner": learner or None, "model": model, "teacher": teacher, "files": list(map(str, files))}

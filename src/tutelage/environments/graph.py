@@ -103,7 +103,7 @@ def from_graph(
     measure: the attribute that is counted for the edges of a class; None counts the edges.
     choice_names: an edge attribute, such as "name", that names the choices. Where it is missing the next node does, and
         where the edges of a node have the same name, both do.
-    merge: leave out nodes with one way through, such as bends; see `environments.merging`.
+    merge: leave out nodes with one way through, such as bends.
     goals: absorbing nodes. Their edges are dropped, and their one choice is to stay. With goals there is one more
         reward feature, "at goal", which is 1 for this choice, so that an earlier arrival has a higher value; without
         discount there is none, because journeys end there. A mapping from goals to starts gives a family: a dict of
@@ -118,22 +118,17 @@ def from_graph(
             raise InvalidModel("goals is a mapping from goals to starts; leave out start")
         shared: dict[str, Any] = {"discount": discount, "reward_attributes": reward_attributes, "duration": duration}
         shared |= {"preference_attributes": preference_attributes, "measure": measure, "choice_names": choice_names}
-        shared["merge"] = merge
-        return {goal: from_graph(graph, start=begin, goals=[goal], **shared) for goal, begin in goals.items()}
-    choices = list(_choices(graph, goals))
-    ends = frozenset(goals)
+        return {
+            goal: from_graph(graph, start=begin, goals=[goal], merge=merge, **shared) for goal, begin in goals.items()
+        }
+    choices, ends = list(_choices(graph, goals)), frozenset(goals)
     mdp = _mdp(graph, choices, start, discount, _durations(choices, duration), ends)
-    rewards, reward_names = edge_features(choices, reward_attributes, "reward_attributes", measure)
-    preferences, preference_names = edge_features(choices, preference_attributes, "preference_attributes", measure)
-    for features, columns in ((rewards, reward_names), (preferences, preference_names)):
-        _count_waiting(features, columns, choices, ends, duration)
+    given = _both_features(choices, ends, (reward_attributes, preference_attributes), measure, duration)
     if len(goals) and discount < 1:
-        rewards = np.column_stack([rewards, [choice.node in ends for choice in choices]])
-        reward_names = (*reward_names, AT_GOAL)
+        _count_arrival(given, choices, ends)
     names = next_nodes(choices) if choice_names is None else street_names(choices, choice_names)
-    places = coordinates(graph.nodes)
-    domain = Domain(mdp, rewards, preferences, reward_names, preference_names, list(graph.nodes), names, places)
-    return merged_ways(domain) if merge else domain
+    given |= {"state_names": list(graph.nodes), "choice_names": names, "positions": coordinates(graph.nodes)}
+    return merged_ways(Domain(mdp, **given)) if merge else Domain(mdp, **given)
 
 
 def graph_choices(graph: Any, goals: Collection[Hashable] = ()) -> list[tuple[Hashable, Hashable, Hashable | None]]:
@@ -204,6 +199,29 @@ def _durations(choices: Sequence[Choice], name: str | None) -> Vector | None:
             if not durations[row] > 0:
                 raise InvalidModel(f"{name!r} of {choice.edge} is {durations[row]}; a duration must be positive")
     return durations
+
+
+def _both_features(
+    choices: Sequence[Choice],
+    goals: Collection[Hashable],
+    given: tuple[Attributes, Attributes],
+    measure: str | None,
+    duration: str | None,
+) -> dict[str, Any]:
+    """The reward and preference features of the edges, with their names."""
+    parts: dict[str, Any] = {}
+    for kind, attributes in zip(("reward", "preference"), given, strict=True):
+        features, names = edge_features(choices, attributes, f"{kind}_attributes", measure)
+        _count_waiting(features, names, choices, goals, duration)
+        parts |= {f"{kind}_features": features, f"{kind}_names": names}
+    return parts
+
+
+def _count_arrival(given: dict[str, Any], choices: Sequence[Choice], goals: Collection[Hashable]) -> None:
+    """One more reward feature, 1 for each stay at a goal."""
+    arrived = [choice.node in goals for choice in choices]
+    given["reward_features"] = np.column_stack([given["reward_features"], arrived])
+    given["reward_names"] = (*given["reward_names"], AT_GOAL)
 
 
 def _count_waiting(
