@@ -100,10 +100,9 @@ def from_graph(
     reward_attributes, preference_attributes: the edge attributes that are the features: a list of attributes that are
         numbers or truth values; or a mapping from an attribute to the classes to count, {"highway": ["service"]}, to
         groups of them by name, {"highway": {"main": ["primary", "trunk"]}}, or to None for a number.
-    measure: the attribute that is counted for the edges of a class; None counts the edges.
+    measure: the attribute that is counted for the edges of a class; None counts the edges. merge: leave out bends.
     choice_names: an edge attribute, such as "name", that names the choices. Where it is missing the next node does, and
         where the edges of a node have the same name, both do.
-    merge: leave out nodes with one way through, such as bends.
     goals: absorbing nodes. Their edges are dropped, and their one choice is to stay. With goals there is one more
         reward feature, "at goal", which is 1 for this choice, so that an earlier arrival has a higher value; without
         discount there is none, because journeys end there. A mapping from goals to starts gives a family: a dict of
@@ -118,9 +117,8 @@ def from_graph(
             raise InvalidModel("goals is a mapping from goals to starts; leave out start")
         shared: dict[str, Any] = {"discount": discount, "reward_attributes": reward_attributes, "duration": duration}
         shared |= {"preference_attributes": preference_attributes, "measure": measure, "choice_names": choice_names}
-        return {
-            goal: from_graph(graph, start=begin, goals=[goal], merge=merge, **shared) for goal, begin in goals.items()
-        }
+        shared["merge"] = merge
+        return {goal: from_graph(graph, start=begin, goals=[goal], **shared) for goal, begin in goals.items()}
     choices, ends = list(_choices(graph, goals)), frozenset(goals)
     mdp = _mdp(graph, choices, start, discount, _durations(choices, duration), ends)
     given = _both_features(choices, ends, (reward_attributes, preference_attributes), measure, duration)
