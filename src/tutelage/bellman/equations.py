@@ -208,11 +208,13 @@ class PlainOperators:
 
 
 def bellman_operators(mdp: MDP, reward: Vector) -> Operators:
-    """Compiled above COMPILED_ABOVE states; by NumPy otherwise, and where a policy is evaluated as fast as improved.
+    """Compiled above COMPILED_ABOVE states; by NumPy otherwise, and where dense LU takes no longer than Krylov steps.
 
+    These take ten products with all rows: with 42 entries in each of 2,240 rows of 715 states, a third of the time.
     With care where some policy goes on for ever.
     """
-    if mdp.n_states <= COMPILED_ABOVE or has_dense_moves(mdp):
+    is_dense = has_dense_moves(mdp) and 2 * mdp.transition.nnz > mdp.n_states**2
+    if mdp.n_states <= COMPILED_ABOVE or is_dense:
         operators: Operators = PlainOperators(mdp, reward)
     else:
         from tutelage.bellman.backups import CompiledOperators
