@@ -140,7 +140,7 @@ def test_tables_that_mean_nothing_are_refused(table, message):
         ({"initial": [1.0], "preference_features": [[1.0], [0.0]]}, "preference_features has 2 entries"),
         ({"initial": [1.0], "preference_features": [[[[1.0]]]]}, "must have 2 axes"),
         ({"initial": [1.0], "preference_features": [[1.0]], "preference_names": ["a", "b"]}, "different names"),
-        ({"initial": [1.0], "discount": 1.0}, "discount"),
+        ({"initial": [1.0], "discount": 1.5}, "discount"),
     ],
 )
 def test_arguments_that_do_not_fit_the_table_are_refused(options, message):
