@@ -27,7 +27,9 @@ from tutelage.inference.fit_search import (
     Searches,
     closer_parameters,
     fits_of,
+    goal_of,
     more_searches,
+    problem_of,
     search_fits,
 )
 from tutelage.inference.misfit import Evidence, Parameters
@@ -72,7 +74,7 @@ class LearnerEstimate(Readable):
     intervals say nothing. plausible: the parameters of `learner()`. rivals: those of other
     learners that explain the answers, where the answers were fitted. searches: those for fits, to be continued.
     explains: whether `learner()` gives the answers seen: within 1e-6 of the range of each feature where they are exact,
-    or within the sampling error.
+    or within two standard deviations of the sum of squared sampling errors.
     """
 
     domain: Domain
@@ -222,7 +224,8 @@ def _fitted(evidence: Evidence, searches: Searches, accuracy: float, *, has_inte
         space = fitted_space(evidence, fits, accuracy)
     estimate = build_estimate(domain, scales, space, [], [], contradiction, fits[0].parameters, residual=misfit)
     likely = [fit for fit in fits[1:] if is_likely(fit, fits[0], evidence)]
-    explains = contradiction == "" and (evidence.is_sampled or misfit <= REPRODUCED)
+    is_near = fits[0].cost <= goal_of(problem_of(evidence)).good if evidence.is_sampled else misfit <= REPRODUCED
+    explains = contradiction == "" and is_near
     return replace(estimate, rivals=rivals_of(fits[0], likely), searches=searches, explains=explains)
 
 

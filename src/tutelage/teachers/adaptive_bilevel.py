@@ -236,9 +236,9 @@ class AdaptiveBilevelTeacher(BaseTeacher):
 
     def _rewards(self, rounds: Sequence[Round], estimate: LearnerEstimate, learner: SoftLearner) -> Vector:
         """(n,), the reward of each round's lesson: as seen, but as the learner inferred earns it where only samples
-        are seen, since all answers together determine it better than its own.
+        are seen and it explains them, since all answers together determine it better than its own.
         """
-        if not self.n_trajectories or estimate.contradiction:
+        if not self.n_trajectories or not estimate.explains:
             return mean_rewards(rounds, self.true_weights)
         shown = np.array([taught.response.lesson.expectation for taught in rounds])
         penalties = learner.mismatch_penalty, learner.violation_penalty
