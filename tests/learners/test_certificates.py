@@ -239,6 +239,8 @@ def rounded_learner(seed):
 def test_a_gap_beyond_the_promise_is_rounding_and_says_so(seed):
     """The relative gap is at most 1e-6, or the gap is below 1e-8 nats for each step and `ended` is ROUNDING."""
     learner, lesson = rounded_learner(seed)
+    promise = " ".join(learner.respond.__doc__.split())
+    assert "relative gap is at most 1e-6" in promise and "`certificate.ended` is `Ended.ROUNDING`" in promise
     try:
         proof = learner.respond(lesson).certificate
     except NotConverged as failure:

@@ -188,7 +188,7 @@ def test_luck_of_samples_is_not_earned():
     rounds = [tl.Round(lesson, sampled.respond(lesson)) for lesson in [teacher.open().lesson] * 2]
     true = [weights @ tl.expectation(domain, taught.response.policy).reward for taught in rounds]
     seen = [weights @ taught.response.expectation.reward for taught in rounds]
-    explained, foreign = SimpleNamespace(contradiction=""), SimpleNamespace(contradiction="a hard learner")
+    explained, foreign = SimpleNamespace(explains=True), SimpleNamespace(explains=False)
     np.testing.assert_allclose(teacher._rewards(rounds, explained, learner), true, atol=1e-6)
     np.testing.assert_allclose(teacher._rewards(rounds, foreign, learner), seen)
 
