@@ -279,7 +279,7 @@ def test_a_plan_may_sweep_the_options_of_a_given_learner(tmp_path):
 def test_a_worker_computes_registered_players_without_their_registration(tmp_path, monkeypatch):
     """The decorators ran in this process only; a worker has the tables of the package."""
     for table in (registry.LEARNER_MODELS, registry.TEACHERS):
-        monkeypatch.setattr(table, "_entries", dict(table._entries))
+        monkeypatch.setattr(table, "data", dict(table.data))
 
     @tl.register_learner("half_heeding")
     class Halved(Patient):

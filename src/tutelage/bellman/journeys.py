@@ -162,12 +162,16 @@ def _units(n: int, places: Indices) -> Matrix:
 
 
 def _solve(factors: linalg.SuperLU, mdp: MDP, reward: Vector) -> tuple[Optimum, SharedInverse] | None:
-    """The soft optimum of one journey, and its resolvent; None where doubles are too small for z."""
+    """The soft optimum of one journey, and its resolvent; None where z has no solution in doubles."""
     on_choices, is_end = per_choice(mdp, reward), _flags(mdp)
     after = mdp.transition.indices
     columns = factors.solve(_units(mdp.n_states, mdp.ends))
     arriving = sum_by_state(mdp, np.where(is_end[after], np.exp(on_choices), 0.0))
-    z = SharedInverse(factors, np.ones(mdp.n_states), mdp.ends, columns).inner(arriving, columns, "N")
+    try:
+        z = SharedInverse(factors, np.ones(mdp.n_states), mdp.ends, columns).inner(arriving, columns, "N")
+    except np.linalg.LinAlgError:
+        # I - M_NN is singular: the value is infinite, which the solution of this journey alone says by name.
+        return None
     z[mdp.ends] = 1.0
     if (z < -1e-9 * np.abs(z).max()).any():
         # Every state leads to an end, so a solution that is not negative is positive, and M_NN z < z shows that the
