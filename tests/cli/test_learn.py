@@ -55,6 +55,20 @@ def test_learning_from_a_log_is_that_of_python(taxi):
     assert "Demonstrations(300 of" in text and "known to" in text and "It infers the weights: reward" in text
 
 
+def test_trips_from_other_starts_are_compared_from_there(tmp_path):
+    """A domain starts in a, the recorded trips in b: a learner that does the same has nothing left to match."""
+    (tmp_path / "roads.csv").write_text("from,to,km\na,b,5\nb,c,1\nb,d,2\nd,c,2\n")
+    domain, trips = str(tmp_path / "roads.npz"), tmp_path / "trips.csv"
+    trips.write_text("episode,state\n0,b\n0,c\n1,b\n1,d\n1,c\n")
+    graph = ("import", "graph", str(tmp_path / "roads.csv"), "--start", "a", "--goal", "c", "--rewards", "km")
+    printed(*graph, "--discount", "1", "-o", domain)
+    known = shown("learn", "--domain", domain, "--demonstrations", str(trips), "--model", "hard")["features"]["km"]
+    assert known["shown"] == pytest.approx(2.5)
+    assert known["done"] == pytest.approx(2.5, abs=1e-6)
+    text = printed("learn", "--domain", domain, "--demonstrations", str(trips), "--model", "hard")
+    assert "begins in other states than the domain" in text
+
+
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [

@@ -9,6 +9,7 @@ from tutelage.cli import subject
 from tutelage.cli.printing import AsJson, progress, say, show_json, written
 
 if TYPE_CHECKING:
+    from tutelage.arrays import Vector
     from tutelage.data.demonstrations import Demonstrations
     from tutelage.data.shown import Shown
     from tutelage.roles import Learner, Response
@@ -57,7 +58,7 @@ def learn(
     about, allowed = subject.with_limits(about, allowance, log)
     asked = subject.read_learner(model, about.known, allowed, mismatch_penalty, violation_penalty, learner_option)
     with progress("learning", None) as done:
-        response = asked.respond(Lesson.from_demonstrations(about.known, log))
+        response = asked.respond(Lesson.from_demonstrations(about.known, log, start=_other_starts(about, log)))
         transcript = _taught(about, asked, teacher, done) if then_teach else None
     shown = None if transcript is None or not (show or instead) else _shown(about, asked, transcript, show or 1)
     files = [] if transcript is None else written(shown, instead, about.known, transcript.final.lesson.policy, None)
@@ -69,6 +70,15 @@ def learn(
     if transcript is not None:
         lines += ["", "What to show instead:", str(transcript), transcript.explain()]
     say("\n".join([*lines, *([shown.text(full=full)] if shown else []), *(f"Written: {path}" for path in files)]))
+
+
+def _other_starts(about: subject.Subject, log: "Demonstrations") -> "Vector | None":
+    """(S,), how often the recording begins in each state, if it begins where the domain does not; otherwise None."""
+    import numpy as np
+
+    initial = about.known.mdp.initial
+    counts = np.bincount(log.states[log.offsets[:-1]], minlength=len(initial))
+    return counts / log.n if counts[initial == 0].any() else None
 
 
 def _shown(about: subject.Subject, learner: "Learner", transcript: "Transcript", n: int) -> "Shown":
@@ -92,6 +102,8 @@ def _learned(about: subject.Subject, log: "Demonstrations", allowed: Any, respon
     names, journey = about.known.names, journey_of(about.known.mdp, response.policy)
     lines = recorded_lines(recorded_features(about.known, log))
     lines += [str(allowed)] if isinstance(allowed, RecordedAllowance) else []
+    if response.lesson.initial is not None:
+        lines.append("The recording begins in other states than the domain; the learner is compared from there.")
     lines.append(response.explain())
     if response.learned_weights is not None:
         pairs = zip(names, response.learned_weights, strict=True)
@@ -108,7 +120,7 @@ def _data(about: subject.Subject, log: "Demonstrations", response: "Response") -
     from tutelage.data.describing import recorded_features
 
     domain, lesson = about.known, response.lesson
-    rewards = zip(lesson.expectation, lesson.uncertainty, response.expectation.reward, strict=True)
+    rewards = zip(lesson.expectation, lesson.uncertainty, response.compared, strict=True)
     weights = response.feature_weights
     return {
         "demonstrations": log.n,
