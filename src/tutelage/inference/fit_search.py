@@ -81,7 +81,7 @@ class StartRule:
     helps: float = 0.25
     apart: float = 1e-2
     end: float = 1e-3
-    n_exact: int = 10**12
+    n_exact: int = 10**6
 
 
 THOROUGH, START = Effort(), StartRule()

@@ -245,7 +245,7 @@ def nearest_soft(domain: Domain, seen: Vector, n_seen: int, n: int) -> tuple[Sof
     soft = most_random(domain, np.zeros(len(seen)))
     for _ in range(RECOVERY.n_covariances):
         covariance = count_covariance(domain, soft) / n + np.diag(rare_variance(domain, n))
-        root = np.linalg.cholesky(kept @ covariance @ kept.T)
+        root = _root(kept @ covariance @ kept.T)
         weight = np.linalg.inv(root) @ kept
         start = root.T @ soft.weights[:n_seen]
         soft = match(domain, weight.T, seen, [block], tolerance=1e-3, start=start, near=soft)[1]
@@ -259,9 +259,20 @@ def most_random(domain: Domain, base: Vector) -> SoftExpansion:
     return SoftProgram(domain, base, np.eye(n), np.zeros(n), [free]).opening()
 
 
+def _root(covariance: Matrix) -> Matrix:
+    """The Cholesky root; without correlations where rounding hides whether they are possible."""
+    try:
+        return np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        return np.diag(np.sqrt(np.diag(covariance)))
+
+
 def rare_variance(domain: Domain, n: int) -> Vector:
-    """(d,), the variance of the mean of n trajectories of which about one meets a feature once."""
-    return or_one(np.abs(combined_features(domain)).max(axis=0) / n) ** 2
+    """(d,), the variance of the mean of n trajectories of which about one meets a feature once.
+
+    Beyond a million trajectories that is less than the rounding errors of an expectation.
+    """
+    return or_one(np.abs(combined_features(domain)).max(axis=0) / min(n, 10**6)) ** 2
 
 
 def _unknowns(domain: Domain, scales: Scales, missed: Vector) -> tuple[Matrix, Vector]:
