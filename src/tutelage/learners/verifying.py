@@ -89,7 +89,7 @@ def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
 
 
 def verify_alone(domain: Domain, response: Response) -> None:
-    """Refuse a response whose numbers contradict each other, whoever its learner is.
+    """Refuse a response whose numbers contradict each other. No learner is needed for that.
 
     Its expectation must be that of its policy, unless it was seen (`bias`), and its bound no less than its objective.
     """

@@ -109,7 +109,7 @@ class CandidateTeacher(BaseTeacher):
 
     def scores(self, rounds: Sequence[Round]) -> Vector:
         """(n,), of each candidate."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define scores(rounds), one number for each candidate")
 
     def _chosen(self, rounds: Sequence[Round]) -> tuple[Lesson, str]:
         scores = self.scores(rounds)
