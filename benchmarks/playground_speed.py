@@ -1,4 +1,4 @@
-"""The times of docs/playground.md: `PYTHONPATH=tests python benchmarks/playground_speed.py` on an idle machine.
+"""The times of docs/playground.md: `PYTHONPATH=tests:. python benchmarks/playground_speed.py` on an idle machine.
 
 The first times are those of a person, in Chromium: of a dragged square in the static page, which has no server and no
 network (these alone: `playground_speed.py frames`), and from a moved slider to the new picture. The others are those of
@@ -16,7 +16,7 @@ import httpx
 from playground_support import CHROMIUM, learner_fields, running, teaching  # type: ignore[import-not-found]
 
 import tutelage as tl
-from tutelage.playground.bundling import site_page
+from tools.site.story import site_page
 
 N_TRIES, N_CLIENTS, N_SLIDES = 3, 20, 8
 # Milliseconds of one picture on a usual screen.

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from strategies import some_of
 
-from tutelage.playground import gardens
-from tutelage.playground.gardens import CHALLENGES, STORY, best, lessons, moved, played
+from tools.site import story as gardens
+from tools.site.story import CHALLENGES, STORY, best, lessons, moved, played
 
 KEPT = json.loads(
     resources.files("tutelage.playground")

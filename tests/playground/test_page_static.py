@@ -23,8 +23,7 @@ from playwright.sync_api import Browser, Page, expect
 from strategies import some_of
 
 import tutelage as tl
-from tutelage.playground.bundling import site_page
-from tutelage.playground.gardens import CHALLENGES, best
+from tools.site.story import CHALLENGES, best, site_page
 
 pytestmark = [pytest.mark.skipif(MAY_SKIP_PAGE, reason=NO_BROWSER), pytest.mark.timeout(600)]
 # A good lesson for each garden, as paths.
@@ -166,7 +165,7 @@ def test_the_picture_follows_the_green_square_before_the_event_ends(browser: Bro
 
 def test_no_text_of_a_recording_ends_its_script(tmp_path: Path):
     """A recording may have any text; the page's script contains it as data."""
-    from tutelage.playground.bundling import bundled
+    from tutelage.playground.server import bundled
 
     text = bundled({"scene": {}, "answers": {"/api/players ": {"label": "</script><b>"}}})
     kept = re.search(r"tutelageRecording = (.*?);</script>", text)

@@ -8,8 +8,7 @@ from pathlib import Path
 from links import dead_links
 from sphinx.cmd.build import build_main
 from staging import ROOT, stage
-
-from tutelage.playground.bundling import site_page
+from story import site_page
 
 
 def main() -> int:

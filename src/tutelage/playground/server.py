@@ -7,16 +7,18 @@ import asyncio
 import base64
 import json
 import os
+import re
 import signal
 import socket
 import sys
 import threading
 import webbrowser
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from importlib import resources
 from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import quote
 
 import uvicorn
 from fastapi import FastAPI, Path, Request
@@ -28,7 +30,6 @@ import tutelage
 from tutelage.environments.object_world import object_world
 from tutelage.outcomes import InvalidInput
 from tutelage.playground import jobs, schema, serving
-from tutelage.playground.bundling import bundled
 from tutelage.playground.workers import Crashed, Event, JobRefused, RunJob, TooBusy, TooSlow, WorkerPool
 
 # The first seconds of a search for a bound are spent waiting: a client that moves a slider has gone by then.
@@ -43,6 +44,15 @@ Responses = dict[int | str, dict[str, Any]]
 REFUSED: Responses = {code: {"model": schema.Refusal, "description": reason} for code, reason in REASONS.items()}
 STREAM: Responses = {200: {"description": "Events: the rounds, then the end", "content": {"text/event-stream": {}}}}
 BYTES: Responses = {200: {"description": "An .npz file", "content": {"application/octet-stream": {}}}}
+
+# What becomes of a module of the page in one file: its imports are lookups, and what it exports is returned.
+IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w.]+)";\n', re.MULTILINE)
+EXPORTED = re.compile(r"^export (?:async )?(?:function|class|const|let) (\w+)", re.MULTILINE)
+LINKED = re.compile(r"<(?:link|script) [^>]*>(?:</script>)?\n")
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; "
+    "form-action 'none'"
+)
 
 ResultT = TypeVar("ResultT")
 
@@ -96,6 +106,47 @@ def _add_page(app: FastAPI) -> None:
         media_type = MEDIA_TYPES[file.name.rpartition(".")[2]]
         app.get(route, include_in_schema=False)(sender(file.read_bytes(), media_type))
     app.get("/whole.html", include_in_schema=False)(sender(bundled().encode(), "text/html"))
+
+
+def _read(name: str) -> str:
+    return resources.files("tutelage.playground").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _modules(name: str, texts: dict[str, str]) -> dict[str, str]:
+    """The texts of a module and of all that it imports, each after those that it imports."""
+    if name not in texts:
+        text = _read(name)
+        for found in IMPORT.finditer(text):
+            _modules(found[2], texts)
+        texts[name] = text
+    return texts
+
+
+def _as_function(name: str, text: str) -> str:
+    def lookup(found: re.Match[str]) -> str:
+        names = re.sub(r"(\w+) as (\w+)", r"\1: \2", found[1])
+        return f'const {{{names}}} = modules["{found[2]}"];\n'
+
+    exported = ", ".join(EXPORTED.findall(text))
+    body = re.sub(r"^export ", "", IMPORT.sub(lookup, text), flags=re.MULTILINE)
+    return f'modules["{name}"] = await (async () => {{\n{body}\nreturn {{ {exported} }};\n}})();\n'
+
+
+def bundled(recording: Mapping[str, Any] | None = None, title: str = "Tutelage") -> str:
+    """The whole page. Without a recording, the text `tutelageRecording = null` can be replaced by one."""
+    code = "".join(_as_function(name, text) for name, text in _modules("app.js", {}).items())
+    code = code.replace("</script", "<\\/script")
+    kept = json.dumps(recording, allow_nan=False).replace("<", "\\u003c")
+    head = [
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+        f'<link rel="icon" href="data:image/svg+xml,{quote(_read("icon.svg"))}">',
+        f"<style>\n{_read('style.css')}</style>",
+        f"<script>globalThis.tutelageRecording = {kept};</script>",
+        f'<script type="module">const modules = {{}};\n{code}</script>',
+        "</head>",
+    ]
+    page = re.sub(r"<title>[^<]*</title>", f"<title>{title}</title>", LINKED.sub("", _read("index.html")))
+    return page.replace("</head>", "\n".join(head))
 
 
 def _add_worlds(app: FastAPI) -> None:

@@ -1,4 +1,4 @@
-// Written by `python -m tutelage.playground.gardens`: all that the page shows without a server.
+// Written by `python tools/site/story.py`: all that the page shows without a server.
 
 // prettier-ignore
 export const GARDENS = {"story":{"name":"story","about":"","world":{"size":6,"start":32,"objects":{"star":[15],"plus":[12],"dot":[35]},

@@ -1,12 +1,13 @@
-"""The gardens of the story and of the challenges, with every answer that the page shows without a server.
+"""The story and the gardens of the page, with every answer that it shows without a server.
 
 A path on the page ends at the first object, and stays there. So the lesson of a path depends only on the kind of the
-object and on the number of steps, and all lessons of one or two paths are few: `python -m tutelage.playground.gardens`
-computes the answers of the learner to all of them and writes them to `page/gardens.js`.
+object and on the number of steps, and all lessons of one or two paths are few: `python tools/site/story.py` computes
+the answers of the learner to all of them and writes them to `page/gardens.js`. `site_page` is the page of the site.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from itertools import combinations_with_replacement
@@ -20,7 +21,9 @@ from tutelage.data.sampling import sample_demonstrations
 from tutelage.environments.object_world import ObjectWorld
 from tutelage.interaction import teach
 from tutelage.model.mdp import Domain
-from tutelage.playground.schema import aware_teacher
+from tutelage.playground.jobs import run_job
+from tutelage.playground.schema import aware_teacher, known_players
+from tutelage.playground.server import bundled
 from tutelage.registry import make_learner, make_teacher
 from tutelage.roles import Learner, Lesson, Round
 
@@ -206,9 +209,41 @@ def written() -> str:
         "story": played(STORY) | {"moved": [moved(STORY, cell) for cell in range(n_cells)]},
         "challenges": [played(garden) for garden in CHALLENGES],
     }
-    head = "// Written by `python -m tutelage.playground.gardens`: all that the page shows without a server."
+    head = "// Written by `python tools/site/story.py`: all that the page shows without a server."
     text = json.dumps(data, separators=(",", ":")).replace('},"', '},\n"')
     return f"{head}\n\n// prettier-ignore\nexport const GARDENS = {text};\n"
+
+
+def site_page() -> str:
+    """The page for a website: the story, the gardens, and the rounds of an adaptive teacher."""
+    places = ["story", "play", "rounds"]
+    recording = {"scene": {"place": "story-0"}, "places": places, "answers": dict(_answers())}
+    return bundled(recording, "Tutelage: teach someone who has a mind of their own")
+
+
+def _answers() -> Iterator[tuple[str, Any]]:
+    """The answers that the places of the site's page ask for, by the page's own keys."""
+    yield "/api/players ", known_players()
+    rules = [{"colour": "green", "distance": 1, "allowance": 0}]
+    learner = {"model": "soft", "preferences": rules, "mismatch_penalty": 5, "violation_penalty": 10}
+    scene = {"world": _as_on_the_page(STORY.world), "learner": learner}
+
+    def events(job: str, request: str) -> list[Any]:
+        sent: list[Any] = []
+        run_job(job, request, lambda name, data: sent.append([name, data]))
+        return sent[:-1] + events("bound", request) if sent[-1][0] == "later" else sent
+
+    for teacher, most in (("volume_search", 20), ("bilevel", 1)):
+        request = json.dumps(scene | {"teacher": teacher, "max_rounds": most}, separators=(",", ":"))
+        yield f"/api/teach {request}", events("teach", request)
+    request = json.dumps(scene, separators=(",", ":"))
+    yield f"/api/reach {request}", events("reach", request)[0][1]
+
+
+def _as_on_the_page(world: ObjectWorld) -> dict[str, Any]:
+    """The fields of a painted world, with numbers as JavaScript writes them: 1 for 1.0."""
+    text = re.sub(r"\b(\d+)\.0\b", r"\1", world.to_json())
+    return {name: value for name, value in json.loads(text).items() if name not in ("generator", "seed")}
 
 
 if __name__ == "__main__":
