@@ -1,6 +1,7 @@
 """Every Python block of the README and of docs/ runs, those of a page in order; links and file names are right."""
 
 import re
+import runpy
 import shlex
 from enum import Enum
 from pathlib import Path
@@ -57,11 +58,22 @@ def test_the_commands_of_the_readme_for_a_saved_domain_run(tmp_path, monkeypatch
     names: dict[str, object] = {}
     exec(compile(blocks(PAGES[0])[0], "README.md", "exec"), names)
     exec(re.findall(r"`(tl\.save\(.+?\))`", text)[0], names)
-    commands = re.findall(r"^    tutelage (.*machine\.npz.*)$", text.replace("\\\n", ""), re.MULTILINE)
+    commands = re.findall(r"^    tutelage (.*garden\.npz.*)$", text.replace("\\\n", ""), re.MULTILINE)
     printed = [CliRunner().invoke(make_app(), shlex.split(command), catch_exceptions=False) for command in commands]
     assert [result.exit_code for result in printed] == [0, 0]
-    assert "states: new; worn; broken" in printed[0].stdout
-    assert "new -[run x3]-> worn\n    worn -[service]-> new" in printed[1].stdout
+    assert "states: start; lawn; path; big gift; small gift" in printed[0].stdout
+    assert "start -[go x2 via path]-> small gift" in printed[1].stdout
+
+
+def test_the_picture_of_the_readme_tells_what_its_walks_do():
+    """tools/front_picture.py: the robot stays where it is after the first lesson, and follows the second one."""
+    module = runpy.run_path(str(ROOT / "tools" / "front_picture.py"))
+    told = module["story"]()
+    assert {module["at"](cell) for cell in told.shown[1:-1]} == {"g"} and module["at"](told.shown[-1]) == "B"
+    assert set(told.done) == {told.shown[0]}
+    assert told.done_then == told.shown_instead and not {module["at"](cell) for cell in told.done_then} & {"g", "B"}
+    assert told.points == (0.0, 6.0)
+    assert len(module["draw"](told).axes) == 3
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
