@@ -125,3 +125,26 @@ def test_equations_are_typeset(page):
     assert [
         line for line in re.findall(r"^    \S.*", text, flags=re.MULTILINE) if line.split()[0] not in commands
     ] == []
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_a_page_begins_with_a_sentence(page):
+    """A reader learns what a page is about before the first formula, command, table or code."""
+    heading, first = page.read_text(encoding="utf-8").split("\n\n")[:2]
+    assert heading.startswith("# ")
+    listing = first.startswith("```{toctree}")
+    assert listing or re.match(r"(?!    )[A-Z*`\[]", first), f"begins with {first[:40]!r}"
+
+
+FACTS = ("Equation", "Cost", "Guarantee")
+
+
+def test_what_computes_says_its_equation_its_cost_and_its_guarantee():
+    """All three or none: every solver, every learner and teacher of the package, every inference."""
+    told = {name: [fact for fact in FACTS if f"- **{fact}:** " in text] for name, text in ENTRIES.items()}
+    assert {name: facts for name, facts in told.items() if facts not in ([], list(FACTS))} == {}
+    roles = {"Learner", "Teacher", "RememberingLearner", "CallbackLearner", "OneLessonTeacher"}  # what users write
+    wrapped = {"GatheringLearner", "PreferringLearner"}  # they pass lessons on
+    players = {name for name in tl.__all__ if name.endswith(("Learner", "Teacher"))} - roles - wrapped
+    solvers = {name for name in tl.__all__ if name.startswith(("solve_", "infer_"))} | {"best_policy", "nearest_policy"}
+    assert sorted(name for name in players | solvers if not told[name]) == []
