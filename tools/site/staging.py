@@ -10,7 +10,12 @@ from running import BLOCK, Ran, blocks, run
 import tutelage
 
 ROOT = Path(__file__).parents[2]
-TOP = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
+TOP = {
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "GOVERNANCE.md": "governance.md",
+}
 
 
 def stage(folder: Path) -> None:
