@@ -40,6 +40,7 @@ EQUATIONS = (
     "teachers",
     "rounds",
     "inference",
+    "behaviour",
     "time",
     "scale",
 )
