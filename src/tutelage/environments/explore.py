@@ -1,24 +1,30 @@
-"""A model given as functions: its states are found from the start, breadth first."""
+"""The states of a model are found from its start, breadth first.
 
+The model is given as functions (`explore`), or is a Gymnasium environment without a table (`explore_gymnasium`).
+"""
+
+import copy
+import pickle
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import EnumMeta
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from tutelage.arrays import Indices, SparseRows, Vector, sum_tolerance, whole_number
+from tutelage.environments.gymnasium import with_end
 from tutelage.model.arrivals import by_name, choice_of_entry
 from tutelage.model.inputs import feature_matrix, feature_names, takes_next_state
 from tutelage.model.mdp import MDP, Domain
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.watch import OnProgress, report, watched
 
-STAY = "stay"
-# The number of states after which progress is reported.
-REPORT_EVERY = 1_000
 # The default of max_states.
 LARGEST_MODEL = 1_000_000
+# Of the environment before a step, the action, and the environment after it.
+StepFeatures = Callable[[Any, int, Any], Any]
 
 
 def explore(
@@ -51,7 +57,7 @@ def explore(
 
     The states and the actions become the names of the domain.
     """
-    search = Search(whole_number(max_states, "max_states", least=1))
+    search = _Search(whole_number(max_states, "max_states", least=1))
     initial = search.begin(start)
     with watched(time_limit, progress):
         search.run(actions, outcomes)
@@ -61,17 +67,69 @@ def explore(
     return Domain(mdp, **rewards, **preferences)
 
 
+def explore_gymnasium(
+    env: Any,
+    *,
+    key: Callable[[Any], Hashable],
+    discount: float,
+    seed: int = 0,
+    actions: Sequence[int] | None = None,
+    reward_features: StepFeatures | None = None,
+    reward_names: Sequence[str] = (),
+    preference_features: StepFeatures | None = None,
+    preference_names: Sequence[str] = (),
+    max_states: int = LARGEST_MODEL,
+    time_limit: float | None = None,
+    progress: OnProgress | None = None,
+) -> Domain:
+    """A deterministic environment as a domain with the states that can be reached after `env.reset(seed=seed)`.
+
+    key(env): what distinguishes the states, such as the position and the direction of an agent; it becomes the name.
+    actions: the numbers of the actions to use; all of them unless given.
+    reward_features, preference_features: functions of (before, action, after), the environment before and after the
+        step, that return a number, a sequence or a dict by name. Without them the one reward feature is the reward.
+
+    Steps that terminate lead to one more state, the last, which is absorbing with zero features. A limit on the number
+    of steps is ignored. max_states, time_limit, progress: as of `explore`.
+
+    The states are found by stepping copies. So `step` must be deterministic, and copies (`copy.deepcopy`) independent
+    of the environment. A step that draws from `np_random` is noticed and refused. So are two states of one key, where
+    they behave differently on 20 random walks of 50 steps from the start.
+    """
+    names = _named_actions(env, actions)
+    env.reset(seed=seed)
+    search = _Search(whole_number(max_states, "max_states", least=1), at_end=tuple(names), number={END: -1})
+    copies = _Copies(key, names, {"reward": reward_features, "preference": preference_features}, search.number)
+    first = copies.key_of(env.unwrapped)
+    copies.waiting[first] = copy.deepcopy(env.unwrapped)
+    initial = search.begin({first: 1.0})
+    with watched(time_limit, progress):
+        search.run(copies.offered, copies.outcomes)
+        copies.check(env.unwrapped)
+    search.add_last(with_end(search.states)[-1])
+    mdp = search.mdp(initial, discount)
+    given = {"reward": reward_names or (() if reward_features else ("reward",)), "preference": preference_names}
+    parts: dict[str, Any] = {}
+    for kind in ("reward", "preference") if preference_features else ("reward",):
+        parts |= search.features(
+            mdp, lambda state, action, kind=kind: copies.known[state, action][kind], given[kind], kind
+        )
+    return Domain(mdp, **parts)
+
+
 @dataclass(slots=True)
-class Search:
+class _Search:
     """The states and choices found so far.
 
     states: in the order in which they were found. number: of each state. actions: those of each explored state, in
-    order; none for an absorbing state. columns, probabilities, ends: the rows of the transition matrix.
+    order; none for an absorbing state, whose choices are `at_end`. columns, probabilities, ends: the rows of the
+    transition matrix.
     """
 
     limit: int
-    states: list[Any] = field(default_factory=list)
+    at_end: tuple[Hashable, ...] = ("stay",)
     number: dict[Any, int] = field(default_factory=dict)
+    states: list[Any] = field(default_factory=list)
     actions: list[tuple[Hashable, ...]] = field(default_factory=list)
     columns: list[int] = field(default_factory=list)
     probabilities: list[float] = field(default_factory=list)
@@ -82,9 +140,9 @@ class Search:
         given = start if isinstance(start, Mapping) else {check_hashable(start, "the start"): 1.0}
         if not given:
             raise InvalidModel("start is an empty mapping; give at least one state with its probability")
-        return {self.add(state): probability for state, probability in given.items()}
+        return {self._add(state): probability for state, probability in given.items()}
 
-    def add(self, state: Any) -> int:
+    def _add(self, state: Any) -> int:
         """The number of a state, which is new or known."""
         number = self.number.get(state)
         if number is None:
@@ -96,20 +154,21 @@ class Search:
         """Explore every state, in the order in which they are found."""
         # The list grows while it is read.
         for n_explored, state in enumerate(self.states):
-            self.actions.append(_listed_actions(actions(state), state))
+            listed = actions(state)
+            if isinstance(listed, str) or not isinstance(listed, Iterable):
+                raise InvalidModel(f"state {state!r}: actions must be a list, got {listed!r}")
+            self.actions.append(tuple(listed))
             for action in self.actions[-1]:
                 self._add_row(state, action, outcomes(state, action))
             if not self.actions[-1]:
-                self.columns.append(n_explored)
-                self.probabilities.append(1.0)
-                self.ends.append(len(self.columns))
-            report_states(self.limit, n_explored + 1, len(self.states))
+                self._stay(n_explored)
+            self._report(n_explored + 1)
 
     def _add_row(self, state: Any, action: Hashable, listed: Any) -> None:
         total, n_before = 0.0, len(self.columns)
         try:
             for probability, next_state in listed if isinstance(listed, Sequence) else list(listed):
-                self.columns.append(self.add(next_state))
+                self.columns.append(self._add(next_state))
                 self.probabilities.append(float(probability))
                 total += probability
         except (TypeError, ValueError) as error:
@@ -123,17 +182,38 @@ class Search:
             raise InvalidModel(f"{_place(state, action)}: the probabilities sum to {total:.10g}; they must sum to one")
         self.ends.append(len(self.columns))
 
-    @property
-    def first_choice(self) -> Indices:
-        return np.cumsum([0, *(len(listed) or 1 for listed in self.actions)])
+    def _stay(self, number: int) -> None:
+        """The rows of an absorbing state."""
+        for _ in self.at_end:
+            self.columns.append(number)
+            self.probabilities.append(1.0)
+            self.ends.append(len(self.columns))
 
-    def choices(self) -> list[tuple[int, Any, Hashable]]:
-        """(choice, state, action) of every choice of the model's own, without those of absorbing states."""
-        first = self.first_choice.tolist()
+    def add_last(self, state: Hashable) -> None:
+        """Add one more absorbing state after all others: the one that had the number -1."""
+        last = len(self.states)
+        self.columns = [last if column < 0 else column for column in self.columns]
+        self.states.append(state)
+        self.actions.append(())
+        self._stay(last)
+
+    def _report(self, n_explored: int) -> None:
+        """Refuse too many states; report progress at every thousandth, and at the last."""
+        n_waiting = len(self.states) - n_explored
+        if len(self.states) > self.limit:
+            raise InvalidModel(
+                f"the model has more than {self.limit} states: {n_explored} are explored and {n_waiting} wait; "
+                "raise max_states, or bound the states"
+            )
+        if n_explored % 1_000 == 0 or not n_waiting:
+            report("states explored", n_explored, n_waiting)
+
+    def choices(self) -> list[tuple[Any, Hashable] | None]:
+        """(C,), the state and the action of each choice; None for those of absorbing states."""
         return [
-            (first[number] + place, state, action)
-            for number, (state, listed) in enumerate(zip(self.states, self.actions, strict=True))
-            for place, action in enumerate(listed)
+            (state, action) if listed else None
+            for state, listed in zip(self.states, self.actions, strict=True)
+            for action in listed or self.at_end
         ]
 
     def mdp(self, initial: Mapping[int, float], discount: Any, durations: Vector | None = None) -> MDP:
@@ -142,28 +222,25 @@ class Search:
         rows: SparseRows = sparse.csr_array((self.probabilities, self.columns, self.ends), shape=shape)
         chances = np.zeros(len(self.states))
         chances[list(initial)] = list(initial.values())
-        names = [action for listed in self.actions for action in listed or (STAY,)]
+        first: Indices = np.cumsum([0, *(len(listed or self.at_end) for listed in self.actions)])
+        names = [action for listed in self.actions for action in listed or self.at_end]
         labels: dict[str, Any] = {"state_names": self.states, "choice_names": names}
-        return MDP.from_choices(rows, self.first_choice, chances, discount, duration=durations, **labels)
+        return MDP.from_choices(rows, first, chances, discount, duration=durations, **labels)
 
     def features(self, mdp: MDP, function: Callable[..., Any], names: Sequence[str], kind: str) -> dict[str, Any]:
         """The features of a domain that a function of a state and an action gives; zero in absorbing states."""
-        choices = self.choices()
-        if not choices:
+        pairs, rows, on_arrival = self.choices(), mdp.transition, takes_next_state(function)
+        owner = choice_of_entry(rows).tolist() if on_arrival else range(mdp.n_choices)
+        steps, places = [], []
+        for place, choice in enumerate(owner):
+            if (pair := pairs[choice]) is not None:
+                steps.append((*pair, self.states[rows.indices[place]]) if on_arrival else pair)
+                places.append(place)
+        if not steps:
             raise InvalidModel("no state has an action, so there are no features; give the start an action")
-        rows, on_arrival = mdp.transition, takes_next_state(function)
-        own = np.array([choice for choice, _, _ in choices])
-        places = np.flatnonzero(np.isin(choice_of_entry(rows), own)) if on_arrival else own
-        if on_arrival:
-            taken = {choice: (state, action) for choice, state, action in choices}
-            steps = [taken[choice] for choice in choice_of_entry(rows)[places].tolist()]
-            after = [self.states[state] for state in rows.indices[places].tolist()]
-            values = [function(*step, state) for step, state in zip(steps, after, strict=True)]
-        else:
-            steps = [(state, action) for _, state, action in choices]
-            values = [function(state, action) for state, action in steps]
-        known, columns = feature_matrix(values, names, kind, lambda row: _place(*steps[row]))
-        matrix = np.zeros((rows.nnz if on_arrival else mdp.n_choices, known.shape[1]))
+        values = [function(*step) for step in steps]
+        known, columns = feature_matrix(values, names, kind, lambda row: _place(*steps[row][:2]))
+        matrix = np.zeros((len(owner), known.shape[1]))
         matrix[places] = known
         if on_arrival:
             return {f"{kind}_features": by_name(rows, matrix, feature_names(columns, matrix.shape[1], kind))}
@@ -172,35 +249,17 @@ class Search:
     def durations(self, duration: Callable[[Any, Any], float]) -> Vector:
         """(C,), the duration of each choice; a choice to stay takes one unit of time."""
         durations = np.ones(len(self.ends) - 1)
-        for choice, state, action in self.choices():
-            taken = duration(state, action)
+        for choice, pair in enumerate(self.choices()):
+            taken = 1.0 if pair is None else duration(*pair)
             if isinstance(taken, bool) or not isinstance(taken, int | float | np.number) or not 0 < taken < np.inf:
-                place = _place(state, action)
-                raise InvalidModel(f"{place}: the duration is {taken!r}; it must be a positive number")
+                assert pair is not None
+                raise InvalidModel(f"{_place(*pair)}: the duration is {taken!r}; it must be a positive number")
             durations[choice] = taken
         return durations
 
 
-def report_states(limit: int, n_explored: int, n_found: int) -> None:
-    """Refuse too many states; report progress at every thousandth, and at the last."""
-    n_waiting = n_found - n_explored
-    if n_found > limit:
-        raise InvalidModel(
-            f"the model has more than {limit} states: {n_explored} are explored and {n_waiting} wait; "
-            "raise max_states, or bound the states"
-        )
-    if n_explored % REPORT_EVERY == 0 or not n_waiting:
-        report("states explored", n_explored, n_waiting)
-
-
 def _place(state: Any, action: Hashable) -> str:
     return f"state {state!r}, action {action!r}"
-
-
-def _listed_actions(given: Any, state: Any) -> tuple[Hashable, ...]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InvalidModel(f"state {state!r}: actions must be a list, got {given!r}")
-    return tuple(given)
 
 
 def check_hashable(state: Any, what: str) -> Any:
@@ -210,3 +269,103 @@ def check_hashable(state: Any, what: str) -> Any:
     except TypeError as error:
         raise InvalidModel(f"{what} {state!r} is not hashable; give a tuple, a string or a frozen dataclass") from error
     return state
+
+
+# The key after a step that terminates.
+END = object()
+
+
+@dataclass(slots=True)
+class _Copies:
+    """Copies of an environment in the states that wait to be explored, by key, and the outcomes known so far.
+
+    actions: their numbers by name. number: of each key found so far. known: by key and name of the action, the next key
+    and the features of the step. before: the copy in the state that is explored.
+    """
+
+    key: Callable[[Any], Hashable]
+    actions: dict[Hashable, int]
+    measures: dict[str, StepFeatures | None]
+    number: Mapping[Any, int]
+    known: dict[tuple[Any, Hashable], dict[str, Any]] = field(default_factory=dict)
+    waiting: dict[Any, Any] = field(default_factory=dict)
+    before: Any = None
+
+    def offered(self, key: Any) -> tuple[Hashable, ...]:
+        """The actions of a state, which is explored from now on."""
+        self.before = self.waiting.pop(key)
+        return tuple(self.actions)
+
+    def outcomes(self, key: Any, action: Hashable) -> list[tuple[float, Any]]:
+        """The next state of an action."""
+        outcome, after = self._step(self.before, action)
+        self.known[key, action] = outcome
+        if outcome["next"] not in self.number:
+            self.waiting[outcome["next"]] = after
+        return [(1.0, outcome["next"])]
+
+    def key_of(self, env: Any) -> Any:
+        return check_hashable(self.key(env), "the key")
+
+    def _step(self, before: Any, action: Hashable) -> tuple[dict[str, Any], Any]:
+        """The outcome of an action in a copy of the environment, and the copy."""
+        after, number = copy.deepcopy(before), self.actions[action]
+        drawn = _random_state(after)
+        _, reward, is_end, _, _ = after.step(number)
+        if _random_state(after) != drawn:
+            raise InvalidModel(
+                f"{type(before).__name__} draws random numbers in a step ({_place(self.key_of(before), action)}), so "
+                "copies do not show its probabilities; use tutelage.explore with them, or from_gymnasium with a table"
+            )
+        outcome: dict[str, Any] = {"next": END if is_end else self.key_of(after), "reward": float(reward)}
+        outcome |= {kind: measure(before, number, after) for kind, measure in self.measures.items() if measure}
+        return outcome, after
+
+    def check(self, origin: Any, n_walks: int = 20, n_steps: int = 50) -> None:
+        """Refuse a key that two states with different behaviour share, as far as random walks show it."""
+        rng, names = np.random.default_rng(0), tuple(self.actions)
+        for _ in range(n_walks):
+            at = origin
+            for action in (names[number] for number in rng.integers(len(names), size=n_steps)):
+                key = self.key_of(at)
+                known, (again, at) = self.known[key, action], self._step(at, action)
+                if not all(_equal(known[part], again[part]) for part in known):
+                    raise InvalidModel(
+                        f"two states have the key {key!r}: action {action!r} leads one to {_told(known)} and the other "
+                        f"to {_told(again)}; let the key, or the features, tell them apart"
+                    )
+                if again["next"] is END:
+                    break
+
+
+def _named_actions(env: Any, given: Sequence[int] | None) -> dict[Hashable, int]:
+    """The actions by their names in the environment's enumeration, or by number; refused unless they are finite."""
+    space: Any = getattr(env, "action_space", None)
+    if not all(hasattr(env, name) for name in ("reset", "step", "unwrapped")) or not hasattr(space, "n"):
+        raise InvalidInput(f"explore_gymnasium needs an environment with discrete actions, got {env!r}")
+    first = int(getattr(space, "start", 0))
+    known = range(first, first + int(space.n))
+    numbers = list(known) if given is None else [int(number) for number in given]
+    if not numbers or not set(numbers) <= set(known) or len(set(numbers)) < len(numbers):
+        raise InvalidInput(f"actions must be different numbers of {first} .. {known[-1]}, got {given!r}")
+    listed = getattr(env.unwrapped, "actions", None)
+    members: dict[str, Any] = dict(listed.__members__) if isinstance(listed, EnumMeta) else {}
+    names = {member.value: name for name, member in members.items()}
+    return {names.get(number, number): number for number in numbers}
+
+
+def _random_state(env: Any) -> bytes:
+    random = getattr(env, "np_random", None)
+    return pickle.dumps(random.bit_generator.state) if isinstance(random, np.random.Generator) else b""
+
+
+def _equal(first: Any, second: Any) -> bool:
+    try:
+        return bool(np.all(first == second))
+    except ValueError:
+        return False
+
+
+def _told(outcome: dict[str, Any]) -> str:
+    where = "the end" if outcome["next"] is END else f"{outcome['next']!r}"
+    return f"{where} with the features {outcome['reward']!r}"

@@ -1,4 +1,4 @@
-"""Gymnasium environments as domains, domains as Gymnasium environments, and demonstrations recorded in environments.
+"""Gymnasium environments as domains, and domains as Gymnasium environments.
 
 An environment can become a domain if it has a table `P`: state -> action -> a list of (probability, next state, reward,
 terminated), as FrozenLake, CliffWalking and Taxi have. The domain has one more state than the table, the last, and
@@ -9,35 +9,28 @@ and has no reason to delay the end. The domain ignores a limit on the number of 
 
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from tutelage import arrays
-from tutelage.arrays import (
-    ArrayLike,
-    Indices,
-    Matrix,
-    Vector,
-    check_length,
-    floats,
-    generator,
-    sum_tolerance,
-    whole_number,
-)
-from tutelage.data.demonstrations import Demonstrations
-from tutelage.environments import gymnasium_names
+from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Vector, check_length, floats, sum_tolerance
 from tutelage.model.arrivals import at_entries, choice_of_entry
 from tutelage.model.inputs import feature_matrix, feature_names, n_arguments, on_names
 from tutelage.model.mdp import MDP, Domain
-from tutelage.model.names import Labels
-from tutelage.model.policy import check_policy
+from tutelage.model.names import LAST_STATE, GridNames, Labels
 from tutelage.outcomes import InvalidModel, MissingExtra
 
 if TYPE_CHECKING:
     from tutelage.environments.domain_env import DomainEnv
+
+# The names of the actions 0, 1, ... by the class of the environment.
+ACTIONS = {
+    "FrozenLakeEnv": ("left", "down", "right", "up"),
+    "CliffWalkingEnv": ("up", "right", "down", "left"),
+    "TaxiEnv": ("south", "north", "east", "west", "pick up", "drop off"),
+}
 
 # An array, or a function of a state, or of a state and an action.
 Features = ArrayLike | Callable[..., Any]
@@ -70,15 +63,18 @@ def from_gymnasium(
     function of a state, an action and the next state counts on arrival. A function returns a number, a sequence or a
     dict. All outcomes of a choice that end the episode lead to the same state: each counts the mean of these.
     """
-    table = _table(env)
-    outcomes = _outcomes(table)
-    n_states = outcomes.n_states
-    first_choice = np.append(outcomes.first_choice, outcomes.n_choices)
-    start = np.append(_initial(env, initial, n_states), 0.0)
-    mdp = MDP.from_choices(_transition(outcomes), first_choice, start, discount, goals=[n_states])
+    table = transition_table(env)
+    outcomes, end, counts = _outcomes(table), len(table), [len(actions) for actions in table]
+    first_choice = np.cumsum([0, *counts, max(counts)])
+    # Repeated next states are summed; outcomes that terminate lead to the last state, which leads to itself.
+    after = np.where(outcomes.is_end, end, outcomes.next_state)
+    entries = (outcomes.probability, (outcomes.choice, after))
+    taken = sparse.csr_array(entries, shape=(first_choice[-2], end + 1))
+    stays = sparse.csr_array((np.ones(max(counts)), (range(max(counts)), [end] * max(counts))), (max(counts), end + 1))
+    rows = sparse.vstack([taken, stays], format="csr")
+    mdp = MDP.from_choices(rows, first_choice, np.append(_initial(env, initial, end), 0.0), discount, goals=[end])
     finals = np.unique(outcomes.next_state[outcomes.is_end])
-    names = _given_names(env, table, state_names, action_names)
-    mdp = mdp.labelled(Labels.of(mdp.first_choice, *names, finals))
+    mdp = mdp.labelled(Labels.of(mdp.first_choice, *_names(env, table, state_names, action_names), finals))
     if reward_features is None:
         reward = _on_arrival(mdp, outcomes, outcomes.reward[:, None], reward_names or ("reward",), "reward")
     else:
@@ -108,28 +104,59 @@ def environment_domain(env: Any, discount: float, *, with_cells: bool) -> Domain
     return domain.with_features(reward=at_cells, preference=taken)
 
 
-def _given_names(
+def _names(
     env: Any, table: Table, states: Sequence[Hashable] | None, actions: Sequence[Hashable] | None
 ) -> tuple[Sequence[Hashable] | None, Sequence[Hashable] | None]:
-    """The names of all states and choices, with those of the last state; those known by the class, if not given."""
-    inner = getattr(env, "unwrapped", env)
-    known_states = gymnasium_names.states(inner, len(table))
+    """The names of all states and choices, with those of the last state; those known by the class, if not given.
+
+    The last state offers the choices of a state with the most.
+    """
+    inner, counts = getattr(env, "unwrapped", env), [len(listed) for listed in table]
+    kind, made_of = type(inner).__name__, getattr(inner, "domain", None)
+    numbers = [number for listed in table for number, _ in listed]
     if states is not None:
         _check_names(states, len(table), "state_names", "states in the environment")
-        known_states = gymnasium_names.with_end(states)
-    known_actions = gymnasium_names.actions(inner, table)
+        known: Sequence[Hashable] | None = with_end(states)
+    else:
+        known = _known_states(inner, kind, made_of, len(table))
     if actions is not None:
-        n_actions = 1 + max(number for listed in table for number, _ in listed)
-        _check_names(actions, n_actions, "action_names", "actions")
-        known_actions = gymnasium_names.of_choices(actions, table)
-    return known_states, known_actions
+        _check_names(actions, 1 + max(numbers), "action_names", "actions")
+    else:
+        actions = ACTIONS.get(kind, ())
+    of_choices: Sequence[Hashable] | None = getattr(made_of, "choice_names", None)
+    if max(numbers) < len(actions):
+        of_choices = [actions[number] for number in numbers]
+    widest = sum(counts[: int(np.argmax(counts))])
+    return known, None if of_choices is None else [*of_choices, *of_choices[widest : widest + max(counts)]]
+
+
+def _known_states(inner: Any, kind: str, made_of: Any, n_states: int) -> Sequence[Hashable] | None:
+    if getattr(made_of, "state_names", None) is not None:
+        return with_end(made_of.state_names)
+    if kind in ("FrozenLakeEnv", "CliffWalkingEnv"):
+        n_rows, n_columns = inner.desc.shape if kind == "FrozenLakeEnv" else inner.shape
+        return GridNames(int(n_rows), int(n_columns)) if n_rows * n_columns == n_states else None
+    if kind == "TaxiEnv" and n_states == 500:
+        stands = ("red", "green", "yellow", "blue")
+        places = (*(f"at {stand}" for stand in stands), "in the taxi")
+        parts = [inner.decode(state) for state in range(n_states)]
+        taxi = "taxi at row {}, column {}, passenger {}, destination {}"
+        return with_end([taxi.format(row, column, places[who], stands[to]) for row, column, who, to in parts])
+    return None
+
+
+def with_end(names: Sequence[Hashable]) -> list[Hashable]:
+    """The names of the states, and a different one of the last state."""
+    last = LAST_STATE
+    while last in names:
+        last = f"{last} of the episode"
+    return [*names, last]
 
 
 def _features(
     mdp: MDP, outcomes: "_Outcomes", table: Table, given: Features, names: Sequence[str], kind: str
 ) -> dict[str, Any]:
     """Features on choices, or on arrival; zero in the last state."""
-    n_states, n_taken = outcomes.n_states, int(outcomes.first_choice[-1])
     numbers = [(state, number) for state, actions in enumerate(table) for number, _ in actions]
     columns, n_given = tuple(names), n_arguments(given) if callable(given) else 0
     if callable(given):
@@ -139,13 +166,13 @@ def _features(
             choice = numbers[moves[row][0] if moves else row] if n_given > 1 else ()
             return f"state {choice[0]}, action {choice[1]}" if choice else f"state {row}"
 
-        array, columns = feature_matrix(on_names(given, range(n_states), numbers, moves), names, kind, place)
+        array, columns = feature_matrix(on_names(given, range(len(table)), numbers, moves), names, kind, place)
     else:
-        array = _feature_array(given, outcomes, kind)
+        array = _feature_array(given, len(table), len(numbers), kind)
         # Where every state has one action, only a third axis tells features of actions.
-        n_given = 1 if len(array) == n_states and np.ndim(given) < 3 else 2
+        n_given = 1 if len(array) == len(table) and np.ndim(given) < 3 else 2
     if n_given == 2:
-        last = np.zeros((outcomes.n_choices - n_taken, array.shape[1]))
+        last = np.zeros((mdp.n_choices - len(numbers), array.shape[1]))
         return {f"{kind}_features": np.vstack([array, last]), f"{kind}_names": columns}
     return _on_arrival(mdp, outcomes, array if n_given == 3 else array[outcomes.next_state], columns, kind)
 
@@ -165,9 +192,9 @@ def _check_names(names: Sequence[Hashable], count: int, argument: str, what: str
         raise InvalidModel(f"{argument} must be a list of {count} names, one for each of the {what}; got {names!r}")
 
 
-def _feature_array(given: ArrayLike, outcomes: "_Outcomes", kind: str) -> Matrix:
+def _feature_array(given: ArrayLike, n_states: int, n_taken: int, kind: str) -> Matrix:
     """(n, k) on states or (n * A, k) on choices, checked."""
-    name, n_states, n_taken = f"{kind}_features", outcomes.n_states, int(outcomes.first_choice[-1])
+    name = f"{kind}_features"
     array = arrays.any_array(given, name)
     if array.ndim == 3 and array.shape[0] * array.shape[1] == n_taken and n_taken % n_states == 0:
         array = array.reshape(n_taken, -1)
@@ -186,55 +213,7 @@ def to_gymnasium(domain: Domain, weights: ArrayLike | None = None) -> "DomainEnv
     return DomainEnv(domain, weights)
 
 
-def record_demonstrations(
-    env: Any, mdp: MDP, policy: ArrayLike, n: int, *, rng: int | np.random.Generator, max_steps: int
-) -> Demonstrations:
-    """n episodes played in the environment itself.
-
-    mdp: the MDP of the domain that `from_gymnasium` made of the environment.
-    policy: (C,), a policy of that MDP.
-
-    An episode that terminates ends in the last state of the MDP, which is absorbing. An episode that the environment or
-    `max_steps` cuts short ends in the state it has reached. The choice of the last state is UNKNOWN.
-    """
-    count = whole_number(n, "the number of demonstrations", least=1)
-    limit = whole_number(max_steps, "max_steps", least=1)
-    table, source = _table(env), generator(rng)
-    _check_fit(mdp, table)
-    checked = check_policy(mdp, policy)
-    episodes = [_record(env, table, mdp, checked, source, limit) for _ in range(count)]
-    return Demonstrations.from_sequences(mdp, *zip(*episodes, strict=True))
-
-
-def _check_fit(mdp: MDP, table: Table) -> None:
-    """Refuse an MDP that was not made from this environment: its states and actions would have other meanings."""
-    if mdp.n_states != len(table) + 1:
-        needed = f"from_gymnasium makes {len(table) + 1} of this environment's table"
-        raise InvalidModel(f"the MDP has {mdp.n_states} states, but {needed}")
-    for state, (n_choices, actions) in enumerate(zip(mdp.choices_per_state.tolist(), table, strict=False)):
-        if n_choices != len(actions):
-            offered = f"the MDP has {n_choices} choices in state {state}"
-            raise InvalidModel(f"{offered}, but the environment has {len(actions)} actions there")
-
-
-def _record(
-    env: Any, table: Table, mdp: MDP, policy: Vector, rng: np.random.Generator, max_steps: int
-) -> tuple[list[int], list[int]]:
-    """One episode: its states, including the last, and its actions, numbered within their state."""
-    state, _info = env.reset(seed=int(rng.integers(2**31)))
-    states, actions = [int(state)], []
-    for _ in range(max_steps):
-        choices = slice(*mdp.first_choice[states[-1] : states[-1] + 2])
-        action = int(rng.choice(choices.stop - choices.start, p=policy[choices]))
-        state, _reward, is_terminated, is_truncated, _info = env.step(table[states[-1]][action][0])
-        actions.append(action)
-        states.append(len(table) if is_terminated else int(state))
-        if is_terminated or is_truncated:
-            break
-    return states, actions
-
-
-def _table(env: Any) -> Table:
+def transition_table(env: Any) -> Table:
     """The table of an environment, with states and actions in order."""
     inner = getattr(env, "unwrapped", env)
     table = getattr(inner, "P", None)
@@ -260,36 +239,22 @@ def _entries(level: Any, name: str) -> tuple[tuple[int, Any], ...]:
     return tuple(sorted(((int(key), value) for key, value in pairs), key=lambda pair: pair[0]))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Outcomes:
-    """The outcomes of all choices, one entry each, and the choices of each state, without the absorbing state."""
+class _Outcomes(NamedTuple):
+    """The outcomes of all choices, one entry each, without those of the last state."""
 
-    first_choice: Indices
     choice: Indices
     probability: Vector
     next_state: Indices
     reward: Vector
-    is_end: Any
-
-    @property
-    def n_states(self) -> int:
-        return len(self.first_choice) - 1
-
-    @property
-    def n_choices(self) -> int:
-        """C, including the choices of the absorbing state, which are as many as those of any state."""
-        return int(self.first_choice[-1] + np.diff(self.first_choice).max())
+    is_end: Flags
 
 
 def _outcomes(table: Table) -> _Outcomes:
     rows: list[tuple[int, float, int, float, bool]] = []
-    choice = 0
-    for state, actions in enumerate(table):
-        for action, outcomes in actions:
-            rows.extend((choice, *outcome) for outcome in _checked(outcomes, len(table), f"P[{state}][{action}]"))
-            choice += 1
-    first_choice = np.cumsum([0, *(len(actions) for actions in table)])
-    return _Outcomes(first_choice, *(np.array(column) for column in zip(*rows, strict=True)))
+    places = [(state, action, outcomes) for state, actions in enumerate(table) for action, outcomes in actions]
+    for choice, (state, action, outcomes) in enumerate(places):
+        rows += [(choice, *outcome) for outcome in _checked(outcomes, len(table), f"P[{state}][{action}]")]
+    return _Outcomes(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
 def _checked(outcomes: Any, n_states: int, name: str) -> list[tuple[float, int, float, bool]]:
@@ -309,15 +274,6 @@ def _checked(outcomes: Any, n_states: int, name: str) -> list[tuple[float, int, 
     if not abs(total - 1) <= sum_tolerance(len(rows)):
         raise InvalidModel(f"the probabilities of {name} sum to {total:.10g}; they must sum to one")
     return rows
-
-
-def _transition(outcomes: _Outcomes) -> sparse.csr_array:
-    """(C, n+1), with repeated next states summed; terminating outcomes lead to state n, state n leads to itself."""
-    end, endless = outcomes.n_states, np.arange(outcomes.first_choice[-1], outcomes.n_choices)
-    probability = np.concatenate([outcomes.probability, np.ones(len(endless))])
-    choice = np.concatenate([outcomes.choice, endless])
-    next_state = np.concatenate([np.where(outcomes.is_end, end, outcomes.next_state), np.full(len(endless), end)])
-    return sparse.csr_array((probability, (choice, next_state)), shape=(outcomes.n_choices, end + 1))
 
 
 def _initial(env: Any, given: ArrayLike | None, n_states: int) -> Vector:

@@ -1,13 +1,60 @@
-"""Episodes of a Minari dataset as demonstrations. Only the dataset's own methods are used."""
+"""Episodes played elsewhere as demonstrations: in a Gymnasium environment, or in a Minari dataset."""
 
 from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 
+from tutelage.arrays import ArrayLike, Vector, generator, whole_number
 from tutelage.data.demonstrations import Demonstrations
-from tutelage.model.mdp import Domain
+from tutelage.environments.gymnasium import Table, transition_table
+from tutelage.model.mdp import MDP, Domain
+from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidModel, MissingExtra
+
+
+def record_demonstrations(
+    env: Any, mdp: MDP, policy: ArrayLike, n: int, *, rng: int | np.random.Generator, max_steps: int
+) -> Demonstrations:
+    """n episodes played in the environment itself.
+
+    mdp: the MDP of the domain that `from_gymnasium` made of the environment.
+    policy: (C,), a policy of that MDP.
+
+    An episode that terminates ends in the last state of the MDP, which is absorbing. An episode that the environment or
+    `max_steps` cuts short ends in the state it has reached. The choice of the last state is UNKNOWN.
+    """
+    count = whole_number(n, "the number of demonstrations", least=1)
+    limit = whole_number(max_steps, "max_steps", least=1)
+    table, source = transition_table(env), generator(rng)
+    # The states and actions of an MDP that was not made of this environment would have other meanings.
+    if mdp.n_states != len(table) + 1:
+        needed = f"from_gymnasium makes {len(table) + 1} of this environment's table"
+        raise InvalidModel(f"the MDP has {mdp.n_states} states, but {needed}")
+    for state, (n_choices, actions) in enumerate(zip(mdp.choices_per_state.tolist(), table, strict=False)):
+        if n_choices != len(actions):
+            offered = f"the MDP has {n_choices} choices in state {state}"
+            raise InvalidModel(f"{offered}, but the environment has {len(actions)} actions there")
+    checked = check_policy(mdp, policy)
+    episodes = [_record(env, table, mdp, checked, source, limit) for _ in range(count)]
+    return Demonstrations.from_sequences(mdp, *zip(*episodes, strict=True))
+
+
+def _record(
+    env: Any, table: Table, mdp: MDP, policy: Vector, rng: np.random.Generator, max_steps: int
+) -> tuple[list[int], list[int]]:
+    """One episode: its states, including the last, and its actions, numbered within their state."""
+    state, _info = env.reset(seed=int(rng.integers(2**31)))
+    states, actions = [int(state)], []
+    for _ in range(max_steps):
+        choices = slice(*mdp.first_choice[states[-1] : states[-1] + 2])
+        action = int(rng.choice(choices.stop - choices.start, p=policy[choices]))
+        state, _reward, is_terminated, is_truncated, _info = env.step(table[states[-1]][action][0])
+        actions.append(action)
+        states.append(len(table) if is_terminated else int(state))
+        if is_terminated or is_truncated:
+            break
+    return states, actions
 
 
 def from_minari(domain: Domain, dataset: Any, *, state: Callable[[Any], Hashable] | None = None) -> Demonstrations:
