@@ -38,10 +38,10 @@ from .data.files import load as load
 from .data.files import load_demonstrations as load_demonstrations
 from .data.files import save as save
 from .data.files import save_demonstrations as save_demonstrations
+from .data.sampling import SelectedDemonstrations as SelectedDemonstrations
 from .data.sampling import sample_demonstrations as sample_demonstrations
-from .data.showing import SelectedDemonstrations as SelectedDemonstrations
-from .data.shown import Shown as Shown
-from .data.shown import ShownDemonstration as ShownDemonstration
+from .data.showing import Shown as Shown
+from .data.showing import ShownDemonstration as ShownDemonstration
 from .environments.budget import with_budget as with_budget
 from .environments.continuous import Discretised as Discretised
 from .environments.continuous import discretise as discretise

@@ -30,9 +30,8 @@ from tutelage.arrays import (
 from tutelage.chains.expectations import Expectation, expectation
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import empirical_expectation
-from tutelage.data.sampling import sample_demonstrations
-from tutelage.data.showing import SelectedDemonstrations, select, show
-from tutelage.data.shown import Shown
+from tutelage.data.sampling import SelectedDemonstrations, sample_demonstrations, select
+from tutelage.data.showing import Shown, show
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import check_name
 from tutelage.model.policy import check_policy
@@ -420,7 +419,7 @@ def _remembered(name: Any, value: ArrayLike) -> NDArray[Any]:
 def select_demonstrations(
     domain: Domain, lesson: Lesson, n: int, *, rng: int | np.random.Generator = 0
 ) -> SelectedDemonstrations:
-    """n trajectories with an empirical reward expectation close to that of the lesson, by greedy search and exchange.
+    """n trajectories with an empirical reward expectation close to that of the lesson, by exchanges.
 
     The pool consists of the lesson's recorded demonstrations, each used at most once; otherwise of samples from the
     lesson's policy; and for a lesson with an expectation only, of samples from the policy nearest to this expectation.

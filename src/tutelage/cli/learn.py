@@ -11,7 +11,7 @@ from tutelage.cli.printing import AsJson, progress, say, show_json, written
 if TYPE_CHECKING:
     from tutelage.arrays import Vector
     from tutelage.data.demonstrations import Demonstrations
-    from tutelage.data.shown import Shown
+    from tutelage.data.showing import Shown
     from tutelage.roles import Learner, Response
     from tutelage.transcripts import Transcript
 

@@ -19,7 +19,7 @@ from tutelage.outcomes import InvalidInput
 
 if TYPE_CHECKING:
     from tutelage.arrays import Vector
-    from tutelage.data.shown import Shown
+    from tutelage.data.showing import Shown
     from tutelage.model.mdp import Domain
     from tutelage.transcripts import Transcript
 

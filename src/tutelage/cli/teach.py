@@ -14,7 +14,7 @@ from tutelage.outcomes import InvalidInput
 from tutelage.registry import LEARNER_MODELS, TEACHERS, LearnerEntry, TeacherEntry
 
 if TYPE_CHECKING:
-    from tutelage.data.shown import Shown
+    from tutelage.data.showing import Shown
     from tutelage.model.mdp import Domain
     from tutelage.roles import Learner, Teacher
     from tutelage.transcripts import Transcript

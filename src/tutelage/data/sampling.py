@@ -1,19 +1,49 @@
-"""Sampling demonstrations from a policy."""
+"""A few trajectories of a policy: sampled, all of its routes, or selected to be close to a lesson.
 
+Let x_i be the discounted reward feature counts of trajectory i minus the expectation of the lesson. The distance of n
+trajectories from the lesson is norm_2(sum of x_i) / n. For a random sample it is about sqrt(trace Cov(x) / n). The best
+n trajectories of a pool solve a subset-sum problem. A heuristic solves it well:
+
+    exchange   replace a selected trajectory i by the j that minimises norm_2(sum - x_i + x_j), until no replacement
+               reduces the norm
+
+Each exchange reduces the distance and there are finitely many selections, so the search ends in a local optimum. It
+starts from several random selections, and the best local optimum is returned.
+"""
+
+import heapq
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import ArrayLike, Flags, Indices, SparseRows, Vector, generator, whole_number
+from tutelage.arrays import (
+    ArrayLike,
+    Flags,
+    Indices,
+    Matrix,
+    Readable,
+    SparseRows,
+    Vector,
+    freeze,
+    generator,
+    whole_number,
+)
 from tutelage.chains.resolvent import policy_resolvent
 from tutelage.data.demonstrations import Demonstrations
-from tutelage.data.empirical import has_known_tail
+from tutelage.data.empirical import has_known_tail, reward_counts, trajectory_counts
 from tutelage.model.mdp import MDP, Domain, absorbing_states
+from tutelage.model.names import AT_GOAL
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput
+
+# The largest truncation error of the count of a feature in [0, 1].
+TRUNCATION_BIAS = 1e-3
+# The last state of the beginning of a trajectory, the number of the visit before, the choice there, and the length.
+Visit = tuple[int, int, int, int]
 
 
 def horizon(discount: float, truncation_bias: float) -> int:
@@ -51,7 +81,7 @@ def sample_demonstrations(
     n: int,
     *,
     rng: int | np.random.Generator,
-    truncation_bias: float = 1e-3,
+    truncation_bias: float = TRUNCATION_BIAS,
     max_steps: int | None = None,
 ) -> Demonstrations:
     """n trajectories of a policy, with all choices known.
@@ -142,3 +172,173 @@ class RowSampler:
         entries = np.searchsorted(self.cumulative, rows + rng.random(len(rows)), side="right")
         # By rounding the last sum of a row may be slightly below the draw.
         return self.columns[np.minimum(entries, self.ends[rows])]
+
+
+def routes(
+    domain: Domain, policy: Vector, n: int, *, left_out: float = 1e-6, rounding: float = 1e-9, most: int = 200_000
+) -> tuple[Demonstrations, Vector] | None:
+    """All trajectories of a policy and their probabilities, the likeliest first; None if there are more than n.
+
+    They are found best first: of all beginnings of trajectories, that with the largest probability is continued.
+    left_out: the probability of all routes that may be missing. rounding: a choice with a smaller probability is not
+    taken. most: visits of all beginnings.
+    """
+    mdp, is_last, missing = domain.mdp, ends(domain), 1.0
+    longest, taken = horizon(mdp.contraction, TRUNCATION_BIAS), np.where(policy > rounding, policy, 0.0)
+    starts = np.flatnonzero(mdp.initial)[::-1].tolist()
+    visits: list[Visit] = [(start, -1, -1, 1) for start in starts]
+    live = [(-float(mdp.initial[start]), number) for number, start in enumerate(starts)]
+    heapq.heapify(live)
+    paths: list[tuple[list[int], list[int]]] = []
+    shares: list[float] = []
+    while live and missing > left_out:
+        if len(paths) >= n or len(live) > 20 * n or len(visits) > most:
+            return None
+        negative, number = heapq.heappop(live)
+        state, _, _, length = visits[number]
+        branches = _branches(mdp, taken, state)
+        if is_last[state] or length >= longest:
+            paths.append(_path(visits, number, max(branches)[1]))
+            shares.append(-negative)
+            missing += negative
+            continue
+        for chance, choice, after in branches:
+            heapq.heappush(live, (negative * chance, len(visits)))
+            visits.append((after, number, choice, length + 1))
+    states, choices = (np.concatenate([path[kind] for path in paths]) for kind in range(2))
+    offsets = np.cumsum([0, *(len(path[0]) for path in paths)])
+    return Demonstrations(states, offsets, choices, mdp), np.array(shares) / sum(shares)
+
+
+def _path(visits: list[Visit], number: int, choice: int) -> tuple[list[int], list[int]]:
+    """The states and the choices of a trajectory, from its last visit and the choice there."""
+    states, choices = [], []
+    while number >= 0:
+        state, number, before, _ = visits[number]
+        states.append(state)
+        choices.append(choice)
+        choice = before
+    return states[::-1], choices[::-1]
+
+
+def _branches(mdp: MDP, policy: Vector, state: int) -> list[tuple[float, int, int]]:
+    """(probability, choice, next state) of what a policy does in a state."""
+    rows = mdp.transition
+    return [
+        (float(policy[choice] * rows.data[entry]), choice, int(rows.indices[entry]))
+        for choice in range(*mdp.first_choice[state : state + 2].tolist())
+        if policy[choice] > 0
+        for entry in range(rows.indptr[choice], rows.indptr[choice + 1])
+    ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SelectedDemonstrations(Readable):
+    """The demonstrations selected for a lesson.
+
+    demonstrations: n trajectories. expectation: (d_r,), their empirical reward expectation, mu_hat_r(Xi).
+    distance: 2-norm of its difference from the lesson's expectation. random_distance: the mean distance of 400 random
+    selections of n trajectories from the same pool. pool_size: the number of trajectories in the pool.
+    """
+
+    demonstrations: Demonstrations
+    expectation: Vector
+    distance: float
+    random_distance: float
+    pool_size: int
+
+
+def select(
+    domain: Domain,
+    wanted: Vector,
+    n: int,
+    *,
+    policy: Vector | None,
+    recorded: Demonstrations | None,
+    limits: Mapping[str, float],
+    rng: int | np.random.Generator,
+) -> SelectedDemonstrations:
+    """n trajectories whose mean reward feature counts are close to `wanted` (d_r,).
+
+    The pool consists of the recorded demonstrations, or of samples from the policy, or from the policy nearest to
+    `wanted`. Of a pool with n trajectories that arrive and keep the limits, only these are selected.
+    """
+    n, source = whole_number(n, "the number of demonstrations", least=1), generator(rng)
+    if recorded is not None and recorded.n < n:
+        raise InvalidInput(f"the lesson has only {recorded.n} demonstrations, so n must not be {n}; give a smaller n")
+    pool = _sampled(domain, wanted, policy, n, source) if recorded is None else recorded
+    followed = is_followed(domain, pool, limits)
+    if n <= followed.sum() < pool.n:
+        pool = pool.take(np.flatnonzero(followed))
+    counts = reward_counts(domain, pool)
+    offsets = (counts - wanted)[:, compared(domain)]
+    drawn = [source.choice(pool.n, size=n, replace=False) for _ in range(400)]
+    # More than 16 restarts gain little, and each of a large selection takes long.
+    optima = [np.sort(_exchange(offsets, start)) for start in drawn[: min(16, 1 + 1_000 // n)]]
+    chosen = min(optima, key=lambda optimum: _distance(offsets, optimum))
+    return SelectedDemonstrations(
+        demonstrations=pool.take(chosen),
+        expectation=freeze(counts[chosen].mean(axis=0)),
+        distance=_distance(offsets, chosen),
+        random_distance=float(np.mean([_distance(offsets, choice) for choice in drawn])),
+        pool_size=pool.n,
+    )
+
+
+def compared(domain: Domain) -> Flags:
+    """(d_r,), the reward features that distances compare: the time at a goal would dwarf all others."""
+    is_other = np.array([name != AT_GOAL for name in domain.reward_names])
+    return is_other if is_other.any() else ~is_other
+
+
+def is_followed(domain: Domain, shown: Demonstrations, limits: Mapping[str, float]) -> Flags:
+    """(n,), whether a person would follow each demonstration: to a goal, where there are goals, within the limits."""
+    goals, kept = domain.mdp.goals, np.ones(shown.n, dtype=np.bool_)
+    if len(goals):
+        kept &= np.isin(shown.last_states, goals)
+    if limits:
+        columns = [domain.preference_names.index(name) for name in limits]
+        kept &= (trajectory_counts(domain, shown)[1][:, columns] <= list(limits.values())).all(axis=1)
+    return kept
+
+
+def _sampled(domain: Domain, wanted: Vector, policy: Vector | None, n: int, rng: np.random.Generator) -> Demonstrations:
+    """A pool of trajectories to select n from: 2,000, or fewer where they are long, but five for each."""
+    if policy is None:
+        # Imported here, because `roles` imports this module and must not load the solvers.
+        from tutelage.constrained.occupancy_polytope import nearest_policy
+        from tutelage.constrained.problem import no_limits
+
+        policy = nearest_policy(domain, wanted, no_limits(domain)).policy
+    size = max(5 * n, min(2_000, 3_000_000 // horizon(domain.mdp.contraction, TRUNCATION_BIAS)))
+    return sample_demonstrations(domain, policy, size, rng=rng)
+
+
+def _exchange(offsets: Matrix, chosen: Indices, *, least_gain: float = 1e-6, rounding: float = 1e-12) -> Indices:
+    """(n,), the local optimum that exchanges of one trajectory at a time reach from a selection.
+
+    least_gain: relative reduction of the norm by an exchange; less may be rounding. rounding: of a sum of counts,
+    relative to the largest.
+    """
+    chosen, total = chosen.copy(), offsets[chosen].sum(axis=0)
+    is_free = np.ones(len(offsets), dtype=np.bool_)
+    is_free[chosen] = False
+    least = rounding * len(chosen) * float(np.abs(offsets).max())
+    n_idle, place = 0, 0
+    # After n positions in a row without an exchange the selection is a local optimum.
+    while n_idle < len(chosen) and is_free.any() and np.linalg.norm(total) > least:
+        without = total - offsets[chosen[place]]
+        norms = np.where(is_free, np.linalg.norm(offsets + without, axis=1), np.inf)
+        best = int(norms.argmin())
+        if norms[best] < (1 - least_gain) * np.linalg.norm(total):
+            is_free[[best, chosen[place]]] = False, True
+            chosen[place], total, n_idle = best, without + offsets[best], 0
+        else:
+            n_idle += 1
+        place = (place + 1) % len(chosen)
+    return chosen
+
+
+def _distance(offsets: Matrix, chosen: Indices) -> float:
+    """norm_2(mu_hat_r(Xi) - mu_hat_r), the norm of the mean of the chosen offsets."""
+    return float(np.linalg.norm(offsets[chosen].mean(axis=0)))

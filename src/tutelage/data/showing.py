@@ -1,98 +1,154 @@
-"""What to show: a few demonstrations by name, each with its share, features and reward.
+"""What to show to people: a few demonstrations by name, turn by turn, with their shares, features and rewards.
 
-A policy that mixes a few routes is shown as these routes, each with its probability. They are found best first: of all
-beginnings of trajectories, the one with the largest probability is continued. Where the policy has more trajectories
-than asked for, n of them are selected whose mean feature counts are close to those of the lesson.
+A policy that mixes a few routes is shown as these routes, each with its probability. Where it has more trajectories
+than asked for, some are selected whose mean feature counts are close to those of the lesson (`sampling`).
 
-Let x_i be the discounted reward feature counts of trajectory i minus the expectation of the lesson. The distance of n
-trajectories from the lesson is norm_2(sum of x_i) / n. For a random sample it is about sqrt(trace Cov(x) / n). The best
-n trajectories of a pool solve a subset-sum problem. Two heuristics solve it well:
-
-    greedy     n times, add the trajectory j that minimises norm_2(sum + x_j) (herding)
-    exchange   replace a selected trajectory i by the j that minimises norm_2(sum - x_i + x_j), until no replacement
-               reduces the norm
-
-Each exchange reduces the distance and there are finitely many selections, so the search ends in a local optimum. It
-starts from the greedy selection and from random ones, and the best local optimum is returned.
+Steps along one street are one turn. A choice of a road map is named by its street, with the next junction where two
+choices have the same street, "Broadway to 17"; the street is "Broadway".
 """
 
-import heapq
-from collections.abc import Mapping, Sequence
+import json
+import re
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import groupby, pairwise
+from typing import Any
+from xml.sax.saxutils import escape
 
 import numpy as np
 
-from tutelage.arrays import (
-    ArrayLike,
-    Flags,
-    Indices,
-    Matrix,
-    Readable,
-    Vector,
-    check_length,
-    floats,
-    freeze,
-    generator,
-    whole_number,
-)
+from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, check_length, floats, freeze, whole_number
 from tutelage.chains.arrival import journey_of
 from tutelage.data.demonstrations import Demonstrations
-from tutelage.data.empirical import reward_counts, trajectory_counts
-from tutelage.data.sampling import ends, horizon, sample_demonstrations
-from tutelage.data.shown import Shown, ShownDemonstration
-from tutelage.model.mdp import MDP, Domain, per_choice
+from tutelage.data.empirical import trajectory_counts
+from tutelage.data.sampling import compared, is_followed, routes, select
+from tutelage.model.mdp import Domain, per_choice
 from tutelage.model.names import AT_GOAL, as_text
 from tutelage.outcomes import InvalidInput
 
-# The largest truncation error of the count of a feature in [0, 1].
-TRUNCATION_BIAS = 1e-3
+Step = tuple[Hashable, Hashable | None]
 
-# The rounding error of a count that keeps a limit.
-KEPT = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class RouteSearch:
-    """When the routes of a policy are all there, and when there are too many of them."""
-
-    left_out: float = 1e-6  # the probability of all routes that may be missing
-    least_branch: float = 1e-9  # a choice with a smaller probability is rounding
-    most_steps: int = 200_000  # of all routes while they are searched
-    most_live: int = 20  # beginnings of routes for each demonstration that is asked for
-
-
-@dataclass(frozen=True, slots=True)
-class SelectionSearch:
-    """How many trajectories the pool has, and how long a selection is improved."""
-
-    pool_size: int = 2_000
-    pool_visits: int = 3_000_000  # a pool of long trajectories is smaller, but
-    pool_share: int = 5  # it has at least this many for each one that is selected
-    n_draws: int = 400  # random selections, whose mean distance is reported for comparison
-    most_restarts: int = 16  # searches from random selections
-    restarted: int = 1_000  # demonstrations in all restarts after the first
-    least_gain: float = 1e-6  # relative reduction of the norm by an exchange; less may be rounding
-    rounding: float = 1e-12  # of a sum of counts, relative to the largest count
-
-
-ROUTES, SELECTION = RouteSearch(), SelectionSearch()
+# The most turns of a route that are printed, and the most places named within a turn.
+MOST_TURNS, MOST_BETWEEN = 12, 3
+# A choice whose only name is the next state.
+UNNAMED = "go"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SelectedDemonstrations(Readable):
-    """The demonstrations selected for a lesson.
+class ShownDemonstration(Readable):
+    """One demonstration.
 
-    demonstrations: n trajectories. expectation: (d_r,), their empirical reward expectation, mu_hat_r(Xi).
-    distance: 2-norm of its difference from the lesson's expectation. random_distance: the mean distance of 400 random
-    selections of n trajectories from the same pool. pool_size: the number of trajectories in the pool.
+    share: its probability under the policy, or its weight among those shown. steps: the names of the states and
+    actions. features: its discounted counts, by name. reward: <true_weights, counts>, or None if these are not known.
+    lengths: of each step, in the reward feature `measure`. arrives: whether it ends in a goal; None without goals.
+    exceeds: the preferences whose limits it exceeds.
     """
 
+    share: float
+    steps: tuple[Step, ...]
+    features: Mapping[str, float]
+    reward: float | None = None
+    lengths: tuple[float, ...] = ()
+    measure: str = ""
+    arrives: bool | None = None
+    exceeds: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, *, full: bool = False) -> str:
+        """Share, reward and features in one line, and then a line for each turn; full: every step of every turn."""
+        ending = "" if self.reward is None else f", reward {self.reward:.4g}"
+        ending += ", does not arrive" if self.arrives is False else ""
+        ending += f", exceeds {', '.join(self.exceeds)}" if self.exceeds else ""
+        counts = ", ".join(f"{name} {value:.4g}" for name, value in self.features.items())
+        lines = turn_lines(self.steps, self.lengths, self.measure, full=full)
+        return "\n".join([f"{self.share:.1%}{ending}: {counts}", *(f"    {line}" for line in lines)])
+
+    def as_data(self) -> dict[str, Any]:
+        """For JSON; `load_demonstrations` reads the states and actions."""
+        states, actions = [state for state, _ in self.steps], [action for _, action in self.steps]
+        data = {"share": self.share, "states": states, "actions": [action for action in actions if action is not None]}
+        data |= {"features": dict(self.features), "arrives": self.arrives, "exceeds": list(self.exceeds)}
+        return data | ({} if self.reward is None else {"reward": self.reward})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shown(Readable, Sequence[ShownDemonstration]):
+    """A few demonstrations; a sequence of `ShownDemonstration`.
+
+    demonstrations: the same as arrays. shares: (n,), sum to one. expectation: (d_r,), the mean of the reward feature
+    counts by shares. distance: 2-norm of its difference from the lesson, without the time at a goal. is_whole: whether
+    these are all trajectories of the policy. warnings: what a person would not follow, each with what to do. places:
+    (N, 2), the coordinates of the visits, or None.
+    """
+
+    items: tuple[ShownDemonstration, ...]
     demonstrations: Demonstrations
+    shares: Vector
     expectation: Vector
     distance: float
-    random_distance: float
-    pool_size: int
+    is_whole: bool
+    warnings: tuple[str, ...] = ()
+    places: Matrix | None = None
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.items[index]
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, *, full: bool = False) -> str:
+        """All demonstrations, turn by turn; full: every step."""
+        kind = "every route of the policy" if self.is_whole else "selected trajectories of the policy"
+        number = f"{len(self)} demonstration{'' if len(self) == 1 else 's'}"
+        head = f"What to show: {number}, {kind}; their mean is {self.distance:.2g} from the lesson."
+        warned = [f"Warning: {sentence}" for sentence in self.warnings]
+        return "\n".join([head, *warned, *(f"  {item.text(full=full)}" for item in self.items)])
+
+    def as_data(self) -> dict[str, Any]:
+        """For JSON."""
+        data = {"shown": [item.as_data() for item in self.items], "shown_distance": self.distance}
+        return data | {"warnings": list(self.warnings)}
+
+    def to_frame(self) -> dict[str, list[Any]]:
+        """A table with one row per visit, by name, with the share of its demonstration."""
+        columns = self.demonstrations.to_frame()
+        return columns | {"share": np.repeat(self.shares, self.demonstrations.lengths).tolist()}
+
+    def to_geojson(self) -> str:
+        """The routes as lines of GeoJSON, with their shares and features; for domains whose states have positions."""
+        features = [
+            {
+                "type": "Feature",
+                "geometry": {"type": "LineString", "coordinates": places.tolist()},
+                "properties": {"share": item.share, **item.features},
+            }
+            for item, places in zip(self.items, self._lines(), strict=True)
+        ]
+        return json.dumps({"type": "FeatureCollection", "features": features}, ensure_ascii=False)
+
+    def to_gpx(self) -> str:
+        """The routes as tracks of GPX; positions must be longitudes and latitudes in degrees."""
+        tracks = []
+        for item, places in zip(self.items, self._lines(), strict=True):
+            if (np.abs(places) > [180.0, 90.0]).any():
+                raise InvalidInput("GPX needs longitudes and latitudes, but the positions are not; write .geojson")
+            points = "".join(f'<trkpt lat="{y:.7f}" lon="{x:.7f}"/>' for x, y in places.tolist())
+            name = escape(f"{as_text(item.steps[0][0])} to {as_text(item.steps[-1][0])}, {item.share:.1%}")
+            tracks.append(f"<trk><name>{name}</name><trkseg>{points}</trkseg></trk>")
+        head = '<gpx version="1.1" creator="Tutelage" xmlns="http://www.topografix.com/GPX/1/1">'
+        return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}{"".join(tracks)}</gpx>\n'
+
+    def _lines(self) -> list[Matrix]:
+        """The coordinates of each demonstration, (T, 2), without visits that have none."""
+        if self.places is None:
+            raise InvalidInput("the states of this domain have no positions, so a route cannot be drawn on a map")
+        parts = np.split(self.places, self.demonstrations.offsets[1:-1])
+        return [part[np.isfinite(part).all(axis=1)] for part in parts]
 
 
 def show(
@@ -111,75 +167,64 @@ def show(
     limits: of preference features, by name. Of journeys to goals, those that keep them and arrive come first; without
     goals, chance and not a choice may decide which trajectory keeps a limit, so none is preferred.
     """
-    limits = limits if len(domain.mdp.goals) else {}
+    # A count that exceeds its limit by rounding keeps it.
+    limits = {name: limit * (1 + 1e-9) + 1e-9 for name, limit in limits.items() if len(domain.mdp.goals)}
     count = whole_number(n, "the number of demonstrations", least=1)
     whole = None if policy is None or recorded is not None else routes(domain, policy, count)
-    if whole is None:
-        chosen = select(domain, wanted, count, policy=policy, recorded=recorded, limits=limits, rng=rng)
-        shown, shares = _grouped(chosen.demonstrations)
-    else:
-        shown, shares = whole
-    order = np.argsort(~_is_followed(domain, shown, limits), kind="stable")
+    shown, shares = whole or _grouped(
+        select(domain, wanted, count, policy=policy, recorded=recorded, limits=limits, rng=rng).demonstrations
+    )
+    order = np.argsort(~is_followed(domain, shown, limits), kind="stable")
     shown, shares = shown.take(order), shares[order]
     weights = None if true_weights is None else floats(true_weights, "true_weights", ndim=1)
     if weights is not None:
         check_length(weights, domain.n_reward, "true_weights", "reward features")
-    items, rewards = _items(domain, shown, shares, weights, limits), reward_counts(domain, shown)
-    mean, compared = shares @ rewards, _compared(domain)
-    distance = float(np.linalg.norm((mean - wanted)[compared]))
+    rewards, preferences = trajectory_counts(domain, shown)
+    items, mean = _items(domain, shown, shares, np.hstack([rewards, preferences]), weights, limits), shares @ rewards
+    distance = float(np.linalg.norm((mean - wanted)[compared(domain)]))
     warnings = _warnings(domain, policy if recorded is None else None, items, shown)
     places = None if domain.positions is None else domain.positions[shown.states]
     return Shown(items, shown, freeze(shares), freeze(mean), distance, whole is not None, warnings, places)
 
 
 def _items(
-    domain: Domain, shown: Demonstrations, shares: Vector, weights: Vector | None, limits: Mapping[str, float]
+    domain: Domain,
+    shown: Demonstrations,
+    shares: Vector,
+    counts: Matrix,
+    weights: Vector | None,
+    limits: Mapping[str, float],
 ) -> tuple[ShownDemonstration, ...]:
-    rewards, preferences = trajectory_counts(domain, shown)
-    measured = per_choice(domain.mdp, np.ascontiguousarray(domain.reward_features[:, 0]))
+    measured, items = per_choice(domain.mdp, np.ascontiguousarray(domain.reward_features[:, 0])), []
     # On a road map the first reward feature is a length, or a time.
     is_map = domain.positions is not None or domain.mdp.duration is not None
     has_lengths = is_map and measured.min() >= 0 and domain.reward_names[0] != AT_GOAL and shown.choices is not None
-    arrives, items = _arrives(domain, shown), []
-    for i, trajectory in enumerate(shown):
-        counts = dict(zip(domain.names, np.concatenate([rewards[i], preferences[i]]).tolist(), strict=True))
-        lengths = measured[trajectory.choices].tolist() if has_lengths else ()
+    for trajectory, share, row in zip(shown, shares.tolist(), counts, strict=True):
+        features = dict(zip(domain.names, row.tolist(), strict=True))
         items.append(
             ShownDemonstration(
-                float(shares[i]),
+                share,
                 tuple(trajectory.steps),
-                counts,
-                None if weights is None else float(weights @ rewards[i]),
-                tuple(lengths),
+                features,
+                None if weights is None else float(weights @ row[: len(weights)]),
+                tuple(measured[trajectory.choices].tolist()) if has_lengths else (),
                 domain.reward_names[0] if has_lengths else "",
-                None if arrives is None else bool(arrives[i]),
-                tuple(name for name, limit in limits.items() if counts[name] > limit * (1 + KEPT) + KEPT),
+                bool(trajectory.states[-1] in domain.mdp.goals) if len(domain.mdp.goals) else None,
+                tuple(name for name, limit in limits.items() if features[name] > limit),
             )
         )
     return tuple(items)
 
 
-def _compared(domain: Domain) -> Flags:
-    """(d_r,), the reward features that distances compare: the time at a goal would dwarf all others."""
-    is_other = np.array([name != AT_GOAL for name in domain.reward_names])
-    return is_other if is_other.any() else ~is_other
-
-
-def _arrives(domain: Domain, shown: Demonstrations) -> Flags | None:
-    """(n,), whether each demonstration ends in a goal; None in a domain without goals."""
-    return np.isin(shown.last_states, domain.mdp.goals) if len(domain.mdp.goals) else None
-
-
-def _is_followed(domain: Domain, shown: Demonstrations, limits: Mapping[str, float]) -> Flags:
-    """(n,), whether a person would follow each demonstration: it arrives, and keeps the limits."""
-    arrives = _arrives(domain, shown)
-    is_kept = np.ones(shown.n, dtype=np.bool_) if arrives is None else arrives
-    if limits:
-        counts = trajectory_counts(domain, shown)[1]
-        columns = [domain.preference_names.index(name) for name in limits]
-        largest = np.array(list(limits.values()))
-        is_kept = is_kept & (counts[:, columns] <= largest * (1 + KEPT) + KEPT).all(axis=1)
-    return is_kept
+def _grouped(demonstrations: Demonstrations) -> tuple[Demonstrations, Vector]:
+    """The different trajectories, with the share of each."""
+    numbers: dict[bytes, list[int]] = {}
+    for number, trajectory in enumerate(demonstrations):
+        key = trajectory.states.tobytes() + (b"" if trajectory.choices is None else trajectory.choices.tobytes())
+        numbers.setdefault(key, []).append(number)
+    groups = sorted(numbers.values(), key=lambda group: -len(group))
+    shares = np.array([len(group) / demonstrations.n for group in groups])
+    return demonstrations.take([group[0] for group in groups]), shares
 
 
 def _warnings(
@@ -193,16 +238,14 @@ def _warnings(
         said.append(f"the lesson {journey}; {remedy}")
     elif missed > 0.01:
         said.append(f"{missed:.0%} of what is shown does not arrive; {remedy}")
-    if len(domain.mdp.goals):
-        repeats = [np.unique(trajectory.states[:-1], return_counts=True) for trajectory in shown if len(trajectory) > 1]
-        state, times = max(((s[c.argmax()], c.max()) for s, c in repeats), key=lambda pair: pair[1], default=(0, 0))
-        if times > 2:
-            place = as_text(domain.state_name(int(state)))
-            said.append(f"a demonstration goes back and forth: it visits {place} {times} times; {remedy}")
-    exceeded = {
-        name: sum(item.share for item in items if name in item.exceeds) for item in items for name in item.exceeds
-    }
-    for name, share in exceeded.items():
+    for trajectory in shown if len(domain.mdp.goals) else ():
+        states, times = np.unique(trajectory.states[:-1], return_counts=True)
+        if times.max(initial=0) > 2:
+            place = as_text(domain.state_name(int(states[times.argmax()])))
+            said.append(f"a demonstration goes back and forth: it visits {place} {times.max()} times; {remedy}")
+            break
+    for name in dict.fromkeys(name for item in items for name in item.exceeds):
+        share = sum(item.share for item in items if name in item.exceeds)
         said.append(
             f"{name} is kept on average only: {share:.0%} of what is shown exceeds its limit; with_budget, or "
             f"--allowance {name.replace(' ', '_')}=LIMIT/journey, keeps it on every journey"
@@ -210,178 +253,41 @@ def _warnings(
     return tuple(said)
 
 
-def routes(domain: Domain, policy: Vector, n: int) -> tuple[Demonstrations, Vector] | None:
-    """All trajectories of a policy and their probabilities, the likeliest first; None if there are more than n."""
-    mdp, is_last = domain.mdp, ends(domain)
-    longest = horizon(mdp.contraction, TRUNCATION_BIAS)
-    # (-probability, a number that settles ties, the end of a beginning)
-    live = [(-float(mdp.initial[start]), -int(start), _End(int(start))) for start in np.flatnonzero(mdp.initial)]
-    heapq.heapify(live)
-    done: list[tuple[float, _End]] = []
-    n_made, n_steps, missing = 0, 0, 1.0
-    while live and missing > ROUTES.left_out:
-        if len(done) >= n or len(live) > ROUTES.most_live * n or n_steps > ROUTES.most_steps:
-            return None
-        negative, _, end = heapq.heappop(live)
-        n_steps += 1
-        branches = _branches(mdp, policy, end.state)
-        if is_last[end.state] or end.length >= longest:
-            done.append((-negative, _End(end.state, end, max(branches)[1], end.length)))
-            missing += negative
-            continue
-        for chance, choice, after in branches:
-            n_made += 1
-            heapq.heappush(live, (negative * chance, n_made, _End(after, end, choice, end.length + 1)))
-    paths = [end.path() for _, end in done]
-    shares = np.array([share for share, _ in done])
-    states, choices = (np.concatenate([path[kind] for path in paths]) for kind in range(2))
-    offsets = np.cumsum([0, *(len(path[0]) for path in paths)])
-    return Demonstrations(states, offsets, choices, mdp), shares / shares.sum()
+def turn_lines(
+    steps: tuple[Step, ...], lengths: Sequence[float] = (), measure: str = "", *, full: bool = False
+) -> list[str]:
+    """A line for each turn: where it starts, the street or action, how often and how far, and where it ends."""
+    streets = [_street(action, after) for (_, action), (after, _) in pairwise(steps)]
+    turns = [list(group) for _, group in groupby(range(len(streets)), key=streets.__getitem__)]
+    if full:
+        turns = [[number] for number in range(len(streets))]
+    lines = [_turn(steps, streets[members[0]], members, lengths, measure) for members in turns]
+    if not lines:
+        state, action = steps[0]
+        return [as_text(state) + ("" if action in (None, "stay") else f" ({as_text(action)})")]
+    if not full and len(lines) > MOST_TURNS:
+        lines = [*lines[: MOST_TURNS - 1], f"... {len(lines) - MOST_TURNS} more turns ...", lines[-1]]
+    return lines
 
 
-class _End(NamedTuple):
-    """The last state of the beginning of a trajectory, the beginning before it, and the choice that led here."""
-
-    state: int
-    before: "_End | None" = None
-    choice: int = -1
-    length: int = 1
-
-    def path(self) -> tuple[list[int], list[int]]:
-        """The states and the choices of a complete trajectory, whose last link repeats the last state."""
-        states, choices = [], []
-        end: _End | None = self
-        while end is not None and end.before is not None:
-            states.append(end.before.state)
-            choices.append(end.choice)
-            end = end.before
-        return states[::-1], choices[::-1]
+def _turn(steps: tuple[Step, ...], street: str, members: list[int], lengths: Sequence[float], measure: str) -> str:
+    # What is left of a budget is said at the ends of a turn only.
+    names = [re.sub(r", [^,]* left$", "", as_text(steps[number][0])) for number in members]
+    between = [name for before, name in pairwise(names) if name != before]
+    # Where the streets have no names, the places are the way.
+    most = MOST_TURNS if street == UNNAMED else MOST_BETWEEN
+    via = f" via {', '.join(between[:most])}{', ...' if len(between) > most else ''}" if between else ""
+    times = "" if len(members) == 1 else f" x{len(members)}"
+    far = f", {sum(lengths[number] for number in members):.4g} {measure}" if lengths else ""
+    first, last = steps[members[0]][0], steps[members[-1] + 1][0]
+    return f"{as_text(first)} -[{street}{times}{via}{far}]-> {as_text(last)}"
 
 
-def _branches(mdp: MDP, policy: Vector, state: int) -> list[tuple[float, int, int]]:
-    """(probability, choice, next state) of what a policy does in a state."""
-    rows = mdp.transition
-    return [
-        (float(policy[choice] * rows.data[entry]), choice, int(rows.indices[entry]))
-        for choice in range(*mdp.first_choice[state : state + 2].tolist())
-        if policy[choice] > ROUTES.least_branch
-        for entry in range(rows.indptr[choice], rows.indptr[choice + 1])
-    ]
-
-
-def _grouped(demonstrations: Demonstrations) -> tuple[Demonstrations, Vector]:
-    """The different trajectories, with the share of each."""
-    first: dict[bytes, int] = {}
-    counts: dict[bytes, int] = {}
-    for number, trajectory in enumerate(demonstrations):
-        key = trajectory.states.tobytes() + (b"" if trajectory.choices is None else trajectory.choices.tobytes())
-        first.setdefault(key, number)
-        counts[key] = counts.get(key, 0) + 1
-    order = sorted(first, key=lambda key: -counts[key])
-    shares = np.array([counts[key] / demonstrations.n for key in order])
-    return demonstrations.take([first[key] for key in order]), shares
-
-
-def select(
-    domain: Domain,
-    wanted: Vector,
-    n: int,
-    *,
-    policy: Vector | None,
-    recorded: Demonstrations | None,
-    limits: Mapping[str, float],
-    rng: int | np.random.Generator,
-) -> SelectedDemonstrations:
-    """n trajectories whose mean reward feature counts are close to `wanted` (d_r,).
-
-    The pool consists of the recorded demonstrations, or of samples from the policy, or from the policy nearest to
-    `wanted`. Of a pool with n trajectories that arrive and keep the limits, only these are selected.
-    """
-    n, source = whole_number(n, "the number of demonstrations", least=1), generator(rng)
-    pool = _pool(domain, wanted, policy, recorded, n, source)
-    is_followed = _is_followed(domain, pool, limits)
-    if n <= is_followed.sum() < pool.n:
-        pool = pool.take(np.flatnonzero(is_followed))
-    counts = reward_counts(domain, pool)
-    offsets = (counts - wanted)[:, _compared(domain)]
-    drawn = [source.choice(pool.n, size=n, replace=False) for _ in range(SELECTION.n_draws)]
-    n_restarts = min(SELECTION.most_restarts, 1 + SELECTION.restarted // n)
-    starts = [_greedy(offsets, n), *drawn[:n_restarts]]
-    optima = [np.sort(_exchange(offsets, start)) for start in starts]
-    chosen = min(optima, key=lambda optimum: _distance(offsets, optimum))
-    return SelectedDemonstrations(
-        demonstrations=pool.take(chosen),
-        expectation=freeze(counts[chosen].mean(axis=0)),
-        distance=_distance(offsets, chosen),
-        random_distance=float(np.mean([_distance(offsets, choice) for choice in drawn])),
-        pool_size=pool.n,
-    )
-
-
-def _pool(
-    domain: Domain,
-    wanted: Vector,
-    policy: Vector | None,
-    recorded: Demonstrations | None,
-    n: int,
-    rng: np.random.Generator,
-) -> Demonstrations:
-    """The trajectories to select from."""
-    if recorded is not None:
-        if recorded.n < n:
-            raise InvalidInput(
-                f"the lesson has only {recorded.n} demonstrations, so n must not be {n}; give a smaller n"
-            )
-        return recorded
-    if policy is None:
-        # Imported here, because `roles` imports this module and must not load the solvers.
-        from tutelage.constrained.occupancy_polytope import nearest_policy
-        from tutelage.constrained.problem import no_limits
-
-        policy = nearest_policy(domain, wanted, no_limits(domain)).policy
-    usual = min(SELECTION.pool_size, SELECTION.pool_visits // horizon(domain.mdp.contraction, TRUNCATION_BIAS))
-    size = max(usual, SELECTION.pool_share * n)
-    return sample_demonstrations(domain, policy, size, rng=rng, truncation_bias=TRUNCATION_BIAS)
-
-
-def _greedy(offsets: Matrix, n: int) -> Indices:
-    """(n,), trajectories selected one by one; each brings the sum of the offsets closest to zero."""
-    chosen, total = np.zeros(n, dtype=np.int64), np.zeros(offsets.shape[1])
-    is_free = np.ones(len(offsets), dtype=np.bool_)
-    for place in range(n):
-        chosen[place] = best = _nearest(offsets, total, is_free)[0]
-        is_free[best] = False
-        total = total + offsets[best]
-    return chosen
-
-
-def _exchange(offsets: Matrix, chosen: Indices) -> Indices:
-    """(n,), the local optimum that exchanges of one trajectory at a time reach from a selection."""
-    chosen, total = chosen.copy(), offsets[chosen].sum(axis=0)
-    is_free = np.ones(len(offsets), dtype=np.bool_)
-    is_free[chosen] = False
-    least = SELECTION.rounding * len(chosen) * float(np.abs(offsets).max())
-    n_idle, place = 0, 0
-    # After n positions in a row without an exchange the selection is a local optimum.
-    while n_idle < len(chosen) and is_free.any() and np.linalg.norm(total) > least:
-        without = total - offsets[chosen[place]]
-        best, reached = _nearest(offsets, without, is_free)
-        if reached < (1 - SELECTION.least_gain) * np.linalg.norm(total):
-            is_free[[best, chosen[place]]] = False, True
-            chosen[place], total, n_idle = best, without + offsets[best], 0
-        else:
-            n_idle += 1
-        place = (place + 1) % len(chosen)
-    return chosen
-
-
-def _nearest(offsets: Matrix, total: Vector, is_free: Flags) -> tuple[int, float]:
-    """The free trajectory that minimises norm_2(total + offset), and this norm."""
-    sums = np.where(is_free, ((offsets + total) ** 2).sum(axis=1), np.inf)
-    best = int(sums.argmin())
-    return best, float(np.sqrt(sums[best]))
-
-
-def _distance(offsets: Matrix, chosen: Indices) -> float:
-    """norm_2(mu_hat_r(Xi) - mu_hat_r), the norm of the mean of the chosen offsets."""
-    return float(np.linalg.norm(offsets[chosen].mean(axis=0)))
+def _street(action: Hashable | None, after: Hashable) -> str:
+    """What a choice is called without the junction that it leads to; "go" where it has no other name."""
+    text, following = as_text(action), as_text(after)
+    if action == after or (isinstance(action, tuple) and action[:1] == (after,)) or following.startswith(f"{text}, "):
+        return UNNAMED
+    street, _, end = text.rpartition(" to ")
+    is_end = following == end or following.startswith(f"{end}, ") or end.startswith(f"({after!r}, ")
+    return street if street and is_end else text

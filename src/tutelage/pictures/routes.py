@@ -8,7 +8,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from tutelage.arrays import Matrix
-from tutelage.data.shown import Shown
+from tutelage.data.showing import Shown
 from tutelage.model.mdp import Domain
 from tutelage.model.names import GridNames, as_text
 from tutelage.pictures.rounds import COLOURS
