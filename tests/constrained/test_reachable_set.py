@@ -9,6 +9,7 @@ from strategies import random_domain, some_of
 from tutelage.constrained.occupancy_polytope import best_policy, least_violation
 from tutelage.constrained.problem import no_limits, preference_limits
 from tutelage.constrained.reachable_set import vertices
+from tutelage.environments.explore import explore
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
 
@@ -64,3 +65,101 @@ def test_more_than_three_features_are_refused():
     domain = random_domain(np.random.default_rng(0), max_states=4, n_reward=4)
     with pytest.raises(InvalidModel, match="at most 3 reward features"):
         vertices(domain, no_limits(domain))
+
+
+# Deep Sea Treasure (Vamplew et al. 2011; the convex values of Yang et al. 2019): the treasures from left to right, each
+# on the sea floor, and the steps of the shortest dive to it. The fronts are those that MO-Gymnasium lists.
+SEA_FLOOR = (1, 2, 3, 4, 4, 4, 7, 7, 9, 10, 10)
+DIVES = (1, 3, 5, 7, 8, 9, 13, 14, 17, 19)
+CONVEX = (0.7, 8.2, 11.5, 14.0, 15.1, 16.1, 19.6, 20.3, 22.4, 23.7)
+CONCAVE = (1.0, 2.0, 3.0, 5.0, 8.0, 16.0, 24.0, 50.0, 74.0, 124.0)
+STEPS = ((1, 0), (-1, 0), (0, 1), (0, -1))
+
+
+def deep_sea(treasures, discount):
+    found = dict(zip(enumerate(SEA_FLOOR), treasures, strict=False))
+
+    def after(at, step):
+        x, y = at[0] + step[0], at[1] + step[1]
+        return (x, y) if 0 <= x <= 10 and 0 <= y <= SEA_FLOOR[x] else at
+
+    return explore(
+        (0, 0),
+        lambda at: () if at in found else STEPS,
+        lambda at, step: [(1.0, after(at, step))],
+        discount=discount,
+        reward=lambda at, step: {"treasure": found.get(after(at, step), 0.0), "time": -1.0},
+    )
+
+
+@pytest.mark.parametrize("discount", [0.9, 0.99])
+@pytest.mark.parametrize(("treasures", "n_on_hull"), [(CONVEX, 10), (CONCAVE, 2)])
+def test_vertices_support_the_known_front_of_deep_sea_treasure(treasures, n_on_hull, discount):
+    domain = deep_sea(treasures, discount)
+    n_steps = np.array(DIVES)
+    front = np.column_stack([treasures * discount ** (n_steps - 1), -(1 - discount**n_steps) / (1 - discount)])
+    found = vertices(domain, no_limits(domain))
+    for weights in np.random.default_rng(0).random((200, 2)):
+        assert (found @ weights).max() == pytest.approx((front @ weights).max(), abs=1e-9)
+    distances = np.abs(found[:, None] - front[None]).max(axis=2).min(axis=0)
+    assert np.count_nonzero(distances < 1e-9) == n_on_hull
+
+
+# Resource Gathering (Barrett and Narayanan 2008): R gold, D a diamond, H home; an enemy, E, kills in one of ten visits.
+FIELD = ("  RE ", "  E D", "     ", "     ", "  H  ")
+
+
+def resource_gathering(discount):
+    def after(at, step):
+        y, x = at[0] + step[1], at[1] + step[0]
+        y, x = (y, x) if 0 <= y < 5 and 0 <= x < 5 else at[:2]
+        return y, x, at[2] or FIELD[y][x] == "R", at[3] or FIELD[y][x] == "D"
+
+    def outcomes(at, step):
+        y, x, *load = after(at, step)
+        if FIELD[y][x] == "E":
+            return [(0.9, (y, x, *load)), (0.1, ("killed", False, False))]
+        return [(1.0, ("home", *load) if FIELD[y][x] == "H" else (y, x, *load))]
+
+    return explore(
+        (4, 2, False, False),
+        lambda at: () if at[0] in ("home", "killed") else STEPS,
+        outcomes,
+        discount=discount,
+        reward=lambda at, step, to: {
+            "killed": -float(to[0] == "killed"),
+            "gold": float(to[0] == "home" and to[1]),
+            "diamond": float(to[0] == "home" and to[2]),
+        },
+    )
+
+
+def listed_gatherings(discount):
+    """The six trips that MO-Gymnasium lists, with the last step of a trip of n steps discounted n - 1 times."""
+    trips = (
+        [(10, 1.0, 0, 0, 1)],
+        [(12, 0.81, 0, 1, 1), (7, 0.1, -1, 0, 0), (9, 0.09, -1, 0, 0)],
+        [(8, 0.81, 0, 1, 0), (3, 0.1, -1, 0, 0), (5, 0.09, -1, 0, 0)],
+        [(14, 0.9, 0, 1, 1), (7, 0.1, -1, 0, 0)],
+        [(12, 1.0, 0, 1, 0)],
+        [(10, 0.9, 0, 1, 0), (7, 0.1, -1, 0, 0)],
+    )
+    return np.array([sum(p * discount ** (n - 1) * np.array(gained) for n, p, *gained in trip) for trip in trips])
+
+
+def test_vertices_support_the_known_front_of_resource_gathering():
+    domain = resource_gathering(0.9)
+    found, listed = vertices(domain, no_limits(domain)), listed_gatherings(0.9)
+    for weights in np.random.default_rng(0).random((200, 3)):
+        assert (found @ weights).max() == pytest.approx((listed @ weights).max(), abs=1e-9)
+    assert np.abs(found[:, None] - listed[None]).max(axis=2).min(axis=0).max() < 1e-9
+
+
+def test_with_little_discount_a_trip_of_18_steps_joins_the_known_front():
+    """It passes no enemy and brings both. At 0.9 a mixture of the two safe trips is better."""
+    domain, safe = resource_gathering(0.99), 0.99**17 * np.array([0.0, 1.0, 1.0])
+    found = vertices(domain, no_limits(domain))
+    assert np.abs(found - safe).max(axis=1).min() < 1e-9
+    front = np.vstack([listed_gatherings(0.99), safe])
+    for weights in np.random.default_rng(0).random((200, 3)):
+        assert (found @ weights).max() == pytest.approx((front @ weights).max(), abs=1e-9)
