@@ -258,7 +258,7 @@ def test_nodes_and_streets_become_names_and_coordinates_positions():
     [
         ({"preference_attributes": {"highway": ["servce"]}}, "no edge has 'highway' 'servce'; did you mean 'service'"),
         ({"preference_attributes": {"kind": ["x"]}}, "no edge has the attribute 'kind'"),
-        ({"preference_attributes": {"highway": "service"}}, "must be a list of classes, got 'service'"),
+        ({"preference_attributes": {"highway": "service"}}, "must be a list of classes, or .*; got 'service'"),
         ({"preference_attributes": {"highway": {"slow": "service"}}}, "must give lists of classes by name"),
         ({"preference_attributes": {"highway": ["service"]}, "measure": "km"}, "has no attribute 'km'"),
         ({"preference_attributes": ["highway"]}, "got 'service'; for a class, give the classes to count in a mapping"),

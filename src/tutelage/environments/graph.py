@@ -6,14 +6,15 @@ the graph only and does not import networkx.
 """
 
 import math
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, Required, TypedDict, Unpack, overload
 
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Matrix, Vector
+from tutelage.arrays import Matrix
 from tutelage.environments.merging import merged_ways
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import AT_GOAL, suggestion
@@ -24,57 +25,56 @@ from tutelage.outcomes import InvalidModel
 Attributes = Sequence[str] | Mapping[str, Sequence[Hashable] | Mapping[str, Sequence[Hashable]] | None]
 
 
-class Choice(NamedTuple):
+class _Choice(NamedTuple):
     """An edge in the direction of travel, or a stay (at a goal or a dead end), which has no attributes."""
 
     node: Hashable
     next_node: Hashable
-    key: Hashable | None
-    attributes: Mapping[str, Any] | None
+    key: Hashable | None = None
+    attributes: Mapping[str, Any] | None = None
+    is_goal: bool = False
 
     @property
     def edge(self) -> str:
         """The edge, for messages."""
         return f"edge {self.node!r} -> {self.next_node!r}" + ("" if self.key is None else f" (key {self.key!r})")
 
+    def number(self, name: str) -> float:
+        """A numeric attribute of the edge."""
+        assert self.attributes is not None
+        if name not in self.attributes:
+            near = suggestion(name, list(self.attributes)) if self.attributes else "it has none"
+            raise InvalidModel(
+                f"{self.edge} has no attribute {name!r}; add it to the edge, or leave {name!r} out; {near}"
+            )
+        return finite_number(self.attributes[name], f"{name!r} of {self.edge}")
 
-class _Column(NamedTuple):
-    """A feature: a numeric attribute, or what is measured of the edges of some classes."""
+    def classes(self, attribute: str) -> tuple[Hashable, ...]:
+        """The classes of an edge; OSMnx gives a list where an edge has several."""
+        value = (self.attributes or {}).get(attribute)
+        if value is None:
+            return ()
+        return tuple(value) if isinstance(value, list | tuple | set | frozenset) else (value,)
 
-    name: str
-    attribute: str
-    classes: frozenset[Hashable] | None
+
+class _Options(TypedDict, total=False):
+    """What `from_graph` takes for one journey as for a family."""
+
+    discount: Required[float]
+    reward_attributes: Required[Attributes]
+    preference_attributes: Attributes
+    duration: str | None
+    measure: str | None
+    choice_names: str | None
+    merge: bool
 
 
 @overload
-def from_graph(
-    graph: Any,
-    *,
-    goals: Mapping[Hashable, Any],
-    discount: float,
-    reward_attributes: Attributes,
-    preference_attributes: Attributes = ...,
-    duration: str | None = ...,
-    measure: str | None = ...,
-    choice_names: str | None = ...,
-    merge: bool = ...,
-) -> dict[Hashable, Domain]: ...
+def from_graph(graph: Any, *, goals: Mapping[Hashable, Any], **rest: Unpack[_Options]) -> dict[Hashable, Domain]: ...
 
 
 @overload
-def from_graph(
-    graph: Any,
-    *,
-    start: Any,
-    goals: Collection[Hashable] = ...,
-    discount: float,
-    reward_attributes: Attributes,
-    preference_attributes: Attributes = ...,
-    duration: str | None = ...,
-    measure: str | None = ...,
-    choice_names: str | None = ...,
-    merge: bool = ...,
-) -> Domain: ...
+def from_graph(graph: Any, *, start: Any, goals: Collection[Hashable] = ..., **rest: Unpack[_Options]) -> Domain: ...
 
 
 def from_graph(
@@ -112,21 +112,21 @@ def from_graph(
     nodes. The name of a choice is the next node, (next node, key) where edges are parallel, or "stay". Node attributes
     `x` and `y`, or `pos`, are the positions of the states.
     """
-    if isinstance(goals, Mapping):
-        if start is not None:
-            raise InvalidModel("goals is a mapping from goals to starts; leave out start")
-        shared: dict[str, Any] = {"discount": discount, "reward_attributes": reward_attributes, "duration": duration}
-        shared |= {"preference_attributes": preference_attributes, "measure": measure, "choice_names": choice_names}
-        shared["merge"] = merge
-        return {goal: from_graph(graph, start=begin, goals=[goal], **shared) for goal, begin in goals.items()}
-    choices, ends = list(_choices(graph, goals)), frozenset(goals)
-    mdp = _mdp(graph, choices, start, discount, _durations(choices, duration), ends)
-    given = _both_features(choices, ends, (reward_attributes, preference_attributes), measure, duration)
-    if len(goals) and discount < 1:
-        _count_arrival(given, choices, ends)
-    names = next_nodes(choices) if choice_names is None else street_names(choices, choice_names)
-    given |= {"state_names": list(graph.nodes), "choice_names": names, "positions": coordinates(graph.nodes)}
-    return merged_ways(Domain(mdp, **given)) if merge else Domain(mdp, **given)
+
+    def journey(begin: Any, ends: Collection[Hashable]) -> Domain:
+        choices = list(_choices(graph, ends))
+        names: dict[str, Any] = {"state_names": list(graph.nodes), "choice_names": _choice_names(choices, choice_names)}
+        rewards = _features(choices, reward_attributes, "reward", measure, duration, len(ends) > 0 and discount < 1)
+        preferences = _features(choices, preference_attributes, "preference", measure, duration)
+        mdp = _mdp(graph, choices, begin, discount, duration)
+        domain = Domain(mdp, **rewards, **preferences, **names, positions=_coordinates(graph.nodes))
+        return merged_ways(domain) if merge else domain
+
+    if not isinstance(goals, Mapping):
+        return journey(start, goals)
+    if start is not None:
+        raise InvalidModel("goals is a mapping from goals to starts; leave out start")
+    return {goal: journey(begin, [goal]) for goal, begin in goals.items()}
 
 
 def graph_choices(graph: Any, goals: Collection[Hashable] = ()) -> list[tuple[Hashable, Hashable, Hashable | None]]:
@@ -137,7 +137,7 @@ def graph_choices(graph: Any, goals: Collection[Hashable] = ()) -> list[tuple[Ha
     return [(choice.node, choice.next_node, choice.key) for choice in _choices(graph, goals)]
 
 
-def _choices(graph: Any, goals: Collection[Hashable]) -> Iterator[Choice]:
+def _choices(graph: Any, goals: Collection[Hashable]) -> Iterator[_Choice]:
     """Every choice, node by node; the one choice of a goal or a dead end is to stay."""
     if not all(hasattr(graph, name) for name in ("nodes", "adj", "is_multigraph")):
         raise InvalidModel(f"a graph must have the methods of a networkx graph, got {type(graph).__name__}")
@@ -150,135 +150,50 @@ def _choices(graph: Any, goals: Collection[Hashable]) -> Iterator[Choice]:
     ends = frozenset(goals)
     for node in graph.nodes:
         edges = () if node in ends else tuple(_edges(graph, node))
-        yield from edges or (Choice(node, node, None, None),)
+        yield from edges or (_Choice(node, node, is_goal=node in ends),)
 
 
-def _edges(graph: Any, node: Hashable) -> Iterator[Choice]:
+def _edges(graph: Any, node: Hashable) -> Iterator[_Choice]:
     for next_node, between in graph.adj[node].items():
-        if graph.is_multigraph():
-            for key, attributes in between.items():
-                yield Choice(node, next_node, key, attributes)
-        else:
-            yield Choice(node, next_node, None, between)
+        for key, attributes in between.items() if graph.is_multigraph() else ((None, between),):
+            yield _Choice(node, next_node, key, attributes)
 
 
-def _mdp(
-    graph: Any,
-    choices: Sequence[Choice],
-    start: Any,
-    discount: float,
-    durations: Vector | None,
-    goals: Collection[Hashable],
-) -> MDP:
-    """The MDP in which each choice leads to its next node with probability one."""
+def _mdp(graph: Any, choices: Sequence[_Choice], start: Any, discount: float, duration: str | None) -> MDP:
+    """The MDP in which each choice leads to its next node with probability one; a stay takes one unit of time."""
     number = {node: state for state, node in enumerate(graph.nodes)}
-    dead = [choice.node for choice in choices if choice.attributes is None and choice.node not in goals]
+    dead = [choice.node for choice in choices if choice.attributes is None and not choice.is_goal]
     if discount == 1 and dead:
         raise InvalidModel(
             f"node {dead[0]!r} has no edge and is no goal: with discount 1 a journey would end there for nothing; make "
             "it a goal, leave it out, or give a discount below 1"
         )
-    next_states = [number[choice.next_node] for choice in choices]
-    n_choices = np.bincount([number[choice.node] for choice in choices])
-    entries = (np.ones(len(choices)), next_states, np.arange(len(choices) + 1))
-    transition = sparse.csr_array(entries, shape=(len(choices), len(number)))
-    first_choice, initial, ends = np.cumsum([0, *n_choices]), _initial(number, start), [number[goal] for goal in goals]
-    return MDP.from_choices(transition, first_choice, initial, discount, duration=durations, goals=ends)
-
-
-def _durations(choices: Sequence[Choice], name: str | None) -> Vector | None:
-    """(C,), the duration of each choice; a stay takes one unit of time."""
-    if name is None:
-        return None
-    durations = np.ones(len(choices))
-    for row, choice in enumerate(choices):
-        if choice.attributes is not None:
-            durations[row] = number_of(choice, name)
-            if not durations[row] > 0:
-                raise InvalidModel(f"{name!r} of {choice.edge} is {durations[row]}; a duration must be positive")
-    return durations
-
-
-def _both_features(
-    choices: Sequence[Choice],
-    goals: Collection[Hashable],
-    given: tuple[Attributes, Attributes],
-    measure: str | None,
-    duration: str | None,
-) -> dict[str, Any]:
-    """The reward and preference features of the edges, with their names."""
-    parts: dict[str, Any] = {}
-    for kind, attributes in zip(("reward", "preference"), given, strict=True):
-        features, names = edge_features(choices, attributes, f"{kind}_attributes", measure)
-        _count_waiting(features, names, choices, goals, duration)
-        parts |= {f"{kind}_features": features, f"{kind}_names": names}
-    return parts
-
-
-def _count_arrival(given: dict[str, Any], choices: Sequence[Choice], goals: Collection[Hashable]) -> None:
-    """One more reward feature, 1 for each stay at a goal."""
-    arrived = [choice.node in goals for choice in choices]
-    given["reward_features"] = np.column_stack([given["reward_features"], arrived])
-    given["reward_names"] = (*given["reward_names"], AT_GOAL)
-
-
-def _count_waiting(
-    features: Matrix, names: Sequence[str], choices: Sequence[Choice], goals: Collection[Hashable], duration: str | None
-) -> None:
-    """One unit of time for each stay at a dead end, in a feature that is the duration.
-
-    Otherwise to end in a dead end would cost no time, and less than any journey.
-    """
-    if duration in names:
-        waits = [choice.attributes is None and choice.node not in goals for choice in choices]
-        features[waits, list(names).index(str(duration))] = 1.0
-
-
-def _initial(number: Mapping[Hashable, int], start: Any) -> Vector:
-    """(S,), one for a start node, or the probabilities of a mapping."""
+    durations = None if duration is None else [_time(choice, duration) for choice in choices]
     initial = np.zeros(len(number))
     for node, probability in start.items() if isinstance(start, Mapping) else [(start, 1.0)]:
         _check_node(number, node, "start")
         initial[number[node]] = finite_number(probability, f"the probability of start {node!r}")
-    return initial
+    entries = (np.ones(len(choices)), [number[choice.next_node] for choice in choices], np.arange(len(choices) + 1))
+    transition = sparse.csr_array(entries, shape=(len(choices), len(number)))
+    first_choice = np.cumsum([0, *np.bincount([number[choice.node] for choice in choices])])
+    ends = [number[choice.node] for choice in choices if choice.is_goal]
+    return MDP.from_choices(transition, first_choice, initial, discount, duration=durations, goals=ends)
+
+
+def _time(choice: _Choice, duration: str) -> float:
+    time = 1.0 if choice.attributes is None else choice.number(duration)
+    if not time > 0:
+        raise InvalidModel(f"{duration!r} of {choice.edge} is {time}; a duration must be positive")
+    return time
 
 
 def _check_node(nodes: Collection[Any], node: Any, role: str) -> None:
     try:
-        hash(node)
+        is_known = node in nodes
     except TypeError as error:
         raise InvalidModel(f"{role} {node!r} cannot be a node of a graph, because it is not hashable") from error
-    if node not in nodes:
+    if not is_known:
         raise InvalidModel(f"{role} {node!r} is not a node of the graph; add it, or give another {role}")
-
-
-def edge_features(
-    choices: Sequence[Choice], given: Attributes, argument: str, measure: str | None
-) -> tuple[Matrix, tuple[str, ...]]:
-    """(C, d), the features of each choice, zero for a stay, and their names.
-
-    measure: the numeric attribute that is counted for the edges of a class; None counts the edges.
-    """
-    columns = _columns(given, argument)
-    for column in columns:
-        if column.classes is not None:
-            _check_classes(choices, column)
-    features = np.zeros((len(choices), len(columns)))
-    for row, choice in enumerate(choices):
-        if choice.attributes is not None:
-            features[row] = [_value(choice, column, measure) for column in columns]
-    return features, tuple(column.name for column in columns)
-
-
-def number_of(choice: Choice, name: str) -> float:
-    """A numeric attribute of the edge of a choice."""
-    assert choice.attributes is not None
-    if name not in choice.attributes:
-        near = suggestion(name, list(choice.attributes)) if choice.attributes else "it has none"
-        raise InvalidModel(
-            f"{choice.edge} has no attribute {name!r}; add it to the edge, or leave {name!r} out; {near}"
-        )
-    return finite_number(choice.attributes[name], f"{name!r} of {choice.edge}")
 
 
 def finite_number(value: Any, name: str) -> float:
@@ -293,44 +208,27 @@ def finite_number(value: Any, name: str) -> float:
     return number
 
 
-def classes_of(choice: Choice, attribute: str) -> tuple[Hashable, ...]:
-    """The classes of an edge; OSMnx gives a list where an edge has several."""
-    value = (choice.attributes or {}).get(attribute)
-    if value is None:
-        return ()
-    return tuple(value) if isinstance(value, list | tuple | set | frozenset) else (value,)
+def _choice_names(choices: Sequence[_Choice], attribute: str | None) -> list[Hashable]:
+    """An attribute of each edge as the name of its choice, and the next node where there is none or several are alike.
 
-
-def street_names(choices: Sequence[Choice], attribute: str) -> list[Hashable]:
-    """An attribute of each edge as the name of its choice; the next node where there is none or several are alike."""
-    texts = [" / ".join(map(str, classes_of(choice, attribute))) for choice in choices]
-    n_alike: dict[tuple[Hashable, str], int] = {}
+    The next node stands with the key of the edge where another edge leads to the same node.
+    """
+    n_parallel = Counter(choice[:2] for choice in choices)
+    texts = ["" if attribute is None else " / ".join(map(str, choice.classes(attribute))) for choice in choices]
+    n_alike = Counter((choice.node, text) for choice, text in zip(choices, texts, strict=True))
+    names: list[Hashable] = []
     for choice, text in zip(choices, texts, strict=True):
-        n_alike[choice.node, text] = n_alike.get((choice.node, text), 0) + 1
-    plain = next_nodes(choices)
-    return [
-        name if not text else text if n_alike[choice.node, text] == 1 else f"{text} to {name}"
-        for choice, text, name in zip(choices, texts, plain, strict=True)
-    ]
+        plain = choice.next_node if n_parallel[choice[:2]] == 1 else (choice.next_node, choice.key)
+        if choice.attributes is None:
+            names.append("stay")
+        elif text:
+            names.append(text if n_alike[choice.node, text] == 1 else f"{text} to {plain}")
+        else:
+            names.append(plain)
+    return names
 
 
-def next_nodes(choices: Sequence[Choice]) -> list[Hashable]:
-    """The next node of each choice; with the key of the edge where another edge leads to the same node."""
-    n_parallel: dict[tuple[Hashable, Hashable], int] = {}
-    for choice in choices:
-        between = choice.node, choice.next_node
-        n_parallel[between] = n_parallel.get(between, 0) + 1
-    return [
-        "stay"
-        if choice.attributes is None
-        else choice.next_node
-        if n_parallel[choice.node, choice.next_node] == 1
-        else (choice.next_node, choice.key)
-        for choice in choices
-    ]
-
-
-def coordinates(nodes: Mapping[Hashable, Mapping[str, Any]]) -> Matrix | None:
+def _coordinates(nodes: Mapping[Hashable, Mapping[str, Any]]) -> Matrix | None:
     """(S, 2), the attributes `x` and `y`, or `pos`, of each node; NaN where a node has none; None if all have none."""
     positions = np.full((len(nodes), 2), np.nan)
     for row, attributes in enumerate(nodes.values()):
@@ -343,45 +241,67 @@ def coordinates(nodes: Mapping[Hashable, Mapping[str, Any]]) -> Matrix | None:
     return None if np.isnan(positions).all() else positions
 
 
-def _columns(given: Attributes, argument: str) -> list[_Column]:
+class _Column(NamedTuple):
+    """A feature: a numeric attribute, or what is measured of the edges of some classes."""
+
+    name: str
+    attribute: str
+    classes: frozenset[Hashable] | None = None
+
+    def value(self, choice: _Choice, measure: str | None, duration: str | None) -> float:
+        """The feature of an edge; of a stay zero, but for the time that one at a dead end takes.
+
+        Otherwise to end in a dead end would cost no time, and less than any journey.
+        measure: the numeric attribute that is counted for the edges of a class; None counts the edges.
+        """
+        if choice.attributes is None:
+            return float(self.name == duration and not choice.is_goal)
+        if self.classes is None:
+            return choice.number(self.attribute)
+        if self.classes.isdisjoint(choice.classes(self.attribute)):
+            return 0.0
+        return 1.0 if measure is None else choice.number(measure)
+
+
+def _columns(given: Attributes, argument: str, choices: Sequence[_Choice]) -> list[_Column]:
+    """The features that are asked for; a class that no edge has is refused, because it would be a misspelling."""
     if isinstance(given, str):
         raise InvalidModel(f"{argument} must be a list of names, got the one string {given!r}")
     if not isinstance(given, Mapping):
-        return [_Column(name, name, None) for name in given]
+        return [_Column(name, name) for name in given]
     columns = []
-    for attribute, classes in given.items():
-        if classes is None:
-            columns.append(_Column(attribute, attribute, None))
-        elif isinstance(classes, str) or not isinstance(classes, Iterable):
-            raise InvalidModel(f"{argument}[{attribute!r}] must be a list of classes, got {classes!r}")
-        elif isinstance(classes, Mapping):
-            columns += [
-                _Column(name, attribute, _classes(group, argument, attribute)) for name, group in classes.items()
-            ]
-        else:
-            columns += [_Column(f"{attribute} {kind}", attribute, frozenset([kind])) for kind in classes]
+    for attribute, listed in given.items():
+        if listed is None:
+            columns.append(_Column(attribute, attribute))
+            continue
+        groups = listed
+        if isinstance(listed, Iterable) and not isinstance(listed, str | Mapping):
+            groups = {f"{attribute} {kind}": [kind] for kind in listed}
+        if not isinstance(groups, Mapping) or any(isinstance(group, str) for group in groups.values()):
+            needed = "must be a list of classes, or must give lists of classes by name"
+            raise InvalidModel(f"{argument}[{attribute!r}] {needed}; got {listed!r}")
+        known = {kind for choice in choices for kind in choice.classes(attribute)}
+        for kind in (kind for group in groups.values() for kind in group if kind not in known):
+            near = suggestion(kind, sorted(known, key=str))
+            absent = f"{attribute!r} {kind!r}; {near}" if known else f"the attribute {attribute!r}; leave it out"
+            raise InvalidModel(f"no edge has {absent}")
+        columns += [_Column(name, attribute, frozenset(group)) for name, group in groups.items()]
     return columns
 
 
-def _classes(group: Any, argument: str, attribute: str) -> frozenset[Hashable]:
-    if isinstance(group, str) or not isinstance(group, Iterable):
-        raise InvalidModel(f"{argument}[{attribute!r}] must give lists of classes by name, got {group!r}")
-    return frozenset(group)
-
-
-def _check_classes(choices: Sequence[Choice], column: _Column) -> None:
-    """Refuse a class that no edge has: it would be a misspelling."""
-    assert column.classes is not None
-    known = {kind for choice in choices for kind in classes_of(choice, column.attribute)}
-    for kind in column.classes - known:
-        if not known:
-            raise InvalidModel(f"no edge has the attribute {column.attribute!r}; leave it out")
-        raise InvalidModel(f"no edge has {column.attribute!r} {kind!r}; {suggestion(kind, sorted(known, key=str))}")
-
-
-def _value(choice: Choice, column: _Column, measure: str | None) -> float:
-    if column.classes is None:
-        return number_of(choice, column.attribute)
-    if column.classes.isdisjoint(classes_of(choice, column.attribute)):
-        return 0.0
-    return 1.0 if measure is None else number_of(choice, measure)
+def _features(
+    choices: Sequence[_Choice],
+    given: Attributes,
+    kind: str,
+    measure: str | None,
+    duration: str | None,
+    counts_arrival: bool = False,
+) -> dict[str, Any]:
+    """The features of the edges, with their names; to count arrival, one more that is 1 for each stay at a goal."""
+    columns = _columns(given, f"{kind}_attributes", choices)
+    names = [column.name for column in columns]
+    rows = [[column.value(choice, measure, duration) for column in columns] for choice in choices]
+    if counts_arrival:
+        names.append(AT_GOAL)
+        rows = [[*row, float(choice.is_goal)] for row, choice in zip(rows, choices, strict=True)]
+    return {f"{kind}_features": np.array(rows), f"{kind}_names": names}
