@@ -34,8 +34,9 @@ RUN = [page for page in PAGES if blocks(page)]
 
 @pytest.mark.parametrize("page", some_of(RUN, (page for page in RUN if page.parent.name != "tutorials")), ids=name_of)
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
-    """In a temporary folder, because some pages write files."""
+    """In a temporary folder, because some pages write files; the examples are there, as in the top folder."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     names: dict[str, object] = {"__name__": page.stem}
     for code in blocks(page):
         exec(compile(code, page.name, "exec"), names)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 BLOCK = re.compile(r"^```python\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 
 
@@ -27,11 +28,15 @@ def blocks(text: str) -> list[str]:
 
 
 def run(codes: list[str], name: str, file: str) -> Iterator[Ran]:
-    """Run the blocks of the page called `name`, with `file` as __file__, in a temporary folder; warnings are errors."""
+    """Run the blocks of the page called `name`, with `file` as __file__, in a temporary folder; warnings are errors.
+
+    The folder has the examples in it, as the top folder has.
+    """
     names: dict[str, object] = {"__name__": name, "__file__": file}
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as made, warnings.catch_warnings():
         warnings.simplefilter("error")
+        (Path(made) / "examples").symlink_to(EXAMPLES)
         for number, code in enumerate(codes, start=1):
             printed, seen = io.StringIO(), _pictures(made)
             os.chdir(made)
