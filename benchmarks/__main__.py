@@ -75,7 +75,7 @@ def run(
         show_json(report.as_data(name, rows) | {"files": [str(path) for path in files]})
     else:
         grid = report.grid(name, rows)
-        show_table(grid.caption, grid.header[:-1], [texts[:-1] for texts in grid.body], least_width=160)
+        show_table(grid.caption, grid.header[:-1], [texts[:-1] for texts in grid.body])
         for line in (*report.notes(rows), *(f"Written: {path}" for path in files)):
             say(line)
     for sentence in (missed := report.misses(rows)):

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure as Picture
 from benchmarks.measure import Figure
 from benchmarks.scale import EXPONENT
 from tutelage.data.files import write_whole
-from tutelage.experiments.report import Grid
+from tutelage.experiments.tables import Grid
 from tutelage.pictures.files import save_picture
 from tutelage.pictures.rounds import COLOURS, DASHES, MARKERS
 

@@ -101,7 +101,7 @@ def test_help_has_two_examples_at_least(command):
 
 def test_the_examples_of_the_help_run(tmp_path, monkeypatch):
     """In order, in one folder. `serve`, which does not end by itself, has tests of its own."""
-    from tutelage.cli import demo, domains, infer, learn, reproduce, sweep, teach
+    from tutelage.cli import domains, experiments, learn, teach
 
     monkeypatch.chdir(tmp_path)
     roads = networkx.DiGraph([("a", "b", {"km": 1.0, "kind": "lane"}), ("b", "z", {"km": 2.0, "kind": "road"})])
@@ -120,7 +120,8 @@ def test_the_examples_of_the_help_run(tmp_path, monkeypatch):
     tl.save_demonstrations(walks, "walks.npz")
     commands = []
     from_outside = (domains.from_environment, domains.from_file, domains.info, learn.learn)
-    for function in (*from_outside, teach.teach, infer.infer, sweep.sweep, reproduce.reproduce, demo.demo):
+    others = (learn.infer, experiments.sweep, experiments.reproduce, experiments.demo)
+    for function in (*from_outside, teach.teach, *others):
         for command in re.findall(r"\[bold\]tutelage (.*?)\[/bold\]", function.__doc__, flags=re.DOTALL):
             commands.append(command.split())
     # The demo has tests of its own; its two examples take as long as all others.

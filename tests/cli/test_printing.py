@@ -65,7 +65,7 @@ def test_texts_are_printed_as_they_are(capsys):
     """A name such as :b: or [bold] is neither a picture nor markup."""
     name = ":b: [bold]x[/bold] :warning:"
     say(name)
-    show_table(name, ("name", "1"), [(name, name)], name, least_width=200)
+    show_table(name, ("name", "1"), [(name, name)], name)
     complain(name)
     said = capsys.readouterr()
     assert said.out.count(name) == 5 and name in said.err

@@ -60,7 +60,7 @@ FIGURES = {
     "one panel": lambda: rounds_figure([PANEL]),
     "line search": lambda: line_search_figure(PUSHES),
     "proof": lambda: proof_figure(PROOF),
-    "demo": lambda: demo_picture(WORLD, some_weights(("L3",)), PANEL),
+    "demo": lambda: demo_picture(WORLD, [given["L3"] for given in some_weights(("L3",)).values()], PANEL),
     "taught": lambda: taught("L3"),
 }
 
@@ -158,13 +158,13 @@ def test_a_figure_of_rounds_shares_its_rewards_axis_and_names_every_line_once():
 
 
 def test_the_demo_picture_compares_both_teachers_in_one_scale():
-    weights = some_weights(("L3",))
+    weights = [given["L3"] for given in some_weights(("L3",)).values()]
     figure = demo_picture(WORLD, weights, PANEL)
     agnostic, aware = (heat(axes) for axes in figure.axes[1:3])
     assert agnostic[1] == aware[1]
-    for (values, _), teacher in zip((agnostic, aware), weights, strict=True):
-        assert_array_equal(values, inferred_reward(WORLD, "L3", weights[teacher]["L3"])[:-1])
+    for (values, _), given in zip((agnostic, aware), weights, strict=True):
+        assert_array_equal(values, inferred_reward(WORLD, "L3", given)[:-1])
 
 
 def test_the_demo_picture_of_a_learner_that_nobody_can_teach_has_no_curves():
-    demo_picture(WORLD, some_weights(("L3",)), Panel("refused", [])).draw_without_rendering()
+    demo_picture(WORLD, [np.ones(7), np.zeros(7)], Panel("refused", [])).draw_without_rendering()

@@ -29,7 +29,7 @@ from tutelage.experiments.run import compute_row
         ({"seeds": [0.5]}, "seeds must be a list of integers"),
         ({"seeds": 3}, "seeds must be a list of integers"),
         ({"time_limit": "soon"}, "time_limit must be a float, got 'soon'"),
-        ({"domain": 3}, r"\[\[domain\]\] must be a table of names and values, or a list of them, got 3"),
+        ({"domain": 3}, r"\[\[domain\]\] must be a table of names and values, got 3"),
         ({"domain": [{"domain": lambda seed: seed}]}, "domain must be a Domain, or a function of the seed"),
         ({"learner": [{"mismatch_penalty": "high"}]}, "mismatch_penalty must be a float, got 'high'"),
         ({"learner": [{"allowance": {"green within 0 cells": "few"}}]}, "green within 0 cells must be a float"),
@@ -44,7 +44,7 @@ def test_a_wrong_plan_is_refused_before_anything_is_computed(change, sentence, t
 
 @pytest.mark.parametrize("plan", [None, [], 3])
 def test_what_is_no_plan_is_refused(plan, tmp_path):
-    with pytest.raises(tl.InvalidInput, match="a plan must be a TOML file or a mapping"):
+    with pytest.raises(tl.InvalidInput, match="a plan must be a table of names and values"):
         read_plan(plan, tmp_path)
 
 

@@ -223,9 +223,8 @@ def test_workers_that_cannot_be_are_refused(arguments, sentence):
         Backend(*arguments)
 
 
-def test_a_scheduler_that_does_not_answer_is_a_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr("tutelage.experiments.run.CONNECT_SECONDS", 0.5)
-    workers = Backend(1, "dask", "tcp://127.0.0.1:9")
+def test_a_scheduler_that_does_not_answer_is_a_sentence(tmp_path):
+    workers = Backend(1, "dask", "tcp://127.0.0.1:9", connect_seconds=0.5)
     with pytest.raises(Unavailable, match="no Dask scheduler answers at tcp"):
         run(TASKS, Store(tmp_path / "results.sqlite"), workers)
 

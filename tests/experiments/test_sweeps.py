@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 
@@ -15,10 +14,10 @@ from distributed import LocalCluster
 from experiments.tasks import GOOD
 
 import tutelage as tl
+from tutelage.experiments.means import table_rows
 from tutelage.experiments.plans import read_plan
 from tutelage.experiments.run import compute_row
 from tutelage.experiments.store import Store
-from tutelage.experiments.sweeps import table_rows
 
 
 @pytest.fixture(scope="module")
@@ -142,22 +141,6 @@ def test_rows_are_read_back_by_others(folder, found, suffix):
         return
     read = json.loads(text) if suffix == ".json" else [json.loads(line) for line in text.splitlines()]
     assert [row["reward"] for row in read] == [row["reward"] for row in found.rows]
-
-
-def test_rows_of_an_older_store_are_read_without_what_was_not_measured(folder):
-    plan = GOOD | {"learner": [{"model": "standard"}]}
-    (row,) = tl.sweep(plan, out=folder / "old").rows
-    with sqlite3.connect(folder / "old" / "sweep.sqlite") as connection:
-        ((result,),) = connection.execute("select result from results").fetchall()
-        added = ("arrival", "counts", "n_demonstrations", "n_steps", "metrics")
-        old = json.dumps({key: value for key, value in json.loads(result).items() if key not in added})
-        connection.execute("update results set result = ?, checksum = ''", (old,))
-        connection.execute("alter table results drop column checksum")
-        connection.execute("alter table results drop column seconds")
-        connection.execute("pragma user_version = 1")
-    seen = []
-    (read,) = tl.sweep(plan, out=folder / "old", on_row=seen.append).rows
-    assert not seen and read["reward"] == row["reward"] and read["seconds"] is read["n_steps"] is None
 
 
 def test_rows_of_another_format_are_refused(folder):

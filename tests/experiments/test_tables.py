@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from tutelage.experiments import settings, tables
-from tutelage.experiments.report import overview
 from tutelage.experiments.store import Row
-from tutelage.experiments.tables import Cell, Printed, printed_known, printed_unknown
+from tutelage.experiments.tables import Cell, Printed, overview, printed_known, printed_unknown
 
 
 def made_up(tasks):

@@ -28,7 +28,7 @@ def test_a_figure_of_rounds_shows_the_rewards_of_its_own_learner(name, learner):
             result = {"reward": rewards[-1], "learner_rewards": rewards, "lesson_rewards": [r + 5 for r in rewards]}
             rows[task.key] = Row(task.key, "", json.dumps(result), "", "")
     assert settings.ROUNDS_FIGURES[name] == learner
-    figure = TARGETS[name].figures(rows, 2)[name]
+    figure = TARGETS[name].draw(rows, 2)
     base, seeds = {"L1": 10.0, "L2": 20.0, "L3": 30.0}[learner], [w.seed for w in reachable_worlds(10, 2)]
     for axes in figure.axes:
         assert axes.get_title().startswith(f"{learner}, ")

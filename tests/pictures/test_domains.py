@@ -64,6 +64,6 @@ def test_any_domain_can_be_drawn(has_map, n_preference):
         domain = dataclasses.replace(domain, positions=places)
     learner = tl.SoftLearner(domain, mismatch_penalty=2, violation_penalty=3)
     transcript = tl.teach(tl.AgnosticTeacher(domain, [1, 2]), learner)
-    figure = domain_picture(domain, transcript, [0.5] * n_preference)
+    figure = domain_picture(domain, transcript, dict.fromkeys(domain.preference_names, 0.5))
     figure.draw_without_rendering()
     assert len(figure.axes) == 2 + has_map + (n_preference > 0)

@@ -6,13 +6,10 @@ from typing import Annotated
 import typer
 
 from tutelage import __version__
-from tutelage.cli.demo import demo
 from tutelage.cli.domains import info, make_import
-from tutelage.cli.infer import infer
-from tutelage.cli.learn import learn
+from tutelage.cli.experiments import demo, reproduce, sweep
+from tutelage.cli.learn import infer, learn
 from tutelage.cli.printing import say
-from tutelage.cli.reproduce import reproduce
-from tutelage.cli.sweep import sweep
 from tutelage.cli.teach import teach, teach_help
 from tutelage.outcomes import MissingExtra
 
@@ -74,9 +71,6 @@ def make_app() -> typer.Typer:
     app.command(help=teach_help())(teach)
     app.command()(learn)
     app.add_typer(make_import(), name="import")
-    app.command()(info)
-    app.command()(infer)
-    app.command()(sweep)
-    app.command()(reproduce)
-    app.command()(serve)
+    for command in (info, infer, sweep, reproduce, serve):
+        app.command()(command)
     return app

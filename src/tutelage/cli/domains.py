@@ -1,22 +1,16 @@
 """`tutelage import` and `tutelage info`: domain files from other sources, and what a domain file holds."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import tutelage as tl
 from tutelage.cli.printing import AsJson, say, show_json
 from tutelage.outcomes import InvalidInput, MissingExtra
 
-if TYPE_CHECKING:
-    from tutelage.model.mdp import Domain
-
 OUT_HELP = "The domain file to write, .npz."
-START_HELP = "The node where journeys start."
 CLASSES_HELP = "Preference features: attributes, or lengths by class, such as highway=service+track,toll."
-
-# The most names of one kind in a line of `info`.
-MOST_LISTED = 5
 
 
 def from_environment(
@@ -55,7 +49,7 @@ def from_environment(
 def from_file(
     path: Annotated[Path, typer.Argument(help="A GraphML, GML or CSV file; a line of CSV is an edge.")],
     out: Annotated[Path, typer.Option("--out", "-o", help=OUT_HELP)],
-    start: Annotated[str, typer.Option(help=START_HELP)],
+    start: Annotated[str, typer.Option(help="The node where journeys start.")],
     goal: Annotated[list[str] | None, typer.Option(help="A node where journeys end; may be repeated.")] = None,
     discount: Annotated[
         float, typer.Option(help="Of one step, or of one unit of the duration; 1 where journeys end.")
@@ -75,20 +69,22 @@ def from_file(
 
     [bold]tutelage import graph roads.csv --start a --goal z --rewards km --preferences kind=lane -o roads.npz[/bold]
     """
-    from tutelage.environments.graph import from_graph
-    from tutelage.environments.graph_files import read_graph
     from tutelage.experiments.worlds import named_parts
 
-    graph, counted = read_graph(path, is_directed=not undirected), list(named_parts(rewards))
+    graph, counted = tl.read_graph(path, is_directed=not undirected), list(named_parts(rewards))
     nodes = {str(node): node for node in graph.nodes}
-    domain = from_graph(
+    # attribute, or attribute=class+class: each class is one feature.
+    classes = [part.partition("=") for part in named_parts(preferences)]
+    domain = tl.from_graph(
         graph,
         start=nodes.get(start, start),
         goals=[nodes.get(name, name) for name in goal or []],
         discount=discount,
         duration=duration or None,
         reward_attributes=counted,
-        preference_attributes=_classes(preferences),
+        preference_attributes={
+            name: [kind for kind in kinds.split("+") if kind] if sign else None for name, sign, kinds in classes
+        },
         measure=measure or (counted[0] if counted else None),
         choice_names=names or None,
         merge=merge,
@@ -96,23 +92,14 @@ def from_file(
     _save(domain, out, as_json)
 
 
-def _classes(text: str) -> dict[str, Any]:
-    """attribute, or attribute=class+class: each class is one feature."""
-    from tutelage.experiments.worlds import named_parts
-
-    pairs = [part.partition("=") for part in named_parts(text)]
-    return {name: [kind for kind in classes.split("+") if kind] if sign else None for name, sign, classes in pairs}
-
-
-def _save(domain: "Domain", out: Path, as_json: bool) -> None:
+def _save(domain: "tl.Domain", out: Path, as_json: bool) -> None:
     from tutelage.data.describing import describe
-    from tutelage.data.files import save
 
-    save(domain, out)
+    tl.save(domain, out)
     if as_json:
         show_json(describe(domain) | {"files": [str(out)]})
-        return
-    say(f"Written: {out}\n{summary(describe(domain))}")
+    else:
+        say(f"Written: {out}\n{summary(describe(domain))}")
 
 
 def make_import() -> typer.Typer:
@@ -135,50 +122,49 @@ def info(
     [bold]tutelage info roads.npz --recordings trips.csv[/bold]
     """
     from tutelage.data.describing import describe, recorded_features, recorded_lines
-    from tutelage.data.files import load, load_demonstrations
 
-    domain = load(path)
+    domain = tl.load(path)
     about, lines = describe(domain), []
     if recordings is not None:
-        log = load_demonstrations(recordings, domain)
+        log = tl.load_demonstrations(recordings, domain)
         about["recorded"] = recorded_features(domain, log)
         lines = [f"{log} in {recordings}", *recorded_lines(about["recorded"])]
     if as_json:
         show_json(about | {"files": [str(path)]})
-        return
-    say("\n".join([str(path), summary(about), *lines]))
+    else:
+        say("\n".join([str(path), summary(about), *lines]))
 
 
-def summary(about: dict[str, Any]) -> str:
-    """The description of a domain as lines."""
+def summary(about: dict[str, Any], most_listed: int = 5) -> str:
+    """The description of a domain as lines. most_listed: names of one kind in a line."""
     from tutelage.model.names import as_text
 
     low, high = about["discount"]
     discount = f"{low:g}" if low == high else f"{low:g} to {high:g}"
     lines = [f"{about['states']} states, {about['choices']} choices, discount {discount}"]
-    has_ends = high == 1
-    if has_ends:
-        steps = "some policies go on for ever"
-        if about["horizon"] is not None:
-            steps = f"every policy ends, after at most {about['horizon']:.4g} steps on average"
-        lines[0] += f": {steps}"
-    totals = {"starts": about["n_starts"], "goals": about["n_goals"], "state_names": about["states"]}
-    totals["action_names"] = about["n_action_names"]
-    labels = {"starts": "starts", "goals": "goals", "action_names": "actions", "state_names": "states"}
-    for key, label in labels.items():
-        listed, n_others = about[key][:MOST_LISTED], totals[key] - len(about[key][:MOST_LISTED])
+    if high == 1 and about["horizon"] is None:
+        lines[0] += ": some policies go on for ever"
+    elif high == 1:
+        lines[0] += f": every policy ends, after at most {about['horizon']:.4g} steps on average"
+    totals = {"starts": about["n_starts"], "goals": about["n_goals"]}
+    totals |= {"action_names": about["n_action_names"], "state_names": about["states"]}
+    for key, total in totals.items():
+        listed = about[key][:most_listed]
         names = "; ".join(map(as_text, listed)) or "none"
-        lines.append(f"{label}: {names}" + (f" and {n_others} others" if n_others else ""))
+        others = f" and {total - len(listed)} others" if total > len(listed) else ""
+        lines.append(f"{key.replace('_name', '')}: {names}{others}")
     lines.append(about["reach"])
     for kind in ("reward", "preference"):
-        for name, (low, high) in about[f"{kind}_features"].items():
-            least = ""
-            if kind == "preference":
-                allowance = about["least_allowances"][name]
-                least = f"; an allowance of at least {allowance:.4g} is possible, if it is the only one"
-                if about["is_arriving"]:
-                    least = f"; the journey with the least of it has {allowance:.4g}"
-                elif about["n_goals"] and not has_ends:
-                    least += ", also for policies that never arrive"
-            lines.append(f"{kind} feature {name}: {low:.4g} to {high:.4g}{least}")
+        for name, (least, most) in about[f"{kind}_features"].items():
+            limit = _least(about, name) if kind == "preference" else ""
+            lines.append(f"{kind} feature {name}: {least:.4g} to {most:.4g}{limit}")
     return "\n".join(f"  {line}" for line in lines)
+
+
+def _least(about: dict[str, Any], name: str) -> str:
+    """The least possible allowance of a preference, in words."""
+    allowance = f"{about['least_allowances'][name]:.4g}"
+    if about["is_arriving"]:
+        return f"; the journey with the least of it has {allowance}"
+    never = ", also for policies that never arrive" if about["n_goals"] and about["discount"][1] < 1 else ""
+    return f"; an allowance of at least {allowance} is possible, if it is the only one{never}"

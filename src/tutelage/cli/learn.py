@@ -1,24 +1,22 @@
-"""`tutelage learn`: what a learner with preferences makes of recorded demonstrations, and what to show it instead."""
+"""`tutelage learn`, what a learner makes of recorded demonstrations; `tutelage infer`, what answers tell about one."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import tutelage as tl
 from tutelage.cli import subject
-from tutelage.cli.printing import AsJson, progress, say, show_json, written
-
-if TYPE_CHECKING:
-    from tutelage.arrays import Vector
-    from tutelage.data.demonstrations import Demonstrations
-    from tutelage.data.showing import Shown
-    from tutelage.roles import Learner, Response
-    from tutelage.transcripts import Transcript
+from tutelage.cli.printing import AsJson, Bar, progress, say, show, show_json
+from tutelage.outcomes import InvalidInput
 
 DEMONSTRATIONS_HELP = "The recording: .csv with a line per visit, .jsonl with a line per episode, or .npz."
 THEN_HELP = "Then plan what to show instead, for the true weights, by --teacher."
 SHOWN_HELP = "With --then-teach: print at most this many demonstrations to show instead."
 INSTEAD_HELP = "With --then-teach: write the demonstrations to show instead to this .jsonl or .csv file."
+ROUNDS_HELP = "Rounds that teach --save wrote: infer the soft learner that gave these responses."
+BEHAVIOUR_HELP = "Demonstrations that tutelage.save_demonstrations wrote: infer what is avoided, and how strongly."
+WEIGHTS_HELP = "The reward weights of the behaviour, such as 1,0.9,0.2, where they are known."
 
 
 def learn(
@@ -35,7 +33,7 @@ def learn(
     learner_option: subject.LearnerOptions = None,
     then_teach: Annotated[bool, typer.Option("--then-teach", help=THEN_HELP)] = False,
     teacher: Annotated[str, typer.Option(help="The teacher of --then-teach.")] = "aware-cmdp",
-    show: Annotated[int, typer.Option(min=0, help=SHOWN_HELP)] = 5,
+    show_most: Annotated[int, typer.Option("--show", min=0, help=SHOWN_HELP)] = 5,
     full: subject.FullOption = False,
     instead: Annotated[Path | None, typer.Option(help=INSTEAD_HELP)] = None,
     as_json: AsJson = False,
@@ -50,29 +48,27 @@ def learn(
     [bold]tutelage learn --domain roads.npz --demonstrations trips.csv --allowance recorded --weights km=-1
     --then-teach[/bold]
     """
-    from tutelage.roles import Lesson
-
     about = subject.read_subject(world, domain, weights, learner, preferences)
-    log, (model, _) = subject.read_log(demonstrations, about.known), about.players(model)
-    assert log is not None
+    log = tl.load_demonstrations(demonstrations, about.known)
     about, allowed = subject.with_limits(about, allowance, log)
-    asked = subject.read_learner(model, about.known, allowed, mismatch_penalty, violation_penalty, learner_option)
+    penalties = {"mismatch_penalty": mismatch_penalty, "violation_penalty": violation_penalty}
+    player = about.learner(model or about.usual[0], learner_option, violation_allowance=allowed, **penalties)
     with progress("learning", None) as done:
-        response = asked.respond(Lesson.from_demonstrations(about.known, log, start=_other_starts(about, log)))
-        transcript = _taught(about, asked, teacher, done) if then_teach else None
-    shown = None if transcript is None or not (show or instead) else _shown(about, asked, transcript, show or 1)
-    files = [] if transcript is None else written(shown, instead, about.known, transcript.final.lesson.policy, None)
-    if as_json:
-        data = _data(about, log, response) | ({} if transcript is None else _instead(transcript))
-        show_json(data | (shown.as_data() if shown else {}) | {"files": list(map(str, files))})
-        return
-    lines = [f"{log} in {demonstrations}", *_learned(about, log, allowed, response)]
+        response = player.respond(tl.Lesson.from_demonstrations(about.known, log, start=_other_starts(about, log)))
+        transcript = _taught(about, player, teacher, done) if then_teach else None
+    lines, data, files = _learned(about, log, allowed, response), _data(about, log, response), list[Path]()
     if transcript is not None:
         lines += ["", "What to show instead:", str(transcript), transcript.explain()]
-    say("\n".join([*lines, *([shown.text(full=full)] if shown else []), *(f"Written: {path}" for path in files)]))
+        data["instead"] = _instead(transcript)
+    if transcript is not None and (show_most or instead):
+        known: dict[str, Any] = {"domain": about.known, "true_weights": about.true_weights, "learner": player}
+        shown = transcript.final.lesson.show(show_most or 1, **known)
+        files = subject.write_shown(shown, instead) if instead else []
+        lines, data = [*lines, shown.text(full=full)], data | shown.as_data()
+    show(data, ["\n".join([f"{log} in {demonstrations}", *lines])], files, as_json=as_json)
 
 
-def _other_starts(about: subject.Subject, log: "Demonstrations") -> "Vector | None":
+def _other_starts(about: subject.Subject, log: "tl.Demonstrations") -> Any:
     """(S,), how often the recording begins in each state, if it begins where the domain does not; otherwise None."""
     import numpy as np
 
@@ -81,32 +77,24 @@ def _other_starts(about: subject.Subject, log: "Demonstrations") -> "Vector | No
     return counts / log.n if counts[initial == 0].any() else None
 
 
-def _shown(about: subject.Subject, learner: "Learner", transcript: "Transcript", n: int) -> "Shown":
-    return transcript.final.lesson.show(n, domain=about.known, true_weights=about.weights, learner=learner)
-
-
-def _taught(about: subject.Subject, learner: "Learner", teacher: str, done: Any) -> "Transcript":
+def _taught(about: subject.Subject, learner: "tl.Learner", teacher: str, done: Bar) -> "tl.Transcript":
     """The rounds with a teacher that knows the true weights."""
-    from tutelage import interaction
-
     chosen = about.teacher(teacher, learner, {})
-    return interaction.teach(chosen, learner, progress=lambda step: done.note(f"{step.done} {step.stage}"))
+    return tl.teach(chosen, learner, progress=lambda step: done.note(f"{step.done} {step.stage}"))
 
 
-def _learned(about: subject.Subject, log: "Demonstrations", allowed: Any, response: "Response") -> list[str]:
+def _learned(about: subject.Subject, log: "tl.Demonstrations", allowed: Any, response: "tl.Response") -> list[str]:
     """What was recorded of each feature, what the learner does, the weights that it infers, and its reward."""
     from tutelage.chains.arrival import journey_of
     from tutelage.data.describing import recorded_features, recorded_lines
-    from tutelage.data.empirical import RecordedAllowance
 
-    names, journey = about.known.names, journey_of(about.known.mdp, response.policy)
-    lines = recorded_lines(recorded_features(about.known, log))
-    lines += [str(allowed)] if isinstance(allowed, RecordedAllowance) else []
+    lines, journey = recorded_lines(recorded_features(about.known, log)), journey_of(about.known.mdp, response.policy)
+    lines += [str(allowed)] if isinstance(allowed, tl.RecordedAllowance) else []
     if response.lesson.initial is not None:
         lines.append("The recording begins in other states than the domain; the learner is compared from there.")
     lines.append(response.explain())
     if response.learned_weights is not None:
-        pairs = zip(names, response.learned_weights, strict=True)
+        pairs = zip(about.known.names, response.learned_weights, strict=True)
         lines.append(f"It infers the weights: {', '.join(f'{name} {value:.4g}' for name, value in pairs)}")
     lines += [] if journey is None else [f"The learner {journey}."]
     if about.true_weights is not None:
@@ -114,14 +102,13 @@ def _learned(about: subject.Subject, log: "Demonstrations", allowed: Any, respon
     return lines
 
 
-def _data(about: subject.Subject, log: "Demonstrations", response: "Response") -> dict[str, Any]:
+def _data(about: subject.Subject, log: "tl.Demonstrations", response: "tl.Response") -> dict[str, Any]:
     """What was recorded and what the learner does, as data."""
     from tutelage.arrays import finite_or_none
     from tutelage.data.describing import recorded_features
 
-    domain, lesson = about.known, response.lesson
+    domain, lesson, weights = about.known, response.lesson, about.true_weights
     rewards = zip(lesson.expectation, lesson.uncertainty, response.compared, strict=True)
-    weights = response.feature_weights
     return {
         "demonstrations": log.n,
         "visits": len(log.states),
@@ -130,16 +117,88 @@ def _data(about: subject.Subject, log: "Demonstrations", response: "Response") -
             for name, (shown, doubt, done) in zip(domain.reward_names, rewards, strict=True)
         },
         "recorded": recorded_features(domain, log),
-        "preferences": dict(zip(domain.preference_names, response.expectation.preference.tolist(), strict=True)),
-        "learned_weights": None if weights is None else dict(zip(domain.names, weights.tolist(), strict=True)),
-        "reward": None if about.true_weights is None else float(about.true_weights @ response.expectation.reward),
+        "preferences": subject.by_name(domain.preference_names, response.expectation.preference),
+        "learned_weights": subject.by_name(domain.names, response.feature_weights),
+        "reward": None if weights is None else float(weights @ response.expectation.reward),
     }
 
 
-def _instead(transcript: "Transcript") -> dict[str, Any]:
+def _instead(transcript: "tl.Transcript") -> dict[str, Any]:
     from tutelage.arrays import finite_or_none
 
     final = transcript.final
+    return {"reward": final.response_reward, "bound": finite_or_none(final.bound), "ended": transcript.ended}
+
+
+def infer(
+    world: subject.WorldOption = "",
+    domain: subject.DomainOption = None,
+    rounds: Annotated[Path | None, typer.Option(help=ROUNDS_HELP)] = None,
+    demonstrations: Annotated[Path | None, typer.Option(help=BEHAVIOUR_HELP)] = None,
+    observed: Annotated[str, typer.Option(help="expectation: all of mu was seen. reward: mu_r alone.")] = "expectation",
+    n_trajectories: Annotated[int, typer.Option(min=0, help="Trajectories of each response; 0 if exact.")] = 0,
+    weights: Annotated[str, typer.Option(help=WEIGHTS_HELP)] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Infer a soft learner from its responses, or preferences from behaviour alone.
+
+    The domain must have every preference feature that the learner might have: do not give --learner to teach.
+
+    [bold]tutelage teach --world published:0:6 --teacher adaptive-bilevel --save rounds.npz[/bold]
+
+    [bold]tutelage infer --world published:0:6 --rounds rounds.npz[/bold]
+
+    [bold]tutelage infer --world published:0:6 --demonstrations walks.npz --weights 1,0.9,0.2[/bold]
+    """
+    if (rounds is None) == (demonstrations is None):
+        raise InvalidInput("give either --rounds or --demonstrations")
+    known = subject.read_subject(world, domain, "", "", "").whole
+    if demonstrations is not None:
+        given = subject.read_weights(weights, known.reward_names) if weights else None
+        log = tl.load_demonstrations(demonstrations, known.mdp)
+        behaviour = tl.infer_preferences(known, log, reward_weights=given)
+        data, text = preference_data(behaviour), str(behaviour)
+    else:
+        seen: Any = {"observed": observed, "n_trajectories": n_trajectories}
+        estimate = tl.infer_learner(known, tl.load_transcript(rounds or "", known).rounds, **seen)
+        data, text = learner_data(estimate), str(estimate)
+    if as_json:
+        show_json(data)
+    else:
+        say(text)
+
+
+def learner_data(estimate: "tl.LearnerEstimate") -> dict[str, Any]:
+    """The estimate for JSON; infinite ends are null."""
+    from tutelage.arrays import finite_or_none
+
+    names, allowances = estimate.domain.preference_names, estimate.violation_allowance
     return {
-        "instead": {"reward": final.response_reward, "bound": finite_or_none(final.bound), "ended": transcript.ended}
+        "mismatch_penalty": list(map(finite_or_none, estimate.mismatch_penalty)),
+        "violation_penalty": list(map(finite_or_none, estimate.violation_penalty)),
+        "violation_allowance": {
+            name: list(map(finite_or_none, interval)) for name, interval in zip(names, allowances, strict=True)
+        },
+        "preferences": dict(zip(names, estimate.preferences, strict=True)),
+        "residual": finite_or_none(estimate.residual),
+        "contradiction": estimate.contradiction,
+    }
+
+
+def preference_data(estimate: "tl.PreferenceEstimate") -> dict[str, Any]:
+    """The estimate for JSON; what is not determined is null."""
+    from tutelage.arrays import finite_or_none
+
+    columns = ("strength", "standard_error", "low", "high", "p_value")
+    preferences = {
+        name: {column: finite_or_none(float(getattr(estimate, column)[j])) for column in columns}
+        | {"not_determined": estimate.reasons[j]}
+        for j, name in enumerate(estimate.domain.preference_names)
+    }
+    return {
+        "n": estimate.n,
+        "preferences": preferences,
+        "reward_weights": subject.by_name(estimate.domain.reward_names, estimate.reward_weights),
+        "bias": estimate.bias,
+        "model_p_value": finite_or_none(estimate.model_p_value),
     }

@@ -8,35 +8,20 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from tutelage.outcomes import InvalidInput
-
-if TYPE_CHECKING:
-    from tutelage.arrays import Vector
-    from tutelage.data.showing import Shown
-    from tutelage.model.mdp import Domain
-    from tutelage.transcripts import Transcript
-
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-# As of a program that the signal SIGPIPE ends.
-OUTPUT_CLOSED = 141
-
-
 # Texts are printed as they are: rich would read [bold] and :b: in a name as markup and as a picture.
 VERBATIM: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
 
 
 class _Output(Console):
     """Standard output. rich itself ends the program with code 1 and no message when the reader has gone."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**VERBATIM, **options)
 
     def on_broken_pipe(self) -> None:
         _end_of_output()
@@ -47,7 +32,17 @@ def _end_of_output() -> NoReturn:
     # Python would write the rest at exit, and fail again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     complain("the output was closed before all of it was written")
-    sys.exit(OUTPUT_CLOSED)
+    # As of a program that the signal SIGPIPE ends.
+    sys.exit(141)
+
+
+def show(data: dict[str, Any], parts: Sequence[Any], files: Sequence[Path], *, as_json: bool) -> None:
+    """A result: one JSON object, or its tables and lines; and the names of the files that were written."""
+    if as_json:
+        show_json(data | {"files": [str(path) for path in files]})
+        return
+    for part in (*parts, *(f"Written: {path}" for path in files)):
+        say(part)
 
 
 def show_json(data: dict[str, Any]) -> None:
@@ -60,24 +55,27 @@ def show_json(data: dict[str, Any]) -> None:
         _end_of_output()
 
 
-def show_table(
-    title: str, header: Sequence[str], body: Sequence[Sequence[str]], caption: str = "", *, least_width: int = 0
-) -> None:
-    """A table whose first column names its rows. least_width: used where the output is not a terminal."""
-    table = Table(title=title, caption=caption or None, title_justify="left", caption_justify="left")
+def table(title: str, header: Sequence[str], body: Sequence[Sequence[str]], caption: str = "") -> Table:
+    """A table whose first column names its rows."""
+    made = Table(title=title, caption=caption or None, title_justify="left", caption_justify="left")
     for column, heading in enumerate(header):
-        table.add_column(heading, justify="left" if column == 0 else "right")
+        made.add_column(heading, justify="left" if column == 0 else "right")
     for row in body:
-        table.add_row(*row)
-    console: Console = _Output()
-    if not console.is_terminal and console.width < least_width:
-        console = _Output(width=least_width)
-    console.print(table)
+        made.add_row(*row)
+    return made
+
+
+def show_table(title: str, header: Sequence[str], body: Sequence[Sequence[str]], caption: str = "") -> None:
+    """Print a table."""
+    say(table(title, header, body, caption))
 
 
 def say(what: Any) -> None:
-    """Print to standard output, without markup."""
-    _Output().print(what, soft_wrap=isinstance(what, str))
+    """Print a text or a table to standard output, without markup. Where that is a file, a table is not narrow."""
+    console = _Output(**VERBATIM)
+    if not console.is_terminal and console.width < 160:
+        console = _Output(width=160, **VERBATIM)
+    console.print(what, soft_wrap=isinstance(what, str))
 
 
 def complain(sentence: str) -> None:
@@ -90,8 +88,7 @@ def complain_of_file(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError) or not isinstance(error.filename, str | Path):
         complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         return
-    path = Path(error.filename)
-    there = list[str]()
+    path, there = Path(error.filename), list[str]()
     with suppress(OSError):
         there = [entry.name for entry in path.parent.iterdir()]
     near = [str(path.with_name(name)) for name in get_close_matches(path.name, there)]
@@ -107,16 +104,6 @@ class Bar:
     note: Callable[[str], None]
 
 
-def complain_of_rounds(transcript: "Transcript", path: Path | None) -> None:
-    """Print the rounds that were finished before a failure, and where they are saved, to standard error."""
-    if not transcript.rounds:
-        return
-    kept = "they were not saved; give --save to keep them" if path is None else f"they are saved in {path}"
-    console = Console(stderr=True, **VERBATIM)
-    for line in (f"{len(transcript.rounds)} rounds were finished; {kept}", str(transcript)):
-        console.print(line, soft_wrap=True)
-
-
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Bar]:
     """A progress bar on standard error, if it is a terminal."""
@@ -127,29 +114,3 @@ def progress(what: str, total: int | None) -> Iterator[Bar]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=total, last="")
         yield Bar(lambda text: bar.update(task, advance=1, last=text), lambda text: bar.update(task, last=text))
-
-
-def written(
-    shown: "Shown | None", demonstrations: Path | None, domain: "Domain", policy: "Vector | None", table: Path | None
-) -> list[Path]:
-    """The files of the demonstrations and of the policy, if they were requested."""
-    from tutelage.data.describing import policy_columns
-    from tutelage.data.files import write_table, write_whole
-
-    files = []
-    if demonstrations is not None and shown is not None:
-        if demonstrations.suffix in (".geojson", ".gpx"):
-            text = shown.to_geojson() if demonstrations.suffix == ".geojson" else shown.to_gpx()
-            write_whole(demonstrations, text.encode())
-        elif demonstrations.suffix == ".jsonl":
-            lines = [json.dumps(item.as_data(), default=str) + "\n" for item in shown]
-            write_whole(demonstrations, "".join(lines).encode())
-        else:
-            write_table(shown.to_frame(), demonstrations)
-        files.append(demonstrations)
-    if table is not None:
-        if policy is None:
-            raise InvalidInput("--policy needs a lesson with a policy, but this teacher shows an expectation only")
-        write_table(policy_columns(domain.mdp, policy), table)
-        files.append(table)
-    return files

@@ -1,21 +1,16 @@
 """The options that several commands have, and the domain, the weights and the learner that they name."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import tutelage as tl
 from tutelage.outcomes import InvalidInput
 from tutelage.registry import LEARNER_MODELS, look_up, make_learner, make_teacher
-
-if TYPE_CHECKING:
-    from tutelage.arrays import Vector
-    from tutelage.data.demonstrations import Demonstrations
-    from tutelage.environments.object_world import ObjectWorld
-    from tutelage.model.mdp import Domain
-    from tutelage.roles import Learner, Teacher
 
 ALLOWANCE_HELP = (
     "delta_c, the discounted count allowed of each preference feature: 2.5, a share of the discounted time such as 5%, "
@@ -26,26 +21,23 @@ ALLOWANCE_HELP = (
 WEIGHTS_HELP = "The true weights: 1,0.9,0.2, or by name, km=-1,at_goal=0; zero for others. A world has its own."
 LEARNER_HELP = "L1 .. L5: the learner has the first 0, 2, 4, 5 or 6 preference features. Default: all of them."
 PREFERENCES_HELP = "Instead of L1 .. L5: the names of the preference features that the learner has, such as a,b."
-
-PER_JOURNEY, RECORDED = "/journey", "recorded"
 MODEL_HELP = "The learner model. Default: hard in a domain with goals, soft in others."
+WORLD_HELP = "An object world: published:0:10 (generator:seed:size), or a JSON file."
+DOMAIN_HELP = "Instead of a world: a file that tutelage.save or tutelage import wrote."
+LEARNER_OPTION_HELP = "An option of the learner model, such as max_steps=100; may be repeated."
+PER_JOURNEY, RECORDED = "/journey", "recorded"
 
 # The options of several commands.
 FullOption = Annotated[bool, typer.Option("--full", help="Print every step of the demonstrations, not only turns.")]
 ModelOption = Annotated[str, typer.Option(help=MODEL_HELP)]
-WorldOption = Annotated[
-    str, typer.Option(help="An object world: published:0:10 (generator:seed:size), or a JSON file.")
-]
-DomainOption = Annotated[
-    Path | None, typer.Option(help="Instead of a world: a file that tutelage.save or tutelage import wrote.")
-]
+WorldOption = Annotated[str, typer.Option(help=WORLD_HELP)]
+DomainOption = Annotated[Path | None, typer.Option(help=DOMAIN_HELP)]
 LearnerOption = Annotated[str, typer.Option(help=LEARNER_HELP)]
 PreferencesOption = Annotated[str, typer.Option(help=PREFERENCES_HELP)]
 WeightsOption = Annotated[str, typer.Option(help=WEIGHTS_HELP)]
 MismatchOption = Annotated[float | None, typer.Option(help="C_r. Default: 5 for soft, 20 for footnote.")]
 ViolationOption = Annotated[float | None, typer.Option(help="C_c of the soft learner. Default: 10.")]
 AllowanceOption = Annotated[str, typer.Option(help=ALLOWANCE_HELP)]
-LEARNER_OPTION_HELP = "An option of the learner model, such as max_steps=100; may be repeated."
 LearnerOptions = Annotated[list[str] | None, typer.Option(help=LEARNER_OPTION_HELP)]
 
 
@@ -58,36 +50,30 @@ class Subject:
     journey keeps, and the steps in which it is counted.
     """
 
-    world: "ObjectWorld | None"
-    whole: "Domain"
-    known: "Domain"
-    true_weights: "Vector | None"
+    world: "tl.ObjectWorld | None"
+    whole: "tl.Domain"
+    known: "tl.Domain"
+    true_weights: Any
     journey_limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
-    def players(self, model: str, teacher: str = "") -> tuple[str, str]:
-        """The names of the learner model and of the teacher, by default those that arrive where there are goals."""
-        usual = ("hard", "aware_cmdp") if len(self.whole.mdp.goals) else ("soft", "bilevel")
-        return underscored(model) or usual[0], underscored(teacher) or usual[1]
-
-    def limits_in_words(self) -> list[str]:
-        """A sentence for each limit on every journey."""
-        return [
-            f"Every journey keeps {name} within {limit:g}, counted in steps of {step:.4g}, each step rounded up."
-            for name, (limit, step) in self.journey_limits.items()
-        ]
-
     @property
-    def weights(self) -> "Vector":
-        """The true weights; refused where they were not given."""
+    def usual(self) -> tuple[str, str]:
+        """The learner model and the teacher by default: those that arrive where there are goals."""
+        return ("hard", "aware_cmdp") if len(self.whole.mdp.goals) else ("soft", "bilevel")
+
+    def teacher(self, name: str, learner: "tl.Learner", options: Mapping[str, str]) -> "tl.Teacher":
+        """The teacher of a name, for this learner; refused where the true weights were not given."""
         if self.true_weights is None:
             names = ",".join(f"{name.replace(' ', '_')}=1" for name in self.whole.reward_names[:2])
             raise InvalidInput(f"--domain needs the true weights of its reward features: --weights {names}")
-        return self.true_weights
-
-    def teacher(self, name: str, learner: "Learner", options: Mapping[str, str]) -> "Teacher":
-        """The teacher of a name, for this learner."""
         given: dict[str, Any] = {"every_preference": self.whole.preference_features, **options}
-        return make_teacher(underscored(name), self.known, self.weights, learner, **given)
+        return make_teacher(underscored(name), self.known, self.true_weights, learner, **given)
+
+    def learner(self, model: str, options: Sequence[str] | None, **given: Any) -> "tl.Learner":
+        """The learner of a model. options: name=value, which the model must have. given: None, or used if it has it."""
+        known = look_up(LEARNER_MODELS, underscored(model), "learner model").options
+        used = {key: value for key, value in given.items() if value is not None and key in known}
+        return make_learner(underscored(model), self.known, **(used | read_options(options or (), "--learner-option")))
 
 
 def underscored(name: str) -> str:
@@ -97,41 +83,36 @@ def underscored(name: str) -> str:
 
 def read_subject(world: str, path: Path | None, weights: str, learner: str, preferences: str) -> Subject:
     """The subject of the options --world or --domain, --weights, --learner and --preferences."""
-    from tutelage.data.files import load, open_regular
-    from tutelage.environments.object_world import ObjectWorld
+    from tutelage.data.files import open_regular
     from tutelage.experiments.worlds import WorldName
 
     if bool(world) == (path is not None):
         raise InvalidInput("give either --world or --domain")
-    if path is not None:
-        whole = load(path)
-        given = read_weights(weights, whole.reward_names) if weights else None
-        return Subject(None, whole, _of_learner(whole, learner, preferences), given)
-    if world.endswith(".json"):
+    made = None
+    if path is None and world.endswith(".json"):
         with open_regular(world) as file:
-            made = ObjectWorld.from_json(file.read())
-    else:
+            made = tl.ObjectWorld.from_json(file.read())
+    elif path is None:
         made = WorldName.parse(world).make()
-    whole = made.domain("L5")
-    given = read_weights(weights, whole.reward_names) if weights else made.true_weights
+    whole = made.domain("L5") if made else tl.load(path or "")
+    usual = made.true_weights if made else None
+    given = read_weights(weights, whole.reward_names) if weights else usual
     return Subject(made, whole, _of_learner(whole, learner, preferences), given)
 
 
-def read_weights(text: str, names: Sequence[str]) -> "Vector":
-    """The weights of the features of these names, from numbers in order or from name=number."""
+def read_weights(text: str, names: Sequence[str]) -> Any:
+    """(d_r,), the weights of the features of these names, from numbers in order or from name=number."""
     import numpy as np
 
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    is_named = any("=" in part for part in parts)
-    pairs = [part.rpartition("=") for part in parts]
+    pairs = [part.rpartition("=") for part in text.split(",") if part.strip()]
     try:
         numbers = [float(value) for _, _, value in pairs]
     except ValueError as error:
         raise InvalidInput(f"weights must be numbers with commas between them, or name=number, got {text!r}") from error
-    if not is_named:
+    if "=" not in text:
         return np.array(numbers)
     given = {feature(names, name.strip()): number for (name, _, _), number in zip(pairs, numbers, strict=True)}
-    if len(given) < len(parts):
+    if len(given) < len(pairs):
         raise InvalidInput(f"weights must give each name once, got {text!r}")
     return np.array([given.get(name, 0.0) for name in names])
 
@@ -146,17 +127,15 @@ def feature(names: Sequence[str], given: str) -> str:
     return table[given]
 
 
-def with_limits(about: Subject, text: str, log: "Demonstrations | None" = None) -> tuple[Subject, Any]:
+def with_limits(about: Subject, text: str, log: "tl.Demonstrations | None" = None) -> tuple[Subject, Any]:
     """The subject with limits on every journey in its states, and the allowance that is left, None for the default.
 
     log: the recording whose use of each preference is the allowance `RECORDED`.
     """
     if text == RECORDED:
-        from tutelage.data.empirical import allowance_from
-
         if log is None:
             raise InvalidInput("--allowance recorded needs a recording; give it as --recordings trips.csv")
-        return about, allowance_from(log, about.known)
+        return about, tl.allowance_from(log, about.known)
     parts = [part.strip() for part in text.split(",") if part.strip()]
     journeys = [part.removesuffix(PER_JOURNEY) for part in parts if part.endswith(PER_JOURNEY)]
     others = [part for part in parts if not part.endswith(PER_JOURNEY)]
@@ -164,7 +143,7 @@ def with_limits(about: Subject, text: str, log: "Demonstrations | None" = None) 
         return about, _named_allowance(about.known.preference_names, text) if parts else None
     if log is not None:
         raise InvalidInput("a recording has no rests of budgets in its states; use teach for limits on every journey")
-    from tutelage.environments.budget import usual_resolutions, with_budget
+    from tutelage.environments.budget import usual_resolutions
     from tutelage.experiments.worlds import restricted
 
     limits = _named_allowance(about.whole.names, ",".join(journeys))
@@ -172,17 +151,9 @@ def with_limits(about: Subject, text: str, log: "Demonstrations | None" = None) 
         raise InvalidInput(f"a limit on every journey is name=number{PER_JOURNEY}, such as km=0.5{PER_JOURNEY}")
     left = _named_allowance(about.known.preference_names, ",".join(others)) if others else {}
     steps = usual_resolutions(about.whole, limits)
-    whole = with_budget(about.whole, limits, resolution=steps)
-    known = restricted(whole, about.known.preference_names)
+    whole = tl.with_budget(about.whole, limits, resolution=steps)
     told = {name: (limit, steps[name]) for name, limit in limits.items()}
-    return Subject(None, whole, known, about.true_weights, told), left
-
-
-def read_log(path: Path | None, domain: "Domain") -> "Demonstrations | None":
-    """The recording in a file, if one was given."""
-    from tutelage.data.files import load_demonstrations
-
-    return None if path is None else load_demonstrations(path, domain)
+    return Subject(None, whole, restricted(whole, about.known.preference_names), about.true_weights, told), left
 
 
 def _named_allowance(names: Sequence[str], text: str) -> Any:
@@ -194,27 +165,7 @@ def _named_allowance(names: Sequence[str], text: str) -> Any:
     return amount
 
 
-def read_learner(
-    model: str,
-    domain: "Domain",
-    allowance: Any,
-    mismatch_penalty: float | None,
-    violation_penalty: float | None,
-    options: Sequence[str] | None = None,
-) -> "Learner":
-    """The learner of a model, with the parameters that were given and that the model has.
-
-    options: name=value pairs, each of which the model must have.
-    """
-    given: dict[str, Any] = {"mismatch_penalty": mismatch_penalty, "violation_penalty": violation_penalty}
-    given["violation_allowance"] = allowance
-    name = underscored(model)
-    known = look_up(LEARNER_MODELS, name, "learner model").options
-    used = {key: value for key, value in given.items() if value is not None and key in known}
-    return make_learner(name, domain, **(used | read_options(options or (), "--learner-option")))
-
-
-def _of_learner(domain: "Domain", learner: str, preferences: str) -> "Domain":
+def _of_learner(domain: "tl.Domain", learner: str, preferences: str) -> "tl.Domain":
     """The domain with the preference features of the learner."""
     from tutelage.environments.placement import PREFERENCES
     from tutelage.experiments.worlds import named_parts, restricted
@@ -241,3 +192,21 @@ def read_options(texts: Sequence[str], name_of_option: str = "--option") -> dict
     if not all(name and value for name, value in pairs.items()):
         raise InvalidInput(f"{name_of_option} must be name=value, got {', '.join(texts)}")
     return pairs
+
+
+def by_name(names: Sequence[str], values: Any) -> dict[str, float] | None:
+    """An array by the names of its entries, for JSON."""
+    return None if values is None else dict(zip(names, values.tolist(), strict=True))
+
+
+def write_shown(shown: "tl.Shown", path: Path) -> list[Path]:
+    """Write demonstrations to a .jsonl, .csv, .geojson or .gpx file."""
+    from tutelage.data.files import write_table, write_whole
+
+    texts = {".geojson": shown.to_geojson, ".gpx": shown.to_gpx}
+    texts[".jsonl"] = lambda: "".join(json.dumps(item.as_data(), default=str) + "\n" for item in shown)
+    if path.suffix in texts:
+        write_whole(path, texts[path.suffix]().encode())
+    else:
+        write_table(shown.to_frame(), path)
+    return [path]

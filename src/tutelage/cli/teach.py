@@ -1,26 +1,20 @@
 """`tutelage teach`: one learner and one teacher, in an object world or in a user's domain."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import tutelage as tl
 from tutelage.cli import subject
-from tutelage.cli.printing import AsJson, complain_of_rounds, progress, say, show_json, written
+from tutelage.cli.printing import AsJson, complain, progress, show
 from tutelage.outcomes import InvalidInput
-from tutelage.registry import LEARNER_MODELS, TEACHERS, LearnerEntry, TeacherEntry
-
-if TYPE_CHECKING:
-    from tutelage.data.showing import Shown
-    from tutelage.model.mdp import Domain
-    from tutelage.roles import Learner, Teacher
-    from tutelage.transcripts import Transcript
+from tutelage.registry import LEARNER_MODELS, TEACHERS
 
 OPTION_HELP = "An option of the teacher, such as stop_tolerance=0.001; may be repeated."
-DEFAULT_SHOWN = 20
 TIME_HELP = "Seconds after which to stop with the rounds, the lesson and the bound found so far."
 SHOW_HELP = "Print at most this many demonstrations of the lesson, by name, with their shares and features."
 DEMONSTRATIONS_HELP = "Write the demonstrations to this .jsonl, .csv, .geojson or .gpx file; as many as --show, or 20."
@@ -50,7 +44,7 @@ def teach(
     max_rounds: Annotated[int, typer.Option(help="The most rounds of an adaptive teacher.")] = 100,
     time_limit: Annotated[float | None, typer.Option(help=TIME_HELP)] = None,
     save: Annotated[Path | None, typer.Option(help="Write the rounds to this .npz file after every round.")] = None,
-    show: Annotated[int, typer.Option(min=0, help=SHOW_HELP)] = 0,
+    show_most: Annotated[int, typer.Option("--show", min=0, help=SHOW_HELP)] = 0,
     full: subject.FullOption = False,
     demonstrations: Annotated[Path | None, typer.Option(help=DEMONSTRATIONS_HELP)] = None,
     policy: Annotated[Path | None, typer.Option(help=POLICY_HELP)] = None,
@@ -67,153 +61,138 @@ def teach(
     [bold]tutelage teach --domain roads.npz --weights km=-1 --allowance kind_lane=0.5/journey --show 3[/bold]
     """
     about = subject.read_subject(world, domain, weights, learner, preferences)
-    about, allowed = subject.with_limits(about, allowance, subject.read_log(recordings, about.known))
-    model, teacher = about.players(model, teacher)
-    player = subject.read_learner(model, about.known, allowed, mismatch_penalty, violation_penalty, learner_option)
+    log = None if recordings is None else tl.load_demonstrations(recordings, about.known)
+    about, allowed = subject.with_limits(about, allowance, log)
+    model, teacher = (subject.underscored(name) or about.usual[k] for k, name in enumerate((model, teacher)))
+    penalties = {"mismatch_penalty": mismatch_penalty, "violation_penalty": violation_penalty}
+    player = about.learner(model, learner_option, violation_allowance=allowed, **penalties)
     chosen = about.teacher(teacher, player, subject.read_options(option or []))
     transcript = _taught(chosen, player, max_rounds, time_limit, save)
-    shown = _shown(about.known, transcript, player, show or (DEFAULT_SHOWN if demonstrations else 0))
-    files = _drawn(about, player, learner, transcript, picture, plane) + _routes_drawn(about, shown, picture)
-    files += written(shown, demonstrations, about.known, transcript.final.lesson.policy, policy)
-    if as_json:
-        asked = {"learner": learner or None, "model": model, "teacher": teacher, "files": list(map(str, files))}
-        show_json(_data(about, transcript) | ({} if shown is None else shown.as_data()) | asked)
-        return
-    lines = [*about.limits_in_words(), str(transcript), transcript.explain()]
-    lines += [shown.text(full=full)] if shown and show else []
-    say("\n".join([*lines, *(f"Written: {path}" for path in files)]))
-
-
-def _taught(
-    teacher: "Teacher", learner: "Learner", max_rounds: int, time_limit: float | None, save: Path | None
-) -> "Transcript":
-    """The rounds, with progress. If they fail, those that are finished are printed."""
-    from tutelage import interaction
-
-    with progress("teaching", None) as done:
-
-        def on_round(rounds: "Transcript") -> None:
-            done.step(f"the learner earns {rounds.final.response_reward:.3f}")
-
-        try:
-            return interaction.teach(
-                teacher,
-                learner,
-                max_rounds=max_rounds,
-                path=save,
-                on_round=on_round,
-                time_limit=time_limit,
-                progress=lambda step: done.note(f"{step.done} {step.stage}"),
-            )
-        except interaction.InteractionFailed as error:
-            complain_of_rounds(error.transcript, save)
-            raise
+    lesson, n_shown = transcript.final.lesson, show_most or (20 if demonstrations else 0)
+    known: Any = {"domain": about.known, "true_weights": transcript.true_weights, "learner": player}
+    shown = lesson.show(n_shown, **known) if n_shown else None
+    files = list(_pictures(about, player, learner, transcript, shown, picture, plane))
+    files += subject.write_shown(shown, demonstrations) if shown and demonstrations else []
+    files += _write_policy(about, lesson, policy) if policy else []
+    told = {"learner": learner or None, "model": model, "teacher": teacher}
+    data = _data(about, transcript) | (shown.as_data() if shown else {}) | told
+    lines = [*_journeys(about), str(transcript), transcript.explain()]
+    lines += [shown.text(full=full)] if shown and show_most else []
+    show(data, ["\n".join(lines)], files, as_json=as_json)
 
 
 def teach_help() -> str:
     """The help of the command, with every learner model and every teacher of the registry."""
 
-    def listed(table: Mapping[str, LearnerEntry] | Mapping[str, TeacherEntry]) -> str:
+    def listed(table: Mapping[str, Any]) -> str:
         return "\n".join(f"- {name.replace('_', '-')}: {entry.about}" for name, entry in table.items())
 
     head, models, teachers = inspect.cleandoc(teach.__doc__ or ""), listed(LEARNER_MODELS), listed(TEACHERS)
     return f"{head}\n\nLearner models:\n\n{models}\n\nTeachers:\n\n{teachers}"
 
 
-def _shown(domain: "Domain", transcript: "Transcript", learner: "Learner", n: int) -> "Shown | None":
-    """At most n demonstrations of the last lesson."""
-    if not n:
-        return None
-    lesson = transcript.final.lesson
-    return lesson.show(n, domain=domain, true_weights=transcript.true_weights, learner=learner)
+def _taught(
+    teacher: "tl.Teacher", learner: "tl.Learner", max_rounds: int, time_limit: float | None, save: Path | None
+) -> "tl.Transcript":
+    """The rounds, with progress. If they fail, those that are finished are printed."""
+    with progress("teaching", None) as done:
+        try:
+            return tl.teach(
+                teacher,
+                learner,
+                max_rounds=max_rounds,
+                path=save,
+                on_round=lambda rounds: done.step(f"the learner earns {rounds.final.response_reward:.3f}"),
+                time_limit=time_limit,
+                progress=lambda step: done.note(f"{step.done} {step.stage}"),
+            )
+        except tl.InteractionFailed as error:
+            kept = "they were not saved; give --save to keep them" if save is None else f"they are saved in {save}"
+            if error.transcript.rounds:
+                complain(f"{len(error.transcript.rounds)} rounds were finished; {kept}\n{error.transcript}")
+            raise
 
 
-def _data(about: subject.Subject, transcript: "Transcript") -> dict[str, Any]:
+def _journeys(about: subject.Subject) -> Iterator[str]:
+    """A sentence for each limit on every journey."""
+    for name, (limit, step) in about.journey_limits.items():
+        yield f"Every journey keeps {name} within {limit:g}, counted in steps of {step:.4g}, each step rounded up."
+
+
+def _data(about: subject.Subject, transcript: "tl.Transcript") -> dict[str, Any]:
     """The rounds and the final response, as data."""
-    domain = about.known
     from tutelage.arrays import finite_or_none
 
-    final, answer, proof = transcript.final, transcript.final.response, transcript.final.response.certificate
-    weights = answer.learned_weights
-    rewards, preferences = answer.expectation.reward.tolist(), answer.expectation.preference.tolist()
-    journey = transcript.arrival
+    final, answer, journey = transcript.final, transcript.final.response, transcript.arrival
     return {
         "reward": final.response_reward,
         "bound": finite_or_none(final.bound),
         "rounds": [taught.as_data() for taught in transcript.rounds],
         "ended": transcript.ended,
         "arrival": None if journey is None else {k: finite_or_none(v) for k, v in asdict(journey).items()},
-        "reward_expectation": dict(zip(domain.reward_names, rewards, strict=True)),
-        "preference_expectation": dict(zip(domain.preference_names, preferences, strict=True)),
-        "learned_weights": None if weights is None else weights.tolist(),
+        "reward_expectation": subject.by_name(about.known.reward_names, answer.expectation.reward),
+        "preference_expectation": subject.by_name(about.known.preference_names, answer.expectation.preference),
+        "learned_weights": None if answer.learned_weights is None else answer.learned_weights.tolist(),
         "costs": transcript.costs_as_data(),
         "unlimited": list(transcript.unlimited),
         "journey_limits": {name: limit for name, (limit, _) in about.journey_limits.items()},
-        "certificate": None if proof is None else proof.as_data(),
+        "certificate": None if answer.certificate is None else answer.certificate.as_data(),
     }
 
 
-def _drawn(
+def _write_policy(about: subject.Subject, lesson: "tl.Lesson", path: Path) -> list[Path]:
+    from tutelage.data.describing import policy_columns
+    from tutelage.data.files import write_table
+
+    if lesson.policy is None:
+        raise InvalidInput("--policy needs a lesson with a policy, but this teacher shows an expectation only")
+    write_table(policy_columns(about.known.mdp, lesson.policy), path)
+    return [path]
+
+
+def _pictures(
     about: subject.Subject,
-    learner: "Learner",
+    learner: "tl.Learner",
     preferences: str,
-    transcript: "Transcript",
+    transcript: "tl.Transcript",
+    shown: "tl.Shown | None",
     picture: Path | None,
     plane: str,
-) -> list[Path]:
+) -> Iterator[Path]:
     """The files of the pictures, if they were requested. preferences: of the learner, L1 .. L5."""
-    files = _plane_drawn(about.known, learner, transcript, plane, picture)
+    names = [subject.feature(about.known.reward_names, name.strip()) for name in plane.split(",") if name.strip()]
     if picture is None:
-        return files
-    import numpy as np
-
+        if names:
+            raise InvalidInput("--plane needs --picture, the path of the picture")
+        return
+    if names and len(set(names)) != 2:
+        raise InvalidInput(f"--plane needs two different reward features, such as star,plus, got {plane!r}")
     from tutelage.experiments.figures import domain_picture, taught_picture
-    from tutelage.pictures.files import save_picture
+    from tutelage.pictures.routes import routes_picture
     from tutelage.roles import limits_of
 
     if about.world is not None:
         drawn = taught_picture(about.world, preferences or "L5", transcript.final.response)
     else:
-        limits = limits_of(learner, about.known)
-        allowed = np.array([limits.get(name, np.inf) for name in about.known.preference_names]) if limits else None
-        drawn = domain_picture(about.known, transcript, allowed)
-    return save_picture(drawn, picture) + files
+        drawn = domain_picture(about.known, transcript, limits_of(learner, about.known))
+    yield from tl.save_picture(drawn, picture)
+    if names:
+        flat = _plane_picture(about.known, learner, transcript.final, (names[0], names[1]))
+        yield from tl.save_picture(flat, picture.with_name(f"{picture.name}-plane"))
+    if shown is not None and about.world is None:
+        routes = routes_picture(about.known, shown)
+        yield from tl.save_picture(routes, picture.with_name(f"{picture.name}-routes"))
 
 
-def _routes_drawn(about: subject.Subject, shown: "Shown | None", picture: Path | None) -> list[Path]:
-    """The files of the picture of routes, if one was requested with demonstrations to show."""
-    if picture is None or shown is None or about.world is not None:
-        return []
-    from tutelage.pictures.files import save_picture
-    from tutelage.pictures.routes import routes_picture
-
-    return save_picture(routes_picture(about.known, shown), picture.with_name(f"{picture.name}-routes"))
-
-
-def _plane_drawn(
-    domain: "Domain", learner: "Learner", transcript: "Transcript", plane: str, picture: Path | None
-) -> list[Path]:
-    """The files of the picture of two features, if one was requested."""
-    names = [subject.feature(domain.reward_names, name.strip()) for name in plane.split(",") if name.strip()]
-    if picture is None or not names:
-        if names:
-            raise InvalidInput("--plane needs --picture, the path of the picture")
-        return []
-    if len(set(names)) != 2:
-        raise InvalidInput(f"--plane needs two different reward features, such as star,plus, got {plane!r}")
-    from tutelage.constrained.problem import no_limits, preference_limits
-    from tutelage.constrained.reachable_set import vertices
+def _plane_picture(domain: "tl.Domain", learner: "tl.Learner", final: "tl.TaughtRound", names: tuple[str, str]) -> Any:
+    """What can be reached of two features, and what a learner with linear hard preferences accepts."""
     from tutelage.experiments.figures import plane_picture
-    from tutelage.learners.penalties import Preference
-    from tutelage.pictures.files import save_picture
     from tutelage.roles import limits_of
 
     columns = [domain.reward_names.index(name) for name in names]
-    flat = replace(domain, reward_features=domain.reward_features[:, columns], reward_names=tuple(names))
+    flat = replace(domain, reward_features=domain.reward_features[:, columns], reward_names=names)
     known, accepted = getattr(learner, "preference", None), None
-    if isinstance(known, Preference) and known.is_hard and known.rows is None and not known.functions:
-        accepted = vertices(flat, preference_limits(flat, limits_of(learner, domain)))
-    shown, done = transcript.final.lesson.expectation, transcript.final.response.expectation.reward
-    reachable = vertices(flat, no_limits(flat))
-    figure = plane_picture((names[0], names[1]), reachable, accepted, shown[columns], done[columns])
-    return save_picture(figure, picture.with_name(f"{picture.name}-plane"))
+    if isinstance(known, tl.Preference) and known.is_hard and known.rows is None and not known.functions:
+        accepted = tl.vertices(flat, tl.preference_limits(flat, limits_of(learner, domain)))
+    shown, done = final.lesson.expectation[columns], final.response.expectation.reward[columns]
+    return plane_picture(names, tl.vertices(flat, tl.no_limits(flat)), accepted, shown, done)

@@ -24,7 +24,7 @@ from tutelage.constrained.problem import no_limits, preference_limits
 from tutelage.environments.driving import driving_world
 from tutelage.environments.graph import from_graph
 from tutelage.environments.object_world import object_world
-from tutelage.experiments.report import Grid
+from tutelage.experiments.tables import Grid
 from tutelage.learners.apprentice import ApprenticeLearner
 from tutelage.learners.bayesian import BayesianLearner
 from tutelage.learners.cloning import CloningLearner

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
@@ -24,13 +24,9 @@ from tutelage.transcripts import TaughtRound, Transcript
 # The weights that each learner inferred from each teacher: teacher's name -> learner's name -> (d_r + d_c,).
 Weights = Mapping[str, Mapping[str, ArrayLike]]
 
-# The three policies of Figure 1: their labels and their meanings, by their names in the result.
+# The three policies of Figure 1 by their names in the result: their labels, and their meanings.
 LABELS = {"optimal": r"$\pi_1 = \pi^*$", "answered": r"$\pi_2$", "aware": r"$\pi_3$"}
-MEANINGS = {
-    "optimal": "the best of all",
-    "answered": r"the learner's answer to $\pi^*$",
-    "aware": "the best that the learner accepts",
-}
+MEANINGS = ("the best of all", r"the learner's answer to $\pi^*$", "the best that the learner accepts")
 
 
 def figure1(world: ObjectWorld, result: Mapping[str, Any]) -> Figure:
@@ -47,13 +43,12 @@ def figure1(world: ObjectWorld, result: Mapping[str, Any]) -> Figure:
     key = world_key(has_avoided="avoided" in result)
     left.legend(handles=key, loc="outside lower center", ncols=3, frameon=False, fontsize="small")
     plane = right.subplots()
-    points = {LABELS[name]: result["points"][name] for name in LABELS}
+    points = {label: result["points"][name] for name, label in LABELS.items()}
     answer = (LABELS["optimal"], LABELS["answered"])
     draw_reachable(plane, result["reachable"], result["feasible"], points, arrows=[answer])
     plane.set_title("(b) what policies collect", fontsize="medium")
-    meanings = {LABELS[name]: f"{LABELS[name]}: {meaning}" for name, meaning in MEANINGS.items()}
-    handles = {meanings.get(label, label): handle for label, handle in _by_label(plane).items()}
-    right.legend(handles.values(), handles, loc="outside right center", frameon=False)
+    meanings = {label: f"{label}: {meaning}" for label, meaning in zip(LABELS.values(), MEANINGS, strict=True)}
+    _legend(right, plane, names=meanings, loc="outside right center")
     return figure
 
 
@@ -87,8 +82,7 @@ def rounds_figure(panels: Sequence[Panel]) -> Figure:
     for axes, panel in zip(row, panels, strict=True):
         draw_curves(axes, panel)
         axes.label_outer()
-    handles = _by_label(*row)
-    figure.legend(handles.values(), handles, loc="outside lower center", ncols=3, frameon=False)
+    _legend(figure, *row, ncols=3)
     return figure
 
 
@@ -101,8 +95,7 @@ def line_search_figure(result: Mapping[str, Any]) -> Figure:
     axes = figure.subplots()
     draw_pushes(axes, result["reachable"], [DrawnPush(**case) for case in result["cases"]], result["weights"])
     axes.set_title(r"Each lesson is the learner's point, pushed along the true weights $w^*$", fontsize="medium")
-    handles = _by_label(axes)
-    figure.legend(handles.values(), handles, loc="outside lower center", ncols=2, frameon=False)
+    _legend(figure, axes, ncols=2)
     return figure
 
 
@@ -140,32 +133,27 @@ def proof_figure(result: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def demo_picture(world: ObjectWorld, weights: Weights, panel: Panel) -> Figure:
+def demo_picture(world: ObjectWorld, weights: Sequence[ArrayLike], panel: Panel) -> Figure:
     """One picture: the cells that L3 avoids, the rewards it infers from two teachers, and rewards over rounds.
 
-    weights: those of the agnostic and of the aware teacher, in this order. panel: that of the adaptive teachers.
+    weights: what L3 infers from the agnostic and from the aware teacher. panel: that of the adaptive teachers.
     """
     figure = Figure(figsize=(12.0, 7.4), layout="constrained")
     upper, lower = figure.subfigures(2, 1, height_ratios=(1.25, 1.0), squeeze=False)[:, 0]
     row = upper.subplots(1, 3)
-    rewards = [inferred_reward(world, "L3", given["L3"]) for given in weights.values()]
+    rewards = [inferred_reward(world, "L3", given) for given in weights]
     limit = colour_limit(rewards)
-    draw_world(row[0], world, avoided="L3")
-    for axes, reward in zip(row[1:], rewards, strict=True):
-        draw_world(axes, world, avoided="L3", reward=reward, vmax=limit)
-    captions = (
-        "Learner L3 collects objects\nand avoids the grey cells",
-        "The reward that it infers from a teacher\nthat ignores its preferences",
-        "The reward that it infers from a teacher\nthat knows its preferences",
-    )
-    for axes, caption in zip(row, captions, strict=True):
+    captions = ["Learner L3 collects objects\nand avoids the grey cells"]
+    for what in ("ignores", "knows"):
+        captions.append(f"The reward that it infers from a teacher\nthat {what} its preferences")
+    for axes, reward, caption in zip(row, (None, *rewards), captions, strict=True):
+        draw_world(axes, world, avoided="L3", reward=reward, vmax=None if reward is None else limit)
         axes.set_title(caption, fontsize="medium")
     _add_colour_bar(upper, list(row[1:]), limit)
     upper.legend(handles=world_key(), loc="outside lower center", ncols=7, frameon=False)
     axes = lower.subplots()
     draw_curves(axes, panel)
-    handles = _by_label(axes)
-    lower.legend(handles.values(), handles, loc="outside right center", frameon=False)
+    _legend(lower, axes, loc="outside right center")
     return figure
 
 
@@ -188,24 +176,23 @@ def taught_picture(world: ObjectWorld, learner: str, response: Response) -> Figu
     return figure
 
 
-def domain_picture(domain: Domain, transcript: Transcript, allowed: Vector | None) -> Figure:
+def domain_picture(domain: Domain, transcript: Transcript, limits: Mapping[str, float]) -> Figure:
     """The last round in any domain: features shown, done and allowed; rewards over rounds; a map, if there is one.
 
-    allowed: the limit of each preference, or None where the learner's limits are not known.
+    limits: those of the learner on preferences, by name; empty where they are not known.
     """
     final, has_map = transcript.final, domain.positions is not None
     panels = ["rewards", *(["preferences"] if domain.n_preference else []), "rounds", *(["map"] if has_map else [])]
     figure = Figure(figsize=(4.4 * len(panels), 4.2), layout="constrained")
-    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        if panel == "rewards":
-            _draw_rewards(axes, domain, final)
-        elif panel == "preferences":
-            _draw_preferences(axes, domain, final, allowed)
-        elif panel == "rounds":
-            draw_rounds(axes, transcript)
-        else:
-            draw_map(axes, domain, shown=final.lesson.policy, done=final.response.policy)
-            axes.set_title("where they go", fontsize="medium")
+    drawn = dict(zip(panels, figure.subplots(1, len(panels), squeeze=False)[0], strict=True))
+    _draw_rewards(drawn["rewards"], domain, final)
+    if domain.n_preference:
+        allowed = np.array([limits.get(name, np.inf) for name in domain.preference_names]) if limits else None
+        _draw_preferences(drawn["preferences"], domain, final, allowed)
+    draw_rounds(drawn["rounds"], transcript)
+    if has_map:
+        draw_map(drawn["map"], domain, shown=final.lesson.policy, done=final.response.policy)
+        drawn["map"].set_title("where they go", fontsize="medium")
     return figure
 
 
@@ -217,7 +204,7 @@ def plane_picture(
     axes = figure.subplots()
     points = {"shown": shown.tolist(), "done": done.tolist()}
     draw_reachable(axes, reachable, accepted, points, arrows=[("shown", "done")], labels=names)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    _legend(figure, axes, ncols=4)
     return figure
 
 
@@ -257,9 +244,17 @@ def colour_limit(rewards: Sequence[Vector]) -> float:
     return min(limit, 2 * largest) if largest > 0 else limit or 1.0
 
 
-def _by_label(*several: Axes) -> dict[str, Artist]:
-    """The labelled artists of the axes, each label once."""
-    return {label: handle for axes in several for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+def _legend(
+    figure: FigureBase,
+    *several: Axes,
+    names: Mapping[str, str] = MappingProxyType({}),
+    loc: Any = "outside lower center",
+    **options: Any,
+) -> None:
+    """One legend for the labelled artists of the axes, each label once. names: what to write in place of a label."""
+    labelled = [pair for axes in several for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
+    handles = {names.get(label, label): handle for handle, label in labelled}
+    figure.legend(handles.values(), handles, loc=loc, frameon=False, **options)
 
 
 def _add_colour_bar(figure: FigureBase, axes: list[Axes], limit: float) -> None:

@@ -1,11 +1,13 @@
 """Means over the cases of a sweep: with their errors, over complete cases, as paired differences, and round by round.
 
+They are also told as texts, for tables.
+
 A case is a replicate of a group of domains, and its number is the mean over its seeds. Where a group has one replicate
 only, each seed is a case. So a seed that changes nothing in a domain is not counted as one more observation of it.
 """
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,6 +15,7 @@ import numpy as np
 
 from tutelage.arrays import Vector
 from tutelage.outcomes import InvalidInput
+from tutelage.registry import TEACHERS
 
 AnyRow = Mapping[str, Any]
 # A case, and the one row of a learner and a teacher in it.
@@ -79,7 +82,8 @@ class MeanCurve:
 
 def means(rows: Sequence[AnyRow], of: str, against: str | None) -> list[Mean]:
     """One for each group, learner and teacher. against: the teacher of the differences; by default the first."""
-    _check_column(rows, of)
+    if not any(isinstance(row.get(of), int | float) for row in rows):
+        raise InvalidInput(f"no row has a number {of!r}")
     if against is not None and against not in {row["teacher"] for row in rows}:
         raise InvalidInput(f"no row has the teacher {against!r}, so there is no difference from it")
     return [mean for several in _by_learner(rows).values() for mean in _of_learner(several, of, against)]
@@ -127,7 +131,8 @@ def curves(rows: Sequence[AnyRow], of: str, by: str, within: float) -> list[Mean
 
     within: how close to the best is close, as a share of it.
     """
-    _check_column(rows, f"{of}_by_round", " in rounds")
+    if not any(f"{of}_by_round" in row for row in rows):
+        raise InvalidInput(f"no row has a number {of!r} in rounds")
     if by not in ("round", "n_demonstrations", "n_steps"):
         raise InvalidInput(f"by must be 'round', 'n_demonstrations' or 'n_steps', got {by!r}")
     return [curve for several in _by_learner(rows).values() for curve in _curves_of_learner(several, of, by, within)]
@@ -190,6 +195,50 @@ def _by_learner(rows: Sequence[AnyRow]) -> dict[tuple[str, str], dict[str, list[
     return grouped
 
 
-def _check_column(rows: Iterable[AnyRow], name: str, where: str = "") -> None:
-    if not any(isinstance(row.get(name), int | float | list) for row in rows):
-        raise InvalidInput(f"no row has a number {name.removesuffix('_by_round')!r}{where}")
+def teacher_label(teacher: str) -> str:
+    """A teacher as in the paper's tables, with its options."""
+    name, *options = teacher.split(", ")
+    return ", ".join([TEACHERS[name].label if name in TEACHERS else name, *options])
+
+
+def reasons(failed: Sequence[AnyRow]) -> list[str]:
+    """Why rows failed: one sentence for each reason, with the number of rows and the first of them."""
+    groups: dict[str, list[AnyRow]] = {}
+    for row in failed:
+        groups.setdefault(row["failed"], []).append(row)
+    return [
+        f"{len(rows)} rows failed, the first {first['domain']}, {first['learner']}, {first['teacher']}: {reason}"
+        for reason, rows in groups.items()
+        for first in rows[:1]
+    ]
+
+
+def table_rows(several: Sequence[Mean]) -> Iterator[tuple[str, ...]]:
+    """The means as texts, for a table: the learner in its domain, then one column for each teacher."""
+    yield from _by_teacher(several, _text)
+
+
+def difference_rows(several: Sequence[Mean]) -> Iterator[tuple[str, ...]]:
+    """The paired differences as texts, where there are any."""
+    sizes = [(mean, max(abs(mean.difference), mean.difference_error)) for mean in several if mean.n_pairs > 1]
+    told = [mean for mean, size in sizes if size > 1e-9 * abs(mean.reward)]
+    if told:
+        yield from _by_teacher(told, lambda m: f"{m.difference:+.4g} ±{m.difference_error:.2g}, n {m.n_pairs}")
+
+
+def _by_teacher(several: Sequence[Mean], text: Callable[[Mean], str]) -> Iterator[tuple[str, ...]]:
+    teachers = list(dict.fromkeys(mean.teacher for mean in several))
+    texts = {(mean.domain, mean.learner, mean.teacher): text(mean) for mean in several}
+    yield ("domain", "learner", *map(teacher_label, teachers))
+    for place in dict.fromkeys((mean.domain, mean.learner) for mean in several):
+        yield (*place, *(texts.get((*place, teacher), "") for teacher in teachers))
+
+
+def _text(mean: Mean) -> str:
+    if math.isnan(mean.reward):
+        return "failed"
+    error = "" if math.isnan(mean.standard_error) else f" ±{mean.standard_error:.2g}"
+    share = "" if math.isnan(mean.share) else f" ({100 * mean.share:.0f} %)"
+    failed = f", {mean.n_failed} failed" if mean.n_failed else ""
+    whole = f"; {mean.complete:.4g} in {mean.n_complete} complete cases" if 0 < mean.n_complete < mean.n else ""
+    return f"{mean.reward:.4g}{error}{share}{failed}{whole}"

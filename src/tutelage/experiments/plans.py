@@ -38,26 +38,23 @@ from uuid import uuid4
 from tutelage.data.files import AnyPath, load, open_regular, save
 from tutelage.environments.placement import PREFERENCES, preference_names
 from tutelage.experiments.players import METRIC_ARGUMENTS, Given, check_call, takes_round
-from tutelage.experiments.settings import FIELDS, LearnerSetting, Options, Task, TeacherSetting, seeds_by_name
+from tutelage.experiments.settings import FIELDS, SEEDS, LearnerSetting, Options, Task, TeacherSetting
 from tutelage.experiments.worlds import ALL, DomainFile, WorldName, checksum_of, named_parts
 from tutelage.model.allowances import OTHERS
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput
-from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, LearnerEntry, Option, TeacherEntry, look_up
+from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, Option, look_up
 
 GROUPS = ("domain", "learner", "teacher")
 SETTINGS = ("title", "seeds", "time_limit")
 OF_DOMAIN = ("name", "file", "world", "domain", "weights", "group", "replicate")
-OF_LEARNER = ("model", "preferences", "allowance", "n_sampled")
-# The rounds of an adaptive teacher where the plan does not limit them.
-MOST_ROUNDS = 100
+# What a learner of a plan has beside its options, with the defaults.
+OF_LEARNER = {"model": "soft", "preferences": ALL, "allowance": 0.0, "n_sampled": 0}
 COUNT, AMOUNT = Option("a number of things", 0, 0, 10**9), Option("any amount", 0.0, 0, math.inf)
 # The third argument of a registered teacher, by what it knows; the learner for all others.
 TOLD = {Knows.NOTHING: "", Knows.EVERY_PREFERENCE: "preference_features"}
 
-Source = WorldName | DomainFile
 Players = Mapping[str, Callable[..., Any]]
-Entry = LearnerEntry | TeacherEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +77,7 @@ class Offer:
 class Place:
     """A domain of a plan: the names of its preferences, its group and replicate, and the seeds of its tasks."""
 
-    source: Source
+    source: WorldName | DomainFile
     preferences: tuple[str, ...]
     group: str
     replicate: str | int
@@ -89,10 +86,8 @@ class Place:
 
 def read_plan(plan: AnyPath | Mapping[str, Any], folder: Path, offer: Offer | None = None) -> list[Task]:
     """Every task of a plan. folder: where domains that are given as objects are saved for the workers."""
-    if isinstance(plan, Mapping):
-        return _tasks(plan, Path(), folder, offer or Offer())
     if not isinstance(plan, str | PathLike):
-        raise InvalidInput(f"a plan must be a TOML file or a mapping, got {plan!r}")
+        return _tasks(plan, Path(), folder, offer or Offer())
     with open_regular(plan) as file:
         try:
             data = tomllib.loads(file.read().decode())
@@ -103,11 +98,11 @@ def read_plan(plan: AnyPath | Mapping[str, Any], folder: Path, offer: Offer | No
 
 def _tasks(plan: Mapping[str, Any], beside: Path, folder: Path, offer: Offer) -> list[Task]:
     _check_names(plan, (*GROUPS, *SETTINGS), "a plan")
-    entries = {
-        "domain": _entries(plan, "domain"),
-        "learner": _with_given(_entries(plan, "learner"), "model", offer.learners),
-        "teacher": _with_given(_entries(plan, "teacher"), "name", offer.teachers),
-    }
+    entries = {group: _each(plan.get(group, [])) for group in GROUPS}
+    # A given player that the plan does not name takes part once.
+    for group, name, given in (("learner", "model", offer.learners), ("teacher", "name", offer.teachers)):
+        named = {each for entry in entries[group] if isinstance(entry, Mapping) for each in _each(entry.get(name))}
+        entries[group] += [{name: key} for key in given if key not in named]
     for group in GROUPS:
         if not entries[group]:
             raise InvalidInput(f"the plan has no [[{group}]]; give at least one")
@@ -122,41 +117,19 @@ def _tasks(plan: Mapping[str, Any], beside: Path, folder: Path, offer: Offer) ->
     teachers = [teacher for entry in entries["teacher"] for teacher in _teachers(entry, offer)]
     places = [place for entry in entries["domain"] for place in _places(entry, beside, folder, seeds)]
     metrics = tuple(_metric(name, made, offer.version) for name, made in offer.metrics.items())
+    every = ((place, learner, teacher) for place in places for learner in learners for teacher in teachers)
     tasks = [
-        Task(
-            place.source,
-            _checked(place, preferences, model),
-            model,
-            teacher,
-            seed,
-            limit,
-            metrics,
-            place.group,
-            place.replicate,
-        )
-        for place, (preferences, model), teacher in product(places, learners, teachers)
-        for seed in place.seeds
+        Task(p.source, _checked(p, names, model), model, teacher, seed, limit, metrics, p.group, p.replicate)
+        for p, (names, model), teacher in every
+        for seed in p.seeds
     ]
     return list({(task.key, task.group, task.replicate): task for task in tasks}.values())
 
 
 def _metric(name: str, made: Any, version: str) -> Given:
     given = Given.of(name, made, version)
-    check_call(given, f"metric {name!r}", int(takes_round(made)), {}, dict.fromkeys(METRIC_ARGUMENTS))
+    check_call(given, f"metric {name!r}", int(takes_round(made)), {}, METRIC_ARGUMENTS)
     return given
-
-
-def _entries(plan: Mapping[str, Any], group: str) -> list[Any]:
-    given = plan.get(group, ())
-    if not isinstance(given, Mapping | list | tuple):
-        raise InvalidInput(f"[[{group}]] must be a table of names and values, or a list of them, got {given!r}")
-    return [given] if isinstance(given, Mapping) else list(given)
-
-
-def _with_given(entries: Sequence[Any], name: str, given: Players) -> list[Any]:
-    """The entries of a group, and one for each given player that none of them names."""
-    named = {each for entry in entries if isinstance(entry, Mapping) for each in _each(entry.get(name))}
-    return [*entries, *({name: key} for key in given if key not in named)]
 
 
 def _check_names(given: Mapping[str, Any], known: Iterable[str], what: str) -> None:
@@ -194,22 +167,20 @@ def _places(entry: Mapping[str, Any], beside: Path, folder: Path, seeds: Sequenc
 
 def _source(
     kind: str, given: Any, seed: int | None, entry: Mapping[str, Any], beside: Path, folder: Path
-) -> tuple[str, Source, tuple[str, ...]]:
+) -> tuple[str, WorldName | DomainFile, tuple[str, ...]]:
     """A domain, the name of its group if the plan has none, and its preferences. A file is read once."""
     written = str(given) if seed is None else str(given).replace("{seed}", str(seed))
     if kind == "world":
         return str(given), WorldName.parse(written), preference_names("L5")
-    domain, weights = given if kind == "domain" else None, entry.get("weights")
-    if callable(domain):
-        domain = domain(seed)
-        # A function may return the true weights beside the domain.
-        domain, weights = domain if isinstance(domain, tuple) else (domain, weights)
+    domain, weights = given(seed) if callable(given) else given, entry.get("weights")
+    # A function may return the true weights beside the domain.
+    domain, weights = domain if isinstance(domain, tuple) else (domain, weights)
     path = beside / written if kind == "file" else _saved(domain, folder)
     checksum = checksum_of(path)
-    loaded = load(path) if domain is None else domain
+    domain = load(path) if kind == "file" else domain
     default = getattr(given, "__name__", Path(str(given)).stem) if kind == "file" or callable(given) else path.stem
     name = str(entry.get("name", default))
-    return name, DomainFile(name, str(path.resolve()), checksum, _weights(loaded, weights)), loaded.preference_names
+    return name, DomainFile(name, str(path.resolve()), checksum, _weights(domain, weights)), domain.preference_names
 
 
 def _saved(domain: Any, folder: Path) -> Path:
@@ -240,85 +211,78 @@ def _weights(domain: Domain, given: Any) -> tuple[float, ...]:
 def _learners(entry: Mapping[str, Any], offer: Offer) -> Iterator[tuple[str, LearnerSetting]]:
     """Preferences and model of each combination. An option that is not given has the model's default."""
     _check_names(entry, entry, "[[learner]]")
-    for values in _combinations({"model": "soft", "preferences": ALL} | dict(entry)):
-        preferences, name = str(values.pop("preferences")), str(values.pop("model"))
-        setting: dict[str, Any] = {"n_sampled": COUNT.read("n_sampled", values.pop("n_sampled", 0))}
-        allowance = values.pop("allowance", 0.0)
+    for values in _combinations(OF_LEARNER | dict(entry)):
+        name, preferences, allowance, n_sampled = (values.pop(key) for key in OF_LEARNER)
+        setting: dict[str, Any] = {"n_sampled": COUNT.read("n_sampled", n_sampled)}
         if isinstance(allowance, Mapping):
             named = {key: AMOUNT.read(key, allowance[key]) for key in allowance if key != OTHERS}
             setting["allowances"], allowance = _pairs(named), allowance.get(OTHERS, math.inf)
         setting["allowance"] = AMOUNT.read("allowance", allowance)
-        known = None if name in offer.learners else look_up(LEARNER_MODELS, _dashed(name), "learner model")
-        if known is not None and isinstance(known.maker, str):
+        name, known, given, options = _player(str(name), offer.learners, LEARNER_MODELS, values, offer.version)
+        if given is None:
             _check_names(values, (*OF_LEARNER, *FIELDS), "[[learner]]")
-            options = {key: known.options[key] for key in FIELDS if key in known.options}
-            read = {key: option.read(key, values.get(key, option.default)) for key, option in options.items()}
-            yield preferences, LearnerSetting(_dashed(name), **(values | read | setting))
-            continue
-        given, options = _own(name, known, values, offer.learners, offer.version)
-        allowed = {"violation_allowance": None} if allowance else {}
-        check_call(given, f"learner {name!r}", 1, options | allowed, seeds_by_name(0))
-        yield preferences, LearnerSetting(given.name, options=_pairs(options), given=given, **setting)
+            every = {key: known.options[key] for key in FIELDS if key in known.options}
+            read = {key: option.read(key, values.get(key, option.default)) for key, option in every.items()}
+            yield str(preferences), LearnerSetting(name, **(values | read | setting))
+        else:
+            allowed = {"violation_allowance": None} if allowance else {}
+            check_call(given, f"learner {name!r}", 1, options | allowed, SEEDS)
+            yield str(preferences), LearnerSetting(name, options=_pairs(options), given=given, **setting)
 
 
 def _teachers(entry: Mapping[str, Any], offer: Offer) -> Iterator[TeacherSetting]:
     if not isinstance(entry, Mapping) or "name" not in entry:
-        raise InvalidInput(
-            f"each [[teacher]] needs a name, one or several of {', '.join((*offer.teachers, *TEACHERS))}"
-        )
+        known = ", ".join((*offer.teachers, *TEACHERS))
+        raise InvalidInput(f"each [[teacher]] needs a name, one or several of {known}")
     for values in _combinations(entry):
         name, most = str(values.pop("name")), int(COUNT.read("max_rounds", values.pop("max_rounds", 0)))
-        known = None if name in offer.teachers else look_up(TEACHERS, _dashed(name), "teacher")
-        most = most or (MOST_ROUNDS if known is None or known.is_adaptive else 1)
-        if known is not None and isinstance(known.maker, str):
-            yield TeacherSetting(_dashed(name), _pairs(_read(name, known, values)), most)
-            continue
-        given, options = _own(name, known, values, offer.teachers, offer.version)
+        name, known, given, options = _player(name, offer.teachers, TEACHERS, values, offer.version)
         told = TOLD.get(known.knows, "learner") if known else ""
-        offered = {"learner": None, "preference_features": None, **seeds_by_name(0)}
-        check_call(given, f"teacher {name!r}", 3 if told else 2, options, offered)
-        yield TeacherSetting(given.name, _pairs(options), most, given, told)
+        if given is not None:
+            check_call(
+                given, f"teacher {name!r}", 3 if told else 2, options, ("learner", "preference_features", *SEEDS)
+            )
+        # The rounds of an adaptive teacher where the plan does not limit them.
+        most = most or (100 if known is None or known.is_adaptive else 1)
+        yield TeacherSetting(name, _pairs(options), most, given, told if given else "")
 
 
-def _own(
-    name: str, entry: Entry | None, values: Mapping[str, Any], own: Players, version: str
-) -> tuple[Given, dict[str, Any]]:
-    """The code of a player that workers do not know, of the script or registered in this process, and its options."""
-    if entry is None:
-        return Given.of(name, own[name], version), _plain(name, values)
-    defaults = {key: option.default for key, option in entry.options.items() if key not in seeds_by_name(0)}
-    return Given.of(_dashed(name), entry.maker, version), defaults | _read(name, entry, values)
+def _player(
+    name: str, own: Players, table: Mapping[str, Any], values: Mapping[str, Any], version: str
+) -> tuple[str, Any, Given | None, dict[str, Any]]:
+    """The name of a player, its entry in the table, its code, and its options.
 
-
-def _read(name: str, entry: Entry, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: look_up(entry.options, key, f"option of {name!r}").read(key, values[key]) for key in values}
-
-
-def _dashed(name: str) -> str:
-    return name.replace("-", "_")
+    A player of the script has no entry. One of this package has no code, since workers know it, and the options that
+    are given. One that was registered in this process has all three, with the defaults of its options.
+    """
+    if name in own:
+        for key, value in values.items():
+            if not isinstance(value, str | int | float):
+                raise InvalidInput(f"{key} of {name!r} must be a number or a text; functools.partial takes others")
+        return name, None, Given.of(name, own[name], version), dict(values)
+    name = name.replace("-", "_")
+    entry = look_up(table, name, "teacher" if table is TEACHERS else "learner model")
+    is_known = isinstance(entry.maker, str)
+    if is_known and table is LEARNER_MODELS:
+        return name, entry, None, {}
+    read = {key: look_up(entry.options, key, f"option of {name!r}").read(key, values[key]) for key in values}
+    if is_known:
+        return name, entry, None, read
+    defaults = {key: option.default for key, option in entry.options.items() if key not in SEEDS}
+    return name, entry, Given.of(name, entry.maker, version), defaults | read
 
 
 def _pairs(options: Mapping[str, Any]) -> Options:
     return tuple(sorted(options.items()))
 
 
-def _plain(player: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    for name, value in options.items():
-        if not isinstance(value, str | int | float):
-            raise InvalidInput(f"{name} of {player!r} must be a number or a text; functools.partial takes others")
-    return dict(options)
-
-
 def _checked(place: Place, preferences: str, model: LearnerSetting) -> str:
     """The preferences of a learner, checked against those that the domain has, as are the names of the allowances."""
     known, source = place.preferences, place.source
     if isinstance(source, WorldName):
-        chosen = "L5" if preferences == ALL else preferences
-        known = preference_names(chosen if chosen in PREFERENCES else named_parts(chosen))
-    else:
-        chosen = preferences
-        for name in () if chosen == ALL else named_parts(chosen):
-            look_up(dict.fromkeys(known), name, f"preference of {source.name!r}")
-    for name, _ in model.allowances:
+        preferences = "L5" if preferences == ALL else preferences
+        known = preference_names(preferences if preferences in PREFERENCES else named_parts(preferences))
+    chosen = () if preferences == ALL or isinstance(source, WorldName) else named_parts(preferences)
+    for name in (*chosen, *(name for name, _ in model.allowances)):
         look_up(dict.fromkeys(known), name, f"preference of {source}")
-    return chosen
+    return preferences

@@ -24,9 +24,9 @@ from threadpoolctl import threadpool_limits
 
 import tutelage
 from tutelage.arrays import finite_or_none
-from tutelage.experiments.illustrations import illustrate
-from tutelage.experiments.players import Given, called, metric_of
-from tutelage.experiments.settings import PAPER_STOPS, AnyTask, Illustration, Task, seeds_by_name
+from tutelage.experiments.illustrations import AnyTask, Illustration, illustrate
+from tutelage.experiments.players import called, metric_of
+from tutelage.experiments.settings import PAPER_STOPS, SEEDS, Task
 from tutelage.experiments.store import Row, Store, revision
 from tutelage.experiments.worlds import Ground, WorldName
 from tutelage.interaction import teach
@@ -38,8 +38,6 @@ from tutelage.teachers.adaptive import distance
 from tutelage.transcripts import Transcript
 from tutelage.watch import is_over, watched
 
-# The time limit for connecting to a Dask scheduler.
-CONNECT_SECONDS = 10.0
 # As of tcp://127.0.0.1:8786, or inproc:// for a scheduler in this process. Others are refused here, because the client
 # may wait for ever for them.
 ADDRESS = re.compile(r"((tcp|tls|ucx|wss?)://)?(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):\d{1,5}|inproc://[0-9.]+/\d+/\d+")
@@ -51,11 +49,15 @@ KILLED = (
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Where rows are computed: in `jobs` processes, or on a Dask cluster with its scheduler at `address`."""
+    """Where rows are computed: in `jobs` processes, or on a Dask cluster with its scheduler at `address`.
+
+    connect_seconds: the time limit for connecting to the scheduler.
+    """
 
     jobs: int = 1
     kind: Literal["processes", "dask"] = "processes"
     address: str = ""
+    connect_seconds: float = 10.0
 
     def __post_init__(self) -> None:
         most = max(64, 4 * (os.cpu_count() or 1))
@@ -85,16 +87,11 @@ def run(
     on_row: Callable[[Row], object] = lambda row: None,
 ) -> None:
     """Compute every row that the store does not have, and store each at once. on_row: called after each is stored."""
-    for row in computed(missing(tasks, store), backend or Backend()):
+    left, where = missing(tasks, store), backend or Backend()
+    rows = map(compute_row, left) if where.jobs == 1 else _computed_by_processes(left, where.jobs)
+    for row in _computed_on_cluster(left, where) if where.kind == "dask" else rows:
         store.add(row)
         on_row(row)
-
-
-def computed(tasks: Sequence[AnyTask], backend: Backend) -> Iterator[Row]:
-    """The rows of these tasks, in the order in which they are finished."""
-    if backend.kind == "dask":
-        return _computed_on_cluster(tasks, backend.address)
-    return map(compute_row, tasks) if backend.jobs == 1 else _computed_by_processes(tasks, backend.jobs)
 
 
 def _computed_by_processes(tasks: Sequence[AnyTask], jobs: int) -> Iterator[Row]:
@@ -115,7 +112,7 @@ def _computed_by_processes(tasks: Sequence[AnyTask], jobs: int) -> Iterator[Row]
         except BrokenProcessPool:
             interrupted = list(running.values())
             if len(interrupted) == 1 and jobs == 1:
-                yield failed_row(interrupted[0], KILLED, "Killed")
+                yield _row(interrupted[0], {"refused": KILLED, "error": "Killed"})
             else:
                 for task in interrupted:
                     yield from _computed_by_processes([task], 1)
@@ -144,7 +141,7 @@ def _end_with_parent(parent: int) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def _computed_on_cluster(tasks: Sequence[AnyTask], address: str) -> Iterator[Row]:
+def _computed_on_cluster(tasks: Sequence[AnyTask], backend: Backend) -> Iterator[Row]:
     """The rows of these tasks from a Dask cluster; `Unavailable` where the cluster is lost on the way."""
     try:
         import distributed
@@ -153,22 +150,21 @@ def _computed_on_cluster(tasks: Sequence[AnyTask], address: str) -> Iterator[Row
     # Its log would repeat the error below as a traceback.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
-        client = distributed.Client(address, timeout=CONNECT_SECONDS)
+        client = distributed.Client(backend.address, timeout=backend.connect_seconds)
     except OSError as error:
-        raise Unavailable(f"no Dask scheduler answers at {address}: {error}") from error
+        raise Unavailable(f"no Dask scheduler answers at {backend.address}: {error}") from error
     with client:
         futures = dict(zip(client.map(compute_row, tasks, pure=False), tasks, strict=True))
         for future in distributed.as_completed(futures):
             try:
-                row = future.result()
+                yield future.result()
             except distributed.KilledWorker:
-                row = failed_row(futures[future], KILLED, "Killed")
+                yield _row(futures[future], {"refused": KILLED, "error": "Killed"})
             except (distributed.CancelledError, OSError) as error:
                 raise Unavailable(
-                    f"the Dask cluster at {address} was lost: {error}; finished rows are stored, "
+                    f"the Dask cluster at {backend.address} was lost: {error}; finished rows are stored, "
                     "so start the cluster and run the same command again"
                 ) from error
-            yield row
 
 
 def compute_row(task: AnyTask) -> Row:
@@ -176,25 +172,21 @@ def compute_row(task: AnyTask) -> Row:
     start = time.thread_time()
     try:
         with threadpool_limits(1):
-            result = illustrate(task) if isinstance(task, Illustration) else taught(task)
-        text = json.dumps(result, sort_keys=True, allow_nan=False)
+            row = _row(task, illustrate(task) if isinstance(task, Illustration) else taught(task))
     except TutelageError as refusal:
-        row = failed_row(task, str(refusal), type(refusal).__name__)
+        row = _row(task, {"refused": str(refusal), "error": type(refusal).__name__})
     except KeyboardInterrupt:
         raise
     # Whatever else a task raises, such as `MemoryError` or `SystemExit`, concerns this row alone.
     except BaseException as error:
         logging.getLogger(__name__).debug("%s failed", task, exc_info=True)
         kind = type(error).__name__
-        row = failed_row(task, f"the computation failed: {kind}: {error}".removesuffix(": "), kind)
-    else:
-        row = Row(task.key, task.settings, text, tutelage.__version__, revision())
+        row = _row(task, {"refused": f"the computation failed: {kind}: {error}".removesuffix(": "), "error": kind})
     return replace(row, seconds=time.thread_time() - start)
 
 
-def failed_row(task: AnyTask, reason: str, kind: str) -> Row:
-    """The row of a task without a result. reason: a sentence. kind: the name of the error."""
-    text = json.dumps({"refused": reason, "error": kind}, sort_keys=True)
+def _row(task: AnyTask, result: Mapping[str, Any]) -> Row:
+    text = json.dumps(result, sort_keys=True, allow_nan=False)
     return Row(task.key, task.settings, text, tutelage.__version__, revision())
 
 
@@ -211,7 +203,7 @@ def taught(task: Task) -> dict[str, Any]:
         if is_over() and "time limit" not in result["ended"]:
             result["ended"] = f"the time limit of {task.time_limit:g} s was reached; {result['ended']}"
     offered = {"domain": ground.domain, "true_weights": ground.true_weights, "learner": learner, "seed": task.seed}
-    return result | measured(transcript, task.metrics, offered | {"transcript": transcript})
+    return result | _measured(task, transcript, offered | {"transcript": transcript})
 
 
 def _teacher(task: Task, ground: Ground, learner: Learner) -> Teacher:
@@ -219,7 +211,7 @@ def _teacher(task: Task, ground: Ground, learner: Learner) -> Teacher:
     setting, first, every = task.teacher, (ground.domain, ground.true_weights), ground.every_preference
     options: dict[str, Any] = dict(setting.options)
     if setting.given is not None:
-        offered = {"learner": learner, "preference_features": every} | seeds_by_name(task.seed)
+        offered = {"learner": learner, "preference_features": every} | dict.fromkeys(SEEDS, task.seed)
         told = [offered[setting.told]] if setting.told else []
         teacher: Teacher = called(setting.given.load(), *first, *told, options=options, offered=offered)
         return teacher
@@ -227,22 +219,22 @@ def _teacher(task: Task, ground: Ground, learner: Learner) -> Teacher:
     return make_teacher(setting.name, *first, learner, every_preference=every, rng=task.seed, **options)
 
 
-def measured(transcript: Transcript, metrics: Sequence[Given], offered: Mapping[str, Any]) -> dict[str, Any]:
+def _measured(task: Task, transcript: Transcript, offered: Mapping[str, Any]) -> dict[str, Any]:
     """What a sweep measures beside the rewards: arrival, preferences, what was shown in each round, and metrics.
 
     offered: what a metric may ask for by name, beside the round, its lesson and its response.
     """
-    final, journey, domain = transcript.final, transcript.arrival, offered["domain"]
-    functions = {metric.name: metric.load() for metric in metrics}
+    journey, functions = transcript.arrival, {metric.name: metric.load() for metric in task.metrics}
     rounds = [
         {**taught.response.metrics, **{name: metric_of(functions[name], taught, offered) for name in functions}}
         for taught in transcript.rounds
     ]
     names = dict.fromkeys(name for values in rounds for name in values)
     shown = [taught.response.lesson for taught in transcript.rounds]
+    counts = transcript.final.response.expectation.preference.tolist()
     return {
         "arrival": None if journey is None else [journey.probability, finite_or_none(journey.steps)],
-        "counts": dict(zip(domain.preference_names, final.response.expectation.preference.tolist(), strict=True)),
+        "counts": dict(zip(offered["domain"].preference_names, counts, strict=True)),
         "n_demonstrations": [lesson.n_demonstrations for lesson in shown],
         "n_steps": [lesson.n_steps for lesson in shown],
         "metrics": {name: [finite_or_none(values.get(name, math.nan)) for values in rounds] for name in names},

@@ -8,13 +8,11 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import tutelage
-from tutelage.environments.object_world import ObjectWorld
 from tutelage.environments.placement import PREFERENCES, preference_names
 from tutelage.experiments.players import Given, called
 from tutelage.experiments.worlds import WORLD_SETS, DomainFile, WorldName
@@ -31,6 +29,8 @@ N_WORLDS = 10
 Options = tuple[tuple[str, float | str], ...]
 # The options of learners that are fields of their setting.
 FIELDS = ("mismatch_penalty", "violation_penalty", "max_steps")
+# The names by which a player may ask for the seed of its task.
+SEEDS = ("seed", "rng")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class LearnerSetting:
             others = {OTHERS: self.allowance} if math.isfinite(self.allowance) else {}
             options["violation_allowance"] = {**dict(self.allowances), **others} if self.allowances else self.allowance
         if self.given is not None:
-            learner: Learner = called(self.given.load(), domain, options=options, offered=seeds_by_name(seed))
+            learner: Learner = called(self.given.load(), domain, options=options, offered=dict.fromkeys(SEEDS, seed))
             return learner
         options |= {name: getattr(self, name) for name in FIELDS}
         known = look_up(LEARNER_MODELS, self.model, "learner model").options
@@ -85,11 +85,6 @@ class TeacherSetting:
     max_rounds: int = 1
     given: Given | None = None
     told: str = ""
-
-
-def seeds_by_name(seed: int) -> dict[str, int]:
-    """The names by which a player may ask for the seed of its task."""
-    return {"seed": seed, "rng": seed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,43 +109,36 @@ class Task:
     @property
     def key(self) -> "RowKey":
         """The identity of its row."""
-        return RowKey(_digest(self.settings), str(self.world), self.learner, self.teacher.name)
+        return RowKey(short_hash(self.settings), str(self.world), self.learner, self.teacher.name)
 
     @property
     def settings(self) -> str:
-        """All settings but the name of the world and the learner's preferences, as a JSON text."""
-        file = self.world if isinstance(self.world, DomainFile) else None
-        return _taught(self.model, self.teacher, self.seed, self.time_limit, file, self.metrics, tutelage.__version__)
+        """All settings but the name of the world and the learner's preferences, as a JSON text.
+
+        A file counts by its content, wherever it is, and the code of what a script gives by its identity.
+        """
+        told = {"version": tutelage.__version__, "seed": self.seed, "time_limit": self.time_limit, "file": None}
+        told |= {"model": _identified(self.model), "teacher": _identified(self.teacher)}
+        if isinstance(self.world, DomainFile):
+            told["file"] = {"checksum": self.world.checksum, "weights": self.world.weights}
+        if self.metrics:
+            told["metrics"] = {metric.name: metric.identity for metric in self.metrics}
+        return json.dumps(told, sort_keys=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Illustration:
-    """The data of a drawing, for a learner that avoids one kind of cell: Figure 1, or Figure 6 or 7 (App. C.2).
-
-    limit: the largest share of discounted time that the learner spends near a green cell. pushes: the shortest and the
-    longest push of the line search, large enough to be visible.
-    """
-
-    name: str
-    world: ObjectWorld
-    limit: float
-    pushes: tuple[float, float] = (2.0, 20.0)
-    learner: str = field(default="green within 1 cell", init=False)
-
-    @property
-    def key(self) -> "RowKey":
-        """The identity of its row."""
-        return RowKey(_digest(self.settings), "by hand", self.learner, self.name)
-
-    @property
-    def settings(self) -> str:
-        """The world and the numbers, as a JSON text."""
-        numbers = {"limit": self.limit, "pushes": self.pushes, "world": json.loads(self.world.to_json())}
-        return json.dumps({"version": tutelage.__version__, **numbers}, sort_keys=True)
+def _identified(setting: LearnerSetting | TeacherSetting) -> dict[str, Any]:
+    values = {name: getattr(setting, name) for name in setting.__slots__ if name not in ("told", "given")}
+    if isinstance(setting, LearnerSetting) and not setting.options:
+        del values["options"]
+    return values | ({"given": setting.given.identity} if setting.given else {})
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class RowKey:
+def short_hash(text: str) -> str:
+    """The first 16 digits of the SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class RowKey(NamedTuple):
     """The identity of a row: the hash of its settings, and the names of the world, the learner and the teacher."""
 
     settings: str
@@ -161,41 +149,7 @@ class RowKey:
     @property
     def names(self) -> tuple[str, str, str]:
         """The names of the world, the learner and the teacher."""
-        return self.world, self.learner, self.teacher
-
-
-AnyTask = Task | Illustration
-
-
-@cache
-def _taught(
-    model: LearnerSetting,
-    teacher: TeacherSetting,
-    seed: int,
-    time_limit: float,
-    file: DomainFile | None,
-    metrics: tuple[Given, ...],
-    version: str,
-) -> str:
-    """Cached, since thousands of tasks share it. A file counts by its content, wherever it is."""
-    content = {"checksum": file.checksum, "weights": file.weights} if file else None
-    taught = {"model": _identified(model), "teacher": _identified(teacher), "seed": seed, "time_limit": time_limit}
-    measured = {"metrics": {metric.name: metric.identity for metric in metrics}} if metrics else {}
-    return json.dumps({"version": version, "file": content, **taught, **measured}, sort_keys=True)
-
-
-def _identified(setting: LearnerSetting | TeacherSetting) -> dict[str, Any]:
-    """A setting as data. The code of what a script gives counts by its identity."""
-    values = {part.name: getattr(setting, part.name) for part in fields(setting) if part.name != "told"}
-    given = values.pop("given")
-    if isinstance(setting, LearnerSetting) and not setting.options:
-        del values["options"]
-    return values | ({"given": given.identity} if given else {})
-
-
-@cache
-def _digest(settings: str) -> str:
-    return hashlib.sha256(settings.encode()).hexdigest()[:16]
+        return self[1:]
 
 
 # Sec. 6.1 and App. B.1 -------------------------------------------------------------------------------------------
@@ -205,8 +159,7 @@ BILEVEL = TeacherSetting("bilevel", (("max_cells", 16),))
 FRANK_WOLFE = TeacherSetting("bilevel_frank_wolfe", (("max_cells", 0),))
 
 
-@dataclass(frozen=True, slots=True)
-class Table1Column:
+class Table1Column(NamedTuple):
     """A column of Table 1: a teacher, the learner model that it teaches, and the printed column to compare with."""
 
     name: str
@@ -332,21 +285,3 @@ def rounds_of(learner: str, n_worlds: int = N_WORLDS) -> Iterator[Task]:
     worlds = WORLD_SETS[ROUNDS_WORLDS](SIZES[0], n_worlds)
     for model, teacher, world in product((EXACT, FOOTNOTE), EVERY_TEACHER, worlds):
         yield Task(world, learner, model, teacher)
-
-
-def _figure_1_world() -> ObjectWorld:
-    """The start is top left. Only the stars have a green cell next to them. Objects never end the episode."""
-    return ObjectWorld(
-        size=6,
-        start=0,
-        objects={"star": (8, 34), "plus": (11, 24)},
-        distractors={"green": (9, 28), "yellow": (30,)},
-        discount=0.95,
-        end_probability=0.0,
-    )
-
-
-def illustrations() -> Iterator[Illustration]:
-    """Figures 1, 6 and 7, in one world."""
-    for name in ("figure1", "figure6", "figure7"):
-        yield Illustration(name, _figure_1_world(), limit=0.1)

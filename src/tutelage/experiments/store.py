@@ -9,9 +9,9 @@ Each row has a checksum. A row that was changed since it was stored is named, de
 import json
 import logging
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -25,8 +25,6 @@ from tutelage.outcomes import Unavailable
 # Marks a database as ours, and the version of its layout.
 APPLICATION_ID = 0x54757465
 LAYOUT = 3
-# Seconds to wait for another run that is writing.
-WRITING_SECONDS = 60.0
 
 SCHEMA = """
 create table if not exists results (
@@ -59,6 +57,16 @@ class Row:
         data: dict[str, Any] = json.loads(self.result)
         return data
 
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Its texts, as in the columns of the store."""
+        return (*self.key, self.detail, self.result, self.version, self.revision)
+
+    @property
+    def checksum(self) -> str:
+        """That of all its texts."""
+        return sha256(repr(self.values).encode()).hexdigest()
+
 
 class Store:
     """The rows in a file, which is created if it does not exist."""
@@ -71,78 +79,56 @@ class Store:
             connection.execute("begin immediate")
             (identity,) = connection.execute("pragma application_id").fetchone()
             (layout,) = connection.execute("pragma user_version").fetchone()
-            is_new = not connection.execute("select count(*) from sqlite_schema").fetchone()[0]
-            if not is_new and identity != APPLICATION_ID:
-                raise Unavailable(f"{path} is a database of another program; choose another folder with --out")
-            if not is_new and not 1 <= layout <= LAYOUT:
-                raise Unavailable(f"{path} has layout {layout} of a store, but this version reads up to {LAYOUT}")
+            if connection.execute("select count(*) from sqlite_schema").fetchone()[0]:
+                # Rows of an older version would not be used: a key has the version.
+                if (identity, layout) != (APPLICATION_ID, LAYOUT):
+                    made = f"another version, layout {layout}" if identity == APPLICATION_ID else "another program"
+                    raise Unavailable(f"{path} is a database of {made}; choose another folder with --out")
+                return
             connection.execute(f"pragma application_id = {APPLICATION_ID}")
             connection.execute(f"pragma user_version = {LAYOUT}")
             connection.execute(SCHEMA)
-            if layout == 1:
-                _add_checksums(connection)
-            if layout in (1, 2):
-                connection.execute("alter table results add column seconds real")
 
     def add(self, row: Row) -> None:
         """Store a row, unless its task has one already."""
-        values = (*_columns(row.key), row.detail, row.result, row.version, row.revision)
+        stored = (*row.values, row.checksum, row.seconds)
         with self._open() as connection:
-            stored = (*values, _checksum(*values), row.seconds)
             marks = ", ".join("?" * len(stored))
             connection.execute(f"insert or ignore into results values ({marks})", stored)
 
     def rows(self) -> dict[RowKey, Row]:
         """All rows, in the order of their keys. A row whose checksum is wrong is named in the log and deleted."""
+        rows, damaged = dict[RowKey, Row](), list[RowKey]()
         with self._open() as connection:
             stored = connection.execute("select * from results order by settings, world, learner, teacher").fetchall()
-        rows = [
-            (replace(Row(RowKey(*values[:4]), *values[4:]), seconds=seconds), _checksum(*values) == given)
-            for *values, given, seconds in stored
-        ]
-        damaged = [row.key for row, is_whole in rows if not is_whole]
-        for key in damaged:
-            name = " ".join(map(str, key.names))
-            logging.getLogger(__name__).warning("%s: the row %s is damaged; it is computed again", self.path, name)
+        for *key, detail, result, version, revision, checksum, seconds in stored:
+            row = Row(RowKey(*key), detail, result, version, revision, seconds)
+            if row.checksum == checksum:
+                rows[row.key] = row
+            else:
+                name = " ".join(map(str, row.key.names))
+                logging.getLogger(__name__).warning("%s: the row %s is damaged; it is computed again", self.path, name)
+                damaged.append(row.key)
         if damaged:
-            self.drop(iter(damaged))
-        return {row.key: row for row, is_whole in rows if is_whole}
+            self.drop(damaged)
+        return rows
 
-    def drop(self, keys: Iterator[RowKey]) -> None:
+    def drop(self, keys: Iterable[RowKey]) -> None:
         """Delete these rows, so that they are computed again."""
         with self._open() as connection:
-            connection.executemany(
-                "delete from results where settings = ? and world = ? and learner = ? and teacher = ?",
-                map(_columns, keys),
-            )
+            named = "settings = ? and world = ? and learner = ? and teacher = ?"
+            connection.executemany(f"delete from results where {named}", keys)
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """A connection whose changes are committed together or not at all."""
+        """A connection whose changes are committed together or not at all; another run may write for a minute."""
         try:
-            with closing(sqlite3.connect(self.path, timeout=WRITING_SECONDS)) as connection, connection:
+            with closing(sqlite3.connect(self.path, timeout=60.0)) as connection, connection:
                 # A damaged text must not hide the others.
                 connection.text_factory = lambda text: text.decode(errors="replace")
                 yield connection
         except sqlite3.DatabaseError as error:
             raise Unavailable(f"{self.path} cannot be used as a store of results: {error}") from error
-
-
-def _columns(key: RowKey) -> tuple[str, str, str, str]:
-    return key.settings, *key.names
-
-
-def _checksum(*values: Any) -> str:
-    """The checksum of all other columns of a row."""
-    return sha256(repr(values).encode()).hexdigest()
-
-
-def _add_checksums(connection: sqlite3.Connection) -> None:
-    """Change layout 1, which had no checksums, to layout 2."""
-    connection.execute("alter table results add column checksum text not null default ''")
-    connection.create_function("checksum_of", 8, _checksum)
-    names = "settings, world, learner, teacher, detail, result, version, revision"
-    connection.execute(f"update results set checksum = checksum_of({names}) where json_valid(result)")
 
 
 @cache

@@ -8,16 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tutelage.experiments.means import Mean, MeanCurve
+from tutelage.experiments.means import Mean, MeanCurve, teacher_label
 from tutelage.experiments.settings import FIELDS
 from tutelage.pictures.rounds import COLOURS, MARKERS
-from tutelage.registry import TEACHERS
-
-
-def teacher_label(teacher: str) -> str:
-    """A teacher as in the paper's tables, with its options."""
-    name, *options = teacher.split(", ")
-    return ", ".join([TEACHERS[name].label if name in TEACHERS else name, *options])
 
 
 def points(means: Sequence[Mean], of: str, *, most: int = 12) -> Figure:

@@ -6,8 +6,7 @@ once, and continued by the same call. A task that fails is a row that says why.
 
 import io
 import json
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -236,50 +235,3 @@ def _as_parquet(columns: Mapping[str, Sequence[Any]]) -> bytes:
     buffer = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.table(columns), buffer)
     return buffer.getvalue()
-
-
-def reasons(failed: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Why rows failed: one sentence for each reason, with the number of rows and the first of them."""
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for row in failed:
-        groups.setdefault(row["failed"], []).append(row)
-    return [
-        f"{len(rows)} rows failed, the first {first['domain']}, {first['learner']}, {first['teacher']}: {reason}"
-        for reason, rows in groups.items()
-        for first in rows[:1]
-    ]
-
-
-def table_rows(several: Sequence[Mean]) -> Iterator[tuple[str, ...]]:
-    """The means as texts, for a table: the learner in its domain, then one column for each teacher."""
-    yield from _by_teacher(several, _text)
-
-
-def difference_rows(several: Sequence[Mean]) -> Iterator[tuple[str, ...]]:
-    """The paired differences as texts, where there are any."""
-    sizes = [(mean, max(abs(mean.difference), mean.difference_error)) for mean in several if mean.n_pairs > 1]
-    told = [mean for mean, size in sizes if size > 1e-9 * abs(mean.reward)]
-    if told:
-        yield from _by_teacher(
-            told, lambda mean: f"{mean.difference:+.4g} ±{mean.difference_error:.2g}, n {mean.n_pairs}"
-        )
-
-
-def _by_teacher(several: Sequence[Mean], text: Callable[[Mean], str]) -> Iterator[tuple[str, ...]]:
-    teachers = list(dict.fromkeys(mean.teacher for mean in several))
-    groups: dict[tuple[str, str], dict[str, Mean]] = {}
-    for mean in several:
-        groups.setdefault((mean.domain, mean.learner), {})[mean.teacher] = mean
-    yield ("domain", "learner", *map(sweep_pictures.teacher_label, teachers))
-    for (domain, learner), by_teacher in groups.items():
-        yield (domain, learner, *(text(by_teacher[name]) if name in by_teacher else "" for name in teachers))
-
-
-def _text(mean: Mean) -> str:
-    if math.isnan(mean.reward):
-        return "failed"
-    error = "" if math.isnan(mean.standard_error) else f" ±{mean.standard_error:.2g}"
-    share = "" if math.isnan(mean.share) else f" ({100 * mean.share:.0f} %)"
-    failed = f", {mean.n_failed} failed" if mean.n_failed else ""
-    whole = f"; {mean.complete:.4g} in {mean.n_complete} complete cases" if 0 < mean.n_complete < mean.n else ""
-    return f"{mean.reward:.4g}{error}{share}{failed}{whole}"

@@ -1,4 +1,4 @@
-"""The cells of tables, from rows: the mean over worlds, the printed mean, and whether they agree. Runs no algorithm.
+"""Tables, from rows: the mean over worlds, the printed mean, and whether they agree. Runs no algorithm.
 
 Each cell has two deviations. The standard error of the mean of n worlds is std / sqrt(n), where std has n - 1 degrees
 of freedom. The paper's printed convention is std / n, where std has n.
@@ -10,13 +10,14 @@ more. The printed deviation in that section has the size of a true standard erro
 The rows of Sec. 6.2 are read in `readings`.
 """
 
+import html
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from itertools import product
+from itertools import groupby, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,12 +27,18 @@ from tutelage.experiments import settings
 from tutelage.experiments.settings import N_WORLDS, RowKey, Task
 from tutelage.experiments.store import Row
 from tutelage.experiments.worlds import WORLD_SETS
-from tutelage.outcomes import InvalidInput
+from tutelage.registry import TEACHERS
 
 Rows = Mapping[RowKey, Row]
 SAME_WORLDS, OTHER_WORLDS = 0.011, 0.05
-# Half of the last printed digit.
-HALF_A_DIGIT = 0.005
+# The columns of tables that are a teacher under certain conditions.
+VARIANTS = {"_exact_learner": ", exact learner", "_round_3": " (3rd)", "_end": " (end)"}
+WORLD_SET_NAMES = {"seeds": "seeds 0 to 9", "reachable": "reachable worlds", "text": "the text's worlds"}
+LEGEND = (
+    "An entry is our mean ± its standard error, with the paper's mean in brackets: = agrees, + ours is better, "
+    "! ours is lower; docs/reproduction.md says why. [5 of 10 worlds]: the others were refused, because no policy "
+    "there keeps the preferences, so this mean is over other worlds than its neighbours."
+)
 
 
 class Printed(NamedTuple):
@@ -53,10 +60,8 @@ def _printed() -> dict[str, Any]:
 
 def printed_known(mismatch_penalty: float, violation_penalty: float, teacher: str, learner: str) -> Printed:
     """An entry of Table 1 or Table 2 (App. B.1); teacher: "agnostic" or "bilevel"."""
-    for block in _printed()["known"]:
-        if (block["C_r"], block["C_c"]) == (mismatch_penalty, violation_penalty):
-            return Printed(*block[teacher][learner])
-    raise InvalidInput(f"the paper has no table for C_r = {mismatch_penalty}, C_c = {violation_penalty}")
+    blocks = {(block["C_r"], block["C_c"]): block for block in _printed()["known"]}
+    return Printed(*blocks[mismatch_penalty, violation_penalty][teacher][learner])
 
 
 def printed_unknown(learner: str, teacher: str, size: int) -> Printed:
@@ -85,11 +90,6 @@ class Cell:
     def mean(self) -> float:
         """The mean over the worlds."""
         return float(np.mean(self.rewards)) if self.rewards else math.nan
-
-    @property
-    def counted(self) -> str:
-        """How many worlds the mean is over, such as "5 of 10"."""
-        return f"{len(self.rewards)} of {len(self.rewards) + self.n_refused}"
 
     @property
     def standard_error(self) -> float:
@@ -125,27 +125,83 @@ class Cell:
         """
         if self.printed is None or len(self.rewards) < 2:
             return ""
-        n, ours = len(self.rewards) - 1, self.standard_error
-        if ours > (self.printed.deviation + HALF_A_DIGIT) * math.sqrt(fdtri(n, N_WORLDS - 1, 0.975)):
+        least, most = (math.sqrt(fdtri(len(self.rewards) - 1, N_WORLDS - 1, level)) for level in (0.025, 0.975))
+        # Half of the last printed digit is 0.005.
+        if self.standard_error > most * (self.printed.deviation + 0.005):
             return "wider"
-        is_narrow = ours < (self.printed.deviation - HALF_A_DIGIT) * math.sqrt(fdtri(n, N_WORLDS - 1, 0.025))
-        return "narrower" if is_narrow else "agrees"
+        return "narrower" if self.standard_error < least * (self.printed.deviation - 0.005) else "agrees"
+
+    @property
+    def place(self) -> str:
+        """The place of a cell in its table, apart from the learner and the teacher."""
+        worlds = WORLD_SET_NAMES[self.where["worlds"]]
+        if "C_r" in self.where:
+            others = "" if self.where["worlds"] == "seeds" else f", {worlds}"
+            return f"C_r = {self.where['C_r']}, C_c = {self.where['C_c']}{others}"
+        return f"{self.where['size']}x{self.where['size']}, {worlds}, {self.where['reading']}"
+
+    def __str__(self) -> str:
+        """The mean ± its standard error, with the number of worlds where some were refused; and the paper's mean."""
+        mean, error = ("-" if math.isnan(value) else f"{value:.2f}" for value in (self.mean, self.standard_error))
+        n = len(self.rewards)
+        counted = f" [{n} of {n + self.n_refused} worlds]" if self.n_refused else ""
+        mark = {"agrees": "=", "better": "+", "differs": "!", "": ""}[self.verdict]
+        return f"{mean} ±{error}{counted}" + (f" ({self.printed.mean:.2f}) {mark}" if self.printed else "")
 
     def as_data(self) -> dict[str, Any]:
         """The cell for JSON; unknown numbers are null."""
-        numbers = {
-            "mean": self.mean,
-            "standard_error": self.standard_error,
-            "as_printed": self.as_printed,
-            "printed": self.printed.mean if self.printed else math.nan,
-            "printed_deviation": self.printed.deviation if self.printed else math.nan,
-            "difference": self.difference,
-        }
+        printed, deviation = self.printed or (math.nan, math.nan)
+        numbers = {"mean": self.mean, "standard_error": self.standard_error, "as_printed": self.as_printed}
+        numbers |= {"printed": printed, "printed_deviation": deviation, "difference": self.difference}
         known = {name: None if math.isnan(number) else number for name, number in numbers.items()}
         counts = {"n_worlds": len(self.rewards), "n_refused": self.n_refused}
-        return {**self.where, "learner": self.learner, "teacher": self.teacher, **known, **counts} | (
-            {"verdict": self.verdict} if self.verdict else {}
+        verdict = {"verdict": self.verdict} if self.verdict else {}
+        return {**self.where, "learner": self.learner, "teacher": self.teacher, **known, **counts, **verdict}
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table of texts, under a caption; the first column names the rows."""
+
+    caption: str
+    header: tuple[str, ...]
+    body: tuple[tuple[str, ...], ...]
+
+    def markdown(self) -> str:
+        """As a Markdown table."""
+        rule = ("---", *["---:"] * (len(self.header) - 1))
+        lines = [" | ".join(row) for row in (self.header, rule, *self.body)]
+        return "\n".join([f"**{self.caption}**", "", *(f"| {line} |" for line in lines), ""])
+
+    def page(self) -> str:
+        """As an HTML table."""
+        head = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in self.header)
+        lines = [[html.escape(text) for text in row] for row in self.body]
+        body = "".join(
+            f'<tr><th scope="row">{name}</th>{"".join(f"<td>{text}</td>" for text in texts)}</tr>'
+            for name, *texts in lines
         )
+        caption = html.escape(self.caption)
+        return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def column_label(column: str) -> str:
+    """The heading of a table's column, such as "AdAware-Vol (end)" for "volume_search_end"."""
+    for suffix, text in VARIANTS.items():
+        if column.endswith(suffix):
+            return TEACHERS[column.removesuffix(suffix)].label + text
+    return TEACHERS[column].label
+
+
+def overview(cells: Iterable[Cell]) -> list[Grid]:
+    """One grid for each place: a row per teacher, a column per learner, the paper's mean in brackets."""
+    grids = []
+    for caption, group in groupby(cells, lambda cell: cell.place):
+        members = {(cell.teacher, cell.learner): str(cell) for cell in group}
+        teachers, learners = (tuple(dict.fromkeys(names)) for names in zip(*members, strict=True))
+        body = tuple((column_label(name), *(members[name, learner] for learner in learners)) for name in teachers)
+        grids.append(Grid(caption, ("teacher", *learners), body))
+    return grids
 
 
 def table_1(rows: Rows, n_worlds: int) -> Iterator[Cell]:
@@ -157,7 +213,7 @@ def table_1(rows: Rows, n_worlds: int) -> Iterator[Cell]:
             tasks = [Task(world, learner, model, column.teacher) for world in worlds]
             rewards, n_refused = _rewards(rows, tasks)
             printed = printed_known(c_r, c_c, column.printed, learner) if column.printed else None
-            where = {"worlds": world_set, "C_r": _plain(c_r), "C_c": _plain(c_c)}
+            where = {"worlds": world_set, "C_r": int(c_r), "C_c": int(c_c)}
             tolerance = SAME_WORLDS if printed is None or world_set == "seeds" else two_errors(rewards, true(printed))
             yield Cell(where, learner, column.name, rewards, n_refused, printed, tolerance)
 
@@ -165,7 +221,7 @@ def table_1(rows: Rows, n_worlds: int) -> Iterator[Cell]:
 def beyond(rows: Rows, n_worlds: int) -> Iterator[Cell]:
     """Soft learners with unknown parameters; the paper has no such numbers."""
     worlds, (c_r, c_c) = WORLD_SETS["seeds"](settings.SIZES[0], n_worlds), settings.PENALTIES[0]
-    where = {"worlds": "seeds", "C_r": _plain(c_r), "C_c": _plain(c_c)}
+    where = {"worlds": "seeds", "C_r": int(c_r), "C_c": int(c_c)}
     for teacher, learner in product(settings.UNTOLD_TEACHERS, settings.UNTOLD_LEARNERS):
         tasks = [Task(world, "L5", settings.untold(learner), teacher) for world in worlds]
         for suffix, n_lessons in ({"": None} if teacher.max_rounds == 1 else {"_round_3": 3, "_end": None}).items():
@@ -191,7 +247,3 @@ def two_errors(rewards: tuple[float, ...], printed: Printed) -> float:
         return OTHER_WORLDS
     ours = float(np.var(rewards, ddof=1)) / len(rewards)
     return max(OTHER_WORLDS, 2 * math.sqrt(ours + printed.deviation**2))
-
-
-def _plain(number: float) -> float | int:
-    return int(number) if number == int(number) else number

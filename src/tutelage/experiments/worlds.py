@@ -7,9 +7,9 @@ That they were selected in this way is our inference, and every result names its
 the description in Sec. 6.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from itertools import count, islice
 
@@ -25,8 +25,6 @@ from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.registry import look_up
 
-# The learner that has every preference of the paper: a conservative teacher assumes all of them.
-EVERY_PREFERENCE = "L5"
 # Of a user's domain: every preference that it has.
 ALL = "all"
 
@@ -45,14 +43,15 @@ class WorldName:
     @classmethod
     def parse(cls, text: str) -> "WorldName":
         """The world that "published:3:10" names."""
-        parts = text.split(":")
         try:
-            generator, seed, size = parts[0], int(parts[1]), int(parts[2])
-        except (IndexError, ValueError) as error:
-            raise _malformed(text) from error
-        if len(parts) != 3 or generator not in GENERATORS:
-            raise _malformed(text)
-        return cls(generator, seed, size)
+            generator, seed, size = text.split(":")
+            name = cls(generator, int(seed), int(size))
+        except ValueError:
+            name = cls("", 0, 0)
+        if name.generator not in GENERATORS:
+            known = "a name is generator:seed:size, such as published:0:10 or text:3:15"
+            raise InvalidModel(f"{text!r} names no world; {known}")
+        return name
 
     def make(self) -> ObjectWorld:
         """The world itself."""
@@ -62,7 +61,8 @@ class WorldName:
         """The domain of a learner with these preferences: L1 .. L5, or names with commas between them."""
         world = self.make()
         names = preferences if preferences in PREFERENCES else named_parts(preferences)
-        return Ground(world.domain(names), world.true_weights, world.domain(EVERY_PREFERENCE).preference_features)
+        # L5 has every preference of the paper: a conservative teacher assumes all of them.
+        return Ground(world.domain(names), world.true_weights, world.domain("L5").preference_features)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +77,14 @@ class DomainFile:
     def __str__(self) -> str:
         return self.name
 
-    def _load(self) -> Domain:
-        """The domain in the file; refused if the file is no longer the one that the plan was read with."""
-        domain = load(self.path)
+    def ground(self, preferences: str) -> "Ground":
+        """The domain of a learner with these preferences: names with commas between them, or "all".
+
+        Refused if the file is no longer the one that the plan was read with.
+        """
+        whole = load(self.path)
         if checksum_of(self.path) != self.checksum:
             raise InvalidInput(f"{self.path} has changed since the plan was read; run the sweep again")
-        return domain
-
-    def ground(self, preferences: str) -> "Ground":
-        """The domain of a learner with these preferences: names with commas between them, or "all"."""
-        whole = self._load()
         names = whole.preference_names if preferences == ALL else named_parts(preferences)
         return Ground(restricted(whole, names), np.array(self.weights), whole.preference_features)
 
@@ -122,40 +120,26 @@ def named_parts(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _malformed(text: str) -> InvalidModel:
-    return InvalidModel(f"{text!r} names no world; a name is generator:seed:size, such as published:0:10 or text:3:15")
-
-
-def first_worlds(size: int, n: int) -> tuple[WorldName, ...]:
-    """Seeds 0 to n - 1 of the published generator."""
-    return tuple(WorldName("published", seed, size) for seed in range(n))
-
-
-def text_worlds(size: int, n: int) -> tuple[WorldName, ...]:
-    """Seeds 0 to n - 1 of the worlds as the paper's text describes them."""
-    return tuple(WorldName("text", seed, size) for seed in range(n))
+def seeds_of(generator: str, size: int, n: int) -> tuple[WorldName, ...]:
+    """Seeds 0 to n - 1 of a generator."""
+    return tuple(WorldName(generator, seed, size) for seed in range(n))
 
 
 @cache
 def reachable_worlds(size: int, n: int) -> tuple[WorldName, ...]:
     """The first n seeds with a plus that L3 reaches, and a dot that L5 reaches, without any violation."""
-    return tuple(islice(_reachable(size), n))
+    every = (WorldName("published", seed, size) for seed in count())
+    worlds = ((name, name.make()) for name in every)
+    fitting = (name for name, world in worlds if can_reach(world, "plus", "L3") and can_reach(world, "dot", "L5"))
+    return tuple(islice(fitting, n))
 
 
 # The sets of worlds, by the name that results carry.
 WORLD_SETS: dict[str, Callable[[int, int], tuple[WorldName, ...]]] = {
-    "seeds": first_worlds,
+    "seeds": partial(seeds_of, "published"),
     "reachable": reachable_worlds,
-    "text": text_worlds,
+    "text": partial(seeds_of, "text"),
 }
-
-
-def _reachable(size: int) -> Iterator[WorldName]:
-    for seed in count():
-        name = WorldName("published", seed, size)
-        world = name.make()
-        if can_reach(world, "plus", "L3") and can_reach(world, "dot", "L5"):
-            yield name
 
 
 def can_reach(world: ObjectWorld, kind: str, learner: str) -> bool:

@@ -1,4 +1,7 @@
-"""`tutelage reproduce`: every file that it names is written, and an interrupted run says what is kept."""
+"""`tutelage reproduce`: every file that it names is written, and an interrupted run says what is kept.
+
+`tutelage demo`: its tables and its picture show what aware teaching earns.
+"""
 
 import json
 import subprocess
@@ -6,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_support import PROGRAM, shown
+from cli_support import PROGRAM, printed, shown
 from strategies import some_of
 
 from tutelage.experiments import run
@@ -19,7 +22,8 @@ def test_reproducing_one_world_writes_what_it_says(what, tmp_path, monkeypatch):
     from experiments.test_tables import made_up
 
     from tutelage.environments.placement import PREFERENCES
-    from tutelage.experiments.settings import Illustration, Task
+    from tutelage.experiments.illustrations import Illustration
+    from tutelage.experiments.settings import Task
     from tutelage.experiments.store import Row
 
     drawing = {"reachable": [[0, 0], [1, 0], [0, 1]], "feasible": [[0, 0], [0.2, 0], [0, 1]], "weights": [1, 0.9]}
@@ -71,3 +75,62 @@ def test_a_run_interrupted_at_the_terminal_says_what_is_kept(tmp_path):
     assert "2 of 10 rows are stored; run the same command again to continue" in ended.stderr
     assert ended.stderr.count("\n") == 1
     assert len(Store(tmp_path / "results.sqlite").rows()) == 2
+
+
+LEARNERS = ["L1", "L2", "L3", "L4", "L5"]
+
+
+def kept(work, done: dict):
+    """The same function; every result is also stored in `done`."""
+
+    def keeping(asked):
+        done[asked] = work(asked)
+        return done[asked]
+
+    return keeping
+
+
+@pytest.fixture(scope="module")
+def performed():
+    """The rows of the demo by their task, filled when the demo runs."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory, performed):
+    """The JSON object of the demo, and the folder of its picture."""
+    folder = tmp_path_factory.mktemp("demo")
+
+    with pytest.MonkeyPatch.context() as patch:
+        # A later test prints the same rows without computing them again.
+        patch.setattr("tutelage.experiments.run.compute_row", kept(run.compute_row, performed))
+        return shown("demo", "--picture", str(folder / "shown")), folder
+
+
+def test_the_demo_draws_its_picture_and_shows_what_aware_teaching_earns(demo):
+    """It says where the pictures are. Aware teaching is never worse than agnostic, nor better than its bound, and both
+    adaptive teachers identify the learner. One test, because other processes would compute the demo again.
+    """
+    found, folder = demo
+    assert found["pictures"] == [str(folder / "shown.png"), str(folder / "shown.svg")]
+    assert (folder / "shown.png").read_bytes().startswith(b"\x89PNG") and (folder / "shown.svg").stat().st_size > 1000
+    rows, rounds = found["rows"], found["rounds"]
+    assert [row["learner"] for row in rows] == LEARNERS
+    for row in rows:
+        assert row["agnostic"] <= row["aware"] + 1e-6 <= row["bound"] + 2e-6
+    assert all(row["aware"] > 100 * row["agnostic"] for row in rows[1:])
+    best = rounds["aware_cmdp"]["reward"]
+    assert rounds["agnostic"]["reward"] < 0.5 * best and rounds["conservative"]["reward"] < 0.5 * best
+    for name in ("volume_search", "line_search"):
+        assert best - 0.05 < rounds[name]["reward"] <= best + 1e-6
+        assert rounds[name]["reward"] <= rounds[name]["bound"] + 1e-6
+
+
+def test_the_demo_prints_a_row_for_each_learner_and_each_teacher(demo, performed, tmp_path, monkeypatch):
+    """The tables have the rows of the JSON object."""
+    monkeypatch.setattr("tutelage.experiments.run.compute_row", performed.__getitem__)
+    text = printed("demo", "--picture", str(tmp_path / "again"))
+    assert f"{demo[0]['rows'][2]['aware']:.3f}" in text
+    rows = [line.split()[1] for line in text.splitlines() if line.startswith("│")]
+    assert [name for name in rows if name in LEARNERS] == LEARNERS
+    assert {"AdAware-Vol", "AdAware-Lin", "Conservative", "Agnostic", "Aware-CMDP"} <= set(rows)

@@ -1,0 +1,191 @@
+"""`tutelage demo`, `sweep` and `reproduce`: rows are computed, stored, and shown as tables and pictures."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import tutelage as tl
+from tutelage.cli.printing import AsJson, complain, progress, say, show, show_json, table
+from tutelage.outcomes import Unavailable
+from tutelage.registry import look_up
+
+if TYPE_CHECKING:
+    from tutelage.experiments.illustrations import AnyTask
+    from tutelage.experiments.run import Backend
+    from tutelage.experiments.store import Store
+
+NAMES = "table1, figure1, figure2, figure3, figure3-table, figure4, figure5, figure6, figure7, beyond, arena or all"
+ROWS_HELP = "Write the rows to this file: .csv, .jsonl, .json or .parquet."
+PICTURE_HELP = "Draw the means, and rewards over rounds; adds .png and .svg."
+
+
+def demo(
+    seed: Annotated[int, typer.Option(help="The seed of the published object world.")] = 0,
+    size: Annotated[int, typer.Option(help="Cells along one side of the grid.")] = 10,
+    allowance: Annotated[float, typer.Option(help="Discounted visits of L2 to each kind of cell it avoids.")] = 2.5,
+    picture: Annotated[Path, typer.Option(help="Path of the picture; .png and .svg are added.")] = Path("demo"),
+    as_json: AsJson = False,
+) -> None:
+    """Teach learners L1 to L5 in one world: by a teacher that ignores their preferences, and by one that knows them.
+
+    Then teach L2 with hard limits by every teacher, the two adaptive ones included. Prints tables and draws a picture.
+
+    [bold]tutelage demo --seed 3 --picture out/demo[/bold]
+
+    [bold]tutelage demo --size 7 --json[/bold]
+    """
+    from tutelage.experiments.run import compute_row
+    from tutelage.experiments.targets import Demo
+    from tutelage.experiments.worlds import WorldName
+
+    story, outcomes = Demo(WorldName("published", seed, size), allowance), {}
+    # A seed or a size that is not possible is refused here; a refused task would be a row.
+    story.world.make()
+    with progress("teaching", len(story.tasks())) as done:
+        for task in story.tasks():
+            outcomes[task] = compute_row(task).outcome
+            done.step(f"{task.learner}, {task.teacher.name}")
+    drawn = tl.save_picture(story.picture(outcomes), picture)
+    if as_json:
+        data = {"world": str(story.world), "allowance": allowance, "rows": story.rows(outcomes)}
+        show_json(data | {"rounds": story.rounds(outcomes), "pictures": [str(path) for path in drawn]})
+        return
+    for part in (*story.tables(outcomes), f"Picture: {', '.join(str(path) for path in drawn)}"):
+        say(part if isinstance(part, str) else table(*part))
+
+
+def sweep(
+    plan: Annotated[Path, typer.Argument(help="A TOML file: domains, learners, teachers and seeds.")],
+    out: Annotated[Path, typer.Option(help="Folder for the store of results.")] = Path("results"),
+    jobs: Annotated[int, typer.Option(min=0, help="Processes on this machine; 0 for one per core.")] = 0,
+    address: Annotated[str, typer.Option(help="Instead of processes: the address of a Dask scheduler.")] = "",
+    retry: Annotated[bool, typer.Option("--retry", help="Compute the rows that failed again.")] = False,
+    rows: Annotated[Path | None, typer.Option(help=ROWS_HELP)] = None,
+    picture: Annotated[Path | None, typer.Option(help=PICTURE_HELP)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare teachers over your own domains and learners. The same command continues a run that was stopped.
+
+    A list in the plan means "each of these". Each row is stored as soon as it is computed, and a task that fails is a
+    row that says why.
+
+    [bold]tutelage sweep plan.toml --jobs 2 --rows rows.csv --picture means[/bold]
+
+    [bold]tutelage sweep plan.toml --retry --json[/bold]
+
+    On a cluster: tutelage sweep plan.toml --address tcp://127.0.0.1:8786
+    """
+    from tutelage.experiments.run import Backend
+    from tutelage.experiments.sweeps import collected, open_sweep
+
+    backend = Backend(1, "dask", address) if address else Backend(jobs or os.cpu_count() or 1)
+    tasks, store = open_sweep(plan, out, retry=retry)
+    _compute("sweep", tasks, store, backend)
+    _show_sweep(collected(tasks, store), rows, picture, as_json)
+
+
+def _show_sweep(result: "tl.Sweep", rows: Path | None, picture: Path | None, as_json: bool) -> None:
+    """Write the files, and print the means."""
+    from tutelage.experiments.means import difference_rows, reasons, table_rows
+
+    files = [] if picture is None else tl.save_picture(result.picture(), picture)
+    if picture is not None and any(row["n_rounds"] > 1 for row in result.rows):
+        files += tl.save_picture(result.curve_picture(), picture.with_name(f"{picture.name}-rounds"))
+    if rows is not None:
+        result.to_file(rows)
+        files.append(rows)
+    means = result.means()
+    header, *body = table_rows(means)
+    tables = [table("Mean reward of the learner (share of the certified bound)", header, body)]
+    if differences := list(difference_rows(means)):
+        title = f"More than with {means[0].teacher}, in the cases that both have"
+        tables.append(table(title, differences[0], differences[1:]))
+    show({"rows": [dict(row) for row in result.rows]}, tables, files, as_json=as_json)
+    for sentence in () if as_json else reasons(result.failed):
+        complain(sentence)
+
+
+def reproduce(
+    what: Annotated[str, typer.Argument(help=f"{NAMES}: a table, a figure, or everything with a report.")],
+    worlds: Annotated[int, typer.Option(min=1, help="Number of worlds in each set; the paper has 10.")] = 10,
+    jobs: Annotated[int, typer.Option(min=0, help="Processes on this machine; 0 for one per core.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the results, the figures and the report.")] = Path("results"),
+    quick: Annotated[bool, typer.Option("--quick", help="arena: two small worlds and two seeds.")] = False,
+    slow: Annotated[bool, typer.Option(help="Add the readings of figure3-table that take hours.")] = False,
+    resume: Annotated[bool, typer.Option(help="Use the rows that the store has, or compute them again.")] = True,
+    backend: Annotated[str, typer.Option(help="processes, or dask for an existing cluster.")] = "processes",
+    address: Annotated[str, typer.Option(help="Address of the Dask scheduler, such as tcp://host:8786.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Reproduce the paper's tables and figures, each number beside the printed one.
+
+    The numbers are the paper's; figure3-table is the table inside Figure 3, with those of Figures 4 and 5.
+    arena compares teachers and learners of the literature, with and without preferences, on other worlds.
+    Every row is stored in results.sqlite as soon as it is computed. The same command continues a run that was stopped.
+
+    [bold]tutelage reproduce figure1[/bold]
+
+    [bold]tutelage reproduce figure6 --jobs 1 --out results[/bold]
+
+    On a cluster: tutelage reproduce table1 --backend dask --address tcp://127.0.0.1:8786
+    """
+    from tutelage.experiments.run import Backend
+    from tutelage.experiments.store import Store
+    from tutelage.experiments.targets import TARGETS, Products, tasks_of
+
+    chosen = Backend(jobs or os.cpu_count() or 1, backend, address)  # type: ignore[arg-type]
+    if what == "arena":
+        _arena(out, 2 if quick else worlds, quick, chosen, as_json)
+        return
+    names = list(TARGETS) if what == "all" else [what]
+    for name in names:
+        look_up(TARGETS, name, "table or figure")
+    tasks, store = tasks_of(names, worlds, is_slow=slow), Store(out / "results.sqlite")
+    if not resume:
+        store.drop(task.key for task in tasks)
+    _compute(what, tasks, store, chosen)
+    products = Products(names, store.rows(), worlds, out)
+    written = products.write(with_report=what == "all")
+    grids = [asdict(grid) for grids in products.grids.values() for grid in grids]
+    data: dict[str, Any] = {"cells": [cell.as_data() for cells in products.cells.values() for cell in cells]}
+    data |= {"tables": grids, "origin": products.origin}
+    show(data, [table(*grid.values()) for grid in grids], written, as_json=as_json)
+
+
+def _arena(out: Path, n_seeds: int, is_quick: bool, backend: "Backend", as_json: bool) -> None:
+    """Compute, write and print the arena's tables."""
+    from tutelage.data.files import write_whole
+    from tutelage.experiments import arena
+    from tutelage.experiments.means import reasons
+    from tutelage.experiments.plans import Offer
+    from tutelage.experiments.sweeps import collected, open_sweep
+
+    offer = Offer(arena.learners(), arena.teachers(), arena.METRICS)
+    tasks, store = open_sweep(arena.plan(n_seeds, is_quick=is_quick), out, retry=False, offer=offer)
+    _compute("arena", tasks, store, backend)
+    result = collected(tasks, store)
+    files, grids = [out / "arena.csv", out / "arena.md"], list(arena.tables(result.rows))
+    result.to_file(files[0])
+    write_whole(files[1], "\n".join(grid.markdown() for grid in grids).encode())
+    tables = [table(grid.caption, grid.header, grid.body) for grid in grids]
+    show({"rows": [dict(row) for row in result.rows]}, tables, files, as_json=as_json)
+    for sentence in () if as_json else (*reasons(result.failed), *arena.broken_bounds(result.rows)):
+        complain(sentence)
+
+
+def _compute(what: str, tasks: "Sequence[AnyTask]", store: "Store", backend: "Backend") -> None:
+    """Compute the rows that the store does not have. If the run ends early, say how many are stored."""
+    from tutelage.experiments.run import missing, run
+
+    left = missing(tasks, store)
+    try:
+        with progress(what, len(left)) as done:
+            run(left, store, backend, on_row=lambda row: done.step(" ".join(row.key.names)))
+    except (KeyboardInterrupt, Unavailable):
+        n_stored = len(tasks) - len(missing(tasks, store))
+        complain(f"{n_stored} of {len(tasks)} rows are stored; run the same command again to continue")
+        raise
