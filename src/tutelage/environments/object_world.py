@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tutelage.arrays import Readable, SparseRows, Vector, floats, freeze, set_fields
+from tutelage.arrays import Readable, SparseRows, Vector, check_length, floats, freeze, set_fields
 from tutelage.environments.placement import (
     COLOURS,
     OBJECT_TYPES,
@@ -79,18 +79,22 @@ class ObjectWorld(Readable):
     weights: Sequence[float] = DEFAULT_WEIGHTS
 
     def __post_init__(self) -> None:
-        size = _size(self.size)
+        size = _whole_number(self.size, "size", 1, LONGEST_SIDE)
+        if self.generator == "hand" and self.seed is not None:
+            raise InvalidModel(f"a world made by hand has no seed, got {self.seed!r}; remove it")
         set_fields(
             self,
             size=size,
-            start=_cell(self.start, size, "start"),
+            start=_whole_number(self.start, "start", 0, size * size - 1),
             objects=_cells(self.objects, OBJECT_TYPES, size, "object"),
             distractors=_cells(self.distractors, COLOURS, size, "distractor"),
-            seed=_seed(self.seed, self.generator),
+            seed=None if self.generator == "hand" else _seed(self.seed, self.generator),
             discount=_number(self.discount, "discount"),
             end_probability=_number(self.end_probability, "end_probability"),
-            weights=_weights(self.weights),
         )
+        weights = floats(self.weights, "weights", ndim=1)
+        check_length(weights, len(OBJECT_TYPES), "weights", "types of objects")
+        set_fields(self, weights=tuple(weights.tolist()))
         if not 0 < self.discount < 1:
             raise InvalidModel(f"discount must lie strictly between 0 and 1, got {self.discount}")
         if not 0 <= self.end_probability <= 1:
@@ -129,7 +133,9 @@ class ObjectWorld(Readable):
         Cell path[t] is reached at time t unless an object ended the game before. Its visit counts
         discount^t * (1 - end_probability)^(objects met before t). The last cell also counts all later terms.
         """
-        cells = np.array([_cell(cell, self.size, "each cell of the path") for cell in path], dtype=np.int64)
+        cells = np.array(
+            [_whole_number(cell, "each cell of the path", 0, self.terminal - 1) for cell in path], dtype=np.int64
+        )
         if not len(cells) or cells[0] != self.start:
             raise InvalidModel(f"a path must begin in the start, cell {self.start}; put this cell first")
         rows, columns = np.divmod(cells, self.size)
@@ -174,9 +180,14 @@ def object_world(size: int, seed: int, generator: Literal["published", "text"] =
 
 
 def _placement(size: Any, seed: Any, generator: str) -> Placement:
+    checked = _seed(seed, generator)
+    return GENERATORS[generator](_whole_number(size, "size", 1, LONGEST_SIDE), checked)
+
+
+def _seed(seed: Any, generator: Any) -> int:
     if not isinstance(generator, str) or generator not in GENERATORS:
         raise InvalidModel(f"there is no generator {generator!r}; the generators are {', '.join(GENERATORS)}")
-    return GENERATORS[generator](_size(size), _whole_number(seed, "seed", 0, 2**32 - 1))
+    return _whole_number(seed, "seed", 0, 2**32 - 1)
 
 
 def _json_fields(text: str | bytes) -> dict[str, Any]:
@@ -189,11 +200,9 @@ def _json_fields(text: str | bytes) -> dict[str, Any]:
         raise InvalidModel(f"a world must be a JSON text: {error}") from error
     if not isinstance(fields, dict):
         raise InvalidModel(f"a world must be a JSON object with {', '.join(REQUIRED)}, got {type(fields).__name__}")
-    missing = [name for name in REQUIRED if name not in fields]
-    if missing:
+    if missing := [name for name in REQUIRED if name not in fields]:
         raise InvalidModel(f"the world lacks {', '.join(missing)}; add them")
-    unknown = [name for name in fields if name not in REQUIRED + OPTIONAL]
-    if unknown:
+    if unknown := [name for name in fields if name not in REQUIRED + OPTIONAL]:
         raise InvalidModel(f"a world has no {unknown[0]!r}; it may have {', '.join(REQUIRED + OPTIONAL)}")
     return fields
 
@@ -251,14 +260,6 @@ def _number(value: Any, name: str) -> float:
         raise InvalidModel(f"{name} is too large for a floating-point number") from error
 
 
-def _size(value: Any) -> int:
-    return _whole_number(value, "size", 1, LONGEST_SIDE)
-
-
-def _cell(value: Any, size: int, name: str) -> int:
-    return _whole_number(value, name, 0, size * size - 1)
-
-
 def _cells(given: Any, kinds: tuple[str, ...], size: int, thing: str) -> Cells:
     """The cells of every kind, checked: each lies on the grid and is given once; a kind not given has none."""
     if not isinstance(given, Mapping):
@@ -270,28 +271,8 @@ def _cells(given: Any, kinds: tuple[str, ...], size: int, thing: str) -> Cells:
         if isinstance(places, str) or not isinstance(places, Sequence | np.ndarray):
             raise InvalidModel(f"the cells of {thing} {kind!r} must be a list, got {places!r}")
         for place in places:
-            cell = _cell(place, size, f"the cell of a {kind}")
+            cell = _whole_number(place, f"the cell of a {kind}", 0, size * size - 1)
             if cell in holder:
                 raise InvalidModel(f"cell {cell} holds both a {holder[cell]} and a {kind}; it can hold one {thing}")
             holder[cell] = kind
     return Cells({kind: [cell for cell, held in holder.items() if held == kind] for kind in kinds})
-
-
-def _seed(value: Any, generator: str) -> int | None:
-    """The checked seed of a generated world; None for a world made by hand."""
-    if generator == "hand":
-        if value is not None:
-            raise InvalidModel(f"a world made by hand has no seed, got {value!r}; remove it")
-        return None
-    if not isinstance(generator, str) or generator not in GENERATORS:
-        raise InvalidModel(f"there is no generator {generator!r}; it must be {', '.join(GENERATORS)} or hand")
-    return _whole_number(value, "seed", 0, 2**32 - 1)
-
-
-def _weights(values: Any) -> tuple[float, ...]:
-    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or len(values) != len(OBJECT_TYPES):
-        raise InvalidModel(
-            f"weights must be {len(OBJECT_TYPES)} numbers, for {', '.join(OBJECT_TYPES)}; got {values!r}"
-        )
-    numbers = [_number(value, f"the weight of a {kind}") for kind, value in zip(OBJECT_TYPES, values, strict=True)]
-    return tuple(floats(numbers, "weights", ndim=1).tolist())

@@ -20,7 +20,6 @@ from tutelage.arrays import Matrix
 from tutelage.outcomes import InvalidModel
 
 OBJECT_TYPES = ("star", "plus", "dot")
-N_PER_TYPE = 2
 
 Source = np.random.RandomState | np.random.Generator
 COLOURS = ("green", "yellow")
@@ -79,14 +78,10 @@ def published_placement(size: int, seed: int) -> Placement:
     start = _central_cell(source, size)
     kept_free = cells_within([start], 1, size)
     drawn = _draw_objects(source, np.delete(np.arange(size * size), kept_free), "the start's 3x3 block")
-    objects = {kind: tuple(sorted(drawn[i :: len(OBJECT_TYPES)])) for i, kind in enumerate(OBJECT_TYPES)}
-    taken = {*kept_free.tolist(), *drawn}
-    (first_star, second_star), (first_plus, second_plus) = objects["star"], objects["plus"]
-    green = _draw_beside(source, first_star, 1, size, taken, "green")
-    far_yellow = _draw_beside(source, first_plus, 2, size, taken | {green}, "yellow")
-    near_yellow = _draw_beside(source, second_plus, 1, size, taken | {green, far_yellow}, "yellow")
-    distractors = {"green": (green, second_star), "yellow": (far_yellow, near_yellow)}
-    return Placement(start, Cells(objects), Cells(distractors))
+    objects = {kind: tuple(sorted(cells)) for kind, cells in drawn.items()}
+    beside = [(objects["star"][0], 1), (objects["plus"][0], 2), (objects["plus"][1], 1)]
+    green, *yellow = _draw_beside(source, beside, size, {*kept_free.tolist(), *sum(objects.values(), ())})
+    return Placement(start, Cells(objects), Cells({"green": (green, objects["star"][1]), "yellow": yellow}))
 
 
 def text_placement(size: int, seed: int) -> Placement:
@@ -97,15 +92,10 @@ def text_placement(size: int, seed: int) -> Placement:
     """
     source, start = np.random.default_rng(seed), 0
     drawn = _draw_objects(source, np.arange(1, size * size), "the start")
-    in_order = {kind: drawn[i :: len(OBJECT_TYPES)] for i, kind in enumerate(OBJECT_TYPES)}
-    taken = {start, *drawn}
-    (first_star, second_star), (first_plus, second_plus) = in_order["star"], in_order["plus"]
-    green = _draw_beside(source, second_star, 1, size, taken, "green")
-    near_yellow = _draw_beside(source, first_plus, 1, size, taken | {green}, "yellow")
-    far_yellow = _draw_beside(source, second_plus, 2, size, taken | {green, near_yellow}, "yellow")
-    objects = {kind: tuple(sorted(cells)) for kind, cells in in_order.items()}
-    distractors = {"green": (first_star, green), "yellow": (near_yellow, far_yellow)}
-    return Placement(start, Cells(objects), Cells(distractors))
+    beside = [(drawn["star"][1], 1), (drawn["plus"][0], 1), (drawn["plus"][1], 2)]
+    green, *yellow = _draw_beside(source, beside, size, {start, *sum(drawn.values(), ())})
+    objects = {kind: tuple(sorted(cells)) for kind, cells in drawn.items()}
+    return Placement(start, Cells(objects), Cells({"green": (drawn["star"][0], green), "yellow": yellow}))
 
 
 def _central_cell(source: np.random.RandomState, size: int) -> int:
@@ -117,26 +107,31 @@ def _central_cell(source: np.random.RandomState, size: int) -> int:
     return int(source.choice(central, p=[0.25] * 4))
 
 
-def _draw_objects(source: Source, cells: NDArray[np.int64], outside: str) -> tuple[int, ...]:
-    n_objects = N_PER_TYPE * len(OBJECT_TYPES)
+def _draw_objects(source: Source, cells: NDArray[np.int64], outside: str) -> dict[str, tuple[int, ...]]:
+    """Two cells for each type; draw i has type i mod 3."""
+    n_objects = 2 * len(OBJECT_TYPES)
     if len(cells) < n_objects:
         raise InvalidModel(
             f"size is too small: {len(cells)} cells lie outside {outside}, and {n_objects} objects need one each; "
             "give a larger size"
         )
-    return tuple(int(cell) for cell in source.choice(cells, size=n_objects, replace=False))
+    drawn = tuple(source.choice(cells, size=n_objects, replace=False).tolist())
+    return {kind: drawn[i :: len(OBJECT_TYPES)] for i, kind in enumerate(OBJECT_TYPES)}
 
 
-def _draw_beside(source: Source, cell: int, distance: int, size: int, taken: set[int], colour: str) -> int:
-    """One cell at exactly the given distance that is not taken."""
-    ring = np.setdiff1d(cells_within([cell], distance, size), cells_within([cell], distance - 1, size))
-    candidates = np.setdiff1d(ring, list(taken))
-    if not len(candidates):
-        raise InvalidModel(
-            f"no free cell at distance {distance} from cell {cell} is left for a {colour} distractor; "
-            "try another seed or a larger size"
-        )
-    return int(source.choice(candidates))
+def _draw_beside(source: Source, pairs: Sequence[tuple[int, int]], size: int, taken: set[int]) -> list[int]:
+    """For each cell and distance, in order, one cell at exactly this distance that is not taken, nor drawn before."""
+    drawn: list[int] = []
+    for cell, distance in pairs:
+        ring = np.setdiff1d(cells_within([cell], distance, size), cells_within([cell], distance - 1, size))
+        candidates = np.setdiff1d(ring, [*taken, *drawn])
+        if not len(candidates):
+            raise InvalidModel(
+                f"no free cell at distance {distance} from cell {cell} is left for a distractor; "
+                "try another seed or a larger size"
+            )
+        drawn.append(int(source.choice(candidates)))
+    return drawn
 
 
 def preference_names(preferences: str | Sequence[str]) -> tuple[str, ...]:
