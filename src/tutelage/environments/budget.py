@@ -103,11 +103,6 @@ class _Budget:
         rest = (self.limit - self.least) / self.resolution
         return np.floor(np.where(np.isfinite(rest), rest, -1.0) + _slack(self.limit, self.resolution)).astype(np.int64)
 
-    @property
-    def size(self) -> int:
-        """The number of different rests of a state."""
-        return max(int(self.caps.max()) + 1, 1)
-
     @classmethod
     def of(cls, mdp: MDP, is_end: Flags, name: str, cost: Vector, limit: Any, resolution: Any) -> "_Budget":
         rows, owner = mdp.transition, mdp.state_of_choice[choice_of_entry(mdp.transition)]
@@ -228,70 +223,49 @@ class _Pairs:
     initial: Vector
 
 
-@dataclass(slots=True)
-class _Search:
-    """Finds the pairs that can be visited, breadth first. number: of each pair by its key, -1 for those not seen."""
-
-    mdp: MDP
-    units: Indices
-    caps: Indices
-    sizes: tuple[int, ...]
-    number: NDArray[np.int32]
-    n_pairs: int = 0
-
-    def keys(self, states: Indices, rests: Indices) -> Indices:
-        """One number for each pair."""
-        return np.asarray(np.ravel_multi_index((states, *rests.T), (self.mdp.n_states, *self.sizes)))
-
-    def added(self, keys: Indices) -> tuple[Indices, Indices]:
-        """The states and the rests of those pairs that were not seen before."""
-        new = np.unique(keys[self.number[keys] < 0])
-        self.number[new] = np.arange(self.n_pairs, self.n_pairs + len(new))
-        self.n_pairs += len(new)
-        states, *rests = np.unravel_index(new, (self.mdp.n_states, *self.sizes))
-        return states, np.array(rests).T
-
-    def offered(self, states: Indices, rests: Indices) -> tuple[Indices, Indices, Indices, Indices]:
-        """The choices that pairs offer: the place of the pair, the choice, its transitions, and the keys of these."""
-        counts = self.mdp.choices_per_state[states]
-        owner, choice = np.arange(len(states)).repeat(counts), _ranges(self.mdp.first_choice[states], counts)
-        rows = self.mdp.transition
-        n_moves = np.diff(rows.indptr)[choice]
-        entry = _ranges(rows.indptr[choice], n_moves)
-        after = rests[owner.repeat(n_moves)] - self.units[entry]
-        is_kept = np.logical_and.reduceat((after >= 0).all(axis=1), np.cumsum(n_moves) - n_moves)
-        entry, after = entry[is_kept.repeat(n_moves)], after[is_kept.repeat(n_moves)]
-        reached = rows.indices[entry]
-        return owner[is_kept], choice[is_kept], entry, self.keys(reached, np.minimum(after, self.caps[reached]))
-
-
 def _explored(mdp: MDP, budgets: list[_Budget], max_states: int) -> _Pairs:
-    """All pairs that can be visited from the start."""
-    sizes = tuple(budget.size for budget in budgets)
-    n_places = math.prod((mdp.n_states, *sizes))
-    if n_places > COUNTING.places:
-        told = f"{mdp.n_states} states with {' x '.join(map(str, sizes))} rests of the budgets are too many"
-        raise InvalidInput(f"{told}; give a coarser resolution, or fewer limits")
+    """All pairs that can be visited from the start, breadth first; `number` is that of each pair by key, -1 if new."""
     units, caps = (np.array([getattr(budget, part) for budget in budgets]).T for part in ("units", "caps"))
-    search = _Search(mdp, units, caps, sizes, np.full(n_places, -1, dtype=np.int32))
+    shape = (mdp.n_states, *(max(int(most) + 1, 1) for most in caps.max(axis=0)))
+    if math.prod(shape) > COUNTING.places:
+        told = f"{mdp.n_states} states with {' x '.join(map(str, shape[1:]))} rests of the budgets are too many"
+        raise InvalidInput(f"{told}; give a coarser resolution, or fewer limits")
+    number: NDArray[np.int32] = np.full(math.prod(shape), -1, dtype=np.int32)
     starts = np.flatnonzero(mdp.initial)
-    layers, parts = [search.added(search.keys(starts, caps[starts]))], []
-    while len(layers[-1][0]):
-        first = search.n_pairs - len(layers[-1][0])
-        owner, *rest = search.offered(*layers[-1])
-        parts.append((owner + first, *rest))
-        layers.append(search.added(rest[-1]))
-        report("states with budgets", search.n_pairs)
-        if search.n_pairs > max_states:
+    keys = np.ravel_multi_index((starts, *caps[starts].T), shape)
+    n_pairs, layers, parts = 0, [], []
+    while len(new := np.unique(keys[number[keys] < 0])):
+        number[new] = np.arange(n_pairs, n_pairs + len(new))
+        states, *left = np.unravel_index(new, shape)
+        layers.append((states, np.array(left).T))
+        owner, choice, entry, after = _offered(mdp, units, *layers[-1])
+        reached = mdp.transition.indices[entry]
+        keys = np.ravel_multi_index((reached, *np.minimum(after, caps[reached]).T), shape)
+        parts.append((owner + n_pairs, choice, entry, keys))
+        n_pairs += len(new)
+        report("states with budgets", n_pairs)
+        if n_pairs > max_states:
             told = f"there are more than {max_states} states with their rests of the budgets"
             raise InvalidInput(f"{told}; raise max_states, or give a coarser resolution")
     states, rests = (np.concatenate(part) for part in zip(*layers, strict=True))
     owner, choice, entry, key = (np.concatenate(part) for part in zip(*parts, strict=True))
     ends = np.concatenate([[0], np.cumsum(np.diff(mdp.transition.indptr)[choice])])
-    moves = sparse.csr_array((entry + 1, search.number[key], ends), shape=(len(choice), len(states)))
-    initial = np.zeros(len(states))
+    moves = sparse.csr_array((entry + 1, number[key], ends), shape=(len(choice), n_pairs))
+    initial = np.zeros(n_pairs)
     initial[: len(starts)] = mdp.initial[starts]
     return _Pairs(states, rests, owner, choice, moves, initial)
+
+
+def _offered(mdp: MDP, units: Indices, states: Indices, rests: Indices) -> tuple[Indices, Indices, Indices, Indices]:
+    """The choices that pairs offer: the place of the pair, the choice, its transitions, and the rests after these."""
+    counts, rows = mdp.choices_per_state[states], mdp.transition
+    owner, choice = np.arange(len(states)).repeat(counts), _ranges(mdp.first_choice[states], counts)
+    n_moves = np.diff(rows.indptr)[choice]
+    entry = _ranges(rows.indptr[choice], n_moves)
+    after = rests[owner.repeat(n_moves)] - units[entry]
+    is_kept = np.logical_and.reduceat((after >= 0).all(axis=1), np.cumsum(n_moves) - n_moves)
+    is_made = is_kept.repeat(n_moves)
+    return owner[is_kept], choice[is_kept], entry[is_made], after[is_made]
 
 
 def _ranges(starts: Indices, counts: Indices) -> Indices:
@@ -334,7 +308,7 @@ def _arriving(owner: Indices, moves: SparseRows, is_end: Flags) -> Flags:
 
 def _built(domain: Domain, budgets: list[_Budget], pairs: _Pairs) -> Domain:
     """The domain of the pairs; its names say what is left."""
-    mdp, states, choice = domain.mdp, pairs.states, pairs.choice
+    mdp, states, choice, moves = domain.mdp, pairs.states, pairs.choice, pairs.moves
     first_choice = np.searchsorted(pairs.owner, np.arange(len(states) + 1))
     known = mdp.names
     choices = [known.choice_name(number) for number in range(mdp.n_choices)]
@@ -344,7 +318,6 @@ def _built(domain: Domain, budgets: list[_Budget], pairs: _Pairs) -> Domain:
         for state, *rest in zip(states.tolist(), *rests, strict=True)
     ]
     finals = np.flatnonzero(np.isin(states, known.finals))
-    moves = pairs.moves
     moves.sort_indices()
     entry = moves.data - 1
     product = MDP(
@@ -356,15 +329,15 @@ def _built(domain: Domain, budgets: list[_Budget], pairs: _Pairs) -> Domain:
         duration=None if mdp.duration is None else mdp.duration[choice],
         goals=np.flatnonzero(np.isin(states, mdp.goals)),
     )
-    places = None if domain.positions is None else domain.positions[states]
-    parts: dict[str, Any] = {"reward_names": domain.reward_names, "preference_names": domain.preference_names}
+    parts: dict[str, Any] = {"positions": None if domain.positions is None else domain.positions[states]}
     for kind in ("reward", "preference"):
-        features, arrivals = getattr(domain, f"{kind}_features"), getattr(domain, f"{kind}_arrivals")
+        features, columns, arrivals = (getattr(domain, f"{kind}_{part}") for part in ("features", "names", "arrivals"))
         parts[f"{kind}_features"] = features[states if len(features) == mdp.n_states else choice]
+        parts[f"{kind}_names"] = columns
         parts[f"{kind}_arrivals"] = {
             name: at_entries(product.transition, values.data[entry]) for name, values in arrivals.items()
         }
-    return Domain(product, positions=places, **parts)
+    return Domain(product, **parts)
 
 
 def _rest_names(budget: _Budget, states: Indices, rests: Indices) -> list[str]:
