@@ -40,8 +40,8 @@ from tutelage.teachers.base import KnownLearner
 if TYPE_CHECKING:
     from tutelage.teachers.costs import Costs
 
-TRANSCRIPT_FORMAT = "tutelage transcript"
-TRANSCRIPT_VERSION = 2
+# The format that is written, and its version.
+TRANSCRIPT = ("tutelage transcript", 2)
 # The kinds of arrays that may hold a value of each type.
 SCALARS = {float: "fiu", int: "iu", str: "U"}
 
@@ -260,7 +260,7 @@ def save_transcript(transcript: Transcript, path: AnyPath) -> None:
         arrays |= learner_arrays(transcript.learner)
     for number, taught in enumerate(transcript.rounds):
         arrays |= dict(packed(str(number), taught))
-    write_archive(path, arrays, kind=TRANSCRIPT_FORMAT, version=TRANSCRIPT_VERSION)
+    write_archive(path, arrays, TRANSCRIPT)
 
 
 def load_transcript(
@@ -274,8 +274,8 @@ def load_transcript(
     """
     from tutelage.learners import verifying
 
-    needed, form = ("true_weights", "ended", "n_rounds"), {"kind": TRANSCRIPT_FORMAT, "version": TRANSCRIPT_VERSION}
-    archive = read_archive(path, needed, others=r"(\d+|learner)\..+", max_bytes=max_bytes, **form)  # type: ignore[arg-type]
+    needed = ("true_weights", "ended", "n_rounds")
+    archive = read_archive(path, needed, TRANSCRIPT, others=r"(\d+|learner)\..+", max_bytes=max_bytes)
     try:
         transcript = Transcript(_unpacked(Vector, "true_weights", archive, domain), mdp=domain.mdp)
         check_length(transcript.true_weights, domain.n_reward, "true_weights", "reward features")

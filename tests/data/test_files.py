@@ -16,8 +16,8 @@ from scipy import sparse
 from strategies import domains, random_domain, some_of
 
 from tutelage.data.files import (
+    DOMAIN,
     DOMAIN_FIELDS,
-    DOMAIN_VERSION,
     load,
     load_demonstrations,
     read_archive,
@@ -154,7 +154,7 @@ def test_a_missing_field_is_named(tmp_path, field):
         load(path)
 
 
-@pytest.mark.parametrize("version", [DOMAIN_VERSION + 1, 0, 1.5, "two", [1, 1]])
+@pytest.mark.parametrize("version", [DOMAIN[1] + 1, 0, 1.5, "two", [1, 1]])
 def test_a_version_that_is_not_known_is_refused(tmp_path, version):
     path = tmp_path / "small.npz"
     save(SMALL, path)
@@ -165,7 +165,7 @@ def test_a_version_that_is_not_known_is_refused(tmp_path, version):
 
 def test_a_newer_version_is_told_from_a_damaged_file_even_if_its_fields_differ(tmp_path):
     path = tmp_path / "newer.npz"
-    write_archive(path, {"other": np.zeros(1)}, kind="tutelage domain", version=7)
+    write_archive(path, {"other": np.zeros(1)}, ("tutelage domain", 7))
     with pytest.raises(InvalidModel, match=r"newer\.npz is a tutelage domain of version 7"):
         load(path)
 
@@ -251,8 +251,8 @@ def test_a_file_gets_the_permissions_of_any_other_new_file(tmp_path):
 
 
 def test_an_archive_returns_what_was_written(tmp_path):
-    write_archive(tmp_path / "a.npz", {"x": np.arange(3)}, kind="thing", version=2)
-    found = read_archive(tmp_path / "a.npz", ["x"], kind="thing", version=3)
+    write_archive(tmp_path / "a.npz", {"x": np.arange(3)}, ("thing", 2))
+    found = read_archive(tmp_path / "a.npz", ["x"], ("thing", 3))
     assert found["x"].tolist() == [0, 1, 2]
     assert np.load(io.BytesIO((tmp_path / "a.npz").read_bytes()))["version"] == 2
 

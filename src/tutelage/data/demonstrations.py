@@ -5,21 +5,26 @@ because the rest is known. `sampling` samples demonstrations, `empirical` counts
 """
 
 import operator
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self, SupportsIndex, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tutelage.arrays import ArrayLike, Indices, Readable, check_length, integers, set_fields
+from tutelage.arrays import ArrayLike, Flags, Indices, Readable, check_length, integers, set_fields
 from tutelage.chains.resolvent import chain
 from tutelage.data.recordings import UNKNOWN as UNKNOWN
-from tutelage.data.recordings import choices_by_next_state, read_frame, row_number, to_columns, with_known_ends
+from tutelage.data.recordings import (
+    Place,
+    choices_by_next_state,
+    read_frame,
+    row_number,
+    to_columns,
+    with_known_ends,
+)
 from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidInput, InvalidModel
-
-Place = Callable[[int], str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,17 +97,17 @@ class Demonstrations(Readable):
         environment has shown; it has then reached the absorbing state of the MDP.
         """
         visited, offsets = _end_to_end(states, "states")
-        place = _places(offsets)
+        place, choices = partial(_place, offsets), None
+        _check_offsets(offsets, len(visited))
         _check_states(mdp, visited, place)
         ended = None if terminated is None else np.array(terminated, dtype=np.bool_)
         if ended is not None:
             check_length(ended, len(offsets) - 1, "terminated", "demonstrations")
-        if actions is None:
-            return cls._arrived(mdp, visited, offsets, None, place, ended)
-        taken, is_given = _taken(actions, offsets, "actions")
-        choices = np.where(is_given, mdp.first_choice[visited] + taken, UNKNOWN)
-        _check_offered(mdp, visited, choices, is_given, place, "actions")
-        return cls._arrived(mdp, visited, offsets, choices, place, ended)
+        if actions is not None:
+            taken, is_given = _taken(actions, offsets, "actions")
+            choices = np.where(is_given, mdp.first_choice[visited] + taken, UNKNOWN)
+            _check_offered(mdp, visited, choices, is_given, place, "actions")
+        return cls._arrived(mdp, visited, offsets, choices, ended, place)
 
     @classmethod
     def from_frame(
@@ -128,12 +133,8 @@ class Demonstrations(Readable):
         """
         mdp = domain.mdp if isinstance(domain, Domain) else domain
         columns = {"episode": episode, "state": state, "action": action}
-        read = read_frame(mdp, frame, columns | {"next_state": next_state, "terminated": terminated}, row_name)
-
-        def place(position: int) -> str:
-            return read.place(position, row_name)
-
-        return cls._arrived(mdp, read.states, read.offsets, read.choices, place, read.is_terminated)
+        columns |= {"next_state": next_state, "terminated": terminated}
+        return cls._arrived(mdp, *read_frame(mdp, frame, columns, row_name))
 
     @classmethod
     def _arrived(
@@ -142,11 +143,11 @@ class Demonstrations(Readable):
         states: Indices,
         offsets: Indices,
         choices: Indices | None,
+        is_terminated: Flags | None,
         place: Place,
-        is_terminated: NDArray[np.bool_] | None = None,
     ) -> Self:
         """Demonstrations whose terminated episodes end in an absorbing state, checked."""
-        known = with_known_ends(mdp, states, offsets, choices, place, is_terminated)
+        known = with_known_ends(mdp, states, offsets, choices, is_terminated, place)
         if choices is not None:
             choices = np.where(known == states, choices, UNKNOWN)
         return cls(known, offsets, choices, mdp).checked_against(mdp, place)
@@ -172,7 +173,7 @@ class Demonstrations(Readable):
 
         place: what to call a visit in messages.
         """
-        place = place or _places(self.offsets)
+        place = place or partial(_place, self.offsets)
         _check_states(mdp, self.states, place)
         if self.choices is not None:
             _check_offered(mdp, self.states, self.choices, self.choices != UNKNOWN, place, "choices")
@@ -260,7 +261,7 @@ class Demonstrations(Readable):
         return self.states[self.offsets[1:] - 1]
 
     @property
-    def is_followed(self) -> NDArray[np.bool_]:
+    def is_followed(self) -> Flags:
         """(N,), whether another visit of the same trajectory follows."""
         followed = np.ones(len(self.states), dtype=np.bool_)
         followed[self.offsets[1:] - 1] = False
@@ -281,7 +282,7 @@ def _end_to_end(sequences: Iterable[ArrayLike], name: str) -> tuple[Indices, Ind
     return np.concatenate(parts), np.cumsum([0] + [len(part) for part in parts])
 
 
-def _taken(sequences: Iterable[ArrayLike], offsets: Indices, name: str) -> tuple[Indices, NDArray[np.bool_]]:
+def _taken(sequences: Iterable[ArrayLike], offsets: Indices, name: str) -> tuple[Indices, Flags]:
     """(N,), the actions or choices, UNKNOWN at a last step that has none; and (N,), whether they are given."""
     given, given_offsets = _end_to_end(sequences, name)
     if len(given_offsets) != len(offsets):
@@ -315,9 +316,7 @@ def _check_states(mdp: MDP, states: Indices, place: Place) -> None:
         raise InvalidModel(f"{wrong_part}; states are 0 .. {mdp.n_states - 1}")
 
 
-def _check_offered(
-    mdp: MDP, states: Indices, choices: Indices, is_given: NDArray[np.bool_], place: Place, name: str
-) -> None:
+def _check_offered(mdp: MDP, states: Indices, choices: Indices, is_given: Flags, place: Place, name: str) -> None:
     """Refuse a choice that its state does not offer; the message counts in `name`, "actions" or "choices"."""
     first, count = mdp.first_choice[states], mdp.choices_per_state[states]
     action = choices - first
@@ -349,10 +348,6 @@ def _check_moves(mdp: MDP, demonstrations: Demonstrations, place: Place) -> None
             name = "" if names.choices is None else f" ({names.choice_name(int(choices[at]))!r})"
             by = f"choice {choices[at]}{name} of {before} never leads"
         raise InvalidModel(f"{place(int(at))}: {by} to {after}")
-
-
-def _places(offsets: Indices) -> Place:
-    return lambda position: _place(offsets, position)
 
 
 def _place(offsets: Indices, position: int) -> str:

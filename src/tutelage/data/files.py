@@ -8,10 +8,11 @@ Only regular files are read, and only the arrays that are needed. A file that is
 arrays or Python objects are, is refused before any array is read or object made; the default is LARGEST_BYTES.
 
 A `.jsonl` or `.csv` file that is cut exactly between two lines cannot be distinguished from a file with fewer
-demonstrations; `tables` describes their lines.
+demonstrations; `recordings` describes their lines.
 """
 
 import io
+import json
 import os
 import re
 import secrets
@@ -28,26 +29,26 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tutelage.arrays import ArrayLike, check_compressed, floats, integers
-from tutelage.data import tables
-from tutelage.data.demonstrations import Demonstrations
+from tutelage.data.demonstrations import UNKNOWN, Demonstrations
+from tutelage.data.recordings import from_csv, from_lines, numbered, to_csv
 from tutelage.model.arrivals import Arrivals, by_name
 from tutelage.model.mdp import MDP, Domain
-from tutelage.model.names import Labels
-from tutelage.outcomes import InvalidModel, Unavailable
+from tutelage.model.names import OBJECT_BYTES, Labels, from_json, n_objects, to_json
+from tutelage.outcomes import InvalidModel, TutelageError, Unavailable
 
 # The default of `max_bytes`: a domain of several million states fits.
 LARGEST_BYTES = 2**30
-DOMAIN_FORMAT, DOMAIN_VERSION = "tutelage domain", 1
-DEMONSTRATIONS_FORMAT, DEMONSTRATIONS_VERSION = "tutelage demonstrations", 1
+# The formats that are written, with their versions.
+DOMAIN, DEMONSTRATIONS = ("tutelage domain", 1), ("tutelage demonstrations", 1)
 TRANSITION_FIELDS = ("transition_data", "transition_indices", "transition_indptr")
-FEATURE_FIELDS = ("reward_features", "preference_features")
-DEMONSTRATION_SUFFIXES = (".npz", ".jsonl", ".csv")
-NAME_FIELDS = ("reward_names", "preference_names")
+KINDS = ("reward", "preference")
+FEATURE_FIELDS, NAME_FIELDS, ARRIVAL_FIELDS = (
+    tuple(f"{kind}_{part}" for kind in KINDS) for part in ("features", "names", "arrivals")
+)
 LABEL_FIELDS = ("state_names", "choice_names")
-TIME_FIELDS = ("duration", "goals")
-ARRIVAL_FIELDS = ("reward_arrivals", "preference_arrivals")
-OPTIONAL_FIELDS = (*LABEL_FIELDS, *TIME_FIELDS, *ARRIVAL_FIELDS, "final_states", "positions", "true_weights")
 DOMAIN_FIELDS = (*TRANSITION_FIELDS, "first_choice", "initial", "discount", *FEATURE_FIELDS, *NAME_FIELDS)
+OPTIONAL_FIELDS = (*LABEL_FIELDS, *ARRIVAL_FIELDS, "duration", "goals", "final_states", "positions", "true_weights")
+DEMONSTRATION_SUFFIXES = (".npz", ".jsonl", ".csv")
 
 Archive = Mapping[str, NDArray[Any]]
 AnyPath = str | os.PathLike[str]
@@ -60,104 +61,49 @@ def save(domain: Domain, path: AnyPath, *, true_weights: ArrayLike | None = None
     """
     _suffix(path, (".npz",), "a domain")
     mdp, rows = domain.mdp, domain.mdp.transition
-    fields: dict[str, ArrayLike] = dict(zip(TRANSITION_FIELDS, (rows.data, rows.indices, rows.indptr), strict=True))
+    fields: dict[str, Any] = dict(zip(TRANSITION_FIELDS, (rows.data, rows.indices, rows.indptr), strict=True))
     fields |= {"first_choice": mdp.first_choice, "initial": mdp.initial, "discount": mdp.discount}
-    fields |= {} if mdp.duration is None else {"duration": mdp.duration}
-    fields |= {"goals": mdp.goals} if len(mdp.goals) else {}
     fields |= {name: getattr(domain, name) for name in FEATURE_FIELDS}
     fields |= {name: np.array(getattr(domain, name), dtype=np.str_) for name in NAME_FIELDS}
-    fields |= {
-        name: tables.to_json(getattr(domain, name)) for name in LABEL_FIELDS if getattr(domain, name) is not None
-    }
-    fields |= {"final_states": mdp.names.finals} if len(mdp.names.finals) else {}
-    fields |= {} if domain.positions is None else {"positions": domain.positions}
+    fields |= {name: to_json(getattr(domain, name)) for name in LABEL_FIELDS if getattr(domain, name) is not None}
+    fields |= {name: part for name, part in {"goals": mdp.goals, "final_states": mdp.names.finals}.items() if len(part)}
+    given = {"duration": mdp.duration, "positions": domain.positions}
+    given["true_weights"] = None if true_weights is None else _weights(true_weights, domain)
+    fields |= {name: part for name, part in given.items() if part is not None}
     for name, names in zip(ARRIVAL_FIELDS, (domain.reward_names, domain.preference_names), strict=True):
         arrivals: Arrivals = getattr(domain, name)
         if arrivals:
             # A row for each feature; of the features that are not on arrival, no numbers.
-            kept = [arrivals[key].data if key in arrivals else np.full(rows.nnz, np.nan) for key in names]
-            fields[name] = np.array(kept)
-    if true_weights is not None:
-        fields["true_weights"] = _weights(true_weights, domain)
-    write_archive(path, fields, kind=DOMAIN_FORMAT, version=DOMAIN_VERSION)
+            fields[name] = np.array(
+                [arrivals[key].data if key in arrivals else np.full(rows.nnz, np.nan) for key in names]
+            )
+    write_archive(path, fields, DOMAIN)
 
 
 def saved_weights(path: AnyPath, domain: Domain, *, max_bytes: int = LARGEST_BYTES) -> NDArray[np.float64] | None:
     """The `true_weights` (d_r,) in the file of a domain, or None."""
-    form: dict[str, Any] = {"kind": DOMAIN_FORMAT, "version": DOMAIN_VERSION, "max_bytes": max_bytes}
-    archive = read_archive(path, DOMAIN_FIELDS, others="|".join(OPTIONAL_FIELDS), **form)
+    archive = read_archive(path, (), DOMAIN, others="true_weights", max_bytes=max_bytes)
     return _weights(archive["true_weights"], domain) if "true_weights" in archive else None
 
 
 def _weights(values: ArrayLike, domain: Domain) -> NDArray[np.float64]:
     weights = floats(values, "true_weights", ndim=1)
-    if len(weights) != domain.n_reward or not np.isfinite(weights).all():
+    if len(weights) != domain.n_reward:
         raise InvalidModel(f"true_weights must be {domain.n_reward} finite numbers, one for each reward feature")
     return weights
 
 
 def load(path: AnyPath, *, max_bytes: int = LARGEST_BYTES) -> Domain:
     """The domain in a file that `save` wrote. max_bytes: the largest size of the file, and of its arrays."""
-    form: dict[str, Any] = {"kind": DOMAIN_FORMAT, "version": DOMAIN_VERSION, "max_bytes": max_bytes}
-    archive = read_archive(path, DOMAIN_FIELDS, others="|".join(OPTIONAL_FIELDS), **form)
+    archive = read_archive(path, DOMAIN_FIELDS, DOMAIN, others="|".join(OPTIONAL_FIELDS), max_bytes=max_bytes)
     try:
-        fields: dict[str, Any] = {field: archive[field] for field in FEATURE_FIELDS}
-        names = zip(NAME_FIELDS, FEATURE_FIELDS, strict=True)
-        fields |= {field: _names(archive, field, fields[features]) for field, features in names}
         mdp = _mdp(archive, max_bytes)
-        for field, kind in zip(ARRIVAL_FIELDS, NAME_FIELDS, strict=True):
-            if field in archive:
-                fields[field] = _arrivals(mdp, archive[field], fields[kind], field)
-        return Domain(mdp, **fields, positions=archive.get("positions"))
+        fields: dict[str, Any] = {"positions": archive.get("positions")}
+        for kind in KINDS:
+            fields |= _features(mdp, archive, kind)
+        return Domain(mdp, **fields)
     except InvalidModel as error:
         raise InvalidModel(f"{path} holds no valid domain: {error}") from error
-
-
-def save_demonstrations(demonstrations: Demonstrations, path: AnyPath) -> None:
-    """Write demonstrations to an `.npz`, `.jsonl` or `.csv` file, as the path ends.
-
-    A `.csv` file has a line for each visit, with the names of the state and the action; the others have numbers.
-    """
-    suffix = _suffix(path, DEMONSTRATION_SUFFIXES, "demonstrations")
-    if suffix != ".npz":
-        write_whole(path, tables.to_csv(demonstrations) if suffix == ".csv" else tables.to_lines(demonstrations))
-        return
-    fields = {"states": demonstrations.states, "offsets": demonstrations.offsets}
-    if demonstrations.choices is not None:
-        fields["choices"] = demonstrations.choices
-    write_archive(path, fields, kind=DEMONSTRATIONS_FORMAT, version=DEMONSTRATIONS_VERSION)
-
-
-def load_demonstrations(path: AnyPath, mdp: MDP | Domain, *, max_bytes: int = LARGEST_BYTES) -> Demonstrations:
-    """The demonstrations in an `.npz`, `.jsonl` or `.csv` file, refused unless every step is possible in the MDP.
-
-    max_bytes: the largest size of the file, and of its arrays.
-    """
-    mdp = mdp.mdp if isinstance(mdp, Domain) else mdp
-    form: dict[str, Any] = {"kind": DEMONSTRATIONS_FORMAT, "version": DEMONSTRATIONS_VERSION, "max_bytes": max_bytes}
-    suffix = _suffix(path, DEMONSTRATION_SUFFIXES, "demonstrations")
-    try:
-        if suffix != ".npz":
-            read = tables.from_csv if suffix == ".csv" else tables.from_lines
-            with open_regular(path, max_bytes) as file:
-                content = file.read()
-            n_bytes = tables.OBJECT_BYTES * tables.n_objects(content)
-            if n_bytes > max_bytes:
-                raise _too_large(path, n_bytes, max_bytes)
-            return read(io.BytesIO(content), str(path), mdp)
-        archive = read_archive(path, ("states", "offsets"), others="choices", **form)
-        arrays = (archive["states"], archive["offsets"], archive.get("choices"))
-        return Demonstrations(*arrays, mdp).checked_against(mdp)
-    except InvalidModel as error:
-        if str(path) in str(error):
-            raise
-        raise InvalidModel(f"{path} holds no valid demonstrations: {error}") from error
-
-
-def write_table(columns: Mapping[str, Sequence[Any]], path: AnyPath) -> None:
-    """Write a table to a `.csv` or `.jsonl` file, as the path ends."""
-    is_csv = _suffix(path, (".csv", ".jsonl"), "a table") == ".csv"
-    write_whole(path, tables.columns_to_csv(columns) if is_csv else tables.columns_to_lines(columns))
 
 
 def _mdp(archive: Archive, max_bytes: int) -> MDP:
@@ -173,34 +119,103 @@ def _mdp(archive: Archive, max_bytes: int) -> MDP:
         raise InvalidModel(str(error)) from error
     # Not `from_choices`: these discounts are those of the choices, also where there are durations.
     discount: Any = archive["discount"]
-    optional: dict[str, Any] = {name: archive[name] for name in TIME_FIELDS if name in archive}
+    optional: dict[str, Any] = {name: archive[name] for name in ("duration", "goals") if name in archive}
     mdp = MDP(rows, archive["first_choice"], initial, discount, **optional)
-    counts = zip(LABEL_FIELDS, (mdp.n_states, mdp.n_choices), strict=True)
     states, choices = (
-        tables.from_json(archive[field], field, count, max_bytes=max_bytes) if field in archive else None
-        for field, count in counts
+        from_json(archive[field], field, most, max_bytes=max_bytes) if field in archive else None
+        for field, most in zip(LABEL_FIELDS, (mdp.n_states, mdp.n_choices), strict=True)
     )
     if states is None and choices is None and "final_states" not in archive:
         return mdp
     return mdp.labelled(Labels.of(mdp.first_choice, states, choices, archive.get("final_states", ())))
 
 
-def _arrivals(mdp: MDP, values: NDArray[Any], names: tuple[str, ...], field: str) -> Arrivals:
-    """The features on arrival, from a row (nnz,) for each feature."""
-    if values.shape != (len(names), mdp.transition.nnz) or values.dtype.kind != "f":
-        raise InvalidModel(f"{field} must have a row of {mdp.transition.nnz} numbers for each of {len(names)} features")
-    is_given = np.isfinite(values).all(axis=1)
-    kept = [name for name, given in zip(names, is_given, strict=True) if given]
-    return by_name(mdp.transition, np.asarray(values[is_given].T, dtype=np.float64), kept)
+def _features(mdp: MDP, archive: Archive, kind: str) -> dict[str, Any]:
+    """The features of one kind, their names, and the features on arrival, which have a row (nnz,) for each."""
+    features, names, n = archive[f"{kind}_features"], archive[f"{kind}_names"], mdp.transition.nnz
+    count = features.shape[-1] if features.ndim else 0
+    if names.dtype.kind != "U" or names.ndim != 1 or len(names) not in (0, 1, count):
+        form = f"{names.dtype} of shape {names.shape}"
+        raise InvalidModel(f"{kind}_names must be a vector of strings, one for each of {count} features, got {form}")
+    fields = {f"{kind}_features": features, f"{kind}_names": tuple(names.tolist())}
+    values = archive.get(f"{kind}_arrivals")
+    if values is not None:
+        if values.shape != (len(names), n) or values.dtype.kind != "f":
+            raise InvalidModel(f"{kind}_arrivals must have a row of {n} numbers for each of {len(names)} features")
+        is_given = np.isfinite(values).all(axis=1)
+        numbers = np.asarray(values[is_given].T, dtype=np.float64)
+        fields[f"{kind}_arrivals"] = by_name(mdp.transition, numbers, names[is_given].tolist())
+    return fields
 
 
-def _names(archive: Archive, name: str, features: NDArray[Any]) -> tuple[str, ...]:
-    names, count = archive[name], features.shape[-1] if features.ndim else 0
-    if names.dtype.kind != "U" or names.ndim != 1:
-        raise InvalidModel(f"{name} must be a vector of strings, got {names.dtype} of shape {names.shape}")
-    if len(names) not in (0, 1, count):
-        raise InvalidModel(f"{name} has {len(names)} names, but there are {count} features")
-    return tuple(names.tolist())
+def save_demonstrations(demonstrations: Demonstrations, path: AnyPath) -> None:
+    """Write demonstrations to an `.npz`, `.jsonl` or `.csv` file, as the path ends.
+
+    A `.csv` file has a line for each visit, with the names of the state and the action; the others have numbers.
+    """
+    suffix, taken = _suffix(path, DEMONSTRATION_SUFFIXES, "demonstrations"), demonstrations.choices
+    if suffix == ".csv":
+        write_whole(path, to_csv(demonstrations.to_frame()))
+    elif suffix == ".npz":
+        fields = {"states": demonstrations.states, "offsets": demonstrations.offsets}
+        write_archive(path, fields if taken is None else fields | {"choices": taken}, DEMONSTRATIONS)
+    else:
+        lines = [{"states": trajectory.states.tolist()} for trajectory in demonstrations]
+        for line, trajectory in zip(lines, demonstrations, strict=True):
+            if trajectory.choices is not None:
+                line["choices"] = trajectory.choices[trajectory.choices != UNKNOWN].tolist()
+        write_whole(path, "".join(json.dumps(line) + "\n" for line in lines).encode())
+
+
+def load_demonstrations(path: AnyPath, mdp: MDP | Domain, *, max_bytes: int = LARGEST_BYTES) -> Demonstrations:
+    """The demonstrations in an `.npz`, `.jsonl` or `.csv` file, refused unless every step is possible in the MDP.
+
+    max_bytes: the largest size of the file, and of its arrays.
+    """
+    mdp = mdp.mdp if isinstance(mdp, Domain) else mdp
+    suffix = _suffix(path, DEMONSTRATION_SUFFIXES, "demonstrations")
+    try:
+        if suffix == ".npz":
+            archive = read_archive(path, ("states", "offsets"), DEMONSTRATIONS, others="choices", max_bytes=max_bytes)
+            arrays = (archive["states"], archive["offsets"], archive.get("choices"))
+            return Demonstrations(*arrays, mdp).checked_against(mdp)
+        with open_regular(path, max_bytes) as file:
+            content = file.read()
+        _check_size(path, OBJECT_BYTES * n_objects(content), max_bytes)
+        if suffix == ".jsonl":
+            return _from_lines(content, str(path), mdp)
+        columns, lines = from_csv(content, str(path))
+        optional: Any = {role: role if role in columns else None for role in ("action", "next_state", "terminated")}
+        return Demonstrations.from_frame(mdp, columns, **optional, row_name=lambda row: f"line {lines[row]} of {path}")
+    except InvalidModel as error:
+        if str(path) in str(error):
+            raise
+        raise InvalidModel(f"{path} holds no valid demonstrations: {error}") from error
+
+
+def _from_lines(content: bytes, path: str, mdp: MDP) -> Demonstrations:
+    objects = from_lines(content, path)
+    kinds = {tuple(sorted(line.keys() & {"actions", "choices"})) for line in objects}
+    if len(kinds) > 1 or ("actions", "choices") in kinds:
+        needed = "give actions in every line, choices in every line, or neither"
+        raise InvalidModel(f"{path} mixes kinds of lines; {needed}")
+    states = [line["states"] for line in objects]
+    if kinds == {("choices",)}:
+        return Demonstrations.from_choice_sequences(mdp, states, [line["choices"] for line in objects])
+    actions = [line["actions"] for line in objects] if kinds == {("actions",)} else None
+    ended = [line.get("terminated") is True for line in objects]
+    if mdp.labels is not None:
+        states, actions = numbered(mdp, states, actions)
+    return Demonstrations.from_sequences(mdp, states, actions, terminated=ended if any(ended) else None)
+
+
+def write_table(columns: Mapping[str, Sequence[Any]], path: AnyPath) -> None:
+    """Write a table to a `.csv` file, or to a `.jsonl` file with a line for each row, as the path ends."""
+    if _suffix(path, (".csv", ".jsonl"), "a table") == ".csv":
+        write_whole(path, to_csv(columns))
+        return
+    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    write_whole(path, "".join(json.dumps(row, default=str) + "\n" for row in rows).encode())
 
 
 def _suffix(path: AnyPath, known: Sequence[str], what: str) -> str:
@@ -209,10 +224,10 @@ def _suffix(path: AnyPath, known: Sequence[str], what: str) -> str:
     return Path(path).suffix
 
 
-def write_archive(path: AnyPath, fields: Mapping[str, ArrayLike], *, kind: str, version: int) -> None:
-    """Write arrays to an `.npz` file, with its format and version."""
+def write_archive(path: AnyPath, fields: Mapping[str, Any], form: tuple[str, int]) -> None:
+    """Write arrays to an `.npz` file. form: the format and its version."""
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, format=np.array(kind), version=np.array(version), **fields)  # type: ignore[arg-type]
+    np.savez_compressed(buffer, format=np.array(form[0]), version=np.array(form[1]), **fields)
     write_whole(path, buffer.getbuffer())
 
 
@@ -240,17 +255,23 @@ def open_regular(path: AnyPath, max_bytes: int = LARGEST_BYTES) -> BinaryIO:
     # Without O_NONBLOCK, opening a pipe waits for a writer.
     opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     status = os.fstat(opened)
-    is_regular = stat.S_ISREG(status.st_mode)
-    if is_regular and status.st_size <= max_bytes:
-        return os.fdopen(opened, "rb")
-    os.close(opened)
-    if is_regular:
-        raise _too_large(path, status.st_size, max_bytes)
-    raise Unavailable(f"{path} is not a regular file, so it is not read")
+    try:
+        if not stat.S_ISREG(status.st_mode):
+            raise Unavailable(f"{path} is not a regular file, so it is not read")
+        _check_size(path, status.st_size, max_bytes)
+    except TutelageError:
+        os.close(opened)
+        raise
+    return os.fdopen(opened, "rb")
 
 
 def read_archive(
-    path: AnyPath, fields: Sequence[str], *, others: str = "", kind: str, version: int, max_bytes: int = LARGEST_BYTES
+    path: AnyPath,
+    fields: Sequence[str],
+    form: tuple[str, int],
+    *,
+    others: str = "",
+    max_bytes: int = LARGEST_BYTES,
 ) -> Archive:
     """The arrays of an `.npz` file of this format, of this version or an older one, with at least these fields.
 
@@ -258,27 +279,24 @@ def read_archive(
     """
     wanted = re.compile(rf"({'|'.join(['format', 'version', *fields, others])})\.npy")
     cause = "it is damaged, cut short, pickled or not an .npz file"
-    damaged = InvalidModel(f"{path} cannot be read as a {kind} file: {cause}")
+    damaged = InvalidModel(f"{path} cannot be read as a {form[0]} file: {cause}")
     with open_regular(path, max_bytes) as file:
         try:
             with zipfile.ZipFile(file) as archive:
                 members = {m.filename[:-4]: m for m in archive.infolist() if wanted.fullmatch(m.filename)}
-                total = sum(member.file_size for member in members.values())
-                if total > max_bytes:
-                    raise _too_large(path, total, max_bytes)
+                _check_size(path, sum(member.file_size for member in members.values()), max_bytes)
                 n_texts = sum(_n_texts(archive, member, damaged) for member in members.values())
-                if tables.OBJECT_BYTES * n_texts > max_bytes:
-                    raise _too_large(path, tables.OBJECT_BYTES * n_texts, max_bytes)
+                _check_size(path, OBJECT_BYTES * n_texts, max_bytes)
                 arrays = {name: _array(archive, member) for name, member in members.items()}
         except InvalidModel:
             raise
         # Damaged bytes raise many kinds of exceptions in zip, zlib and NumPy; all have the same meaning here.
         except Exception as error:
             raise damaged from error
-    _check_format(path, arrays, kind, version)
+    _check_format(path, arrays, *form)
     missing = [field for field in fields if field not in arrays]
     if missing:
-        raise InvalidModel(f"{path} lacks the field {missing[0]!r} of a {kind}; it is incomplete")
+        raise InvalidModel(f"{path} lacks the field {missing[0]!r} of a {form[0]}; it is incomplete")
     return arrays
 
 
@@ -320,5 +338,6 @@ def _check_format(path: AnyPath, arrays: Archive, kind: str, version: int) -> No
         raise InvalidModel(f"{path} is a {kind} of version {written}; this Tutelage reads versions up to {version}")
 
 
-def _too_large(path: AnyPath, size: int, max_bytes: int) -> InvalidModel:
-    return InvalidModel(f"{path} holds {size} bytes, but the limit is {max_bytes}; raise it by max_bytes")
+def _check_size(path: AnyPath, size: int, max_bytes: int) -> None:
+    if size > max_bytes:
+        raise InvalidModel(f"{path} holds {size} bytes, but the limit is {max_bytes}; raise it by max_bytes")

@@ -87,7 +87,11 @@ class MDP(Readable):
             known = self.labels
             set_fields(self, labels=Labels.of(first_choice, known.states, known.choices, known.finals))
         labels = self.labels or Labels(first_choice)
-        transition = arrays.stochastic_rows(self.transition, "transition", labels.describe_row)
+        transition = arrays.stochastic_rows(
+            self.transition,
+            "transition",
+            lambda row: f"{labels.describe_choice(row)}: " if row < first_choice[-1] else "",
+        )
         n_choices, n_states = transition.shape
         if first_choice[-1] != n_choices:
             raise InvalidModel(

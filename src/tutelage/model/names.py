@@ -4,8 +4,12 @@ A state without a name is named by its number, a choice without a name by its nu
 
 `check_name` is the one check of all names: a text must be writable in UTF-8 and have no control characters but tabs and
 ends of lines, a number must be finite. `as_text` is the one way to print a name.
+
+In files, a name is a string, a number, a truth value, None, or a tuple of these, which JSON writes as a list. Any other
+name is written as its text, `str(name)`, and read back as this text.
 """
 
+import json
 import math
 import re
 from collections.abc import Hashable, Sequence
@@ -19,15 +23,16 @@ from typing import Any
 from unicodedata import category
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tutelage.arrays import Indices, integers, set_state
 from tutelage.outcomes import InvalidInput, InvalidModel, printable
 
-# The most names whose beginnings are compared with an unknown one, and the most that are compared as a whole.
-MOST_READ, MOST_COMPARED = 200_000, 1_000
 LAST_STATE = "end"
 # The reward feature of a road map that is 1 at a goal.
 AT_GOAL = "at goal"
+# The memory of one small Python object and of the place that refers to it, about.
+OBJECT_BYTES = 64
 
 
 def check_name(name: Any, place: str) -> Any:
@@ -44,6 +49,8 @@ def check_name(name: Any, place: str) -> Any:
     elif type(name) is tuple:
         for part in name:
             check_name(part, place)
+    elif not _is_hashable(name):
+        raise InvalidModel(f"the name {name!r} of {place} is not hashable; give a string")
     return name
 
 
@@ -52,43 +59,56 @@ def as_text(name: Any) -> str:
     return printable(str(name))
 
 
-class Names(Sequence[Hashable]):
+def _is_hashable(name: Any) -> bool:
+    try:
+        hash(name)
+    except TypeError:
+        return False
+    return True
+
+
+class _Made(Sequence[Hashable]):
+    """A sequence of names that are made when needed, by `_name`."""
+
+    def _name(self, number: int) -> Hashable:
+        raise NotImplementedError
+
+    def __getitem__(self, index: int | slice) -> Any:
+        numbers = range(len(self))[index]
+        return [self._name(number) for number in numbers] if isinstance(numbers, range) else self._name(numbers)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self[:5]))}{', ...' if len(self) > 5 else ''})"
+
+
+class Names(_Made):
     """Different names of the states, in order."""
 
     def __init__(self, names: Sequence[Hashable]) -> None:
-        self._names = tuple(names)
-        for number, name in enumerate(self._names):
-            check_name(name, f"state {number}")
+        self._names: tuple[Hashable, ...] = tuple(check_name(name, f"state {i}") for i, name in enumerate(names))
         if len(self._number) < len(self._names):
             _refuse_repeated(self._names, "states", "state")
 
     @cached_property
     def _number(self) -> dict[Hashable, int]:
-        try:
-            return {name: number for number, name in enumerate(self._names)}
-        except TypeError:
-            number, name = next((i, name) for i, name in enumerate(self._names) if not _is_hashable(name))
-            raise InvalidModel(f"the name {name!r} of state {number} is not hashable; give a string") from None
+        return {name: number for number, name in enumerate(self._names)}
 
     def find(self, name: Hashable) -> int | None:
         """The number of the state of this name, if there is one."""
         return self._number.get(name)
 
+    def _name(self, number: int) -> Hashable:
+        return self._names[number]
+
     def __len__(self) -> int:
         return len(self._names)
-
-    def __getitem__(self, index: int | slice) -> Any:
-        return self._names[index]
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_names": self._names}
 
-    def __repr__(self) -> str:
-        return f"Names({', '.join(repr(name) for name in self._names[:3])}{', ...' if len(self) > 3 else ''})"
 
-
-@dataclass(frozen=True, slots=True)
-class GridNames(Sequence[Hashable]):
+@dataclass(frozen=True, slots=True, repr=False)
+class GridNames(_Made):
     """The cells of a grid, "row 3, column 4", row by row from zero, then, where it has one, the last state "end".
 
     The names are made when needed, so those of a large grid take no memory.
@@ -107,64 +127,41 @@ class GridNames(Sequence[Hashable]):
         row, column = map(int, cell.groups())
         return row * self.n_columns + column if row < self.n_rows and column < self.n_columns else None
 
-    def __len__(self) -> int:
-        return self.n_rows * self.n_columns + self.has_end
-
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return [self[number] for number in range(len(self))[index]]
-        number = range(len(self))[index]
+    def _name(self, number: int) -> Hashable:
         row, column = divmod(number, self.n_columns)
         return LAST_STATE if row == self.n_rows else f"row {row}, column {column}"
 
+    def __len__(self) -> int:
+        return self.n_rows * self.n_columns + self.has_end
 
-class ChoiceNames(Sequence[Hashable]):
-    """(C,), the names of the choices, different within a state.
 
-    Where every state offers the same A actions, only the names of these are stored.
-    """
+class ChoiceNames(_Made):
+    """(C,), the names of the choices, different within a state. stored: those of all choices, or, where every state
+    offers the same A actions, those of these."""
 
     def __init__(self, names: Sequence[Hashable], first_choice: Indices) -> None:
-        self._names, self._first, self._n = tuple(names), first_choice, int(first_choice[-1])
-        counts = np.diff(first_choice)
-        is_shared = len(self._names) == counts[0] and bool((counts == counts[0]).all())
-        if not is_shared and len(self._names) != self._n:
-            each = f", or {counts[0]} for the actions of every state" if (counts == counts[0]).all() else ""
-            raise InvalidModel(f"choice_names has {len(self._names)} names; give one per choice ({self._n}){each}")
-        for number, name in enumerate(self._names):
-            if not _is_hashable(check_name(name, f"choice {number}")):
-                raise InvalidModel(f"the name {name!r} of choice {number} is not hashable; give a string")
-        self._check_different(1 if is_shared else len(counts))
-        of_first = self._names[: counts[0]]
-        if not is_shared and (counts == counts[0]).all() and of_first * len(counts) == self._names:
-            self._names = of_first
-
-    def _check_different(self, n_states: int) -> None:
-        """Refuse a state two of whose choices have one name."""
-        ends = self._first[: n_states + 1].tolist()
+        self._first, self._n, counts = first_choice, int(first_choice[-1]), np.diff(first_choice)
+        is_regular, few = bool((counts == counts[0]).all()), int(counts[0])
+        if len(names) != self._n and not (is_regular and len(names) == few):
+            each = f", or {few} for the actions of every state" if is_regular else ""
+            raise InvalidModel(f"choice_names has {len(names)} names; give one per choice ({self._n}){each}")
+        self.stored: tuple[Hashable, ...] = tuple(check_name(name, f"choice {i}") for i, name in enumerate(names))
+        if is_regular and self.stored == self.stored[:few] * (len(names) // few):
+            self.stored = self.stored[:few]
+        ends = first_choice.tolist() if len(self.stored) == self._n else [0, few]
         for state, (start, end) in enumerate(pairwise(ends)):
-            if end - start > 1 and len(set(self._names[start:end])) < end - start:
-                _refuse_repeated(self._names[start:end], f"actions of state {state}", "action")
-
-    @property
-    def stored(self) -> tuple[Hashable, ...]:
-        """The names of all choices, or those of the actions that every state offers."""
-        return self._names
+            if end - start > 1 and len(set(self.stored[start:end])) < end - start:
+                _refuse_repeated(self.stored[start:end], f"actions of state {state}", "action")
 
     def fits(self, first_choice: Indices) -> bool:
         """Whether these are names for the same choices."""
         return self._first is first_choice or bool(np.array_equal(self._first, first_choice))
 
+    def _name(self, number: int) -> Hashable:
+        return self.stored[number % len(self.stored)]
+
     def __len__(self) -> int:
         return self._n
-
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return [self[number] for number in range(len(self))[index]]
-        return self._names[range(self._n)[index] % len(self._names)]
-
-    def __repr__(self) -> str:
-        return f"ChoiceNames({', '.join(repr(name) for name in self._names[:5])}{', ...' if self._n > 5 else ''})"
 
 
 StateNames = Names | GridNames
@@ -199,7 +196,16 @@ class Labels:
         ends = integers(finals, "finals") if len(finals) else np.zeros(0, dtype=np.int64)
         if len(ends) and not (ends.min() >= 0 and ends.max() < n_states):
             raise InvalidModel(f"finals must be states 0 .. {n_states - 1}, got {ends.min()} .. {ends.max()}")
-        return cls(first_choice, _state_names(states, n_states), _choice_names(choices, first_choice), ends)
+        if not (states is None or isinstance(states, Names | GridNames)):
+            states = Names(_listed(states, "state_names"))
+        if states is not None and len(states) != n_states:
+            raise InvalidModel(
+                f"state_names has {len(states)} names, but there are {n_states} states; give one for each"
+            )
+        if choices is not None and not (isinstance(choices, ChoiceNames) and choices.fits(first_choice)):
+            stored = choices.stored if isinstance(choices, ChoiceNames) else choices
+            choices = ChoiceNames(_listed(stored, "choice_names"), first_choice)
+        return cls(first_choice, states, choices, ends)
 
     def state_name(self, state: int) -> Hashable:
         return int(state) if self.states is None else self.states[int(state)]
@@ -222,24 +228,20 @@ class Labels:
         name = "" if self.choices is None else f" ({self.choice_name(choice)!r})"
         return f"{self.describe_state(state)}, action {action}{name}"
 
-    def describe_row(self, row: int) -> str:
-        """What a row of the transition matrix means, as the start of a message."""
-        return "" if row >= self.first_choice[-1] else f"{self.describe_choice(row)}: "
-
     def state(self, name: Hashable) -> int:
         """The number of the state of this name."""
         if not _is_hashable(name):
             raise InvalidInput(f"{name!r} cannot name a state, because it is not hashable")
+        n_states = len(self.first_choice) - 1
+        number, known = None, f"the states have no names, only numbers 0 .. {n_states - 1}"
         if self.states is not None:
             number = self.states.find(name)
-            if number is None:
-                raise InvalidInput(f"there is no state {name!r}; {suggestion(name, self.states)}")
-            return number
-        n_states = len(self.first_choice) - 1
-        if isinstance(name, bool) or not isinstance(name, int | np.integer) or not 0 <= name < n_states:
-            known = f"the states have no names, only numbers 0 .. {n_states - 1}"
+        elif isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < n_states:
+            number = int(name)
+        if number is None:
+            known = known if self.states is None else suggestion(name, self.states)
             raise InvalidInput(f"there is no state {name!r}; {known}")
-        return int(name)
+        return number
 
     def choice(self, state: Hashable, name: Hashable) -> int:
         """The number of the choice of this name in the state of that name."""
@@ -251,34 +253,16 @@ class Labels:
         raise InvalidInput(f"{self.describe_state(number)} has no action {name!r}; {suggestion(name, offered)}")
 
 
-def suggestion(name: Any, known: Sequence[Hashable]) -> str:
-    """Which of the known names are near an unknown one, for a message."""
-    texts, wanted = {str(offered): offered for offered in islice(known, MOST_READ)}, str(name)
-    likely = list(texts)
-    if len(texts) > MOST_COMPARED:
-        # Characters are compared, not parts of paths.
-        likely = nlargest(MOST_COMPARED, texts, key=lambda text: len(commonprefix([text, wanted])))  # noqa: RUF071
+def suggestion(name: Any, known: Sequence[Hashable], most: int = 1_000) -> str:
+    """Which of the known names are near an unknown one, for a message. most: names that are compared as a whole."""
+    texts, wanted = {str(offered): offered for offered in islice(known, 200 * most)}, str(name)
+    # Characters are compared, not parts of paths.
+    likely = nlargest(most, texts, key=lambda text: len(commonprefix([text, wanted])))  # noqa: RUF071
     near = [texts[text] for text in get_close_matches(wanted, likely, cutoff=0.5)]
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
     listed = ", ".join(map(repr, known[:5])) or "none"
     return f"there are {listed}" + (f" and {len(known) - 5} others" if len(known) > 5 else "")
-
-
-def _state_names(given: Sequence[Hashable] | None, n_states: int) -> StateNames | None:
-    if given is None:
-        return None
-    names = given if isinstance(given, Names | GridNames) else Names(_listed(given, "state_names"))
-    if len(names) != n_states:
-        raise InvalidModel(f"state_names has {len(names)} names, but there are {n_states} states; give one for each")
-    return names
-
-
-def _choice_names(given: Sequence[Hashable] | None, first_choice: Indices) -> ChoiceNames | None:
-    if given is None or (isinstance(given, ChoiceNames) and given.fits(first_choice)):
-        return given
-    stored = given.stored if isinstance(given, ChoiceNames) else given
-    return ChoiceNames(_listed(stored, "choice_names"), first_choice)
 
 
 def _listed(given: Any, name: str) -> list[Hashable]:
@@ -296,9 +280,57 @@ def _refuse_repeated(names: Sequence[Hashable], where: str, what: str) -> None:
         seen[name] = number
 
 
-def _is_hashable(name: Any) -> bool:
+def to_json(names: StateNames | ChoiceNames) -> NDArray[np.uint8]:
+    """Names as the bytes of a JSON text: a list, or the sizes of a grid."""
+    if isinstance(names, GridNames):
+        data: Any = {"rows": names.n_rows, "columns": names.n_columns, "end": names.has_end}
+    else:
+        data = [_plain(name) for name in (names.stored if isinstance(names, ChoiceNames) else names)]
+    return np.frombuffer(json.dumps(data, ensure_ascii=False).encode(), dtype=np.uint8)
+
+
+def _plain(name: Any) -> Any:
+    """A name as JSON data."""
+    if isinstance(name, np.generic):
+        name = name.item()
+    if type(name) is tuple:
+        return [_plain(part) for part in name]
+    is_plain = name is None or type(name) in (str, int, float, bool)
+    return name if is_plain else check_name(str(name), "a state or an action")
+
+
+def from_json(
+    content: NDArray[Any], name: str, most: int, *, most_parts: int = 10_000, max_bytes: int = 2**30
+) -> Sequence[Hashable]:
+    """The names that `to_json` wrote, not yet checked.
+
+    most: the largest number of names. most_parts: of one name that is a tuple. max_bytes: of all Python objects. All
+    three are compared with the number of commas and brackets, before any object is made.
+    """
+    if content.dtype != np.uint8 or content.ndim != 1:
+        raise InvalidModel(f"{name} must be the bytes of a JSON text")
+    data = content.tobytes()
+    if n_objects(data) > min((most + 1) * most_parts, max_bytes // OBJECT_BYTES):
+        raise InvalidModel(f"{name} has far more than {most} names; give one for each")
     try:
-        hash(name)
-    except TypeError:
-        return False
-    return True
+        names = json.loads(data)
+        if isinstance(names, dict):
+            grid = GridNames(int(names["rows"]), int(names["columns"]), bool(names["end"]))
+            if grid.n_rows < 0 or grid.n_columns < 0 or grid.n_rows * grid.n_columns + grid.has_end > most:
+                raise ValueError(f"a grid of {grid.n_rows} x {grid.n_columns} does not have {most} cells")
+            return grid
+        return [as_name(part) for part in names]
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidModel(f"{name} is not a JSON list of names: {error}") from error
+
+
+def as_name(data: Any) -> Hashable:
+    """A name from JSON data: a list is a tuple."""
+    if isinstance(data, dict):
+        raise InvalidModel("a name must not be an object")
+    return tuple(as_name(part) for part in data) if isinstance(data, list) else data
+
+
+def n_objects(data: bytes) -> int:
+    """No fewer than the Python objects of a text in JSON or CSV: the commas, brackets and lines."""
+    return 1 + sum(data.count(mark) for mark in (b",", b"[", b"{", b"\n"))
