@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import inspect
+import json
 import re
 from pathlib import Path
 
@@ -149,3 +150,41 @@ def test_what_computes_says_its_equation_its_cost_and_its_guarantee():
     players = {name for name in tl.__all__ if name.endswith(("Learner", "Teacher"))} - roles - wrapped
     solvers = {name for name in tl.__all__ if name.startswith(("solve_", "infer_"))} | {"best_policy", "nearest_policy"}
     assert sorted(name for name in players | solvers if not told[name]) == []
+
+
+PAGE = """# Title
+
+Some words with a [link](other.md) and a [site](https://example.org).
+
+```python
+import tutelage as tl
+print("before")
+mdp = tl.MDP.from_choices([[1.0]], [0, 1], [1.0], 0.9)
+print(mdp)  # an object
+```
+
+```python
+with open("drawn.svg", "w") as file:
+    _ = file.write("<svg/>")
+print("twice", 2)
+```
+"""
+
+
+def test_a_page_becomes_a_notebook_with_its_results(monkeypatch):
+    """The cell ends with the object that the page prints, and shows its table; all other code is that of the page."""
+    monkeypatch.syspath_prepend(str(DOCS.parent / "tools" / "site"))
+    running, notebooks = tool("running"), tool("notebooks")
+    results = list(running.run(running.blocks(PAGE), "page", "page.md"))
+    made = json.loads(notebooks.notebook(PAGE, results))
+    words, first, second = made["cells"]
+    assert (made["nbformat"], made["nbformat_minor"]) == (4, 5)
+    assert "".join(words["source"]).endswith("a link and a [site](https://example.org).")
+    assert "".join(first["source"]).endswith("0.9)\nmdp  # an object")
+    assert ["".join(first["outputs"][0]["text"]), "".join(second["outputs"][0]["text"])] == ["before\n", "twice 2\n"]
+    shown = first["outputs"][1]
+    assert shown["output_type"] == "execute_result" and "MDP(1 states" in "".join(shown["data"]["text/plain"])
+    assert "".join(shown["data"]["text/html"]).startswith("<")
+    assert second["outputs"][1]["data"]["image/svg+xml"] == ["<svg/>"]
+    assert "".join(second["source"]) == running.blocks(PAGE)[1].rstrip("\n")
+    assert results[0].printed == f"before\n{results[0].last}\n"

@@ -1,5 +1,6 @@
 """The Python blocks of a page: run in order in one namespace, with what they print and the pictures they save."""
 
+import ast
 import contextlib
 import io
 import os
@@ -16,10 +17,15 @@ BLOCK = re.compile(r"^```python\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True)
 class Ran:
-    """What a block did: the text it printed, and the pictures it wrote, by name."""
+    """What a block did: the text it printed, and the pictures it wrote, by name.
+
+    last: the object that its last line printed, if it printed one object. before_last: length of the text before it.
+    """
 
     printed: str
     pictures: Mapping[str, bytes]
+    last: object = None
+    before_last: int = 0
 
 
 def blocks(text: str) -> list[str]:
@@ -42,11 +48,25 @@ def run(codes: list[str], name: str, file: str) -> Iterator[Ran]:
             os.chdir(made)
             try:
                 with contextlib.redirect_stdout(printed):
-                    exec(compile(code, f"{name}, block {number}", "exec"), names)
+                    last, before_last = _executed(code, f"{name}, block {number}", names, printed)
             finally:
                 os.chdir(before)
             new = {path: content for path, content in _pictures(made).items() if seen.get(path) != content}
-            yield Ran(printed.getvalue(), new)
+            yield Ran(printed.getvalue(), new, last, before_last)
+
+
+def _executed(code: str, name: str, names: dict[str, object], printed: io.StringIO) -> tuple[object, int]:
+    """Run a block; the object that its last line prints, and how much was printed before."""
+    body = ast.parse(code, name).body
+    match body[-1:]:
+        case [ast.Expr(ast.Call(ast.Name("print"), [shown], []))] if not isinstance(shown, ast.Starred):
+            exec(compile(ast.Module(body[:-1], []), name, "exec"), names)
+            before_last, last = len(printed.getvalue()), eval(compile(ast.Expression(shown), name, "eval"), names)
+            print(last)
+            return last, before_last
+        case _:
+            exec(compile(code, name, "exec"), names)
+            return None, 0
 
 
 def _pictures(folder: str) -> dict[str, bytes]:

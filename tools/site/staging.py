@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 from commands import command_pages
+from notebooks import notebook
 from running import BLOCK, Ran, blocks, run
 
 import tutelage
@@ -16,6 +17,8 @@ TOP = {
     "SECURITY.md": "security.md",
     "GOVERNANCE.md": "governance.md",
 }
+# Tutorials that are notebooks, too.
+NOTEBOOKS = ("paper-in-ten-minutes", "from-problem-to-lesson", "roads")
 
 
 def stage(folder: Path) -> None:
@@ -52,10 +55,16 @@ def _with_results(text: str, page: Path, folder: Path) -> str:
     name = page.relative_to(folder).as_posix()
     program = ROOT / "examples" / f"{page.stem}.py"
     try:
-        results = iter(list(run(blocks(text), name, str(program if page.parent.name == "examples" else page))))
+        results = list(run(blocks(text), name, str(program if page.parent.name == "examples" else page)))
     except Exception as error:
         raise SystemExit(f"the code of {name} failed: {type(error).__name__}: {error}") from error
-    return BLOCK.sub(lambda found: found[0] + _shown(next(results), page), text)
+    there = iter(results)
+    with_results = BLOCK.sub(lambda found: found[0] + _shown(next(there), page), text)
+    if page.parent.name == "tutorials" and page.stem in NOTEBOOKS:
+        page.with_suffix(".ipynb").write_text(notebook(text, results), encoding="utf-8")
+        title, rest = with_results.split("\n", 1)
+        return f"{title}\n\n*Also as a [notebook]({page.stem}.ipynb), with the results of this run.*\n{rest}"
+    return with_results
 
 
 def _shown(ran: Ran, page: Path) -> str:
