@@ -22,7 +22,7 @@ from tutelage.experiments.settings import LearnerSetting, Task, TeacherSetting
 from tutelage.experiments.worlds import WorldName
 from tutelage.outcomes import InvalidInput
 from tutelage.playground.schema import known_players
-from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, Option, TeacherEntry, make_learner, make_teacher
+from tutelage.registry import LEARNER_MODELS, TEACHERS, Entry, Option, make_learner, make_teacher
 
 WORLD = tl.object_world(size=4, seed=0, generator="text")
 DOMAIN = WORLD.domain("L2")
@@ -42,7 +42,7 @@ def toy(monkeypatch):
     """A toy teacher in the registry. Its class is found by module and name, as a user's class is."""
     module = SimpleNamespace(ToyTeacher=ToyTeacher)
     monkeypatch.setitem(__import__("sys").modules, "toy_teachers", module)
-    entry = TeacherEntry("Toy", "shows the uniform policy", "toy_teachers:ToyTeacher", Knows.NOTHING)
+    entry = Entry("Toy", "shows the uniform policy", "toy_teachers:ToyTeacher")
     monkeypatch.setitem(TEACHERS, "toy", entry)
 
 

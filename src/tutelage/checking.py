@@ -6,10 +6,7 @@ return what is missing.
 """
 
 import inspect
-import pickle
-import subprocess
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +14,7 @@ from typing import Any
 
 import cloudpickle
 import numpy as np
+from joblib.externals.loky import ProcessPoolExecutor
 
 from tutelage.arrays import Vector
 from tutelage.chains.expectations import expectation
@@ -30,11 +28,6 @@ from tutelage.outcomes import InvalidInput, TutelageError
 from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher, check_lesson, respond_after
 from tutelage.transcripts import Transcript, check_response, load_transcript, packed, save_transcript
 
-# Reads the folders of modules and a function from the standard input, and writes what it returns to a file.
-CHILD = """import pickle, sys
-sys.path[:] = pickle.load(sys.stdin.buffer)
-result = pickle.load(sys.stdin.buffer)()
-pickle.dump(result, open(sys.argv[1], "wb"))"""
 Held = Mapping[str, Any]
 
 
@@ -49,8 +42,8 @@ def check_learner(learner: Any, domain: Domain | None = None) -> tuple[str, ...]
     if known is None and not is_maker:
         raise InvalidInput(f"{type(learner).__name__} has no attribute 'domain'; give the domain to try it on")
     domains = [small for small, _ in _problems()] if known is None else [known]
-    made = ((partial(learner, each) if is_maker else learner, each) for each in domains)
-    return _reported(learner, (_learner_faults(maker, each) for maker, each in made))
+    makers = [partial(learner, each) if is_maker else (lambda: learner) for each in domains]
+    return _reported(learner, map(_learner_faults, makers, domains))
 
 
 def check_teacher(teacher: Any, learner: Learner | None = None) -> tuple[str, ...]:
@@ -59,17 +52,15 @@ def check_teacher(teacher: Any, learner: Learner | None = None) -> tuple[str, ..
     teacher: a teacher, or a class or function that makes one from a domain, true weights and, where a third parameter
     has no default, the learner. learner: whom it teaches; by default one with hard preferences.
     """
-    if isinstance(teacher, type) or (callable(teacher) and not isinstance(teacher, Teacher)):
-        required = [each for each in inspect.signature(teacher).parameters.values() if each.default is each.empty]
-        makers = []
-        for domain, weights in _problems():
-            pupil = learner or _pupil(domain)
-            makers.append(_teacher_faults(partial(teacher, domain, weights, *[pupil][: len(required) - 2]), pupil))
-        return _reported(teacher, makers)
-    missing = [name for name in ("domain", "true_weights", "open", "adapt") if not hasattr(teacher, name)]
-    if missing:
-        return _reported(teacher, [iter([f"it has no {' and no '.join(missing)}"])])
-    return _reported(teacher, [_teacher_faults(teacher, learner or _pupil(teacher.domain))])
+    if not isinstance(teacher, type) and (not callable(teacher) or isinstance(teacher, Teacher)):
+        missing = [name for name in ("domain", "true_weights", "open", "adapt") if not hasattr(teacher, name)]
+        if missing:
+            return _reported(teacher, [iter([f"it has no {' and no '.join(missing)}"])])
+        return _reported(teacher, [_teacher_faults(lambda: teacher, learner or _pupil(teacher.domain))])
+    required = [each for each in inspect.signature(teacher).parameters.values() if each.default is each.empty]
+    pupils = [(problem, learner or _pupil(problem[0])) for problem in _problems()]
+    makers = [partial(teacher, *problem, *[pupil][: len(required) - 2]) for problem, pupil in pupils]
+    return _reported(teacher, map(_teacher_faults, makers, [pupil for _, pupil in pupils]))
 
 
 def _reported(player: Any, checks: Iterable[Iterator[str]]) -> tuple[str, ...]:
@@ -77,8 +68,7 @@ def _reported(player: Any, checks: Iterable[Iterator[str]]) -> tuple[str, ...]:
     faults: dict[str, None] = {}
     for each in checks:
         try:
-            for fault in each:
-                faults[fault] = None
+            faults |= dict.fromkeys(each)
         # Whatever the player raises is what its author must know.
         except Exception as error:
             faults[f"it raises {type(error).__name__}: {error}"] = None
@@ -91,8 +81,7 @@ def _problems() -> list[tuple[Domain, Vector]]:
     """A machine that wears, with two features on choices, and an object world; each with true weights."""
     rows = [[0.8, 0.2, 0], [1, 0, 0], [0, 0.6, 0.4], [0.9, 0.1, 0], [1, 0, 0]]
     machine = MDP.from_choices(rows, [0, 2, 4, 5], [1, 0, 0], 0.9)
-    features: Any = [[1, 0], [0, 1], [1, 0], [0, 2], [0, 5]]
-    broken: Any = [0, 0, 1]
+    features, broken = np.array([[1, 0], [0, 1], [1, 0], [0, 2], [0, 5]]), np.array([0, 0, 1])
     world = object_world(size=4, seed=0, generator="text")
     wearing = Domain(machine, features, broken, ("output", "cost"), ("broken",))
     return [(wearing, np.array([1.0, -0.2])), (world.domain("L3"), world.true_weights)]
@@ -113,13 +102,12 @@ def _lessons(domain: Domain) -> dict[str, Lesson]:
     }
 
 
-def _learner_faults(learner: Any, domain: Domain) -> Iterator[str]:
+def _learner_faults(make: Callable[[], Any], domain: Domain) -> Iterator[str]:
     """Possible answers, purity, files, processes; the later checks need the earlier."""
-    learner = learner() if isinstance(learner, partial) else learner
+    learner, lessons, answers, refused = make(), _lessons(domain), dict[str, Response](), ""
     if not isinstance(learner, Learner):
         yield "it has no method respond(lesson)"
         return
-    lessons, answers, refused = _lessons(domain), dict[str, Response](), ""
     before = {name: _held(lesson) for name, lesson in lessons.items()}
     for name, lesson in lessons.items():
         try:
@@ -142,28 +130,28 @@ def _learner_faults(learner: Any, domain: Domain) -> Iterator[str]:
     faults += [f"it writes into the lesson, {name}" for name in lessons if _held(lessons[name]) != before[name]]
     yield from faults
     if not faults:
-        (name, first), *_, (last, _) = [*answers.items(), *answers.items()]
-        rounds = Transcript(np.ones(domain.n_reward)).followed_by(Round(lessons[name], first))
+        first, *_, last = [*answers, *answers]
+        rounds = Transcript(np.ones(domain.n_reward)).followed_by(Round(lessons[first], answers[first]))
         yield from _lasting_faults(learner, domain, rounds, lessons[last])
 
 
 def _impurities(learner: Learner, lessons: Mapping[str, Lesson], answers: Mapping[str, Response]) -> Iterator[str]:
     """The same lessons again, in the same order, first alone and then after the first response."""
     for name, lesson in lessons.items():
-        again = learner.respond(lesson)
-        yield from _differences(again, answers[name], f"to {name}, it answers otherwise the next time")
+        again = _held(learner.respond(lesson))
+        yield from _differences(again, _held(answers[name]), f"to {name}, it answers otherwise the next time")
     first, lesson = answers[next(iter(answers))], list(lessons.values())[-1]
     held, later = _held(first), respond_after(learner, lesson, first)
     respond_after(learner, first.lesson, later)
-    again = respond_after(learner, lesson, first)
-    yield from _differences(again, later, "to the same lesson after the same response, it answers otherwise")
+    again = _held(respond_after(learner, lesson, first))
+    yield from _differences(again, _held(later), "to the same lesson after the same response, it answers otherwise")
     if _held(first) != held:
         yield "it writes into the response that it is given as `after`"
 
 
-def _teacher_faults(teacher: Any, learner: Learner) -> Iterator[str]:
+def _teacher_faults(make: Callable[[], Any], learner: Learner) -> Iterator[str]:
     """Advice, purity, bounds, files, processes."""
-    teacher = teacher() if isinstance(teacher, partial) else teacher
+    teacher = make()
     weights = np.asarray(teacher.true_weights)
     if weights.shape != (teacher.domain.n_reward,) or not np.isfinite(weights).all():
         yield f"its true_weights must be {teacher.domain.n_reward} numbers, one for each reward feature, not {weights}"
@@ -180,10 +168,10 @@ def _teacher_faults(teacher: Any, learner: Learner) -> Iterator[str]:
         return
     transcript = teach(teacher, learner, max_rounds=4)
     rounds = transcript.rounds
-    advice = [teacher.adapt(rounds[:n]) for n in range(1, len(rounds) + 1)]
-    yield from _differences(teacher.open(), first, "open gives other advice the next time")
+    advice = [_held(teacher.adapt(rounds[:n])) for n in range(1, len(rounds) + 1)]
+    yield from _differences(_held(teacher.open()), _held(first), "open gives other advice the next time")
     for n in range(len(rounds), 0, -1):
-        again = teacher.adapt(rounds[:n])
+        again = _held(teacher.adapt(rounds[:n]))
         yield from _differences(again, advice[n - 1], f"after the same {n} rounds, adapt gives other advice")
     for number, each in enumerate(rounds, start=1):
         if not each.response_reward <= each.bound + 1e-6 * (1 + abs(each.response_reward)):
@@ -198,40 +186,41 @@ def _held(value: Any) -> Held:
     return {name: (array.dtype.str, array.tobytes()) for name, array in parts.items() if not name.startswith(left_out)}
 
 
-def _differences(again: Any, before: Any, what: str) -> Iterator[str]:
-    left, right = (value if isinstance(value, dict) else _held(value) for value in (again, before))
-    different = sorted(name for name in left.keys() | right.keys() if left.get(name) != right.get(name))
+def _differences(again: Held, before: Held, what: str) -> Iterator[str]:
+    different = sorted(name for name in again.keys() | before.keys() if again.get(name) != before.get(name))
     if different:
         yield f"{what} ({', '.join(different[:3])}); a learner remembers by Response.memory, a teacher by its rounds"
 
 
-def _continued(player: Any, domain: Domain, path: Path, lesson: Lesson | None) -> Held:
-    """What a teacher advises after the rounds in a file; what a learner answers to a lesson after them."""
-    rounds = load_transcript(path, domain).rounds
-    return _held(player.adapt(rounds) if lesson is None else respond_after(player, lesson, rounds[-1].response))
-
-
 def _lasting_faults(player: Any, domain: Domain, rounds: Transcript, lesson: Lesson | None) -> Iterator[str]:
     """Whether the player goes on the same after rounds that were saved, also in another process."""
-    final = rounds.final.response
-    wanted = player.adapt(rounds.rounds) if lesson is None else respond_after(player, lesson, final)
-    with TemporaryDirectory() as folder:
-        path, answer = Path(folder) / "rounds.npz", Path(folder) / "answer"
-        go_on = partial(_continued, player, domain, path, lesson)
+    wanted = _next(player, rounds, lesson)
+    try:
+        with TemporaryDirectory() as folder:
+            save_transcript(rounds, Path(folder) / "rounds.npz")
+            saved = load_transcript(Path(folder) / "rounds.npz", domain)
+        again = _next(player, saved, lesson)
+    except TutelageError as error:
+        yield f"after rounds that were saved and loaded, it cannot go on: {error}"
+        return
+    yield from _differences(again, wanted, "after rounds that were saved and loaded, it goes on otherwise")
+    try:
+        cloudpickle.dumps(player)
+    # Objects raise anything when they are pickled.
+    except Exception as error:
+        yield f"it cannot be pickled, so it cannot be used by several processes: {type(error).__name__}: {error}"
+        return
+    with ProcessPoolExecutor(max_workers=1) as executor:
         try:
-            save_transcript(rounds, path)
-            yield from _differences(go_on(), wanted, "after rounds that were saved and loaded, it goes on otherwise")
-        except TutelageError as error:
-            yield f"after rounds that were saved and loaded, it cannot go on: {error}"
-        try:
-            given = pickle.dumps(sys.path) + cloudpickle.dumps(go_on)
-        # Objects raise anything when they are pickled.
+            elsewhere = executor.submit(_next, player, saved, lesson).result()
+            yield from _differences(elsewhere, wanted, "in another process it goes on otherwise")
+        # What the player raises there, or the end of its process.
         except Exception as error:
-            yield f"it cannot be pickled, so it cannot be used by several processes: {type(error).__name__}: {error}"
-            return
-        ended = subprocess.run([sys.executable, "-c", CHILD, str(answer)], input=given, capture_output=True)
-        if ended.returncode:
-            lines = ended.stderr.decode(errors="replace").strip().splitlines()
-            yield f"in another process it fails: {lines[-1] if lines else f'exit code {ended.returncode}'}"
-            return
-        yield from _differences(pickle.loads(answer.read_bytes()), wanted, "in another process it goes on otherwise")
+            yield f"in another process it fails: {type(error).__name__}: {error}"
+
+
+def _next(player: Any, rounds: Transcript, lesson: Lesson | None) -> Held:
+    """What a teacher advises after these rounds; what a learner answers to a lesson after them."""
+    if lesson is None:
+        return _held(player.adapt(rounds.rounds))
+    return _held(respond_after(player, lesson, rounds.final.response))

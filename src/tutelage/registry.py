@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
 from difflib import get_close_matches
 from enum import Enum
+from functools import partial
 from importlib.metadata import entry_points
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tutelage.model.mdp import Domain
     from tutelage.roles import Learner, Teacher
 
-EntryT = TypeVar("EntryT")
+ValueT = TypeVar("ValueT")
 MakerT = TypeVar("MakerT", bound=Callable[..., Any])
 # What makes a player: a class or a function, or "module:name" of one.
 Maker = str | Callable[..., Any]
@@ -64,47 +65,50 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class TeacherEntry:
-    """A teacher. label: as in the paper's tables. about: one sentence. maker: called with the domain, the true weights
-    and what the teacher knows. options: what a user may set. fixed: arguments of this variant.
+class Entry:
+    """A teacher or a learner model. label: as in the paper's tables. about: one sentence. options: what a user may set.
+
+    maker: called with the domain and the options; of a teacher with the domain, the true weights, and what it knows
+    about the learner. fixed: arguments of this variant.
     """
 
     label: str
     about: str
     maker: Maker
-    knows: Knows
-    is_adaptive: bool = False
     options: Mapping[str, Option] = field(default_factory=dict)
+    knows: Knows = Knows.NOTHING
+    is_adaptive: bool = False
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def made_by(self) -> Callable[..., Any]:
+        """The maker itself, imported now if the entry has only its name."""
+        maker: Callable[..., Any] = resolve_name(self.maker) if isinstance(self.maker, str) else self.maker
+        return maker
 
-@dataclass(frozen=True, slots=True)
-class LearnerEntry:
-    """A learner model. label, about, maker, options: as of `TeacherEntry`."""
-
-    label: str
-    about: str
-    maker: Maker
-    options: Mapping[str, Option] = field(default_factory=dict)
+    def checked(self, player: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The options, each in its own type."""
+        known = {name: look_up(self.options, name, f"option of {player!r}") for name in given}
+        return {name: _value(known[name], name, value) for name, value in given.items()}
 
 
-class Players(UserDict[str, EntryT]):
+class Players(UserDict[str, Entry]):
     """Entries by name. Those of installed packages are loaded when a name is unknown, or when all are listed.
 
-    group: of their entry points. read: the entry of what such an entry point names, by its name.
+    group: of their entry points. n_given: how many arguments a maker has before its options.
     """
 
-    def __init__(self, group: str, own: Mapping[str, EntryT], read: Callable[[str, Any], EntryT]) -> None:
+    def __init__(self, group: str, own: Mapping[str, Entry], n_given: int) -> None:
         super().__init__(own)
-        self.own, self.group, self.read, self.is_complete = frozenset(own), group, read, False
+        self.own, self.group, self.n_given, self.is_complete = frozenset(own), group, n_given, False
 
-    def _all(self) -> dict[str, EntryT]:
+    def _all(self) -> dict[str, Entry]:
         if not self.is_complete:
             self.is_complete = True
             for point in entry_points(group=self.group):
                 try:
                     player = point.load()  # a module with decorators registers its players itself
-                    self.data.setdefault(point.name, self.read(point.name, player))
+                    self.data.setdefault(point.name, self.entry(point.name, player))
                 # A package of somebody else may fail in any way; all other players still work.
                 except Exception as error:
                     place = f"the entry point {point.name!r} of {self.group} ({point.value})"
@@ -114,11 +118,48 @@ class Players(UserDict[str, EntryT]):
     def __contains__(self, name: object) -> bool:
         return name in self.data or name in self._all()
 
-    def __getitem__(self, name: str) -> EntryT:
+    def __getitem__(self, name: str) -> Entry:
         return self.data[name] if name in self.data else self._all()[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all())
+
+    def entry(
+        self,
+        name: str,
+        maker: Any,
+        about: str = "",
+        label: str = "",
+        options: Mapping[str, Any] | None = None,
+        knows: str = "nothing",
+        is_adaptive: bool = True,
+    ) -> Entry:
+        """The entry of a class or a function. Options that are not given are its parameters with a number or a text."""
+        if not callable(maker):
+            raise InvalidInput(f"the player {name!r} must be a class or a function, got {maker!r}")
+        known = look_up({each.name.lower(): each for each in Knows}, knows, "value of knows")
+        if options is None:
+            n_given = self.n_given + (known is not Knows.NOTHING)
+            later = list(inspect.signature(maker).parameters.values())[n_given:]
+            options = {each.name: each.default for each in later if type(each.default) in (int, float, str)}
+        read = {
+            key: given if isinstance(given, Option) else Option(key.replace("_", " "), given)
+            for key, given in options.items()
+        }
+        sentence = (inspect.getdoc(maker) or name).partition("\n")[0].rstrip(".")
+        return Entry(label or name, about or sentence, maker, read, known, is_adaptive)
+
+    def register(self, name: str, **told: Any) -> Callable[[MakerT], MakerT]:
+        """A decorator that adds a player; the names of this package are taken, and a name can be typed."""
+
+        def added(maker: MakerT) -> MakerT:
+            if name in self.own or not re.fullmatch(r"[a-z]\w*", name, re.ASCII):
+                words = "take a new word of small letters, digits and underscores"
+                raise InvalidInput(f"{name!r} cannot name a player: {words}")
+            self[name] = self.entry(name, maker, **told)
+            return maker
+
+        return added
 
 
 _CELLS = Option("the most cells to search for the certified bound", 64, 0, 100_000)
@@ -131,179 +172,117 @@ _FOOTNOTE = {"mismatch_penalty": replace(_MISMATCH, default=20.0), "violation_al
 _CUTS = {
     "cut_tightness": Option("eta; 1 cuts at the response, near 0 at the lesson", 0.9, 1e-3, 1),
     "stop_tolerance": Option(
-        "end when the response is this close to the lesson; by default 0.001 of the reward's range", 0.01, 1e-9, 1e9
+        "end when the response is this close; default: 0.001 of the reward's range", 0.01, 1e-9, 1e9
     ),
 }
 _PUSHES = {
-    "shortest_push": Option(
-        "alpha_min, in units of the true weights; default for features and weights up to 1", 0.1, 1e-9, 1e9
-    ),
-    "longest_push": Option(
-        "alpha_max, in units of the true weights; default for features and weights up to 1", 5.0, 1e-9, 1e9
-    ),
+    "shortest_push": Option("alpha_min, for features and true weights up to 1", 0.1, 1e-9, 1e9),
+    "longest_push": Option("alpha_max, for features and true weights up to 1", 5.0, 1e-9, 1e9),
     "stop_tolerance": Option(
-        "end when no lesson can gain this much reward; by default 0.0001 of the reward's range", 1e-3, 1e-12, 1e9
+        "end when no lesson gains this much; default: 0.0001 of the reward's range", 1e-3, 1e-12, 1e9
     ),
 }
+_INFERENCE = {
+    "observed": Option("what is seen of a response: mu or mu_r", "expectation", choices=("expectation", "reward")),
+    "n_trajectories": Option("trajectories seen of each response; 0 for exact ones", 0, 0, 10**9),
+    "stop_tolerance": Option("end when no lesson promises this share of the reward's range", 1e-4, 1e-9, 1),
+    "max_cells": replace(_CELLS, default=24),
+}
+_STARTS = {"max_cells": _CELLS, "n_random": Option("random starts beside the paper's", 4, 0, 1000)}
+_METHOD = Option("the largest push, exactly or as in Algorithm 2", "exact", choices=("exact", "bisection"))
+_EXACT_PUSHES = _PUSHES | {"method": _METHOD}
+_BILEVEL, _VOLUME, _LINE = (f"tutelage:{name}Teacher" for name in ("Bilevel", "VolumeSearch", "LineSearch"))
+_adaptive = partial(Entry, is_adaptive=True)
 
 _TEACHERS = {
-    "agnostic": TeacherEntry(
-        "Agnostic", "shows an optimal policy and ignores all preferences", "tutelage:AgnosticTeacher", Knows.NOTHING
-    ),
-    "conservative": TeacherEntry(
+    "agnostic": Entry("Agnostic", "shows an optimal policy and ignores all preferences", "tutelage:AgnosticTeacher"),
+    "conservative": Entry(
         "Conservative",
         "assumes that the learner has every preference there is",
         "tutelage:ConservativeTeacher",
+        {"allowance": _ALLOWANCE},
         Knows.EVERY_PREFERENCE,
-        options={"allowance": _ALLOWANCE},
     ),
-    "aware_cmdp": TeacherEntry(
-        "Aware-CMDP", "shows the best policy that keeps the preferences", "tutelage:AwareCmdpTeacher", Knows.PREFERENCES
+    "aware_cmdp": Entry(
+        "Aware-CMDP",
+        "shows the best policy that keeps the preferences",
+        "tutelage:AwareCmdpTeacher",
+        knows=Knows.PREFERENCES,
     ),
-    "bilevel": TeacherEntry(
-        "Aware-BiL",
-        "plans the lesson with a model of the learner's inference",
-        "tutelage:BilevelTeacher",
-        Knows.LEARNER,
-        options={"max_cells": _CELLS, "n_random": Option("random starts beside the paper's", 4, 0, 1000)},
+    "bilevel": Entry(
+        "Aware-BiL", "plans the lesson with a model of the learner's inference", _BILEVEL, _STARTS, Knows.LEARNER
     ),
-    "bilevel_frank_wolfe": TeacherEntry(
+    "bilevel_frank_wolfe": Entry(
         "Aware-BiL, Frank-Wolfe",
         "plans as Aware-BiL does, by Appendix G as printed",
-        "tutelage:BilevelTeacher",
+        _BILEVEL,
+        {"max_cells": _CELLS},
         Knows.LEARNER,
-        options={"max_cells": _CELLS},
         fixed={"method": "frank-wolfe"},
     ),
-    "volume_search": TeacherEntry(
-        "AdAware-Vol",
-        "identifies what the learner accepts by cutting off what it does not do",
-        "tutelage:VolumeSearchTeacher",
-        Knows.NOTHING,
-        is_adaptive=True,
-        options=_CUTS,
+    "volume_search": _adaptive(
+        "AdAware-Vol", "identifies what the learner accepts by cutting off what it does not do", _VOLUME, _CUTS
     ),
-    "volume_search_printed": TeacherEntry(
+    "volume_search_printed": _adaptive(
         "AdAware-Vol, as printed",
         "cuts as AdAware-Vol does, by Appendix C.1 as printed",
-        "tutelage:VolumeSearchTeacher",
-        Knows.NOTHING,
-        is_adaptive=True,
-        options=_CUTS,
+        _VOLUME,
+        _CUTS,
         fixed={"method": "printed"},
     ),
-    "adaptive_bilevel": TeacherEntry(
+    "adaptive_bilevel": _adaptive(
         "AdAware-BiL",
         "infers an unknown soft learner from its responses, and plans the lesson for it",
         "tutelage:AdaptiveBilevelTeacher",
-        Knows.NOTHING,
-        is_adaptive=True,
-        options={
-            "observed": Option(
-                "what is seen of a response: mu or mu_r", "expectation", choices=("expectation", "reward")
-            ),
-            "n_trajectories": Option("trajectories seen of each response; 0 for exact ones", 0, 0, 10**9),
-            "stop_tolerance": Option("end when no lesson promises this share of the reward's range", 1e-4, 1e-9, 1),
-            "max_cells": replace(_CELLS, default=24),
-        },
+        _INFERENCE,
     ),
-    "line_search": TeacherEntry(
-        "AdAware-Lin",
-        "pushes the learner from its response towards the true reward",
-        "tutelage:LineSearchTeacher",
-        Knows.NOTHING,
-        is_adaptive=True,
-        options={
-            **_PUSHES,
-            "method": Option("the largest push, exactly or as in Algorithm 2", "exact", choices=("exact", "bisection")),
-        },
+    "line_search": _adaptive(
+        "AdAware-Lin", "pushes the learner from its response towards the true reward", _LINE, _EXACT_PUSHES
     ),
-    "line_search_printed": TeacherEntry(
+    "line_search_printed": _adaptive(
         "AdAware-Lin, as printed",
         "pushes as AdAware-Lin does, by Algorithm 2 as printed",
-        "tutelage:LineSearchTeacher",
-        Knows.NOTHING,
-        is_adaptive=True,
-        options=_PUSHES,
+        _LINE,
+        _PUSHES,
         fixed={"method": "bisection"},
     ),
 }
 
 _LEARNER_MODELS = {
-    "soft": LearnerEntry(
+    "soft": Entry(
         "Soft preferences", "weighs its preferences against the lesson (Sec. 3.2)", "tutelage:SoftLearner", _SOFT
     ),
-    "hard": LearnerEntry(
+    "hard": Entry(
         "Hard preferences",
         "keeps its preferences and projects the lesson onto what they allow (Sec. 3.1)",
         "tutelage:HardLearner",
         {"violation_allowance": _ALLOWANCE},
     ),
-    "footnote": LearnerEntry(
+    "footnote": Entry(
         "Footnote 1's learner",
         "keeps its preferences and pays a squared penalty for missing the lesson (footnote 1)",
         "tutelage:ApproximateHardLearner",
         _FOOTNOTE,
     ),
-    "published": LearnerEntry(
+    "published": Entry(
         "Soft preferences, published schedule",
         "the soft learner by the published step schedule (App. E)",
         "tutelage:PublishedLearner",
         _SOFT | {"max_steps": _STEPS},
     ),
-    "footnote_published": LearnerEntry(
+    "footnote_published": Entry(
         "Footnote 1's learner, published schedule",
         "footnote 1's learner by the published step schedule",
         "tutelage:PublishedHardLearner",
         _FOOTNOTE | {"max_steps": replace(_STEPS, default=1000)},
     ),
-    "standard": LearnerEntry(
+    "standard": Entry(
         "No preferences", "matches the lesson exactly: maximum-causal-entropy IRL (App. D)", "tutelage:StandardLearner"
     ),
 }
 
-
-def _entry_of_learner(
-    name: str, maker: Any, about: str = "", label: str = "", options: Mapping[str, Any] | None = None
-) -> LearnerEntry:
-    return LearnerEntry(label or name, about or _sentence(name, maker), maker, _options(maker, 1, options))
-
-
-def _entry_of_teacher(
-    name: str,
-    maker: Any,
-    about: str = "",
-    label: str = "",
-    options: Mapping[str, Any] | None = None,
-    knows: str = "nothing",
-    is_adaptive: bool = True,
-) -> TeacherEntry:
-    known = look_up({each.name.lower(): each for each in Knows}, knows, "value of knows")
-    given = _options(maker, 2 if known is Knows.NOTHING else 3, options)
-    return TeacherEntry(label or name, about or _sentence(name, maker), maker, known, is_adaptive, given)
-
-
-def _sentence(name: str, maker: Any) -> str:
-    """The first line of the docstring of a class or a function."""
-    if not callable(maker):
-        raise InvalidInput(f"the player {name!r} must be a class or a function, got {maker!r}")
-    return (inspect.getdoc(maker) or name).partition("\n")[0].rstrip(".")
-
-
-def _options(maker: Any, n_given: int, options: Mapping[str, Any] | None) -> dict[str, Option]:
-    """The options: as given, a default standing for itself; otherwise the parameters that have a number or a text."""
-    if options is None:
-        parameters = list(inspect.signature(maker).parameters.values())[n_given:]
-        is_plain = {each.name: type(each.default) in (int, float, str) for each in parameters}
-        options = {each.name: each.default for each in parameters if is_plain[each.name]}
-    return {
-        name: given if isinstance(given, Option) else Option(name.replace("_", " "), given)
-        for name, given in options.items()
-    }
-
-
-LEARNER_MODELS = Players("tutelage.learners", _LEARNER_MODELS, _entry_of_learner)
-TEACHERS = Players("tutelage.teachers", _TEACHERS, _entry_of_teacher)
+LEARNER_MODELS = Players("tutelage.learners", _LEARNER_MODELS, 1)
+TEACHERS = Players("tutelage.teachers", _TEACHERS, 2)
 
 
 def register_learner(
@@ -315,12 +294,7 @@ def register_learner(
     otherwise the first line of the docstring. options: a default or an `Option` each; otherwise the parameters that
     have a number or a text as default. A name that was registered before is replaced, those of this package never.
     """
-
-    def added(maker: MakerT) -> MakerT:
-        LEARNER_MODELS[_free(LEARNER_MODELS, name)] = _entry_of_learner(name, maker, about, label, options)
-        return maker
-
-    return added
+    return LEARNER_MODELS.register(name, about=about, label=label, options=options)
 
 
 def register_teacher(
@@ -337,23 +311,11 @@ def register_teacher(
     knows: "nothing"; "learner" or "preferences", then the learner is the third argument; or "every_preference", a
     matrix of features. is_adaptive: whether it has more than one lesson.
     """
-
-    def added(maker: MakerT) -> MakerT:
-        entry = _entry_of_teacher(name, maker, about, label, options, knows, is_adaptive)
-        TEACHERS[_free(TEACHERS, name)] = entry
-        return maker
-
-    return added
+    told = {"about": about, "label": label, "options": options, "knows": knows, "is_adaptive": is_adaptive}
+    return TEACHERS.register(name, **told)
 
 
-def _free(players: Players[Any], name: str) -> str:
-    """The name; refused if it is a name of this package, or cannot be written on a command line."""
-    if name in players.own or not re.fullmatch(r"[a-z]\w*", name, re.ASCII):
-        raise InvalidInput(f"{name!r} cannot name a player: take a new word of small letters, digits and underscores")
-    return name
-
-
-def look_up(table: Mapping[str, EntryT], name: str, what: str) -> EntryT:
+def look_up(table: Mapping[str, ValueT], name: str, what: str) -> ValueT:
     """The entry of a name. The error for an unknown name lists the nearest known ones."""
     if name in table:
         return table[name]
@@ -374,7 +336,7 @@ def make_teacher(
     """The teacher of a name. every_preference: (S, k) or (C, k), for a conservative teacher. rng: for a random one."""
     entry = look_up(TEACHERS, name, "teacher")
     told = {Knows.NOTHING: (), Knows.EVERY_PREFERENCE: (every_preference,)}.get(entry.knows, (learner,))
-    given, maker = _checked(name, entry.options, options), _called(entry.maker)
+    given, maker = entry.checked(name, options), entry.made_by
     drawn = {"rng": rng} if rng is not None and "rng" in inspect.signature(maker).parameters else {}
     made: Teacher = maker(domain, true_weights, *told, **entry.fixed, **drawn, **given)
     return made
@@ -384,17 +346,8 @@ def make_learner(model: str, domain: "Domain", **options: Any) -> "Learner":
     """The learner of a model. An option that is not given has the model's default."""
     entry = look_up(LEARNER_MODELS, model, "learner model")
     defaults = {name: option.default for name, option in entry.options.items()}
-    made: Learner = _called(entry.maker)(domain, **(defaults | _checked(model, entry.options, options)))
+    made: Learner = entry.made_by(domain, **(defaults | entry.checked(model, options)))
     return made
-
-
-def _called(maker: Maker) -> Any:
-    return resolve_name(maker) if isinstance(maker, str) else maker
-
-
-def _checked(player: str, known: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, each in its own type."""
-    return {name: _value(look_up(known, name, f"option of {player!r}"), name, value) for name, value in given.items()}
 
 
 def _value(option: Option, name: str, value: Any) -> Any:

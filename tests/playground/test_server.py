@@ -24,7 +24,7 @@ from tutelage.playground.grounds import opened_file
 from tutelage.playground.server import Settings, teaching_events
 from tutelage.playground.serving import LARGEST_BODY
 from tutelage.playground.workers import Event, WorkerPool
-from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, TeacherEntry
+from tutelage.registry import LEARNER_MODELS, TEACHERS, Entry
 
 PUBLISHED = tl.object_world(10, 0)
 POLICY = (
@@ -385,7 +385,7 @@ def test_a_bound_is_asked_for_without_urgency():
 @pytest.fixture
 def toy(monkeypatch):
     """A teacher that is in the registry for one test."""
-    entry = TeacherEntry("Toy", "shows an optimal policy", "tutelage:AgnosticTeacher", Knows.NOTHING, is_adaptive=True)
+    entry = Entry("Toy", "shows an optimal policy", "tutelage:AgnosticTeacher", is_adaptive=True)
     monkeypatch.setitem(TEACHERS, "toy", entry)
     return entry
 

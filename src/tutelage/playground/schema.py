@@ -17,7 +17,7 @@ from tutelage.experiments.worlds import Ground, restricted
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput
 from tutelage.playground.grounds import LARGEST_FILE, MOST_FEATURES, brought_domain
-from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, LearnerEntry, TeacherEntry, make_learner
+from tutelage.registry import LEARNER_MODELS, TEACHERS, Entry, Knows, make_learner
 from tutelage.roles import Learner
 
 SMALLEST_GRID, LARGEST_GRID = 2, 30
@@ -265,7 +265,7 @@ def known_players() -> dict[str, Any]:
     return {"teachers": teachers, "learner_models": models, "preferences": preferences, "presets": presets}
 
 
-def _described(entry: TeacherEntry | LearnerEntry) -> dict[str, Any]:
+def _described(entry: Entry) -> dict[str, Any]:
     options = {name: asdict(option) for name, option in entry.options.items()}
     return {"label": entry.label, "about": entry.about, "options": options}
 
