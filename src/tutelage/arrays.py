@@ -4,6 +4,7 @@ A check returns the array in its one canonical form (float64 or int64, contiguou
 with a sentence that names the first offending place.
 """
 
+import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -36,6 +37,7 @@ else:
 SparseRows: TypeAlias = sparse.csr_array
 
 ArrayT = TypeVar("ArrayT", bound=NDArray[Any])
+InstanceT = TypeVar("InstanceT")
 # The distance from one to the next double.
 EPSILON = float(np.finfo(np.float64).eps)
 
@@ -50,6 +52,13 @@ def set_fields(instance: object, **values: Any) -> None:
     """Set fields of a frozen dataclass; for its `__post_init__` only."""
     for name, value in values.items():
         object.__setattr__(instance, name, value)
+
+
+def changed(instance: InstanceT, **values: Any) -> InstanceT:
+    """A copy of a frozen dataclass with other fields, which are not checked; its other arrays are shared."""
+    other = copy.copy(instance)
+    set_fields(other, **values)
+    return other
 
 
 def set_state(instance: Any, state: Iterable[Any]) -> None:

@@ -11,7 +11,7 @@ discount^T / (1 - discount) * phi_j is added. Otherwise nothing is added, and th
 these bounds over the trajectories bounds the distance of mu_hat from the mean over the complete trajectories. Where
 discounts differ between choices, discount^t is the product of the discounts of the t choices taken before. The tail is
 known if the choices of the absorbing state also have one discount; the bound has the largest one. A feature on arrival
-counts what happened, its value for the next state of the trajectory (`model.arrivals`).
+counts what happened, its value for the next state of the trajectory (`model.inputs`).
 """
 
 from collections.abc import Iterator, Mapping

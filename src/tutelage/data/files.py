@@ -31,7 +31,7 @@ from scipy import sparse
 from tutelage.arrays import ArrayLike, check_compressed, floats, integers
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
 from tutelage.data.recordings import from_csv, from_lines, numbered, to_csv
-from tutelage.model.arrivals import Arrivals, by_name
+from tutelage.model.inputs import Arrivals, by_name
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import OBJECT_BYTES, Labels, from_json, n_objects, to_json
 from tutelage.outcomes import InvalidModel, TutelageError, Unavailable

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tutelage.arrays import Flags, Indices
-from tutelage.model.arrivals import choice_of_entry
+from tutelage.model.inputs import choice_of_entry
 from tutelage.model.mdp import MDP, absorbing_states
 from tutelage.model.names import GridNames, Names, as_name, suggestion
 from tutelage.outcomes import InvalidModel

@@ -28,7 +28,7 @@ from scipy import sparse
 from tutelage.arrays import EPSILON, Flags, Indices, SparseRows, Vector
 from tutelage.chains.arrival import reachable
 from tutelage.environments.graph import finite_number
-from tutelage.model.arrivals import at_entries, choice_of_entry
+from tutelage.model.inputs import at_entries, choice_of_entry
 from tutelage.model.mdp import MDP, Domain, absorbing_states, per_choice
 from tutelage.model.names import Labels, as_text, suggestion
 from tutelage.outcomes import InfeasibleConstraints, InvalidInput, at_least

@@ -15,8 +15,7 @@ from scipy import sparse
 
 from tutelage.arrays import Indices, SparseRows, Vector, sum_tolerance, whole_number
 from tutelage.environments.gymnasium import with_end
-from tutelage.model.arrivals import by_name, choice_of_entry
-from tutelage.model.inputs import feature_matrix, feature_names, takes_next_state
+from tutelage.model.inputs import by_name, choice_of_entry, feature_matrix, feature_names, takes_next_state
 from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.watch import OnProgress, report, watched

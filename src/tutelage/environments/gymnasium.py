@@ -16,8 +16,7 @@ from scipy import sparse
 
 from tutelage import arrays
 from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Vector, check_length, floats, sum_tolerance
-from tutelage.model.arrivals import at_entries, choice_of_entry
-from tutelage.model.inputs import feature_matrix, feature_names, n_arguments, on_names
+from tutelage.model.inputs import at_entries, choice_of_entry, feature_matrix, feature_names, n_arguments, on_names
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import LAST_STATE, GridNames, Labels
 from tutelage.outcomes import InvalidModel, MissingExtra

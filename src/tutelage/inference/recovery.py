@@ -54,7 +54,7 @@ from tutelage.chains.expectations import occupancy
 from tutelage.constrained.problem import or_one, sizes
 from tutelage.convex.blocks import Block
 from tutelage.learners.soft_program import SoftProgram
-from tutelage.model.arrivals import at_entries
+from tutelage.model.inputs import at_entries
 from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import EndlessValue, NotConverged
 

@@ -5,6 +5,14 @@ longer the choice, the later is everything after it (a semi-Markov process).
 
 Features are arrays, or functions of a state, of a state and an action, or of a state, an action and the next state,
 that return a number, a sequence of numbers or a dict by name.
+
+A feature on arrival has a value for each choice and next state, such as "survived" for the arrival in a state. Every
+expectation of a policy is the same for phi(c, s') as for its mean given the choice,
+
+    phi(c) = sum over s' of T(s' | c) phi(c, s')
+
+so solvers use the mean, which is a feature of choices. Where a trajectory is counted, the step from s_t to s_t+1 counts
+what happened, phi(c_t, s_t+1); only a last step, whose next state is not known, counts its mean.
 """
 
 import inspect
@@ -29,7 +37,6 @@ from tutelage.arrays import (
     integers,
     sparse_rows,
 )
-from tutelage.model.arrivals import at_entries, checked_arrival, choice_of_entry, kept_arrivals, mean_values
 from tutelage.model.names import check_name, suggestion
 from tutelage.outcomes import InvalidInput, InvalidModel
 
@@ -41,6 +48,8 @@ if TYPE_CHECKING:
 Feature = ArrayLike | SparseRows | Callable[..., Any] | None
 # What the number of a row means, for messages.
 RowPlace = Callable[[int], str]
+# Features on arrival by name: a sparse (C, S) with the entries of the transition.
+Arrivals = Mapping[str, SparseRows]
 
 
 def checked_first_choice(values: ArrayLike) -> Indices:
@@ -61,22 +70,17 @@ def checked_first_choice(values: ArrayLike) -> Indices:
 def rows_of_actions(transition: ArrayLike | Sequence[Any]) -> tuple[SparseRows, int]:
     """Rows s * A + a, and A, from a dense (S, A, S) array or from A sparse matrices (S, S)."""
     if isinstance(transition, Sequence) and any(sparse.issparse(matrix) for matrix in transition):
-        return _interleave(transition)
+        rows = [sparse_rows(matrix, f"the matrix of action {action}") for action, matrix in enumerate(transition)]
+        for action, matrix in enumerate(rows):
+            if matrix.shape[0] != matrix.shape[1] or matrix.shape != rows[0].shape:
+                needed = "all must be the same (S, S)"
+                raise InvalidModel(f"the matrix of action {action} has shape {matrix.shape}; {needed}")
+        by_action = np.arange(rows[0].shape[0] * len(rows)).reshape(len(rows), -1)
+        return sparse.vstack(rows, format="csr")[by_action.T.ravel()], len(rows)
     array = floats(transition, "transition", ndim=3)
     if array.shape[0] != array.shape[2] or 0 in array.shape:
         raise InvalidModel(f"transition must have shape (S, A, S), got {array.shape}")
-    n_states, n_actions, _ = array.shape
-    return sparse.csr_array(array.reshape(n_states * n_actions, n_states)), n_actions
-
-
-def _interleave(matrices: Sequence[Any]) -> tuple[SparseRows, int]:
-    rows = [sparse_rows(matrix, f"the matrix of action {action}") for action, matrix in enumerate(matrices)]
-    for action, matrix in enumerate(rows):
-        if matrix.shape[0] != matrix.shape[1] or matrix.shape != rows[0].shape:
-            raise InvalidModel(f"the matrix of action {action} has shape {matrix.shape}; all must be the same (S, S)")
-    n_states, n_actions = rows[0].shape[0], len(rows)
-    by_action = np.arange(n_states * n_actions).reshape(n_actions, n_states)
-    return sparse.vstack(rows, format="csr")[by_action.T.ravel()], n_actions
+    return sparse.csr_array(array.reshape(-1, array.shape[2])), array.shape[1]
 
 
 def by_choice(values: ArrayLike, table: tuple[int, int], name: str) -> NDArray[Any]:
@@ -88,13 +92,15 @@ def by_choice(values: ArrayLike, table: tuple[int, int], name: str) -> NDArray[A
 def checked_discount(value: ArrayLike, n_choices: int) -> float | Vector:
     """The one discount, or a read-only vector (C,) of at least two different ones."""
     given = any_array(value, "discount")
-    if given.ndim == 0:
-        return _one_discount(value)
-    discounts = floats(given, "discount", ndim=1)
-    check_length(discounts, n_choices, "discount", "choices")
-    wrong = np.flatnonzero((discounts <= 0) | (discounts > 1))
+    if not given.ndim and given.dtype.kind not in "biuf":
+        raise InvalidModel(f"discount must be a number, got {given.item()!r}")
+    discounts = floats(given, "discount", ndim=1) if given.ndim else given[None].astype(np.float64)
+    if given.ndim:
+        check_length(discounts, n_choices, "discount", "choices")
+    wrong = np.flatnonzero(~((discounts > 0) & (discounts <= 1)))
     if len(wrong):
-        raise InvalidModel(f"discount[{wrong[0]}] must be above 0 and at most 1, got {discounts[wrong[0]]}")
+        place = f"[{wrong[0]}]" if given.ndim else ""
+        raise InvalidModel(f"discount{place} must be above 0 and at most 1, got {discounts[wrong[0]]}")
     return float(discounts[0]) if (discounts == discounts[0]).all() else discounts
 
 
@@ -113,7 +119,7 @@ def timed_discounts(discount: ArrayLike, durations: Vector) -> Vector:
     """(C,), discount**duration, for the discount of one unit of time."""
     if np.ndim(discount):
         raise InvalidModel("with durations, discount must be one number, that of one unit of time")
-    base = _one_discount(discount)
+    base = checked_discount(discount, 1)
     discounts = np.power(base, durations)
     wrong = np.flatnonzero((discounts <= 0) | ((discounts >= 1) & (base < 1)))
     if len(wrong):
@@ -125,23 +131,12 @@ def timed_discounts(discount: ArrayLike, durations: Vector) -> Vector:
     return np.asarray(discounts)
 
 
-def _one_discount(value: ArrayLike) -> float:
-    try:
-        discount = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError) as error:
-        given = value.item() if isinstance(value, np.ndarray) else value
-        raise InvalidModel(f"discount must be a number, got {given!r}") from error
-    if not 0 < discount <= 1:
-        raise InvalidModel(f"discount must be above 0 and at most 1, got {discount}")
-    return discount
-
-
 def checked_goals(values: ArrayLike, n_states: int) -> Indices:
     """The goals, ascending, each once."""
     goals = np.unique(integers(values, "goals"))
-    if len(goals) and not 0 <= goals[0] <= goals[-1] < n_states:
-        wrong = goals[0] if goals[0] < 0 else goals[-1]
-        raise InvalidModel(f"goals has state {wrong}, but the states are 0 to {n_states - 1}")
+    wrong = goals[(goals < 0) | (goals >= n_states)]
+    if len(wrong):
+        raise InvalidModel(f"goals has state {wrong[0]}, but the states are 0 to {n_states - 1}")
     return freeze(goals)
 
 
@@ -178,16 +173,12 @@ def check_without_ends(features: Matrix, mdp: "MDP", names: Sequence[str]) -> No
     """Refuse features (S, d) or (C, d) that are not zero in an end, where they would count for ever."""
     if not len(mdp.ends):
         return
-    at = np.zeros(mdp.n_states, dtype=np.bool_)
-    at[mdp.ends] = True
-    is_at_end = at if len(features) == mdp.n_states else np.repeat(at, mdp.choices_per_state)
-    wrong = np.argwhere(is_at_end[:, None] & (features != 0))
-    if len(wrong):
-        row, column = wrong[0].tolist()
-        state = int(row if len(features) == mdp.n_states else mdp.state_of_choice[row])
+    state = np.arange(mdp.n_states) if len(features) == mdp.n_states else mdp.state_of_choice
+    for row, column in np.argwhere(np.isin(state, mdp.ends)[:, None] & (features != 0))[:1]:
+        place = mdp.names.describe_state(int(state[row]))
         raise InvalidModel(
-            f"{names[column]!r} is {features[row, column]:g} in {mdp.names.describe_state(state)}, an end, where with "
-            "discount 1 it would count for ever; put it on the choices that lead there, or on a state before the end"
+            f"{names[column]!r} is {features[row, column]:g} in {place}, an end, where with discount 1 it would count "
+            "for ever; put it on the choices that lead there, or on a state before the end"
         )
 
 
@@ -206,6 +197,7 @@ def feature_names(given: Sequence[str], count: int, kind: str) -> tuple[str, ...
 def domain_features(domain: "Domain", kind: str) -> dict[str, Any]:
     """The features of one kind as a domain stores them: matrix, names and arrivals."""
     given, names = getattr(domain, f"{kind}_features"), getattr(domain, f"{kind}_names")
+    arrivals: Arrivals = getattr(domain, f"{kind}_arrivals")
     first_choice, rows = domain.mdp.first_choice, domain.mdp.transition
     if not isinstance(given, Mapping):
         array = any_array(given, f"{kind}_features")
@@ -215,17 +207,21 @@ def domain_features(domain: "Domain", kind: str) -> dict[str, Any]:
         if array.ndim == 3 and array.shape[:2] == rows.shape:
             names = feature_names(names, array.shape[2], kind)
             given = dict(zip(names, np.moveaxis(array, 2, 0), strict=True))
-    arrivals = getattr(domain, f"{kind}_arrivals")
     if isinstance(given, Mapping):
         if len(names) and tuple(names) != tuple(given):
             raise InvalidModel(f"the {kind} features have names of their own; leave out {kind}_names")
-        columns = {name: _column(domain, name, values) for name, values in given.items()}
-        stacked = stacked_features(domain, kind, columns)
-        given, names, arrivals = (stacked[f"{kind}_{part}"] for part in ("features", "names", "arrivals"))
+        columns = {name: _column(domain.mdp, name, values) for name, values in given.items()}
+        arrivals = {name: column for name, column in columns.items() if sparse.issparse(column)}
+        kept = [_means(rows, column) if name in arrivals else column for name, column in columns.items()]
+        if len({len(column) for column in kept}) > 1:
+            # Features on states are repeated for each choice, because another feature is on choices.
+            counts = domain.mdp.choices_per_state
+            kept = [column if len(column) == rows.shape[0] else np.repeat(column, counts) for column in kept]
+        given, names = np.array(kept).T if kept else np.zeros((0, 0)), tuple(given)
     matrix = checked_features(given, first_choice, len(names), kind)
     names = feature_names(names, matrix.shape[1], kind)
     check_without_ends(matrix, domain.mdp, names)
-    arrivals = kept_arrivals(rows, arrivals, matrix, names)
+    arrivals = _kept_arrivals(rows, arrivals, matrix, names)
     return {f"{kind}_features": matrix, f"{kind}_names": names, f"{kind}_arrivals": arrivals}
 
 
@@ -236,36 +232,71 @@ def changed_features(domain: "Domain", kind: str, given: Mapping[str, Feature]) 
     for name, feature in given.items():
         if feature is None and name not in columns:
             raise InvalidInput(f"there is no {kind} feature {name!r}; {suggestion(name, names)}")
-        columns[name] = None if feature is None else _column(domain, name, feature)
-    return stacked_features(domain, kind, {name: column for name, column in columns.items() if column is not None})
+    kept = {name: column for name, column in (columns | dict(given)).items() if column is not None}
+    return {f"{kind}_features": kept, f"{kind}_names": (), f"{kind}_arrivals": {}}
 
 
-def stacked_features(domain: "Domain", kind: str, columns: Mapping[str, Vector | SparseRows]) -> dict[str, Any]:
-    """Features (S,), (C,) or on arrival (C, S), by name, as the arguments of a Domain."""
-    counts, rows = domain.mdp.choices_per_state, domain.mdp.transition
-    arrivals = {name: column for name, column in columns.items() if sparse.issparse(column)}
-    kept = [mean_values(rows, arrivals[name]) if name in arrivals else column for name, column in columns.items()]
-    if len({len(column) for column in kept}) > 1:
-        # Features on states are repeated for each choice, because another feature is on choices.
-        kept = [column if len(column) == rows.shape[0] else np.repeat(column, counts) for column in kept]
-    features = np.array(kept).T if kept else np.zeros((0, 0))
-    return {f"{kind}_features": features, f"{kind}_names": tuple(columns), f"{kind}_arrivals": arrivals}
+def choice_of_entry(transition: SparseRows) -> Indices:
+    """(nnz,), the choice of each entry of the transition."""
+    return np.repeat(np.arange(transition.shape[0]), np.diff(transition.indptr))
 
 
-def _column(domain: "Domain", name: str, given: Any) -> Vector | SparseRows:
-    """(S,), (C,) or on arrival (C, S), a feature from an array or a function."""
-    mdp, labels = domain.mdp, domain.mdp.names
+def at_entries(transition: SparseRows, values: Vector) -> SparseRows:
+    """Values (nnz,) at the entries of the transition (C, S)."""
+    return sparse.csr_array((freeze(values), transition.indices, transition.indptr), transition.shape)
+
+
+def by_name(transition: SparseRows, values: Matrix, names: Sequence[str]) -> dict[str, SparseRows]:
+    """The columns of values (nnz, d) at the entries of the transition, by the names of the features."""
+    return {name: at_entries(transition, column.copy()) for name, column in zip(names, values.T, strict=True)}
+
+
+def _means(transition: SparseRows, arrival: SparseRows) -> Vector:
+    """(C,), the mean of a feature on arrival given the choice."""
+    return np.asarray(np.add.reduceat(transition.data * arrival.data, transition.indptr[:-1]))
+
+
+def _kept_arrivals(
+    rows: SparseRows, arrivals: Arrivals, features: Matrix, names: Sequence[str], rounding: float = 1e-12
+) -> Arrivals:
+    """The arrivals of these features (C, d) that depend on the next state; refused where a feature is not their mean.
+
+    Of other names nothing is kept: a domain may have been restricted to some of its features. rounding: values that
+    differ from their mean by less, relative to the largest, do not depend on the next state.
+    """
+    kept = {}
+    for name in (name for name in names if name in arrivals):
+        arrival, mean, column = arrivals[name], _means(rows, arrivals[name]), features[:, names.index(name)]
+        size = float(np.abs(arrival.data).max(initial=0.0))
+        if len(column) != len(mean) or np.abs(column - mean).max() > 1e-9 * size:
+            said = f"the feature {name!r} is not the mean of its values on arrival"
+            raise InvalidModel(f"{said}; change both with `with_features`")
+        if np.abs(arrival.data - np.repeat(mean, np.diff(rows.indptr))).max() > rounding * size:
+            kept[name] = arrival
+    return kept
+
+
+def _column(mdp: "MDP", name: str, given: Any) -> Vector | SparseRows:
+    """(S,), (C,) or on arrival (C, S), a feature from an array or a function; what is no transition does not count."""
+    rows, labels, of_entry = mdp.transition, mdp.names, choice_of_entry(mdp.transition)
+    if not callable(given) and (sparse.issparse(given) or np.ndim(given) == 2):
+        arrival = sparse_rows(given, f"the feature {name!r}")
+        if arrival.shape != rows.shape:
+            needed = f"give one value per choice and next state, {rows.shape}"
+            raise InvalidModel(f"the feature {name!r} has shape {arrival.shape}; {needed}, or one per state or choice")
+        values = np.asarray(arrival[of_entry, rows.indices], dtype=np.float64)
+        for entry in np.flatnonzero(~np.isfinite(values))[:1]:
+            at = f"choice {of_entry[entry]}, next state {rows.indices[entry]}"
+            raise InvalidModel(f"the feature {name!r} is {values[entry]} for {at}; give finite numbers")
+        return at_entries(rows, values)
     if not callable(given):
-        if sparse.issparse(given) or np.ndim(given) == 2:
-            return checked_arrival(mdp.transition, given, name)
         vector = floats(given, f"the feature {name!r}", ndim=1)
         check_rows(vector, mdp.first_choice, f"the feature {name!r}")
         return vector
     states = [labels.state_name(state) for state in range(mdp.n_states)]
-    owners = mdp.state_of_choice.tolist()
-    choices = [(states[state], labels.choice_name(choice)) for choice, state in enumerate(owners)]
-    n_given, of_entry = n_arguments(given), choice_of_entry(mdp.transition)
-    moves = list(zip(of_entry.tolist(), mdp.transition.indices.tolist(), strict=True)) if n_given == 3 else ()
+    choices = [(states[state], labels.choice_name(choice)) for choice, state in enumerate(mdp.state_of_choice.tolist())]
+    n_given = n_arguments(given)
+    moves = list(zip(of_entry.tolist(), rows.indices.tolist(), strict=True)) if n_given == 3 else ()
 
     def place(row: int) -> str:
         return labels.describe_state(row) if n_given == 1 else labels.describe_choice(moves[row][0] if moves else row)
@@ -274,7 +305,7 @@ def _column(domain: "Domain", name: str, given: Any) -> Vector | SparseRows:
     if matrix.shape[1] != 1:
         raise InvalidModel(f"the feature {name!r} must be one number for each state or choice, not {matrix.shape[1]}")
     column = np.ascontiguousarray(matrix[:, 0])
-    return at_entries(mdp.transition, column) if n_given == 3 else freeze(column)
+    return at_entries(rows, column) if n_given == 3 else freeze(column)
 
 
 def on_names(
@@ -297,18 +328,14 @@ def on_names(
 
 def n_arguments(function: Callable[..., Any]) -> int:
     """The number of arguments of a function: 1 for states, 2 for a state and an action, 3 with the next state."""
+    known = "a state, a state and an action, or these and the next state"
     try:
-        parameters = inspect.signature(function).parameters.values()
+        given = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
-        needed = "use a function of a state, of a state and an action, or of these and the next state"
-        raise InvalidInput(f"{function!r} has no signature; {needed}") from error
-    count = sum(
-        parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-        and parameter.default is parameter.empty
-        for parameter in parameters
-    )
+        raise InvalidInput(f"{function!r} has no signature; use a function of {known}") from error
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    count = sum(part.kind in kinds and part.default is part.empty for part in given)
     if count not in (1, 2, 3):
-        known = "a state, a state and an action, or these and the next state"
         raise InvalidInput(f"a function of features must take {known}, not {count} arguments")
     return count
 
@@ -325,41 +352,27 @@ def feature_matrix(
     values: Sequence[Any], names: Sequence[str], kind: str, place: RowPlace
 ) -> tuple[Matrix, tuple[str, ...]]:
     """(n, d), from one number, sequence or dict for each row, and the names of the columns, empty if unknown."""
-    first = values[0]
-    if isinstance(first, Mapping):
-        columns = tuple(names) or tuple(first)
-        for row, value in enumerate(values):
-            if not isinstance(value, Mapping) or value.keys() != set(columns):
-                needed = f"give a dict with the names {', '.join(map(str, columns))} everywhere"
-                raise InvalidModel(f"{place(row)}: the {kind} features are {value!r}; {needed}")
-        rows = [[value[name] for name in columns] for value in values]
-        return _numbers(rows, kind, place), tuple(map(str, columns))
-    width = _width(first)
+    first, is_named = values[0], isinstance(values[0], Mapping)
+    columns = tuple(names) or (tuple(first) if is_named else ())
+    rows: list[Vector] = []
     for row, value in enumerate(values):
-        if isinstance(value, Mapping) or _width(value) != width:
-            needed = f"but those of the first are {first!r}; give the same form everywhere"
-            raise InvalidModel(f"{place(row)}: the {kind} features are {value!r}, {needed}")
-    return _numbers(values, kind, place), tuple(names)
-
-
-def _width(value: Any) -> int:
-    return len(value) if hasattr(value, "__len__") and not isinstance(value, str) else -1
-
-
-def _numbers(rows: Sequence[Any], kind: str, place: RowPlace) -> Matrix:
-    try:
-        matrix = np.array(rows, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        matrix = np.array([_floats_or_nan(row) for row in rows])
-    matrix = matrix.reshape(len(rows), -1)
+        is_alike = isinstance(value, Mapping) == is_named and (not is_named or value.keys() == set(columns))
+        rows.append(_numbers([value[name] for name in columns] if is_named and is_alike else value))
+        if not is_alike or rows[-1].shape != rows[0].shape:
+            needed = f"the names {', '.join(map(str, columns))}" if is_named else f"the form of the first, {first!r},"
+            said = f"{place(row)}: the {kind} features are {value!r}"
+            raise InvalidModel(f"{said}; give {'a dict with ' * is_named}{needed} everywhere")
+    matrix = np.array(rows).reshape(len(rows), -1)
     wrong = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
     if len(wrong):
-        raise InvalidModel(f"{place(int(wrong[0]))}: the {kind} features {rows[wrong[0]]!r} are not all finite numbers")
-    return freeze(matrix)
+        said = f"{place(int(wrong[0]))}: the {kind} features {values[wrong[0]]!r}"
+        raise InvalidModel(f"{said} are not all finite numbers")
+    return freeze(matrix), tuple(map(str, columns))
 
 
-def _floats_or_nan(row: Any) -> Any:
+def _numbers(value: Any) -> Vector:
+    """The numbers of a row; NaN for what is no number."""
     try:
-        return np.array(row, dtype=np.float64)
+        return np.array(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        return np.full(_width(row) if _width(row) >= 0 else (), np.nan)
+        return np.full(len(value) if hasattr(value, "__len__") and not isinstance(value, str) else (), np.nan)

@@ -5,7 +5,7 @@ A state offers one or more *choices*; a choice is one row of a sparse matrix. Th
 every state offers A actions, action a of state s is choice `s * A + a`. Rewards and features are on states (as in the
 paper) or on choices.
 
-The discount is one number, or one per choice (see `discounts`). Every equation then has diag(discount) @ transition in
+The discount is one number, or one per choice (see `inputs`). Every equation then has diag(discount) @ transition in
 place of discount * transition:
 
     V(s) = max over choices c of s of  reward(c) + discount(c) T(c) @ V
@@ -18,7 +18,6 @@ A discount of 1 is for episodes that end (see `episodes`): absorbing states with
 left and no visit counts, so that all equations have `continuing`, the transition without the columns of the ends.
 """
 
-import copy
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -39,6 +38,7 @@ from tutelage.arrays import (
     SparseRows,
     Vector,
     brief,
+    changed,
     check_length,
     distribution,
     floats,
@@ -46,8 +46,14 @@ from tutelage.arrays import (
     set_fields,
 )
 from tutelage.model import episodes, inputs
-from tutelage.model.arrivals import Arrivals, at_entries
-from tutelage.model.inputs import Feature, changed_features, checked_duration, checked_first_choice
+from tutelage.model.inputs import (
+    Arrivals,
+    Feature,
+    at_entries,
+    changed_features,
+    checked_duration,
+    checked_first_choice,
+)
 from tutelage.model.names import Labels
 from tutelage.outcomes import InvalidModel
 
@@ -92,15 +98,12 @@ class MDP(Readable):
             "transition",
             lambda row: f"{labels.describe_choice(row)}: " if row < first_choice[-1] else "",
         )
-        n_choices, n_states = transition.shape
+        (n_choices, n_states), n_begun = transition.shape, len(first_choice) - 1
         if first_choice[-1] != n_choices:
-            raise InvalidModel(
-                f"first_choice ends at {first_choice[-1]}, but transition has {n_choices} rows; give one row per choice"
-            )
-        if len(first_choice) != n_states + 1:
-            raise InvalidModel(
-                f"transition leads to {n_states} states, but first_choice gives choices to {len(first_choice) - 1}"
-            )
+            ending = f"first_choice ends at {first_choice[-1]}, but transition has {n_choices} rows"
+            raise InvalidModel(f"{ending}; give one row per choice")
+        if n_begun != n_states:
+            raise InvalidModel(f"transition leads to {n_states} states, but first_choice gives choices to {n_begun}")
         initial = distribution(self.initial, "initial")
         check_length(initial, n_states, "initial", "states")
         discount = inputs.checked_discount(self.discount, n_choices)
@@ -162,24 +165,19 @@ class MDP(Readable):
         discount: one number, or one per choice (C,). duration: (C,), the time that each choice takes; the discount is
         then that of one unit of time, and a choice is discounted by discount**duration. goals: as of the class.
         """
-        given: Any = arrays.any_array(discount, "discount")
-        first, times = checked_first_choice(first_choice), None
-        if duration is not None:
-            times = checked_duration(duration, int(first[-1]))
-            given = inputs.timed_discounts(given, times)
+        first, given = checked_first_choice(first_choice), arrays.any_array(discount, "discount")
+        times = None if duration is None else checked_duration(duration, int(first[-1]))
+        given = given if times is None else inputs.timed_discounts(given, times)
         has_names = state_names is not None or choice_names is not None
         labels = Labels.of(first, state_names, choice_names) if has_names else None
-        start: Any = initial
         ends: Any = goals if np.size(goals) else np.zeros(0, dtype=np.int64)
-        return cls(transition, first, start, given, labels, duration=times, goals=ends)
+        return cls(transition, first, cast(Vector, initial), given, labels, duration=times, goals=ends)
 
     __setstate__ = arrays.set_state
 
     def labelled(self, labels: Labels | None) -> Self:
         """The same MDP with other names; its arrays are shared."""
-        renamed = copy.copy(self)
-        set_fields(renamed, labels=labels)
-        return renamed
+        return changed(self, labels=labels)
 
     def starting_in(self, start: Hashable | ArrayLike) -> Self:
         """The same MDP with another start: a state, by name or number, or a distribution (S,), a list or an array."""
@@ -191,9 +189,7 @@ class MDP(Readable):
             if isinstance(start, int | np.integer) and named.states is not None and named.states.find(start) is None:
                 named = Labels(self.first_choice)
             initial[named.state(cast(Hashable, start))] = 1.0
-        moved = copy.copy(self)
-        set_fields(moved, initial=freeze(initial))
-        return moved
+        return changed(self, initial=freeze(initial))
 
     @property
     def names(self) -> Labels:
@@ -338,17 +334,13 @@ class Domain(Readable):
 
     def starting_in(self, start: Hashable | ArrayLike) -> Self:
         """The same domain with another start; see `MDP.starting_in`."""
-        moved = copy.copy(self)
-        set_fields(moved, mdp=self.mdp.starting_in(start))
-        return moved
+        return changed(self, mdp=self.mdp.starting_in(start))
 
     def with_matrices(self, reward: Matrix, preference: Matrix, *, reward_names: tuple[str, ...] = ()) -> Self:
         """The same domain with other feature matrices, which are not checked: for solvers that change units."""
-        changed = copy.copy(self)
-        names = reward_names or self.reward_names
-        set_fields(changed, reward_features=freeze(reward), preference_features=freeze(preference), reward_names=names)
-        set_fields(changed, reward_arrivals={}, preference_arrivals={})
-        return changed
+        fields: dict[str, Any] = {"reward_features": freeze(reward), "preference_features": freeze(preference)}
+        fields |= {"reward_names": reward_names or self.reward_names, "reward_arrivals": {}, "preference_arrivals": {}}
+        return changed(self, **fields)
 
     def arrivals(self, kind: str) -> Iterator[tuple[int, SparseRows]]:
         """The column of each feature on arrival, "reward" or "preference", and phi(c, s'), a sparse (C, S)."""
