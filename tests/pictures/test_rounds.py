@@ -4,7 +4,6 @@ import pytest
 from matplotlib.figure import Figure
 from numpy.testing import assert_array_equal
 
-from tutelage.outcomes import InvalidModel
 from tutelage.pictures.rounds import Curve, Panel, draw_curves, round_ticks
 
 
@@ -25,9 +24,3 @@ def test_ticks_are_whole_rounds_from_one_and_few(n_rounds):
     ticks = round_ticks(n_rounds)
     assert ticks[0] == 1 and ticks == sorted(set(ticks)) and ticks[-1] <= n_rounds
     assert len(ticks) <= 13 and all(isinstance(tick, int) for tick in ticks)
-
-
-@pytest.mark.parametrize("wrong", [([], [], []), ([1.0], [], []), ([1.0], [1.0], [0.1, 0.1])])
-def test_a_curve_has_as_many_of_everything_as_rounds(wrong):
-    with pytest.raises(InvalidModel):
-        Curve("A", *wrong)

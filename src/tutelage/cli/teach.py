@@ -168,7 +168,7 @@ def _pictures(
     if names and len(set(names)) != 2:
         raise InvalidInput(f"--plane needs two different reward features, such as star,plus, got {plane!r}")
     from tutelage.experiments.figures import domain_picture, taught_picture
-    from tutelage.pictures.routes import routes_picture
+    from tutelage.pictures.domains import routes_picture
     from tutelage.roles import limits_of
 
     if about.world is not None:

@@ -1,4 +1,4 @@
-"""Pictures of any domain: features shown, done and allowed as bars, policies, and a map where states have positions."""
+"""Pictures of any domain: features as bars, policies, and routes on a map, on a grid, or as strips of names."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,23 +7,25 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tutelage.arrays import ArrayLike, Vector
+from tutelage.arrays import ArrayLike, Matrix, Vector
 from tutelage.chains.expectations import occupancy, state_occupancy
+from tutelage.data.showing import Shown
 from tutelage.environments.object_world import ObjectWorld
-from tutelage.model.mdp import Domain
-from tutelage.model.names import as_text
+from tutelage.model.mdp import Domain, absorbing_states
+from tutelage.model.names import GridNames, as_text
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput
 from tutelage.pictures.rounds import COLOURS
 from tutelage.pictures.world import draw_world
 
-# Hatching repeats the difference in grey.
 SHOWN, DONE = COLOURS[:2]
-ALLOWED = "black"
-# A transition with less than this share of the most visits is not drawn.
-RARELY_USED = 1e-3
+# Hatching and dashes repeat the difference in grey.
+BARS: dict[str, Any] = {"shown": {"color": SHOWN}, "done": {"color": DONE, "hatch": "///", "edgecolor": "white"}}
+LINES: dict[str, Any] = {"shown": (SHOWN, "solid", 1.0), "done": (DONE, (0, (3, 2)), 0.55)}
+ENDS: dict[str, Any] = {"s": 75, "color": "white", "edgecolors": "black", "zorder": 9}
 
 
 def draw_features(
@@ -38,18 +40,17 @@ def draw_features(
 
     errors: one standard error for each bar of a kind. Infinite limits have no mark.
     """
-    styles = {"shown": {"color": SHOWN}, "done": {"color": DONE, "hatch": "///", "edgecolor": "white"}}
     height, places = 0.8 / max(len(bars), 1), np.arange(len(names))
     for number, (kind, values) in enumerate(bars.items()):
         offsets = places + (number - (len(bars) - 1) / 2) * height
         spread = (errors or {}).get(kind)
-        style: dict[str, Any] = styles[kind]
-        axes.barh(offsets, values, height, xerr=spread, label=kind, capsize=2, ecolor="0.3", **style)
-    for place, limit in zip(places, allowed if allowed is not None else [], strict=False):
-        if np.isfinite(limit):
-            axes.plot([limit, limit], [place - 0.45, place + 0.45], color=ALLOWED, linewidth=2, linestyle="--")
+        axes.barh(offsets, values, height, xerr=spread, label=kind, capsize=2, ecolor="0.3", **BARS[kind])
     if allowed is not None:
-        axes.plot([], [], color=ALLOWED, linewidth=2, linestyle="--", label="allowed")
+        mark: dict[str, Any] = {"color": "black", "linewidth": 2, "linestyle": "--"}
+        for place, limit in zip(places, allowed, strict=False):
+            if np.isfinite(limit):
+                axes.plot([limit, limit], [place - 0.45, place + 0.45], **mark)
+        axes.plot([], [], label="allowed", **mark)
     axes.set_yticks(places, names)
     axes.invert_yaxis()
     axes.axvline(0.0, color="0.3", linewidth=0.8)
@@ -66,30 +67,26 @@ def draw_map(axes: Axes, domain: Domain, *, shown: ArrayLike | None = None, done
     if domain.positions is None:
         raise InvalidInput("the states of this domain have no positions; give Domain(..., positions=...)")
     mdp, rows = domain.mdp, domain.mdp.transition.tocoo()
-    start, end = mdp.state_of_choice[rows.row], rows.col
-    ends = np.stack([domain.positions[start], domain.positions[end]], axis=1)
-    is_drawn = (start != end) & np.isfinite(ends).all(axis=(1, 2))
-    # The rests of budgets repeat every way.
-    axes.add_collection(
-        LineCollection(list(np.unique(ends[is_drawn], axis=0)), colors="0.85", linewidths=0.6, zorder=1)
-    )
+    ends, is_drawn = _draw_ways(axes, domain, domain.positions)
     given = {kind: policy for kind, policy in (("shown", shown), ("done", done)) if policy is not None}
     flows = {kind: (rows.data * occupancy(mdp, policy)[rows.row])[is_drawn] for kind, policy in given.items()}
     largest = max((float(flow.max(initial=0.0)) for flow in flows.values()), default=0.0) or 1.0
-    styles: dict[str, Any] = {"shown": (SHOWN, "solid", 1.0), "done": (DONE, (0, (3, 2)), 0.55)}
     handles: list[Artist] = []
     for kind, flow in flows.items():
-        colour, dashes, share = styles[kind]
-        is_used = flow > RARELY_USED * largest
+        colour, dashes, share = LINES[kind]
+        # A transition with less than a thousandth of the most visits is not drawn.
+        is_used = flow > 1e-3 * largest
         widths = share * (0.6 + 6.0 * flow[is_used] / largest)
         style: dict[str, Any] = {"colors": colour, "linewidths": widths, "linestyles": dashes}
-        axes.add_collection(LineCollection(list(ends[is_drawn][is_used]), zorder=2 + (kind == "done"), **style))
+        axes.add_collection(LineCollection(list(ends[is_used]), zorder=2 + (kind == "done"), **style))
         handles.append(Line2D([], [], color=colour, linewidth=3 * share + 0.5, linestyle=dashes, label=kind))
-    _mark_ends(axes, domain)
-    handles += axes.get_legend_handles_labels()[0]
-    axes.legend(handles=handles, fontsize="small", frameon=False)
+    for label, marker, where in (("start", "o", mdp.initial > 0), ("goal", "*", absorbing_states(mdp))):
+        places = domain.positions[where & np.isfinite(domain.positions).all(axis=1)]
+        # With a start in every state, marks would hide the map.
+        if 0 < len(places) <= 20:
+            axes.scatter(*places.T, marker=marker, label=label, **ENDS)
+    axes.legend(handles=[*handles, *axes.get_legend_handles_labels()[0]], fontsize="small", frameon=False)
     axes.set_aspect("equal")
-    axes.autoscale_view()
     axes.set_axis_off()
 
 
@@ -123,17 +120,72 @@ def draw_policy(axes: Axes, domain: Domain | ObjectWorld, policy: ArrayLike, *, 
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _mark_ends(axes: Axes, domain: Domain) -> None:
-    """Mark the possible starts, and the states that every choice leads back to."""
-    assert domain.positions is not None
-    mdp = domain.mdp
-    diagonal = np.asarray(mdp.transition[np.arange(mdp.n_choices), mdp.state_of_choice]).ravel()
-    is_goal = np.logical_and.reduceat(diagonal == 1.0, mdp.first_choice[:-1])
-    kinds = (("start", "o", mdp.initial > 0), ("goal", "*", is_goal))
-    for label, marker, where in kinds:
-        places = domain.positions[where]
-        places = places[np.isfinite(places).all(axis=1)]
-        # With a start in every state, marks would hide the map.
-        if 0 < len(places) <= 20:
-            style: dict[str, Any] = {"marker": marker, "s": 70, "color": "white", "edgecolors": "black", "zorder": 5}
-            axes.scatter(places[:, 0], places[:, 1], label=label, **style)
+def routes_picture(domain: Domain, shown: Shown) -> Figure:
+    """The first routes of what is shown, each with its share."""
+    figure = Figure(figsize=(7.0, 6.0), layout="constrained")
+    draw_routes(figure.subplots(), domain, shown)
+    return figure
+
+
+def draw_routes(axes: Axes, domain: Domain, shown: Shown, most: int = 4) -> None:
+    """Draw the first routes on the map of a domain, on its grid, or else as strips of the names of states."""
+    places, items = _places(domain), list(shown)[:most]
+    if places is None:
+        _draw_strips(axes, [(_label(item), [as_text(state) for state, _ in item.steps]) for item in items])
+        return
+    _draw_ways(axes, domain, places)
+    for number, item in enumerate(items):
+        way = places[shown.demonstrations[number].states]
+        way = way[np.isfinite(way).all(axis=1)]
+        style: dict[str, Any] = {"color": COLOURS[number], "linewidth": 4.5 - number, "zorder": 3 + number}
+        axes.plot(*way.T, label=_label(item), solid_capstyle="round", **style)
+        axes.scatter(*way[:1].T, marker="o", label="start" if number == 0 else None, **ENDS)
+        axes.scatter(*way[-1:].T, marker="*", label="end" if number == 0 else None, **ENDS)
+    axes.set_aspect("equal")
+    axes.set_axis_off()
+    axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, frameon=False)
+
+
+def _label(item: Any) -> str:
+    reward = "" if item.reward is None else f", reward {item.reward:.4g}"
+    exceeds = f", exceeds {', '.join(item.exceeds)}" if item.exceeds else ""
+    return f"{item.share:.0%}{reward}{exceeds}" + (", does not arrive" if item.arrives is False else "")
+
+
+def _places(domain: Domain) -> Matrix | None:
+    """(S, 2), where the states are: their positions, or the cells of a grid with the first row on top."""
+    if domain.positions is not None:
+        return np.asarray(domain.positions)
+    names = domain.mdp.names.states
+    if not isinstance(names, GridNames):
+        return None
+    cells = np.arange(names.n_rows * names.n_columns)
+    places = np.column_stack([cells % names.n_columns, -(cells // names.n_columns)]).astype(np.float64)
+    return np.vstack([places, np.full((len(names) - len(cells), 2), np.nan)])
+
+
+def _draw_ways(axes: Axes, domain: Domain, places: Matrix) -> tuple[Matrix, Any]:
+    """All moves between different places, in grey: (k, 2, 2), their ends, and (nnz,), which transitions they are."""
+    rows = domain.mdp.transition.tocoo()
+    ends = np.stack([places[domain.mdp.state_of_choice[rows.row]], places[rows.col]], axis=1)
+    is_drawn = np.isfinite(ends).all(axis=(1, 2)) & (ends[:, 0] != ends[:, 1]).any(axis=1)
+    # The rests of budgets repeat every way.
+    ways = list(np.unique(ends[is_drawn], axis=0))
+    axes.add_collection(LineCollection(ways, colors="0.85", linewidths=0.7, zorder=1))
+    axes.autoscale_view()
+    return ends[is_drawn], is_drawn
+
+
+def _draw_strips(axes: Axes, strips: Sequence[tuple[str, list[str]]], most: int = 12) -> None:
+    """One row for each route, with its states from left to right; the middle of a long one is left out."""
+    beside: dict[str, Any] = {"textcoords": "offset points"}
+    for row, (label, names) in enumerate(strips):
+        if len(names) > most:
+            names = [*names[: most // 2], f"... {len(names) - most} more ...", *names[-(most // 2) :]]
+        axes.plot(range(len(names)), [-row] * len(names), color=COLOURS[row], marker="o", linewidth=2)
+        for place, name in enumerate(names):
+            axes.annotate(name, (place, -row), xytext=(2, 5), rotation=35, fontsize="x-small", **beside)
+        axes.annotate(label, (0, -row), xytext=(0, -16), fontsize="small", **beside)
+    axes.set_ylim(-len(strips) + 0.3, 1.2)
+    axes.set_xlim(-0.3, most + 1.5)
+    axes.set_axis_off()

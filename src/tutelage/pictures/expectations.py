@@ -72,13 +72,28 @@ def draw_pushes(axes: Axes, reachable: ArrayLike, cases: Sequence[DrawnPush], we
 
     reachable: (n, 2), corners of a convex polygon. weights: (2,), w*, drawn once as a direction.
     """
-    corners = polygon(reachable)
+    corners, direction = polygon(reachable), floats(weights, "weights", ndim=1)
     _add_polygon(axes, corners)
-    ends = np.array([[case.start, case.aim, case.lesson] for case in cases], dtype=np.float64).reshape(-1, 2)
-    _set_plane(axes, np.concatenate([corners, ends]))
-    taken = [ends, _sides(corners), *(_draw_push(axes, case) for case in cases)]
-    _draw_direction(axes, corners, floats(weights, "weights", ndim=1))
-    labels = {label: place for index, case in enumerate(cases, 1) for label, place in _push_labels(case, index)}
+    ends = np.array([[case.start, case.aim, case.lesson] for case in cases], dtype=np.float64).reshape(-1, 3, 2)
+    _set_plane(axes, np.concatenate([corners, ends.reshape(-1, 2)]))
+    # The direction is drawn outside the convex set, at the upper right corner of its bounding box.
+    tip, span = corners.max(axis=0), float(np.ptp(corners, axis=0).max()) or 1.0
+    step = 0.12 * span * direction / (np.linalg.norm(direction) or 1.0)
+    _add_arrow(axes, tip - step, tip, gap=0.0)
+    axes.annotate("$w^*$", tuple(tip - step / 2), (6, -6), textcoords="offset points", va="top")
+    taken = [ends.reshape(-1, 2), _sides(corners)]
+    labels: dict[str, Vector] = {}
+    for index, (case, (start, aim, lesson)) in enumerate(zip(cases, ends, strict=True), 1):
+        taken.append(_add_arrow(axes, start, aim, gap=5.0 if case.is_realised else 0.0))
+        labels |= {rf"$\mu_L^{{{index}}}$": start, rf"$\mu_T^{{{index}}}$": lesson}
+        if not case.is_realised:
+            labels[rf"$\mu_L^{{{index}}} + \alpha\,w^*$"] = aim
+            dashed: dict[str, Any] = {"color": "0.3", "linewidth": 0.9, "linestyle": (0, (2, 2)), "zorder": 3}
+            axes.plot(*np.stack([aim, lesson]).T, **dashed, label="from an aim out of reach to its lesson")
+        # A ring, so that a lesson at the learner's own point is visible inside it.
+        ring: dict[str, Any] = {"color": "white", "markeredgecolor": COLOURS[0], "mew": 2, "markersize": 12}
+        axes.plot(*start, "o", zorder=4, label="learner", **ring)
+        axes.plot(*lesson, "*", color=COLOURS[1], **MARK, label="lesson")
     _add_labels(axes, labels, np.concatenate(taken))
 
 
@@ -87,35 +102,6 @@ def polygon(corners: ArrayLike) -> Matrix:
     points = floats(corners, "corners", ndim=2)
     outward = points - points.mean(axis=0)
     return points[np.argsort(np.arctan2(outward[:, 1], outward[:, 0]), kind="stable")]
-
-
-def _push_labels(case: DrawnPush, index: int) -> list[tuple[str, Vector]]:
-    labels = [(rf"$\mu_L^{{{index}}}$", case.start), (rf"$\mu_T^{{{index}}}$", case.lesson)]
-    if not case.is_realised:
-        labels.append((rf"$\mu_L^{{{index}}} + \alpha\,w^*$", case.aim))
-    return [(label, np.asarray(place, dtype=np.float64)) for label, place in labels]
-
-
-def _draw_push(axes: Axes, case: DrawnPush) -> Matrix:
-    """Draw one push, and return points along its arrow."""
-    start, aim, lesson = (np.asarray(end, dtype=np.float64) for end in (case.start, case.aim, case.lesson))
-    taken = _add_arrow(axes, start, aim, gap=5.0 if case.is_realised else 0.0)
-    if not case.is_realised:
-        dashed: dict[str, Any] = {"color": "0.3", "linewidth": 0.9, "linestyle": (0, (2, 2)), "zorder": 3}
-        axes.plot(*np.stack([aim, lesson]).T, **dashed, label="from an aim out of reach to its lesson")
-    # A ring, so that a lesson at the learner's own point is visible inside it.
-    axes.plot(*start, "o", color="white", markeredgecolor=COLOURS[0], mew=2, markersize=12, zorder=4, label="learner")
-    axes.plot(*lesson, "*", color=COLOURS[1], **MARK, label="lesson")
-    return taken
-
-
-def _draw_direction(axes: Axes, corners: Matrix, weights: Vector) -> None:
-    """Draw the direction of the weights outside the convex set, at the upper right corner of its bounding box."""
-    span = float(np.ptp(corners, axis=0).max()) or 1.0
-    step = 0.12 * span * weights / (np.linalg.norm(weights) or 1.0)
-    tip = corners.max(axis=0)
-    _add_arrow(axes, tip - step, tip, gap=0.0)
-    axes.annotate("$w^*$", tuple(tip - step / 2), (6, -6), textcoords="offset points", va="top")
 
 
 def _add_polygon(axes: Axes, corners: Matrix) -> None:
@@ -160,34 +146,24 @@ def _add_labels(axes: Axes, labels: Mapping[str, Vector], taken: Matrix) -> None
     figure = axes.get_figure(root=True)
     assert figure is not None
     figure.draw_without_rendering()
-    points = np.array(list(labels.values()), dtype=np.float64).reshape(-1, 2)
-    boxes = [*_boxes(axes, points, margin=7.0), *_boxes(axes, taken, margin=1.5)]
+    boxes = []
+    for places, margin in ((np.array(list(labels.values())).reshape(-1, 2), 7.0), (taken, 1.5)):
+        for place in axes.transData.transform(places):
+            boxes.append(Bbox.from_extents(*(place - margin), *(place + margin)))
     for label, point in labels.items():
-        boxes.append(_add_label(axes, label, point, boxes))
+        style: dict[str, Any] = {"textcoords": "offset points", "zorder": 6, "bbox": BACKING}
+        text = axes.annotate(label, (float(point[0]), float(point[1])), (0.0, 0.0), **style)
+        covered = [_covered(_moved(text, *side), boxes, axes.bbox) for side in SIDES]
+        boxes.append(_moved(text, *SIDES[int(np.argmin(covered))]))
 
 
-def _boxes(axes: Axes, points: Matrix, *, margin: float) -> list[Bbox]:
-    return [Bbox.from_extents(*(place - margin), *(place + margin)) for place in axes.transData.transform(points)]
-
-
-def _add_label(axes: Axes, label: str, point: Vector, boxes: Sequence[Bbox]) -> Bbox:
-    """Write the label on the side where it covers the least area, and return its box in pixels."""
-    style: dict[str, Any] = {"textcoords": "offset points", "zorder": 6, "bbox": BACKING}
-    text = axes.annotate(label, (float(point[0]), float(point[1])), (0.0, 0.0), **style)
-    best, least = SIDES[0], np.inf
-    for across, up in SIDES:
-        _move(text, across, up)
-        cost = _covered(text.get_window_extent(), boxes, axes.bbox)
-        if cost < least:
-            best, least = (across, up), cost
-    _move(text, *best)
-    return text.get_window_extent()
-
-
-def _move(text: Any, across: int, up: int) -> None:
+def _moved(text: Any, across: int, up: int) -> Bbox:
+    """The box in pixels of a label on this side of its point."""
     reach = 9.0 / np.hypot(across, up)  # in printer's points
     level, upright = {-1: "right", 0: "center", 1: "left"}, {-1: "top", 0: "center", 1: "bottom"}
     text.set(position=(reach * across, reach * up), ha=level[across], va=upright[up])
+    box: Bbox = text.get_window_extent()
+    return box
 
 
 def _covered(box: Bbox, boxes: Sequence[Bbox], frame: Bbox) -> float:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from tutelage.outcomes import InvalidModel
 from tutelage.transcripts import Transcript
 
 # Of the palette of Okabe and Ito, which colour-blind readers can distinguish: blue, vermilion, green and purple first.
@@ -30,15 +29,6 @@ class Curve:
     learner: Sequence[float]
     teacher: Sequence[float]
     error: Sequence[float] = ()
-
-    def __post_init__(self) -> None:
-        if len(self.learner) == 0:
-            raise InvalidModel(f"the curve {self.label!r} has no rounds; give one reward of the learner or more")
-        if len(self.teacher) != len(self.learner) or len(self.error) not in (0, len(self.learner)):
-            raise InvalidModel(
-                f"the curve {self.label!r} has {len(self.learner)} rewards of the learner, {len(self.teacher)} of the "
-                f"teacher and {len(self.error)} errors; give one of each per round, or no errors"
-            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,51 +16,42 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import Normalize, to_rgb
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.path import Path
 from numpy.typing import NDArray
 
-from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Vector
+from tutelage.arrays import ArrayLike, Flags, Indices, Matrix
 from tutelage.environments.object_world import ACTIONS, ObjectWorld
 from tutelage.environments.placement import preference_features
 from tutelage.outcomes import InvalidModel
 
 SQUARE = 0.5 * np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
-
-# Outer and inner corners alternate; the first points up, to the smaller rows.
-_FIFTHS = np.arange(10) * np.pi / 5
-STAR = 0.42 * np.where(np.arange(10) % 2, 0.45, 1.0)[:, None] * np.column_stack([np.sin(_FIFTHS), -np.cos(_FIFTHS)])
-
-# The arms are three times as long as half their width.
+CIRCLE: Matrix = np.asarray(Path.unit_regular_polygon(48).vertices)
+# The first corner of the star points up, to the smaller rows. The arms of a plus are three times as long as half their
+# width.
+STAR: Matrix = np.asarray(Path.unit_regular_star(5, 0.45).vertices) * [0.42, -0.42]
 PLUS = 0.12 * np.array(
     [[-1, -3], [1, -3], [1, -1], [3, -1], [3, 1], [1, 1], [1, 3], [-1, 3], [-1, 1], [-3, 1], [-3, -1], [-1, -1]]
 )
-
-_TURN = np.linspace(0.0, 2 * np.pi, 48, endpoint=False)
-CIRCLE = np.column_stack([np.cos(_TURN), np.sin(_TURN)])
-DOT = 0.2 * CIRCLE
+SHAPES = {"star": STAR, "plus": PLUS, "dot": 0.2 * CIRCLE}
 
 # Two ends per stripe: rising stripes for green, level stripes for yellow.
-RISING = 0.35 * np.array([[[-0.8, 0.0], [0.0, -0.8]], [[-0.8, 0.8], [0.8, -0.8]], [[0.0, 0.8], [0.8, 0.0]]])
-LEVEL = 0.35 * np.array([[[-0.8, y], [0.8, y]] for y in (-0.55, 0.0, 0.55)])
-
-# Columns to the right and rows down, in the order of the world's actions; the last action stays.
-STEPS = np.array([[0.0, -1.0], [-1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 0.0]])
-
-# An arrow of unit length: the coordinates of its corners along it and across it, from the tail; the fourth is the tip.
-ARROW = np.array([[0.0, 0.12], [0.5, 0.12], [0.5, 0.36], [1.0, 0.0], [0.5, -0.36], [0.5, -0.12], [0.0, -0.12]])
-
-SHAPES = {"star": STAR, "plus": PLUS, "dot": DOT}
+STRIPES = {
+    "green": 0.28 * np.array([[[-1, 0], [0, -1]], [[-1, 1], [1, -1]], [[0, 1], [1, 0]]]),
+    "yellow": 0.28 * np.array([[[-1, y], [1, y]] for y in (-0.7, 0.0, 0.7)]),
+}
 FILLS = {"green": "#3f9b57", "yellow": "#f4d64e"}
-STRIPES = {"green": RISING, "yellow": LEVEL}
 # On a heat map a distractor is a frame, so that the colour of its cell stays visible.
 FRAMES: dict[str, dict[str, Any]] = {
     "green": {"edgecolors": "#1b7837", "linestyles": "solid"},
     "yellow": {"edgecolors": "#b58900", "linestyles": (0, (2.0, 1.0))},
 }
 AVOIDED_GREY = "#c4c4c4"
-COLOUR_MAP = "RdBu"
 
-# The length of an arrow and the radius of a disc at probability one; arrows start FREE away from the cell's centre.
-LENGTH, RADIUS, FREE = 0.38, 0.11, 0.11
+# Columns to the right and rows down, in the order of the world's actions; the last action stays.
+STEPS = np.array([[0.0, -1.0], [-1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 0.0]])
+# An arrow of probability one: the coordinates of its corners along it, from a tail that leaves the centre of the cell
+# free, and across it; the fourth is the tip.
+ARROW = 0.38 * np.array([[0.0, 0.12], [0.5, 0.12], [0.5, 0.36], [1.0, 0.0], [0.5, -0.36], [0.5, -0.12], [0.0, -0.12]])
 # Rewards between zero and minus this share of the limit have no minus, and choices of a smaller probability no arrow.
 FAINTEST = 0.05
 
@@ -103,11 +94,11 @@ def avoided_cells(world: ObjectWorld, avoided: str | ArrayLike) -> Flags:
 
 def reward_scale(vmax: float) -> ScalarMappable:
     """The colours of rewards from -vmax to vmax, for a heat map or a colour bar; larger rewards are clipped."""
-    return ScalarMappable(Normalize(-vmax, vmax), COLOUR_MAP)
+    return ScalarMappable(Normalize(-vmax, vmax), "RdBu")
 
 
 def world_key(*, has_avoided: bool = True) -> list[Artist]:
-    """The handles of a legend that explains the"""
+    """The handles of a legend that explains the picture."""
     points: dict[str, Any] = {"linestyle": "", "color": "black"}
     area: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.6}
     handles: list[Artist] = [
@@ -133,19 +124,17 @@ def _on_grid(values: ArrayLike, world: ObjectWorld, name: str, n_each: int = 1) 
 
 def _draw_grid(axes: Axes, size: int) -> None:
     axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5), aspect="equal", xticks=[], yticks=[])
-    edges = np.arange(1, size) - 0.5
-    upright = np.stack([np.column_stack([edges, np.full_like(edges, end)]) for end in (-0.5, size - 0.5)], axis=1)
-    lines = np.concatenate([upright, upright[:, :, ::-1]])
-    _add_segments(axes, lines, colors="0.75", linewidths=0.5 * _line_width(size), zorder=1.5)
+    for lines in (axes.hlines, axes.vlines):
+        lines(np.arange(1, size) - 0.5, -0.5, size - 0.5, colors="0.75", linewidths=0.5 * _line_width(size), zorder=1.5)
 
 
 def _draw_reward(axes: Axes, world: ObjectWorld, values: Matrix, vmax: float | None, *, has_arrows: bool) -> None:
     """Draw the heat map, and a minus in each cell of negative reward, lower in the cells that hold another mark."""
     limit = float(np.abs(values).max()) if vmax is None else vmax
     # Zero rewards are white with any positive limit.
-    scale = Normalize(-limit, limit) if limit > 0 else Normalize(-1.0, 1.0)
+    scale = limit if limit > 0 else 1.0
     edges = np.arange(world.size + 1) - 0.5
-    axes.pcolormesh(edges, edges, values, norm=scale, cmap=COLOUR_MAP, zorder=1, label="reward")
+    axes.pcolormesh(edges, edges, values, vmin=-scale, vmax=scale, cmap="RdBu", zorder=1, label="reward")
     held = range(world.terminal) if has_arrows else [cell for kind in world.objects.values() for cell in kind]
     cells = np.flatnonzero(values < -FAINTEST * limit)
     bars = _centres(cells, world.size)
@@ -197,22 +186,20 @@ def _draw_arrows(axes: Axes, policy: Matrix) -> None:
     size = len(policy)
     chosen = policy.reshape(size * size, len(STEPS))
     cells, actions = np.nonzero(chosen >= FAINTEST)
-    probability, places, steps = chosen[cells, actions], _centres(cells, size), STEPS[actions]
-    opacity, moves = np.clip(0.3 + 0.7 * probability, 0.0, 1.0), steps.any(axis=1)
+    probability, places, steps = (
+        chosen[cells, actions][:, None],
+        _centres(cells, size)[:, None],
+        STEPS[actions][:, None],
+    )
+    # Length grows with probability, and width with its root, so that all are visible.
+    along, across = (0.11 + probability * ARROW[:, 0])[..., None], (np.sqrt(probability) * ARROW[:, 1])[..., None]
+    arrows = places + along * steps + across * steps[:, :, ::-1] * [1.0, -1.0]
+    discs = places + 0.11 * np.sqrt(probability)[..., None] * CIRCLE
+    opacity, is_move = np.clip(0.3 + 0.7 * probability, 0.0, 1.0), steps.any(axis=(1, 2))
     colours = np.column_stack([np.tile(to_rgb("#7b2a8b"), (len(cells), 1)), opacity])
     style = {"edgecolors": "white", "linewidths": 0.3 * _line_width(size), "zorder": 5}
-    arrows = _arrows(places[moves], steps[moves], probability[moves])
-    discs = places[~moves, None, :] + RADIUS * np.sqrt(probability[~moves, None, None]) * CIRCLE
-    _add_polygons(axes, arrows, facecolors=colours[moves], label="moves", **style)
-    _add_polygons(axes, discs, facecolors=colours[~moves], label="stays", **style)
-
-
-def _arrows(places: Matrix, steps: Matrix, probability: Vector) -> Matrix:
-    """(n, 7, 2), arrows with length proportional to probability, and width to its root, so that all are visible."""
-    sideways = steps[:, ::-1] * [1.0, -1.0]
-    along = FREE + LENGTH * probability[:, None] * ARROW[:, 0]
-    across = LENGTH * np.sqrt(probability)[:, None] * ARROW[:, 1]
-    return np.asarray(places[:, None] + along[:, :, None] * steps[:, None] + across[:, :, None] * sideways[:, None])
+    _add_polygons(axes, arrows[is_move], facecolors=colours[is_move], label="moves", **style)
+    _add_polygons(axes, discs[~is_move], facecolors=colours[~is_move], label="stays", **style)
 
 
 def _centres(cells: Sequence[int] | Indices, size: int) -> Matrix:

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
 
 import tutelage as tl
-from tutelage.pictures.routes import draw_routes
+from tutelage.pictures.domains import draw_routes
 
 
 def drawn(domain, policy):
