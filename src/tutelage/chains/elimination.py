@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 import numpy as np
-from scipy import sparse
 
-from tutelage.arrays import Flags, Indices, Matrix, SparseRows, Vector
+from tutelage.arrays import Indices, Matrix, SparseRows, Vector
 from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.compiling import FASTMATH, compiled, unsigned
 
@@ -20,11 +19,6 @@ Rows: TypeAlias = tuple[Indices, Indices, Vector]
 # The states by component; where each component begins among them, and the end; the component of each state; and where
 # the factors of each component begin.
 Parts: TypeAlias = tuple[Indices, Indices, Indices, Indices]
-# Of a quotient graph: where the list of each state starts, all lists, their lengths, and the degrees of the states.
-Lists: TypeAlias = tuple[Indices, Indices, Indices, Indices]
-# Where each element begins and ends in the pool of members; whether a state is eliminated, and then whether an element
-# is replaced, (2 S,); and the last element with each state.
-Elements: TypeAlias = tuple[Indices, Indices, Flags, Indices]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -238,114 +232,27 @@ def component_visits(rows: Rows, parts: Parts, blocks: Vector, d: Vector) -> Non
                         d[column[k]] += weight[k] * d[s]
 
 
-def operations(moves: SparseRows, budget: float) -> float:
-    """The operations per state of a sparse LU of I - moves (S, S); infinite if above the budget.
-
-    They are counted on the pattern of the chain and its transpose together.
-    """
-    n = moves.shape[0]
-    ones = sparse.csr_array((np.ones(moves.nnz, np.int8), moves.indices, moves.indptr), moves.shape)
-    both = sparse.csr_array(ones + ones.T)
-    apart = np.repeat(np.arange(n), np.diff(both.indptr)) != both.indices
-    start = np.concatenate([[0], np.cumsum(apart)])[both.indptr].astype(np.int64)
-    return elimination_cost(start, both.indices[apart].astype(np.int64), float(budget * n)) / float(n)
-
-
 @compiled()
-def _joined(p: int, lists: Lists, elements: Elements, pool: Indices, used: int) -> int:
-    """Append the neighbours of p to the pool, directly or through its elements, which its own element now replaces."""
-    start, neighbour, length, _ = lists
-    begins, ends, is_gone, mark = elements
-    n = len(length)
-    is_gone[p], mark[p], begins[p] = True, p, used
-    for k in range(start[p], start[p] + length[p]):
-        member = neighbour[k]
-        if member < n:
-            if not is_gone[member] and mark[member] != p:
-                mark[member], pool[used], used = p, member, used + 1
-        elif not is_gone[member]:
-            is_gone[member] = True
-            for q in range(begins[member - n], ends[member - n]):
-                i = pool[q]
-                if not is_gone[i] and mark[i] != p:
-                    mark[i], pool[used], used = p, i, used + 1
-    ends[p] = used
-    return used
+def fill_operations(start: Indices, column: Indices, most: float) -> float:
+    """The operations of an elimination of a symmetric pattern in the order of its rows; infinite if above `most`.
 
-
-@compiled()
-def _relisted(p: int, i: int, lists: Lists, elements: Elements, outside: Indices) -> int:
-    """Put the element of p into the list of its member i, and return a bound on the number of neighbours of i.
-
-    outside: for each element, how many of its members are not members of p's.
+    Row i of the factor L has the columns on the ways from its own entries to i, where each column k leads to the first
+    later row that has it (Liu's elimination tree). A column with d entries takes 2 d^2 operations.
     """
-    start, neighbour, length, _ = lists
-    begins, ends, is_gone, mark = elements
-    n, kept, bound = len(length), start[i], ends[p] - begins[p] - 1
-    for k in range(start[i], start[i] + length[i]):
-        member = neighbour[k]
-        if is_gone[member] or (member < n and mark[member] == p):
-            continue
-        if member >= n and outside[member - n] == 0:
-            # The element of p has all its members.
-            is_gone[member] = True
-            continue
-        neighbour[kept], kept = member, kept + 1
-        bound += 1 if member < n else outside[member - n]
-    # Room for the new element: p itself, or an element that it replaced, has left this list.
-    neighbour[kept] = n + p
-    length[i] = kept + 1 - start[i]
-    return int(bound)
-
-
-@compiled()
-def elimination_cost(start: Indices, neighbour: Indices, budget: float) -> float:
-    """The operations of an elimination of a symmetric pattern without its diagonal, in the order of least degree.
-
-    Eliminating a state connects all its neighbours; with d of them it takes about 2 d^2 operations. The graph is kept
-    as a quotient graph (George and Liu): an eliminated state becomes an *element*, the list of its neighbours, and
-    n + e in the list of a state stands for the element of e. Degrees are the upper bounds of Amestoy, Davis and Duff.
-    Infinite as soon as the operations exceed the budget. start: (S+1,). neighbour: the columns; overwritten.
-    """
-    n = len(start) - 1
-    degree = start[1:] - start[:-1]
-    lists = (start, neighbour, degree.copy(), degree)
-    elements = (np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(2 * n, np.bool_), np.full(n, -1))
-    begins, ends, is_gone, _ = elements
-    pool, outside, counted_for = np.empty(max(4 * len(neighbour), 64), np.int64), np.zeros(n, np.int64), np.full(n, -1)
-    waiting = [(degree[s], np.int64(s)) for s in range(n)]
-    heapq.heapify(waiting)
-    used, left = 0, n
-    cost: float = 0.0
-    while left > 0:
-        least, state = heapq.heappop(waiting)
-        p = int(state)
-        if is_gone[p] or least != degree[p]:
-            continue
-        if used + n > len(pool):
-            pool = np.concatenate((pool[:used], np.empty(used + 2 * n, np.int64)))
-        used, left = _joined(p, lists, elements, pool, used), left - 1
-        size = used - begins[p]
-        cost += 2.0 * size * (size + 1)
-        # Where all that is left is connected, the rest is dense.
-        is_dense = size >= left - 1
-        cost += 2.0 * left**3 / 3.0 if is_dense else 0.0
-        if cost > budget:
+    n, cost = len(start) - 1, 0.0
+    parent, reached, length = np.full(n, n), np.full(n, n), np.zeros(n)
+    for i in range(n):
+        reached[i] = i
+        for q in range(start[i], start[i + 1]):
+            k = np.int64(column[q])
+            while k < i and reached[k] != i:
+                parent[k] = min(parent[k], i)
+                reached[k] = i
+                cost += 4.0 * length[k] + 2.0
+                length[k] += 1.0
+                k = parent[k]
+        if cost > most:
             return math.inf
-        if is_dense:
-            return cost
-        members = pool[begins[p] : used]
-        for i in members:
-            for k in range(start[i], start[i] + lists[2][i]):
-                e = neighbour[k] - n
-                if e >= 0 and not is_gone[n + e]:
-                    if counted_for[e] != p:
-                        counted_for[e], outside[e] = p, ends[e] - begins[e]
-                    outside[e] -= 1
-        for i in members:
-            bound = _relisted(p, int(i), lists, elements, outside)
-            degree[i] = min(bound, degree[i] + size - 1, left - 1)
-            heapq.heappush(waiting, (degree[i], i))
     return cost
 
 

@@ -42,12 +42,8 @@ WIDEST, REORDERED_LIMIT = 40, 2_000
 FEWEST_IN_BAND, WIDEST_SHARE = 30, 0.25
 # Up to this width, in the order of the states, a compiled solution takes little more time than a sweep over the states.
 NARROW = 8
-# The most operations per state for the dense elimination of components, and for sparse LU.
-COMPONENT_OPERATIONS, FACTOR_OPERATIONS = 4_000, 40_000
-# An order that all policies share may take this many times more operations for the policy of all choices.
-SHARED = 10
-# Above this number of states a sparse factorisation takes too much memory.
-FACTOR_LIMIT = 200_000
+# The most operations per state for the dense elimination of components, and in all for sparse LU: about a second.
+COMPONENT_OPERATIONS, FACTOR_OPERATIONS = 4_000, 5e9
 # Values of this relative accuracy take less time by iterations than by sparse LU.
 ITERATED_ACCURACY = 1e-6
 # For these nearly symmetric patterns the ordering of A + A' is several times faster than SuperLU's default.
@@ -361,18 +357,29 @@ def elimination_order(mdp: MDP, takes_many: bool) -> Indices | None:
     """
     from tutelage.chains.iterations import Iterations
 
-    if mdp.n_states > FACTOR_LIMIT:
-        return None
     all_moves = chain(mdp, mdp.discount * uniform_policy(mdp), mdp.continuing)
     moves = all_moves if takes_many else discounted_rows(mdp, any_choice(mdp))
-    if Iterations.of(moves, mdp.contraction, np.inf).is_fast():
-        return None
-    from tutelage.chains.elimination import operations
-
-    if operations(moves, FACTOR_OPERATIONS) == np.inf:
+    if Iterations.of(moves, mdp.contraction, np.inf).is_fast() or np.isinf(_operations(moves, FACTOR_OPERATIONS)):
         return None
     # Policies with few choices take fewer operations in the shared order than the policy of all choices.
-    is_shared = takes_many or operations(all_moves, SHARED * FACTOR_OPERATIONS) < np.inf
-    # The order depends on the pattern alone; with halved moves no policy makes the matrix singular.
-    system = sparse.eye_array(mdp.n_states, format="csr") - 0.5 * (all_moves if is_shared else moves)
-    return np.asarray(np.argsort(sparse_factors(system, BY_DEGREE).perm_c))
+    is_shared = takes_many or np.isfinite(_operations(all_moves, 10 * FACTOR_OPERATIONS))
+    return np.argsort(sparse_factors(_halved(all_moves if is_shared else moves), BY_DEGREE).perm_c)
+
+
+def _halved(moves: SparseRows) -> SparseRows:
+    """I - moves / 2: an order of elimination depends on the pattern alone, and this matrix is never singular."""
+    return sparse.eye_array(moves.shape[0], format="csr") - 0.5 * moves
+
+
+def _operations(moves: SparseRows, most: float) -> float:
+    """The operations of an LU of I - moves in an order that SuperLU finds quickly; infinite if above `most`.
+
+    An incomplete LU that drops everything yields the order, and the pattern of the chain and its transpose the count.
+    """
+    from tutelage.chains.elimination import fill_operations
+
+    system = _halved(moves)
+    order = np.argsort(linalg.spilu(system.tocsc(), drop_tol=1.0, fill_factor=1.0, permc_spec="COLAMD").perm_c)
+    pattern = sparse.csr_array((np.ones(system.nnz, np.int8), system.indices, system.indptr), system.shape)
+    both = sparse.csr_array(pattern + pattern.T)[order][:, order]
+    return float(fill_operations(both.indptr, both.indices, most))
