@@ -21,7 +21,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector
-from tutelage.constrained.objectives import Box, LowerBounds, Mixture
+from tutelage.constrained.objectives import LowerBounds, Mixture
 from tutelage.model.mdp import MDP
 from tutelage.outcomes import Ended, Solution
 
@@ -80,49 +80,49 @@ def best_shares(dual: LowerBounds, parts: NDArray[np.float64], near: Vector) -> 
 
     parts: (n, K, d). near: (k,), dual variables to start from.
     """
-    assert dual.box is not None
-    find = _nearest if dual.box.is_matched.any() else _most
-    found = find(dual, dual.box, parts, near)
+    assert dual.most is not None
+    m = len(near) - dual.n_matched
+    upper, right = np.full(m, dual.most), dual.linear[:m]
+    found = (_nearest if dual.n_matched else _most)(dual, upper, parts, near)
     if found is None:
         return None
     weights, u, value, use = found
-    right, is_elastic = dual.linear[~dual.box.is_matched], np.isfinite(dual.box.upper).all()
     excess = float((np.einsum("nk,nkm->m", weights, use) - right).max(initial=0.0))
     least = dual.offset(u) - float((parts @ dual.price(u)).max(axis=0).sum())
     size = 1 + float(np.abs(dual.linear).max(initial=0.0)) + abs(value)
-    is_within = is_elastic or excess <= EXACT_EXCESS * size
+    is_within = np.isfinite(dual.most) or excess <= EXACT_EXCESS * size
     # Where no mixture is within the limits, multipliers grow without end, and the bound exceeds the value.
     if not is_within or not abs(value - least) <= TIGHT_GAP * size:
         return None
     return Solution(Mixture(weights, u), value, least, excess, Ended.CONVERGED, 1)
 
 
-def _most(dual: LowerBounds, box: Box, parts: NDArray[np.float64], near: Vector) -> Shared | None:
+def _most(dual: LowerBounds, upper: Vector, parts: NDArray[np.float64], near: Vector) -> Shared | None:
     """The linear program."""
     from tutelage.constrained import group_loops
 
     profit, use, right = parts @ dual.base, -(parts @ dual.turn), dual.linear
     base, table = _less_best(np.dstack([use, profit]), np.append(-near, 1.0))
-    picks, basis, _, x, u, is_optimal = group_loops.best_shares(table, right - base[:-1], box.upper, near)
+    picks, basis, _, x, u, is_optimal = group_loops.best_shares(table, right - base[:-1], upper, near)
     if not is_optimal:
         return None
     weights = _weights(parts, picks, basis, x)
-    cost = np.where(np.isfinite(box.upper), box.upper, 0.0)
+    cost = np.where(np.isfinite(upper), upper, 0.0)
     excess = np.maximum(np.einsum("nk,nkm->m", weights, use) - right, 0.0)
-    return weights, np.clip(u, 0.0, box.upper), float(cost @ excess - (weights * profit).sum()), use
+    return weights, np.clip(u, 0.0, upper), float(cost @ excess - (weights * profit).sum()), use
 
 
-def _nearest(dual: LowerBounds, box: Box, parts: NDArray[np.float64], near: Vector) -> Shared | None:
+def _nearest(dual: LowerBounds, upper: Vector, parts: NDArray[np.float64], near: Vector) -> Shared | None:
     """The projection, from the best mixture within the limits at the last price."""
     from tutelage.constrained import group_loops
 
-    is_matched, m = box.is_matched, len(near) - int(box.is_matched.sum())
-    match, use = parts @ dual.turn[:, is_matched], -(parts @ dual.turn[:, ~is_matched])
-    target, y, a = -dual.linear[is_matched], near[~is_matched], near[is_matched]
+    m = len(upper)
+    match, use = parts @ dual.turn[:, m:], -(parts @ dual.turn[:, :m])
+    target, y, a = -dual.linear[m:], near[:m], near[m:]
     base, table = _less_best(np.dstack([use, match]), np.concatenate([-y, a]))
-    right = dual.linear[~is_matched] - base[:m]
+    right = dual.linear[:m] - base[:m]
     linear = np.dstack([table[:, :, :m], table[:, :, m:] @ a])
-    picks, basis, row, x, _, is_optimal = group_loops.best_shares(linear, right, box.upper[~is_matched], y)
+    picks, basis, row, x, _, is_optimal = group_loops.best_shares(linear, right, upper, y)
     if not is_optimal:
         return None
     is_point = basis >= 0
@@ -131,9 +131,8 @@ def _nearest(dual: LowerBounds, box: Box, parts: NDArray[np.float64], near: Vect
     if not is_optimal:
         return None
     weights = _weights(parts, picks, free, x)
-    u = np.zeros(len(is_matched))
-    u[~is_matched], u[is_matched] = np.maximum(y, 0.0), target - np.einsum("nk,nkr->r", weights, match)
-    return weights, u, 0.5 * float(u[is_matched] @ u[is_matched]), use
+    a = target - np.einsum("nk,nkr->r", weights, match)
+    return weights, np.concatenate([np.maximum(y, 0.0), a]), 0.5 * float(a @ a), use
 
 
 def _less_best(table: NDArray[np.float64], price: Vector) -> tuple[Vector, NDArray[np.float64]]:

@@ -10,7 +10,11 @@ Its multipliers give a *price* and an *offset* such that, for every point of any
     f(x) >= offset - price @ x      wherever G x <= h                                                   (weak duality)
 
 so that offset - max over all policies of price @ mu is a lower bound on the objective, certified without relying on
-the program's solver.
+the program's solver. All objectives but the squared distance are linear programs of one form:
+
+    minimise   cost @ s - base @ x      where   rows @ x - reach @ s <= right,   s >= 0
+
+whose multipliers u >= 0 with reach' u <= cost have price(u) = base - rows' u and offset(u) = -right @ u.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Flags, Matrix, Vector
+from tutelage.arrays import Matrix, Vector
 from tutelage.constrained.problem import HalfSpaces
 from tutelage.convex.programs import LinearConstraints, ProgramSolution, minimise_linear, minimise_quadratic
 from tutelage.outcomes import Solution
@@ -38,51 +42,32 @@ class Hull:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Box:
-    """The vectors u (k,) from lower to upper, with the term 1/2 curvature @ u^2."""
-
-    lower: Vector
-    upper: Vector
-    curvature: Vector
-
-    @property
-    def is_matched(self) -> Flags:
-        """(k,), which entries are deviations from a target, not multipliers."""
-        return np.asarray(self.curvature != 0)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class LowerBounds:
     """The lower bounds of an objective f, one for each u = (multipliers of the half-spaces, further entries) of a set:
 
-        f(x) >= offset(u) - price(u) @ x        price(u) = base + turn @ u,   offset(u) = -linear @ u - term(u)
+        f(x) >= offset(u) - price(u) @ x        price(u) = base + turn @ u,   offset(u) = -linear @ u - 1/2 |a|^2
 
-    base: (d,). turn: (d, k). linear: (k,). box: the set of u and its term; None where the set is not a box.
+    base: (d,). turn: (d, k). linear: (k,). n_matched: the length of a, the last entries of u, which are deviations from
+    a target. most: the largest multiplier of a half-space; None where not all of u but a are such multipliers.
     """
 
     base: Vector
     turn: Matrix
     linear: Vector
-    box: Box | None
+    most: float | None = None
+    n_matched: int = 0
 
     def price(self, u: Vector) -> Vector:
         return np.asarray(self.base + self.turn @ u)
 
     def offset(self, u: Vector) -> float:
-        term = 0.0 if self.box is None else 0.5 * float(self.box.curvature @ (u * u))
-        return -float(self.linear @ u) - term
+        a = u[len(u) - self.n_matched :]
+        return -float(self.linear @ u) - 0.5 * float(a @ a)
 
     @property
     def can_share(self) -> bool:
-        """Whether every group of starts may have a mixture of its own (`groups`).
-
-        There are few dual variables: multipliers of half-spaces, or deviations with half their square.
-        """
-        if self.box is None or len(self.linear) > MOST_SHARED:
-            return False
-        box, is_matched = self.box, self.box.is_matched
-        is_projection = not self.base.any() and (box.curvature[is_matched] == 1).all() and np.isinf(box.upper).all()
-        return not box.lower[~is_matched].any() and bool(is_projection or not is_matched.any())
+        """Whether every group of starts may have a mixture of its own (`groups`): there are few dual variables."""
+        return self.most is not None and len(self.linear) <= MOST_SHARED
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,30 +95,65 @@ class Objective(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MostReward:
+class Rows:
+    """A linear program over points x (d,) and slacks s (p,): base (d,), rows (k, d), right (k,), reach (k, p).
+
+    most: the largest multiplier of a row, where all rows are half-spaces.
+    """
+
+    base: Vector
+    rows: Matrix
+    right: Vector
+    reach: Matrix
+    cost: Vector
+    most: float | None = None
+
+
+class LinearObjective:
+    """An objective that is a linear program; a subclass has its rows, those of the half-spaces first."""
+
+    def rows(self, limits: HalfSpaces) -> Rows:
+        raise NotImplementedError
+
+    def dual(self, part: Rows, u: Vector) -> Vector:
+        """Multipliers u of the rows, changed so that reach' u <= cost for any tolerance of the solver."""
+        return np.asarray(u / max(1.0, float((part.reach.T @ u).max(initial=0.0))))
+
+    def opening(self, limits: HalfSpaces) -> Vector:
+        return self.rows(limits).base
+
+    def scale(self, points: Matrix) -> float:
+        return 1.0
+
+    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
+        part = self.rows(limits)
+        return LowerBounds(part.base, -part.rows.T, part.right, part.most)
+
+    def solve(self, hull: Hull, limits: HalfSpaces) -> Solution[Mixture]:
+        part = self.rows(limits)
+        n, n_slacks = hull.generate.shape[1], len(part.cost)
+        within = np.hstack([part.rows @ hull.generate, -part.reach])
+        equal = _widened(hull, n_slacks)
+        constraints = LinearConstraints(np.zeros(n + n_slacks), equal, hull.right, within, part.right)
+        solution = minimise_linear(np.concatenate([-(hull.generate.T @ part.base), part.cost]), constraints)
+        return _mixture(solution, solution.answer.x[:n], self.dual(part, solution.answer.within_multipliers))
+
+
+@dataclass(frozen=True, eq=False)
+class MostReward(LinearObjective):
     """f(x) = -weights @ x_r, with bound -h @ y - max (weights - G'y) @ mu."""
 
     weights: Vector
 
-    def opening(self, limits: HalfSpaces) -> Vector:
-        return _padded(self.weights, limits)
-
     def scale(self, points: Matrix) -> float:
         return _largest_reward(self.weights, points)
 
-    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
-        return LowerBounds(_padded(self.weights, limits), -limits.normals.T, limits.offsets, _multipliers(len(limits)))
-
-    def solve(self, hull: Hull, limits: HalfSpaces) -> Solution[Mixture]:
-        weights = _padded(self.weights, limits)
-        slope, within = -(hull.generate.T @ weights), limits.normals @ hull.generate
-        constraints = LinearConstraints(np.zeros(len(slope)), hull.equal, hull.right, within, limits.offsets)
-        solution = minimise_linear(slope, constraints)
-        return _mixture(solution, solution.answer.x, solution.answer.within_multipliers)
+    def rows(self, limits: HalfSpaces) -> Rows:
+        none = np.zeros((len(limits), 0))
+        return Rows(_padded(self.weights, limits), limits.normals, limits.offsets, none, none.sum(axis=0), np.inf)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LeastViolation:
+class LeastViolation(LinearObjective):
     """f(x) = sum of (G x - h)+, the total excess over the half-spaces, which do not constrain x.
 
     Written with slacks s >= G x - h. Their multipliers lie in [0, 1]; bound -h @ y + min G'y @ mu.
@@ -142,23 +162,13 @@ class LeastViolation:
     def opening(self, limits: HalfSpaces) -> Vector:
         return np.asarray(-limits.normals.sum(axis=0))
 
-    def scale(self, points: Matrix) -> float:
-        return 1.0
-
-    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
-        base = np.zeros(limits.normals.shape[1])
-        return LowerBounds(base, -limits.normals.T, limits.offsets, _multipliers(len(limits), 1.0))
-
-    def solve(self, hull: Hull, limits: HalfSpaces) -> Solution[Mixture]:
-        n, m = hull.generate.shape[1], len(limits)
-        within = _beside(limits.normals @ hull.generate, -np.eye(m))
-        constraints = LinearConstraints(np.zeros(n + m), _widened(hull, m), hull.right, within, limits.offsets)
-        solution = minimise_linear(np.concatenate([np.zeros(n), np.ones(m)]), constraints)
-        return _mixture(solution, solution.answer.x[:n], np.minimum(solution.answer.within_multipliers, 1.0))
+    def rows(self, limits: HalfSpaces) -> Rows:
+        m, d = limits.normals.shape
+        return Rows(np.zeros(d), limits.normals, limits.offsets, np.eye(m), np.ones(m), 1.0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RewardWithinTotal:
+@dataclass(frozen=True, eq=False)
+class RewardWithinTotal(LinearObjective):
     """f(x) = -weights @ x_r where sum of (G x - h)+ <= total: a limit on the total excess over the half-spaces.
 
     Written with slacks s >= G x - h. With the total's multiplier k and y <= k, weights @ x <= (weights - G'y) @ x +
@@ -168,36 +178,22 @@ class RewardWithinTotal:
     weights: Vector
     total: float
 
-    def opening(self, limits: HalfSpaces) -> Vector:
-        return _padded(self.weights, limits)
-
     def scale(self, points: Matrix) -> float:
         return _largest_reward(self.weights, points)
 
-    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
-        turn = np.column_stack([-limits.normals.T, np.zeros(limits.normals.shape[1])])
-        return LowerBounds(_padded(self.weights, limits), turn, np.append(limits.offsets, self.total), None)
+    def rows(self, limits: HalfSpaces) -> Rows:
+        m, d = limits.normals.shape
+        rows, reach = np.vstack([limits.normals, np.zeros(d)]), np.vstack([np.eye(m), -np.ones(m)])
+        right = np.append(limits.offsets, self.total)
+        return Rows(_padded(self.weights, limits), rows, right, reach, np.zeros(m))
 
-    def solve(self, hull: Hull, limits: HalfSpaces) -> Solution[Mixture]:
-        n, m, weights = hull.generate.shape[1], len(limits), _padded(self.weights, limits)
-        sum_of_slacks = np.concatenate([np.zeros(n), np.ones(m)])
-        within = _stacked(_beside(limits.normals @ hull.generate, -np.eye(m)), sum_of_slacks[None])
-        bound = np.append(limits.offsets, self.total)
-        constraints = LinearConstraints(np.zeros(n + m), _widened(hull, m), hull.right, within, bound)
-        solution = minimise_linear(np.concatenate([-(hull.generate.T @ weights), np.zeros(m)]), constraints)
-        y, k = (
-            solution.answer.within_multipliers[:m],
-            max(float(solution.answer.within_multipliers.max(initial=0.0)), 0.0),
-        )
-        return _mixture(solution, solution.answer.x[:n], np.append(y, k))
+    def dual(self, part: Rows, u: Vector) -> Vector:
+        return np.append(u[:-1], u.max())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Nearest:
-    """f(x) = norm_p(x_r - target) for p = 1 or inf (Sec. 3.1), with slacks u >= |x_r - target|.
-
-    For any a with dual norm at most one, norm_p(x_r - target) >= a @ (target - x_r).
-    """
+@dataclass(frozen=True, eq=False)
+class Nearest(LinearObjective):
+    """f(x) = norm_p(x_r - target) for p = 1 or inf (Sec. 3.1), with slacks s >= |x_r - target|, or one for all."""
 
     target: Vector
     norm: float
@@ -205,28 +201,12 @@ class Nearest:
     def opening(self, limits: HalfSpaces) -> Vector:
         return _padded(self.target, limits)
 
-    def scale(self, points: Matrix) -> float:
-        return 1.0
-
-    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
-        ones = np.ones(len(self.target))
-        return _matching(self.target, limits, Box(-ones, ones, 0 * ones) if self.norm == 1 else None)
-
-    def solve(self, hull: Hull, limits: HalfSpaces) -> Solution[Mixture]:
-        n, d_r = hull.generate.shape[1], len(self.target)
-        reach = np.eye(d_r) if self.norm == 1 else np.ones((d_r, 1))
-        n_slacks = reach.shape[1]
-        here = hull.generate[:d_r]
-        limited = _beside(limits.normals @ hull.generate, np.zeros((len(limits), n_slacks)))
-        within = _stacked(_stacked(_beside(here, -reach), _beside(-here, -reach)), limited)
-        bound = np.concatenate([self.target, -self.target, limits.offsets])
-        constraints = LinearConstraints(np.zeros(n + n_slacks), _widened(hull, n_slacks), hull.right, within, bound)
-        solution = minimise_linear(np.concatenate([np.zeros(n), np.ones(n_slacks)]), constraints)
-        up, low, y = np.split(solution.answer.within_multipliers, [d_r, 2 * d_r])
-        # Scaled into the dual ball, so that the bound holds for any tolerance of the solver.
-        direction = low - up
-        shrink = 1 / max(1.0, float(np.linalg.norm(direction, np.inf if self.norm == 1 else 1)))
-        return _mixture(solution, solution.answer.x[:n], shrink * np.concatenate([y, direction]))
+    def rows(self, limits: HalfSpaces) -> Rows:
+        (m, d), d_r = limits.normals.shape, len(self.target)
+        here, each = np.eye(d_r, d), np.eye(d_r) if self.norm == 1 else np.ones((d_r, 1))
+        rows, reach = np.vstack([limits.normals, here, -here]), np.vstack([np.zeros((m, each.shape[1])), each, each])
+        right = np.concatenate([limits.offsets, self.target, -self.target])
+        return Rows(np.zeros(d), rows, right, reach, np.ones(each.shape[1]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -245,8 +225,9 @@ class NearestSquared:
         return 1.0
 
     def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
-        ones = np.ones(len(self.target))
-        return _matching(self.target, limits, Box(-np.inf * ones, np.inf * ones, ones))
+        d, d_r = limits.normals.shape[1], len(self.target)
+        turn = np.hstack([-limits.normals.T, np.eye(d, d_r)])
+        return LowerBounds(np.zeros(d), turn, np.concatenate([limits.offsets, -self.target]), np.inf, d_r)
 
     def solve(self, hull: Hull, limits: HalfSpaces) -> Solution[Mixture]:
         n, d_r = hull.generate.shape[1], len(self.target)
@@ -273,22 +254,6 @@ def _mixture(solution: ProgramSolution, weights: Vector, u: Vector) -> Solution[
 def _largest_reward(weights: Vector, points: Matrix) -> float:
     """The largest |weights @ x_r| of some points (n, d); one where it is zero."""
     return float(np.abs(points[:, : len(weights)] @ weights).max(initial=0.0)) or 1.0
-
-
-def _multipliers(n: int, most: float = np.inf) -> Box:
-    """The multipliers of n half-spaces, each at most `most`."""
-    return Box(np.zeros(n), np.full(n, most), np.zeros(n))
-
-
-def _matching(target: Vector, limits: HalfSpaces, box: Box | None) -> LowerBounds:
-    """a @ (target - x_r) - h @ y + G'y @ x, for y >= 0 and a in the box, or in a set that is not a box."""
-    d, m = limits.normals.shape[1], len(limits)
-    turn = np.hstack([-limits.normals.T, np.eye(d)[:, : len(target)]])
-    if box is not None:
-        y = _multipliers(m)
-        parts = zip((y.lower, y.upper, y.curvature), (box.lower, box.upper, box.curvature), strict=True)
-        box = Box(*(np.concatenate(part) for part in parts))
-    return LowerBounds(np.zeros(d), turn, np.concatenate([limits.offsets, -target]), box)
 
 
 def _padded(reward_part: Vector, limits: HalfSpaces) -> Vector:
