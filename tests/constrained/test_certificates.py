@@ -11,8 +11,8 @@ from strategies import build_mdp, random_domain, random_mdp, random_policy
 from tutelage.bellman import equations
 from tutelage.bellman.equations import _verdict, solve_hard, solve_soft
 from tutelage.chains.expectations import expectation
-from tutelage.constrained import decomposition
-from tutelage.constrained.decomposition import Planner
+from tutelage.constrained import columns
+from tutelage.constrained.columns import Planner
 from tutelage.constrained.objectives import MostReward, NearestSquared
 from tutelage.constrained.occupancy_polytope import best_policy, least_violation, nearest_policy, strictest_policy
 from tutelage.constrained.problem import no_limits, preference_limits, sizes
@@ -149,9 +149,9 @@ def test_a_decomposition_that_cannot_go_on_says_what_its_gap_is(monkeypatch):
 
 def test_the_price_of_a_policy_includes_the_error_bound_of_its_plan(monkeypatch):
     domain, _ = problem(2)
-    price, honest = np.array([1.0, 2.0, -1.0, -0.5, 0.3]), decomposition.plan_hard
+    price, honest = np.array([1.0, 2.0, -1.0, -0.5, 0.3]), columns.plan_hard
     exact = Planner(domain).price_out(price)
-    monkeypatch.setattr(decomposition, "plan_hard", lambda *a, **k: replace(honest(*a, **k), error_bound=0.25))
+    monkeypatch.setattr(columns, "plan_hard", lambda *a, **k: replace(honest(*a, **k), error_bound=0.25))
     assert Planner(domain).price_out(price).best == pytest.approx(exact.best + 0.25)
 
 

@@ -10,8 +10,7 @@ from benchmarks.families import FAMILIES, family_domain, family_problem
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import expectation
 from tutelage.chains.resolvent import discounted_rows
-from tutelage.constrained.columns import Improver, with_stored
-from tutelage.constrained.decomposition import EXACTLY, Column, Planner
+from tutelage.constrained.columns import EXACTLY, Column, Improver, Planner, with_stored
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
 from tutelage.model.policy import policy_from_occupancy
 

@@ -12,7 +12,7 @@ from strategies import random_domain, random_policy, some_of
 from tutelage.bellman import equations
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import expectation, occupancy
-from tutelage.constrained.decomposition import Column, Planner
+from tutelage.constrained.columns import Column, Planner
 from tutelage.constrained.occupancy_polytope import best_policy, least_violation, nearest_policy
 from tutelage.constrained.problem import HalfSpaces, no_limits, preference_limits, reward_limits
 from tutelage.model.mdp import Domain

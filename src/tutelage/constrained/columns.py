@@ -1,34 +1,35 @@
-"""Policies as columns of a master problem, found by policy iteration that starts from the best policy known.
+"""Policies as columns of a master problem, and two ways to find them at prices of the features.
 
-For one choice per state, F = A^-1 features, (S, d), has the expected feature counts from every state, where A = I minus
-the discounted moves. Its mean over the initial distribution is the policy's feature expectation, and F @ price is its
-value at *any* price. So policy iteration at a new price starts, without a linear system, from the policy that is best
-there among all that were evaluated before, and each of its steps gives one more column.
+A *planner* solves one MDP for each price, from the last plan, and keeps nothing of a policy but its choices and its
+expectation. It serves where policies visit few of many states.
 
-The resolvent of the chain (`chains.resolvent`) gives F; where it takes iterations, these start from the F of the policy
-before.
+An *improver* stores policies. For one choice per state, F = A^-1 features, (S, d), has the expected feature counts from
+every state, where A = I minus the discounted moves. Its mean over the initial distribution is the policy's feature
+expectation, and F @ price is its value at *any* price. So policy iteration at a new price starts, without a linear
+system, from the policy that is best there among all that were evaluated before, and each of its steps gives one more
+column. The resolvent of the chain gives F; where it takes iterations, these start from the F of the policy before.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import EPSILON, Indices, Matrix, Vector
-from tutelage.bellman.equations import bellman_operators
+from tutelage.bellman.equations import HardOptimum, bellman_operators, plan_hard
 from tutelage.bellman.operators import Operators
 from tutelage.chains import RELATIVE_ACCURACY
+from tutelage.chains.expectations import expectation, state_occupancy
 from tutelage.chains.resolvent import (
     choice_resolvent,
+    choice_visits,
     has_dense_moves,
     has_short_moves,
     policy_resolvent,
     typical_method,
 )
-from tutelage.constrained.decomposition import Close, Column, Priced
 from tutelage.constrained.groups import StartGroups, start_groups
 from tutelage.constrained.problem import sizes
 from tutelage.model.mdp import Domain, per_choice
@@ -36,19 +37,75 @@ from tutelage.model.policy import first_maximum, sum_by_state
 
 # The most memory for expected counts, in numbers; at least two policies are kept.
 MOST_STORED = 2**26
-MAX_STEPS = 1_000
-# The least number of pairs of sweeps: more improve a policy less than its successor does.
-FEW_PAIRS = 2
 # Where policies are evaluated quickly, sweeps save time only while this share of the states changes its choice.
 MANY = 0.01
 
 
-@dataclass(frozen=True, eq=False)
-class Improver:
-    """Policy iteration for one domain."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """A policy, one choice per state (S,), and its feature expectation (d,).
+
+    n_reached: the states that it visits. ahead: (S, d), its expected counts from each state, where they are stored.
+    policy: (C,), the probabilities of a policy with several choices in some state; `choice` then has the most probable
+    ones. parts: (K, d), the parts of the expectation from each group of starts, where there are several groups.
+    """
+
+    choice: Indices
+    counts: Vector
+    n_reached: int = 0
+    ahead: Matrix | None = None
+    policy: Vector | None = None
+    parts: Matrix | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Priced:
+    """The columns found at some price, and a certified upper bound on the value of any policy there.
+
+    is_exact: whether the last one is the best policy at the price.
+    """
+
+    columns: tuple[Column, ...]
+    best: float
+    is_exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Whether a bound is within a share of the gap that it leaves. known: a bound without a gap."""
+
+    known: float
+    share: float
+
+    def __call__(self, bound: float, earned: float) -> bool:
+        return bound - earned <= self.share * max(bound - self.known, 0.0)
+
+
+# With this rule, policy iteration ends at the best policy.
+EXACTLY = Close(0.0, 0.0)
+
+
+@dataclass(eq=False)
+class Planner:
+    """Plans for every price, from the last plan.
+
+    plan: the last one; None before the first. is_quick: whether a policy is evaluated in little more time than a sweep
+    over the states. is_stored: whether policies are stored, so that a second price in a round is cheap.
+    """
 
     domain: Domain
-    is_stored: ClassVar[bool] = True
+    plan: HardOptimum | None = None
+
+    is_stored = False
+
+    @property
+    def is_quick(self) -> bool:
+        return False
+
+    @cached_property
+    def largest(self) -> Vector:
+        """(d,), the largest |mu_j| of any policy."""
+        return sizes(self.domain)
 
     @cached_property
     def features(self) -> Matrix:
@@ -58,16 +115,67 @@ class Improver:
             both = (per_choice(self.domain.mdp, both[0]), per_choice(self.domain.mdp, both[1]))
         return np.hstack(both)
 
-    @property
-    def is_on_states(self) -> bool:
-        """Whether all features are on states."""
-        return len(self.features) == self.domain.mdp.n_states
+    def price_out(
+        self, price: Vector, columns: Sequence[Column] = (), enough: float = np.inf, close: Close = EXACTLY
+    ) -> Priced:
+        """Policies that are better at a price (d,) than the columns known, and an upper bound over all policies.
 
-    def price_out(self, price: Vector, columns: Sequence[Column], enough: float, close: Close) -> Priced:
+        It may end early: where a policy earns `enough`, or its bound is close to what it earns.
+        """
+        mdp, plan = self.domain.mdp, self.planned(price)
+        # Not `@`: above 10,000 states BLAS uses threads, which wait for each other on a busy machine.
+        best = float(np.einsum("s,s->", mdp.initial, plan.value)) + plan.error_bound
+        visits = choice_visits(mdp, plan.choice)
+        visited = np.flatnonzero(visits)
+        here = visited if len(self.features) == mdp.n_states else plan.choice[visited]
+        counts = visits[visited] @ self.features[here]
+        return Priced((Column(plan.choice, counts, len(visited)),), best, is_exact=True)
+
+    def planned(self, price: Vector) -> HardOptimum:
+        """The plan at a price (d,). Its accuracy is close to double precision: bounds are compared with small gaps."""
+        reward = per_choice(self.domain.mdp, self.features @ price)
+        accuracy = RELATIVE_ACCURACY * max(float(np.abs(reward).max()), np.finfo(np.float64).tiny)
+        self.plan = plan_hard(self.domain.mdp, reward, accuracy=accuracy, start=self.plan)
+        return self.plan
+
+    def evaluate_policy(self, policy: Vector) -> Column:
+        """The column of a policy (C,) that may have several choices in a state."""
+        counts = expectation(self.domain, policy).both
+        return Column(first_maximum(self.domain.mdp, policy), counts, self.domain.mdp.n_states, policy=policy)
+
+    def kept(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+        """The columns, with what is stored of them."""
+        return columns
+
+    def occupancy(self, columns: Sequence[Column], weights: Matrix) -> Vector:
+        """(C,), the occupancy of a mixture. weights: (n, K), of each column for each group of starts."""
+        mdp, total = self.domain.mdp, np.zeros(self.domain.mdp.n_choices)
+        for column, shares in zip(columns, weights, strict=True):
+            if shares.any() and column.policy is not None:
+                total += per_choice(mdp, self.visits(column, shares)) * column.policy
+            elif shares.any():
+                total[column.choice] += self.visits(column, shares)
+        return total
+
+    def visits(self, column: Column, shares: Vector) -> Vector:
+        """(S,), the visits of a column times its weight for each group of starts."""
+        mdp = self.domain.mdp
+        whole = choice_visits(mdp, column.choice) if column.policy is None else state_occupancy(mdp, column.policy)
+        return np.asarray(shares[0] * whole)
+
+
+@dataclass(eq=False)
+class Improver(Planner):
+    """Policy iteration from stored columns."""
+
+    is_stored = True
+
+    def price_out(
+        self, price: Vector, columns: Sequence[Column] = (), enough: float = np.inf, close: Close = EXACTLY
+    ) -> Priced:
         """Policy iteration at a price, from the best stored column, until a policy earns `enough` or none earns more.
 
-        It also ends where its bound is close to what the policy earns. The bound holds in every case:
-        V* <= V + max |B V - V| / (1 - discount), with an allowance for rounding.
+        The bound holds in every case: V* <= V + max |B V - V| / (1 - discount), with an allowance for rounding.
         """
         mdp = self.domain.mdp
         reward = per_choice(mdp, self.features @ price)
@@ -79,7 +187,7 @@ class Improver:
         better: list[Column] = []
         solved = RELATIVE_ACCURACY * float(np.abs(reward).max())
         best, is_local = np.inf, self.is_quick
-        for n_steps in range(1, MAX_STEPS + 1):
+        while True:
             earned = float(column.counts @ price)
             value, backed, moved = self._greedy(operators, value, column.choice, solved / mdp.steps, is_local)
             error = (float(np.abs(backed - value).max()) + 4 * EPSILON * float(np.abs(value).max())) * mdp.steps
@@ -88,8 +196,8 @@ class Improver:
             if column.policy is None and np.array_equal(moved, column.choice):
                 return Priced(tuple(better), best, is_exact=True)
             if (better and earned >= enough) or close(best, earned):
-                break
-            watch.report("policy iterations", n_steps, error)
+                return Priced(tuple(better), best, is_exact=False)
+            watch.report("policy iterations", len(better) + 1, error)
             next_column = self.evaluate(moved, column)
             if float(next_column.counts @ price) > earned:
                 column, value = next_column, np.asarray(next_column.ahead) @ price
@@ -102,7 +210,6 @@ class Improver:
             else:
                 # Policies improve strictly, so this one differs by rounding only.
                 return Priced(tuple(better), best, is_exact=True)
-        return Priced(tuple(better), best, is_exact=False)
 
     def _greedy(
         self, operators: Operators, value: Vector, choice: Indices, tolerance: float, is_local: bool
@@ -113,13 +220,10 @@ class Improver:
             backed, moved = operators.hard_backup(value, choice, slack)
             if np.count_nonzero(moved != choice) <= MANY * len(value):
                 return value, backed, moved
-        # Sweeps raise the value of a policy, so a policy that is greedy to the result earns at least as much.
-        value = operators.sweep(value, tolerance, FEW_PAIRS)
+        # Sweeps raise the value of a policy, so a policy that is greedy to the result earns at least as much. More
+        # than two pairs improve a policy less than its successor does.
+        value = operators.sweep(value, tolerance, 2)
         return value, *operators.hard_backup(value, choice, slack)
-
-    @cached_property
-    def largest(self) -> Vector:
-        return sizes(self.domain)
 
     def kept(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
         return with_stored(columns)
@@ -140,7 +244,6 @@ class Improver:
 
     @property
     def is_quick(self) -> bool:
-        """Whether policies are evaluated in little more time than a sweep over the states."""
         return typical_method(self.domain.mdp).is_quick
 
     def evaluate(self, choice: Indices, near: Column | None) -> Column:
@@ -151,7 +254,6 @@ class Improver:
         return self._column(choice, None, choice_resolvent(mdp, choice).values(here, start))
 
     def evaluate_policy(self, policy: Vector) -> Column:
-        """The column of a policy (C,) that may have several choices in a state."""
         mdp, here = self.domain.mdp, self.features
         if len(here) != mdp.n_states:
             here = sum_by_state(mdp, policy[:, None] * here)
@@ -163,23 +265,8 @@ class Improver:
         counts = np.einsum("s,sd->d", self.domain.mdp.initial, ahead) if parts is None else parts.sum(axis=0)
         return Column(choice, counts, len(ahead), ahead, policy, parts)
 
-    def occupancy(self, columns: Sequence[Column], weights: Matrix) -> Vector:
-        """(C,), the occupancy of a mixture. weights: (n, K), of each column for each group of starts."""
-        from tutelage import compiling
-
+    def visits(self, column: Column, shares: Vector) -> Vector:
         mdp = self.domain.mdp
-        occupancy = np.zeros(mdp.n_choices)
-        used = [(column, shares) for column, shares in zip(columns, weights, strict=True) if shares.any()]
-        for (column, _), visits in zip(used, compiling.map_in_threads(self._shared_visits, used), strict=True):
-            if column.policy is None:
-                occupancy[column.choice] += visits
-            else:
-                occupancy += per_choice(mdp, visits) * column.policy
-        return occupancy
-
-    def _shared_visits(self, used: tuple[Column, Vector]) -> Vector:
-        """(S,), the visits of a column times its weight for each group of starts."""
-        (column, shares), mdp = used, self.domain.mdp
         starts = mdp.initial * (shares[0] if self.groups is None or len(shares) == 1 else shares[self.groups.of_state])
         if column.policy is None:
             return choice_resolvent(mdp, column.choice).visits(starts)

@@ -16,7 +16,7 @@ import numpy as np
 
 from tutelage.arrays import Matrix, Vector, freeze
 from tutelage.chains.expectations import Expectation, expectation
-from tutelage.constrained.decomposition import Planner
+from tutelage.constrained.columns import Planner
 from tutelage.constrained.direct import FEW_CHOICES, flow
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Scaled, in_unit, or_one
 from tutelage.convex.programs import minimise_conic

@@ -10,31 +10,23 @@ Prices between those of the master problem and those of the best bound so far (i
 gap does not fall fast without them. The prices of the master problem decide whether any policy is missing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from tutelage import watch
-from tutelage.arrays import Indices, Matrix, Vector
-from tutelage.bellman.equations import HardOptimum, plan_hard
-from tutelage.chains.expectations import expectation, occupancy
-from tutelage.chains.resolvent import choice_visits
+from tutelage.arrays import Matrix, Vector
 from tutelage.constrained.bounded_steps import STEP_PRICES, STEPS_NAME, going_round
+from tutelage.constrained.columns import EXACTLY, Close, Column, Planner, Priced
 from tutelage.constrained.groups import best_shares
 from tutelage.constrained.objectives import Hull, LowerBounds, Mixture, Objective
-from tutelage.constrained.problem import HalfSpaces, sizes
-from tutelage.model.mdp import Domain, per_choice
-from tutelage.model.policy import first_maximum
+from tutelage.constrained.problem import HalfSpaces
 from tutelage.outcomes import Ended, EndlessValue, NotConverged, Solution
 
 MAX_ROUNDS = 1_000
-# The accuracy of a plan, relative to the largest reward.
-PLANNED = 1e-11
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,152 +55,6 @@ class Pace:
 
 
 PACE = Pace()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Column:
-    """A policy, one choice per state (S,), and its feature expectation (d,).
-
-    n_reached: the states that it visits. ahead: (S, d), its expected counts from each state, where they are stored.
-    policy: (C,), the probabilities of a policy with several choices in some state; `choice` then has the most probable
-    ones. parts: (K, d), the parts of the expectation from each group of starts, where there are several groups.
-    """
-
-    choice: Indices
-    counts: Vector
-    n_reached: int = 0
-    ahead: Matrix | None = None
-    policy: Vector | None = None
-    parts: Matrix | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Priced:
-    """The columns found at some price, and a certified upper bound on the value of any policy there.
-
-    is_exact: whether the last one is the best policy at the price.
-    """
-
-    columns: tuple[Column, ...]
-    best: float
-    is_exact: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Close:
-    """Whether a bound is within a share of the gap that it leaves. known: a bound without a gap."""
-
-    known: float
-    share: float
-
-    def __call__(self, bound: float, earned: float) -> bool:
-        return bound - earned <= self.share * max(bound - self.known, 0.0)
-
-
-# With this rule, policy iteration ends at the best policy.
-EXACTLY = Close(0.0, 0.0)
-
-
-class Pricer(Protocol):
-    """Finds policies at prices of the features, for one domain.
-
-    largest: (d,), the largest |mu_j| of any policy. is_stored: whether policies are stored, so that a second price in a
-    round is cheap.
-    """
-
-    is_stored: ClassVar[bool]
-
-    @property
-    def domain(self) -> Domain: ...
-
-    @property
-    def largest(self) -> Vector: ...
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether a policy is evaluated in little more time than a sweep over the states."""
-
-    def price_out(self, price: Vector, columns: Sequence[Column], enough: float, close: Close) -> Priced:
-        """Policies that are better at a price (d,) than the columns known.
-
-        It may end early: where a policy earns `enough`, or its bound is close to what it earns.
-        """
-
-    def evaluate_policy(self, policy: Vector) -> Column:
-        """The column of a policy (C,) that may have several choices in a state."""
-
-    def kept(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
-        """The columns, with what is stored of them."""
-
-    def occupancy(self, columns: Sequence[Column], weights: Matrix) -> Vector:
-        """(C,), the occupancy of a mixture. weights: (n, K), of each column for each group of starts."""
-
-
-@dataclass(eq=False)
-class Planner:
-    """Plans for every price, from the last plan. Nothing of a policy is kept but its choices and its expectation.
-
-    plan: the last one; None before the first.
-    """
-
-    domain: Domain
-    plan: HardOptimum | None = None
-    is_stored: ClassVar[bool] = False
-    is_quick: ClassVar[bool] = False
-
-    @cached_property
-    def largest(self) -> Vector:
-        return sizes(self.domain)
-
-    def price_out(
-        self, price: Vector, columns: Sequence[Column] = (), enough: float = np.inf, close: Close = EXACTLY
-    ) -> Priced:
-        """The policy with the largest `price @ mu`, and an upper bound over all policies."""
-        domain = self.domain
-        reward, accuracy = priced_reward(domain, price)
-        self.plan = plan = plan_hard(domain.mdp, reward, accuracy=accuracy, start=self.plan)
-        # Not `@`: above 10,000 states BLAS uses threads, which wait for each other on a busy machine.
-        best = float(np.einsum("s,s->", domain.mdp.initial, plan.value)) + plan.error_bound
-        visits = choice_visits(domain.mdp, plan.choice)
-        both_features = (domain.reward_features, domain.preference_features)
-        counts = np.concatenate([_counts(features, plan.choice, visits) for features in both_features])
-        return Priced((Column(plan.choice, counts, int(np.count_nonzero(visits))),), best, is_exact=True)
-
-    def evaluate_policy(self, policy: Vector) -> Column:
-        counts = expectation(self.domain, policy).both
-        return Column(first_maximum(self.domain.mdp, policy), counts, self.domain.mdp.n_states, policy=policy)
-
-    def kept(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
-        return columns
-
-    def occupancy(self, columns: Sequence[Column], weights: Matrix) -> Vector:
-        mdp = self.domain.mdp
-        visits = np.zeros(mdp.n_choices)
-        for weight, column in zip(weights[:, 0], columns, strict=True):
-            if weight > 0 and column.policy is not None:
-                visits += weight * occupancy(mdp, column.policy)
-            elif weight > 0:
-                visits[column.choice] += weight * choice_visits(mdp, column.choice)
-        return visits
-
-
-def priced_reward(domain: Domain, price: Vector) -> tuple[Vector, float]:
-    """(C,), the reward `price @ features`, and the accuracy of its plan.
-
-    It is close to double precision, because the bound is compared with gaps near rounding.
-    """
-    mdp, d_r = domain.mdp, domain.n_reward
-    parts = (domain.reward_features @ price[:d_r], domain.preference_features @ price[d_r:])
-    # If both are on states, add them before they are repeated for every choice.
-    both = parts if len(parts[0]) == len(parts[1]) else tuple(per_choice(mdp, part) for part in parts)
-    reward = per_choice(mdp, both[0] + both[1])
-    return reward, PLANNED * max(float(np.abs(reward).max()), np.finfo(np.float64).tiny)
-
-
-def _counts(features: Matrix, choice: Indices, visits: Vector) -> Vector:
-    """z @ features for visits (S,) to the one choice of each state; a policy may visit few of many states."""
-    visited = np.flatnonzero(visits)
-    return visits[visited] @ features[visited if len(features) == len(visits) else choice[visited]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -241,7 +87,7 @@ def parts(columns: tuple[Column, ...]) -> NDArray[np.float64]:
 
 
 def decompose(
-    pricer: Pricer,
+    pricer: Planner,
     objective: Objective,
     limits: HalfSpaces,
     columns: tuple[Column, ...],
@@ -289,7 +135,7 @@ class _Rounds:
     last_gap: when the last round had solved its master problem.
     """
 
-    pricer: Pricer
+    pricer: Planner
     objective: Objective
     limits: HalfSpaces
     columns: tuple[Column, ...]

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from tutelage.chains.resolvent import discounted_rows
-from tutelage.constrained.decomposition import Planner
+from tutelage.constrained.columns import Planner
 from tutelage.constrained.objectives import Hull, Mixture, Objective
 from tutelage.constrained.problem import HalfSpaces
 from tutelage.convex.programs import InfeasibleProgram

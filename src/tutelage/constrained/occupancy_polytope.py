@@ -14,22 +14,13 @@ from typing import Any, get_args
 import numpy as np
 
 from tutelage.arrays import ArrayLike, Matrix, Vector, check_length, floats, freeze
-from tutelage.bellman.equations import COMPILED_ABOVE, plan_hard
+from tutelage.bellman.equations import COMPILED_ABOVE
 from tutelage.chains.expectations import Expectation, expectation_of_occupancy
 from tutelage.chains.resolvent import any_choice
 from tutelage.constrained import objectives
 from tutelage.constrained.bounded_steps import with_steps, without_steps
-from tutelage.constrained.columns import Improver
-from tutelage.constrained.decomposition import (
-    EXACTLY,
-    Column,
-    Decomposed,
-    Planner,
-    Pricer,
-    decompose,
-    matrix,
-    priced_reward,
-)
+from tutelage.constrained.columns import Column, Improver, Planner
+from tutelage.constrained.decomposition import Decomposed, decompose, matrix
 from tutelage.constrained.direct import FEW_CHOICES, LOOSEST_GAP, solve_directly
 from tutelage.constrained.objectives import Mixture, Objective
 from tutelage.constrained.prices import PriceFace
@@ -235,7 +226,7 @@ class Problem:
         return optimum.value - optimum.bound <= allowed or optimum.value <= self.unit * good_enough
 
     def within(
-        self, pricer: Pricer, columns: tuple[Column, ...], least: Solution[Decomposed]
+        self, pricer: Planner, columns: tuple[Column, ...], least: Solution[Decomposed]
     ) -> tuple[tuple[Column, ...], HalfSpaces]:
         """Policies with a mixture that satisfies the limits, and the limits relaxed by its rounding error.
 
@@ -255,7 +246,7 @@ class Problem:
         least = decompose(pricer, LEAST, limits, columns, tolerance=0.1 * FEASIBLE, good_enough=FEASIBLE)
         self.within(pricer, columns, least)
 
-    def columns_of(self, pricer: Pricer, found: Decomposed) -> tuple[Column, ...]:
+    def columns_of(self, pricer: Planner, found: Decomposed) -> tuple[Column, ...]:
         """The columns of another decomposition, to start from.
 
         Where every group of starts has a mixture there and this objective has one for all, these mixtures may be
@@ -263,12 +254,11 @@ class Problem:
         """
         if found.weights.shape[1] == 1 or self.objective.lower_bounds(self.scaled.limits).can_share:
             return found.columns
-        assert isinstance(pricer, Improver)
         policy = policy_from_occupancy(self.domain.mdp, pricer.occupancy(found.columns, found.weights))
         return (*found.columns, pricer.evaluate_policy(policy))
 
     @contextmanager
-    def described(self, pricer: Pricer) -> Iterator[None]:
+    def described(self, pricer: Planner) -> Iterator[None]:
         """Errors of this problem's decomposition carry the best mixture, in the caller's units."""
         try:
             yield
@@ -279,13 +269,13 @@ class Problem:
                 failure.answer = self._decomposed(pricer, failure.answer)
             raise
 
-    def _decomposed(self, pricer: Pricer, found: Solution[Decomposed]) -> ConstrainedOptimum:
+    def _decomposed(self, pricer: Planner, found: Solution[Decomposed]) -> ConstrainedOptimum:
         """The optimum with the occupancy of a mixture."""
         visits = Mixture(pricer.occupancy(found.answer.columns, found.answer.weights), found.answer.dual)
         given = Solution(visits, found.value, found.bound, found.residual, found.ended, found.n_steps)
         return self._optimum(given, matrix(found.answer.columns))
 
-    def _infeasible(self, pricer: Pricer, columns: tuple[Column, ...]) -> InfeasibleConstraints:
+    def _infeasible(self, pricer: Planner, columns: tuple[Column, ...]) -> InfeasibleConstraints:
         """The error that names the limits which no policy keeps together, in the caller's units."""
         scaled, limits = self.scaled, self.scaled.limits
         given = HalfSpaces(
@@ -365,7 +355,7 @@ def is_spread(mdp: MDP) -> bool:
     return mdp.n_states > COMPILED_ABOVE and bool(np.count_nonzero(mdp.initial) > SPREAD * mdp.n_states)
 
 
-def opened(domain: Domain, price: Vector) -> tuple[Pricer, tuple[Column, ...]]:
+def opened(domain: Domain, price: Vector) -> tuple[Planner, tuple[Column, ...]]:
     """The best policy at a price, and the pricer to go on with: policies are stored where each visits most states."""
     mdp = domain.mdp
     if np.isinf(mdp.horizon):
@@ -381,9 +371,8 @@ def opened(domain: Domain, price: Vector) -> tuple[Pricer, tuple[Column, ...]]:
     improver = Improver(domain)
     if improver.is_quick:
         first = improver.evaluate(mdp.first_choice[:-1] if np.isfinite(mdp.horizon) else any_choice(mdp), None)
-        return improver, (first, *improver.price_out(price, [first], np.inf, EXACTLY).columns)[-1:]
-    reward, accuracy = priced_reward(domain, price)
-    return improver, (improver.evaluate(plan_hard(mdp, reward, accuracy=accuracy).choice, None),)
+        return improver, (first, *improver.price_out(price, [first]).columns)[-1:]
+    return improver, (improver.evaluate(improver.planned(price).choice, None),)
 
 
 def _check(domain: Domain, limits: HalfSpaces, accuracy: float, route: str) -> None:

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector, freeze
-from tutelage.constrained.decomposition import Planner
+from tutelage.constrained.columns import Planner
 from tutelage.constrained.objectives import LowerBounds
 from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, minimise_linear
 from tutelage.model.mdp import Domain

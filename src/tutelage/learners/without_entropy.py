@@ -16,7 +16,7 @@ import numpy as np
 
 from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.chains.resolvent import choice_visits
-from tutelage.constrained.decomposition import Column, Planner
+from tutelage.constrained.columns import Column, Planner
 from tutelage.constrained.problem import in_feature_units, or_one, sizes
 from tutelage.convex.programs import minimise_conic
 from tutelage.learners.penalties import Mismatch, Tangents
