@@ -7,7 +7,7 @@ from problems import random_domain_of
 from strategies import some_of
 
 import tutelage as tl
-from tutelage.inference.answering import NewtonSteps, answers_of, response_derivative
+from tutelage.inference.answering import NewtonSteps, answers_of
 
 
 def random_problem(seed, n_lessons=4):
@@ -25,6 +25,28 @@ def random_problem(seed, n_lessons=4):
 
 def build(domain, theta):
     return tl.SoftLearner(domain, mismatch_penalty=theta[0], violation_penalty=theta[1], violation_allowance=theta[2:])
+
+
+def response_derivative(learner, response):
+    """(d, 2 + d_c), d mu / d theta in the multipliers (a, y) themselves.
+
+    An entry at its limit moves with it: da_k = sign(a_k) dC_r, dy_j = dC_c. An entry y_j = 0 stays. The free entries
+    keep their gradient at zero: with H the Hessian in (a, y), F the free entries and B the others,
+    H_FF dx_F + H_FB dx_B + E_F d delta = 0, where delta_j enters the gradient of y_j alone (E).
+    """
+    domain, d_r = learner.domain, learner.domain.n_reward
+    soft = tl.soft_expansion(domain.mdp, tl.combined_features(domain), response.learned_weights)
+    sign = np.repeat([1.0, -1.0], [d_r, domain.n_preference])
+    x, hessian = sign * response.learned_weights, sign[:, None] * soft.jacobian * sign
+    is_reward = np.arange(len(x)) < d_r
+    at_limit = np.abs(x) >= (1 - 1e-12) * np.where(is_reward, learner.mismatch_penalty, learner.violation_penalty)
+    free = np.flatnonzero(~at_limit & (is_reward | (x > 0)))
+    moved = np.zeros((len(x), 2 + domain.n_preference))
+    moved[:, 0], moved[:, 1] = np.where(at_limit & is_reward, np.sign(x), 0.0), at_limit & ~is_reward
+    pushed = hessian @ moved
+    pushed[d_r:, 2:] += np.eye(domain.n_preference)
+    moved[free] = -np.linalg.pinv(hessian[np.ix_(free, free)], hermitian=True) @ pushed[free]
+    return soft.jacobian @ (sign[:, None] * moved)
 
 
 def check_answers(domain, theta, shown, answers, tolerance=1e-8):

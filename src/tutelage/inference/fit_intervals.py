@@ -25,8 +25,8 @@ import numpy as np
 
 from tutelage.arrays import Vector, freeze
 from tutelage.convex.blocks import SURFACE
-from tutelage.inference.fit_search import EXPLAINED, FITTED, alternatives, problem_of
-from tutelage.inference.misfit import Evidence, Fit, Parameters
+from tutelage.inference.fit_search import alternatives
+from tutelage.inference.misfit import WEIGHT, Evidence, Fit, FitProblem, Parameters
 from tutelage.inference.version_space import VersionSpace
 
 # The 97.5 % quantile of the normal distribution, and the sum of squares that counts as a misfit: 6 standard deviations.
@@ -49,12 +49,11 @@ def optimistic_parameters(fit: Fit) -> Parameters:
 
 def rivals_of(fit: Fit, others: Sequence[Fit]) -> tuple[Parameters, ...]:
     """Learners that explain the answers too: the most optimistic one of each fit, and the other fits."""
-    rivals, known = list[Parameters](), [fit.parameters]
+    known = [fit.parameters]
     for rival in (*map(optimistic_parameters, (fit, *others)), *(other.parameters for other in others)):
         if not any(rival.equals(other) for other in known):
-            rivals.append(rival)
             known.append(rival)
-    return tuple(rivals)
+    return tuple(known[1:])
 
 
 def misfit_of(fit: Fit, evidence: Evidence) -> str:
@@ -69,7 +68,7 @@ def misfit_of(fit: Fit, evidence: Evidence) -> str:
 
 
 def _is_exact(fit: Fit) -> bool:
-    return math.sqrt(2 * fit.cost) <= EXPLAINED
+    return math.sqrt(2 * fit.cost) <= WEIGHT.explained
 
 
 def is_likely(fit: Fit, best: Fit, evidence: Evidence) -> bool:
@@ -113,10 +112,10 @@ def _errors(evidence: Evidence, fit: Fit, accuracy: float) -> Vector:
     is_determined = np.linalg.norm(rows[kept], axis=0) >= math.sqrt(1 - 1e-6)
     inverse = rows[kept] / sizes[kept, None]
     if is_sampled:
-        allowed = np.concatenate([answer.allowed for answer in problem_of(evidence).answers])
+        allowed = FitProblem.of(evidence).allowed.ravel()
         error = QUANTILE * np.linalg.norm(inverse, axis=0) + np.abs(inverse.T @ columns[:, kept].T) @ allowed
     else:
-        exactness = max(accuracy, FITTED, math.sqrt(2 * fit.cost)) * math.sqrt(len(fit.jacobian))
+        exactness = max(accuracy, WEIGHT.fitted, math.sqrt(2 * fit.cost)) * math.sqrt(len(fit.jacobian))
         error = exactness * np.abs(inverse).sum(axis=0)
     is_finite = np.isfinite([1, 1, *fit.parameters.violation_allowance])
     return np.where(is_determined & is_finite, unit * error, np.inf)
@@ -124,12 +123,9 @@ def _errors(evidence: Evidence, fit: Fit, accuracy: float) -> Vector:
 
 def _one_sided(evidence: Evidence, fit: Fit, j: int) -> tuple[float, float]:
     """The interval of an allowance that no answer depends on: above mu_c where nothing is paid, below where all is."""
-    low, high, k = 0.0, math.inf, evidence.domain.n_reward + j
-    for answer, bias, paid in zip(problem_of(evidence).answers, evidence.bias, fit.paid, strict=True):
-        error = math.sqrt(np.linalg.inv(answer.weight.T @ answer.weight)[k, k])
-        margin, seen = QUANTILE * error + bias[k], float(answer.target[k])
-        if paid[j] > 0.5 * fit.parameters.violation_penalty:
-            high = min(high, seen + margin)
-        elif paid[j] == 0:
-            low = max(low, seen - margin)
-    return (max(low, 0.0), high) if low <= high else (0.0, math.inf)
+    problem, k, paid = FitProblem.of(evidence), evidence.domain.n_reward + j, fit.paid[:, j]
+    variance = np.linalg.inv(problem.weight.transpose(0, 2, 1) @ problem.weight)[:, k, k]
+    margin, seen = QUANTILE * np.sqrt(variance) + np.array(evidence.bias)[:, k], problem.target[:, k]
+    high = np.where(paid > 0.5 * fit.parameters.violation_penalty, seen + margin, np.inf).min()
+    low = np.where(paid == 0, seen - margin, 0.0).max(initial=0.0)
+    return (float(low), float(high)) if low <= high else (0.0, math.inf)

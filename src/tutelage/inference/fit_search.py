@@ -8,7 +8,6 @@ by moving one allowance across its kink, or leaving one preference out, as long 
 What one search hands to the next is `Searches`: the ends of the paths followed, and the paths that are left.
 """
 
-import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,25 +21,9 @@ from tutelage import watch
 from tutelage.arrays import Vector
 from tutelage.convex.blocks import SURFACE
 from tutelage.inference.answering import Answers
-from tutelage.inference.misfit import (
-    PATH,
-    TYPICAL,
-    Evidence,
-    Fit,
-    FitProblem,
-    Goal,
-    Parameters,
-    Search,
-    WeighedAnswer,
-    guesses,
-)
-from tutelage.inference.recovery import Scales, nearest_soft, rare_variance
-from tutelage.model.mdp import Domain
+from tutelage.inference.misfit import PATH, TYPICAL, Evidence, Fit, FitProblem, Parameters, Search, guesses
 from tutelage.outcomes import NotConverged, TutelageError
 
-# The weighted misfit at which a search ends, the largest with which a fit explains exact answers, and the largest with
-# which only few paths are followed.
-FITTED, EXPLAINED, NEARLY = 1e-8, 1e-4, 1e-2
 UNLIMITED = 10**9
 
 
@@ -64,24 +47,18 @@ class StartRule:
     """Where searches start.
 
     shares: of random learners, the share of the largest mu_c that is the allowance of all preferences; None for
-    allowances drawn one by one. exact_match, sampled_match: an answer this close to its lesson, relative to the range
-    of the feature, matches it. local: a search near a known fit starts with this step of the path. across: how far an
+    allowances drawn one by one. local: a search near a known fit starts with this step of the path. across: how far an
     allowance is moved across its kink, relatively. n_changes: how often the best fit is changed so. helps: the share of
     the cost that must remain at most. apart: fits whose penalties differ by less, relatively, and whose allowances, in
-    units of the range, are the same. end: added to the distance of an exact answer from the ends of its range, relative
-    to that range, for its weight. n_exact: trajectories whose mean is as good as exact.
+    units of the range, are the same.
     """
 
     shares: tuple[float | None, ...] = (0.02, 0.2, None, 0.02, 0.2, None)
-    exact_match: float = 1e-6
-    sampled_match: float = 0.02
     local: int = 2
     across: float = 0.03
     n_changes: int = 3
     helps: float = 0.25
     apart: float = 1e-2
-    end: float = 1e-3
-    n_exact: int = 10**6
 
 
 THOROUGH, START = Effort(), StartRule()
@@ -103,53 +80,10 @@ class Searches(NamedTuple):
     n_followed: int
 
 
-def problem_of(evidence: Evidence) -> FitProblem:
-    """The least-squares problem of the evidence."""
-    given = evidence.domain, evidence.scales, evidence.n_seen, evidence.n_trajectories
-    each = zip(evidence.shown, evidence.seen, evidence.bias, strict=True)
-    return FitProblem(evidence, tuple(_weighed(*given, *answer) for answer in each))
-
-
-@lru_cache(maxsize=256)
-def _weighed(
-    domain: Domain,
-    scales: Scales,
-    n_seen: int,
-    n_trajectories: int,
-    shown: tuple[float, ...],
-    seen: tuple[float, ...],
-    bias: tuple[float, ...],
-) -> WeighedAnswer:
-    """An answer with its weight: W is the inverse root of the sampling covariance. For an exact answer it is that of a
-    variance proportional to the distance from the ends of the range, as for samples: what is done rarely tells most.
-
-    Cached, because the answers of earlier rounds come again in every round.
-    """
-    lesson, target = np.array(shown), np.array(seen)
-    n = n_trajectories or START.n_exact
-    soft, weight = nearest_soft(domain, target, n_seen, n)
-    n_told = n_seen - float(np.trace(weight * rare_variance(domain, n) @ weight.T))
-    if not n_trajectories:
-        share = np.clip((target - scales.low) / scales.unit, 0.0, 1.0)
-        kept = np.eye(len(target))[:n_seen]
-        weight = kept / (scales.unit * np.sqrt(np.minimum(share, 1 - share) + START.end))
-    return WeighedAnswer(lesson, target, weight, soft.weights[:n_seen], n_told, np.abs(weight) @ np.array(bias))
-
-
-def goal_of(problem: FitProblem) -> Goal:
-    """When to end the search for a fit. Samples do not reject two standard deviations."""
-    if not problem.evidence.is_sampled:
-        enough, good, rough = (0.5 * misfit**2 for misfit in (FITTED, EXPLAINED, NEARLY))
-        return Goal(enough=enough, gain=1e-10, good=good, rough=rough, n_least=1, n_few=4)
-    n = max(sum(answer.n_told for answer in problem.answers), 1.0)
-    good = 0.5 * (n + 2 * math.sqrt(2 * n))
-    return Goal(enough=1e-3, gain=1e-4, good=good, rough=good, n_least=3, n_few=2)
-
-
 def fits_of(evidence: Evidence, searches: Searches) -> tuple[Fit, ...]:
     """The different fits of the searches, the closest first."""
-    problem = problem_of(evidence)
-    return _distinct([problem.described(end) for end in searches.ends], evidence.scales)
+    problem = FitProblem.of(evidence)
+    return _distinct(problem, [problem.described(end) for end in searches.ends])
 
 
 @lru_cache(maxsize=64)
@@ -158,48 +92,49 @@ def search_fits(evidence: Evidence, effort: Effort) -> Searches:
 
     Cached by the numbers of the evidence: a teacher's next round has one answer more, and continues from this fit.
     """
-    problem, last = problem_of(evidence), None
+    problem, last = FitProblem.of(evidence), None
     if len(evidence.shown) > 1:
         with suppress(TutelageError):
             last = _closest(search_fits(evidence.before, effort).ends)
     budget = watch.Budget(UNLIMITED)
     begun = Searches((), tuple(_paths(problem, last, budget)), 0)
     left = watch.Budget(effort.n_steps - (UNLIMITED - budget.left))
-    return _followed(problem, begun, left, 0, UNLIMITED if evidence.is_sampled else effort.n_straight)
+    return _followed(problem, begun, left, 0, effort.n_straight)
 
 
 def more_searches(evidence: Evidence, begun: Searches, effort: Effort) -> Searches:
     """The searches begun, and more of the paths that are left."""
-    straight = UNLIMITED if evidence.is_sampled else effort.n_straight
-    return _followed(problem_of(evidence), begun, watch.Budget(effort.n_more), effort.n_more_paths, straight)
+    budget = watch.Budget(effort.n_more)
+    return _followed(FitProblem.of(evidence), begun, budget, effort.n_more_paths, effort.n_straight)
 
 
 def _followed(problem: FitProblem, begun: Searches, budget: watch.Budget, n_paths: int, n_straight: int) -> Searches:
     """Follow paths until a fit is good, after at least n_paths, or the budget is used up."""
-    goal, ends, number, paths = goal_of(problem), list(begun.ends), begun.n_followed, begun.paths
-    while number < len(paths) and not (ends and _is_enough(goal, ends, number, n_paths, budget)):
+    goal, ends, number, paths = problem.goal, list(begun.ends), begun.n_followed, begun.paths
+    while number < len(paths) and not (ends and _is_enough(problem, ends, number, n_paths, budget)):
         # The first fit is free, so there is one.
         left, path, number = budget.left if ends else UNLIMITED, paths[number], number + 1
         if len(path.smoothing) == 1:
             left = min(left, n_straight)
         spent = watch.Budget(left)
-        end = _search(problem, path, goal, spent)
-        ends, budget.left = [*ends, *([] if end is None else [end])], budget.left - (left - spent.left)
+        ends += _search(problem, path, spent)
+        budget.left -= left - spent.left
         if number == goal.n_few and ends:
-            ends += _changed(problem, _closest(ends), goal, budget)
+            ends += _changed(problem, _closest(ends), budget)
     if not ends:
         raise NotConverged("no soft learner near the starts gives an answer", residual=np.inf, n_steps=0)
     is_new = not begun.ends or _closest(ends) is not _closest(begun.ends)
     if is_new and _closest(ends).value > goal.rough:
-        end = _search(problem, Path(_in_full(problem, _closest(ends)), PATH.smoothing[START.local :]), goal, budget)
-        ends += [] if end is None else [end]
-        ends += _changed(problem, _closest(ends), goal, budget)
+        ends += _search(problem, Path(_in_full(problem, _closest(ends)), PATH.smoothing[START.local :]), budget)
+        ends += _changed(problem, _closest(ends), budget)
     return Searches(tuple(ends), paths, number)
 
 
-def _is_enough(goal: Goal, ends: Sequence[Search], n_followed: int, n_paths: int, budget: watch.Budget) -> bool:
+def _is_enough(
+    problem: FitProblem, ends: Sequence[Search], n_followed: int, n_paths: int, budget: watch.Budget
+) -> bool:
     """Whether a fit is good after enough paths, or the steps are used up."""
-    cost = _closest(ends).value
+    cost, goal = _closest(ends).value, problem.goal
     is_good = cost <= goal.good or (n_followed >= goal.n_few and cost <= goal.rough)
     return (n_followed >= max(goal.n_least, n_paths) and is_good) or budget.left <= 0
 
@@ -207,74 +142,69 @@ def _is_enough(goal: Goal, ends: Sequence[Search], n_followed: int, n_paths: int
 def _paths(problem: FitProblem, last: Search | None, budget: watch.Budget) -> list[Path]:
     """The paths in the order in which they are followed. last: the best fit of all answers but the last."""
     first, others = list[Path](), [Path(start, PATH.smoothing) for start in _starts(problem)]
-    is_sampled = problem.evidence.is_sampled
     with suppress(TutelageError), watch.spending(budget):
-        matched = START.sampled_match if is_sampled else START.exact_match
-        first = [Path(start, PATH.smoothing[-1:], near) for start, near in guesses(problem, matched)]
+        first = [Path(start, PATH.smoothing[-1:], near) for start, near in guesses(problem)]
     if last is None:
         return [*first, *others]
     start = problem.inside(problem.described(last).parameters)
     others = [Path(start, PATH.smoothing), *others]
     # A round has steps for one kind of path beside that from the last fit, so the kinds take turns. Samples are
     # explained by many learners, and the first kind finds the simpler ones.
-    both = (first, others) if is_sampled or len(problem.answers) % 2 else (others, first)
-    return [Path(start, PATH.smoothing[-1:], last.answer.here.source), *both[0], *both[1]]
+    is_first = problem.evidence.is_sampled or len(problem.shown) % 2
+    both = [*first, *others] if is_first else [*others, *first]
+    return [Path(start, PATH.smoothing[-1:], last.answer.here.source), *both]
 
 
-def _search(problem: FitProblem, path: Path, goal: Goal, budget: watch.Budget) -> Search | None:
-    """The end of a path, or None where that is not reached."""
+def _search(problem: FitProblem, path: Path, budget: watch.Budget) -> list[Search]:
+    """The end of a path, or none where that is not reached."""
     if budget.left > 0:
         with suppress(TutelageError), watch.spending(budget):
-            return problem.search(*path, goal)
+            return [problem.search(*path)]
     if watch.is_over():
         raise NotConverged("there was no time to find a fit", residual=np.inf, n_steps=0)
-    return None
+    return []
 
 
 def _closest(ends: Sequence[Search]) -> Search:
     return min(ends, key=lambda end: end.value)
 
 
+def fits_near(evidence: Evidence, *near: Parameters) -> tuple[Fit, ...]:
+    """The different fits near some parameters, the closest first; none where they cannot be computed."""
+    problem, fits = FitProblem.of(evidence), list[Fit]()
+    for parameters in near:
+        with suppress(TutelageError):
+            fits.append(problem.described(problem.search(problem.inside(parameters), PATH.smoothing[-1:])))
+    return _distinct(problem, fits)
+
+
 def alternatives(evidence: Evidence, fit: Fit) -> tuple[Fit, ...]:
     """Fits near another one in which one preference is paid for in full, absent, or kept to its allowance."""
-    problem, ends, n = problem_of(evidence), list[Search](), evidence.domain.n_preference
-    goal, kept = goal_of(problem), fit.answers[:, evidence.domain.n_reward :].min(axis=0)
+    kept, n = fit.answers[:, evidence.domain.n_reward :].min(axis=0), evidence.domain.n_preference
     penalty, violation, allowance = fit.parameters
+    near = list[Parameters]()
     for j, (other, factor) in product(range(n), ((0.0, 1.0), (np.inf, 1.0), (None, 2.0))):
         allowed = kept[j] if other is None else other
         if allowance[j] != allowed:
             changed = np.where(np.arange(n) == j, allowed, allowance)
-            near = problem.inside(Parameters(penalty, factor * violation, changed))
-            with suppress(TutelageError):
-                ends.append(problem.search(near, PATH.smoothing[-1:], None, goal))
-    return _distinct([problem.described(end) for end in ends], evidence.scales)
-
-
-def closer_parameters(evidence: Evidence, near: Parameters) -> Parameters:
-    """The parameters of the fit near others; those themselves where it cannot be computed."""
-    problem = problem_of(evidence)
-    try:
-        end = problem.search(problem.inside(near), PATH.smoothing[-1:], None, goal_of(problem))
-    except TutelageError:
-        return near
-    return problem.described(end).parameters
+            near.append(Parameters(penalty, factor * violation, changed))
+    return fits_near(evidence, *near)
 
 
 def _starts(problem: FitProblem) -> list[Vector]:
     """u of the learner that the matched weights suggest, if mu_c was seen, and of random ones, new ones each round."""
-    d_r, (lower, upper), answers = problem.domain.n_reward, problem.limits, problem.answers
-    rng = np.random.default_rng(len(answers))
-    starts, paid = list[Vector](), -np.array([answer.matched[d_r:] for answer in answers])
+    rng, limits = np.random.default_rng(len(problem.shown)), problem.limits
+    weights, sought = np.split(problem.matched, [problem.domain.n_reward], axis=1)
+    starts, paid = list[Vector](), -sought
     if paid.size and paid.max() > 0:
-        penalty = max(float(np.abs(answer.matched[:d_r]).max()) for answer in answers)
         delta = np.where(paid.max(axis=0) < 0.3 * paid.max(), problem.most, 0.0)
-        starts.append(np.concatenate([[penalty, paid.max()], delta]) / problem.unit)
+        starts.append(np.concatenate([[np.abs(weights).max(), paid.max()], delta]) / problem.unit)
     largest = float(problem.most.max(initial=0.0)) / problem.unit[2:]
     for share in START.shares:
-        drawn = rng.choice([0.0, 0.05, 1.0], len(problem.most)) * upper[2:]
+        drawn = rng.choice([0.0, 0.05, 1.0], len(problem.most)) * limits[1][2:]
         delta = drawn if share is None else share * largest
         starts.append(np.concatenate([TYPICAL * np.exp(rng.uniform(-1, 1, 2)), delta]))
-    return [np.clip(start, lower, upper) for start in starts]
+    return [np.clip(start, *limits) for start in starts]
 
 
 def _in_full(problem: FitProblem, search: Search) -> Vector:
@@ -289,16 +219,15 @@ def _in_full(problem: FitProblem, search: Search) -> Vector:
     return np.asarray(np.clip(np.concatenate([[search.answer.x[0], violation], delta]), *problem.limits))
 
 
-def _changed(problem: FitProblem, search: Search, goal: Goal, budget: watch.Budget) -> list[Search]:
+def _changed(problem: FitProblem, search: Search, budget: watch.Budget) -> list[Search]:
     """Better fits, in which one preference after the other is moved across its kink, or left out."""
     best, better = search, list[Search]()
     # Without mu_c there are too many ways to change a fit: random starts are worth more of the budget.
     for _ in range(START.n_changes if problem.evidence.is_sampled else 0):
-        if best.value <= goal.good:
+        if best.value <= problem.goal.good:
             break
         paths = [Path(start, PATH.smoothing[-1:], best.answer.here.source) for start in _across_kinks(problem, best)]
-        ends = [_search(problem, path, goal, budget) for path in paths]
-        tried = [end for end in ends if end is not None]
+        tried = [end for path in paths for end in _search(problem, path, budget)]
         if not tried or _closest(tried).value > START.helps * best.value:
             break
         best = _closest(tried)
@@ -322,18 +251,13 @@ def _across_kinks(problem: FitProblem, search: Search) -> list[Vector]:
     return starts
 
 
-def _distinct(fits: Sequence[Fit], scales: Scales) -> tuple[Fit, ...]:
+def _distinct(problem: FitProblem, fits: Sequence[Fit]) -> tuple[Fit, ...]:
     """The different fits, the closest first."""
-    distinct = list[Fit]()
+    distinct, points = list[Fit](), list[Vector]()
     for fit in sorted(fits, key=lambda fit: fit.cost):
-        if all(_are_apart(fit.parameters, other.parameters, scales) for other in distinct):
+        penalty, violation, allowance = fit.parameters
+        point = np.concatenate([np.log([penalty, violation]), allowance / problem.unit[2:]])
+        if not any(np.isclose(point, other, rtol=0, atol=START.apart).all() for other in points):
             distinct.append(fit)
+            points.append(point)
     return tuple(distinct)
-
-
-def _are_apart(mine: Parameters, other: Parameters, scales: Scales) -> bool:
-    n = len(mine.violation_allowance)
-    unit = scales.unit[-n:] if n else 1.0
-    ratio = np.log(np.array(mine[:2]) / np.array(other[:2]))
-    is_same = np.isclose(mine[2] / unit, other[2] / unit, rtol=0, atol=START.apart)
-    return bool(np.abs(ratio).max() > START.apart or not is_same.all())

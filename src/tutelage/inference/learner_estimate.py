@@ -21,18 +21,8 @@ import numpy as np
 from tutelage.arrays import Flags, Matrix, Readable, Vector, freeze, whole_number
 from tutelage.inference.answering import answers_of
 from tutelage.inference.fit_intervals import fitted_space, is_likely, misfit_of, rivals_of
-from tutelage.inference.fit_search import (
-    THOROUGH,
-    Effort,
-    Searches,
-    closer_parameters,
-    fits_of,
-    goal_of,
-    more_searches,
-    problem_of,
-    search_fits,
-)
-from tutelage.inference.misfit import Evidence, Parameters
+from tutelage.inference.fit_search import THOROUGH, Effort, Searches, fits_near, fits_of, more_searches, search_fits
+from tutelage.inference.misfit import Evidence, FitProblem, Parameters
 from tutelage.inference.recovery import Answer, Scales, feature_scales, recover
 from tutelage.inference.version_space import Contradiction, Explained, VersionSpace, narrowed
 from tutelage.learners.entropy import SoftLearner
@@ -203,9 +193,9 @@ def infer_exactly(domain: Domain, scales: Scales, rounds: Sequence[Round], *, ac
         plausible, misfit = _most_plausible(domain, scales, answers, space, explained)
         contradiction = ""
         if misfit > REPRODUCED:
-            closer = closer_parameters(_evidence(domain, scales, rounds, "expectation", 0), plausible)
-            again = _misfit(domain, scales, answers, closer)
-            plausible, misfit = (closer, again) if again < misfit else (plausible, misfit)
+            for closer in fits_near(_evidence(domain, scales, rounds, "expectation", 0), plausible):
+                again = _misfit(domain, scales, answers, closer.parameters)
+                plausible, misfit = (closer.parameters, again) if again < misfit else (plausible, misfit)
     except Contradiction as failure:
         space, explained, contradiction = VersionSpace.everything(domain.n_preference), [], str(failure)
         evidence = _evidence(domain, scales, rounds, "expectation", 0)
@@ -224,7 +214,7 @@ def _fitted(evidence: Evidence, searches: Searches, accuracy: float, *, has_inte
         space = fitted_space(evidence, fits, accuracy)
     estimate = build_estimate(domain, scales, space, [], [], contradiction, fits[0].parameters, residual=misfit)
     likely = [fit for fit in fits[1:] if is_likely(fit, fits[0], evidence)]
-    is_near = fits[0].cost <= goal_of(problem_of(evidence)).good if evidence.is_sampled else misfit <= REPRODUCED
+    is_near = fits[0].cost <= FitProblem.of(evidence).goal.good if evidence.is_sampled else misfit <= REPRODUCED
     explains = contradiction == "" and is_near
     return replace(estimate, rivals=rivals_of(fits[0], likely), searches=searches, explains=explains)
 

@@ -19,18 +19,19 @@ learner's own answer takes a program, and there are no kinks. What is left of th
 for in full (q_j = C_c), in part (at mu_c[j] = delta_j), or not at all: `guesses` has a learner for each reading.
 """
 
+import math
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
-from tutelage.arrays import Flags, Matrix, Vector, freeze
+from tutelage.arrays import Matrix, Vector, freeze
 from tutelage.bellman.soft_expectations import SoftExpansions, combined_features, soft_expansions
 from tutelage.convex.blocks import SURFACE
 from tutelage.convex.least_squares import LeastSquares, Residuals, least_squares
 from tutelage.inference.answering import Answers, answers_of
-from tutelage.inference.recovery import Scales
+from tutelage.inference.recovery import Scales, nearest_soft, rare_variance
 from tutelage.model.mdp import Domain
 
 # The penalties searched and the typical ones, in units of the horizon, which is also the size of the entropy, over the
@@ -63,23 +64,38 @@ class PathRule:
 class GuessRule:
     """How a first guess is computed.
 
-    small: the weight that prefers small multipliers where the answers do not determine them. n_evaluations, gain,
-    enough: the limits of a search. starts: multipliers to start from. share, shortest: the longest step, this share of
-    a variable, or this. readings: multipliers from the first of these shares of the largest on are paid in full, and up
-    to the second not at all.
+    small: the weight that prefers small multipliers where the answers do not determine them. enough: a cost that ends a
+    search. starts: multipliers to start from. share, shortest: the longest step, this share of a variable, or this.
+    readings: multipliers from the first of these shares of the largest on are paid in full, and up to the second not at
+    all. exact_match, sampled_match: an answer this close to its lesson, relative to the range of the feature, matches
+    it.
     """
 
     small: float = 1e-4
-    n_evaluations: int = 10
-    gain: float = 1e-3
     enough: float = 1e-6
     starts: tuple[float, ...] = (0.1, 1.0)
     share: float = 0.6
     shortest: float = 0.5
     readings: tuple[tuple[float, float], ...] = ((0.7, 0.1), (0.5, 0.5), (np.inf, 0.05))
+    exact_match: float = 1e-6
+    sampled_match: float = 0.02
 
 
-PATH, GUESS = PathRule(), GuessRule()
+@dataclass(frozen=True, slots=True)
+class WeightRule:
+    """n_exact: trajectories whose mean is as good as exact. end: added to the distance of an exact answer from the ends
+    of its range, relative to that range, for its weight. fitted, explained, nearly: the weighted misfit at which a
+    search ends, the largest with which a fit explains exact answers, and with which only few paths are followed.
+    """
+
+    n_exact: int = 10**6
+    end: float = 1e-3
+    fitted: float = 1e-8
+    explained: float = 1e-4
+    nearly: float = 1e-2
+
+
+PATH, GUESS, WEIGHT = PathRule(), GuessRule(), WeightRule()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,24 +133,7 @@ class Parameters(NamedTuple):
     violation_allowance: Vector
 
     def equals(self, other: "Parameters") -> bool:
-        is_same = (self.violation_allowance == other.violation_allowance).all()
-        return self[:2] == other[:2] and bool(is_same)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WeighedAnswer:
-    """One answer. shown: (d_r,), mu_hat. target: (d,), mu, any number where it was not seen. weight: (m, d), W.
-    matched: (m,), weights of the features seen whose soft policy has this expectation. n_told: how many of the m
-    numbers vary between samples; those of features that are hardly met do not. allowed: (m,), what bias may add to W
-    (mu - mu_hat).
-    """
-
-    shown: Vector
-    target: Vector
-    weight: Matrix
-    matched: Vector
-    n_told: float
-    allowed: Vector
+        return self[:2] == other[:2] and np.array_equal(self.violation_allowance, other.violation_allowance)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,8 +151,7 @@ class Fit:
     at_limit: tuple[bool, bool]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Goal:
+class Goal(NamedTuple):
     """enough: a cost that counts as exact. gain: a relative decrease that is too small for a step of the last part of a
     path. good: a cost that the answers do not reject. rough: a cost after which few paths are followed: one more
     answer tells more. n_least: how many paths to follow, even if the first is good. n_few: the few.
@@ -172,14 +170,45 @@ Search = LeastSquares[Answers]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitProblem:
-    """The search over u = theta / unit. answers: those of the evidence."""
+    """The search over u = theta / unit.
+
+    shown: (n, d_r), the lessons. target: (n, d), mu, any number where it was not seen. weight: (n, m, d), W. matched:
+    (n, m), weights of the features seen whose soft policy has this expectation. n_told: how many of the n m numbers
+    vary between samples; those of features that are hardly met do not.
+    """
 
     evidence: Evidence
-    answers: tuple[WeighedAnswer, ...]
+    shown: Matrix
+    target: Matrix
+    weight: Matrix
+    matched: Matrix
+    n_told: float
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> "FitProblem":
+        given = evidence.domain, evidence.scales, evidence.n_seen, evidence.n_trajectories
+        weight, matched, n_told = zip(*(_weighed(*given, seen) for seen in evidence.seen), strict=True)
+        numbers = np.array(evidence.shown), np.array(evidence.seen), np.array(weight), np.array(matched)
+        return cls(evidence, *numbers, sum(n_told))
 
     @property
     def domain(self) -> Domain:
         return self.evidence.domain
+
+    @property
+    def allowed(self) -> Matrix:
+        """(n, m), what bias may add to W (mu - mu_hat)."""
+        return np.asarray((np.abs(self.weight) @ np.array(self.evidence.bias)[:, :, None])[:, :, 0])
+
+    @property
+    def goal(self) -> Goal:
+        """When to end the search for a fit. Samples do not reject two standard deviations."""
+        if not self.evidence.is_sampled:
+            enough, good, rough = (0.5 * misfit**2 for misfit in (WEIGHT.fitted, WEIGHT.explained, WEIGHT.nearly))
+            return Goal(enough=enough, gain=1e-10, good=good, rough=rough, n_least=1, n_few=4)
+        n = max(self.n_told, 1.0)
+        good = 0.5 * (n + 2 * math.sqrt(2 * n))
+        return Goal(enough=1e-3, gain=1e-4, good=good, rough=good, n_least=3, n_few=2)
 
     @property
     def unit(self) -> Vector:
@@ -211,9 +240,9 @@ class FitProblem:
         theta = np.concatenate([[penalty, violation], np.minimum(allowance, self.most)])
         return np.asarray(np.clip(theta / self.unit, *self.limits))
 
-    def search(self, start: Vector, smoothing: tuple[float, ...], near: Answers | None, goal: Goal) -> Search:
+    def search(self, start: Vector, smoothing: tuple[float, ...], near: Answers | None = None) -> Search:
         """The end of a path. near: answers of other parameters to the first lessons, or to all, to start from."""
-        u, last = start, near
+        u, last, goal = start, near, self.goal
         for tau in smoothing:
             end = least_squares(
                 partial(self.evaluate, tau=tau),
@@ -229,42 +258,60 @@ class FitProblem:
 
     def evaluate(self, u: Vector, last: Answers | None, tau: float) -> Residuals[Answers]:
         """The weighted misfits of all answers and their derivative in u. tau: the smoothing."""
-        shown = np.array([answer.shown for answer in self.answers])
-        found = answers_of(self.domain, self.unit * u, shown, tau, last, accuracy=tau or self._accuracy(last))
-        pairs = list(zip(self.answers, found.expectation, found.slopes, strict=True))
-        values = [answer.weight @ (mu - answer.target) for answer, mu, _ in pairs]
-        slopes = [answer.weight @ slope * self.unit for answer, _, slope in pairs]
+        found = answers_of(self.domain, self.unit * u, self.shown, tau, last, accuracy=tau or self._accuracy(last))
+        values, slopes = self.misfits(found.expectation).ravel(), self.weight @ found.slopes * self.unit
+        slopes = slopes.reshape(-1, len(u))
         if tau >= PATH.guided:
             guide = PATH.guide * np.concatenate([1 / TYPICAL, np.full(len(u) - 2, 0.1)])
-            values.append(guide * (u - np.concatenate([TYPICAL, self.limits[1][2:]])))
-            slopes.append(np.diag(guide))
-        return Residuals(np.concatenate(values), np.vstack(slopes), found)
+            values = np.append(values, guide * (u - np.concatenate([TYPICAL, self.limits[1][2:]])))
+            slopes = np.vstack([slopes, np.diag(guide)])
+        return Residuals(values, slopes, found)
+
+    def misfits(self, answers: Matrix) -> Matrix:
+        """(k, m), W (mu - mu_hat) of answers (k, d) to the first k lessons."""
+        k = len(answers)
+        return np.asarray((self.weight[:k] @ (answers - self.target[:k])[:, :, None])[:, :, 0])
 
     def _accuracy(self, last: Answers | None) -> float:
         """The error of answers, relative to their range, that is small beside the last misfit."""
         if last is None:
             return PATH.coarsest
-        pairs = zip(self.answers, last.expectation, strict=False)
-        misfit = max(float(np.abs(answer.weight @ (mu - answer.target)).max(initial=0.0)) for answer, mu in pairs)
+        misfit = float(np.abs(self.misfits(last.expectation)).max(initial=0.0))
         return min(max(PATH.finer * misfit, PATH.finest), PATH.coarsest)
 
     def described(self, end: Search) -> Fit:
         """The fit at the end of a path. An allowance that no answer depends on is infinite, or below every mu_c."""
         answers, d_r = end.answer.here.source, self.domain.n_reward
         theta, jacobian = answers.theta.copy(), end.answer.here.jacobian / self.unit
-        done = answers.expectation
-        for j in range(self.domain.n_preference):
-            is_absent = (answers.paid[:, j] <= SURFACE * theta[1]).all()
-            if is_absent or (answers.paid[:, j] >= (1 - SURFACE) * theta[1]).all():
-                theta[2 + j] = np.inf if is_absent else 0.5 * float(done[:, d_r + j].min())
-                jacobian[:, 2 + j] = 0.0
+        done, share = answers.expectation, answers.paid / answers.theta[1]
+        is_absent, is_full = (share <= SURFACE).all(axis=0), (share >= 1 - SURFACE).all(axis=0)
+        theta[2:] = np.where(is_absent, np.inf, np.where(is_full, 0.5 * done[:, d_r:].min(axis=0), theta[2:]))
+        jacobian[:, 2:][:, is_absent | is_full] = 0.0
         parameters = Parameters(float(theta[0]), float(theta[1]), freeze(theta[2:]))
         # A fit of the earlier answers has fewer.
-        pairs = zip(self.answers, done, strict=False)
-        misfits = np.array([np.abs(answer.weight @ (mu - answer.target)) - answer.allowed for answer, mu in pairs])
-        cost = 0.5 * float((np.maximum(misfits, 0.0) ** 2).sum())
+        beyond = np.maximum(np.abs(self.misfits(done)) - self.allowed[: len(done)], 0.0)
         at_limit = (end.answer.x[:2] <= SMALLEST) | (end.answer.x[:2] >= LARGEST)
-        return Fit(parameters, cost, jacobian, done, answers.paid, tuple(at_limit.tolist()))
+        return Fit(parameters, 0.5 * float((beyond**2).sum()), jacobian, done, answers.paid, tuple(at_limit.tolist()))
+
+
+@lru_cache(maxsize=256)
+def _weighed(
+    domain: Domain, scales: Scales, n_seen: int, n_trajectories: int, seen: tuple[float, ...]
+) -> tuple[Matrix, Vector, float]:
+    """W (n_seen, d), the matched weights (n_seen,) and the number of numbers that vary, of one answer.
+
+    W is the inverse root of the sampling covariance. For an exact answer it is that of a variance proportional to the
+    distance from the ends of the range, as for samples: what is done rarely tells most. Cached, because the answers of
+    earlier rounds come again in every round.
+    """
+    target, n = np.array(seen), n_trajectories or WEIGHT.n_exact
+    soft, weight = nearest_soft(domain, target, n_seen, n)
+    n_told = n_seen - float(np.trace(weight * rare_variance(domain, n) @ weight.T))
+    if not n_trajectories:
+        share = np.clip((target - scales.low) / scales.unit, 0.0, 1.0)
+        kept = np.eye(len(target))[:n_seen]
+        weight = kept / (scales.unit * np.sqrt(np.minimum(share, 1 - share) + WEIGHT.end))
+    return weight, soft.weights[:n_seen], n_told
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -278,51 +325,47 @@ class SharedProgram:
     signs: Matrix
 
     @property
-    def is_free(self) -> Flags:
-        return np.asarray(self.signs == 0)
+    def n_free(self) -> int:
+        return int((self.signs == 0).sum())
 
-    def lift(self, i: int) -> Matrix:
-        """(d, len(z)), the weights of answer i as a linear function of z."""
-        d_r, d_c, unit = self.problem.domain.n_reward, self.problem.domain.n_preference, self.problem.unit
-        free, before = np.flatnonzero(self.is_free[i]), 1 + d_c + int(self.is_free[:i].sum())
-        lift = np.zeros((d_r + d_c, 1 + d_c + int(self.is_free.sum())))
-        lift[:d_r, 0] = unit[0] * self.signs[i]
-        lift[d_r:, 1 : 1 + d_c] = -unit[1] * np.eye(d_c)
-        lift[free, before + np.arange(len(free))] = unit[0]
-        return lift
+    @property
+    def lifts(self) -> Matrix:
+        """(n, d, len(z)), the weights of each answer as a linear function of z."""
+        (n, d_r), d_c, unit = self.signs.shape, self.problem.domain.n_preference, self.problem.unit
+        lifts = np.zeros((n, d_r + d_c, 1 + d_c + self.n_free))
+        lifts[:, :d_r, 0] = unit[0] * self.signs
+        lifts[:, d_r:, 1 : 1 + d_c] = -unit[1] * np.eye(d_c)
+        lifts[(*np.nonzero(self.signs == 0), 1 + d_c + np.arange(self.n_free))] = unit[0]
+        return lifts
 
     def evaluate(self, z: Vector, last: SoftExpansions | None) -> Residuals[SoftExpansions]:
         """The weighted misfits and their derivative in z."""
-        domain, seen = self.problem.domain, self.problem.answers
-        lifts = np.array([self.lift(i) for i in range(len(seen))])
-        soft = soft_expansions(domain.mdp, combined_features(domain), lifts @ z, accuracy=1e-9, near=last)
-        values = [answer.weight @ (mu - answer.target) for answer, mu in zip(seen, soft.expectation, strict=True)]
-        slopes = [answer.weight @ slope for answer, slope in zip(seen, soft.jacobian @ lifts, strict=True)]
-        values.append(GUESS.small * z)
-        slopes.append(GUESS.small * np.eye(len(z)))
-        return Residuals(np.concatenate(values), np.vstack(slopes), soft)
+        problem, lifts = self.problem, self.lifts
+        features = combined_features(problem.domain)
+        soft = soft_expansions(problem.domain.mdp, features, lifts @ z, accuracy=1e-9, near=last)
+        slopes = (problem.weight @ (soft.jacobian @ lifts)).reshape(-1, len(z))
+        values = np.append(problem.misfits(soft.expectation), GUESS.small * z)
+        return Residuals(values, np.vstack([slopes, GUESS.small * np.eye(len(z))]), soft)
 
     def near(self, z: Vector) -> tuple[Vector, Vector]:
         """Both ends of a step from z."""
         d_c, longest = self.problem.domain.n_preference, np.maximum(GUESS.share * np.abs(z), GUESS.shortest)
-        n_free = len(z) - 1 - d_c
-        lower = np.concatenate([SMALLEST[:1], np.zeros(d_c), np.full(n_free, -LARGEST[0])])
-        upper = np.concatenate([LARGEST[:1], np.full(d_c, LARGEST[1]), np.full(n_free, LARGEST[0])])
+        lower = np.repeat([SMALLEST[0], 0.0, -LARGEST[0]], [1, d_c, self.n_free])
+        upper = np.repeat([LARGEST[0], LARGEST[1], LARGEST[0]], [1, d_c, self.n_free])
         return np.maximum(lower, z - longest), np.minimum(upper, z + longest)
 
     def minimum(self) -> LeastSquares[SoftExpansions]:
         """The best z from any of the starts."""
         ends = list[LeastSquares[SoftExpansions]]()
         for multiplier in GUESS.starts:
-            q = np.full(self.problem.domain.n_preference, multiplier)
-            start = np.concatenate([TYPICAL[:1], q, np.zeros(int(self.is_free.sum()))])
+            start = np.repeat([TYPICAL[0], multiplier, 0.0], [1, self.problem.domain.n_preference, self.n_free])
             end = least_squares(
                 self.evaluate,
                 start,
                 self.near,
                 enough=GUESS.enough,
-                gain=GUESS.gain,
-                max_evaluations=GUESS.n_evaluations,
+                gain=PATH.gain,
+                max_evaluations=PATH.n_evaluations,
             )
             ends.append(end)
             if end.value <= GUESS.enough:
@@ -330,30 +373,23 @@ class SharedProgram:
         return min(ends, key=lambda end: end.value)
 
 
-def guesses(problem: FitProblem, matched: float) -> list[tuple[Vector, Answers]]:
-    """u of learners that give about these answers, one for each reading of the multipliers, and about their answers.
-
-    matched: an answer this close to its lesson, relative to the range of the feature, matches it.
-    """
-    domain, d_c = problem.domain, problem.domain.n_preference
-    apart = np.array([(answer.shown - answer.target[: domain.n_reward]) for answer in problem.answers])
-    is_missed = np.abs(apart) > matched * problem.evidence.scales.unit[: domain.n_reward]
-    best = SharedProgram(problem, np.where(is_missed, np.sign(apart), 0.0)).minimum()
-    q = best.answer.x[1 : 1 + d_c]
+def guesses(problem: FitProblem) -> list[tuple[Vector, Answers]]:
+    """u of learners that give about these answers, one for each reading of the multipliers, and about their answers."""
+    d_r, d_c = problem.domain.n_reward, problem.domain.n_preference
+    matched = GUESS.sampled_match if problem.evidence.is_sampled else GUESS.exact_match
+    apart = problem.shown - problem.target[:, :d_r]
+    is_missed = np.abs(apart) > matched * problem.evidence.scales.unit[:d_r]
+    best = SharedProgram(problem, np.where(is_missed, np.sign(apart), 0.0)).minimum().answer
+    q, soft = best.x[1 : 1 + d_c], best.here.source
     largest = max(float(q.max(initial=0.0)), float(SMALLEST[1]))
-    done = best.answer.here.source.expectation[:, domain.n_reward :].mean(axis=0) / problem.unit[2:]
+    done = soft.expectation[:, d_r:].mean(axis=0) / problem.unit[2:]
     learners = []
     for full, absent in GUESS.readings:
         delta = np.where(q >= full * largest, 0.0, np.where(q <= absent * largest, problem.limits[1][2:], done))
         violation = largest if np.isfinite(full) else 1.5 * largest
-        u = np.clip(np.concatenate([[best.answer.x[0], violation], delta]), *problem.limits)
-        learners.append((u, _as_answers(problem.unit * u, best.answer.here.source, domain.n_reward)))
+        u = np.clip(np.concatenate([[best.x[0], violation], delta]), *problem.limits)
+        theta, low = problem.unit * u, np.repeat([-1.0, 0.0], [d_r, d_c])
+        x = np.clip(soft.weights / np.where(low < 0, theta[0], -theta[1]), low, 1.0)
+        unmoved = np.zeros((*x.shape, len(theta)))
+        learners.append((u, Answers(theta, x, soft.expectation, soft, unmoved, unmoved)))
     return learners
-
-
-def _as_answers(theta: Vector, soft: SoftExpansions, d_r: int) -> Answers:
-    """Soft policies near the answers of a learner, as a warm start."""
-    low = np.where(np.arange(soft.weights.shape[1]) < d_r, -1.0, 0.0)
-    size = np.where(low < 0, theta[0], -theta[1])
-    unmoved = np.zeros((*soft.weights.shape, len(theta)))
-    return Answers(theta, np.clip(soft.weights / size, low, 1.0), soft.expectation, soft, unmoved, unmoved)

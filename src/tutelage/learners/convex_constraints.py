@@ -21,6 +21,27 @@ from tutelage.outcomes import InvalidModel, NotConverged
 DIFFERENCE_STEP = 1e-6
 
 
+@dataclass(frozen=True, slots=True)
+class Cutting:
+    """When tangents are close enough, and how many programs they may take.
+
+    above: how far a convex constraint may lie above its tangents at the solution, relative to its largest value. cost:
+    what that part may cost, in nats, and rounding: that of a constraint relative to its size. away: how far from the
+    solution a moving tangent may touch, relative to the largest expectations. n_moves: programs whose tangents move,
+    before tangents are added. n_cuts: programs in all.
+    """
+
+    above: float = 1e-9
+    cost: float = 1e-7
+    rounding: float = 1e-14
+    away: float = 1e-5
+    n_moves: int = 10
+    n_cuts: int = 1000
+
+
+CUTTING = Cutting()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Distance:
     """norm_2(scale * (mu_c - centre)), (d_c,) each."""

@@ -36,8 +36,7 @@ from tutelage.constrained.problem import no_limits, sizes
 from tutelage.convex.blocks import Block, free_directions, inverse, terms
 from tutelage.learners.penalties import Constraints, Mismatch, Tangents, build_response, signed_multipliers
 from tutelage.learners.soft_program import SoftMinimum, SoftProgram
-from tutelage.learners.tangents import ConvexTangents, require_possible
-from tutelage.learners.without_entropy import cheapest
+from tutelage.learners.without_entropy import cheapest, require_possible
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import Ended, NotConverged, OutOfTime
 from tutelage.roles import Certificate, CertifiedResponse, Lesson, named
@@ -46,11 +45,6 @@ from tutelage.roles import Certificate, CertifiedResponse, Lesson, named
 DOUBTFUL = 1e-9
 # An expectation this far beyond a hard limit, relative to the largest one, violates it.
 VIOLATED = 1e-7
-
-
-def first_tangents(constraints: Constraints) -> Tangents:
-    """What a learner's program starts with."""
-    return ConvexTangents.opening(constraints) if constraints.preference.functions else Tangents.linear(constraints)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,14 +63,10 @@ class Dual:
         weights: a guess of a. near: the tangents of a nearby lesson. multipliers: a guess of y, ignored unless it has
         one entry per tangent. Raises an error that names the constraints or features at fault where no minimum exists.
         """
-        a, tangents = weights, first_tangents(self.constraints) if near is None else near
+        a, tangents = weights, Tangents.opening(self.constraints) if near is None else near
         y = np.zeros(tangents.n_multipliers)
-        if multipliers is not None and len(multipliers) in (
-            len(y),
-            len(tangents.offsets),
-            len(tangents.constraints.names),
-        ):
-            y[: len(multipliers)] = multipliers[: len(y)]
+        if multipliers is not None and len(multipliers) in (len(y), len(tangents.offsets)):
+            y[: len(multipliers)] = multipliers
         while True:
             program = self.program(shown, tangents)
             try:
@@ -87,16 +77,16 @@ class Dual:
             except NotConverged as failure:
                 if failure.answer is None:
                     self.diagnose(shown, tangents, failure)
-                    tangents, y = tangents.retreat(y)
+                    tangents, y = tangents.fixed(), y[: len(tangents.offsets)]
                     continue
                 found = self._from_afar(program, shown, tangents, failure)
             reached = found.answer.here.source.expectation
-            if found.residual > DOUBTFUL and not tangents.is_rough:
+            if found.residual > DOUBTFUL and not tangents.is_first:
                 # Diverging weights look like rounding noise.
                 excuse = NotConverged("rounding hides the minimum", residual=found.residual, n_steps=found.n_steps)
                 self.diagnose(shown, tangents, excuse)
             a, y = np.split(found.answer.x, [self.domain.n_reward])
-            if found.residual > DOUBTFUL and not tangents.is_complete and not tangents.is_rough:
+            if found.residual > DOUBTFUL and tangents.centre is not None and not tangents.is_first:
                 tangents, y = tangents.touched(y)
                 continue
             tighter, y = tangents.tightened(reached[self.domain.n_reward :], y)
@@ -120,7 +110,7 @@ class Dual:
         self.diagnose(shown, tangents, failure)
         best: SoftMinimum = failure.answer
         start = np.zeros(len(best.answer.x))
-        from_rows = cheapest(self.domain, self.mismatch, tangents, shown).multipliers
+        from_rows = cheapest(self.domain, self.mismatch, tangents, shown)[1]
         start[: len(from_rows)] = from_rows
         for from_start in (True, False):
             try:
@@ -141,7 +131,7 @@ class Dual:
         limits = tangents.half_spaces()
         if self.constraints.preference.is_hard:
             require_feasible(self.domain, limits)
-            if not tangents.is_complete:
+            if tangents.centre is not None:
                 require_possible(self.constraints)
         else:
             limits = no_limits(self.domain)
@@ -188,7 +178,7 @@ class Dual:
         """
         soft = Expectation(*np.split(found.answer.here.source.expectation, [self.domain.n_reward]))
         found, tangents = self._fixed(found, tangents)
-        policy = cheapest(self.domain, self.mismatch, tangents, lesson.expectation).policy
+        policy = cheapest(self.domain, self.mismatch, tangents, lesson.expectation)[0]
         reached, entropy = expectation(self.domain, policy), causal_entropy(self.domain.mdp, policy)
         slope, own = (
             np.concatenate([mu.reward - lesson.expectation, -(tangents.normals @ mu.preference)])
@@ -269,7 +259,7 @@ class Reduction:
         domain, d_r = self.domain, self.domain.n_reward
         base = np.concatenate([weights, np.zeros(domain.n_preference)])
         if near is None:
-            tangents, soft = first_tangents(self.constraints), None
+            tangents, soft = Tangents.opening(self.constraints), None
             y = np.zeros(tangents.n_multipliers)
         else:
             ahead = near.multipliers + near.multiplier_jacobian @ (weights - near.weights)
@@ -282,9 +272,8 @@ class Reduction:
             try:
                 found = program.minimise(y, soft)
             except NotConverged:
-                later, y = tangents.retreat(y)
-                if later is not tangents:
-                    tangents = later
+                if tangents.centre is not None:
+                    tangents, y = tangents.fixed(), y[: len(tangents.offsets)]
                     continue
                 found = program.followed()
             point = found.answer.here.source.expectation[d_r:]

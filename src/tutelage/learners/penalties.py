@@ -15,6 +15,12 @@ and, by Fenchel duality,
     N(g) = 0 if g <= delta, else inf       N*(y)  = delta @ y                       on y >= 0
 
 A new entropy learner is a new pair (M, N). `on(domain)` binds a penalty to a domain: sizes are checked there, once.
+
+A convex constraint is replaced by finitely many tangents, g_j(x) >= g_j(x_k) + grad g_j(x_k) @ (x - x_k), so that a
+program within them is a relaxation, and its dual bounds the true optimum. Each solution that violates a constraint adds
+a tangent there. A smooth constraint of many features would need very many. A program with entropy therefore has one
+tangent of each, and the point where it touches is a variable (`convex_constraints`). Where that fails, tangents are
+added.
 """
 
 import math
@@ -24,14 +30,15 @@ from typing import Self
 import numpy as np
 
 from tutelage.arrays import Indices, Matrix, Readable, Vector, floats, freeze
-from tutelage.chains.expectations import Expectation
+from tutelage.chains.expectations import Expectation, expectation
 from tutelage.constrained.problem import HalfSpaces, or_one, sizes
 from tutelage.convex.blocks import Block
-from tutelage.learners.convex_constraints import ConvexConstraint, Moving
+from tutelage.learners.convex_constraints import CUTTING, ConvexConstraint, Moving
 from tutelage.model.allowances import Allowance, allowance_vector, checked_allowance
 from tutelage.model.mdp import Domain
-from tutelage.outcomes import InvalidModel
-from tutelage.roles import Certificate, CertifiedResponse, Lesson, Multipliers
+from tutelage.model.policy import uniform_policy
+from tutelage.outcomes import InvalidModel, NotConverged
+from tutelage.roles import Certificate, CertifiedResponse, Lesson, Multipliers, named
 
 DUAL_NORM = {1.0: math.inf, 2.0: 2.0, math.inf: 1.0}
 
@@ -168,69 +175,71 @@ class Tangents:
     """What stands for the constraints in a program: normals @ mu_c <= offsets, (K, d_c) and (K,).
 
     constraint: (K,), ascending; row k is a tangent of constraint number constraint[k]. A linear constraint is its own
-    tangent; `tangents` has those of convex constraints. Multipliers are y, (K,).
+    tangent. Multipliers are y, (K,). centre: (d_c,), where the only tangent of each convex constraint touches, if a
+    program may move it; None for fixed tangents. With a centre multipliers are (y, p), (K + d_c,), for tangents that
+    touch at centre + p. is_first: whether no program was solved yet, so that a rough solution is enough. n_cuts: the
+    additions so far.
     """
 
     constraints: Constraints
     normals: Matrix
     offsets: Vector
     constraint: Indices
+    centre: Vector | None = None
+    is_first: bool = False
+    n_cuts: int = 0
 
     @classmethod
-    def linear(cls, constraints: Constraints) -> Self:
+    def linear(cls, constraints: Constraints) -> "Tangents":
         """The linear constraints."""
         rows = constraints.rows
         return cls(constraints, rows, constraints.allowance[: len(rows)], np.arange(len(rows)))
 
+    @classmethod
+    def opening(cls, constraints: Constraints) -> "Tangents":
+        """The linear constraints, and the tangent of each convex one at the uniform policy's expectation."""
+        if not constraints.preference.functions:
+            return cls.linear(constraints)
+        point = expectation(constraints.domain, uniform_policy(constraints.domain.mdp)).preference
+        return replace(cls.touching(constraints, point), is_first=True)
+
+    @classmethod
+    def touching(cls, constraints: Constraints, point: Vector) -> "Tangents":
+        """The linear constraints, and the tangent of each convex one at a point, which may move."""
+        convex = np.arange(len(constraints.rows), len(constraints.allowance))
+        return replace(cls.linear(constraints)._cut(point, convex), centre=point)
+
+    def fixed(self) -> "Tangents":
+        """The same tangents, which programs do not move."""
+        return replace(self, centre=None, is_first=False)
+
     @property
     def n_multipliers(self) -> int:
-        return len(self.offsets)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the tangents stand for all constraints."""
-        return True
-
-    @property
-    def is_rough(self) -> bool:
-        """Whether a rough solution is enough, because the tangents will move."""
-        return False
+        return len(self.offsets) + (0 if self.centre is None else len(self.centre))
 
     @property
     def lift(self) -> Matrix:
         """(d_c, k), the map from the multipliers of fixed tangents to the weights -G'y of the preference features."""
-        return -self.normals.T
+        return -self.normals[: len(self.offsets if self.centre is None else self.constraints.rows)].T
 
     @property
     def moving(self) -> Moving | None:
         """The convex constraints whose tangents may move."""
-        return None
-
-    def touched(self, multipliers: Vector) -> tuple["Tangents", Vector]:
-        """Fixed tangents where those of a program touch at its solution, with their multipliers y (K,)."""
-        return self, multipliers
-
-    def tightened(self, point: Vector, multipliers: Vector) -> tuple["Tangents", Vector]:
-        """The next tangents, from the solution mu_c = point (d_c,) of a program; itself where these are close enough.
-
-        The second result is a guess of the multipliers of the next program.
-        """
-        return self, multipliers
-
-    def retreat(self, multipliers: Vector) -> tuple["Tangents", Vector]:
-        """What to go on with where the program fails: tangents that do not move; themselves where they do not."""
-        return self, multipliers
-
-    def pruned(self, multipliers: Vector) -> tuple["Tangents", Vector]:
-        """The tangents from which a later problem starts, with their multipliers."""
-        return self, np.maximum(multipliers, 0.0)
+        if self.centre is None:
+            return None
+        domain = self.constraints.domain
+        largest = or_one(sizes(domain)[domain.n_reward :])
+        return Moving(self.constraints.preference.functions, self.centre, largest, self.is_first)
 
     def blocks(self) -> list[Block]:
-        """N*(y) as terms of the dual.
+        """N*(y) as terms of the dual, and no term for p.
 
         The tangents of one constraint share its excess, so their y's are summed. For p = 1 the set is a box on the
         sums: a box for the linear constraints and, as y >= 0, a 1-norm ball for each convex constraint.
         """
+        if self.centre is not None:
+            n, at_allowances = len(self.centre), replace(self, centre=None, offsets=self.constraints.allowance)
+            return [*at_allowances.blocks(), Block(np.zeros(n), math.inf, math.inf, True, np.arange(n))]
         preference, offsets = self.constraints.preference, self.offsets
         radius, norm = preference.penalty, DUAL_NORM[preference.norm]
         if not math.isinf(norm):
@@ -252,6 +261,95 @@ class Tangents:
     def by_constraint(self, multipliers: Vector) -> Vector:
         """(m,), beta: the multipliers (K,) of each constraint's tangents summed."""
         return np.bincount(self.constraint, multipliers, len(self.constraints.names)).astype(np.float64)
+
+    def touched(self, multipliers: Vector) -> tuple["Tangents", Vector]:
+        """Fixed tangents where those of a program touch at its solution, with their multipliers y (K,)."""
+        if self.centre is None:
+            return self, multipliers
+        y, p = np.split(multipliers, [len(self.offsets)])
+        return self.touching(self.constraints, self.centre + p).fixed(), y
+
+    def tightened(self, point: Vector, multipliers: Vector) -> tuple["Tangents", Vector]:
+        """The next tangents, from the solution mu_c = point (d_c,) of a program; itself where these are close enough.
+
+        Each constraint that the solution violates gets another tangent, or its tangent touches there. The second result
+        is a guess of the multipliers of the next program.
+        """
+        if not self.constraints.preference.functions:
+            return self, multipliers
+        here, y = self.touched(multipliers)
+        loose = here._loose(point)
+        if not len(loose) and self._is_settled(point, multipliers):
+            return self, multipliers
+        if self.n_cuts >= CUTTING.n_cuts:
+            values = named(self.constraints.names, self.constraints.values(point))
+            raise NotConverged(
+                f"the convex constraints are not met after {CUTTING.n_cuts} tangents; their values are {values}",
+                residual=math.inf,
+                n_steps=CUTTING.n_cuts,
+            )
+        if self.centre is not None and (self.n_cuts < CUTTING.n_moves or not len(loose)):
+            there = replace(self.touching(self.constraints, point), n_cuts=self.n_cuts + 1)
+            return there, np.append(y, np.zeros(len(point)))
+        order = np.argsort(np.concatenate([here.constraint, loose]), kind="stable")
+        return here._cut(point, loose), np.concatenate([y, np.zeros(len(loose))])[order]
+
+    def _is_settled(self, point: Vector, multipliers: Vector) -> bool:
+        """Whether tangents that bind touch at the solution, where the curvature of the constraints counts.
+
+        A program may leave them beside it in a direction without curvature, where the Hessian is another one.
+        """
+        if self.moving is None or self.centre is None:
+            return True
+        y, p = np.split(multipliers, [len(self.offsets)])
+        is_bound = bool((y[len(self.constraints.rows) :] > 0).any())
+        away = float((np.abs(point - self.centre - p) / self.moving.sizes).max())
+        return not self.is_first and (not is_bound or away <= CUTTING.away)
+
+    def pruned(self, multipliers: Vector) -> tuple["Tangents", Vector]:
+        """The tangents from which a later problem starts, with their multipliers.
+
+        Of fixed tangents of a convex constraint, those that bind and the last: a long search must not keep all.
+        """
+        if self.centre is not None:
+            y, p = np.split(multipliers, [len(self.offsets)])
+            return self.touching(self.constraints, self.centre + p), np.append(np.maximum(y, 0.0), np.zeros(len(p)))
+        is_linear = self.constraint < len(self.constraints.rows)
+        is_last = np.append(self.constraint[1:] != self.constraint[:-1], True)[: len(self.constraint)]
+        kept = is_linear | (multipliers > 0) | is_last
+        if kept.all():
+            return self, np.maximum(multipliers, 0.0)
+        fewer = type(self)(self.constraints, self.normals[kept], self.offsets[kept], self.constraint[kept])
+        return fewer, np.maximum(multipliers[kept], 0.0)
+
+    def _loose(self, point: Vector) -> Indices:
+        """The constraints above their allowance, and above all their tangents, by more than the tolerance.
+
+        Where the largest excess alone is paid for, the tangents of other constraints count as well.
+        """
+        allowance, preference = self.constraints.allowance, self.constraints.preference
+        modelled = np.full(len(allowance), -math.inf)
+        np.maximum.at(modelled, self.constraint, self.normals @ point - self.offsets)
+        if math.isinf(preference.norm) and not preference.is_hard:
+            modelled[:] = modelled.max(initial=-math.inf)
+        size = self.constraints.sizes(point)
+        # A soft constraint may cost no more than the gap that a response may have.
+        paid = CUTTING.cost / preference.penalty
+        tolerance = np.minimum(CUTTING.above * size, np.maximum(paid, CUTTING.rounding * size))
+        return np.flatnonzero(self.constraints.excess(point) > np.maximum(modelled, 0.0) + tolerance)
+
+    def _cut(self, point: Vector, which: Indices) -> "Tangents":
+        """These tangents, and one at the point for each of the convex constraints `which`."""
+        normals, offsets = [*self.normals], [*self.offsets]
+        for j in which:
+            function = self.constraints.preference.functions[j - len(self.constraints.rows)]
+            slope = function.slope(point)
+            normals.append(slope)
+            offsets.append(self.constraints.allowance[j] + slope @ point - function.value(point))
+        constraint = np.concatenate([self.constraint, which])
+        order = np.argsort(constraint, kind="stable")
+        rows, ends = np.array(normals)[order], np.array(offsets)[order]
+        return type(self)(self.constraints, rows, ends, constraint[order], n_cuts=self.n_cuts + 1)
 
 
 def signed_multipliers(weights: Vector, beta: Vector) -> Multipliers:

@@ -27,7 +27,7 @@ from tutelage.learners.penalties import (
     check_norm,
     signed_multipliers,
 )
-from tutelage.learners.tangents import optimum_within
+from tutelage.learners.without_entropy import optimum_within
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel

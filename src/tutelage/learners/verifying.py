@@ -30,7 +30,6 @@ from tutelage.convex.blocks import contained, terms
 from tutelage.learners.entropy import GenericLearner, moved
 from tutelage.learners.penalties import DUAL_NORM, Mismatch, Preference, Tangents
 from tutelage.learners.projection import HardLearner
-from tutelage.learners.tangents import ConvexTangents
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Lesson, Response, Round
@@ -76,7 +75,7 @@ def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
     compare("primal", np.array([stored.primal]), np.array([primal]), size)
     is_convex, tangents = bool(learner.preference.functions), Tangents.linear(constraints)
     if is_convex:
-        tangents = ConvexTangents.touching(constraints, reached.preference).fixed()
+        tangents = Tangents.touching(constraints, reached.preference).fixed()
     a, y = multipliers.lower - multipliers.upper, multipliers.preference
     weights = np.concatenate([a, -(tangents.normals.T @ y)])
     if not is_convex:

@@ -1,4 +1,6 @@
-"""The learner without its entropy: the policy that pays the least, and the multipliers at which it is optimal.
+"""Optima without entropy: within convex preferences, and of the learner with large penalties.
+
+`best_within` and `optimum_within` replace convex constraints by tangents (`penalties.Tangents`). `cheapest` solves
 
     minimise over pi   M(mu_r(pi) - mu_hat) + N(g(mu_c(pi)))
 
@@ -10,16 +12,20 @@ mixture. From the multipliers found here Newton's method has only the entropy le
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tutelage.arrays import Indices, Matrix, Vector
-from tutelage.chains.resolvent import choice_visits
+from tutelage.arrays import Matrix, Vector
+from tutelage.chains.expectations import Expectation, expectation, occupancy
 from tutelage.constrained.columns import Column, Planner
-from tutelage.constrained.problem import in_feature_units, or_one, sizes
+from tutelage.constrained.conic import Ball, best_within_balls
+from tutelage.constrained.occupancy_polytope import best_policy
+from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Scaled, sizes
 from tutelage.convex.programs import minimise_conic
-from tutelage.learners.penalties import Mismatch, Tangents
+from tutelage.learners.convex_constraints import CUTTING
+from tutelage.learners.penalties import Constraints, Mismatch, Tangents
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import policy_from_occupancy
 
@@ -29,94 +35,129 @@ HARD = 1e4
 ENOUGH = 1e-12
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Cheapest:
-    """policy: (C,), the one that pays least. multipliers: (d_r + K,), the pair (a, y) at which it is optimal."""
+def optimum_within(
+    constraints: Constraints,
+    solve: Callable[[HalfSpaces], ConstrainedOptimum],
+    value: Callable[[Expectation], float],
+    unit: float,
+) -> tuple[ConstrainedOptimum, Tangents]:
+    """The optimum within convex constraints, and the tangents that prove it.
 
-    policy: Vector
-    multipliers: Vector
+    solve: the optimum within half-spaces. value: the objective of a policy with an expectation, and unit: its size.
+    Where many policies are optimal, a linear program returns corners, each of which may violate a constraint that their
+    mean satisfies. The mean of solutions is at least as good as they are, so that it is optimal once it is feasible.
+    """
+    domain, visits = constraints.domain, np.zeros(constraints.domain.mdp.n_choices)
+    tangents: Tangents = Tangents.opening(constraints).fixed()
+    n_solved = 0
+    while True:
+        found, n_solved = solve(tangents.half_spaces()), n_solved + 1
+        tighter, _ = tangents.tightened(found.expectation.preference, found.multipliers)
+        if tighter is tangents:
+            return found, tangents
+        # The last solutions count most: the first tangents are far from the constraints.
+        visits = visits + max(1 / n_solved, 0.1) * (occupancy(domain.mdp, found.policy) - visits)
+        policy = policy_from_occupancy(domain.mdp, visits)
+        reached = expectation(domain, policy)
+        is_kept = constraints.excess(reached.preference) <= CUTTING.above * constraints.sizes(reached.preference)
+        if is_kept.all() and abs(value(reached) - found.bound) <= found.gap + CUTTING.above * unit:
+            return replace(found, policy=policy, expectation=reached, value=value(reached)), tangents
+        tangents = tighter
+
+
+def require_possible(constraints: Constraints, n_programs: int = 20) -> None:
+    """Raise `InfeasibleConstraints` where a few tangents show that no policy satisfies convex constraints."""
+    domain = constraints.domain
+    tangents: Tangents = Tangents.opening(constraints).fixed()
+    for _ in range(n_programs):
+        found = best_policy(domain, np.zeros(domain.n_reward), tangents.half_spaces())
+        tighter, _ = tangents.tightened(found.expectation.preference, found.multipliers)
+        if tighter is tangents:
+            return
+        tangents = tighter
+
+
+def best_within(constraints: Constraints, weights: Vector) -> ConstrainedOptimum:
+    """The policy with the largest weights @ mu_r (d_r,) within the constraints: a constrained MDP.
+
+    Distances by one cone program, where it is exact enough; other convex constraints by tangents.
+    """
+    distances = [function.distance for function in constraints.preference.functions]
+    balls = [
+        Ball(distance.centre, distance.scale, float(radius))
+        for distance, radius in zip(distances, constraints.allowance[len(constraints.rows) :], strict=True)
+        if distance is not None
+    ]
+    if balls and len(balls) == len(distances):
+        found = best_within_balls(constraints.domain, weights, constraints.half_spaces(), balls)
+        if found is not None:
+            optimum, t = found
+            point = optimum.expectation.preference
+            if (constraints.excess(point) <= CUTTING.above * constraints.sizes(point)).all():
+                return replace(optimum, multipliers=np.append(optimum.multipliers, np.linalg.norm(t, axis=1)))
+    return tangent_optimum(constraints, weights)[0]
+
+
+def tangent_optimum(constraints: Constraints, weights: Vector) -> tuple[ConstrainedOptimum, Tangents]:
+    """The same by tangents, with those that prove it."""
+    domain, size = constraints.domain, float(np.abs(weights) @ sizes(constraints.domain)[: len(weights)])
+    return optimum_within(
+        constraints,
+        lambda limits: best_policy(domain, weights, limits),
+        lambda reached: float(weights @ reached.reward),
+        size,
+    )
 
 
 def cheapest(
     domain: Domain, mismatch: Mismatch, tangents: Tangents, shown: Vector, *, max_rounds: int = 100
-) -> Cheapest:
-    """The policy that pays least for its mismatch and its violations, to rounding or after max_rounds policies."""
-    master = _Master.of(domain, mismatch, tangents, shown)
-    columns: list[Column] = []
-    planner, price = Planner(master.domain), master.opening
+) -> tuple[Vector, Vector]:
+    """The policy (C,) that pays least for its mismatch and its violations, and its multipliers (a, y), (d_r + K,).
+
+    To rounding, or after max_rounds policies.
+    """
+    limits, d_r = tangents.half_spaces(), domain.n_reward
+    scaled = Scaled.matching(domain, limits).with_common_rows(limits)
+    unit, preference = np.concatenate([scaled.feature[:d_r], scaled.row]), tangents.constraints.preference
+    reward, row = float(unit[0]), float(scaled.row.max(initial=0.0)) or 1.0
+    costs = np.array([mismatch.penalty * (reward**2 if mismatch.squared else reward), preference.penalty * row])
+    most = HARD * costs.max(where=np.isfinite(costs), initial=0.0) or 1.0
+    costs = np.minimum(costs, most)
+    allowance = np.asarray(mismatch.on(domain).allowance)
+    master = _Master(mismatch, tangents, scaled.limits, shown / reward, allowance / reward, costs / costs.max())
+    columns, planner, price = list[Column](), Planner(scaled.domain), master.opening
     for _ in range(max_rounds):
         priced = planner.price_out(price)
-        if (
-            columns
-            and priced.best - max(float(price @ column.counts) for column in columns) <= ENOUGH * np.abs(price).sum()
-        ):
+        best = max((float(price @ column.counts) for column in columns), default=-math.inf)
+        if priced.best - best <= ENOUGH * np.abs(price).sum():
             break
         columns += priced.columns
         weights, multipliers = master.solve(np.array([column.counts for column in columns]))
         price = master.price(multipliers)
-    return Cheapest(_policy(master.domain, columns, weights), master.unit * multipliers)
-
-
-def _policy(domain: Domain, columns: list[Column], weights: Vector) -> Vector:
-    visits = np.zeros(domain.mdp.n_choices)
-    for weight, column in zip(weights, columns, strict=True):
-        if weight > 0:
-            visits[column.choice] += weight * choice_visits(domain.mdp, column.choice)
-    return policy_from_occupancy(domain.mdp, visits)
+    policy = policy_from_occupancy(domain.mdp, planner.occupancy(columns, weights[:, None]))
+    return policy, costs.max() / unit * multipliers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Master:
-    """The program over mixtures, in units of the largest expectations and of the largest penalty.
+    """The program over mixtures, in units of the largest expectations. charge: (2,), of mismatch and violation."""
 
-    normals @ x_c <= offsets: the tangents. owner: (K,), the constraint of each. unit: (d_r + K,), of the multipliers.
-    """
-
-    domain: Domain
     mismatch: Mismatch
+    tangents: Tangents
+    limits: HalfSpaces
     shown: Vector
     allowance: Vector
-    charge: tuple[float, float]
-    normals: Matrix
-    offsets: Vector
-    owner: Indices
-    norm: float
-    unit: Vector
-
-    @classmethod
-    def of(cls, domain: Domain, mismatch: Mismatch, tangents: Tangents, shown: Vector) -> "_Master":
-        d_r, preference = domain.n_reward, tangents.constraints.preference
-        size = sizes(domain)
-        reward = float(or_one(size[:d_r].max()))
-        largest = or_one(size[d_r:])
-        normals = tangents.normals * largest
-        row = float(or_one(np.abs(normals).max(initial=0.0)))
-        costs = [mismatch.penalty * (reward**2 if mismatch.squared else reward), preference.penalty * row]
-        finite = [cost for cost in costs if math.isfinite(cost)]
-        most = max(finite) * HARD if finite else 1.0
-        costs = [min(cost, most) for cost in costs]
-        unit = max(costs)
-        return cls(
-            in_feature_units(domain, np.concatenate([np.full(d_r, reward), largest])),
-            mismatch,
-            shown / reward,
-            np.asarray(mismatch.on(domain).allowance) / reward,
-            (costs[0] / unit, costs[1] / unit),
-            normals / row,
-            tangents.offsets / row,
-            tangents.constraint,
-            preference.norm,
-            unit / np.concatenate([np.full(d_r, reward), np.full(len(tangents.offsets), row)]),
-        )
+    charge: Vector
 
     @property
     def opening(self) -> Vector:
         size = max(float(np.abs(self.shown).max()), np.finfo(np.float64).tiny)
-        return np.concatenate([self.shown / size, -self.normals.sum(axis=0)])
+        return self.price(np.concatenate([self.shown / size, np.ones(len(self.limits))]))
 
     def price(self, multipliers: Vector) -> Vector:
+        """(d,), of the features: (a, -G'y)."""
         a, y = np.split(multipliers, [len(self.shown)])
-        return np.concatenate([a, -(self.normals.T @ y)])
+        return np.concatenate([a, np.zeros(self.limits.normals.shape[1] - len(a))]) - self.limits.normals.T @ y
 
     def solve(self, columns: Matrix) -> tuple[Vector, Vector]:
         """The weights of the columns (k, d) and the multipliers (d_r + K,).
@@ -124,44 +165,32 @@ class _Master:
         Variables: the weights v, an excess t for each reward feature and s for each constraint, and the bounds of the
         norms of t and s where these are no sums.
         """
-        k, d_r, n_rows = len(columns), len(self.shown), len(self.offsets)
-        m = int(self.owner.max(initial=-1)) + 1
-        n = k + d_r + m + 2
+        k, d_r, owner, squared = len(columns), len(self.shown), self.tangents.constraint, self.mismatch.squared
+        m = int(owner.max(initial=-1)) + 1
+        n, n_rows = k + d_r + m + 2, 2 * d_r + len(owner)
         t, s = np.arange(k, k + d_r), np.arange(k + d_r, k + d_r + m)
-        slope, curvature = np.zeros(n), np.zeros((n, n))
-        reached, kept = columns[:, :d_r].T, self.normals @ columns[:, d_r:].T
-        limits = np.hstack([np.vstack([reached, -reached, kept]), np.zeros((2 * d_r + n_rows, n - k))])
-        limits[np.arange(len(limits)), np.concatenate([t, t, k + d_r + self.owner])] = -1.0
-        linear = [limits, -np.eye(n)]
-        right = [self.shown + self.allowance, self.allowance - self.shown, self.offsets, np.zeros(n)]
-        balls: list[Matrix] = []
-        if self.mismatch.squared:
-            curvature[t, t] = 2 * self.charge[0]
-        for part, norm, at in ((t, self.mismatch.norm, n - 2), (s, self.norm, n - 1)):
-            cost = self.charge[at - (n - 2)]
-            if at == n - 2 and self.mismatch.squared:
-                continue
-            if norm == 1:
-                slope[part] = cost
-                continue
-            slope[at] = cost
-            bound = np.eye(n)[part]
-            if math.isinf(norm):
-                bound[:, at] = -1.0
-                linear.append(bound)
-                right.append(np.zeros(len(part)))
-            elif len(part):
-                balls.append(np.vstack([-np.eye(n)[[at]], -bound]))
+        reached, kept, whole = columns[:, :d_r].T, self.limits.normals @ columns.T, np.eye(n)
+        limits = np.hstack([np.vstack([reached, -reached, kept]), np.zeros((n_rows, n - k))])
+        limits[np.arange(n_rows), np.concatenate([t, t, k + d_r + owner])] = -1.0
+        linear, slope = [limits, -whole], np.zeros(n)
+        right = [self.shown + self.allowance, self.allowance - self.shown, self.limits.offsets]
+        curvature, balls = np.zeros((n, n)), list[Matrix]()
+        # Zero stands for the square of the 2-norm.
+        norms = (0 if squared else self.mismatch.norm, self.tangents.constraints.preference.norm)
+        for part, norm, at, cost in zip((t, s), norms, (n - 2, n - 1), self.charge, strict=True):
+            slope[part if norm == 1 else at] = cost if norm > 0 else 0.0
+            if norm == 0:
+                curvature[part, part] = 2 * cost
+            elif norm == 2 and len(part):
+                balls.append(-whole[[at, *part]])
+            elif norm != 1:
+                linear.append(whole[part] - whole[at])
+        rows = np.vstack([np.arange(n) < k, *linear, *balls])
+        bound = np.zeros(len(rows))
+        bound[: 1 + n_rows] = np.concatenate([[1.0], *right])
         solution = minimise_conic(
-            curvature,
-            slope,
-            np.vstack([np.arange(n) < k, *linear, *balls]),
-            np.concatenate([np.ones(1), *right, *(np.zeros(len(ball)) for ball in balls)]),
-            sum(map(len, linear)),
-            [len(ball) for ball in balls],
-            n_equal=1,
+            curvature, slope, rows, bound, sum(map(len, linear)), [len(ball) for ball in balls], n_equal=1
         )
-        found = solution.answer
-        up, low, y = np.split(found.multipliers[1 : 1 + 2 * d_r + n_rows], [d_r, 2 * d_r])
-        weights = np.maximum(found.x[:k], 0.0)
+        up, low, y = np.split(solution.answer.multipliers[1 : 1 + n_rows], [d_r, 2 * d_r])
+        weights = np.maximum(solution.answer.x[:k], 0.0)
         return weights / weights.sum(), np.concatenate([low - up, np.maximum(y, 0.0)])

@@ -13,7 +13,7 @@ from tutelage.chains.expectations import expected_reward
 from tutelage.constrained.occupancy_polytope import best_policy, reward_vector
 from tutelage.constrained.problem import ConstrainedOptimum, or_one
 from tutelage.learners.penalties import Mismatch, Preference
-from tutelage.learners.tangents import best_within
+from tutelage.learners.without_entropy import best_within
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import EndlessValue, InvalidModel

@@ -23,8 +23,9 @@ from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import best_policy, require_feasible
 from tutelage.constrained.problem import no_limits, or_one
 from tutelage.convex.blocks import Block
-from tutelage.learners.dual import Dual, Reduction, first_tangents
+from tutelage.learners.dual import Dual, Reduction
 from tutelage.learners.entropy import GenericLearner
+from tutelage.learners.penalties import Tangents
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel, NotConverged, OutOfTime, TutelageError
 from tutelage.roles import CertifiedResponse, Lesson, Opening, Response
@@ -105,7 +106,7 @@ class BilevelTeacher(OneLessonTeacher):
         """The plan before any search for a tight bound: its bound is that of the best policy (see `max_cells`)."""
         domain, preference = self.learner.domain, self.learner.preference
         if preference.is_hard:
-            require_feasible(domain, first_tangents(preference.on(domain)).half_spaces())
+            require_feasible(domain, Tangents.opening(preference.on(domain)).half_spaces())
         if self.method == "frank-wolfe":
             return self._verified([self._printed()], self._unconstrained_bound())
         # It may be impossible to keep all preferences of a soft learner, or to plan for them closely or in time.

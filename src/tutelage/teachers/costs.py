@@ -23,7 +23,7 @@ from tutelage.arrays import ArrayLike, Readable, Vector
 from tutelage.constrained.occupancy_polytope import best_policy, reward_vector
 from tutelage.constrained.problem import ConstrainedOptimum, no_limits
 from tutelage.learners.penalties import Constraints
-from tutelage.learners.tangents import tangent_optimum
+from tutelage.learners.without_entropy import tangent_optimum
 from tutelage.outcomes import InfeasibleConstraints
 from tutelage.teachers.base import KnownLearner
 

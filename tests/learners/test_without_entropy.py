@@ -10,7 +10,8 @@ from strategies import random_domain, random_policy, some_of
 
 import tutelage as tl
 from tutelage.learners.dual import Reduction
-from tutelage.learners.tangents import ConvexTangents, best_within, tangent_optimum
+from tutelage.learners.penalties import Tangents
+from tutelage.learners.without_entropy import best_within, tangent_optimum
 
 KINDS = [(1, 4.0), (2, 4.0), (np.inf, 4.0), (1, np.inf), (2, np.inf), (np.inf, np.inf)]
 
@@ -146,7 +147,7 @@ DOMAIN = tl.Domain(lattice(2, discount=0.9), np.eye(4)[:, :2], np.eye(4)[:, 2:])
 
 def test_the_multipliers_of_a_constraint_s_tangents_are_summed():
     constraints = tl.Preference(allowance=1.0, functions=(tl.distance_constraint("near", [0.0, 0.0]),)).on(DOMAIN)
-    tangents = ConvexTangents(constraints, np.ones((4, 2)), np.ones(4), np.array([0, 1, 2, 2]))
+    tangents = Tangents(constraints, np.ones((4, 2)), np.ones(4), np.array([0, 1, 2, 2]))
     assert_allclose(tangents.by_constraint(np.array([1.0, 2.0, 3.0, 5.0])), [1.0, 2.0, 8.0])
 
 
@@ -154,7 +155,7 @@ def test_a_tangent_touches_its_function_and_lies_below_it():
     ball = tl.distance_constraint("near", [0.0, 0.0])
     constraints = tl.Preference(rows=np.zeros((0, 2)), allowance=[1.0], functions=(ball,)).on(DOMAIN)
     point = np.array([3.0, 4.0])
-    tangents, multipliers = ConvexTangents.opening(constraints).fixed().tightened(point, np.zeros(1))
+    tangents, multipliers = Tangents.opening(constraints).fixed().tightened(point, np.zeros(1))
     assert len(multipliers) == len(tangents.offsets) == 2
     normal, offset = tangents.normals[-1], tangents.offsets[-1]
     # g(x) - allowance >= normal @ x - offset, with equality at the point.
@@ -165,9 +166,7 @@ def test_a_tangent_touches_its_function_and_lies_below_it():
 
 def test_a_moved_tangent_touches_where_it_moved_to():
     ball = tl.distance_constraint("near", [0.0, 0.0])
-    opening = ConvexTangents.opening(
-        tl.Preference(rows=np.zeros((0, 2)), allowance=[1.0], functions=(ball,)).on(DOMAIN)
-    )
+    opening = Tangents.opening(tl.Preference(rows=np.zeros((0, 2)), allowance=[1.0], functions=(ball,)).on(DOMAIN))
     there, y = opening.touched(np.array([5.0, *(np.array([3.0, 4.0]) - opening.centre)]))
     assert_allclose(there.normals, [[0.6, 0.8]])
     assert_allclose(there.offsets, [1.0])
