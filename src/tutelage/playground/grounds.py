@@ -16,10 +16,9 @@ import numpy as np
 from scipy.spatial import ConvexHull
 
 from tutelage.arrays import Flags, Indices, Matrix, Vector
-from tutelage.data.files import load, open_regular, saved_weights
+from tutelage.data.files import load, open_regular
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput, InvalidModel
-from tutelage.transcripts import Transcript, load_transcript
 
 # Of a file that a user brings: its bytes, those of its arrays, and the size of its domain.
 LARGEST_FILE = 2 * 1024 * 1024
@@ -44,18 +43,12 @@ ReadT = TypeVar("ReadT")
 
 def brought_domain(text: str) -> Domain:
     """The domain in a file, given in base 64; refused if it is larger than the playground takes."""
-    domain = _read(text, lambda path: load(path, max_bytes=LARGEST_ARRAYS))
+    domain = brought(text, load)
     sizes = (domain.mdp.n_states, domain.mdp.n_choices, domain.n_reward, domain.n_preference)
     for size, (what, most) in zip(sizes, LARGEST_DOMAIN.items(), strict=True):
         if size > most:
             raise InvalidInput(f"the domain has {size} {what}; the playground takes at most {most}")
     return domain
-
-
-def brought_weights(text: str, domain: Domain) -> list[float] | None:
-    """What the file of a domain says about the worth of its reward features, if it says anything."""
-    weights = _read(text, lambda path: saved_weights(path, domain, max_bytes=LARGEST_ARRAYS))
-    return None if weights is None else [float(weight) for weight in weights]
 
 
 def opened_file(path: Path) -> bytes:
@@ -67,13 +60,8 @@ def opened_file(path: Path) -> bytes:
     return content
 
 
-def brought_transcript(text: str, domain: Domain) -> Transcript:
-    """The transcript in a file, given in base 64, of rounds in this domain."""
-    return _read(text, lambda path: load_transcript(path, domain, max_bytes=LARGEST_ARRAYS))
-
-
-def _read(text: str, reader: Callable[[Path], ReadT]) -> ReadT:
-    """What a reader returns for a file. Its errors say `the file` instead of the name that the file has here."""
+def brought(text: str, reader: Callable[..., ReadT]) -> ReadT:
+    """What a reader of files returns for a file, given in base 64. Its errors say `the file` instead of a path."""
     try:
         content = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -84,7 +72,7 @@ def _read(text: str, reader: Callable[[Path], ReadT]) -> ReadT:
         path = Path(folder) / "brought.npz"
         path.write_bytes(content)
         try:
-            return reader(path)
+            return reader(path, max_bytes=LARGEST_ARRAYS)
         except InvalidModel as error:
             raise InvalidModel(str(error).replace(str(path), "the file")) from error
 

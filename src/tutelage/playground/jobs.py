@@ -9,18 +9,20 @@ import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import Expectation, state_occupancy
 from tutelage.constrained.problem import no_limits, preference_limits
 from tutelage.constrained.reachable_set import vertices
+from tutelage.data.files import saved_weights
 from tutelage.data.sampling import sample_demonstrations
 from tutelage.environments.object_world import ACTIONS, ObjectWorld
 from tutelage.environments.placement import NAMED
@@ -30,29 +32,27 @@ from tutelage.learners.sampled import CallbackLearner
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.playground import schema, snippets
-from tutelage.playground.grounds import brought_domain, brought_transcript, brought_weights, clipped, described, shadows
+from tutelage.playground.grounds import brought, brought_domain, clipped, described, shadows
 from tutelage.registry import TEACHERS, make_teacher
-from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher
+from tutelage.roles import Learner, Lesson, Response, Round, Teacher
 from tutelage.teachers.adaptive import cuts
 from tutelage.teachers.bilevel import BilevelPlan, BilevelTeacher
 from tutelage.teachers.volume_search import VolumeSearchTeacher
-from tutelage.transcripts import Transcript, save_transcript
+from tutelage.transcripts import Transcript, load_transcript, save_transcript
 
 Send = Callable[[str, Mapping[str, Any]], None]
 AnyTeaching = schema.Teaching | schema.DomainTeaching
 AnyReaching = schema.Reaching | schema.DomainReaching
 
-# The shares of what was shown below which a person avoids it, and from which on they accept it.
-AVOIDED_BELOW, ACCEPTED_FROM = 0.1, 0.5
 ENDED_EARLY = "the search for a tight bound was stopped"
 # Smaller prices and excesses are rounding errors.
 ROUNDED_OFF = 1e-6
 
 
 def run_job(name: str, request: str, send: Send) -> None:
-    """Run the job of a name. request: a JSON text in the job's form of `schema`."""
+    """Run the job of a name. request: a JSON text in one of the job's forms of `schema`."""
     form, job = JOBS[name]
-    job(form.model_validate_json(request), send)
+    job(form.validate_json(request), send)
 
 
 def _teach(asked: AnyTeaching, send: Send) -> None:
@@ -60,7 +60,7 @@ def _teach(asked: AnyTeaching, send: Send) -> None:
     scene = _Scene(asked)
     teacher = scene.teacher(asked.teacher)
     if isinstance(teacher, BilevelTeacher):
-        plan = _lesson_plan(type(asked), asked.model_dump_json())
+        plan = _lesson_plan(asked.model_dump_json())
         send("round", scene.taught(_planned(teacher, plan)) | {"is_bounded": False})
         send("later", {"ended": ENDED_EARLY, "snippet": snippets.teaching(asked)})
         return
@@ -77,20 +77,19 @@ def _teach(asked: AnyTeaching, send: Send) -> None:
 def _bound(asked: AnyTeaching, send: Send) -> None:
     """The round of a bi-level lesson again, with the certified bound."""
     scene = _Scene(asked)
-    teacher = scene.teacher(asked.teacher)
-    assert isinstance(teacher, BilevelTeacher)
-    transcript = _planned(teacher, teacher.bounded(_lesson_plan(type(asked), asked.model_dump_json())))
+    teacher: Any = scene.teacher(asked.teacher)
+    transcript = _planned(teacher, teacher.bounded(_lesson_plan(asked.model_dump_json())))
     send("round", scene.taught(transcript))
     send("end", {"ended": transcript.ended, "snippet": snippets.teaching(asked)})
 
 
 @lru_cache(maxsize=4)
-def _lesson_plan(form: type[AnyTeaching], request: str) -> BilevelPlan:
+def _lesson_plan(request: str) -> BilevelPlan:
     """A bi-level plan before its bound. A worker keeps its last ones, and the search for a bound goes on from there."""
-    asked = form.model_validate_json(request)
-    teacher = _Scene(asked).teacher(asked.teacher)
-    assert isinstance(teacher, BilevelTeacher)
-    return teacher.lesson_plan()
+    asked: AnyTeaching = JOBS["teach"][0].validate_json(request)
+    teacher: Any = _Scene(asked).teacher(asked.teacher)
+    plan: BilevelPlan = teacher.lesson_plan()
+    return plan
 
 
 def _planned(teacher: BilevelTeacher, plan: BilevelPlan) -> Transcript:
@@ -123,10 +122,16 @@ def _answer(asked: schema.Demonstrating, send: Send) -> None:
 def _adapt(asked: schema.Walking, send: Send) -> None:
     """The next lesson for a person who responded to the earlier ones with walks, or why there is none."""
     world = asked.world.make()
-    teacher, transcript, advice = _walked(asked)
+    teacher, transcript = _walked(asked)
+    advice = teacher.adapt(transcript.rounds) if transcript.rounds else teacher.open()
+    visits, mdp, data = _path_visits(world, asked.walks), teacher.domain.mdp, []
+    for taught, gone in zip(transcript.rounds, visits, strict=True):
+        policy = taught.lesson.policy
+        shown = None if policy is None else _on_cells(world, state_occupancy(mdp, policy))
+        data.append(taught.as_data() | {"visits": _on_cells(world, gone), "shown_visits": shown})
     answer: dict[str, Any] = {
-        "conclusions": _conclusions(world, transcript.rounds, asked.walks),
-        "rounds": _walked_rounds(world, transcript, asked.walks),
+        "conclusions": _conclusions(world, transcript.rounds, visits),
+        "rounds": data,
         "remaining": _remaining(teacher, _reachable(teacher.domain), transcript.rounds),
         "reason": advice.reason,
         "is_over": advice.lesson is None,
@@ -135,33 +140,24 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
     send("answer", answer | {"snippet": snippets.walking(asked)})
 
 
-def _walked_rounds(world: ObjectWorld, transcript: Transcript, walks: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
-    """The data of the rounds, with the visits to each cell that were shown and those of the walk."""
-    mdp, data = world.domain("L1").mdp, []
-    for taught, visits in zip(transcript.rounds, _path_visits(world, walks), strict=True):
-        policy = taught.lesson.policy
-        shown = None if policy is None else state_occupancy(mdp, policy)[: world.terminal].round(5).tolist()
-        cells = {"visits": visits[: world.terminal].round(5).tolist(), "shown_visits": shown}
-        data.append(taught.as_data() | cells)
-    return data
+def _on_cells(world: ObjectWorld, visits: Vector) -> list[float]:
+    cells: list[float] = visits[: world.terminal].round(5).tolist()
+    return cells
 
 
-def _walked(asked: schema.Walking) -> tuple[Teacher, Transcript, Advice]:
-    """The teacher, the rounds with a person's walks, and what the teacher advises next."""
+def _walked(asked: schema.Walking) -> tuple[Teacher, Transcript]:
+    """The teacher, and the rounds with a person's walks."""
     world = asked.world.make()
     domain = world.domain("L1")
     answers = iter([visits @ domain.reward_features for visits in _path_visits(world, asked.walks)])
     person = CallbackLearner(domain, lambda lesson: next(answers))
     teacher = make_teacher(asked.teacher, domain, world.true_weights, person)
-    transcript, advice = Transcript(world.true_weights), teacher.open()
-    for number in range(len(asked.walks)):
-        if advice.lesson is None:
-            raise InvalidModel(f"the lessons ended after walk {number}: {advice.reason}; leave out the later walks")
-        played = Round(advice.lesson, person.respond(advice.lesson), advice.reason)
-        transcript = transcript.followed_by(played)
-        advice = teacher.adapt(transcript.rounds)
-        transcript = transcript.certified(advice.bound)
-    return teacher, transcript, advice
+    if not asked.walks:
+        return teacher, Transcript(world.true_weights)
+    transcript = teach(teacher, person, max_rounds=len(asked.walks))
+    if (n_rounds := len(transcript.rounds)) < len(asked.walks):
+        raise InvalidModel(f"the lessons ended after walk {n_rounds}: {transcript.ended}; leave out the later walks")
+    return teacher, transcript
 
 
 def _infer(asked: schema.Walking, send: Send) -> None:
@@ -197,13 +193,14 @@ def _reach(asked: AnyReaching, send: Send) -> None:
 def _open(asked: schema.Opening, send: Send) -> None:
     """What the page shows of a domain that a user brings."""
     domain = brought_domain(asked.file)
-    send("answer", described(domain) | {"true_weights": brought_weights(asked.file, domain)})
+    weights = brought(asked.file, partial(saved_weights, domain=domain))
+    send("answer", described(domain) | {"true_weights": None if weights is None else weights.tolist()})
 
 
 def _read(asked: schema.TranscriptReading, send: Send) -> None:
     """The rounds of a transcript that a user brings, as `_teach` sends them."""
     scene = _Scene(asked.scene)
-    whole = brought_transcript(asked.file, scene.domain)
+    whole = brought(asked.file, partial(load_transcript, domain=scene.domain))
     transcript, rounds = Transcript(whole.true_weights), []
     for taught in whole.rounds[: schema.MOST_LESSONS]:
         transcript = transcript.followed_by(taught)
@@ -211,20 +208,16 @@ def _read(asked: schema.TranscriptReading, send: Send) -> None:
     send("answer", {"rounds": rounds, "ended": whole.ended})
 
 
-JOBS: dict[str, tuple[Any, Callable[[Any, Send], None]]] = {
-    "teach": (schema.Teaching, _teach),
-    "bound": (schema.Teaching, _bound),
-    "transcript": (schema.Teaching, _transcript),
-    "answer": (schema.Demonstrating, _answer),
-    "adapt": (schema.Walking, _adapt),
-    "infer": (schema.Walking, _infer),
-    "reach": (schema.Reaching, _reach),
-    "open": (schema.Opening, _open),
-    "read": (schema.TranscriptReading, _read),
-    "domain_teach": (schema.DomainTeaching, _teach),
-    "domain_bound": (schema.DomainTeaching, _bound),
-    "domain_transcript": (schema.DomainTeaching, _transcript),
-    "domain_reach": (schema.DomainReaching, _reach),
+JOBS: dict[str, tuple[TypeAdapter[Any], Callable[[Any, Send], None]]] = {
+    "teach": (TypeAdapter(AnyTeaching), _teach),
+    "bound": (TypeAdapter(AnyTeaching), _bound),
+    "transcript": (TypeAdapter(AnyTeaching), _transcript),
+    "answer": (TypeAdapter(schema.Demonstrating), _answer),
+    "adapt": (TypeAdapter(schema.Walking), _adapt),
+    "infer": (TypeAdapter(schema.Walking), _infer),
+    "reach": (TypeAdapter(AnyReaching), _reach),
+    "open": (TypeAdapter(schema.Opening), _open),
+    "read": (TypeAdapter(schema.TranscriptReading), _read),
 }
 
 
@@ -279,27 +272,20 @@ class _Scene:
         return [walk[walk < n_drawn][: n_steps + 1].tolist() for walk in states]
 
     def _preferences(self, answer: Response) -> list[dict[str, Any]]:
-        """The outcome of each preference; none for a model without preferences."""
-        names, multipliers = answer.constraint_names, answer.multipliers
+        """The outcome of each preference; none for a model without preferences.
+
+        Exceeded; binds, with a price; reached, the whole allowance without a price; or free.
+        """
+        names, multipliers, rows = answer.constraint_names, answer.multipliers, []
         if multipliers is None:
             return []
-        counts = answer.expectation.preference[: len(names)].tolist()
-        excesses, prices = answer.violation_excess.tolist(), multipliers.preference.tolist()
-        rows = zip(names, self.allowances[: len(names)], counts, excesses, prices, strict=True)
-        return [
-            {"name": name, "allowance": allowance, "visits": visits, "price": price}
-            | {"state": _state(allowance, visits, excess, price)}
-            for name, allowance, visits, excess, price in rows
-        ]
-
-
-def _state(allowance: float, visits: float, excess: float, price: float) -> str:
-    """Exceeded; binding, with a price; reached, without a price; or free: not binding."""
-    if excess > ROUNDED_OFF:
-        return "exceeded"
-    if price > ROUNDED_OFF:
-        return "binds"
-    return "reached" if 0 < allowance <= visits + ROUNDED_OFF else "free"
+        counts, prices = answer.expectation.preference[: len(names)].tolist(), multipliers.preference.tolist()
+        columns = (names, self.allowances[: len(names)], counts, answer.violation_excess.tolist(), prices)
+        for name, allowance, visits, excess, price in zip(*columns, strict=True):
+            state = "reached" if 0 < allowance <= visits + ROUNDED_OFF else "free"
+            state = "exceeded" if excess > ROUNDED_OFF else "binds" if price > ROUNDED_OFF else state
+            rows.append({"name": name, "allowance": allowance, "visits": visits, "price": price, "state": state})
+        return rows
 
 
 def _reachable(domain: Domain) -> Matrix | None:
@@ -329,7 +315,7 @@ def _path_visits(world: ObjectWorld, paths: Sequence[Sequence[int]]) -> list[Vec
     return visits
 
 
-def _conclusions(world: ObjectWorld, rounds: Sequence[Round], walks: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
+def _conclusions(world: ObjectWorld, rounds: Sequence[Round], walks: Sequence[Vector]) -> list[dict[str, Any]]:
     """What the teacher concludes about each preference of a person, from what was shown and what was done.
 
     The counts are discounted visits to the cells of the preference, in all lessons and in all walks. A person who was
@@ -340,11 +326,11 @@ def _conclusions(world: ObjectWorld, rounds: Sequence[Round], walks: Sequence[Se
     policies = [taught.lesson.policy for taught in rounds if taught.lesson.policy is not None]
     none = np.zeros(domain.mdp.n_states)
     shown = sum((state_occupancy(domain.mdp, policy) for policy in policies), none) @ domain.preference_features
-    done = sum(_path_visits(world, walks), none) @ domain.preference_features
+    done = sum(walks, none) @ domain.preference_features
     concluded: list[dict[str, Any]] = []
     for name, given, gone in zip(domain.preference_names, shown.tolist(), done.tolist(), strict=True):
         share = gone / given if given > ROUNDED_OFF else math.inf if gone > ROUNDED_OFF else math.nan
-        verdict = "avoids" if share < AVOIDED_BELOW else "accepts" if share >= ACCEPTED_FROM else "unknown"
+        verdict = "avoids" if share < 0.1 else "accepts" if share >= 0.5 else "unknown"
         concluded.append({"name": name, "shown": given, "done": gone, "verdict": verdict})
     for verdict, order in (("accepts", concluded), ("avoids", concluded[::-1])):
         for first, then in pairwise(order):

@@ -12,10 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJson
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from tutelage.environments.object_world import DEFAULT_WEIGHTS, ObjectWorld
-from tutelage.environments.placement import COLOURS, COLUMNS, NAMED, PREFERENCES, preference_names
+from tutelage.environments.placement import NAMED, PREFERENCES, preference_names
 from tutelage.experiments.worlds import Ground, restricted
 from tutelage.model.mdp import Domain
-from tutelage.outcomes import InvalidInput
 from tutelage.playground.grounds import LARGEST_FILE, MOST_FEATURES, brought_domain
 from tutelage.registry import LEARNER_MODELS, TEACHERS, Entry, Knows, make_learner
 from tutelage.roles import Learner
@@ -31,7 +30,6 @@ CellList = Annotated[list[Cell], Field(max_length=N_CELLS)]
 Path = Annotated[list[Cell], Field(min_length=1, max_length=LONGEST_PATH)]
 Allowance = Annotated[float, Field(ge=0, le=10_000)]
 Weight = Annotated[float, Field(ge=-100, le=100)]
-Rounds = Annotated[int, Field(ge=1, le=MOST_LESSONS)]
 FileText = Annotated[str, Field(max_length=LONGEST_TEXT, description="the bytes of a file, in base 64")]
 
 
@@ -96,7 +94,7 @@ class PreferenceAsked(Asked):
     @property
     def name(self) -> str:
         """The name of the preference in the domain."""
-        return tuple(NAMED)[COLUMNS.index((self.colour, self.distance))]
+        return next(name for name, column in NAMED.items() if column == (self.colour, self.distance))
 
 
 class NamedPreference(Asked):
@@ -137,7 +135,7 @@ class AnyLearner(Asked):
 class LearnerAsked(AnyLearner):
     """A learner in an object world."""
 
-    preferences: Annotated[list[PreferenceAsked], Field(max_length=len(COLUMNS))]
+    preferences: Annotated[list[PreferenceAsked], Field(max_length=len(NAMED))]
 
 
 class DomainLearner(AnyLearner):
@@ -169,11 +167,15 @@ class Reaching(Asked):
         return Ground(world.domain(self.learner.names), world.true_weights, every)
 
 
-class Teaching(Reaching):
-    """One teacher and one learner in a world."""
+class Rounds(Asked):
+    """A teacher, and the most rounds that it has."""
 
     teacher: TeacherName
-    max_rounds: Rounds = 20
+    max_rounds: Annotated[int, Field(ge=1, le=MOST_LESSONS)] = 20
+
+
+class Teaching(Reaching, Rounds):
+    """One teacher and one learner in a world."""
 
 
 class Opening(Asked):
@@ -197,20 +199,11 @@ class DomainReaching(Asked):
     def ground(self) -> Ground:
         """Where the learner is taught, with the preferences that it has."""
         whole = brought_domain(self.domain.file)
-        if len(self.domain.weights) != whole.n_reward:
-            count = len(self.domain.weights)
-            raise InvalidInput(f"the domain has {whole.n_reward} reward features, but there are {count} weights")
-        names = self.learner.names
-        if twice := [name for number, name in enumerate(names) if name in names[:number]]:
-            raise InvalidInput(f"the preference {twice[0]!r} is given twice; give it once")
-        return Ground(restricted(whole, names), np.array(self.domain.weights), whole.preference_features)
+        return Ground(restricted(whole, self.learner.names), np.array(self.domain.weights), whole.preference_features)
 
 
-class DomainTeaching(DomainReaching):
+class DomainTeaching(DomainReaching, Rounds):
     """One teacher and one learner in a domain from a file."""
-
-    teacher: TeacherName
-    max_rounds: Rounds = 20
 
 
 class TranscriptReading(Opening):
@@ -241,26 +234,22 @@ class Refusal(BaseModel):
 
 def sentence(errors: Sequence[Any]) -> str:
     """The first of pydantic's errors, as a sentence."""
-    first = errors[0]
-    place = ".".join(str(part) for part in first["loc"] if part != "body")
-    if len(place) > 100:  # the name of an unknown field can have any length
-        place = f"{place[:100]}..."
-    problem = first["msg"]
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return f"{place or 'the request'}: {problem[:1].lower()}{problem[1:]}{more}"
+    first, more = errors[0], f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    place = ".".join(str(part) for part in first["loc"] if part != "body") or "the request"
+    # The name of an unknown field can have any length.
+    place = place if len(place) <= 100 else f"{place[:100]}..."
+    return f"{place}: {first['msg'][:1].lower()}{first['msg'][1:]}{more}"
 
 
 def known_players() -> dict[str, Any]:
     """The names that a request can have: teachers and learner models, preferences in their order, and L1 .. L5."""
-    teachers, models, presets = {}, {}, {}
+    teachers, models = {}, {}
     for name, entry in TEACHERS.items():
-        needs_penalties = entry.knows is Knows.LEARNER
-        knows = {"knows": entry.knows.value, "needs_penalties": needs_penalties, "is_adaptive": entry.is_adaptive}
-        teachers[name] = _described(entry) | knows
+        knows = {"knows": entry.knows.value, "needs_penalties": entry.knows is Knows.LEARNER}
+        teachers[name] = _described(entry) | knows | {"is_adaptive": entry.is_adaptive}
     for name, model in LEARNER_MODELS.items():
         models[name] = _described(model) | {"aware_teacher": aware_teacher(name)}
-    for name in PREFERENCES:
-        presets[name] = {"about": _about(preference_names(name)), "preferences": preference_names(name)}
+    presets = {name: {"about": _about(name), "preferences": preference_names(name)} for name in PREFERENCES}
     preferences = [{"name": name, "colour": colour, "distance": distance} for name, (colour, distance) in NAMED.items()]
     return {"teachers": teachers, "learner_models": models, "preferences": preferences, "presets": presets}
 
@@ -270,7 +259,7 @@ def _described(entry: Entry) -> dict[str, Any]:
     return {"label": entry.label, "about": entry.about, "options": options}
 
 
-def _about(names: tuple[str, ...]) -> str:
-    """A sentence about preferences; a larger distance includes the smaller ones of its colour."""
-    widest = {NAMED[name][0]: name for name in sorted(names, key=lambda name: NAMED[name][1])}
-    return "avoids " + (" and ".join(widest[colour] for colour in COLOURS if colour in widest) or "nothing")
+def _about(learner: str) -> str:
+    """A sentence about a learner of the paper; a larger distance includes the smaller ones of its colour."""
+    widest = {NAMED[name][0]: name for name in preference_names(learner)}
+    return f"avoids {' and '.join(widest.values()) or 'nothing'}"

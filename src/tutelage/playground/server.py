@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 import webbrowser
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from importlib import resources
@@ -40,18 +40,17 @@ REFUSALS: dict[type[Exception], int] = {InvalidInput: 422, JobRefused: 422, TooS
 
 # The responses in the OpenAPI schema, by status code.
 REASONS = {400: "Not JSON", 413: "Too large", 422: "Refused, with the reason", 503: "Too many requests are waiting"}
-Responses = dict[int | str, dict[str, Any]]
-REFUSED: Responses = {code: {"model": schema.Refusal, "description": reason} for code, reason in REASONS.items()}
-STREAM: Responses = {200: {"description": "Events: the rounds, then the end", "content": {"text/event-stream": {}}}}
-BYTES: Responses = {200: {"description": "An .npz file", "content": {"application/octet-stream": {}}}}
-
-# What becomes of a module of the page in one file: its imports are lookups, and what it exports is returned.
-IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w.]+)";\n', re.MULTILINE)
-EXPORTED = re.compile(r"^export (?:async )?(?:function|class|const|let) (\w+)", re.MULTILINE)
-LINKED = re.compile(r"<(?:link|script) [^>]*>(?:</script>)?\n")
+REFUSED: dict[int | str, Any] = {
+    code: {"model": schema.Refusal, "description": reason} for code, reason in REASONS.items()
+}
+CONTENT = {
+    "events": {"description": "Events: the rounds, then the end", "content": {"text/event-stream": {}}},
+    "file": {"description": "An .npz file", "content": {"application/octet-stream": {}}},
+}
+# Of the page as one file, whose modules are in its import map.
 POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; "
-    "form-action 'none'"
+    "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:; "
+    "base-uri 'none'; form-action 'none'"
 )
 
 ResultT = TypeVar("ResultT")
@@ -88,8 +87,7 @@ def make_app(settings: Settings) -> FastAPI:
     app.state.workers = workers
     _add_refusals(app)
     _add_page(app)
-    _add_worlds(app)
-    _add_opened(app, settings)
+    _add_worlds(app, settings)
     _add_jobs(app, workers)
     app.add_middleware(serving.Bounded, host=settings.host)
     return app
@@ -98,58 +96,50 @@ def make_app(settings: Settings) -> FastAPI:
 def _add_page(app: FastAPI) -> None:
     """One route per file of the page. The files are read once; no request names a path."""
 
-    def sender(content: bytes, media_type: str) -> Callable[[], Response]:
-        return lambda: Response(content, media_type=media_type)
+    def add(route: str, content: str, suffix: str) -> None:
+        app.get(route, include_in_schema=False)(lambda: Response(content, media_type=MEDIA_TYPES[suffix]))
 
-    for file in resources.files("tutelage.playground").joinpath("page").iterdir():
-        route = "/" if file.name == "index.html" else f"/{file.name}"
-        media_type = MEDIA_TYPES[file.name.rpartition(".")[2]]
-        app.get(route, include_in_schema=False)(sender(file.read_bytes(), media_type))
-    app.get("/whole.html", include_in_schema=False)(sender(bundled().encode(), "text/html"))
+    for name, text in _page().items():
+        add("/" if name == "index.html" else f"/{name}", text, name.rpartition(".")[2])
+    add("/whole.html", bundled(), "html")
 
 
-def _read(name: str) -> str:
-    return resources.files("tutelage.playground").joinpath("page", name).read_text(encoding="utf-8")
-
-
-def _modules(name: str, texts: dict[str, str]) -> dict[str, str]:
-    """The texts of a module and of all that it imports, each after those that it imports."""
-    if name not in texts:
-        text = _read(name)
-        for found in IMPORT.finditer(text):
-            _modules(found[2], texts)
-        texts[name] = text
-    return texts
-
-
-def _as_function(name: str, text: str) -> str:
-    def lookup(found: re.Match[str]) -> str:
-        names = re.sub(r"(\w+) as (\w+)", r"\1: \2", found[1])
-        return f'const {{{names}}} = modules["{found[2]}"];\n'
-
-    exported = ", ".join(EXPORTED.findall(text))
-    body = re.sub(r"^export ", "", IMPORT.sub(lookup, text), flags=re.MULTILINE)
-    return f'modules["{name}"] = await (async () => {{\n{body}\nreturn {{ {exported} }};\n}})();\n'
+def _page() -> dict[str, str]:
+    """The files of the page, by name."""
+    files = resources.files("tutelage.playground").joinpath("page").iterdir()
+    return {file.name: file.read_text(encoding="utf-8") for file in files}
 
 
 def bundled(recording: Mapping[str, Any] | None = None, title: str = "Tutelage") -> str:
-    """The whole page. Without a recording, the text `tutelageRecording = null` can be replaced by one."""
-    code = "".join(_as_function(name, text) for name, text in _modules("app.js", {}).items())
-    code = code.replace("</script", "<\\/script")
+    """The page as one HTML file that needs no server: its modules, its style, and a recording of answers.
+
+    recording: what the page has instead of a server: the answers by request, the scene that it opens with, and the
+    places that it shows. Without one, the text `tutelageRecording = null` can be replaced by it.
+    """
+    page, modules = _page(), {}
+    for name in page:
+        if name.endswith(".js"):
+            # In an import map modules have bare names: a data address is no base for relative ones.
+            module = page[name].replace(' from "./', ' from "').encode()
+            modules[name] = f"data:text/javascript;base64,{base64.b64encode(module).decode()}"
     kept = json.dumps(recording, allow_nan=False).replace("<", "\\u003c")
     head = [
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
-        f'<link rel="icon" href="data:image/svg+xml,{quote(_read("icon.svg"))}">',
-        f"<style>\n{_read('style.css')}</style>",
+        f'<link rel="icon" href="data:image/svg+xml,{quote(page["icon.svg"])}">',
+        f"<style>\n{page['style.css']}</style>",
         f"<script>globalThis.tutelageRecording = {kept};</script>",
-        f'<script type="module">const modules = {{}};\n{code}</script>',
+        f'<script type="importmap">{json.dumps({"imports": modules})}</script>',
+        '<script type="module">import "app.js";</script>',
         "</head>",
     ]
-    page = re.sub(r"<title>[^<]*</title>", f"<title>{title}</title>", LINKED.sub("", _read("index.html")))
-    return page.replace("</head>", "\n".join(head))
+    text = re.sub(r"<(?:link|script) [^>]*>(?:</script>)?\n", "", page["index.html"])
+    return re.sub(r"<title>[^<]*</title>", f"<title>{title}</title>", text).replace("</head>", "\n".join(head))
 
 
-def _add_worlds(app: FastAPI) -> None:
+def _add_worlds(app: FastAPI, settings: Settings) -> None:
+    name, content = settings.opened or (None, b"")
+    answer = {"name": name, "file": base64.b64encode(content).decode()}
+
     @app.get("/api/players")
     async def players() -> dict[str, Any]:
         """The teachers, the learner models and the preferences that a request can name."""
@@ -169,73 +159,65 @@ def _add_worlds(app: FastAPI) -> None:
         """The same world, if it is valid."""
         return _data(asked.make().to_json())
 
-
-def _add_opened(app: FastAPI, settings: Settings) -> None:
-    name, content = settings.opened or (None, b"")
-    answer = {"name": name, "file": base64.b64encode(content).decode()}
-
     @app.get("/api/opened")
     async def opened() -> dict[str, Any]:
         """The file that the server was started with, in base 64; a name of null if there is none."""
         return answer
 
 
-# The operations that run a job: the path, the job's name, and what is answered. A form of `jobs.JOBS` is the request.
-STREAMED = {
-    "/api/teach": ("teach", "The rounds as server-sent events, as they come. Closing the connection stops the job."),
-    "/api/domain/teach": ("domain_teach", "The same in a domain from a file."),
-}
-FILES = {
-    "/api/transcript": ("transcript", "The rounds as a file that `tutelage.load_transcript` reads."),
-    "/api/domain/transcript": ("domain_transcript", "The same in a domain from a file."),
-}
-ANSWERED = {
-    "/api/domain/transcript/read": ("read", "The rounds of a transcript from a file."),
-    "/api/domain": ("open", "The sizes and names of a domain from a file."),
-    "/api/domain/reach": ("domain_reach", "The reachable reward expectations in a domain from a file, as projections."),
-    "/api/answer": ("answer", "The learner's response to paths that a person drew."),
-    "/api/adapt": ("adapt", "The next lesson for a person who responded to the earlier ones with walks."),
-    "/api/infer": ("infer", "What the walks of a person say about their preferences, by `infer_learner`."),
-    "/api/reach": ("reach", "The reachable reward expectations, projected onto each pair of object types."),
-}
+# The operations that run a job: the path, the job, its form, how it is answered, and what the answer is.
+OPERATIONS: tuple[tuple[str, str, type[schema.Asked], str, str], ...] = (
+    ("teach", "teach", schema.Teaching, "events", "The rounds as server-sent events, as they come. Closing stops it."),
+    ("domain/teach", "teach", schema.DomainTeaching, "events", "The same in a domain from a file."),
+    ("transcript", "transcript", schema.Teaching, "file", "The rounds as a file that `load_transcript` reads."),
+    ("domain/transcript", "transcript", schema.DomainTeaching, "file", "The same in a domain from a file."),
+    ("domain/transcript/read", "read", schema.TranscriptReading, "data", "The rounds of a transcript from a file."),
+    ("domain", "open", schema.Opening, "data", "The sizes and names of a domain from a file."),
+    ("domain/reach", "reach", schema.DomainReaching, "data", "The reachable reward expectations, as projections."),
+    ("answer", "answer", schema.Demonstrating, "data", "The learner's response to paths that a person drew."),
+    (
+        "adapt",
+        "adapt",
+        schema.Walking,
+        "data",
+        "The next lesson for a person who answered with walks.",
+    ),
+    ("infer", "infer", schema.Walking, "data", "What the walks of a person say about their preferences."),
+    ("reach", "reach", schema.Reaching, "data", "The reachable reward expectations, for each pair of object types."),
+)
 
 
 def _add_jobs(app: FastAPI, workers: WorkerPool) -> None:
-    async def answered(job: str, asked: schema.Asked, request: Request) -> dict[str, Any]:
-        return _data(await _unless_closed(request, workers.answer(job, asked.model_dump_json())))
+    async def reply(job: str, kind: str, asked: schema.Asked, request: Request) -> Any:
+        if kind == "events":
+            events = teaching_events(workers, asked)
+            # Before the first event, a refusal can still have its own status code.
+            first = await _unless_closed(request, anext(events))
+            return StreamingResponse(_stream(first, events), media_type="text/event-stream")
+        data = _data(await _unless_closed(request, workers.answer(job, asked.model_dump_json())))
+        if kind == "data":
+            return data
+        return Response(base64.b64decode(data["base64"]), media_type="application/octet-stream")
 
-    async def as_file(job: str, asked: schema.Asked, request: Request) -> Response:
-        content = base64.b64decode((await answered(job, asked, request))["base64"])
-        return Response(content, media_type="application/octet-stream")
-
-    async def streamed(job: str, asked: schema.Asked, request: Request) -> Response:
-        events = teaching_events(workers, asked, job)
-        # Before the first event, a refusal can still have its own status code.
-        first = await _unless_closed(request, anext(events))
-        return StreamingResponse(_stream(first, events), media_type="text/event-stream")
-
-    def add(path: str, job: str, about: str, reply: Callable[..., Awaitable[Any]], responses: Responses) -> None:
+    def add(path: str, job: str, form: type[schema.Asked], kind: str, about: str) -> None:
         async def operation(asked: Any, request: Request) -> Any:
-            return await reply(job, asked, request)
+            return await reply(job, kind, asked, request)
 
-        operation.__annotations__["asked"] = jobs.JOBS[job][0]
-        app.post(path, name=job, description=about, responses=REFUSED | responses)(operation)
+        operation.__annotations__["asked"] = form
+        responses = REFUSED | ({} if kind == "data" else {200: CONTENT[kind]})
+        app.post(f"/api/{path}", name=path, description=about, responses=responses)(operation)
 
-    for path, (job, about) in STREAMED.items():
-        add(path, job, about, streamed, STREAM)
-    for path, (job, about) in FILES.items():
-        add(path, job, about, as_file, BYTES)
-    for path, (job, about) in ANSWERED.items():
-        add(path, job, about, answered, {})
+    for operation in OPERATIONS:
+        add(*operation)
 
 
-async def teaching_events(workers: WorkerPool, asked: schema.Asked, job: str = "teach") -> AsyncGenerator[Event, None]:
+async def teaching_events(workers: WorkerPool, asked: schema.Asked) -> AsyncGenerator[Event, None]:
     """The events of a teacher. A continuation of the job runs only when no other job waits: lessons before bounds.
 
     A continuation that is stopped takes nothing from the lesson: the event `unbounded` says why its bound is not tight.
     """
     later = None
-    async with aclosing(workers.events(job, asked.model_dump_json())) as events:
+    async with aclosing(workers.events("teach", asked.model_dump_json())) as events:
         async for event in events:
             if event.name == "later":
                 later = event.data
@@ -245,8 +227,7 @@ async def teaching_events(workers: WorkerPool, asked: schema.Asked, job: str = "
         return
     await asyncio.sleep(SETTLING)
     try:
-        bound = job.replace("teach", "bound")
-        async with aclosing(workers.events(bound, asked.model_dump_json(), is_urgent=False)) as events:
+        async with aclosing(workers.events("bound", asked.model_dump_json(), is_urgent=False)) as events:
             async for event in events:
                 yield event
     except (TooSlow, TooBusy, Crashed) as error:
