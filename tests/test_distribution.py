@@ -12,6 +12,7 @@ NEEDED = {
     "tutelage/__init__.pyi",
     "tutelage/py.typed",
     "tutelage/experiments/printed.json",
+    "tutelage/experiments/report.html",
     "tutelage/playground/page/index.html",
 }
 

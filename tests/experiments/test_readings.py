@@ -31,7 +31,11 @@ SPREAD = np.linspace(-1, 1, 10) / np.std(np.linspace(-1, 1, 10), ddof=1) * np.sq
 
 def outcome(task, place):
     """Rounds in which only the planted lesson has the printed reward; of another learner, none has."""
-    steps, name, size = task.model.max_steps, task.teacher.name.removesuffix("_printed"), task.world.size
+    steps, name, size = (
+        dict(task.model.options).get("max_steps", 0),
+        task.teacher.name.removesuffix("_printed"),
+        task.world.size,
+    )
 
     def printed(column):
         entry = printed_unknown(task.learner, column, size)

@@ -156,7 +156,7 @@ def test_a_row_says_what_made_it():
     task = TASKS[0]
     row = compute_row(task)
     assert row.version == tutelage.__version__ and row.key == task.key
-    assert '"allowance": 2.5' in row.detail and '"model": "hard"' in row.detail
+    assert '["violation_allowance", 2.5]' in row.detail and '"model": "hard"' in row.detail
     assert row.key.world == "text:0:7"
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tutelage.experiments import settings
-from tutelage.experiments.settings import EXACT, FOOTNOTE, Task, TeacherSetting
+from tutelage.experiments.settings import EXACT, FOOTNOTE, LearnerSetting, Task, TeacherSetting
 from tutelage.experiments.worlds import WorldName
 
 TASK = Task(WorldName("published", 0, 10), "L2", EXACT, TeacherSetting("volume_search", max_rounds=100))
@@ -44,7 +44,7 @@ def test_the_figures_are_drawn_from_rows_of_the_tables():
         replace(TASK, world=WorldName("text", 0, 10)),
         replace(TASK, world=WorldName("published", 0, 15)),
         replace(TASK, model=FOOTNOTE),
-        replace(TASK, model=replace(EXACT, allowance=2.0)),
+        replace(TASK, model=LearnerSetting.of("hard", violation_allowance=2.0)),
         replace(TASK, teacher=TeacherSetting("line_search", max_rounds=100)),
         replace(TASK, teacher=TeacherSetting("volume_search", max_rounds=99)),
         replace(TASK, teacher=TeacherSetting("volume_search", (("cut_tightness", 1),), max_rounds=100)),

@@ -1,27 +1,8 @@
 """A user's own sweep: domains x learners x teachers x seeds, from a TOML file or the same data in Python.
 
-    seeds = [0, 1, 2]                              # of samples, random players and {seed}; optional
-    time_limit = 60                                # seconds for one task; optional
-
-    [[domain]]
-    file = "roads.npz"                             # written by tutelage.save; or world = "published:{seed}:10"
-    weights = {km = -1}                            # the true weights: a list, or by name (0 for the others)
-    group = "roads"                                # means are over the replicates of a group; both optional
-    replicate = "north"
-
-    [[learner]]
-    model = "soft"
-    preferences = ["service_km", "service_km, main_km"]
-    mismatch_penalty = [1, 5]
-    allowance = {service_km = 0.1}                 # no limit for others; or one number for every preference
-
-    [[teacher]]
-    name = ["agnostic", "bilevel"]
-    max_rounds = 20
-
-A list always means "each of these"; a group with several lists means every combination. All names are checked before
-the first task is computed. A script may give learners and teachers of its own, which the plan may name; those that it
-does not name take part once, with their defaults.
+`docs/experiments.md` has a whole plan. A list always means "each of these"; a group with several lists means every
+combination. All names are checked before the first task is computed. A script may give learners and teachers of its
+own, which the plan may name; those that it does not name take part once, with their defaults.
 """
 
 import math
@@ -38,7 +19,7 @@ from uuid import uuid4
 from tutelage.data.files import AnyPath, load, open_regular, save
 from tutelage.environments.placement import PREFERENCES, preference_names
 from tutelage.experiments.players import METRIC_ARGUMENTS, Given, check_call, takes_round
-from tutelage.experiments.settings import FIELDS, SEEDS, LearnerSetting, Options, Task, TeacherSetting
+from tutelage.experiments.settings import ALLOWANCE, NUMBERS, SEEDS, LearnerSetting, Task, TeacherSetting
 from tutelage.experiments.worlds import ALL, DomainFile, WorldName, checksum_of, named_parts
 from tutelage.model.allowances import OTHERS
 from tutelage.model.mdp import Domain
@@ -213,21 +194,17 @@ def _learners(entry: Mapping[str, Any], offer: Offer) -> Iterator[tuple[str, Lea
     _check_names(entry, entry, "[[learner]]")
     for values in _combinations(OF_LEARNER | dict(entry)):
         name, preferences, allowance, n_sampled = (values.pop(key) for key in OF_LEARNER)
-        setting: dict[str, Any] = {"n_sampled": COUNT.read("n_sampled", n_sampled)}
         if isinstance(allowance, Mapping):
-            named = {key: AMOUNT.read(key, allowance[key]) for key in allowance if key != OTHERS}
-            setting["allowances"], allowance = _pairs(named), allowance.get(OTHERS, math.inf)
-        setting["allowance"] = AMOUNT.read("allowance", allowance)
-        name, known, given, options = _player(str(name), offer.learners, LEARNER_MODELS, values, offer.version)
-        if given is None:
-            _check_names(values, (*OF_LEARNER, *FIELDS), "[[learner]]")
-            every = {key: known.options[key] for key in FIELDS if key in known.options}
-            read = {key: option.read(key, values.get(key, option.default)) for key, option in every.items()}
-            yield str(preferences), LearnerSetting(name, **(values | read | setting))
+            allowance = tuple((key, AMOUNT.read(key, amount)) for key, amount in allowance.items())
         else:
-            allowed = {"violation_allowance": None} if allowance else {}
-            check_call(given, f"learner {name!r}", 1, options | allowed, SEEDS)
-            yield str(preferences), LearnerSetting(name, options=_pairs(options), given=given, **setting)
+            allowance = AMOUNT.read("allowance", allowance)
+        name, known, given, options = _player(str(name), offer.learners, LEARNER_MODELS, values, offer.version)
+        if allowance if given else ALLOWANCE in known.options:
+            options[ALLOWANCE] = allowance
+        if given is not None:
+            check_call(given, f"learner {name!r}", 1, options, SEEDS)
+        n = int(COUNT.read("n_sampled", n_sampled))
+        yield str(preferences), LearnerSetting(name, tuple(options.items()), n, given)
 
 
 def _teachers(entry: Mapping[str, Any], offer: Offer) -> Iterator[TeacherSetting]:
@@ -244,7 +221,7 @@ def _teachers(entry: Mapping[str, Any], offer: Offer) -> Iterator[TeacherSetting
             )
         # The rounds of an adaptive teacher where the plan does not limit them.
         most = most or (100 if known is None or known.is_adaptive else 1)
-        yield TeacherSetting(name, _pairs(options), most, given, told if given else "")
+        yield TeacherSetting(name, tuple(options.items()), most, given, told if given else "")
 
 
 def _player(
@@ -252,28 +229,26 @@ def _player(
 ) -> tuple[str, Any, Given | None, dict[str, Any]]:
     """The name of a player, its entry in the table, its code, and its options.
 
-    A player of the script has no entry. One of this package has no code, since workers know it, and the options that
-    are given. One that was registered in this process has all three, with the defaults of its options.
+    A player of the script has no entry. One of this package has no code, since workers know it. A learner model, and a
+    player that was registered in this process, have the defaults of the options that are not given.
     """
     if name in own:
         for key, value in values.items():
             if not isinstance(value, str | int | float):
                 raise InvalidInput(f"{key} of {name!r} must be a number or a text; functools.partial takes others")
-        return name, None, Given.of(name, own[name], version), dict(values)
-    name = name.replace("-", "_")
-    entry = look_up(table, name, "teacher" if table is TEACHERS else "learner model")
+        return name, None, Given.of(name, own[name], version), dict(sorted(values.items()))
+    name, is_teacher = name.replace("-", "_"), table is TEACHERS
+    entry = look_up(table, name, "teacher" if is_teacher else "learner model")
     is_known = isinstance(entry.maker, str)
-    if is_known and table is LEARNER_MODELS:
-        return name, entry, None, {}
-    read = {key: look_up(entry.options, key, f"option of {name!r}").read(key, values[key]) for key in values}
-    if is_known:
-        return name, entry, None, read
-    defaults = {key: option.default for key, option in entry.options.items() if key not in SEEDS}
-    return name, entry, Given.of(name, entry.maker, version), defaults | read
-
-
-def _pairs(options: Mapping[str, Any]) -> Options:
-    return tuple(sorted(options.items()))
+    if is_known and not is_teacher:
+        # A plan may give several models at once what some of them have.
+        _check_names(values, (*OF_LEARNER, *NUMBERS), "[[learner]]")
+        values = {key: value for key, value in values.items() if key in entry.options}
+    read = {key: look_up(entry.options, key, f"option of {name!r}").read(key, values[key]) for key in sorted(values)}
+    if not is_known or not is_teacher:
+        every = {key: option.default for key, option in entry.options.items() if key not in (*SEEDS, ALLOWANCE)}
+        read = every | read
+    return name, entry, None if is_known else Given.of(name, entry.maker, version), read
 
 
 def _checked(place: Place, preferences: str, model: LearnerSetting) -> str:
@@ -283,6 +258,6 @@ def _checked(place: Place, preferences: str, model: LearnerSetting) -> str:
         preferences = "L5" if preferences == ALL else preferences
         known = preference_names(preferences if preferences in PREFERENCES else named_parts(preferences))
     chosen = () if preferences == ALL or isinstance(source, WorldName) else named_parts(preferences)
-    for name in (*chosen, *(name for name, _ in model.allowances)):
+    for name in (name for name in (*chosen, *model.allowances) if name != OTHERS):
         look_up(dict.fromkeys(known), name, f"preference of {source}")
     return preferences

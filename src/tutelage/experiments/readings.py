@@ -24,7 +24,7 @@ def _before_a_loss(rewards: Sequence[float]) -> int:
 
 # What Sec. 6.2 leaves open, and the values that were tried.
 MODELS = {"footnote 1, exactly": settings.FOOTNOTE, "exact projection": settings.EXACT}
-MODELS |= {f"footnote 1, {model.max_steps} steps": model for model in settings.PUBLISHED}
+MODELS |= {f"footnote 1, {n} steps": model for n, model in zip(settings.STEPS, settings.PUBLISHED, strict=True)}
 CHOICES: dict[str, dict[str, Any]] = {
     "worlds": {"reachable": "reachable", "seeds 0 to 9": "seeds"},
     "learner of one lesson": MODELS,

@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, Literal
 
 from joblib.externals.loky import ProcessPoolExecutor
@@ -98,13 +97,14 @@ def _computed_by_processes(tasks: Sequence[AnyTask], jobs: int) -> Iterator[Row]
     """The rows of these tasks. If a process is killed, each task that was running is computed again, alone."""
     waiting = deque(tasks)
     while waiting:
-        executor = ProcessPoolExecutor(max_workers=min(jobs, len(waiting)))
+        ending = {"initializer": _end_with_parent, "initargs": (os.getpid(),)}
+        executor = ProcessPoolExecutor(min(jobs, len(waiting)), **ending)
         running: dict[Future[Row], AnyTask] = {}
         try:
             while waiting or running:
                 while waiting and len(running) < jobs:
                     task = waiting.popleft()
-                    running[executor.submit(_in_worker, task, os.getpid())] = task
+                    running[executor.submit(compute_row, task)] = task
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     row = future.result()
                     del running[future]
@@ -120,13 +120,6 @@ def _computed_by_processes(tasks: Sequence[AnyTask], jobs: int) -> Iterator[Row]
             executor.shutdown(kill_workers=bool(running))
 
 
-def _in_worker(task: AnyTask, parent: int) -> Row:
-    """`compute_row` in a process that ends with its parent."""
-    _end_with_parent(parent)
-    return compute_row(task)
-
-
-@cache
 def _end_with_parent(parent: int) -> None:
     """End this process soon after its parent has gone, even if the parent was killed and could not tell it.
 

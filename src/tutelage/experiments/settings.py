@@ -13,12 +13,13 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import tutelage
+from tutelage.arrays import finite_or_none
 from tutelage.environments.placement import PREFERENCES, preference_names
 from tutelage.experiments.players import Given, called
 from tutelage.experiments.worlds import WORLD_SETS, DomainFile, WorldName
 from tutelage.model.allowances import OTHERS
 from tutelage.model.mdp import Domain
-from tutelage.registry import LEARNER_MODELS, look_up, make_learner
+from tutelage.registry import make_learner
 from tutelage.roles import Learner
 
 LEARNERS = tuple(PREFERENCES)
@@ -26,51 +27,50 @@ LEARNERS = tuple(PREFERENCES)
 PENALTIES = ((5.0, 10.0), (10.0, 10.0), (10.0, 5.0), (5.0, 5.0), (10.0, 1.0), (1.0, 10.0))
 SIZES = (10, 15, 20)
 N_WORLDS = 10
-Options = tuple[tuple[str, float | str], ...]
-# The options of learners that are fields of their setting.
-FIELDS = ("mismatch_penalty", "violation_penalty", "max_steps")
+# (name, value) pairs. An allowance by name is such pairs again.
+Options = tuple[tuple[str, Any], ...]
+ALLOWANCE = "violation_allowance"
+# The other options of the learner models of this package.
+NUMBERS = ("mismatch_penalty", "violation_penalty", "max_steps")
 # The names by which a player may ask for the seed of its task.
 SEEDS = ("seed", "rng")
 
 
 @dataclass(frozen=True, slots=True)
 class LearnerSetting:
-    """A learner model and its parameters.
+    """A learner model by its name in `registry.LEARNER_MODELS`, and its options.
 
-    model: a name in `registry.LEARNER_MODELS`. mismatch_penalty, violation_penalty, allowance: C_r, C_c, delta_c.
-    max_steps: for the models that follow the published step schedule. A model ignores what it does not have.
-    allowances: (name, delta_c) pairs; then the allowance is that of the others, infinite for no limit. n_sampled: the
-    number of trajectories in which learner and teacher see each other; 0 for exact expectations.
-    options: (name, value) pairs of what else a model has. given: the model itself, where a script gives it.
+    n_sampled: the number of trajectories in which learner and teacher see each other; 0 for exact expectations. given:
+    the model itself, where a script gives it.
     """
 
     model: str
-    mismatch_penalty: float = 0.0
-    violation_penalty: float = 0.0
-    allowance: float = 0.0
-    max_steps: int = 0
-    allowances: tuple[tuple[str, float], ...] = ()
-    n_sampled: int = 0
     options: Options = ()
+    n_sampled: int = 0
     given: Given | None = None
 
+    @classmethod
+    def of(cls, model: str, **options: Any) -> "LearnerSetting":
+        """A model with these options."""
+        return cls(model, tuple(options.items()))
+
     @property
-    def has_allowance(self) -> bool:
-        """Whether the learner is told one; a model that a script gives may have none."""
-        return self.given is None or bool(self.allowance or self.allowances)
+    def allowances(self) -> dict[str, float]:
+        """Those of each preference that has its own, and of the others; empty for a learner that is told none."""
+        allowed = dict(self.options).get(ALLOWANCE, ())
+        return dict(allowed) if isinstance(allowed, tuple) else {OTHERS: allowed}
+
+    def limit(self, preference: str) -> float | None:
+        """The allowance of a preference, or of the others; None for no limit."""
+        return finite_or_none(self.allowances.get(preference, self.allowances.get(OTHERS, math.inf)))
 
     def make(self, domain: Domain, seed: int) -> Learner:
         """The learner, in a domain. seed: for a learner that is random."""
-        options: dict[str, Any] = dict(self.options)
-        if self.has_allowance:
-            others = {OTHERS: self.allowance} if math.isfinite(self.allowance) else {}
-            options["violation_allowance"] = {**dict(self.allowances), **others} if self.allowances else self.allowance
-        if self.given is not None:
-            learner: Learner = called(self.given.load(), domain, options=options, offered=dict.fromkeys(SEEDS, seed))
-            return learner
-        options |= {name: getattr(self, name) for name in FIELDS}
-        known = look_up(LEARNER_MODELS, self.model, "learner model").options
-        return make_learner(self.model, domain, **{name: value for name, value in options.items() if name in known})
+        options = {name: dict(value) if isinstance(value, tuple) else value for name, value in self.options}
+        if self.given is None:
+            return make_learner(self.model, domain, **options)
+        learner: Learner = called(self.given.load(), domain, options=options, offered=dict.fromkeys(SEEDS, seed))
+        return learner
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,6 @@ class Task:
 
 def _identified(setting: LearnerSetting | TeacherSetting) -> dict[str, Any]:
     values = {name: getattr(setting, name) for name in setting.__slots__ if name not in ("told", "given")}
-    if isinstance(setting, LearnerSetting) and not setting.options:
-        del values["options"]
     return values | ({"given": setting.given.identity} if setting.given else {})
 
 
@@ -159,27 +157,19 @@ BILEVEL = TeacherSetting("bilevel", (("max_cells", 16),))
 FRANK_WOLFE = TeacherSetting("bilevel_frank_wolfe", (("max_cells", 0),))
 
 
-class Table1Column(NamedTuple):
-    """A column of Table 1: a teacher, the learner model that it teaches, and the printed column to compare with."""
-
-    name: str
-    model: str
-    teacher: TeacherSetting
-    printed: str | None
-
-
-TABLE_1_COLUMNS = (
-    Table1Column("agnostic", "published", AGNOSTIC, "agnostic"),
-    Table1Column("agnostic_exact_learner", "soft", AGNOSTIC, None),
-    Table1Column("bilevel", "soft", BILEVEL, "bilevel"),
-    Table1Column("bilevel_frank_wolfe", "soft", FRANK_WOLFE, "bilevel"),
-)
+# The columns of Table 1: the learner model, its teacher, and the printed column to compare with, if there is one.
+TABLE_1_COLUMNS = {
+    "agnostic": ("published", AGNOSTIC, "agnostic"),
+    "agnostic_exact_learner": ("soft", AGNOSTIC, ""),
+    "bilevel": ("soft", BILEVEL, "bilevel"),
+    "bilevel_frank_wolfe": ("soft", FRANK_WOLFE, "bilevel"),
+}
 
 
 def soft_setting(model: str, mismatch_penalty: float, violation_penalty: float) -> LearnerSetting:
     """The learner of Sec. 6.1 with delta_c = 0, solved exactly or by the published schedule."""
-    steps = 300 if model == "published" else 0
-    return LearnerSetting(model, mismatch_penalty, violation_penalty, max_steps=steps)
+    steps = {"max_steps": 300} if model == "published" else {}
+    return LearnerSetting.of(model, mismatch_penalty=mismatch_penalty, violation_penalty=violation_penalty, **steps)
 
 
 # The sets of worlds of Table 1, each with its penalties. On the text's worlds, only those of Sec. 6.1.
@@ -190,8 +180,9 @@ def table_1(n_worlds: int = N_WORLDS) -> Iterator[Task]:
     """Table 1 and Table 2 (App. B.1): every pair of penalties, five learners, every column."""
     for world_set, penalties in KNOWN_WORLDS:
         worlds = WORLD_SETS[world_set](SIZES[0], n_worlds)
-        for (c_r, c_c), learner, column, world in product(penalties, LEARNERS, TABLE_1_COLUMNS, worlds):
-            yield Task(world, learner, soft_setting(column.model, c_r, c_c), column.teacher)
+        columns = TABLE_1_COLUMNS.values()
+        for (c_r, c_c), learner, (model, teacher, _), world in product(penalties, LEARNERS, columns, worlds):
+            yield Task(world, learner, soft_setting(model, c_r, c_c), teacher)
 
 
 # Sec. 6.2 and App. B.2 -------------------------------------------------------------------------------------------
@@ -205,10 +196,11 @@ PAPER_STOPS = {
     "line_search_printed": {"stop_tolerance": 1e-3},
 }
 
-EXACT = LearnerSetting("hard", allowance=2.5)
-FOOTNOTE = replace(EXACT, model="footnote", mismatch_penalty=20.0)
+EXACT = LearnerSetting.of("hard", violation_allowance=2.5)
+FOOTNOTE = LearnerSetting.of("footnote", mismatch_penalty=20.0, violation_allowance=2.5)
 # By the published schedule. Table 1 has 300 steps; for Sec. 6.2 the paper does not state the number.
-PUBLISHED = tuple(replace(FOOTNOTE, model="footnote_published", max_steps=n) for n in (100, 300, 500, 1000))
+STEPS = (100, 300, 500, 1000)
+PUBLISHED = tuple(LearnerSetting("footnote_published", (*FOOTNOTE.options, ("max_steps", n))) for n in STEPS)
 
 KNOWING = (TeacherSetting("aware_cmdp"), AGNOSTIC, TeacherSetting("conservative"))
 ADAPTIVE = VOLUME, LINE = (
@@ -254,8 +246,8 @@ UNTOLD_TEACHERS = (AGNOSTIC, BILEVEL, replace(VOLUME, max_rounds=12), ADAPTIVE_B
 def untold(learner: str) -> LearnerSetting:
     """A soft learner of Sec. 6.1 among the six preferences of L5: those that it does not have are never exceeded."""
     absent = preference_names("L5")[PREFERENCES[learner] :]
-    c_r, c_c = PENALTIES[0]
-    return LearnerSetting("soft", c_r, c_c, allowances=tuple((name, 1e6) for name in absent))
+    allowed = (*((name, 1e6) for name in absent), (OTHERS, 0.0))
+    return LearnerSetting("soft", (*soft_setting("soft", *PENALTIES[0]).options, (ALLOWANCE, allowed)))
 
 
 def beyond(n_worlds: int = N_WORLDS) -> Iterator[Task]:

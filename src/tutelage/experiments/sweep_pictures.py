@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tutelage.experiments.means import Mean, MeanCurve, teacher_label
-from tutelage.experiments.settings import FIELDS
+from tutelage.experiments.settings import NUMBERS
 from tutelage.pictures.rounds import COLOURS, MARKERS
 
 
@@ -77,7 +77,7 @@ def curves(several: Sequence[MeanCurve], of: str) -> Figure:
 def swept(rows: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
     """The two columns of numbers by which the learners differ; None where others differ, or where there are few."""
     learners = {row["learner"]: row for row in rows}
-    columns = [name for name in rows[0] if name in (*FIELDS, "allowance", "n_sampled") or name.startswith("learner.")]
+    columns = [name for name in rows[0] if name in (*NUMBERS, "allowance", "n_sampled") or name.startswith("learner.")]
     differing = [name for name in columns if len({row[name] for row in learners.values()}) > 1]
     pairs = {tuple(row[name] for name in differing) for row in learners.values()}
     are_numbers = all(isinstance(value, int | float) for pair in pairs for value in pair)

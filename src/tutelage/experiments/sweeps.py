@@ -13,19 +13,20 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from tutelage.arrays import Readable, finite_or_none
+from tutelage.arrays import Readable
 from tutelage.data.files import AnyPath, write_table, write_whole
 from tutelage.experiments import means, sweep_pictures
 from tutelage.experiments.means import Mean, MeanCurve
 from tutelage.experiments.plans import Offer, Players, read_plan
 from tutelage.experiments.run import Backend, run
-from tutelage.experiments.settings import FIELDS, Task
+from tutelage.experiments.settings import ALLOWANCE, Task
 from tutelage.experiments.store import Row, Store
 from tutelage.experiments.worlds import ALL
+from tutelage.model.allowances import OTHERS
 from tutelage.outcomes import InvalidInput, MissingExtra
-from tutelage.registry import LEARNER_MODELS
 
 FORMATS = (".csv", ".jsonl", ".json", ".parquet")
+SHORT = {"mismatch_penalty": "C_r", "violation_penalty": "C_c", ALLOWANCE: "allowance"}
 # What a row has of every round beside the metrics: the name of its column, and of the list in the result.
 BY_ROUND = {
     "reward": "learner_rewards",
@@ -155,8 +156,7 @@ def collected(tasks: Sequence[Task], store: Store) -> Sweep:
 def _asked(task: Task, with_rounds: bool) -> dict[str, Any]:
     """What was asked, as plain values. with_rounds: whether only their limit tells two teachers apart."""
     model, teacher = task.model, task.teacher
-    known = () if model.given else LEARNER_MODELS[model.model].options
-    fields = {name: getattr(model, name) if name in known else None for name in FIELDS}
+    numbers = {f"{'learner.' if model.given else ''}{k}": value for k, value in model.options if k != ALLOWANCE}
     return {
         "domain": str(task.world),
         "group": task.group,
@@ -164,10 +164,9 @@ def _asked(task: Task, with_rounds: bool) -> dict[str, Any]:
         "learner": _learner_label(task),
         "model": model.model,
         "preferences": task.learner,
-        **fields,
-        **({"allowance": finite_or_none(model.allowance)} if model.has_allowance else {}),
+        **numbers,
+        **({"allowance": model.limit(OTHERS)} if model.allowances else {}),
         "n_sampled": model.n_sampled,
-        **{f"learner.{name}": value for name, value in model.options},
         "teacher": _label(_teacher_label(task), [("max_rounds", teacher.max_rounds)] if with_rounds else []),
         "max_rounds": teacher.max_rounds,
         **{f"teacher.{name}": value for name, value in teacher.options},
@@ -179,14 +178,13 @@ def _results(task: Task, row: Row) -> dict[str, Any]:
     """The result, as plain values. A row of an older store has no value for what was not measured then."""
     result, model = row.outcome, task.model
     counts, arrival = result.get("counts", {}), result.get("arrival") or (None, None)
-    granted = {name: finite_or_none(dict(model.allowances).get(name, model.allowance)) for name in counts}
     by_round = {name: result.get(key, []) for name, key in BY_ROUND.items()}
     shown = {name: by_round[name] for name in ("n_demonstrations", "n_steps")}
     values = {
         **{name: result.get(name) for name in ("reward", "bound", "gap", "residual")},
         **{"arrival": arrival[0], "arrival_steps": arrival[1]},
         **{f"count.{name}": count for name, count in counts.items()},
-        **{f"allowance.{name}": limit for name, limit in granted.items() if model.has_allowance},
+        **({f"allowance.{name}": model.limit(name) for name in counts} if model.allowances else {}),
         "n_rounds": len(by_round["reward"]),
         **{name: None if None in each or not each else sum(each) for name, each in shown.items()},
         **{"seconds": row.seconds, "ended": result.get("ended"), "failed": result.get("refused", "")},
@@ -204,12 +202,15 @@ def _teacher_label(task: Task) -> str:
 
 def _learner_label(task: Task) -> str:
     """The learner in words: its model, its preferences, and the numbers that are not zero."""
-    model = task.model
-    short = (("mismatch_penalty", "C_r"), ("violation_penalty", "C_c"), ("allowance", "allowance"))
-    numbers = [(name, getattr(model, field)) for field, name in short if finite_or_none(getattr(model, field))]
+    model, numbers = task.model, list[tuple[str, Any]]()
+    for name, value in model.options:
+        if isinstance(value, tuple):
+            numbers += value
+        elif value or model.given:
+            numbers.append((SHORT.get(name, name), value))
     sampled = [("n_sampled", model.n_sampled)] if model.n_sampled else []
     preferences = [] if task.learner == ALL else [task.learner]
-    return _label(", ".join([model.model, *preferences]), [*numbers, *model.allowances, *model.options, *sampled])
+    return _label(", ".join([model.model, *preferences]), [*numbers, *sampled])
 
 
 def _label(name: str, options: Iterable[tuple[str, float | str]]) -> str:

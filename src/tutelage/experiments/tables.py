@@ -208,14 +208,15 @@ def table_1(rows: Rows, n_worlds: int) -> Iterator[Cell]:
     """Table 1 and Table 2 (App. B.1). The worlds of the text are not the paper's."""
     for world_set, penalties in settings.KNOWN_WORLDS:
         worlds = WORLD_SETS[world_set](settings.SIZES[0], n_worlds)
-        for (c_r, c_c), column, learner in product(penalties, settings.TABLE_1_COLUMNS, settings.LEARNERS):
-            model = settings.soft_setting(column.model, c_r, c_c)
-            tasks = [Task(world, learner, model, column.teacher) for world in worlds]
+        columns = settings.TABLE_1_COLUMNS.items()
+        for (c_r, c_c), (name, column), learner in product(penalties, columns, settings.LEARNERS):
+            model, teacher, known = column
+            tasks = [Task(world, learner, settings.soft_setting(model, c_r, c_c), teacher) for world in worlds]
             rewards, n_refused = _rewards(rows, tasks)
-            printed = printed_known(c_r, c_c, column.printed, learner) if column.printed else None
+            printed = printed_known(c_r, c_c, known, learner) if known else None
             where = {"worlds": world_set, "C_r": int(c_r), "C_c": int(c_c)}
             tolerance = SAME_WORLDS if printed is None or world_set == "seeds" else two_errors(rewards, true(printed))
-            yield Cell(where, learner, column.name, rewards, n_refused, printed, tolerance)
+            yield Cell(where, learner, name, rewards, n_refused, printed, tolerance)
 
 
 def beyond(rows: Rows, n_worlds: int) -> Iterator[Cell]:

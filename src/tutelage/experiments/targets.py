@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -28,29 +29,6 @@ from tutelage.pictures.rounds import Curve, Panel
 
 # The result of each task.
 Outcomes = Mapping[Task, dict[str, Any]]
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>Reproduction report</title>
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; margin: 0; }
-main { max-width: 75rem; margin: 0 auto; padding: 1rem 1.5rem 4rem; }
-table { border-collapse: collapse; margin: 1.5rem 0; font-variant-numeric: tabular-nums; }
-table { display: block; overflow-x: auto; }
-caption { text-align: left; font-weight: 600; padding-bottom: .4rem; }
-th, td { padding: .25rem .8rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }
-thead th { border-bottom: 2px solid #444; }
-tbody th, thead th:first-child { text-align: left; font-weight: 500; }
-img { max-width: 100%; height: auto; }
-figure { margin: 1.5rem 0; }
-</style>
-</head>
-<body><main>
-BODY
-</main></body>
-</html>
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +213,8 @@ class Products:
         shown = {name: [grid.page() for grid in grids] for name, grids in self.grids.items()}
         for name, members in chain(shown.items(), images.items()):
             parts += [f"<h2>{name}: {html.escape(TARGETS[name].title)}</h2>", *members]
-        return PAGE.replace("BODY", "\n".join(parts))
+        template = files("tutelage.experiments").joinpath("report.html").read_text(encoding="utf-8")
+        return template.replace("BODY", "\n".join(parts))
 
 
 def _image(path: Path) -> str:
@@ -260,7 +239,7 @@ class Demo:
 
     def unknown(self) -> tuple[Task, ...]:
         """A hard learner: three teachers with one lesson each, and the two that adapt."""
-        hard = LearnerSetting("hard", allowance=self.allowance)
+        hard = LearnerSetting.of("hard", violation_allowance=self.allowance)
         return tuple(Task(self.world, "L2", hard, teacher) for teacher in settings.KNOWING + settings.ADAPTIVE)
 
     def tasks(self) -> list[Task]:
