@@ -25,8 +25,6 @@ from unicodedata import category
 import numpy as np
 from numpy.typing import NDArray
 
-LONGEST_MESSAGE = 300
-
 
 class Ended(Enum):
     """Why an iteration stopped, as a sentence for a person."""
@@ -74,14 +72,14 @@ def printable(text: str) -> str:
 class TutelageError(Exception):
     """Base class of every error that this package raises on purpose. exit_code: that of the command line.
 
-    The message is one line of at most LONGEST_MESSAGE characters: the middle of a longer one is left out.
+    The message is one line of at most 300 characters: the middle of a longer one is left out.
     """
 
     exit_code = 2
 
-    def __init__(self, message: str) -> None:
-        line, half = printable(" ".join(message.split())), LONGEST_MESSAGE // 2 - 3
-        super().__init__(line if len(line) <= LONGEST_MESSAGE else f"{line[:half]} ... {line[-half:]}")
+    def __init__(self, message: str, longest: int = 300) -> None:
+        line, half = printable(" ".join(message.split())), longest // 2 - 3
+        super().__init__(line if len(line) <= longest else f"{line[:half]} ... {line[-half:]}")
 
 
 class InvalidInput(TutelageError, ValueError):
@@ -129,9 +127,7 @@ class NotConverged(TutelageError, RuntimeError):
 
     def __init__(self, message: str, *, residual: float, n_steps: int, answer: Any = None) -> None:
         super().__init__(message)
-        self.residual = residual
-        self.n_steps = n_steps
-        self.answer = answer
+        self.residual, self.n_steps, self.answer = residual, n_steps, answer
 
 
 class OutOfTime(NotConverged):
@@ -161,9 +157,7 @@ class InfeasibleConstraints(TutelageError, ValueError):
         unavoidable: NDArray[np.float64],
         message: str = "",
     ) -> None:
-        self.names = tuple(names)
-        self.least_violation = least_violation
-        self.unavoidable = unavoidable
+        self.names, self.least_violation, self.unavoidable = tuple(names), least_violation, unavoidable
         excesses = ", ".join(
             f"{name!r} by {at_least(excess)}" for name, excess in zip(names, least_violation, strict=True) if excess > 0
         )

@@ -17,7 +17,7 @@ machine. `OutOfTime` is raised within `spending(budget)` when the budget is used
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
@@ -55,13 +55,21 @@ class _Watch:
     progress: OnProgress | None = None
     budget: Budget | None = None
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Within this block, this watch holds."""
+        token = _now.set(self)
+        try:
+            yield
+        finally:
+            _now.reset(token)
+
 
 _UNWATCHED = _Watch()
 _now: ContextVar[_Watch] = ContextVar("watch", default=_UNWATCHED)
 
 
-@contextmanager
-def watched(time_limit: float | None = None, progress: OnProgress | None = None) -> Iterator[None]:
+def watched(time_limit: float | None = None, progress: OnProgress | None = None) -> AbstractContextManager[None]:
     """Within this block, steps are reported to `progress`, and `OutOfTime` is raised after `time_limit` seconds.
 
     None leaves the limit, or the callback, of the surrounding block in place.
@@ -70,31 +78,17 @@ def watched(time_limit: float | None = None, progress: OnProgress | None = None)
         raise InvalidInput(f"time_limit must be a positive number of seconds, got {time_limit}")
     outer = _now.get()
     deadline = outer.deadline if time_limit is None else min(outer.deadline, time.monotonic() + time_limit)
-    with _set(_Watch(deadline, outer.progress if progress is None else progress, outer.budget)):
-        yield
+    return _Watch(deadline, outer.progress if progress is None else progress, outer.budget).held()
 
 
-@contextmanager
-def spending(budget: Budget) -> Iterator[None]:
+def spending(budget: Budget) -> AbstractContextManager[None]:
     """Within this block every reported step takes one from the budget."""
-    with _set(replace(_now.get(), budget=budget)):
-        yield
+    return replace(_now.get(), budget=budget).held()
 
 
-@contextmanager
-def unlimited() -> Iterator[None]:
+def unlimited() -> AbstractContextManager[None]:
     """Within this block no limit holds: for the short last steps of an answer that must be complete."""
-    with _set(_Watch(progress=_now.get().progress)):
-        yield
-
-
-@contextmanager
-def _set(watch: _Watch) -> Iterator[None]:
-    token = _now.set(watch)
-    try:
-        yield
-    finally:
-        _now.reset(token)
+    return _Watch(progress=_now.get().progress).held()
 
 
 def is_over() -> bool:

@@ -32,24 +32,11 @@ class Share:
 
     fraction: float
 
-    def of(self, mdp: MDP) -> float:
-        return self.fraction * total_time(mdp)
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """A discounted count, the unit of all allowances."""
-
-    number: float
-
-    def of(self, mdp: MDP) -> float:
-        return self.number
-
 
 # In a mapping: the allowance of every feature that it does not name.
 OTHERS = "others"
 
-Amount: TypeAlias = float | Share | Count
+Amount: TypeAlias = float | Share
 Allowance: TypeAlias = ArrayLike | Amount | Sequence[Amount] | Mapping[str, Amount]
 
 
@@ -60,11 +47,11 @@ def share(fraction: float) -> Share:
     return Share(float(fraction))
 
 
-def count(number: float) -> Count:
-    """An allowance of a discounted count: `count(2.5)` means the same as 2.5."""
+def count(number: float) -> float:
+    """An allowance of a discounted count, the unit of all allowances: `count(2.5)` is 2.5."""
     if isinstance(number, bool) or not isinstance(number, Real) or not 0 <= number < np.inf:
         raise InvalidModel(f"a count must be a number of at least zero, got {number!r}")
-    return Count(float(number))
+    return float(number)
 
 
 def total_time(mdp: MDP) -> float:
@@ -82,15 +69,14 @@ def total_time(mdp: MDP) -> float:
 
 
 def is_in_words(given: Allowance) -> bool:
-    """Whether an allowance is more than numbers: it has names, shares or counts."""
-    if isinstance(given, Mapping | Share | Count):
-        return True
-    return isinstance(given, Sequence) and any(isinstance(amount, Share | Count) for amount in given)
+    """Whether an allowance is more than numbers: it has names or shares."""
+    is_shared = isinstance(given, Sequence) and any(isinstance(amount, Share) for amount in given)
+    return is_shared or isinstance(given, Mapping | Share)
 
 
 def checked_allowance(given: Allowance, kind: str) -> Allowance:
     """The allowance with a read-only array or mapping in it; one that is negative or not a number is refused."""
-    if isinstance(given, Share | Count):
+    if isinstance(given, Share):
         return given
     if isinstance(given, Mapping):
         return MappingProxyType({str(name): _amount(value, f"of {name!r}") for name, value in given.items()})
@@ -103,27 +89,33 @@ def checked_allowance(given: Allowance, kind: str) -> Allowance:
     return numbers
 
 
+def _amount(value: Any, place: str) -> Amount:
+    try:
+        return value if isinstance(value, Share) else count(float(value))
+    except (TypeError, ValueError) as error:
+        raise InvalidModel(f"the allowance {place} must be a number of at least zero, or a share") from error
+
+
 def allowance_vector(given: Allowance, mdp: MDP, names: tuple[str, ...], name: str, what: str) -> Vector:
-    """(m,), the discounted count allowed of each of the names; one number, share or count is used for all.
+    """(m,), the discounted count allowed of each of the names; one number or share is used for all.
 
     Infinite for a preference that a mapping does not name, and zero for a mismatch; `OTHERS` in it is for all of these.
     """
+    amounts: Any = given
     if isinstance(given, Mapping):
         for key in given:
             if key not in (*names, OTHERS):
                 raise InvalidModel(f"{name} names {key!r}, which is not one of the {what}; {suggestion(key, names)}")
         others = given.get(OTHERS, 0.0 if name == "mismatch_allowance" else np.inf)
-        given = [given.get(key, others) for key in names]
-    amounts: Any = given
-    if isinstance(given, Share | Count):
-        amounts = given.of(mdp)
-    elif isinstance(given, Sequence):
-        amounts = [amount.of(mdp) if isinstance(amount, Share | Count) else amount for amount in given]
-    values = freeze(np.array(amounts, np.float64))
-    if values.ndim == 0:
-        return freeze(np.full(len(names), float(values)))
-    check_length(values, len(names), name, what)
-    return values
+        amounts = [given.get(key, others) for key in names]
+    elif isinstance(given, Share):
+        amounts = [given] * len(names)
+    if isinstance(amounts, Sequence):
+        amounts = [part.fraction * total_time(mdp) if isinstance(part, Share) else part for part in amounts]
+    values = np.array(amounts, np.float64)
+    if values.ndim:
+        check_length(values, len(names), name, what)
+    return freeze(values if values.ndim else np.full(len(names), float(values)))
 
 
 def read_allowance(text: str) -> Amount | tuple[Amount, ...] | dict[str, Amount]:
@@ -139,21 +131,9 @@ def read_allowance(text: str) -> Amount | tuple[Amount, ...] | dict[str, Amount]
 
 
 def _read_amount(text: str, place: str) -> Amount:
-    is_share = text.strip().endswith("%")
     try:
         number = float(text.strip().rstrip("%"))
     except ValueError as error:
-        known = (
-            "a number such as 2.5 or 5%, one for each feature with commas between, name=amount, or name=amount/journey"
-        )
-        raise InvalidModel(f"an allowance must be {known}; got {place!r}") from error
-    return share(number / 100) if is_share else count(number).number
-
-
-def _amount(value: Amount, place: str) -> Amount:
-    if isinstance(value, Share | Count):
-        return value
-    try:
-        return count(float(value)).number
-    except (TypeError, ValueError) as error:
-        raise InvalidModel(f"the allowance {place} must be a number of at least zero, a share or a count") from error
+        known = "a number such as 2.5 or 5%, one for each feature with commas between, name=amount"
+        raise InvalidModel(f"an allowance must be {known}, or name=amount/journey; got {place!r}") from error
+    return share(number / 100) if text.strip().endswith("%") else count(number)

@@ -14,7 +14,7 @@ place of discount * transition:
 The sum of the second over all states gives sum over c of (1 - discount(c)) z(c) = 1: the weights (1 - discount) z are a
 distribution of choices, and each feature expectation is a mean of features / (1 - discount).
 
-A discount of 1 is for episodes that end (see `episodes`): absorbing states without discount are ends. There no value is
+A discount of 1 is for episodes that end (see `policy`): absorbing states without discount are ends. There no value is
 left and no visit counts, so that all equations have `continuing`, the transition without the columns of the ends.
 """
 
@@ -45,7 +45,7 @@ from tutelage.arrays import (
     freeze,
     set_fields,
 )
-from tutelage.model import episodes, inputs
+from tutelage.model import inputs, policy
 from tutelage.model.inputs import (
     Arrivals,
     Feature,
@@ -113,15 +113,19 @@ class MDP(Readable):
         self._set_ends(labels)
 
     def _set_ends(self, labels: Labels) -> None:
-        rows, first, discount = self.transition, self.first_choice, self.discount
-        is_end = episodes.ends_of(rows, first, discount)
-        moves, horizon = rows, 1 / (1 - np.max(discount)) if np.max(discount) < 1 else np.inf
-        if np.isinf(horizon):
-            moves = episodes.without_columns(rows, is_end)
-            episodes.check_ends(moves, first, discount, labels.describe_state)
-            horizon = episodes.longest_steps(times_discount(moves, discount), first, discount)
-        ends = freeze(np.flatnonzero(is_end))
-        set_fields(self, ends=ends, continuing=moves, horizon=float(horizon))
+        rows, horizon = self.transition, np.inf
+        is_full = np.broadcast_to(self.discount == np.float64(1), self.n_choices)
+        is_end = np.logical_and.reduceat(is_full, self.first_choice[:-1]) & absorbing_states(self)
+        set_fields(self, ends=freeze(np.flatnonzero(is_end)), continuing=rows)
+        if np.max(self.discount) < 1:
+            horizon = 1 / (1 - np.max(self.discount))
+        else:
+            # The zeros are stored, so that the pattern is the same.
+            data = np.where(is_end[rows.indices], 0.0, rows.data)
+            set_fields(self, continuing=sparse.csr_array((data, rows.indices, rows.indptr), rows.shape))
+            policy.check_ends(self, labels.describe_state)
+            horizon = policy.longest_steps(self, times_discount(self.continuing, self.discount))
+        set_fields(self, horizon=float(horizon))
 
     @classmethod
     def from_arrays(
@@ -385,12 +389,14 @@ def per_choice(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=64)
 def _walk_steps(mdp: MDP) -> float:
-    return episodes.walk_steps(times_discount(mdp.continuing, mdp.discount), mdp.first_choice)
+    return policy.walk_steps(mdp, times_discount(mdp.continuing, mdp.discount))
 
 
 def absorbing_states(mdp: MDP) -> NDArray[np.bool_]:
     """(S,), whether every choice of a state leads back to it with probability one."""
-    return episodes.absorbing(mdp.transition, mdp.first_choice)
+    rows = mdp.transition
+    stays = (np.diff(rows.indptr) == 1) & (rows.indices[rows.indptr[:-1]] == mdp.state_of_choice)
+    return np.logical_and.reduceat(stays, mdp.first_choice[:-1])
 
 
 def times_discount(rows: SparseRows, discount: float | Vector) -> SparseRows:

@@ -1,51 +1,74 @@
-"""Policies: one probability per choice; those of a state sum to one."""
+"""Policies: one probability per choice; those of a state sum to one. And how long they go on.
+
+With discount 1 an *end* is an absorbing state; what happens there counts nothing. Let K have the rows discount(c) T(c)
+without the columns of the ends. The expected number of choices that a policy still takes, and the longest of all, are
+
+    e = 1 + K_pi e            h(s) = max over choices c of s of  1 + K(c) @ h
+
+The largest h is the *horizon*, which discounted MDPs have as 1 / (1 - discount). It is finite exactly if every policy
+ends. For the Bellman operators B, hard and soft, and any value V, V* - V = (I - K_pi)^-1 (B_pi V - V) for the optimal
+policy pi, so |V* - V| <= max |B V - V| * horizon, and every other bound has the horizon in the same way.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph, linalg
 
-from tutelage.arrays import ArrayLike, Flags, Indices, Vector, check_length, divisors, floats, freeze, sum_tolerance
-from tutelage.model.episodes import ways_to_end
-from tutelage.model.mdp import MDP, per_choice
+from tutelage.arrays import (
+    EPSILON,
+    ArrayLike,
+    Flags,
+    Indices,
+    SparseRows,
+    Vector,
+    check_length,
+    divisors,
+    floats,
+    freeze,
+    sum_tolerance,
+)
 from tutelage.outcomes import InvalidModel
 
+if TYPE_CHECKING:
+    from tutelage.model.mdp import MDP
 
-def sum_by_state(mdp: MDP, values: Vector) -> Vector:
+
+def sum_by_state(mdp: "MDP", values: Vector) -> Vector:
     """(S, ...), the sum of values on choices (C, ...) over the choices of each state."""
     return np.add.reduceat(values, mdp.first_choice[:-1], axis=0)
 
 
-def max_by_state(mdp: MDP, values: Vector) -> Vector:
+def max_by_state(mdp: "MDP", values: Vector) -> Vector:
     """(S, ...), the maximum of values on choices (C, ...) over the choices of each state."""
     return np.maximum.reduceat(values, mdp.first_choice[:-1], axis=0)
 
 
-def first_maximum(mdp: MDP, values: Vector) -> Indices:
+def first_maximum(mdp: "MDP", values: Vector) -> Indices:
     """(S,), the first choice of each state with the maximum of values on choices (C,)."""
-    is_best = np.flatnonzero(values == per_choice(mdp, max_by_state(mdp, values)))
+    is_best = np.flatnonzero(values == max_by_state(mdp, values).repeat(mdp.choices_per_state))
     # Both the best choices and the first choices of the states ascend.
     return np.asarray(is_best[np.searchsorted(is_best, mdp.first_choice[:-1])])
 
 
-def uniform_policy(mdp: MDP) -> Vector:
+def uniform_policy(mdp: "MDP") -> Vector:
     """(C,), the policy that takes every choice of a state with the same probability."""
-    return freeze(per_choice(mdp, 1.0 / mdp.choices_per_state))
+    return freeze(np.repeat(1.0 / mdp.choices_per_state, mdp.choices_per_state))
 
 
-def ending_choice(mdp: MDP, is_taken: Flags) -> Indices:
-    """(S,), one choice per state that ends, among those which are taken (C,); -1 where these never end."""
-    return ways_to_end(mdp.continuing, mdp.first_choice, mdp.discount, is_taken)
-
-
-def greedy_policy(mdp: MDP, choice_value: Vector, *, tie_tolerance: float) -> Vector:
+def greedy_policy(mdp: "MDP", choice_value: Vector, *, tie_tolerance: float) -> Vector:
     """(C,), the policy that takes the choices within `tie_tolerance` of the best value, with equal probabilities."""
-    return evenly(mdp, choice_value >= per_choice(mdp, max_by_state(mdp, choice_value)) - tie_tolerance)
+    return evenly(mdp, choice_value >= max_by_state(mdp, choice_value).repeat(mdp.choices_per_state) - tie_tolerance)
 
 
-def evenly(mdp: MDP, is_taken: Flags) -> Vector:
+def evenly(mdp: "MDP", is_taken: Flags) -> Vector:
     """(C,), the policy that takes the given choices of each state, at least one, with equal probabilities."""
-    return freeze(is_taken / per_choice(mdp, sum_by_state(mdp, is_taken.astype(np.float64))))
+    return freeze(is_taken / sum_by_state(mdp, is_taken.astype(np.float64)).repeat(mdp.choices_per_state))
 
 
-def policy_from_occupancy(mdp: MDP, occupancy: ArrayLike) -> Vector:
+def policy_from_occupancy(mdp: "MDP", occupancy: ArrayLike) -> Vector:
     """The policy with occupancy z (C,): pi(c) = z(c) / sum of z over the state's choices (App. F).
 
     In a state that is never visited the policy is uniform. Entries below zero by rounding count as zero.
@@ -66,7 +89,7 @@ def policy_from_occupancy(mdp: MDP, occupancy: ArrayLike) -> Vector:
     return freeze(policy)
 
 
-def check_policy(mdp: MDP, policy: ArrayLike) -> Vector:
+def check_policy(mdp: "MDP", policy: ArrayLike) -> Vector:
     """A read-only policy (C,), refused unless it sums to one in each state; the message names the first wrong state."""
     values = floats(policy, "policy", ndim=1)
     check_length(values, mdp.n_choices, "policy", "choices")
@@ -77,4 +100,112 @@ def check_policy(mdp: MDP, policy: ArrayLike) -> Vector:
     if len(wrong):
         place = mdp.names.describe_state(int(wrong[0]))
         raise InvalidModel(f"the policy sums to {totals[wrong[0]]:.10g} in {place}; it must sum to one")
-    return freeze(values / per_choice(mdp, divisors(totals, mdp.choices_per_state)))
+    return freeze(values / divisors(totals, mdp.choices_per_state).repeat(mdp.choices_per_state))
+
+
+def check_ends(mdp: "MDP", describe: Callable[[int], str]) -> None:
+    """Refuse an MDP with a state from which neither an end nor a discounted choice can be reached."""
+    may_end = np.logical_or.reduceat(_leaves(mdp), mdp.first_choice[:-1])
+    lost = np.flatnonzero(_next_states(mdp, np.ones(mdp.n_choices, np.bool_), may_end) < 0)
+    if len(lost):
+        others = f" (nor from {len(lost) - 1} others)" if len(lost) > 1 else ""
+        raise InvalidModel(
+            f"with discount 1 an episode must be able to end, but from {describe(int(lost[0]))} no end can be "
+            f"reached{others}; an end is an absorbing state; add one, or give a discount below 1"
+        )
+
+
+def _leaves(mdp: "MDP") -> Flags:
+    """(C,), whether an episode may end with a choice: by a discount, or a move to an end, in `continuing` a zero."""
+    moves = mdp.continuing
+    return np.asarray((np.minimum.reduceat(moves.data, moves.indptr[:-1]) == 0) | (np.asarray(mdp.discount) < 1))
+
+
+def ending_choice(mdp: "MDP", is_taken: Flags) -> Indices:
+    """(S,), one choice per state that ends, among those which are taken (C,); -1 where these never end."""
+    moves, counts, starts = mdp.continuing, mdp.choices_per_state, mdp.first_choice[:-1]
+    may_end = _leaves(mdp) & is_taken
+    state = np.repeat(np.arange(len(counts)), np.diff(moves.indptr[mdp.first_choice]))
+    is_last = np.logical_or.reduceat(may_end, starts) | ~np.logical_or.reduceat(is_taken, starts)
+    towards = _next_states(mdp, is_taken, is_last)
+    leads = is_taken & np.logical_or.reduceat((moves.indices == towards[state]) & (moves.data > 0), moves.indptr[:-1])
+    chosen = np.flatnonzero(leads | (may_end & np.repeat(towards == len(counts), counts)))[::-1]
+    choice = np.full(len(counts), -1)
+    choice[mdp.state_of_choice[chosen]] = chosen
+    return choice
+
+
+def _next_states(mdp: "MDP", is_taken: Flags, goals: Flags) -> Indices:
+    """(S,), the next state on a shortest way to a goal by choices that are taken (C,); S in goals, -1 without a way."""
+    n, moves = mdp.n_states, mdp.continuing
+    entry = np.flatnonzero(np.repeat(is_taken, np.diff(moves.indptr)) & (moves.data > 0))
+    state = np.repeat(np.arange(n), np.diff(moves.indptr[mdp.first_choice]))
+    # One more state, from which all goals are one move away, in the graph of the moves backwards.
+    begin = np.append(moves.indices[entry], np.full(np.count_nonzero(goals), n))
+    end = np.append(state[entry], np.flatnonzero(goals))
+    graph = sparse.csr_array((np.ones(len(begin), np.int8), (begin, end)), (n + 1, n + 1))
+    _, before = csgraph.breadth_first_order(graph, n, return_predecessors=True)
+    return np.asarray(np.maximum(before[:n], -1))
+
+
+def goes_on(mdp: "MDP") -> Flags:
+    """(S,), the states among which some policy can stay for ever: the maximal end components.
+
+    Choices that may leave their strongly connected component are dropped until no more are.
+    """
+    n, moves, is_kept = mdp.n_states, mdp.continuing, ~_leaves(mdp)
+    n_entries = np.diff(moves.indptr)
+    state = np.repeat(mdp.state_of_choice, n_entries)
+    while is_kept.any():
+        entry = np.repeat(is_kept, n_entries)
+        graph = sparse.csr_array((entry[entry], (state[entry], moves.indices[entry])), (n, n))
+        label = csgraph.connected_components(graph, connection="strong")[1]
+        stays = np.logical_and.reduceat(label[state] == label[moves.indices], moves.indptr[:-1])
+        if not (is_kept & ~stays).any():
+            break
+        is_kept &= stays
+    return np.asarray(np.logical_or.reduceat(is_kept, mdp.first_choice[:-1]))
+
+
+def longest_steps(mdp: "MDP", moves: SparseRows, accuracy: float = 1e-9) -> float:
+    """The horizon to a relative accuracy, by policy iteration; infinite where some policy does not end. moves: K.
+
+    If h >= 1 + K h - x for some x < 1, then h / (1 - x) >= 1 + K h / (1 - x) is above the longest steps.
+    """
+    if goes_on(mdp).any():
+        return np.inf
+    choice = mdp.first_choice[:-1]
+    for _ in range(1_000):
+        steps = totals(moves[choice])
+        ahead = 1.0 + moves @ steps
+        best = max_by_state(mdp, ahead)
+        excess, slack = float((best - steps).max()), 4 * EPSILON * float(steps.max())
+        moved = np.where(best > ahead[choice] + slack, first_maximum(mdp, ahead), choice)
+        if excess <= accuracy or np.array_equal(moved, choice):
+            break
+        choice = moved
+    return float(steps.max()) / (1 - excess) if excess < 0.5 else np.inf
+
+
+def walk_steps(mdp: "MDP", moves: SparseRows) -> float:
+    """The expected steps of the uniform policy from the state where it takes the longest. moves: K."""
+    n = mdp.n_states
+    weights = np.repeat(uniform_policy(mdp), np.diff(moves.indptr)) * moves.data
+    chain = sparse.csr_array((weights, moves.indices, moves.indptr[mdp.first_choice]), (n, n), copy=True)
+    chain.sum_duplicates()
+    return float(totals(chain).max())
+
+
+def totals(moves: SparseRows, few_states: int = 200, n_steps: int = 60) -> Vector:
+    """(S,), (I - moves)^-1 1, the expected steps of a chain (S, S) that ends.
+
+    few_states: for which a dense system takes less time. n_steps: of an iteration that is tried first for others.
+    """
+    n, ones = moves.shape[0], np.ones(moves.shape[0])
+    if n <= few_states:
+        return np.asarray(np.linalg.solve(np.eye(n) - moves.toarray(), ones))
+    system = sparse.eye_array(n, format="csr") - moves
+    answer, failed = linalg.bicgstab(system, ones, rtol=1e-13, maxiter=n_steps)
+    if not failed and np.abs(ones - system @ answer).max() <= 1e-10:
+        return np.asarray(answer)
+    return np.asarray(linalg.splu(system.tocsc()).solve(ones))
