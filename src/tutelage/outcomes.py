@@ -91,16 +91,7 @@ class InvalidModel(InvalidInput):
 
 
 class EndlessValue(InvalidModel):
-    """Without discount, a value is infinite: going on for ever pays. The message names states of such a cycle.
-
-    choice: (S,), choices of a policy that goes on for ever in the states is_lost (S,), and earns there, if known.
-    """
-
-    def __init__(
-        self, message: str, choice: NDArray[np.int64] | None = None, is_lost: NDArray[np.bool_] | None = None
-    ) -> None:
-        super().__init__(message)
-        self.choice, self.is_lost = choice, is_lost
+    """Without discount, a value is infinite: going on for ever pays. The message names states of such a cycle."""
 
 
 class MissingExtra(TutelageError, ImportError):

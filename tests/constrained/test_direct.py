@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from strategies import build_mdp
+from strategies import build_mdp, random_domain, random_policy
 
-from tutelage.constrained.direct import FEW_CHOICES
+import tutelage as tl
+from tutelage.constrained import direct
+from tutelage.constrained.direct import FEW_CHOICES, Ball, best_within_balls
 from tutelage.constrained.objectives import MostReward, NearestSquared
 from tutelage.constrained.occupancy_polytope import MANY_ROWS, Problem, best_policy, is_crowded, nearest_policy
 from tutelage.constrained.problem import no_limits, preference_limits
@@ -83,3 +85,18 @@ def test_other_routes_are_refused():
     domain = one_hot_domain(3)
     with pytest.raises(InvalidModel, match="route must be"):
         best_policy(domain, np.ones(3), no_limits(domain), route="scenic")
+
+
+def test_a_wrong_solution_of_the_cone_program_is_not_taken(monkeypatch):
+    """Weak duality: with wrong multipliers, or another policy, the gap is too large."""
+    rng = np.random.default_rng([1, 3])
+    domain = random_domain(rng, max_states=12, n_preference=3)
+    liked = tl.expectation(domain, random_policy(rng, domain.mdp)).preference
+    ball = Ball(liked, np.ones(3), 0.02 * domain.mdp.horizon)
+    problem = (domain, np.linspace(-1, 2, domain.n_reward), tl.preference_limits(domain, 1.5 * liked), [ball])
+    right, t = best_within_balls(*problem)
+    assert right.gap <= 1e-7 * (1 + abs(right.value)) and np.linalg.norm(t) > 1e-3
+    solve = direct._solved
+    for wrong in (lambda z, y, t: (z, y, 0.9 * t), lambda z, y, t: (z[::-1], y, t), lambda z, y, t: (z, y + 0.1, t)):
+        monkeypatch.setattr(direct, "_solved", lambda *given, wrong=wrong: wrong(*solve(*given)))
+        assert best_within_balls(*problem) is None

@@ -53,7 +53,7 @@ class EndingOperators:
                 otherwise = ending_choice(mdp, is_taken | (worse <= wide))
                 if (otherwise >= 0).all():
                     break
-            refuse_endless(mdp, otherwise < 0, is_taken.astype(np.float64), "the reward", moved)
+            refuse_endless(mdp, otherwise < 0, is_taken.astype(np.float64), "the reward")
             moved = np.where(is_lost, otherwise, moved)
         return backed, moved
 
@@ -77,7 +77,7 @@ class EndingOperators:
         return solved[:, 0]
 
 
-def refuse_endless(mdp: MDP, is_lost: Flags, policy: Vector, what: str, choice: Indices | None = None) -> None:
+def refuse_endless(mdp: MDP, is_lost: Flags, policy: Vector, what: str) -> None:
     """Raise `EndlessValue` if there are such states, and name those of a cycle of likely moves (C,) among them."""
     if not is_lost.any():
         return
@@ -93,7 +93,5 @@ def refuse_endless(mdp: MDP, is_lost: Flags, policy: Vector, what: str, choice: 
     more = f" and {len(cycle) - 4} more" if len(cycle) > 4 else ""
     raise EndlessValue(
         f"going on for ever pays: {what} grows without limit in the cycle {named}{more}; let going on cost more there, "
-        "or give a discount below 1",
-        choice,
-        is_lost,
+        "or give a discount below 1"
     )

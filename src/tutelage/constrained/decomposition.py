@@ -19,12 +19,11 @@ from scipy import sparse
 
 from tutelage import watch
 from tutelage.arrays import Matrix, Vector
-from tutelage.constrained.bounded_steps import STEP_PRICES, STEPS_NAME, going_round
-from tutelage.constrained.columns import EXACTLY, Close, Column, Planner, Priced
+from tutelage.constrained.columns import EXACTLY, Close, Column, Planner
 from tutelage.constrained.groups import best_shares
 from tutelage.constrained.objectives import Hull, LowerBounds, Mixture, Objective
 from tutelage.constrained.problem import HalfSpaces
-from tutelage.outcomes import Ended, EndlessValue, NotConverged, Solution
+from tutelage.outcomes import Ended, NotConverged, Solution
 
 MAX_ROUNDS = 1_000
 
@@ -222,11 +221,7 @@ class _Rounds:
             np.inf if is_exact else -np.inf if is_first else known + PACE.enough * max(offset - self.bound - known, 0.0)
         )
         close = Close(offset - self.value, 0.0 if is_first or is_exact else PACE.close)
-        try:
-            priced = self.pricer.price_out(price, self.columns, enough, close)
-        except EndlessValue as failure:
-            priced, u = self._priced_with_steps(u, failure)
-            offset = self.dual.offset(u)
+        priced = self.pricer.price_out(price, self.columns, enough, close)
         new, best = self._unknown(priced.columns), priced.best
         if u is self.master.dual and not new and not priced.is_exact:
             # At the prices of the master problem none may be missed.
@@ -238,27 +233,6 @@ class _Rounds:
             self.own = offset - best
         self.columns = self.pricer.kept((*self.columns, *new))
         return new
-
-    def _priced_with_steps(self, u: Vector, failure: EndlessValue) -> tuple[Priced, Vector]:
-        """What a price of a step gives at which going on does not pay, and a policy that goes round; dual variables.
-
-        Raises the failure where no limit is on steps (see `bounded_steps`).
-        """
-        price = self.dual.price(u)
-        known = float((matrix(self.columns) @ price).max())
-        rounds = (self.pricer.evaluate_policy(policy) for policy in going_round(self.pricer.domain.mdp, failure))
-        longer = next((column for column in rounds if float(column.counts @ price) > known), None)
-        for share in STEP_PRICES if STEPS_NAME in self.limits.names else ():
-            tried = u.copy()
-            tried[len(self.limits) - 1] += share * float(np.abs(price).max())
-            try:
-                priced = self.pricer.price_out(self.dual.price(tried), self.columns, np.inf, EXACTLY)
-            except EndlessValue as later:
-                failure = later
-                continue
-            more = () if longer is None else (longer,)
-            return replace(priced, columns=(*priced.columns, *more), is_exact=True), tried
-        raise failure
 
     def _unknown(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
         """Those whose expectation differs from every known one by more than rounding."""

@@ -1,28 +1,46 @@
-"""The direct route: the whole program over occupancies at once, its bound certified by one pricing step.
+"""The direct route: the whole program over occupancies at once, its bound certified by one plan at its prices.
 
     z >= 0,   sum over choices of s' of z = initial(s') + sum over c of discount(c) T(s' | c) z(c)              (App. F)
 
 (unnormalised: the right-hand side is `initial`, without 1 - discount). It takes more time with more choices, and the
 decomposition more rounds with more features to match or limits to keep.
+
+Limits may also be balls, in a cone program that maximises weights @ mu_r:
+
+    normals @ mu <= offsets,   norm_2(S_k (mu_c - c_k)) <= radius_k
+
+Multipliers y of the half-spaces, and vectors t_k of the balls, give an upper bound for all policies within them:
+
+    bound = max over policies of price @ mu + y @ offsets + sum over k of (radius_k norm_2(t_k) + t_k @ S_k c_k)
+    price = (weights, 0) - normals' y - sum over k of (0, S_k t_k)
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
 
+from tutelage.arrays import Matrix, Vector, freeze
+from tutelage.bellman.equations import plan_hard
+from tutelage.chains import RELATIVE_ACCURACY
+from tutelage.chains.expectations import Expectation, expectation
 from tutelage.chains.resolvent import discounted_rows
 from tutelage.constrained.columns import Planner
 from tutelage.constrained.objectives import Hull, Mixture, Objective
-from tutelage.constrained.problem import HalfSpaces
-from tutelage.convex.programs import InfeasibleProgram
+from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Scaled, in_unit, or_one
+from tutelage.convex.programs import InfeasibleProgram, minimise_conic
 from tutelage.model.mdp import Domain, per_choice
-from tutelage.outcomes import NotConverged, Solution
+from tutelage.model.policy import policy_from_occupancy
+from tutelage.outcomes import Ended, EndlessValue, NotConverged, Solution
 
 # Up to this number of choices one program over all of them takes a second or less.
 FEW_CHOICES = 2_000
+# Prices of a step to be tried, relative to the largest feature.
+STEP_PRICES = (0.0, 1e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10)
 # The largest relative gap that is accepted of the libraries.
 LOOSEST_GAP = 1e-7
+# The same of the cone program, relative to the largest value that one feature alone could have, plus |value|.
+BALL_GAP = 1e-8
 
 
 def flow(domain: Domain) -> Hull:
@@ -45,6 +63,107 @@ def solve_directly(domain: Domain, objective: Objective, limits: HalfSpaces) -> 
     except InfeasibleProgram as failure:
         raise NotConverged(f"the direct program failed: {failure}", residual=np.inf, n_steps=1) from failure
     dual, u = objective.lower_bounds(limits), found.answer.dual
-    bound = dual.offset(u) - Planner(domain).price_out(dual.price(u)).best
+    bound = dual.offset(u) - largest_value(domain, dual.price(u))
     visits = np.maximum(found.answer.weights, 0.0) * domain.mdp.steps
     return replace(found, answer=Mixture(visits, u), bound=bound)
+
+
+def largest_value(domain: Domain, price: Vector) -> float:
+    """An upper bound on price @ mu for all policies.
+
+    At the best prices a cycle may gain nothing, but for rounding. Where going on pays, a small price of a step is added
+    until it does not; the bound is then for all policies that take at most a thousand times the steps of `mdp.steps`.
+    """
+    mdp, features = domain.mdp, Planner(domain).features
+    reward = per_choice(mdp, features @ price)
+    # Prices of order one, which may cancel each other, have errors of their own size.
+    size = max(float(np.abs(features).max()) * max(1.0, float(np.abs(price).max())), np.finfo(np.float64).tiny)
+    for share in STEP_PRICES:
+        try:
+            plan = plan_hard(mdp, reward - share * size, accuracy=RELATIVE_ACCURACY * (np.abs(reward).max() or size))
+        except EndlessValue:
+            if share == STEP_PRICES[-1]:
+                raise
+            continue
+        break
+    return float(mdp.initial @ plan.value) + plan.error_bound + share * size * 1_000 * mdp.steps
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ball:
+    """norm_2(scale * (mu_c - centre)) <= radius, with scale and centre (d_c,)."""
+
+    centre: Vector
+    scale: Vector
+    radius: float
+
+
+def best_within_balls(
+    domain: Domain, weights: Vector, limits: HalfSpaces, balls: list[Ball]
+) -> tuple[ConstrainedOptimum, Matrix] | None:
+    """The optimum with the multipliers of the half-spaces, and t of each ball (k, d_c).
+
+    None for a large model, and where the library's solution has a gap above BALL_GAP. The policy keeps limits and balls
+    as far as the library does; the caller judges that.
+    """
+    if domain.mdp.n_choices > FEW_CHOICES:
+        return None
+    scaled = Scaled.each(domain, limits)
+    slope, unit = in_unit(weights, scaled.feature[: domain.n_reward])
+    reward, preference = np.split(scaled.feature, [domain.n_reward])
+    size = np.array([float(or_one(np.asarray(np.abs(ball.scale * preference).max()))) for ball in balls])
+    inner = [
+        Ball(ball.centre / preference, ball.scale * preference / one, ball.radius / one)
+        for ball, one in zip(balls, size, strict=True)
+    ]
+    found = _solved(scaled, slope, inner)
+    if found is None:
+        return None
+    visits, y, t = found
+    price = np.concatenate([slope, np.zeros(len(preference))]) - scaled.limits.normals.T @ y
+    bound = float(y @ scaled.limits.offsets)
+    for ball, one in zip(inner, t, strict=True):
+        price[len(slope) :] -= ball.scale * one
+        bound += ball.radius * float(np.linalg.norm(one)) + float(one @ (ball.scale * ball.centre))
+    bound += largest_value(scaled.domain, price)
+    policy = policy_from_occupancy(domain.mdp, visits)
+    reached = expectation(scaled.domain, policy)
+    value = float(slope @ reached.reward)
+    if abs(bound - value) > BALL_GAP * (1 + abs(value)):
+        return None
+    return ConstrainedOptimum(
+        policy=policy,
+        expectation=Expectation(reward * reached.reward, preference * reached.preference),
+        multipliers=freeze(unit * y / scaled.row),
+        price=freeze(unit * price / scaled.feature),
+        value=unit * value,
+        bound=unit * bound,
+        n_rounds=1,
+        ended=Ended.CONVERGED,
+    ), unit * t / size[:, None]
+
+
+def _solved(scaled: Scaled, slope: Vector, balls: list[Ball]) -> tuple[Vector, Vector, Matrix] | None:
+    """Visits (C,), multipliers of the half-spaces (m,) and t of each ball (k, d_c), where the library finds them."""
+    hull, limits, d_r = flow(scaled.domain), scaled.limits, scaled.domain.n_reward
+    features, n = hull.generate.toarray(), hull.generate.shape[1]
+    cones = [np.vstack([np.zeros((1, n)), -ball.scale[:, None] * features[d_r:]]) for ball in balls]
+    ends = [np.append(ball.radius, -ball.scale * ball.centre) for ball in balls]
+    equal, within, m = hull.equal.toarray(), limits.normals @ features, len(limits)
+    solution = minimise_conic(
+        np.zeros((n, n)),
+        -(slope @ features[:d_r]),
+        np.vstack([equal, within, -np.eye(n), *cones]),
+        np.concatenate([hull.right, limits.offsets, np.zeros(n), *ends]),
+        m + n,
+        [len(end) for end in ends],
+        n_equal=len(equal),
+    )
+    found = solution.answer
+    if solution.ended is not Ended.CONVERGED or not np.isfinite(found.multipliers).all():
+        return None
+    y, of_cones = found.multipliers[len(equal) :][:m], found.multipliers[len(equal) + m + n :]
+    t = -of_cones.reshape(len(balls), -1)[:, 1:]
+    # A limit on a feature that is zero everywhere has any multiplier in the library, but costs nothing.
+    y = np.where(within.any(axis=1), np.maximum(y, 0.0), 0.0)
+    return np.maximum(found.x, 0.0) * scaled.domain.mdp.steps, y, t

@@ -6,10 +6,9 @@ one MDP solve at the prices of the dual variables. *auto* tries the direct route
 limits are many. It uses decomposition otherwise, and where the direct bound is not as tight.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -18,14 +17,13 @@ from tutelage.bellman.equations import COMPILED_ABOVE
 from tutelage.chains.expectations import Expectation, expectation_of_occupancy
 from tutelage.chains.resolvent import any_choice
 from tutelage.constrained import objectives
-from tutelage.constrained.bounded_steps import with_steps, without_steps
 from tutelage.constrained.columns import Column, Improver, Planner
 from tutelage.constrained.decomposition import Decomposed, decompose, matrix
 from tutelage.constrained.direct import FEW_CHOICES, LOOSEST_GAP, solve_directly
 from tutelage.constrained.objectives import Mixture, Objective
 from tutelage.constrained.prices import PriceFace
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, Scaled, in_unit
-from tutelage.convex.programs import InfeasibleProgram
+from tutelage.convex.programs import InfeasibleProgram, UnboundedProgram
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.policy import policy_from_occupancy
 from tutelage.outcomes import (
@@ -73,17 +71,9 @@ def best_policy(
     _check(domain, limits, accuracy, route)
     scaled = Scaled.each(domain, limits)
     slope, unit = in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
-    problem = Problem(scaled, objectives.MostReward(slope), unit)
-    if is_spread(domain.mdp) and len(slope) > 1 and not limits.normals[:, : len(slope)].any():
-        # Each policy is then evaluated for fewer features.
-        problem = Problem(scaled.with_one_reward(slope), objectives.MostReward(np.ones(1)), unit, (scaled, slope))
-    try:
-        with watched(time_limit, progress), _answers_as(_as_maximum):
-            return _as_maximum(problem.solve(accuracy, route, -np.inf))
-    except EndlessValue as failure:
-        bounded = with_steps(domain, limits, failure)
-        options: Any = {"accuracy": accuracy, "route": route, "time_limit": time_limit, "progress": progress}
-        return without_steps(best_policy(bounded[0], weights, bounded[1], **options), domain, failure)
+    problem = Problem(scaled, objectives.MostReward(slope), unit, _as_maximum)
+    with watched(time_limit, progress):
+        return problem.solve(accuracy, route, -np.inf)
 
 
 def nearest_policy(
@@ -109,27 +99,13 @@ def nearest_policy(
     scaled = Scaled.matching(domain, limits)
     unit = float(scaled.feature[0])
     wanted = reward_vector(domain, target, "target") / unit
-    problem, convert, tolerance, reached = (
-        Problem(scaled, objectives.Nearest(wanted, norm), unit),
-        _as_excess,
-        accuracy,
-        -np.inf,
-    )
-    if norm == 2:
+    with watched(time_limit, progress):
+        if norm != 2:
+            return Problem(scaled, objectives.Nearest(wanted, norm), unit, _as_excess).solve(accuracy, route, -np.inf)
+        problem, size = Problem(scaled, objectives.NearestSquared(wanted), unit**2, _as_distance), 1 + max(abs(wanted))
         # f is strongly convex: 1/2 |x - x*|^2 <= f(x) - f(x*).
-        tolerance, reached = 0.5 * accuracy**2, 0.5 * (accuracy * (1 + float(np.abs(wanted).max()))) ** 2
-        problem, convert = Problem(scaled, objectives.NearestSquared(wanted), unit**2), _as_distance
-    try:
-        with watched(time_limit, progress), _answers_as(convert):
-            found = convert(problem.solve(tolerance, route, reached))
-            if norm == 2 and found.gap > 10 * accuracy * (unit + float(np.abs(wanted).max()) * unit):
-                found = _sharpened(found, domain, wanted * unit, limits)
-            return found
-    except EndlessValue as failure:
-        bounded = with_steps(domain, limits, failure)
-        options: Any = {"norm": norm, "accuracy": accuracy, "route": route, "time_limit": time_limit}
-        found = nearest_policy(bounded[0], target, bounded[1], **options, progress=progress)
-        return without_steps(found, domain, failure)
+        found = problem.solve(0.5 * accuracy**2, route, 0.5 * (accuracy * size) ** 2)
+        return found if found.gap <= 10 * accuracy * unit * size else _sharpened(found, domain, wanted * unit, limits)
 
 
 def _sharpened(found: ConstrainedOptimum, domain: Domain, target: Vector, limits: HalfSpaces) -> ConstrainedOptimum:
@@ -148,11 +124,8 @@ def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-
     """The policy with the least total excess over the limits; its value is that total."""
     _check(domain, limits, accuracy, "auto")
     scaled = Scaled.each(domain, limits).with_common_rows(limits)
-    problem = Problem(scaled, LEAST, float(scaled.row.max(initial=1.0)))
-    pricer, columns = opened(scaled.domain, LEAST.opening(scaled.limits))
-    with _answers_as(_as_excess), problem.described(pricer):
-        found = decompose(pricer, LEAST, scaled.limits, columns, tolerance=accuracy)
-    return _as_excess(problem._decomposed(pricer, found))
+    problem = Problem(scaled, LEAST, float(scaled.row.max(initial=1.0)), _as_excess)
+    return problem.decomposed(*opened(scaled.domain, LEAST.opening(scaled.limits)), accuracy)
 
 
 def strictest_policy(
@@ -166,30 +139,24 @@ def strictest_policy(
     least = decompose(pricer, LEAST, scaled.limits, columns, tolerance=0.1 * FEASIBLE).answer
     # Relax the limit by the rounding error of the minimum, so that the second stage stays feasible.
     total = float(scaled.limits.excess(least.counts).sum()) + 0.1 * FEASIBLE
-    second = Problem(scaled, objectives.RewardWithinTotal(slope, total), unit)
-    with _answers_as(_as_maximum), second.described(pricer):
-        columns = second.columns_of(pricer, least)
-        found = decompose(pricer, second.objective, scaled.limits, columns, tolerance=accuracy)
-    return _as_maximum(second._decomposed(pricer, found))
+    second = Problem(scaled, objectives.RewardWithinTotal(slope, total), unit, _as_maximum)
+    return second.decomposed(pricer, second.columns_of(pricer, least), accuracy)
 
 
 def require_feasible(domain: Domain, limits: HalfSpaces) -> None:
     """Raise `InfeasibleConstraints` unless some policy is within the limits."""
     if len(limits):
-        Problem(Scaled.each(domain, limits), LEAST, 1.0).require_feasible()
+        Problem(Scaled.each(domain, limits), LEAST, 1.0, _as_excess).require_feasible()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """One objective over the policies of a scaled problem. unit: of the objective's value.
-
-    whole: the problem in which answers are described, with the weights (d_r,) of the one reward that is searched here.
-    """
+    """One objective over the policies of a scaled problem. unit: of its value. convert: what answers say."""
 
     scaled: Scaled
     objective: Objective
     unit: float
-    whole: tuple[Scaled, Vector] | None = None
+    convert: Callable[[ConstrainedOptimum], ConstrainedOptimum]
 
     @property
     def domain(self) -> Domain:
@@ -200,8 +167,8 @@ class Problem:
         if route == "direct":
             return self.direct()
         if route == "auto" and is_crowded(self.domain, self.objective, self.scaled.limits):
-            optimum = self._direct_or_none()
-            if optimum is not None and self._is_tight(optimum, tolerance, good_enough):
+            optimum = self._direct_or_none(tolerance, good_enough)
+            if optimum is not None:
                 return optimum
         pricer, columns = opened(self.domain, self.objective.opening(self.scaled.limits))
         limits = self.scaled.limits
@@ -209,21 +176,41 @@ class Problem:
             if len(limits):
                 least = decompose(pricer, LEAST, limits, columns, tolerance=0.1 * FEASIBLE, good_enough=FEASIBLE)
                 columns, limits = self.within(pricer, columns, least)
-            with self.described(pricer):
-                found = decompose(pricer, self.objective, limits, columns, tolerance=tolerance, good_enough=good_enough)
-            return self._decomposed(pricer, found)
-        except OutOfTime:
+            return self.decomposed(pricer, columns, tolerance, limits, good_enough)
+        except EndlessValue as failure:
+            # At some price of the features going on for ever pays; limits may make it pay a few times only.
+            try:
+                return self.direct()
+            except UnboundedProgram:
+                raise failure from None
+        except NotConverged as failure:
+            is_small = route == "auto" and self.domain.mdp.n_choices <= FEW_CHOICES
+            optimum = self._direct_or_none() if is_small and not isinstance(failure, OutOfTime) else None
+            if optimum is not None:
+                return optimum
+            # The answer of another problem, that of finding a policy within the limits, is none.
+            failure.answer = failure.answer if isinstance(failure.answer, ConstrainedOptimum) else None
             raise
-        except NotConverged:
-            optimum = self._direct_or_none() if route == "auto" and self.domain.mdp.n_choices <= FEW_CHOICES else None
-            if optimum is None:
-                raise
-            return optimum
 
-    def _is_tight(self, optimum: ConstrainedOptimum, tolerance: float, good_enough: float) -> bool:
-        """Whether decomposition would stop at the gap of the direct route, or at the level of rounding."""
-        allowed = max(tolerance, TIGHT) * (self.unit + abs(optimum.value))
-        return optimum.value - optimum.bound <= allowed or optimum.value <= self.unit * good_enough
+    def decomposed(
+        self,
+        pricer: Planner,
+        columns: tuple[Column, ...],
+        tolerance: float,
+        limits: HalfSpaces | None = None,
+        good_enough: float = -np.inf,
+    ) -> ConstrainedOptimum:
+        """The optimum by decomposition. An error has the best mixture as its answer, in the caller's units."""
+        limits = self.scaled.limits if limits is None else limits
+        try:
+            found = decompose(pricer, self.objective, limits, columns, tolerance=tolerance, good_enough=good_enough)
+        except InfeasibleProgram as failure:
+            raise NotConverged(str(failure), residual=np.inf, n_steps=1) from failure
+        except NotConverged as failure:
+            if isinstance(failure.answer, Solution):
+                failure.answer = self._mixed(pricer, failure.answer)
+            raise
+        return self._mixed(pricer, found)
 
     def within(
         self, pricer: Planner, columns: tuple[Column, ...], least: Solution[Decomposed]
@@ -257,19 +244,7 @@ class Problem:
         policy = policy_from_occupancy(self.domain.mdp, pricer.occupancy(found.columns, found.weights))
         return (*found.columns, pricer.evaluate_policy(policy))
 
-    @contextmanager
-    def described(self, pricer: Planner) -> Iterator[None]:
-        """Errors of this problem's decomposition carry the best mixture, in the caller's units."""
-        try:
-            yield
-        except InfeasibleProgram as failure:
-            raise NotConverged(str(failure), residual=np.inf, n_steps=1) from failure
-        except NotConverged as failure:
-            if isinstance(failure.answer, Solution):
-                failure.answer = self._decomposed(pricer, failure.answer)
-            raise
-
-    def _decomposed(self, pricer: Planner, found: Solution[Decomposed]) -> ConstrainedOptimum:
+    def _mixed(self, pricer: Planner, found: Solution[Decomposed]) -> ConstrainedOptimum:
         """The optimum with the occupancy of a mixture."""
         visits = Mixture(pricer.occupancy(found.answer.columns, found.answer.weights), found.answer.dual)
         given = Solution(visits, found.value, found.bound, found.residual, found.ended, found.n_steps)
@@ -288,25 +263,30 @@ class Problem:
         unavoidable = scaled.row * np.maximum(np.array(alone) - limits.offsets, 0.0)
         return InfeasibleConstraints(limits.names, freeze(excess), freeze(unavoidable))
 
-    def direct(self) -> ConstrainedOptimum:
-        """The optimum by the direct route."""
+    def direct(self, tolerance: float = LOOSEST_GAP, good_enough: float = -np.inf) -> ConstrainedOptimum:
+        """The optimum by the direct route, where its relative gap is within the tolerance or its value good enough."""
         try:
             found = solve_directly(self.domain, self.objective, self.scaled.limits)
+        except UnboundedProgram:
+            raise
         except NotConverged:
             # The libraries may fail on nearly infeasible programs; decomposition decides.
             self.require_feasible()
             raise
         reached = expectation_of_occupancy(self.domain, found.answer.weights).both
         optimum = self._optimum(found, reached[None])
-        if found.gap > LOOSEST_GAP * (1 + abs(found.value)):
+        if found.gap > tolerance * (1 + abs(found.value)) and found.value > good_enough:
             message = f"the direct program was solved only to a relative gap of {found.gap:.3g}"
             message += "; use the route 'decomposition'"
             raise NotConverged(message, residual=found.gap, n_steps=1, answer=replace(optimum, ended=Ended.SETTLED))
         return optimum
 
-    def _direct_or_none(self) -> ConstrainedOptimum | None:
+    def _direct_or_none(
+        self, tolerance: float = LOOSEST_GAP, good_enough: float = -np.inf
+    ) -> ConstrainedOptimum | None:
+        """The same, or None. Below the level of rounding no tolerance is asked for."""
         try:
-            return self.direct()
+            return self.direct(max(tolerance, TIGHT), good_enough)
         except (NotConverged, EndlessValue):
             return None
 
@@ -317,11 +297,9 @@ class Problem:
         """
         scaled, unit, limits, u = self.scaled, self.unit, self.scaled.limits, found.answer.dual
         price = self.objective.lower_bounds(limits).price(u)
-        if self.whole is not None:
-            scaled, price = self.whole[0], np.concatenate([price[0] * self.whole[1], price[1:]])
         x = expectation_of_occupancy(scaled.domain, found.answer.weights)
         reward, preference = np.split(scaled.feature, [scaled.domain.n_reward])
-        return ConstrainedOptimum(
+        optimum = ConstrainedOptimum(
             policy=policy_from_occupancy(scaled.domain.mdp, found.answer.weights),
             expectation=Expectation(reward * x.reward, preference * x.preference),
             multipliers=freeze(unit * u[: len(limits)] / scaled.row),
@@ -332,6 +310,7 @@ class Problem:
             ended=found.ended,
             prices=self._prices(found, points),
         )
+        return self.convert(optimum)
 
     def _prices(self, found: Solution[Mixture], points: Matrix) -> PriceFace | None:
         """The interval of the prices of the limits, for the best reward."""
@@ -399,17 +378,6 @@ def _as_distance(found: ConstrainedOptimum) -> ConstrainedOptimum:
     """The distance, from half its square."""
     value, bound = (float(np.sqrt(2 * max(half, 0.0))) for half in (found.value, found.bound))
     return replace(found, value=value, bound=bound)
-
-
-@contextmanager
-def _answers_as(convert: Callable[[ConstrainedOptimum], ConstrainedOptimum]) -> Iterator[None]:
-    """Convert the best answer that a `NotConverged` carries as the answer itself would be."""
-    try:
-        yield
-    except NotConverged as failure:
-        # The answer of another problem, that of finding a policy within the limits, is none.
-        failure.answer = convert(failure.answer) if isinstance(failure.answer, ConstrainedOptimum) else None
-        raise
 
 
 def reward_vector(domain: Domain, values: ArrayLike, name: str) -> Vector:

@@ -190,14 +190,6 @@ class Scaled:
             offsets = np.clip(limits.offsets / row, -reach, reach)
         return cls(in_feature_units(domain, unit), HalfSpaces(normals, offsets, limits.names), unit, row)
 
-    def with_one_reward(self, slope: Vector) -> Self:
-        """The same with slope @ mu_r as the only reward feature; no limit may be on another one."""
-        d_r = len(slope)
-        reward = (self.domain.reward_features @ slope)[:, None]
-        domain = self.domain.with_matrices(reward, self.domain.preference_features, reward_names=("reward",))
-        limits = replace(self.limits, normals=self.limits.normals[:, d_r - 1 :])
-        return replace(self, domain=domain, limits=limits, feature=np.concatenate([[1.0], self.feature[d_r:]]))
-
     def with_common_rows(self, limits: HalfSpaces) -> Self:
         """The same with one unit for all limits, whose excesses are then summed."""
         row = np.full(len(limits), self.row.max(initial=0.0) or 1.0)

@@ -41,6 +41,10 @@ class InfeasibleProgram(TutelageError):
     """No x satisfies the constraints of a linear or quadratic program."""
 
 
+class UnboundedProgram(NotConverged):
+    """The objective of a linear program has no least value."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearConstraints:
     """equal @ x = right and within @ x <= bound, dense or sparse, and x >= lower (-inf where free)."""
@@ -128,7 +132,8 @@ def minimise_linear(slope: Vector, constraints: LinearConstraints) -> ProgramSol
         raise InfeasibleProgram("no point satisfies the constraints of this linear program")
     if status != highspy.HighsModelStatus.kOptimal:
         message = f"the linear program was not solved: {solver.modelStatusToString(status)}"
-        raise NotConverged(message, residual=np.inf, n_steps=n_steps)
+        kind = UnboundedProgram if status == highspy.HighsModelStatus.kUnbounded else NotConverged
+        raise kind(message, residual=np.inf, n_steps=n_steps)
     solution = solver.getSolution()
     nu, y = np.split(-unit * np.array(solution.row_dual), [len(constraints.right)])
     y /= constraints.row_sizes()

@@ -29,7 +29,7 @@ import numpy as np
 from tutelage.arrays import Matrix, Vector, freeze
 from tutelage.bellman.soft_expectations import SoftExpansions, combined_features, soft_expansions
 from tutelage.convex.blocks import SURFACE
-from tutelage.convex.least_squares import LeastSquares, Residuals, least_squares
+from tutelage.convex.newton import LeastSquares, Residuals, least_squares
 from tutelage.inference.answering import Answers, answers_of
 from tutelage.inference.recovery import Scales, nearest_soft, rare_variance
 from tutelage.model.mdp import Domain

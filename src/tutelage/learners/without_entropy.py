@@ -20,7 +20,7 @@ import numpy as np
 from tutelage.arrays import Matrix, Vector
 from tutelage.chains.expectations import Expectation, expectation, occupancy
 from tutelage.constrained.columns import Column, Planner
-from tutelage.constrained.conic import Ball, best_within_balls
+from tutelage.constrained.direct import Ball, best_within_balls
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Scaled, sizes
 from tutelage.convex.programs import minimise_conic
