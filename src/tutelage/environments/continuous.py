@@ -183,8 +183,8 @@ def discretise(
     pairs = ((None, 1.0),) if noise is None else tuple(noise.items())
     world = World(step, reward, _axes(low, high, shape), table, pairs, ends or (lambda x: False))
     grid = _Grid.of(world, (reward,) if preference is None else (reward, preference))
-    mdp = _mdp(grid, floats(start, "start", ndim=np.ndim(start)), discount, goals, names)
-    places = grid.with_ends(grid.points, np.nan) if len(world.axes) == 2 else None
+    mdp = grid.mdp(floats(start, "start", ndim=np.ndim(start)), discount, goals, names)
+    places = np.vstack([grid.points, np.full((len(grid.end_names), 2), np.nan)]) if len(world.axes) == 2 else None
     columns = grid.named_features(mdp, (reward_names, preference_names))
     return Discretised(mdp, positions=places, world=world, **columns)
 
@@ -213,47 +213,56 @@ class _Grid:
             raise InvalidModel(f"a grid of {len(points)} points has {n_moves} transitions; give a coarser shape")
         ends: dict[str, int] = {}
 
-        def number(x: Vector) -> int:
-            told = world.end_of(x)
-            return ends.setdefault(told if isinstance(told, str) else LAST_STATE, len(ends)) if told else -1
+        def numbers(states: Sequence[Vector] | Matrix) -> Indices:
+            told = [world.end_of(x) for x in states]
+            names = [end if isinstance(end, str) else LAST_STATE for end in told]
+            return np.array(
+                [ends.setdefault(name, len(ends)) if end else -1 for end, name in zip(told, names, strict=True)]
+            )
 
-        moves: list[Vector] = []
-        of_point: list[int] = []
+        of_point, moves = numbers(points), []
         features: tuple[list[Any], ...] = tuple([] for _ in functions)
         for row, point in enumerate(points):
-            of_point.append(number(point))
             for action in world.actions:
                 # What follows an end does not matter, and a step function may refuse it.
-                after = [point] * len(world.noise) if of_point[-1] >= 0 else world.after(point, action)
+                after = [point] * len(world.noise) if of_point[row] >= 0 else world.after(point, action)
                 moves += after
                 for function, values in zip(functions, features, strict=True):
                     values += world.features(function, point, action, after)
             if row % 1_000 == 999:
                 report("points of the grid", row + 1, len(points) - row - 1)
-        target = [number(x) for x in moves]
-        return cls(world, points, np.array(moves), np.array(target), np.array(of_point), list(ends), features)
+        return cls(world, points, np.array(moves), numbers(moves), of_point, list(ends), features)
 
-    def transition(self) -> SparseRows:
-        """(C, S), the weights of the corners, or one for an end; an end leads to itself."""
-        n, width, n_ends = len(self.points), len(self.world.noise), len(self.end_names)
-        shares = np.tile([share for _, share in self.world.noise], len(self.moves) // width)
-        columns, weights = self._spread(self.moves)
-        is_end = self.target >= 0
-        columns[is_end], weights[is_end] = n + self.target[is_end, None], 0.0
-        weights[is_end, 0] = 1.0
-        rows = np.repeat(np.arange(len(self.moves)) // width, columns.shape[1])
-        n_last = n_ends * len(self.world.actions)
-        first = len(self.moves) // width
-        entries = np.concatenate([(weights * shares[:, None]).ravel(), np.ones(n_last)])
-        rows = np.concatenate([rows, np.arange(first, first + n_last)])
-        stays = n + np.repeat(np.arange(n_ends), len(self.world.actions))
-        return sparse.csr_array(
-            (entries, (rows, np.concatenate([columns.ravel(), stays]))), shape=(first + n_last, n + n_ends)
+    def mdp(self, start: Matrix, discount: float, goals: Sequence[str] | None, names: Sequence[str]) -> MDP:
+        """The MDP of the points and the ends."""
+        found, rows = self.end_names, self._transition()
+        for name in goals or ():
+            if name not in found:
+                raise InvalidInput(f"no state ends in the goal {name!r}; the ends are {', '.join(found) or 'none'}")
+        corners, weights = self._spread(np.atleast_2d(start))
+        return MDP.from_choices(
+            rows,
+            np.arange(0, rows.shape[0] + 1, len(self.world.actions)),
+            np.bincount(corners.ravel(), weights.ravel(), rows.shape[1]) / len(corners),
+            discount,
+            goals=[len(self.points) + found.index(name) for name in (found if goals is None else goals)],
+            state_names=[*_point_names(self.world, names), *found],
+            choice_names=list(self.world.actions),
         )
 
-    def with_ends(self, values: Matrix, at_ends: float, per_point: int = 1) -> Matrix:
-        """Values of the points, and the same for each end."""
-        return np.vstack([values, np.full((len(self.end_names) * per_point, values.shape[1]), at_ends)])
+    def _transition(self) -> SparseRows:
+        """(C, S), the weights of the corners, or one for an end; an end leads to itself."""
+        n, width, n_actions = len(self.points), len(self.world.noise), len(self.world.actions)
+        columns, weights = self._spread(self.moves)
+        is_end = self.target >= 0
+        columns[is_end], weights[is_end] = n + self.target[is_end, None], np.eye(1, weights.shape[1])
+        weights *= np.tile([share for _, share in self.world.noise], len(self.moves) // width)[:, None]
+        n_last = len(self.end_names) * n_actions
+        rows = np.repeat(np.arange(len(self.moves)) // width, columns.shape[1])
+        rows = np.append(rows, n * n_actions + np.arange(n_last))
+        columns = np.append(columns, n + np.arange(n_last) // n_actions)
+        shape = (n * n_actions + n_last, n + len(self.end_names))
+        return sparse.csr_array((np.append(weights, np.ones(n_last)), (rows, columns)), shape=shape)
 
     def named_features(self, mdp: MDP, given: Sequence[Sequence[str]]) -> dict[str, Any]:
         """The features of a domain: means over the noise, zero at the ends."""
@@ -263,38 +272,17 @@ class _Grid:
             matrix, columns = feature_matrix(
                 rows, names, kind, lambda row: mdp.names.describe_choice(row // len(shares))
             )
-            means = np.tensordot(matrix.reshape(-1, len(shares), matrix.shape[1]), shares, axes=(1, 0))
-            means[np.repeat(self.end_of_point >= 0, n_actions)] = 0.0
-            parts |= {f"{kind}_features": self.with_ends(means, 0.0, n_actions), f"{kind}_names": columns}
+            means = np.zeros((mdp.n_choices, matrix.shape[1]))
+            counted = np.tensordot(matrix.reshape(-1, len(shares), matrix.shape[1]), shares, axes=(1, 0))
+            means[: len(counted)] = np.where(np.repeat(self.end_of_point >= 0, n_actions)[:, None], 0.0, counted)
+            parts |= {f"{kind}_features": means, f"{kind}_names": columns}
         return parts
-
-    def initial(self, start: Matrix) -> Vector:
-        """(S,), the weights of the corners around the starts."""
-        columns, weights = self._spread(np.atleast_2d(start))
-        return np.bincount(columns.ravel(), weights.ravel(), len(self.points) + len(self.end_names)) / len(columns)
 
     def _spread(self, x: Matrix) -> tuple[Indices, Matrix]:
         """The corners of the cells of points and their weights; a corner that is an end stands for this end."""
         corners, weights = self.world.weights(x)
         of_corner = self.end_of_point[corners]
         return np.where(of_corner >= 0, len(self.points) + of_corner, corners), weights
-
-
-def _mdp(grid: _Grid, start: Matrix, discount: float, goals: Sequence[str] | None, names: Sequence[str]) -> MDP:
-    found, n_points = grid.end_names, len(grid.points)
-    for name in goals or ():
-        if name not in found:
-            raise InvalidInput(f"no state ends in the goal {name!r}; the ends are {', '.join(found) or 'none'}")
-    rows, n_actions = grid.transition(), len(grid.world.actions)
-    return MDP.from_choices(
-        rows,
-        np.arange(0, rows.shape[0] + 1, n_actions),
-        grid.initial(start),
-        discount,
-        goals=[n_points + found.index(name) for name in (found if goals is None else goals)],
-        state_names=[*_point_names(grid.world, names), *found],
-        choice_names=list(grid.world.actions),
-    )
 
 
 def _axes(low: ArrayLike, high: ArrayLike, shape: Sequence[int]) -> tuple[Vector, ...]:

@@ -50,25 +50,17 @@ def read_graph(path: AnyPath, *, is_directed: bool = True) -> Any:
 
 
 def as_value(text: Any) -> Any:
-    """A number, a truth value or a list that is written as a text; other texts unchanged."""
+    """A number, a truth value or a list that is written as a text; others unchanged."""
     if not isinstance(text, str):
         return text
     if text in ("True", "true", "False", "false"):
         return text.lower() == "true"
     try:
-        return float(text) if text.strip()[:1] in "-+.0123456789" and text.strip() else _listed(text)
-    except ValueError:
-        return text
-
-
-def _listed(text: str) -> Any:
-    if not (text.startswith("[") and text.endswith("]")):
-        return text
-    try:
-        value = ast.literal_eval(text)
+        if text.strip()[:1] in tuple("-+.0123456789"):
+            return float(text)
+        return ast.literal_eval(text) if text.startswith("[") and text.endswith("]") else text
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
-    return value if isinstance(value, list) else text
 
 
 def _edge_list(networkx: Any, text: str, path: str, is_directed: bool) -> Any:
