@@ -9,7 +9,7 @@ import typer
 
 from benchmarks import kernels, learners, off_grid, report, scale, teachers, unknown, upkeep
 from benchmarks.measure import Figure, Step, WrongAnswer
-from tutelage.cli.printing import complain, progress, say, show_json, show_table
+from tutelage.cli.printing import complain, progress, say, show_json, table
 
 LARGE_HELP = (
     "Also 1000x1000 (kernels), 300x300 (learners), all of Appendix B.1 (teachers), worlds 0 to 9 (unknown), "
@@ -75,7 +75,7 @@ def run(
         show_json(report.as_data(name, rows) | {"files": [str(path) for path in files]})
     else:
         grid = report.grid(name, rows)
-        show_table(grid.caption, grid.header[:-1], [texts[:-1] for texts in grid.body])
+        say(table(grid.caption, grid.header[:-1], [texts[:-1] for texts in grid.body]))
         for line in (*report.notes(rows), *(f"Written: {path}" for path in files)):
             say(line)
     for sentence in (missed := report.misses(rows)):

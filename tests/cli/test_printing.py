@@ -9,7 +9,7 @@ import sys
 import pytest
 from cli_support import PROGRAM
 
-from tutelage.cli.printing import complain, say, show_table
+from tutelage.cli.printing import complain, say, table
 
 
 def test_a_terminal_shows_progress(tmp_path):
@@ -65,7 +65,7 @@ def test_texts_are_printed_as_they_are(capsys):
     """A name such as :b: or [bold] is neither a picture nor markup."""
     name = ":b: [bold]x[/bold] :warning:"
     say(name)
-    show_table(name, ("name", "1"), [(name, name)], name)
+    say(table(name, ("name", "1"), [(name, name)], name))
     complain(name)
     said = capsys.readouterr()
     assert said.out.count(name) == 5 and name in said.err

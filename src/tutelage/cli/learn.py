@@ -7,7 +7,8 @@ import typer
 
 import tutelage as tl
 from tutelage.cli import subject
-from tutelage.cli.printing import AsJson, Bar, progress, say, show, show_json
+from tutelage.cli.printing import AsJson, progress, say, show, show_json
+from tutelage.cli.teach import taught
 from tutelage.outcomes import InvalidInput
 
 DEMONSTRATIONS_HELP = "The recording: .csv with a line per visit, .jsonl with a line per episode, or .npz."
@@ -53,18 +54,16 @@ def learn(
     about, allowed = subject.with_limits(about, allowance, log)
     penalties = {"mismatch_penalty": mismatch_penalty, "violation_penalty": violation_penalty}
     player = about.learner(model or about.usual[0], learner_option, violation_allowance=allowed, **penalties)
-    with progress("learning", None) as done:
+    with progress("learning", None):
         response = player.respond(tl.Lesson.from_demonstrations(about.known, log, start=_other_starts(about, log)))
-        transcript = _taught(about, player, teacher, done) if then_teach else None
-    lines, data, files = _learned(about, log, allowed, response), _data(about, log, response), list[Path]()
+    transcript = taught(about.teacher(teacher, player, {}), player) if then_teach else None
+    lines, data = _learned(about, log, allowed, response), _data(about, log, response, transcript)
+    shown = subject.shown(about, player, transcript, show_most or bool(instead))
     if transcript is not None:
         lines += ["", "What to show instead:", str(transcript), transcript.explain()]
-        data["instead"] = _instead(transcript)
-    if transcript is not None and (show_most or instead):
-        known: dict[str, Any] = {"domain": about.known, "true_weights": about.true_weights, "learner": player}
-        shown = transcript.final.lesson.show(show_most or 1, **known)
-        files = subject.write_shown(shown, instead) if instead else []
+    if shown is not None:
         lines, data = [*lines, shown.text(full=full)], data | shown.as_data()
+    files = subject.write_shown(shown, instead) if shown and instead else []
     show(data, ["\n".join([f"{log} in {demonstrations}", *lines])], files, as_json=as_json)
 
 
@@ -75,12 +74,6 @@ def _other_starts(about: subject.Subject, log: "tl.Demonstrations") -> Any:
     initial = about.known.mdp.initial
     counts = np.bincount(log.states[log.offsets[:-1]], minlength=len(initial))
     return counts / log.n if counts[initial == 0].any() else None
-
-
-def _taught(about: subject.Subject, learner: "tl.Learner", teacher: str, done: Bar) -> "tl.Transcript":
-    """The rounds with a teacher that knows the true weights."""
-    chosen = about.teacher(teacher, learner, {})
-    return tl.teach(chosen, learner, progress=lambda step: done.note(f"{step.done} {step.stage}"))
 
 
 def _learned(about: subject.Subject, log: "tl.Demonstrations", allowed: Any, response: "tl.Response") -> list[str]:
@@ -102,13 +95,19 @@ def _learned(about: subject.Subject, log: "tl.Demonstrations", allowed: Any, res
     return lines
 
 
-def _data(about: subject.Subject, log: "tl.Demonstrations", response: "tl.Response") -> dict[str, Any]:
-    """What was recorded and what the learner does, as data."""
+def _data(
+    about: subject.Subject, log: "tl.Demonstrations", response: "tl.Response", instead: "tl.Transcript | None"
+) -> dict[str, Any]:
+    """What was recorded, what the learner does, and what it does with the lesson instead, as data."""
     from tutelage.arrays import finite_or_none
     from tutelage.data.describing import recorded_features
 
     domain, lesson, weights = about.known, response.lesson, about.true_weights
     rewards = zip(lesson.expectation, lesson.uncertainty, response.compared, strict=True)
+    planned = {}
+    if instead is not None:
+        earned, bound = instead.final.response_reward, finite_or_none(instead.final.bound)
+        planned = {"instead": {"reward": earned, "bound": bound, "ended": instead.ended}}
     return {
         "demonstrations": log.n,
         "visits": len(log.states),
@@ -120,14 +119,8 @@ def _data(about: subject.Subject, log: "tl.Demonstrations", response: "tl.Respon
         "preferences": subject.by_name(domain.preference_names, response.expectation.preference),
         "learned_weights": subject.by_name(domain.names, response.feature_weights),
         "reward": None if weights is None else float(weights @ response.expectation.reward),
+        **planned,
     }
-
-
-def _instead(transcript: "tl.Transcript") -> dict[str, Any]:
-    from tutelage.arrays import finite_or_none
-
-    final = transcript.final
-    return {"reward": final.response_reward, "bound": finite_or_none(final.bound), "ended": transcript.ended}
 
 
 def infer(

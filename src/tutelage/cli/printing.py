@@ -65,11 +65,6 @@ def table(title: str, header: Sequence[str], body: Sequence[Sequence[str]], capt
     return made
 
 
-def show_table(title: str, header: Sequence[str], body: Sequence[Sequence[str]], caption: str = "") -> None:
-    """Print a table."""
-    say(table(title, header, body, caption))
-
-
 def say(what: Any) -> None:
     """Print a text or a table to standard output, without markup. Where that is a file, a table is not narrow."""
     console = _Output(**VERBATIM)

@@ -199,6 +199,14 @@ def by_name(names: Sequence[str], values: Any) -> dict[str, float] | None:
     return None if values is None else dict(zip(names, values.tolist(), strict=True))
 
 
+def shown(about: Subject, learner: "tl.Learner", transcript: "tl.Transcript | None", n: int) -> "tl.Shown | None":
+    """At most n demonstrations of the last lesson, if there is one to show."""
+    if transcript is None or not n:
+        return None
+    weights = transcript.true_weights
+    return transcript.final.lesson.show(n, domain=about.known, true_weights=weights, learner=learner)
+
+
 def write_shown(shown: "tl.Shown", path: Path) -> list[Path]:
     """Write demonstrations to a .jsonl, .csv, .geojson or .gpx file."""
     from tutelage.data.files import write_table, write_whole

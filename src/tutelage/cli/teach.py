@@ -67,13 +67,11 @@ def teach(
     penalties = {"mismatch_penalty": mismatch_penalty, "violation_penalty": violation_penalty}
     player = about.learner(model, learner_option, violation_allowance=allowed, **penalties)
     chosen = about.teacher(teacher, player, subject.read_options(option or []))
-    transcript = _taught(chosen, player, max_rounds, time_limit, save)
-    lesson, n_shown = transcript.final.lesson, show_most or (20 if demonstrations else 0)
-    known: Any = {"domain": about.known, "true_weights": transcript.true_weights, "learner": player}
-    shown = lesson.show(n_shown, **known) if n_shown else None
+    transcript = taught(chosen, player, max_rounds, time_limit, save)
+    shown = subject.shown(about, player, transcript, show_most or (20 if demonstrations else 0))
     files = list(_pictures(about, player, learner, transcript, shown, picture, plane))
     files += subject.write_shown(shown, demonstrations) if shown and demonstrations else []
-    files += _write_policy(about, lesson, policy) if policy else []
+    files += _write_policy(about, transcript.final.lesson, policy) if policy else []
     told = {"learner": learner or None, "model": model, "teacher": teacher}
     data = _data(about, transcript) | (shown.as_data() if shown else {}) | told
     lines = [*_journeys(about), str(transcript), transcript.explain()]
@@ -91,8 +89,12 @@ def teach_help() -> str:
     return f"{head}\n\nLearner models:\n\n{models}\n\nTeachers:\n\n{teachers}"
 
 
-def _taught(
-    teacher: "tl.Teacher", learner: "tl.Learner", max_rounds: int, time_limit: float | None, save: Path | None
+def taught(
+    teacher: "tl.Teacher",
+    learner: "tl.Learner",
+    max_rounds: int = 100,
+    time_limit: float | None = None,
+    save: Path | None = None,
 ) -> "tl.Transcript":
     """The rounds, with progress. If they fail, those that are finished are printed."""
     with progress("teaching", None) as done:

@@ -48,7 +48,7 @@ def figure1(world: ObjectWorld, result: Mapping[str, Any]) -> Figure:
     draw_reachable(plane, result["reachable"], result["feasible"], points, arrows=[answer])
     plane.set_title("(b) what policies collect", fontsize="medium")
     meanings = {label: f"{label}: {meaning}" for label, meaning in zip(LABELS.values(), MEANINGS, strict=True)}
-    _legend(right, plane, names=meanings, loc="outside right center")
+    legend(right, plane, names=meanings, loc="outside right center")
     return figure
 
 
@@ -82,7 +82,7 @@ def rounds_figure(panels: Sequence[Panel]) -> Figure:
     for axes, panel in zip(row, panels, strict=True):
         draw_curves(axes, panel)
         axes.label_outer()
-    _legend(figure, *row, ncols=3)
+    legend(figure, *row, ncols=3)
     return figure
 
 
@@ -95,7 +95,7 @@ def line_search_figure(result: Mapping[str, Any]) -> Figure:
     axes = figure.subplots()
     draw_pushes(axes, result["reachable"], [DrawnPush(**case) for case in result["cases"]], result["weights"])
     axes.set_title(r"Each lesson is the learner's point, pushed along the true weights $w^*$", fontsize="medium")
-    _legend(figure, axes, ncols=2)
+    legend(figure, axes, ncols=2)
     return figure
 
 
@@ -153,7 +153,7 @@ def demo_picture(world: ObjectWorld, weights: Sequence[ArrayLike], panel: Panel)
     upper.legend(handles=world_key(), loc="outside lower center", ncols=7, frameon=False)
     axes = lower.subplots()
     draw_curves(axes, panel)
-    _legend(lower, axes, loc="outside right center")
+    legend(lower, axes, loc="outside right center")
     return figure
 
 
@@ -204,7 +204,7 @@ def plane_picture(
     axes = figure.subplots()
     points = {"shown": shown.tolist(), "done": done.tolist()}
     draw_reachable(axes, reachable, accepted, points, arrows=[("shown", "done")], labels=names)
-    _legend(figure, axes, ncols=4)
+    legend(figure, axes, ncols=4)
     return figure
 
 
@@ -244,7 +244,7 @@ def colour_limit(rewards: Sequence[Vector]) -> float:
     return min(limit, 2 * largest) if largest > 0 else limit or 1.0
 
 
-def _legend(
+def legend(
     figure: FigureBase,
     *several: Axes,
     names: Mapping[str, str] = MappingProxyType({}),

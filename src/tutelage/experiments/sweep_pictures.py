@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tutelage.experiments.figures import legend
 from tutelage.experiments.means import Mean, MeanCurve, teacher_label
 from tutelage.experiments.settings import NUMBERS
 from tutelage.pictures.rounds import COLOURS, MARKERS
@@ -24,6 +25,7 @@ def points(means: Sequence[Mean], of: str, *, most: int = 12) -> Figure:
     figure, panels = _panels(parts, 4.8, longest * (0.1 * len(teachers) + 0.25) + 0.9)
     for axes, (domain, learners) in panels:
         shown = [mean for mean in means if mean.domain == domain]
+        ends = [mean.reward + side * np.nan_to_num(mean.standard_error) for mean in shown for side in (-1, 1)]
         for mean in (mean for mean in shown if mean.learner in learners):
             number = teachers.index(mean.teacher)
             place = learners.index(mean.learner) + 0.7 * ((number + 0.5) / len(teachers) - 0.5)
@@ -34,20 +36,10 @@ def points(means: Sequence[Mean], of: str, *, most: int = 12) -> Figure:
             if mean.n_failed:
                 axes.annotate(f"  {mean.n_failed} failed", (value + error, place), va="center", size=6)
         axes.set_yticks(range(len(learners)), [learner.replace(", ", "\n", 1) for learner in learners], fontsize=7)
-        axes.set(title=domain, xlabel=_words(of), ylim=(longest - 0.5, -0.5), xlim=_from_zero(shown))
+        axes.set(title=domain, xlabel=_words(of), ylim=(longest - 0.5, -0.5), xlim=_scale([0.0, *ends], 0.12))
         axes.grid(axis="x", alpha=0.4)
     _legend(figure)
     return figure
-
-
-def _from_zero(means: Sequence[Mean]) -> tuple[float, float]:
-    """The limits of a scale that has zero and all means with their errors; it does not magnify rounding errors."""
-    ends = [
-        np.nan_to_num(mean.reward + side * np.nan_to_num(mean.standard_error)) for mean in means for side in (-1, 1)
-    ]
-    low, high = min([0.0, *ends]), max([0.0, *ends])
-    room = 0.12 * (high - low) or 1.0
-    return low - room, high + room
 
 
 def curves(several: Sequence[MeanCurve], of: str) -> Figure:
@@ -69,7 +61,7 @@ def curves(several: Sequence[MeanCurve], of: str) -> Figure:
         # One scale for all learners of a group.
         same = [(curve.values, np.nan_to_num(curve.errors)) for curve in several if curve.domain == place[0]]
         ends = np.concatenate([np.add(values, sign * errors) for values, errors in same for sign in (-1.05, 1.05)])
-        axes.set_ylim(*_wide((ends.min(), ends.max()), ends, margin=0.05))
+        axes.set_ylim(*_scale(ends, 0.05))
     _legend(figure)
     return figure
 
@@ -93,7 +85,7 @@ def heat_maps(rows: Sequence[Mapping[str, Any]], means: Sequence[Mean], names: t
     figure, panels = _panels(parts, 2.0 + 0.5 * len(across), 1.3 + 0.35 * len(up))
     for axes, (domain, teacher) in panels:
         known = [mean.reward for mean in means if mean.domain == domain and not math.isnan(mean.reward)] or [0.0]
-        low, high = _wide((min(known), max(known)), known)
+        low, high = _scale(known)
         digits = max(0, 2 - math.floor(math.log10(max(map(abs, known)) or 1.0)))
         table = np.full((len(up), len(across)), np.nan)
         for mean in (mean for mean in means if (mean.domain, mean.teacher) == (domain, teacher)):
@@ -112,13 +104,13 @@ def heat_maps(rows: Sequence[Mapping[str, Any]], means: Sequence[Mean], names: t
     return figure
 
 
-def _wide(
-    limits: tuple[float, float], values: Iterable[float], share: float = 1e-3, margin: float = 0.0
-) -> tuple[float, float]:
-    """The limits of a scale, at least this share of the largest value apart: it does not magnify rounding errors."""
-    least = share * max((abs(value) for value in values if math.isfinite(value)), default=0.0) or 1.0
-    missing = max(margin * (limits[1] - limits[0]), (least - (limits[1] - limits[0])) / 2)
-    return limits[0] - missing, limits[1] + missing
+def _scale(values: Iterable[float], margin: float = 0.0) -> tuple[float, float]:
+    """The limits of a scale, at least a thousandth of the largest value apart: rounding errors are not magnified."""
+    known = [value for value in values if math.isfinite(value)] or [0.0]
+    width = max(known) - min(known)
+    least = 1e-3 * max(map(abs, known)) or 1.0
+    room = max(margin * width, (least - width) / 2)
+    return min(known) - room, max(known) + room
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
@@ -141,10 +133,8 @@ def _panels(keys: Sequence[Any], width: float, height: float) -> tuple[Figure, I
 
 
 def _legend(figure: Figure) -> None:
-    labelled = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in figure.axes]
-    handles = {name: handle for each in labelled for handle, name in each}
-    n_columns = max(1, min(len(handles), int(figure.get_figwidth() // 2)))
-    figure.legend(handles.values(), handles, loc="outside upper center", ncols=n_columns, frameon=False, fontsize=8)
+    n_columns = max(1, int(figure.get_figwidth() // 2))
+    legend(figure, *figure.axes, loc="outside upper center", ncols=n_columns, fontsize=8)
 
 
 def _words(column: str) -> str:
