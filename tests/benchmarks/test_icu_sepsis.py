@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 import tutelage as tl
-from benchmarks.icu_sepsis import ALLOWANCE, assets, main, ward
+from benchmarks.icu_sepsis import ALLOWANCE, assets, main, soft_learner, ward
+from tutelage.learners.dual import Reduction
+from tutelage.teachers.bounding import search
+from tutelage.teachers.climbing import ReducedProblem
 
 if assets() is None and os.environ.get("CI", "false") != "false":
     pytest.fail("icu-sepsis is missing: make setup installs it", pytrace=False)
@@ -57,6 +60,17 @@ def test_one_stay_counts_what_happened(icu):
     assert set(counts[:, 0]) == {0.0, 1.0}
     assert (counts[:, 0] == (walks.last_states == icu.domain.state("well"))).all()
     assert (counts[:, 1] == walks.lengths - 1).all()
+
+
+def test_the_bound_of_the_bilevel_lesson_falls_with_the_cells(icu):
+    """At the best weights known; a hundred cells leave a third of what the best policy has more."""
+    learner = soft_learner(icu.domain)
+    reduction, block = Reduction(learner.preference.on(learner.domain)), learner.mismatch.block(learner.domain)
+    problem = ReducedProblem(reduction, block, np.eye(4)[0])
+    achieved = reduction.settle(np.array([5.0, -3.3, -5.0, -5.0])).expectation.reward[0]
+    assert achieved == pytest.approx(0.7856, abs=5e-5)
+    gaps = [search(problem, achieved=achieved, ceiling=0.8752, max_cells=n).bound - achieved for n in (10, 100)]
+    assert gaps[1] < 0.03 < gaps[0] < 0.0896
 
 
 def test_the_figures_of_the_tutorial_are_printed(capsys):

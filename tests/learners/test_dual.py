@@ -63,6 +63,24 @@ def test_the_value_is_convex_and_its_gradient_is_the_expectation(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_rough_solutions_bound_phi_from_both_sides(seed):
+    """A tangent at a rough solution is below phi everywhere, `above` is above it, near and far; gaps are as asked."""
+    reduction, rng = random_reduction(seed)
+    a = rng.normal(size=reduction.domain.n_reward)
+    near = reduction.settle(a)
+    for size in (0.01, 0.3, 3.0):
+        b = a + size * rng.normal(size=len(a))
+        rough, exact = reduction.settle(b, near=near, gap=0.1), reduction.settle(b, near=near)
+        unit = 1e-7 * (1 + abs(exact.value))
+        assert rough.value - 0.1 - unit <= rough.bound <= exact.value + unit
+        assert exact.value <= reduction.above(b, near, 0.01) + unit
+        far = rough.bound + rough.expectation.reward @ (a - b)
+        assert far <= near.value + 1e-7 * (1 + abs(near.value))
+        if size == 0.01:
+            assert reduction.above(b, near, 1e-6) <= exact.value + 1e-3 * (1 + abs(exact.value))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_taught_its_own_expectation_the_learner_settles_there(seed):
     """The optimality conditions hold by construction: the response to mu_r(a) has the expectation mu_r(a)."""
     reduction, rng = random_reduction(seed)

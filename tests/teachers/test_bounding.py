@@ -76,6 +76,23 @@ def test_the_search_finds_what_it_was_not_told():
     assert earned >= found.bound - 0.02 * (1 + best)
 
 
+@pytest.mark.parametrize("seed", some_of(range(6), (0, 1, 3)))
+def test_no_point_of_a_fine_grid_beats_the_bound_nor_an_ascent_from_the_best(seed):
+    """Two features, all of a box: with three cells and with a hundred, whose bound is closer."""
+    rng = np.random.default_rng(seed)
+    domain = random_domain(rng, max_states=8, max_choices=4, n_reward=2, on_choices=bool(seed % 2))
+    learner = tl.SoftLearner(domain, mismatch_penalty=4.0, violation_penalty=10 ** rng.uniform(-1, 1))
+    reduction, weights = Reduction(learner.preference.on(domain)), rng.normal(size=2)
+    few, many = (bounded(reduction, learner.mismatch.block(domain), weights, max_cells=n).bound for n in (3, 100))
+    side, near, best = np.linspace(-4, 4, 15), None, -math.inf
+    for point in product(side, side):
+        near = reduction.settle(np.array(point), near=near)
+        best = max(best, float(weights @ near.expectation.reward))
+    best = max(best, tl.BilevelTeacher(domain, weights, learner, max_cells=0).plan().achieved)
+    assert best <= many + 1e-7 * (1 + abs(best)) and many <= few
+    assert many - best <= 0.02 * (1 + abs(best))
+
+
 def test_a_box_is_searched_on_its_forward_faces_only():
     """One face for each feature that counts, on the side where it counts for more."""
     domain = tl.object_world(size=6, seed=0).domain("L1")
@@ -83,6 +100,13 @@ def test_a_box_is_searched_on_its_forward_faces_only():
     assert_allclose([face.low for face in faces], [[5, -5, -5], [-5, -5, -5]])
     assert_allclose([face.high for face in faces], [[5, 5, 5], [5, 5, -5]])
     assert [len(list(face.corners())) for face in faces] == [4, 4]
+
+
+def test_curvature_counts_as_much_as_length():
+    sides = np.zeros(2), np.array([1.0, 4.0])
+    assert_allclose(Cell(*sides, np.array([1.0, 1.0])).halves()[0].high, [1, 2])
+    assert_allclose(Cell(*sides, np.array([257.0, 1.0])).halves()[0].high, [0.5, 4])
+    assert_allclose(Cell(*sides, np.zeros(2)).halves()[0].high, [1, 2])
 
 
 def test_cells_are_cut_across_the_longest_side_and_dropped_away_from_the_border():

@@ -29,11 +29,12 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from tutelage.arrays import Matrix, Vector, freeze
-from tutelage.bellman.soft_expectations import SoftExpansion
+from tutelage.bellman.equations import solve_soft
+from tutelage.bellman.soft_expectations import SoftExpansion, combined_features
 from tutelage.chains.expectations import Expectation, causal_entropy, expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy, require_feasible
 from tutelage.constrained.problem import no_limits, sizes
-from tutelage.convex.blocks import Block, free_directions, inverse, terms
+from tutelage.convex.blocks import Block, contained, free_directions, inverse, terms
 from tutelage.learners.penalties import Constraints, Mismatch, Tangents, build_response, signed_multipliers
 from tutelage.learners.soft_program import SoftMinimum, SoftProgram
 from tutelage.learners.without_entropy import cheapest, require_possible
@@ -229,19 +230,24 @@ class Dual:
 class Settled:
     """The learner at reward weights a (d_r,).
 
-    value: phi(a). expectation: of its policy. jacobian: (d_r, d_r), d mu_r / d a, symmetric and positive semi-definite.
-    multipliers: those of `Tangents`, (K,) or (K + d_c,). multiplier_jacobian: their derivative in a, (..., d_r). soft:
-    the soft optimum with its policy.
+    value: phi(a). bound: with mu_r as slope, a lower bound on phi everywhere. expectation: of its policy. jacobian:
+    (d_r, d_r), d mu_r / d a, symmetric and positive semi-definite. multipliers: those of `Tangents`, (K,) or
+    (K + d_c,). multiplier_jacobian: their derivative in a, (..., d_r). soft: the soft optimum with its policy.
     """
 
     weights: Vector
     value: float
+    bound: float
     expectation: Expectation
     jacobian: Matrix
     multipliers: Vector
     multiplier_jacobian: Matrix
     tangents: Tangents
     soft: SoftExpansion
+
+    def ahead(self, weights: Vector) -> tuple[Tangents, Vector]:
+        """The tangents and multipliers at nearby weights (d_r,), to first order."""
+        return self.tangents.pruned(self.multipliers + self.multiplier_jacobian @ (weights - self.weights))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -254,33 +260,52 @@ class Reduction:
     def domain(self) -> Domain:
         return self.constraints.domain
 
-    def settle(self, weights: Vector, *, near: Settled | None = None) -> Settled:
-        """The learner at reward weights (d_r,). near: the learner at nearby weights, to start from."""
-        domain, d_r = self.domain, self.domain.n_reward
-        base = np.concatenate([weights, np.zeros(domain.n_preference)])
+    def settle(self, weights: Vector, *, near: Settled | None = None, gap: float = 0.0) -> Settled:
+        """The learner at reward weights (d_r,). near: the learner at nearby weights, to start from.
+
+        gap: how far, in nats, its objective may be from phi(a) where penalties are finite.
+        """
         if near is None:
             tangents, soft = Tangents.opening(self.constraints), None
             y = np.zeros(tangents.n_multipliers)
         else:
-            ahead = near.multipliers + near.multiplier_jacobian @ (weights - near.weights)
-            tangents, y = near.tangents.pruned(ahead)
-            soft = near.soft
+            (tangents, y), soft = near.ahead(weights), near.soft
         while True:
-            lift = np.vstack([np.zeros((d_r, tangents.lift.shape[1])), tangents.lift])
-            blocks = tangents.blocks()
-            program = SoftProgram(domain, base, lift, np.zeros(lift.shape[1]), blocks, tangents.moving)
+            program = self._program(weights, tangents)
             try:
-                found = program.minimise(y, soft)
+                found = program.minimise(y, soft, gap=gap)
             except NotConverged:
                 if tangents.centre is not None:
                     tangents, y = tangents.fixed(), y[: len(tangents.offsets)]
                     continue
                 found = program.followed()
-            point = found.answer.here.source.expectation[d_r:]
+            point = found.answer.here.source.expectation[self.domain.n_reward :]
             tighter, y = tangents.tightened(point, found.answer.x)
             if tighter is tangents:
                 return self._at_minimum(weights, program, found, tangents)
             tangents = tighter
+
+    def above(self, weights: Vector, near: Settled, accuracy: float) -> float:
+        """An upper bound on phi at weights (d_r,), from the learner at nearby weights: no y has less than the minimum.
+
+        The multipliers y are those of `near`, moved to first order; they are off by second order, and so is the bound
+        by fourth. accuracy: of the soft value, whose error is added.
+        """
+        mdp, (tangents, y) = self.domain.mdp, near.ahead(weights)
+        program = self._program(weights, tangents)
+        y = contained(program.blocks, y)
+        touch = program.touch(y)
+        reached = program.weights(y, touch)
+        start = near.soft.solved.value + near.soft.ahead @ (reached - near.soft.weights)
+        solved = solve_soft(mdp, combined_features(self.domain) @ reached, accuracy=accuracy, start=start)
+        rest = program.simple(y, touch) + terms(program.blocks, y)
+        return float(mdp.initial @ solved.value) + solved.error_bound + rest
+
+    def _program(self, weights: Vector, tangents: Tangents) -> SoftProgram:
+        """The program of the multipliers y at reward weights (d_r,)."""
+        base = np.concatenate([weights, np.zeros(self.domain.n_preference)])
+        lift = np.vstack([np.zeros((len(weights), tangents.lift.shape[1])), tangents.lift])
+        return SoftProgram(self.domain, base, lift, np.zeros(lift.shape[1]), tangents.blocks(), tangents.moving)
 
     def _at_minimum(self, weights: Vector, program: SoftProgram, found: SoftMinimum, tangents: Tangents) -> Settled:
         y, here, d_r = found.answer.x, found.answer.here, self.domain.n_reward
@@ -290,9 +315,11 @@ class Reduction:
         mixed = (program.jacobian(touch) @ free).T @ soft.jacobian[:, :d_r]
         moved = -inverse(hessian) @ mixed
         jacobian = soft.jacobian[:d_r, :d_r] + mixed.T @ moved
+        value = soft.soft_return + program.simple(y, touch) + terms(program.blocks, y)
         return Settled(
             weights=freeze(weights.copy()),
-            value=soft.soft_return + program.simple(y, touch) + terms(program.blocks, y),
+            value=value,
+            bound=value - self.domain.mdp.steps * (found.value - found.bound) - soft.solved.error_bound,
             expectation=Expectation(*np.split(soft.expectation, [d_r])),
             jacobian=freeze((jacobian + jacobian.T) / 2),
             multipliers=freeze(y),

@@ -73,11 +73,12 @@ class SoftProgram:
         return np.hstack([self.lift, np.vstack([none, touch.jacobian])])
 
     def minimise(
-        self, start: Vector, near: SoftExpansion | None = None, *, tolerance: float | None = None
+        self, start: Vector, near: SoftExpansion | None = None, *, tolerance: float | None = None, gap: float = 0.0
     ) -> SoftMinimum:
         """Newton's method from a start (n,). near: an expansion at nearby weights.
 
         tolerance: of the gradient, where all entries of x are of one size; without one, each gets a unit of its own.
+        gap: the duality gap that is small enough, in nats, where every set is bounded: it then proves the value.
         """
         scaled, share = _Normalised.of(self, near), 1 / self.domain.mdp.steps
         if tolerance is not None:
@@ -87,6 +88,8 @@ class SoftProgram:
         with scaled.answers():
             inside = scaled.finite(scaled.blocks, contained(scaled.blocks, start / scaled.unit))
             error, apart = scaled.tolerances(scaled.blocks) if tolerance is None else (share * tolerance, math.inf)
+            if gap > 0 and self.moving is None and all(np.isfinite(block.radius).all() for block in self.blocks):
+                error, apart = math.inf, max(apart, share * gap)
             found = proximal_newton(scaled.expand, scaled.blocks, inside, tolerance=error, gap_tolerance=apart)
         return scaled.in_given_units(found)
 

@@ -200,12 +200,14 @@ class BilevelTeacher(OneLessonTeacher):
         return [np.zeros(d_r), *inferred, self._problem.block.radius * (self.true_weights / size)]
 
     def _other_starts(self) -> list[Vector]:
-        """Corners, edges and faces of the mismatch set, and random points."""
+        """Corners, edges and faces of the mismatch set where w* leads out of it, and random points.
+
+        The reward never decreases along w*, so that the other corners, edges and faces have no more.
+        """
         d_r, radius, rng = self.domain.n_reward, self._problem.block.radius, generator(self.rng)
-        return [
-            radius * point
-            for point in (*sign_patterns(d_r, rng, self.effort.n_patterns), *rng.uniform(-1, 1, (self.n_random, d_r)))
-        ]
+        patterns, ahead = sign_patterns(d_r, rng, self.effort.n_patterns), np.sign(self.true_weights)
+        outward = [signs for signs in patterns if (signs * ahead).max() == 1]
+        return [radius * point for point in (*outward, *rng.uniform(-1, 1, (self.n_random, d_r)))]
 
     def _unconstrained_bound(self) -> float:
         """The reward of the best policy: no learner gets more."""

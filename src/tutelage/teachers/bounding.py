@@ -1,12 +1,19 @@
 """An upper bound on the reward of any lesson: branch and bound over the learner's reward weights.
 
-A learner with reward weights a earns R(a) = w @ grad phi(a), with phi convex (`learners.reduction`). Therefore
+A learner with reward weights a earns R(a) = w @ grad phi(a), with phi convex (`learners.dual`). Therefore
 
     R(a) <= (phi(a + t w) - phi(a)) / t                                              for every t > 0      (convexity)
          <= (phi(a + t w) - L(a)) / t                                                 for every tangent L of phi
 
-and the last is convex in a: over a box its maximum is at a corner. A few values of phi thus bound R over a *cell*. The
-bound is tighter for smaller cells, and exact where phi is linear (`CellSearch` splits them).
+and the last is convex in a: over a box its maximum is at a corner. Tangents, and upper bounds on phi at the corners
+moved by t w, thus bound R over a *cell*. L may be any mixture of tangents, and those at the centres of all cells are
+known. No value has to be exact. Any multipliers and any policy of the learner bound phi, from above and from below, and
+their errors are divided by t: a corner takes a thirtieth of the time of an exact solution (`Reduction.above`).
+
+With the Hessian H of phi at the centre c and Q the largest (a - c) @ H @ (a - c) over the corners, the right side is
+R(c) + (Q / t + t w @ H @ w) / 2 and a term for the slope of R. So t = sqrt(Q / w @ H @ w) is best, and the bound is
+loose by sqrt(Q w @ H @ w), which falls with the width of the cell. `CellSearch` splits cells. Where phi is linear, the
+bound is exact.
 
 R never decreases along w, so only the border points where w leads out of the set are searched: for a box, the *forward
 faces*, which are boxes of one dimension less. Cells inside a ball and cells outside it are skipped.
@@ -15,31 +22,47 @@ The same cells bound the reward of every learner of a version space (`robust_bou
 """
 
 import heapq
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
 from tutelage import watch
-from tutelage.arrays import Vector
+from tutelage.arrays import Matrix, Vector
 from tutelage.convex.blocks import Block
-from tutelage.learners.dual import Reduction, Settled
+from tutelage.convex.programs import LinearConstraints, minimise_linear
+from tutelage.learners.dual import Settled
 from tutelage.outcomes import Ended, EndlessValue, NotConverged, Solution
 from tutelage.teachers.climbing import ReducedProblem
 
 # Relative accuracy of the functions bounded.
 CELL_ACCURACY = 1e-9
+# How much rough solutions may loosen a bound, as a share of the gap at which the search ends.
+ROUGH_SHARE = 0.1
+# Another step t is tried where the bound is this many times looser than the second-order model predicts.
+TRUSTED = 1.5
+# The largest ratio, either way, of t |w| to the width of a cell.
+FURTHEST = 100.0
+# A bound mixes at most this many tangents, those that bound the cell best.
+N_MIXED = 64
 # Cells of more dimensions have too many corners, 2^(d - 1) each.
 MOST_DIMENSIONS = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """The weights from low to high, (d_r,) each; equal in the coordinates that are fixed on a face."""
+    """The weights from low to high, (d_r,) each; equal in the coordinates that are fixed on a face.
+
+    curvature: (d_r,), how much each side matters. near: the learner at the centre of the cell that this is a half of.
+    """
 
     low: Vector
     high: Vector
+    curvature: Vector | None = None
+    near: Settled | None = None
 
     @property
     def centre(self) -> Vector:
@@ -54,10 +77,16 @@ class Cell:
         return (np.array(corner) for corner in product(*sides))
 
     def halves(self) -> tuple["Cell", "Cell"]:
-        """The cell cut across its longest side."""
-        longest = np.arange(len(self.low)) == (self.high - self.low).argmax()
+        """The cell cut across its longest side; where known, curvature counts as much as length.
+
+        By curvature alone, sides across which phi is flat at the centres would never be cut.
+        """
+        sides = self.high - self.low
+        if self.curvature is not None and (sides * self.curvature).any():
+            sides = sides * self.curvature**0.25
+        longest = np.arange(len(sides)) == sides.argmax()
         upper_end, lower_end = np.where(longest, self.centre, self.high), np.where(longest, self.centre, self.low)
-        return Cell(self.low, upper_end), Cell(lower_end, self.high)
+        return replace(self, high=upper_end), replace(self, low=lower_end)
 
     def meets_border(self, block: Block) -> bool:
         """Whether the cell may contain border points of the block's ball; always true for the faces of a box."""
@@ -130,16 +159,16 @@ class CellSearch:
 class StepSearch:
     """The least bound over t: iterate over t = step, doubled and halved while that helps, and `add` each bound.
 
-    It ends at the value known: where nothing can be gained, ever longer steps would approach it for ever.
+    It ends at a bound of `enough`: where nothing can be gained, ever longer steps would approach it for ever.
     """
 
     step: float
-    value: float
+    enough: float
     bound: float = np.inf
 
     def __iter__(self) -> Iterator[float]:
         yield self.step
-        enough = self.value + CELL_ACCURACY * (1 + abs(self.value))
+        enough = self.enough + CELL_ACCURACY * (1 + abs(self.enough))
         for factor in (2.0, 0.5):
             t, before = factor * self.step, np.inf
             while self.bound > enough and self.bound < before - CELL_ACCURACY * (1 + abs(self.bound)):
@@ -153,68 +182,120 @@ class StepSearch:
 
 
 def search(
-    problem: ReducedProblem, *, achieved: float, ceiling: float, max_cells: int, tolerance: float = 0.01
+    problem: ReducedProblem, *, achieved: float, ceiling: float, max_cells: int, tolerance: float = 0.005
 ) -> Solution[Vector | None]:
     """A bound on R over the set; its answer has the weights with the most reward, where that exceeds `achieved`.
 
     achieved: the reward of a known lesson. ceiling: a known bound. tolerance: the gap at which the search ends,
-    relative to 1 + |reward|.
+    relative to the reward.
     """
-    block, weights, convex = problem.block, problem.true_weights, _Tangents(problem.reduction)
+    block, weights = problem.block, problem.true_weights
+    bounds = _LineBounds(problem, np.zeros((0, len(weights) + 1)))
     cells = CellSearch(
         opening_cells(block, weights),
         value=achieved,
         bound=ceiling,
-        enough=lambda value: value + tolerance * (1 + abs(value)),
+        enough=lambda value: value + tolerance * abs(value),
         max_cells=max_cells,
     )
     try:
         for cell in cells:
             if cell.meets_border(block):
-                reward = float(weights @ convex.at([cell.centre])[0].slope)
-                here = reward if block.size(cell.centre) <= block.radius else -np.inf
-                cells.add(cell, _bound(convex, cell, weights, max(cells.value, here)), here)
+                room = tolerance * abs(cells.value) if math.isfinite(cells.value) else 0.0
+                known, bound, reward = bounds.over(cell, cells.value + room, CELL_ACCURACY + ROUGH_SHARE * room)
+                cells.add(known, bound, reward if block.size(cell.centre) <= block.radius else -np.inf)
     except (NotConverged, EndlessValue):
         # Also at the time limit, and where a learner with some weights would go on for ever.
         cells.give_up()
     return cells.solution()
 
 
-def _bound(convex: "_Tangents", cell: Cell, weights: Vector, achieved: float) -> float:
-    """The least bound over the tangents at centre and corners, and over t."""
-    if cell.width == 0:
-        return float(weights @ convex.at([cell.centre])[0].slope)
-    corners = list(cell.corners())
-    tangents = convex.at([cell.centre, *corners])
-    lower = np.array([[t.value + float(t.slope @ (corner - t.point)) for corner in corners] for t in tangents])
-    steps = StepSearch(cell.width / float(np.abs(weights).max()), achieved)
-    for t in steps:
-        ahead = np.array([tangent.value for tangent in convex.at([corner + t * weights for corner in corners])])
-        slack = CELL_ACCURACY * (1 + float(np.abs(ahead).max()))
-        steps.add((float((ahead - lower).max(axis=1).min()) + slack) / t)
-    return steps.bound
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Tangent:
-    """phi and its gradient at a point: a lower bound on phi everywhere."""
-
-    point: Vector
-    value: float
-    slope: Vector
-
-
 @dataclass(slots=True, eq=False)
-class _Tangents:
-    """Evaluated tangents of phi, which neighbouring cells share. Only the last learner is kept, as a warm start."""
+class _LineBounds:
+    """Bounds of R over cells. last: a learner, as a warm start; first: the first one.
 
-    reduction: Reduction
+    known: upper bounds on phi, by point. tangents: (n, d_r + 1), slopes and values at zero, of all centres so far.
+    """
+
+    problem: ReducedProblem
+    tangents: Matrix
     last: Settled | None = None
-    known: dict[bytes, _Tangent] = field(default_factory=dict)
+    first: Settled | None = None
+    known: dict[bytes, float] = field(default_factory=dict)
 
-    def at(self, points: list[Vector]) -> list[_Tangent]:
-        for point in points:
-            if point.tobytes() not in self.known:
-                self.last = self.reduction.settle(point, near=self.last)
-                self.known[point.tobytes()] = _Tangent(point, self.last.value, self.last.expectation.reward)
-        return [self.known[point.tobytes()] for point in points]
+    def over(self, cell: Cell, enough: float, accuracy: float) -> tuple[Cell, float, float]:
+        """The cell with what its halves need, the least bound on R over tangents and t, and R at the centre.
+
+        enough: a bound that need not be improved. accuracy: how much it may be loose because of rough solutions.
+        """
+        weights, here = self.problem.true_weights, self._settle(cell, accuracy)
+        own, slope = np.maximum(np.diag(here.jacobian), 0.0), here.expectation.reward
+        curvature = own if cell.curvature is None else (own + cell.curvature) / 2
+        # An expansion takes as much memory as the model: the cells share that of the first.
+        known = replace(cell, curvature=curvature, near=replace(here, soft=(self.first or here).soft))
+        reward = float(weights @ slope)
+        if cell.width == 0:
+            return known, reward, reward
+        self.tangents = np.vstack([self.tangents, np.append(slope, here.bound - slope @ cell.centre)])
+        model, corners = _Model.of(cell, here, weights), np.array(list(cell.corners()))
+        lower = self.tangents[:, :-1] @ corners.T + self.tangents[:, -1:]
+        steps = StepSearch(model.step, max(enough, reward + TRUSTED * model.loss))
+        bound, best, excess = np.inf, model.step, lower
+        for t in steps:
+            ahead = np.array([self._above(corner + t * weights, here, accuracy * t) for corner in corners])
+            above = ahead - lower + CELL_ACCURACY * (1 + float(np.abs(ahead).max()))
+            steps.add(float(above.max(axis=1).min()) / t)
+            if steps.bound < bound:
+                bound, best, excess = steps.bound, t, above
+        return known, bound if bound <= enough else _mixed(excess) / best, reward
+
+    def _settle(self, cell: Cell, accuracy: float) -> Settled:
+        """The learner at the centre, from the multipliers of the cell that this is a half of."""
+        near, gap = self.last, 0.0
+        if cell.near is not None and self.last is not None:
+            gap = accuracy * _Model.of(cell, cell.near, self.problem.true_weights).step
+            near = replace(cell.near, soft=self.last.soft)
+        self.last = self.problem.reduction.settle(cell.centre, near=near, gap=gap)
+        self.first = self.first or self.last
+        return self.last
+
+    def _above(self, point: Vector, near: Settled, accuracy: float) -> float:
+        """An upper bound on phi, which neighbouring cells share."""
+        if point.tobytes() not in self.known:
+            self.known[point.tobytes()] = self.problem.reduction.above(point, near, accuracy)
+        return self.known[point.tobytes()]
+
+
+def _mixed(above: Matrix) -> float:
+    """min over mixtures of tangents of max over corners of phi(corner + t w) - L(corner); above: (n, corners), of each.
+
+    A linear program in the shares of the tangents and the maximum.
+    """
+    tried = above[np.argsort(above.max(axis=1))[:N_MIXED]]
+    n, n_corners = tried.shape
+    top = np.append(np.zeros(n), 1.0)
+    rows = np.hstack([tried.T, -np.ones((n_corners, 1))])
+    limits = LinearConstraints(np.where(top, -np.inf, 0.0), 1 - top[None], np.ones(1), rows, np.zeros(n_corners))
+    shares = np.maximum(minimise_linear(top, limits).answer.x[:n], 0.0)
+    return float((shares / shares.sum() @ tried).max())
+
+
+class _Model(NamedTuple):
+    """What the second-order model of phi at a learner predicts for a cell: the best step t, and how loose the bound is.
+
+    The step is one of the powers of sqrt 2, so that cells share points.
+    """
+
+    step: float
+    loss: float
+
+    @classmethod
+    def of(cls, cell: Cell, here: Settled, weights: Vector) -> "_Model":
+        away = np.array(list(cell.corners())) - cell.centre
+        spread = float(np.einsum("ki,ij,kj->k", away, here.jacobian, away).max())
+        along = float(weights @ here.jacobian @ weights)
+        longest = cell.width / float(np.abs(weights).max())
+        best = math.sqrt(spread / along) if spread > 0 and along > 0 else longest
+        step = 2.0 ** (round(2 * math.log2(np.clip(best, longest / FURTHEST, FURTHEST * longest))) / 2)
+        loss = 0.5 * (spread / step + step * along) + float(np.abs(away @ here.jacobian @ weights).max())
+        return cls(step, loss)
