@@ -14,7 +14,7 @@ import sys
 import threading
 import webbrowser
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from dataclasses import dataclass
 from importlib import resources
 from typing import Annotated, Any, Literal, TypeVar
@@ -76,14 +76,11 @@ def make_app(settings: Settings) -> FastAPI:
     """The application. Its worker processes start and end with it."""
     workers = WorkerPool(settings.run_job, count=settings.n_workers, time_limit=settings.time_limit)
 
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with workers.running():
-            yield
-
     # FastAPI's own documentation pages load scripts from another host.
     urls: dict[str, Any] = {"docs_url": None, "redoc_url": None, "openapi_url": "/api/openapi.json"}
-    app = FastAPI(title="Tutelage playground", version=tutelage.__version__, lifespan=lifespan, **urls)
+    app = FastAPI(
+        title="Tutelage playground", version=tutelage.__version__, lifespan=lambda _: workers.running(), **urls
+    )
     app.state.workers = workers
     _add_refusals(app)
     _add_page(app)
@@ -279,14 +276,10 @@ def _add_refusals(app: FastAPI) -> None:
             return serving.refusal(400, f"the request is not JSON, from character {first['loc'][-1]} on")
         return serving.refusal(422, schema.sentence(error.errors()))
 
-    async def known(request: Request, error: HTTPException) -> JSONResponse:
-        return serving.refusal(error.status_code, str(error.detail))
-
     async def refused(request: Request, error: Exception) -> JSONResponse:
         return serving.refusal(next(code for kind, code in REFUSALS.items() if isinstance(error, kind)), str(error))
 
     app.add_exception_handler(RequestValidationError, malformed)  # type: ignore[arg-type]
-    app.add_exception_handler(HTTPException, known)  # type: ignore[arg-type]
     for kind in REFUSALS:
         app.add_exception_handler(kind, refused)
 
