@@ -15,7 +15,7 @@ from strategies import SEEDS, add_features, build_mdp, domains_with_policy, rand
 import tutelage as tl
 from tutelage.bellman import equations
 from tutelage.bellman.backups import CompiledOperators
-from tutelage.bellman.equations import PlainOperators
+from tutelage.bellman.operators import Operators
 from tutelage.chains.resolvent import discounted_rows
 from tutelage.data.sampling import sample_demonstrations
 from tutelage.model.mdp import discounted, endless, per_choice
@@ -78,7 +78,7 @@ def test_compiled_operators_agree_with_numpy(seed):
     mdp = build_mdp(rng, rng.integers(1, 5, size=60), 0.9)
     mdp = replace(mdp, discount=random_discounts(rng, mdp.n_choices))
     reward, value, policy = rng.normal(size=mdp.n_choices), rng.normal(size=mdp.n_states), random_policy(rng, mdp)
-    plain, compiled = PlainOperators(mdp, reward), CompiledOperators(mdp, reward)
+    plain, compiled = Operators(mdp, reward), CompiledOperators(mdp, reward)
     for one, other in zip(plain.soft_backup(value), compiled.soft_backup(value), strict=True):
         assert_allclose(one, other, rtol=1e-12, atol=1e-12)
     choice = mdp.first_choice[:-1] + rng.integers(mdp.choices_per_state)

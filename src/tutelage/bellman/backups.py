@@ -13,10 +13,11 @@ from typing import TypeAlias
 import numpy as np
 
 from tutelage.arrays import Indices, SparseRows, Vector
+from tutelage.bellman.operators import Operators
 from tutelage.chains.iterations import Split, bicgstab, split_rows
 from tutelage.chains.resolvent import discounted_rows
 from tutelage.compiling import FASTMATH, IN_ORDER, Edges, block_edges, compiled, in_blocks, unsigned
-from tutelage.model.mdp import MDP, endless
+from tutelage.model.mdp import endless
 
 # row, column, probability, first, reward, discount: see `tutelage.compiling`.
 Problem: TypeAlias = tuple[Indices, Indices, Vector, Indices, Vector, float]
@@ -193,14 +194,11 @@ def hard_sweeps(problem: Problem, start: Vector, tolerance: float, n_least: int)
 
 
 @dataclass(frozen=True, eq=False)
-class CompiledOperators:
-    """The Bellman operators of one MDP and one reward on choices (C,), for large MDPs.
+class CompiledOperators(Operators):
+    """The Bellman operators of a large MDP.
 
     Backups are computed in blocks of states on several threads; policies are evaluated by Krylov steps.
     """
-
-    mdp: MDP
-    reward: Vector
 
     def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
         policy, backed = np.empty(self.mdp.n_choices), np.empty_like(value)

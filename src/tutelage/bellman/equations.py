@@ -22,16 +22,14 @@ import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import EPSILON, ArrayLike, Indices, Matrix, Readable, Vector, check_length, floats, freeze
-from tutelage.bellman.operators import N_PAIRS, Operators
+from tutelage.bellman.operators import COMPILED_ABOVE, EndingOperators, Operators, choice_values
 from tutelage.chains.resolvent import choice_resolvent, discounted_rows, has_dense_moves, policy_resolvent
-from tutelage.model.mdp import MDP, choice_reward, discounted, per_choice
-from tutelage.model.policy import evenly, first_maximum, max_by_state, sum_by_state, uniform_policy
+from tutelage.model.mdp import MDP, choice_reward, per_choice
+from tutelage.model.policy import evenly, sum_by_state, uniform_policy
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
 
 # The most Newton steps of the soft equation, and the first accuracy of their linear systems.
 MAX_NEWTON_STEPS, INNER_TOLERANCE = 1_000, 0.02
-# Above this many states, compiled loops save more within a few calls than the half second of loading the compiler.
-COMPILED_ABOVE = 200
 # Accuracy of the hard value relative to the largest possible one, where the caller asks for less.
 NINE_DIGITS = 1e-9
 # Choices this close, relative to the largest value, may be tied.
@@ -170,43 +168,6 @@ def _common_part(value: Vector) -> Vector:
     return np.where(high - low <= 0.1 * np.abs(middle), middle, 0.0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PlainOperators:
-    """By NumPy, with one factorisation per policy. With several rewards (C, n), the soft operators take and return a
-    column for each."""
-
-    mdp: MDP
-    reward: Vector
-
-    def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
-        choice_value = choice_values(self.mdp, self.reward, value)
-        best = max_by_state(self.mdp, choice_value)
-        policy = np.exp(choice_value - per_choice(self.mdp, best))
-        total = sum_by_state(self.mdp, policy)
-        return best + np.log(total), policy / per_choice(self.mdp, total)
-
-    def hard_backup(self, value: Vector, choice: Indices, slack: float) -> tuple[Vector, Indices]:
-        choice_value = choice_values(self.mdp, self.reward, value)
-        best = max_by_state(self.mdp, choice_value)
-        return best, np.where(best > choice_value[choice] + slack, first_maximum(self.mdp, choice_value), choice)
-
-    def guess(self) -> Vector:
-        # The value of the uniform policy depends on rewards at any distance; from zero, each policy iteration would
-        # carry them one step further.
-        mean_reward = sum_by_state(self.mdp, self.reward) / self.mdp.choices_per_state
-        return self.solve(uniform_policy(self.mdp), mean_reward, 0.0)
-
-    def sweep(self, value: Vector, tolerance: float, n_least: int = N_PAIRS) -> Vector:
-        return value
-
-    def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
-        if policy.ndim == 1:
-            return policy_resolvent(self.mdp, policy).values(right)
-        watch.spend(policy.shape[1] - 1)
-        columns = zip(policy.T.copy(), right.T.copy(), strict=True)
-        return np.array([policy_resolvent(self.mdp, shares).values(sums) for shares, sums in columns]).T
-
-
 def bellman_operators(mdp: MDP, reward: Vector) -> Operators:
     """Compiled above COMPILED_ABOVE states; by NumPy otherwise, and where dense LU takes no longer than Krylov steps.
 
@@ -215,22 +176,12 @@ def bellman_operators(mdp: MDP, reward: Vector) -> Operators:
     """
     is_dense = has_dense_moves(mdp) and 2 * mdp.transition.nnz > mdp.n_states**2
     if mdp.n_states <= COMPILED_ABOVE or is_dense:
-        operators: Operators = PlainOperators(mdp, reward)
+        operators = Operators(mdp, reward)
     else:
         from tutelage.bellman.backups import CompiledOperators
 
         operators = CompiledOperators(mdp, reward)
-    if np.isfinite(mdp.horizon):
-        return operators
-    from tutelage.bellman.endings import EndingOperators
-
-    return EndingOperators(mdp, reward, operators)
-
-
-def choice_values(mdp: MDP, reward: Vector, value: Vector) -> Vector:
-    """Q = reward + discount * T @ V, (C,)."""
-    ahead = mdp.rows @ value
-    return reward + (mdp.discount * ahead if isinstance(mdp.discount, float) else discounted(mdp, ahead))
+    return operators if np.isfinite(mdp.horizon) else EndingOperators(mdp, reward, operators)
 
 
 def _evaluated(mdp: MDP, reward: Vector, choice: Indices, value: Vector, tolerance: float) -> Vector:
@@ -370,7 +321,7 @@ def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value
 
 
 def _proven_steps(operators: Operators, value: Vector, backed: Vector, policy: Vector, accuracy: float) -> float:
-    """What the residual of a soft value is to be multiplied by, where some policy goes on for ever (see `endings`).
+    """What the residual of a soft value is to be multiplied by, where some policy goes on for ever (see `operators`).
 
     Infinite as long as no V + t e is shown to be above the solution.
     """

@@ -21,8 +21,8 @@ from scipy import sparse
 from scipy.sparse import linalg
 
 from tutelage.arrays import EPSILON, Flags, Indices, Matrix, Vector, freeze
-from tutelage.bellman.endings import refuse_endless
 from tutelage.bellman.equations import Optimum
+from tutelage.bellman.operators import refuse_endless
 from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, expansion_around, soft_expansion
 from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.chains.resolvent import BY_DEGREE
@@ -186,7 +186,7 @@ def _solve(factors: linalg.SuperLU, mdp: MDP, reward: Vector) -> tuple[Optimum, 
     policy = np.exp(choice_value - per_choice(mdp, value))
     total = sum_by_state(mdp, policy)
     residual = float(np.abs(np.log(total)).max())
-    # V + t e is above the soft value for small t > residual, with e the expected steps (`endings`).
+    # V + t e is above the soft value for small t > residual, with e the expected steps (`operators`).
     bound = 2 * (residual + EPSILON) * float(inverse.values(np.ones(mdp.n_states)).max())
     policy /= per_choice(mdp, total)
     frozen = freeze(value), freeze(choice_value), freeze(policy)

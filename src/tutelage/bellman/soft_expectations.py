@@ -18,7 +18,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Readable, Vector, check_length, floats, freeze
-from tutelage.bellman.equations import COMPILED_ABOVE, Optimum, first_value, solve_soft, solve_soft_each
+from tutelage.bellman.equations import Optimum, first_value, solve_soft, solve_soft_each
+from tutelage.bellman.operators import COMPILED_ABOVE
 from tutelage.chains.resolvent import Resolvent, policy_resolvent
 from tutelage.model.mdp import MDP, Domain, discounted, per_choice
 from tutelage.model.policy import sum_by_state

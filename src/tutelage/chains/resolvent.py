@@ -103,6 +103,7 @@ def discounted_rows(mdp: MDP, choice: Indices) -> SparseRows:
     return times_discount(mdp.continuing[choice], discount)
 
 
+@lru_cache(maxsize=16)
 def has_dense_moves(mdp: MDP, largest: int = LARGEST_DENSE) -> bool:
     """Whether there are more than a few states, at most `largest`, and moves to a tenth of them or more from each."""
     n = mdp.n_states

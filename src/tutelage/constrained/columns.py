@@ -122,7 +122,10 @@ class Planner:
 
         It may end early: where a policy earns `enough`, or its bound is close to what it earns.
         """
-        mdp, plan = self.domain.mdp, self.planned(price)
+        mdp, reward = self.domain.mdp, per_choice(self.domain.mdp, self.features @ price)
+        # Close to double precision: bounds are compared with gaps near rounding.
+        accuracy = RELATIVE_ACCURACY * max(float(np.abs(reward).max()), np.finfo(np.float64).tiny)
+        self.plan = plan = plan_hard(mdp, reward, accuracy=accuracy, start=self.plan)
         # Not `@`: above 10,000 states BLAS uses threads, which wait for each other on a busy machine.
         best = float(np.einsum("s,s->", mdp.initial, plan.value)) + plan.error_bound
         visits = choice_visits(mdp, plan.choice)
@@ -130,13 +133,6 @@ class Planner:
         here = visited if len(self.features) == mdp.n_states else plan.choice[visited]
         counts = visits[visited] @ self.features[here]
         return Priced((Column(plan.choice, counts, len(visited)),), best, is_exact=True)
-
-    def planned(self, price: Vector) -> HardOptimum:
-        """The plan at a price (d,). Its accuracy is close to double precision: bounds are compared with small gaps."""
-        reward = per_choice(self.domain.mdp, self.features @ price)
-        accuracy = RELATIVE_ACCURACY * max(float(np.abs(reward).max()), np.finfo(np.float64).tiny)
-        self.plan = plan_hard(self.domain.mdp, reward, accuracy=accuracy, start=self.plan)
-        return self.plan
 
     def evaluate_policy(self, policy: Vector) -> Column:
         """The column of a policy (C,) that may have several choices in a state."""

@@ -13,7 +13,7 @@ from typing import get_args
 import numpy as np
 
 from tutelage.arrays import ArrayLike, Matrix, Vector, check_length, floats, freeze
-from tutelage.bellman.equations import COMPILED_ABOVE
+from tutelage.bellman.operators import COMPILED_ABOVE
 from tutelage.chains.expectations import Expectation, expectation_of_occupancy
 from tutelage.chains.resolvent import any_choice
 from tutelage.constrained import objectives
@@ -340,18 +340,15 @@ def opened(domain: Domain, price: Vector) -> tuple[Planner, tuple[Column, ...]]:
     if np.isinf(mdp.horizon):
         # At another price going on may pay.
         price = np.zeros_like(price)
-    if not is_spread(mdp):
-        planner = Planner(domain)
-        columns = planner.price_out(price).columns
-        if mdp.n_states <= COMPILED_ABOVE or columns[0].n_reached <= SPREAD * mdp.n_states:
-            return planner, columns
-        improver = Improver(domain)
-        return improver, (improver.evaluate(columns[0].choice, None),)
     improver = Improver(domain)
-    if improver.is_quick:
+    if is_spread(mdp) and improver.is_quick:
         first = improver.evaluate(mdp.first_choice[:-1] if np.isfinite(mdp.horizon) else any_choice(mdp), None)
         return improver, (first, *improver.price_out(price, [first]).columns)[-1:]
-    return improver, (improver.evaluate(improver.planned(price).choice, None),)
+    planner = Planner(domain)
+    columns = planner.price_out(price).columns
+    if mdp.n_states <= COMPILED_ABOVE or columns[0].n_reached <= SPREAD * mdp.n_states:
+        return planner, columns
+    return improver, (improver.evaluate(columns[0].choice, None),)
 
 
 def _check(domain: Domain, limits: HalfSpaces, accuracy: float, route: str) -> None:

@@ -193,7 +193,12 @@ def minimise_quadratic(curvature: Any, slope: Vector, constraints: LinearConstra
         second = _interior_point(curvature, slope, constraints, GAP_TOLERANCES[1])
         solution = min(solution, second, key=error)
     if not sparse.issparse(curvature):
-        solutions = [solution, *_polishings(curvature, slope, constraints, solution)]
+        given = (curvature, slope, constraints)
+        solutions = [solution, _polished(*given, *_active_by_multipliers(*given, solution.answer))]
+        # Good is relative to the objective: at distance zero only least squares find the active constraints.
+        if error(solutions[1]) > GOOD_SHARE * abs(solutions[1].value) and not slope.any():
+            for guess in _active_by_least_squares(curvature, constraints):
+                solutions.append(_polished(*given, *guess))
         if min(map(error, solutions)) > GOOD:
             # Of nearly equal columns one solution may have the right x and another one the right multipliers.
             solutions += [_combined(x, y) for x in solutions for y in solutions]
@@ -271,21 +276,6 @@ def minimise_conic(
     ended = Ended.CONVERGED if is_solved and bool(np.isfinite(x).all()) else Ended.SETTLED
     residual, point = max(result.r_prim, result.r_dual), ConicPoint(x, slacks, multipliers)
     return Solution(point, result.obj_val, result.obj_val_dual, residual, ended, result.iterations)
-
-
-def _polishings(
-    curvature: Any, slope: Vector, constraints: LinearConstraints, near: ProgramSolution
-) -> list[ProgramSolution]:
-    """Polished solutions for several guesses of the active constraints, up to the first good one.
-
-    Good is relative to the objective: at distance zero only least squares find the active constraints.
-    """
-    guess = _active_by_multipliers(curvature, slope, constraints, near.answer)
-    polished = [_polished(curvature, slope, constraints, *guess)]
-    if error(polished[0]) > GOOD_SHARE * abs(polished[0].value) and not slope.any():
-        for guess in _active_by_least_squares(curvature, constraints):
-            polished.append(_polished(curvature, slope, constraints, *guess))
-    return polished
 
 
 def _active_by_multipliers(
