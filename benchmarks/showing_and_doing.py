@@ -1,6 +1,6 @@
 """Showing and doing: what learners make of people's demonstrations.
 
-`python -m benchmarks.showing_and_doing FILE [PICTURE]`
+`python -m benchmarks.showing_and_doing FILE [PICTURE PICTURE_OF_PEOPLE]`
 
 The people of Ho, Littman, MacGlashan, Cushman and Austerweil, "Showing versus doing: Teaching by demonstration" (NIPS
 2016), experiment 1, walked from one side of a 6x5 grid to the goal on the other. Between them lie cells of three
@@ -35,6 +35,8 @@ GOAL_POINTS, DANGER_POINTS = 10.0, -2.0
 PENALTIES, CUTS = (1.0, 2.0, 5.0, 10.0), (0.0, -0.5, -1.0, -2.0)
 # The trial of one learner that the table begins with: it knows of colours alone.
 TRIAL_PENALTY, TRIAL_CUT = 5.0, 0.0
+# An allowance that is more than all discounted steps together.
+FREE = 2.0 / (1.0 - DISCOUNT)
 Vector = NDArray[np.float64]
 Cell = tuple[int, int]
 
@@ -89,7 +91,10 @@ class Experiment:
         return cell if cell == self.goal else (min(max(x, 0), WIDTH - 1), min(max(y, 0), HEIGHT - 1))
 
     def domain(self, *, has_goal: bool) -> tl.Domain:
-        """Features of a choice: the colour of the cell that it enters and, where wanted, whether that is the goal."""
+        """Features of a choice: the colour of the cell that it enters and, where wanted, whether that is the goal.
+
+        The one preference feature, "purple", is that of p.
+        """
         transition = np.zeros((len(self.cells), len(MOVES), len(self.cells)))
         features = np.zeros((len(self.cells) * len(MOVES), len(COLOURS) + has_goal))
         for i, cell in enumerate(self.cells):
@@ -101,7 +106,8 @@ class Experiment:
                     features[len(MOVES) * i + j, kind] = 1.0
         initial = np.array([float(cell == self.start) for cell in self.cells])
         mdp = tl.MDP.from_arrays(transition, initial=initial, discount=DISCOUNT)
-        return tl.Domain(mdp, features, np.zeros((len(self.cells), 1)), ("o", "p", "c", "goal")[: features.shape[1]])
+        names = ("o", "p", "c", "goal")[: features.shape[1]]
+        return tl.Domain(mdp, features, features[:, [COLOURS.index("p")]], names, ["purple"])
 
     def lesson(self, domain: tl.Domain, walk: Walk) -> tl.Lesson:
         states = [*map(self.cells.index, walk.cells), self.cells.index(self.goal)]
@@ -132,14 +138,15 @@ class Reader:
     """A learner that reads walks; its answer to equal walks is computed once."""
 
     experiment: Experiment
-    learner: tl.SoftLearner
+    learner: Any
     answers: dict[tuple[tuple[Cell, ...], str], tl.Response]
 
     @classmethod
     def of(cls, experiment: Experiment, penalty: float, *, has_goal: bool) -> "Reader":
-        # Its one preference is never met, so that no penalty on it matters.
+        """A soft learner without preferences: it may enter purple as often as it likes."""
         domain = experiment.domain(has_goal=has_goal)
-        return cls(experiment, tl.SoftLearner(domain, mismatch_penalty=penalty, violation_penalty=1.0), {})
+        free = {"violation_penalty": 1.0, "violation_allowance": FREE}
+        return cls(experiment, tl.SoftLearner(domain, mismatch_penalty=penalty, **free), {})
 
     def answer(self, walk: Walk) -> tl.Response:
         key = walk.cells, walk.moves
@@ -262,6 +269,73 @@ class Task:
         )
 
 
+def learners(experiment: Experiment) -> dict[str, Any]:
+    """Learners of several kinds, who know of colours and goal; two of them avoid purple themselves."""
+    domain = experiment.domain(has_goal=True)
+    candidates = [true_weights(f"{o}{p}{c}", domain.n_reward) for o in "ox" for p in "ox" for c in "ox"]
+    soft: Any = {"mismatch_penalty": TRIAL_PENALTY, "violation_penalty": TRIAL_PENALTY}
+    return {
+        "soft": Reader.of(experiment, TRIAL_PENALTY, has_goal=True).learner,
+        "soft, avoids purple": tl.SoftLearner(domain, violation_allowance=0.0, **soft),
+        "hard, without limits": tl.HardLearner(domain, FREE),
+        "hard, never on purple": tl.HardLearner(domain, 0.0),
+        "Bayesian, rationality 1": tl.BayesianLearner(domain, candidates),
+        "Bayesian, rationality 5": tl.BayesianLearner(domain, candidates, rationality=5.0),
+        "cloning": tl.CloningLearner(domain),
+    }
+
+
+def kinds(experiment: Experiment, cut: float) -> Iterator[str]:
+    """Judgements and rewards of every kind of learner, the latter as shares of the optimum of all tasks together.
+
+    Best walks: in each task the walk, of all that people made, after which the learner earns most.
+    """
+    tasks = sorted({walk.dangers for walk in experiment.walks})
+    weights = {dangers: true_weights(dangers, len(COLOURS) + 1) for dangers in tasks}
+    whole = float(np.mean([best_reward(experiment.domain(has_goal=True), weights[dangers]) for dangers in tasks]))
+    heads = ("judged: doing", "showing", "earned: doing", "showing")
+    yield f"{'learner':<25} {' '.join(f'{head:<15}' for head in heads)} best walks, best person"
+    for name, learner in learners(experiment).items():
+        reader = Reader(experiment, learner, {})
+
+        def judged(walk: Walk, reader: Reader = reader) -> float:
+            return reader.judged_right(reader.answer(walk), walk.dangers, cut)
+
+        def earned(walk: Walk, dangers: str | None = None, reader: Reader = reader) -> float:
+            return float(weights[dangers or walk.dangers] @ reader.answer(walk).expectation.reward) / whole
+
+        # The multipliers of a projection are no weights of points, and a cloning learner has none.
+        can_judge = isinstance(learner, tl.SoftLearner | tl.BayesianLearner)
+        judgements_of = difference(experiment, judged)[:2] if can_judge else ("-", "-")
+        rewards = difference(experiment, earned)[:2]
+        best = np.mean([max(earned(walk, dangers) for walk in experiment.walks) for dangers in tasks])
+        people = max(max(experiment.over_people(told, earned).values()) for told in ("do", "show"))
+        cells = [f"{cell!s:<15}" for cell in (*judgements_of, *rewards)]
+        yield f"{name:<25} {' '.join(cells)} {best:8.3f} {people:12.3f}"
+
+
+def people_picture(experiment: Experiment, cut: float, path: Path) -> None:
+    """One dot for each person: what the learner judges rightly after their walks, and what it earns."""
+    reader = Reader.of(experiment, TRIAL_PENALTY, has_goal=True)
+    figure = Figure(figsize=(6.5, 4.4), layout="constrained")
+    axes = figure.subplots()
+    for told, name, colour in (("do", "told to do", "#2b6cb0"), ("show", "told to show", "#dd6b20")):
+        judged = experiment.over_people(told, lambda w: reader.judged_right(reader.answer(w), w.dangers, cut))
+        earned = experiment.over_people(
+            told, lambda w: float(true_weights(w.dangers, 4) @ reader.answer(w).expectation.reward)
+        )
+        # Shares are multiples of 1/24; a small shift by person keeps dots apart.
+        at = np.array(list(judged.values())) + 0.008 * np.linspace(-1, 1, len(judged))
+        axes.plot(at, list(earned.values()), "o", color=colour, alpha=0.7, label=name)
+    tasks = sorted({walk.dangers for walk in experiment.walks})
+    plans = [Task.of(reader, dangers, cut) for dangers in tasks]
+    aware = float(np.mean([task.judged[0] for task in plans])), float(np.mean([task.plan.achieved for task in plans]))
+    axes.plot(*aware, "k*", markersize=15, label="aware teacher (plans for reward)")
+    axes.set(xlabel="colours judged rightly", ylabel="points that the learner earns itself, per task")
+    axes.legend(loc="lower left")
+    figure.savefig(path, dpi=110)
+
+
 def picture(experiment: Experiment, dangers: str, path: Path) -> None:
     """The most frequent walk of a task among those told to do it and those told to show it, on the grid."""
     figure = Figure(figsize=(9, 3.6), layout="constrained")
@@ -285,17 +359,20 @@ def picture(experiment: Experiment, dangers: str, path: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    if len(arguments) not in (1, 2):
-        usage = "usage: python -m benchmarks.showing_and_doing FILE [PICTURE]"
+    if len(arguments) not in (1, 3):
+        usage = "usage: python -m benchmarks.showing_and_doing FILE [PICTURE PICTURE_OF_PEOPLE]"
         raise SystemExit(f"{usage}   (FILE: the walks of Ho et al. 2016 as JSON)")
     experiment = Experiment.read(Path(arguments[0]))
-    if len(arguments) == 2:
+    if len(arguments) == 3:
         picture(experiment, "xoo", Path(arguments[1]))
+        people_picture(experiment, CUTS[2], Path(arguments[2]))
     doing, showing, less = own_share(experiment)
     print(f"share of the optimum that people earned: doing {doing}, showing {showing}, difference {less}\n")
     print(*judgements(experiment), sep="\n")
     print(f"\nC_r = {TRIAL_PENALTY:g}, colours and goal, cut {CUTS[2]:g}")
     print(*teaching(experiment, TRIAL_PENALTY, CUTS[2]), sep="\n")
+    print(f"\nKinds of learners, cut {CUTS[2]:g}")
+    print(*kinds(experiment, CUTS[2]), sep="\n")
 
 
 if __name__ == "__main__":

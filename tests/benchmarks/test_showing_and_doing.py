@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks.showing_and_doing import Experiment, Reader, main, own_share
+from benchmarks.showing_and_doing import Experiment, Reader, kinds, learners, main, own_share
 
 GRID = [".oooo.", ".oppp.", ".opccy", ".oppc.", ".cccc."]
 STRAIGHT, ABOVE, BELOW = ">>>>>", "^^>>>>>vv", "vv>>>>>^^"
@@ -55,6 +55,20 @@ def test_optimal_walks_earn_the_whole_optimum(path):
     assert doing.mean == pytest.approx(1.0, abs=1e-9)
     assert showing.mean == pytest.approx(1.0, abs=1e-9)
     assert difference.error == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_learner_that_never_enters_purple_does_not(path):
+    experiment = Experiment.read(path)
+    answer = Reader(experiment, learners(experiment)["hard, never on purple"], {}).answer(experiment.walks[0])
+    assert answer.expectation.preference == pytest.approx([0.0], abs=1e-6)
+
+
+def test_the_best_walks_for_an_imitator_earn_the_whole_optimum(path):
+    """Here they are optimal in every task. Every kind of learner has a row."""
+    experiment = Experiment.read(path)
+    rows = {line[:25].strip(): line[25:].split() for line in kinds(experiment, -1.0)}
+    assert list(rows)[1:] == list(learners(experiment))
+    assert rows["hard, without limits"][-2] == "1.000"
 
 
 def test_without_a_file_the_command_says_what_it_needs():

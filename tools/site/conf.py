@@ -55,7 +55,8 @@ html_theme_options = {
     "pygments_light_style": "friendly",
     "pygments_dark_style": "github-dark",
 }
-html_sidebars = {"index": [], "install": [], "command-line": [], "scale": []}
+# Pages without neighbours in the contents need no list of them.
+html_sidebars = {page: [] for page in ("index", "install", "command-line", "scale", "coming-from", "troubleshooting")}
 copybutton_selector = "div.highlight-python pre"
 
 
