@@ -3,6 +3,7 @@
 import re
 from collections import deque
 
+import numpy as np
 import pytest
 from oracles import optimal_value
 from strategies import some_of
@@ -191,3 +192,30 @@ def test_features_that_depend_on_the_step_are_noticed():
     env = gymnasium.make("MiniGrid-Empty-5x5-v0")
     with pytest.raises(tl.InvalidInput, match="two states have the key"):
         tl.explore_gymnasium(env, key=pose, discount=0.9)
+
+
+class Line(gymnasium.Env, gymnasium.utils.EzPickle):
+    """Cells 0 .. 4, of which the last is the end. A pickle of it, and so a deep copy, starts anew."""
+
+    def __init__(self):
+        gymnasium.utils.EzPickle.__init__(self)
+        self.action_space, self.observation_space = gymnasium.spaces.Discrete(2), gymnasium.spaces.Discrete(5)
+        self.at, self.me = 0, self
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = 0
+        return self.at, {}
+
+    def step(self, action):
+        self.at = max(self.at + (1 if action else -1), 0)
+        return self.at, np.array([self.at == 4, -1.0]), self.at == 4, False, {}
+
+
+def test_an_environment_whose_copies_would_start_anew_keeps_its_state():
+    """The reward of the fourth step to the right, discounted three times. A vector reward needs features."""
+    line = tl.explore_gymnasium(
+        Line(), key=lambda env: env.at, discount=0.9, reward_features=lambda before, action, after: float(after.at == 4)
+    )
+    assert line.mdp.n_states == 5
+    assert tl.solve_hard(line.mdp, line.reward_features[:, 0]).value[0] == pytest.approx(0.9**3)

@@ -91,7 +91,7 @@ def explore_gymnasium(
     Steps that terminate lead to one more state, the last, which is absorbing with zero features. A limit on the number
     of steps is ignored. max_states, time_limit, progress: as of `explore`.
 
-    The states are found by stepping copies. So `step` must be deterministic, and copies (`copy.deepcopy`) independent
+    The states are found by stepping copies. So `step` must be deterministic, and copies of all attributes independent
     of the environment. A step that draws from `np_random` is noticed and refused. So are two states of one key, where
     they behave differently on 20 random walks of 50 steps from the start.
     """
@@ -100,7 +100,7 @@ def explore_gymnasium(
     search = _Search(whole_number(max_states, "max_states", least=1), at_end=tuple(names), number={END: -1})
     copies = _Copies(key, names, {"reward": reward_features, "preference": preference_features}, search.number)
     first = copies.key_of(env.unwrapped)
-    copies.waiting[first] = copy.deepcopy(env.unwrapped)
+    copies.waiting[first] = _copied(env.unwrapped)
     initial = search.begin({first: 1.0})
     with watched(time_limit, progress):
         search.run(copies.offered, copies.outcomes)
@@ -274,6 +274,13 @@ def check_hashable(state: Any, what: str) -> Any:
 END = object()
 
 
+def _copied(env: Any) -> Any:
+    """A copy with equal attributes; that of `copy.deepcopy` would start anew where an environment is an EzPickle."""
+    made = object.__new__(type(env))
+    made.__dict__ = copy.deepcopy(env.__dict__, {id(env): made})
+    return made
+
+
 @dataclass(slots=True)
 class _Copies:
     """Copies of an environment in the states that wait to be explored, by key, and the outcomes known so far.
@@ -308,7 +315,7 @@ class _Copies:
 
     def _step(self, before: Any, action: Hashable) -> tuple[dict[str, Any], Any]:
         """The outcome of an action in a copy of the environment, and the copy."""
-        after, number = copy.deepcopy(before), self.actions[action]
+        after, number = _copied(before), self.actions[action]
         drawn = _random_state(after)
         _, reward, is_end, _, _ = after.step(number)
         if _random_state(after) != drawn:
@@ -316,7 +323,9 @@ class _Copies:
                 f"{type(before).__name__} draws random numbers in a step ({_place(self.key_of(before), action)}), so "
                 "copies do not show its probabilities; use tutelage.explore with them, or from_gymnasium with a table"
             )
-        outcome: dict[str, Any] = {"next": END if is_end else self.key_of(after), "reward": float(reward)}
+        outcome: dict[str, Any] = {"next": END if is_end else self.key_of(after)}
+        if self.measures["reward"] is None:
+            outcome["reward"] = float(reward)
         outcome |= {kind: measure(before, number, after) for kind, measure in self.measures.items() if measure}
         return outcome, after
 
