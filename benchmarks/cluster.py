@@ -48,7 +48,9 @@ def main() -> None:
         times = {"one process": alone, f"{N_WORKERS} processes": seconds(name, n_tasks, jobs=N_WORKERS)}
         for n_workers in range(1, N_WORKERS + 1):
             with LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None) as cluster:
-                times[f"Dask, {n_workers} worker" + "s" * (n_workers > 1)] = seconds(name, n_tasks, address=cluster.scheduler_address)
+                times[f"Dask, {n_workers} worker" + "s" * (n_workers > 1)] = seconds(
+                    name, n_tasks, address=cluster.scheduler_address
+                )
         for where, taken in times.items():
             print(f"{n_tasks} {name:<8}{where:<22}{taken:>9.2f}{1e3 * taken / n_tasks:>9.1f} ms{alone / taken:>10.2f}")
 

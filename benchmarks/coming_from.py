@@ -174,27 +174,18 @@ def mo_gymnasium() -> Iterator[Finding]:
     for name in ("deep-sea-treasure-v0", "deep-sea-treasure-concave-v0"):
         env = mo.make(name)
         for discount in (0.9, 0.99):
-            sea = submarine(env.unwrapped.sea_map, discount)
+            sea = tl.explore_gymnasium(
+                env,
+                key=lambda inner: tuple(map(int, inner.current_state)),
+                discount=discount,
+                reward_features=lambda before, action, after: {
+                    "treasure": max(float(after.sea_map[tuple(after.current_state)]), 0.0),
+                    "time": -1.0,
+                },
+            )
             corners = tl.vertices(sea, tl.no_limits(sea))
             front = np.array(env.unwrapped.pareto_front(discount))
             yield f"{name}, discount {discount}", largest((weights @ corners.T).max(1), (weights @ front.T).max(1))
-
-
-def submarine(chart: Matrix, discount: float) -> tl.Domain:
-    """chart: (rows, columns), the treasures; negative below the sea floor."""
-
-    def after(at: Any, action: Any) -> tuple[int, int]:
-        column, row = at[1] + MOVES[action][0], at[0] + MOVES[action][1]
-        is_water = 0 <= row < chart.shape[0] and 0 <= column < chart.shape[1] and chart[row, column] >= 0
-        return (row, column) if is_water else at
-
-    return tl.explore(
-        (0, 0),
-        lambda at: () if chart[at] > 0 else tuple(MOVES),
-        lambda at, action: [(1.0, after(at, action))],
-        discount=discount,
-        reward=lambda at, action: {"treasure": float(chart[after(at, action)]), "time": -1.0},
-    )
 
 
 def minari() -> Iterator[Finding]:

@@ -1,6 +1,5 @@
 """The models that are given to other packages, by values known in closed form; and packages that are missing."""
 
-import numpy as np
 import pytest
 
 import tutelage as tl
@@ -17,13 +16,6 @@ def test_the_walker_needs_five_steps_to_the_right_and_two_to_climb():
 def test_the_grid_with_a_clock_ends_after_its_steps():
     mdp = coming_from.clocked().mdp
     assert mdp.horizon == pytest.approx(coming_from.STEPS)
-
-
-def test_a_submarine_stays_in_the_water():
-    chart = np.array([[0.0, 0.0], [3.0, -10.0]])
-    domain = coming_from.submarine(chart, 0.9)
-    assert set(domain.state_names) == {(0, 0), (0, 1), (1, 0)}
-    assert tl.solve_hard(domain.mdp, domain.reward_features @ [1.0, 0.0]).value[0] == pytest.approx(3.0)
 
 
 def test_a_package_that_is_missing_is_named(capsys, monkeypatch, tmp_path):
