@@ -112,8 +112,8 @@ def test_a_choice_changes_only_the_columns_that_depend_on_it(rows):
 
 def test_the_tables_say_what_each_choice_changes_and_name_every_number(rows):
     choices, numbers, batches = compare(rows, 10)
-    assert "of 2100 compared" in choices[0] and "63 of 63 means agree" in choices[0]
-    body = {(name, value): counts for name, value, *counts in choices[2]}
+    assert "of 2100 compared" in choices.caption and "63 of 63 means agree" in choices.caption
+    body = {(name, value): counts for name, value, *counts in choices.body}
     assert len(body) == sum(map(len, CHOICES.values()))
     chosen = {name: value.removesuffix(" (chosen)") for name, value in body if value.endswith("(chosen)")}
     assert chosen == PLANTED
@@ -121,8 +121,8 @@ def test_the_tables_say_what_each_choice_changes_and_name_every_number(rows):
     assert body["learner of one lesson", "footnote 1, exactly"][-2:] == ["0", "27"]
     # There are no such rows: line search is not compared.
     assert body["pushes", "Algorithm 2, at most 4"] == ["45", "45", "45", "45", "0", "0"]
-    assert len(numbers[2]) == 63 and {row[4] for row in numbers[2]} >= {"agrees"}
-    assert [row[0] for row in batches[2]] == ["10x10", "15x15", "20x20"]
+    assert len(numbers.body) == 63 and {row[4] for row in numbers.body} >= {"agrees"}
+    assert [row[0] for row in batches.body] == ["10x10", "15x15", "20x20"]
 
 
 def test_a_number_that_agrees_with_another_value_only_is_named(rows):
@@ -131,7 +131,7 @@ def test_a_number_that_agrees_with_another_value_only_is_named(rows):
         key = Task(world, "L2", settings.PUBLISHED[3], settings.AGNOSTIC).key
         other = Task(world, "L2", settings.PUBLISHED[1], settings.AGNOSTIC).key
         changed[other], changed[key] = replace(rows[key], key=other), replace(rows[other], key=key)
-    numbers = {row[0]: row for row in compare(changed, 10)[1][2]}
+    numbers = {row[0]: row for row in compare(changed, 10)[1].body}
     row = numbers["L2, 10x10, agnostic"]
     assert row[3] == "better" and row[6] == "learner of one lesson: footnote 1, 300 steps"
     assert row[5] == "1 of 5"

@@ -1,7 +1,7 @@
 """Three drawings in the plane of stars and pluses, as data: Figure 1, and Figures 6 and 7 (App. C.2)."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import tutelage
@@ -24,33 +24,6 @@ DRAWN = [0, 1]
 AVOIDED = [1]
 
 
-@dataclass(frozen=True, slots=True)
-class Illustration:
-    """The data of a drawing, for a learner that avoids one kind of cell: Figure 1, 6 or 7.
-
-    limit: the largest share of discounted time that the learner spends near a green cell. pushes: the shortest and the
-    longest push of the line search, large enough to be visible.
-    """
-
-    name: str
-    world: ObjectWorld
-    limit: float
-    pushes: tuple[float, float] = (2.0, 20.0)
-    learner: str = field(default="green within 1 cell", init=False)
-
-    @property
-    def key(self) -> RowKey:
-        """The identity of its row."""
-        return RowKey(short_hash(self.settings), "by hand", self.learner, self.name)
-
-    @property
-    def settings(self) -> str:
-        """The world and the numbers, as a JSON text."""
-        numbers = {"limit": self.limit, "pushes": self.pushes, "world": json.loads(self.world.to_json())}
-        return json.dumps({"version": tutelage.__version__, **numbers}, sort_keys=True)
-
-
-AnyTask = Task | Illustration
 # The start is top left. Only the stars have a green cell next to them. Objects never end the episode.
 WORLD = ObjectWorld(
     size=6,
@@ -60,14 +33,37 @@ WORLD = ObjectWorld(
     discount=0.95,
     end_probability=0.0,
 )
-ILLUSTRATIONS = {name: Illustration(name, WORLD, limit=0.1) for name in ("figure1", "figure6", "figure7")}
+# The largest share of discounted time that the learner spends near a green cell, and the shortest and the longest push
+# of the line search, large enough to be visible.
+LIMIT, PUSHES = 0.1, (2.0, 20.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Illustration:
+    """The data of a drawing, for a learner that avoids one kind of cell: figure1, figure6 or figure7."""
+
+    name: str
+
+    @property
+    def key(self) -> RowKey:
+        """The identity of its row."""
+        return RowKey(short_hash(self.settings), "by hand", "green within 1 cell", self.name)
+
+    @property
+    def settings(self) -> str:
+        """The world and the numbers, as a JSON text."""
+        numbers = {"limit": LIMIT, "pushes": PUSHES, "world": json.loads(WORLD.to_json())}
+        return json.dumps({"version": tutelage.__version__, **numbers}, sort_keys=True)
+
+
+AnyTask = Task | Illustration
 
 
 def illustrate(task: Illustration) -> dict[str, Any]:
     """The reachable set and what is drawn in it, for the figure that the task names."""
-    domain, weights = plane(task.world), task.world.true_weights[DRAWN]
-    learner = HardLearner(domain, task.limit * domain.mdp.steps)
-    teacher = LineSearchTeacher(domain, weights, *task.pushes)
+    domain, weights = plane(WORLD), WORLD.true_weights[DRAWN]
+    learner = HardLearner(domain, LIMIT * domain.mdp.steps)
+    teacher = LineSearchTeacher(domain, weights, *PUSHES)
     draw = {"figure1": _three_policies, "figure6": _two_pushes, "figure7": _triangle}[task.name]
     accepted = vertices(domain, preference_limits(domain, learner.violation_allowance))
     reachable = vertices(domain, no_limits(domain))

@@ -13,7 +13,7 @@ from typing import Any
 
 from tutelage.experiments import settings
 from tutelage.experiments.settings import N_WORLDS, SIZES, UNKNOWN_LEARNERS, LearnerSetting, Task, TeacherSetting
-from tutelage.experiments.tables import Cell, Rows, printed_unknown, two_errors
+from tutelage.experiments.tables import Cell, Grid, Rows, printed_unknown, two_errors
 from tutelage.experiments.worlds import WORLD_SETS
 
 
@@ -50,8 +50,6 @@ NEEDS = {
 # The learner of Eq. 2, and our own teachers.
 OURS = {name: next(iter(values)) for name, values in CHOICES.items()} | {"volume search": "ours"}
 OURS |= dict.fromkeys(("learner of one lesson", "learner in rounds"), "exact projection")
-# A caption, a header and a body.
-Table = tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...]]
 # A label for each choice, or for those that a column needs.
 Reading = Mapping[str, str]
 Labels = tuple[str, ...]
@@ -139,7 +137,7 @@ def best(found: Survey) -> tuple[Reading, int]:
     return dict(zip(order, best_labels or (), strict=False)), n_compared
 
 
-def compare(rows: Rows, n_worlds: int) -> list[Table]:
+def compare(rows: Rows, n_worlds: int) -> list[Grid]:
     """The joint reading with the most agreement: what it chooses, what each other value changes, every printed number.
 
     With twenty worlds and more, also the same reading on each further ten worlds.
@@ -153,11 +151,11 @@ def compare(rows: Rows, n_worlds: int) -> list[Table]:
     title = (
         f"Sec. 6.2: the joint reading with the most agreement, of {n_compared} compared: {means} of {len(cells)} means"
     )
-    every = (f"{title} agree, {spreads} spreads, {both} both", CHOICE_HEADER, tuple(_choices(found, reading)))
-    numbers = ("Sec. 6.2: every printed number", NUMBER_HEADER, tuple(_numbers(found, reading, cells)))
-    several = [(size, batch) for size, batch in product(SIZES, range(n_worlds // N_WORLDS))]
+    every = Grid(f"{title} agree, {spreads} spreads, {both} both", CHOICE_HEADER, tuple(_choices(found, reading)))
+    numbers = Grid("Sec. 6.2: every printed number", NUMBER_HEADER, tuple(_numbers(found, reading, cells)))
+    several = product(SIZES, range(n_worlds // N_WORLDS))
     batches = tuple(row for size, batch in several if (row := _batch(rows, reading, size, batch)))
-    return [every, numbers, ("Sec. 6.2: the same reading on other worlds", BATCH_HEADER, batches)]
+    return [every, numbers, Grid("Sec. 6.2: the same reading on other worlds", BATCH_HEADER, batches)]
 
 
 CHOICE_HEADER = ("choice", "value", "numbers", "means", "spreads", "both", "gained", "lost")

@@ -75,7 +75,10 @@ class Sweep(Readable):
         suffix = Path(path).suffix
         columns = {name: [row[name] for row in self.rows] for name in self.rows[0]}
         if suffix == ".csv":
-            columns = {name: [_cell(value) for value in values] for name, values in columns.items()}
+            columns = {
+                name: [json.dumps(value) if isinstance(value, list) else value for value in values]
+                for name, values in columns.items()
+            }
         if suffix == ".parquet":
             write_whole(path, _as_parquet(columns))
         elif suffix == ".json":
@@ -218,10 +221,6 @@ def _label(name: str, options: Iterable[tuple[str, float | str]]) -> str:
     return ", ".join(
         [name, *(f"{key} {value if isinstance(value, str) else format(value, 'g')}" for key, value in options)]
     )
-
-
-def _cell(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, list) else value
 
 
 def _as_parquet(columns: Mapping[str, Sequence[Any]]) -> bytes:

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from tutelage.data.files import write_whole
 from tutelage.experiments import figures, readings, settings, tables
-from tutelage.experiments.illustrations import ILLUSTRATIONS, AnyTask, Illustration
+from tutelage.experiments.illustrations import WORLD, AnyTask, Illustration
 from tutelage.experiments.settings import LEARNERS, LearnerSetting, Task, TeacherSetting
 from tutelage.experiments.tables import LEGEND, Cell, Grid, Rows, column_label
 from tutelage.experiments.worlds import WORLD_SETS, WorldName
@@ -44,7 +44,7 @@ class Target:
     tasks: Callable[[int], Iterator[AnyTask]]
     slow: Callable[[int], Iterator[AnyTask]] = lambda _: iter(())
     cells: Callable[[Rows, int], Iterator[Cell]] | None = None
-    compare: Callable[[Rows, int], list[readings.Table]] | None = None
+    compare: Callable[[Rows, int], list[Grid]] | None = None
     draw: Callable[[Rows, int], Figure] | None = None
 
 
@@ -56,10 +56,10 @@ def figure_2(rows: Rows, _: int) -> Figure:
     return figures.figure2(settings.FIGURE_2_WORLD.make(), weights, ("world", *weights))
 
 
-def illustration(title: str, name: str, draw: Callable[[Illustration, Mapping[str, Any]], Figure]) -> Target:
+def illustration(title: str, name: str, draw: Callable[[Mapping[str, Any]], Figure]) -> Target:
     """A drawing in the plane of stars and pluses."""
-    task = ILLUSTRATIONS[name]
-    return Target(title, lambda _: iter((task,)), draw=lambda rows, _: draw(task, _result(rows, task)))
+    task = Illustration(name)
+    return Target(title, lambda _: iter((task,)), draw=lambda rows, _: draw(_result(rows, task)))
 
 
 def _result(rows: Rows, task: AnyTask) -> dict[str, Any]:
@@ -136,13 +136,11 @@ TARGETS: Mapping[str, Target] = {
         cells=readings.cells,
         compare=readings.compare,
     ),
-    "figure1": illustration(
-        "Why teaching must know the learner", "figure1", lambda task, got: figures.figure1(task.world, got)
-    ),
+    "figure1": illustration("Why teaching must know the learner", "figure1", partial(figures.figure1, WORLD)),
     "figure2": Target("Inferred rewards", lambda _: settings.figure_2(), draw=figure_2),
     **{name: rounds_target(learner) for name, learner in settings.ROUNDS_FIGURES.items()},
-    "figure6": illustration("The line search's two cases", "figure6", lambda _, got: figures.line_search_figure(got)),
-    "figure7": illustration("The proof of Proposition 1", "figure7", lambda _, got: figures.proof_figure(got)),
+    "figure6": illustration("The line search's two cases", "figure6", figures.line_search_figure),
+    "figure7": illustration("The proof of Proposition 1", "figure7", figures.proof_figure),
     "beyond": Target(
         "Beyond the paper: soft learners with unknown parameters",
         settings.beyond,
@@ -179,7 +177,7 @@ class Products:
         """How a table compares with the print as a whole, where the paper leaves things open, and its cells."""
         compare = {name: TARGETS[name].compare for name in self.cells}
         whole = {name: make(self.rows, self.n_worlds) if make else [] for name, make in compare.items()}
-        return {n: [*(Grid(*table) for table in whole[n]), *tables.overview(self.cells[n])] for n in self.cells}
+        return {name: whole[name] + tables.overview(cells) for name, cells in self.cells.items()}
 
     @cached_property
     def origin(self) -> str:
