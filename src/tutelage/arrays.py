@@ -137,6 +137,20 @@ def check_finite(array: NDArray[np.float64], name: str) -> None:
         raise InvalidModel(f"{name}[{place}] is {array[tuple(wrong[0])]}; every entry must be a finite number")
 
 
+def check_same(name: str, stored: Vector, computed: Vector, unit: Vector | float, share: float = 1e-6) -> None:
+    """Refuse stored numbers that differ from the computed ones by more than a share of their unit."""
+    if stored.shape != computed.shape:
+        raise InvalidModel(f"its {name} has {len(stored)} entries, but {len(computed)} are needed")
+    with np.errstate(invalid="ignore"):
+        differs = ~((np.abs(stored - computed) <= share * np.asarray(unit)) | (stored == computed))
+    if differs.any():
+        j = int(differs.argmax())
+        place = f"[{j}]" if len(stored) > 1 else ""
+        raise InvalidModel(
+            f"its {name}{place} is {stored[j]:.10g}, but by what it follows from it is {computed[j]:.10g}"
+        )
+
+
 def check_length(array: NDArray[Any], length: int, name: str, what: str) -> None:
     """Refuse an array whose first axis is not one entry per `what`."""
     if len(array) != length:

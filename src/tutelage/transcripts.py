@@ -22,6 +22,7 @@ from tutelage.arrays import (
     Readable,
     Vector,
     check_length,
+    check_same,
     finite_or_none,
     floats,
     freeze,
@@ -29,12 +30,14 @@ from tutelage.arrays import (
     whole_number,
 )
 from tutelage.chains.arrival import Arrival, journey_of
+from tutelage.chains.expectations import expectation
+from tutelage.constrained.problem import or_one, sizes
 from tutelage.data.files import LARGEST_BYTES, AnyPath, Archive, read_archive, write_archive
 from tutelage.model.mdp import MDP, Domain, endless
 from tutelage.model.names import check_name
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput, InvalidModel
-from tutelage.roles import Response, Round, check_lesson, in_digits
+from tutelage.roles import Lesson, Response, Round, check_lesson, in_digits
 from tutelage.teachers.base import KnownLearner
 
 if TYPE_CHECKING:
@@ -208,11 +211,22 @@ def check_response(domain: Domain, response: Response) -> Response:
     An expectation that was seen instead (`bias`) need only be possible. What the objective and its bound are worth
     cannot be said without the learner's penalties: `learners.verifying.verify` computes them again.
     """
-    from tutelage.learners.verifying import verify_alone
-
     _check_possible(domain, response)
-    verify_alone(domain, response)
+    _check_consistent(domain, response)
     return response
+
+
+def _check_consistent(domain: Domain, response: Response, rounding: float = 1e-3) -> None:
+    """Refuse a response whose numbers contradict each other. No learner is needed for that.
+
+    rounding: by which a bound may lie below what is attained, relative to one plus its size.
+    """
+    if response.bias is None:
+        done = expectation(domain, response.policy)
+        check_same("expectation", response.expectation.both, done.both, or_one(sizes(domain)))
+    proof = response.certificate
+    if proof is not None and proof.dual < proof.primal - rounding * (1 + abs(proof.primal)):
+        raise InvalidModel(f"its dual is {proof.dual:.10g}, below its primal {proof.primal:.10g}, which is attained")
 
 
 def _check_possible(domain: Domain, response: Response) -> None:
@@ -285,7 +299,7 @@ def load_transcript(
             taught = _unpacked(Round, str(number), archive, domain)
             _check_round(domain, taught)
             if verify:
-                verifying.verify_round(domain, taught, learner, f"round {number + 1}")
+                _verify_round(domain, taught, learner, f"round {number + 1}")
             transcript = transcript.followed_by(taught)
         unverified = (
             "" if learner else "objectives and bounds of the responses, because the file has no learner for them"
@@ -293,6 +307,32 @@ def load_transcript(
         return replace(transcript.ending(_unpacked(str, "ended", archive, domain)), unverified=unverified)
     except InvalidInput as error:
         raise InvalidModel(f"{path} holds no valid transcript: {error}") from error
+
+
+def _verify_round(domain: Domain, taught: Round, learner: Any, place: str) -> None:
+    """Refuse lessons and responses whose numbers do not follow from their policies and demonstrations."""
+    from tutelage.learners import verifying
+
+    for lesson in (taught.lesson, taught.response.lesson):
+        again = lesson
+        if lesson.policy is not None:
+            again = Lesson.from_policy(domain, lesson.policy, start=lesson.initial)
+        elif lesson.recorded is not None:
+            again = Lesson.from_demonstrations(domain, lesson.recorded)
+        unit = or_one(sizes(domain)[: domain.n_reward])
+        try:
+            check_same("expectation", lesson.expectation, again.expectation, unit)
+            check_same("uncertainty", lesson.uncertainty, again.uncertainty, unit)
+        except InvalidModel as error:
+            raise InvalidModel(f"{place}, the lesson: {error}") from error
+    try:
+        _check_consistent(domain, taught.response)
+        if learner is None:
+            return
+        check_same("lesson", taught.response.lesson.expectation, taught.lesson.expectation, unit)
+        verifying.verify(learner, taught.response)
+    except InvalidModel as error:
+        raise InvalidModel(f"{place}, the response: {error}") from error
 
 
 def _check_round(domain: Domain, taught: Round) -> None:

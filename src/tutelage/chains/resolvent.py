@@ -106,7 +106,7 @@ def discounted_rows(mdp: MDP, choice: Indices) -> SparseRows:
 @lru_cache(maxsize=16)
 def has_dense_moves(mdp: MDP, largest: int = LARGEST_DENSE) -> bool:
     """Whether there are more than a few states, at most `largest`, and moves to a tenth of them or more from each."""
-    n = mdp.n_states
+    n = len(mdp.initial)
     return bool(DENSE_LIMIT < n <= largest and mdp.transition.nnz >= DENSE_SHARE * n * n)
 
 

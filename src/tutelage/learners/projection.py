@@ -94,9 +94,8 @@ class HardLearner(Readable):
                 found, tangents = optimum_within(self.constraints, solve, distance, unit)
                 beta = tangents.by_constraint(found.multipliers)
             else:
-                found = nearest_policy(
-                    self.domain, shown, self.constraints.half_spaces(), norm=self.norm, route=self.route
-                )
+                limits = self.constraints.half_spaces()
+                found = nearest_policy(self.domain, shown, limits, norm=self.norm, route=self.route)
                 beta = found.multipliers
             if self.entropic_within is not None:
                 return self._entropic(lesson, found, self.entropic_within)

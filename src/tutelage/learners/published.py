@@ -19,8 +19,7 @@ from tutelage.bellman.equations import solve_soft
 from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import causal_entropy, expectation
 from tutelage.constrained.occupancy_polytope import require_feasible
-from tutelage.convex.blocks import terms
-from tutelage.convex.models import natural_step
+from tutelage.convex.blocks import residual, terms
 from tutelage.learners.entropy import EntropyLearner, respond_there
 from tutelage.learners.penalties import Mismatch, Preference, Tangents, build_response, signed_multipliers
 from tutelage.model.allowances import Allowance
@@ -77,19 +76,17 @@ class _ScheduledLearner(EntropyLearner, ABC):
         if self.preference.is_hard:
             require_feasible(domain, tangents.half_spaces())
         multipliers, n_steps, ended = self._ascend(shown, dual.constraints.allowance)
-        solved = solve_soft(domain.mdp, combined_features(domain) @ _weights(multipliers))
+        weights, constraints = _weights(multipliers), dual.constraints
+        solved = solve_soft(domain.mdp, combined_features(domain) @ weights)
         reached = expectation(domain, solved.policy)
-        constraints, mismatch, deviation = dual.constraints, dual.mismatch, reached.reward - shown
-        excess = constraints.excess(reached.preference)
+        deviation, excess = reached.reward - shown, constraints.excess(reached.preference)
         paid = math.inf if self.preference.is_hard and excess.any() else self.preference.cost(excess)
-        blocks, a = dual.blocks(tangents), multipliers.lower - multipliers.upper
-        gradient, x = np.concatenate([deviation, -reached.preference]), np.concatenate([a, multipliers.preference])
-        primal = causal_entropy(domain.mdp, solved.policy) - mismatch.cost(deviation) - paid
-        bound = float(domain.mdp.initial @ solved.value - a @ shown) + terms(blocks, x)
-        residual = float(np.abs(x - natural_step(gradient, blocks, x)).max())
-        proof = Certificate(primal, bound, residual, n_steps, ended, lesson.uncertainty)
-        weights = _weights(multipliers)
-        return build_response(lesson, proof, solved.policy, reached, weights, multipliers, mismatch, constraints)
+        blocks, x = dual.blocks(tangents), np.concatenate([weights[: len(shown)], multipliers.preference])
+        gradient = np.concatenate([deviation, -reached.preference])
+        primal = causal_entropy(domain.mdp, solved.policy) - dual.mismatch.cost(deviation) - paid
+        bound = float(domain.mdp.initial @ solved.value - weights[: len(shown)] @ shown) + terms(blocks, x)
+        proof = Certificate(primal, bound, residual(gradient, blocks, x), n_steps, ended, lesson.uncertainty)
+        return build_response(lesson, proof, solved.policy, reached, weights, multipliers, dual.mismatch, constraints)
 
     def _ascend(self, shown: Vector, allowance: Vector) -> tuple[Multipliers, int, Ended]:
         from tutelage.bellman.backups import CompiledOperators, soft_newton
@@ -100,8 +97,8 @@ class _ScheduledLearner(EntropyLearner, ABC):
         for n_steps in range(1, self.max_steps + 2):
             reward = choice_reward(mdp, features @ _weights(now))
             policy, start = np.empty(mdp.n_choices), value.copy()
-            residual = soft_newton(CompiledOperators(mdp, reward).problem, value, policy)
-            if not residual * mdp.horizon <= ACCURACY:
+            error = soft_newton(CompiledOperators(mdp, reward).problem, value, policy)
+            if not error * mdp.horizon <= ACCURACY:
                 solved = solve_soft(mdp, reward, accuracy=ACCURACY, start=start)
                 value, policy = solved.value.copy(), solved.policy
             reached = expectation(domain, policy)

@@ -15,13 +15,12 @@ below it anywhere, so that the bound holds. A projection needs many tangents, wh
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tutelage.arrays import Vector
+from tutelage.arrays import Vector, check_same
 from tutelage.bellman.equations import solve_hard, solve_soft
 from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import causal_entropy, expectation
@@ -32,19 +31,11 @@ from tutelage.learners.penalties import DUAL_NORM, Mismatch, Preference, Tangent
 from tutelage.learners.projection import HardLearner
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
-from tutelage.roles import Lesson, Response, Round
+from tutelage.roles import Lesson, Response
 
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """The differences that are accepted between stored and computed numbers."""
-
-    share: float = 1e-6  # of the largest value that the number can have, or of one plus its size
-    rounding: float = 1e-12  # of the products that objectives and bounds subtract
-    attained: float = 1e-3  # of one plus its size, by which rounding may leave a bound below what is attained
-
-
-ACCEPTED = Accepted()
+# The differences that are accepted: of the largest value that a number can have, or of one plus its size, and of the
+# products that objectives and bounds subtract.
+ACCEPTED_SHARE, ACCEPTED_ROUNDING = 1e-6, 1e-12
 
 
 def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
@@ -52,18 +43,18 @@ def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
     stored, multipliers = response.certificate, response.multipliers
     if stored is None or multipliers is None or response.learned_weights is None:
         raise InvalidModel("it lacks the certificate, the multipliers or the weights of its learner")
-    verify_alone(learner.domain, replace(response, bias=None))
     done, shown = expectation(learner.domain, response.policy), response.lesson.expectation
+    check_same("expectation", response.expectation.both, done.both, or_one(sizes(learner.domain)))
     learner = moved(learner, response.lesson)
     domain, is_there = learner.domain, response.lesson.initial is not None
     mismatch = Mismatch() if isinstance(learner, HardLearner) else learner.mismatch.on(domain)
     constraints = learner.preference.on(domain)
     reached, unit = expectation(domain, response.policy) if is_there else done, or_one(sizes(domain))
-    compare("reward_there", response.compared, reached.reward, unit[: domain.n_reward])
+    check_same("reward_there", response.compared, reached.reward, unit[: domain.n_reward])
     deviation = reached.reward - shown
-    compare("mismatch_excess", response.mismatch_excess, mismatch.excess(deviation), unit[: domain.n_reward])
+    check_same("mismatch_excess", response.mismatch_excess, mismatch.excess(deviation), unit[: domain.n_reward])
     excess, largest = constraints.excess(reached.preference), constraints.sizes(reached.preference)
-    compare("violation_excess", response.violation_excess, excess, largest)
+    check_same("violation_excess", response.violation_excess, excess, largest)
     if isinstance(learner, HardLearner):
         primal, size = -float(np.linalg.norm(deviation, learner.norm)), float(unit[: domain.n_reward].max())
     else:
@@ -71,40 +62,27 @@ def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
         primal = entropy - learner.dual.paid(deviation, reached.preference)
         size = 1 + abs(stored.primal if np.isfinite(stored.primal) else entropy)
         prices = np.repeat([mismatch.penalty, learner.preference.penalty], [domain.n_reward, domain.n_preference])
-        size += ACCEPTED.rounding / ACCEPTED.share * float(unit[np.isfinite(prices)] @ prices[np.isfinite(prices)])
-    compare("primal", np.array([stored.primal]), np.array([primal]), size)
+        size += ACCEPTED_ROUNDING / ACCEPTED_SHARE * float(unit[np.isfinite(prices)] @ prices[np.isfinite(prices)])
+    check_same("primal", np.array([stored.primal]), np.array([primal]), size)
     is_convex, tangents = bool(learner.preference.functions), Tangents.linear(constraints)
     if is_convex:
         tangents = Tangents.touching(constraints, reached.preference).fixed()
     a, y = multipliers.lower - multipliers.upper, multipliers.preference
     weights = np.concatenate([a, -(tangents.normals.T @ y)])
     if not is_convex:
-        compare("learned_weights", response.learned_weights, weights, 1 + np.abs(weights))
+        check_same("learned_weights", response.learned_weights, weights, 1 + np.abs(weights))
     prove = _distance_bound if isinstance(learner, HardLearner) else _dual
     # A bound below the primal, which is attained, is rounding.
     bound = max(prove(learner, tangents, a, y, weights, shown), primal)  # type: ignore[arg-type]
-    products = ACCEPTED.rounding * float(np.abs(weights) @ unit + np.abs(a) @ np.abs(shown))
-    compare("dual", np.array([stored.dual]), np.array([bound]), size + products / ACCEPTED.share)
-
-
-def verify_alone(domain: Domain, response: Response) -> None:
-    """Refuse a response whose numbers contradict each other. No learner is needed for that.
-
-    Its expectation must be that of its policy, unless it was seen (`bias`), and its bound no less than its objective.
-    """
-    if response.bias is None:
-        done = expectation(domain, response.policy)
-        compare("expectation", response.expectation.both, done.both, or_one(sizes(domain)))
-    proof = response.certificate
-    if proof is not None and proof.dual < proof.primal - ACCEPTED.attained * (1 + abs(proof.primal)):
-        raise InvalidModel(f"its dual is {proof.dual:.10g}, below its primal {proof.primal:.10g}, which is attained")
+    products = ACCEPTED_ROUNDING * float(np.abs(weights) @ unit + np.abs(a) @ np.abs(shown))
+    check_same("dual", np.array([stored.dual]), np.array([bound]), size + products / ACCEPTED_SHARE)
 
 
 def _dual(learner: GenericLearner, tangents: Tangents, a: Vector, y: Vector, weights: Vector, shown: Vector) -> float:
     """The dual objective at (a, y); infinite outside its set."""
     mdp, x = learner.domain.mdp, np.concatenate([a, y])
     blocks = learner.dual.blocks(tangents)
-    if (np.abs(x - contained(blocks, x)) > ACCEPTED.share * (1 + np.abs(x))).any():
+    if (np.abs(x - contained(blocks, x)) > ACCEPTED_SHARE * (1 + np.abs(x))).any():
         return np.inf
     value = mdp.initial @ solve_soft(mdp, combined_features(learner.domain) @ weights).value
     return float(value - a @ shown + terms(blocks, x))
@@ -118,26 +96,12 @@ def _distance_bound(
         proof = learner.respond(Lesson.from_expectation(shown)).certificate
         return np.inf if proof is None else proof.dual
     mdp, length = learner.domain.mdp, float(np.linalg.norm(a, DUAL_NORM[learner.norm]))
-    if len(y) and y.min() < -ACCEPTED.share * (1 + np.abs(y).max()):
+    if len(y) and y.min() < -ACCEPTED_SHARE * (1 + np.abs(y).max()):
         return np.inf
     if length == 0:
         return 0.0
     best = mdp.initial @ solve_hard(mdp, combined_features(learner.domain) @ weights).value
     return min(float(best - a @ shown + y @ tangents.offsets) / length, 0.0)
-
-
-def compare(name: str, stored: Vector, computed: Vector, unit: Vector | float) -> None:
-    """Refuse stored numbers that differ from the computed ones by more than the accepted share of their unit."""
-    if stored.shape != computed.shape:
-        raise InvalidModel(f"its {name} has {len(stored)} entries, but {len(computed)} are needed")
-    with np.errstate(invalid="ignore"):
-        differs = ~((np.abs(stored - computed) <= ACCEPTED.share * np.asarray(unit)) | (stored == computed))
-    if differs.any():
-        j = int(differs.argmax())
-        place = f"[{j}]" if len(stored) > 1 else ""
-        raise InvalidModel(
-            f"its {name}{place} is {stored[j]:.10g}, but by what it follows from it is {computed[j]:.10g}"
-        )
 
 
 def learner_arrays(learner: object) -> dict[str, Any]:
@@ -184,27 +148,3 @@ def stored_learner(archive: Mapping[str, NDArray[Any]], domain: Domain) -> Gener
 def _checksum(domain: Domain) -> int:
     """Of the features, by which learners' and teachers' domains may differ."""
     return zlib.crc32(domain.preference_features.tobytes(), zlib.crc32(domain.reward_features.tobytes()))
-
-
-def verify_round(domain: Domain, taught: Round, learner: GenericLearner | HardLearner | None, place: str) -> None:
-    """Refuse lessons and responses whose numbers do not follow from their policies and demonstrations."""
-    for lesson in (taught.lesson, taught.response.lesson):
-        again = lesson
-        if lesson.policy is not None:
-            again = Lesson.from_policy(domain, lesson.policy, start=lesson.initial)
-        elif lesson.recorded is not None:
-            again = Lesson.from_demonstrations(domain, lesson.recorded)
-        unit = or_one(sizes(domain)[: domain.n_reward])
-        try:
-            compare("expectation", lesson.expectation, again.expectation, unit)
-            compare("uncertainty", lesson.uncertainty, again.uncertainty, unit)
-        except InvalidModel as error:
-            raise InvalidModel(f"{place}, the lesson: {error}") from error
-    try:
-        verify_alone(domain, taught.response)
-        if learner is None:
-            return
-        compare("lesson", taught.response.lesson.expectation, taught.lesson.expectation, unit)
-        verify(learner, taught.response)
-    except InvalidModel as error:
-        raise InvalidModel(f"{place}, the response: {error}") from error

@@ -427,5 +427,6 @@ def choice_reward(mdp: MDP, reward: ArrayLike) -> Vector:
     """(C,), a checked reward on choices, from a reward on states (S,) or choices (C,)."""
     values = floats(reward, "reward", ndim=1)
     arrays.check_rows(values, mdp.first_choice, "reward")
-    inputs.check_without_ends(values[:, None], mdp, ("reward",))
+    if len(mdp.ends):
+        inputs.check_without_ends(values[:, None], mdp, ("reward",))
     return per_choice(mdp, values)
