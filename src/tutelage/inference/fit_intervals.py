@@ -20,12 +20,13 @@ below mu_c[j] where the preference is paid for, above it where not. Where mu_c i
 
 import math
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 
 from tutelage.arrays import Vector, freeze
 from tutelage.convex.blocks import SURFACE
-from tutelage.inference.fit_search import alternatives
+from tutelage.inference.fit_search import fits_near
 from tutelage.inference.misfit import WEIGHT, Evidence, Fit, FitProblem, Parameters
 from tutelage.inference.version_space import VersionSpace
 
@@ -80,11 +81,24 @@ def is_likely(fit: Fit, best: Fit, evidence: Evidence) -> bool:
 
 def fitted_space(evidence: Evidence, fits: Sequence[Fit], accuracy: float) -> VersionSpace:
     """The interval of each parameter: the hull of those of all fits that the answers do not reject."""
-    tried = (*fits, *alternatives(evidence, fits[0]))
+    tried = (*fits, *_alternatives(evidence, fits[0]))
     best = min(tried, key=lambda fit: fit.cost)
     ends = [_interval(evidence, fit, accuracy) for fit in tried if is_likely(fit, best, evidence)]
     low, high = np.min([end[0] for end in ends], axis=0), np.max([end[1] for end in ends], axis=0)
     return VersionSpace(np.array([low[0], high[0]]), np.array([low[1], high[1]]), low[2:], high[2:])
+
+
+def _alternatives(evidence: Evidence, fit: Fit) -> tuple[Fit, ...]:
+    """Fits near another one in which one preference is paid for in full, absent, or kept to its allowance."""
+    kept, n = fit.answers[:, evidence.domain.n_reward :].min(axis=0), evidence.domain.n_preference
+    penalty, violation, allowance = fit.parameters
+    near = list[Parameters]()
+    for j, (other, factor) in product(range(n), ((0.0, 1.0), (np.inf, 1.0), (None, 2.0))):
+        allowed = kept[j] if other is None else other
+        if allowance[j] != allowed:
+            changed = np.where(np.arange(n) == j, allowed, allowance)
+            near.append(Parameters(penalty, factor * violation, changed))
+    return fits_near(evidence, *near)
 
 
 def _interval(evidence: Evidence, fit: Fit, accuracy: float) -> tuple[Vector, Vector]:

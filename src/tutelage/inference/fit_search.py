@@ -5,6 +5,14 @@ the one that the weights of each answer suggest, and from random learners, until
 may also end on the wrong side of a kink, where a preference starts or ceases to be paid for. So the best fit is changed
 by moving one allowance across its kink, or leaving one preference out, as long as that helps.
 
+A first guess is a learner that pays the same multipliers q in all its answers:
+
+    minimise over C_r, q >= 0 and the free a_i     1/2 sum over answers i of |W (mu(a_i, -q) - mu_i)|^2
+
+mu(a, -q) is the expectation of the soft policy with these weights. a_ik = C_r sign(mu_hat_ik - mu_ik) where the answer
+misses the lesson, and any number where it matches. So an evaluation takes one soft policy for each answer, while the
+learner's own answer takes a program, and there are no kinks. What is left of the kinks is which preferences are paid
+for in full (q_j = C_c), in part (at mu_c[j] = delta_j), or not at all: `guesses` has a learner for each reading.
 What one search hands to the next is `Searches`: the ends of the paths followed, and the paths that are left.
 """
 
@@ -12,16 +20,17 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
 from tutelage import watch
-from tutelage.arrays import Vector
+from tutelage.arrays import Matrix, Vector
+from tutelage.bellman.soft_expectations import SoftExpansions, combined_features, soft_expansions
 from tutelage.convex.blocks import SURFACE
+from tutelage.convex.newton import LeastSquares, Residuals, least_squares
 from tutelage.inference.answering import Answers
-from tutelage.inference.misfit import PATH, TYPICAL, Evidence, Fit, FitProblem, Parameters, Search, guesses
+from tutelage.inference.misfit import LARGEST, PATH, SMALLEST, TYPICAL, Evidence, Fit, FitProblem, Parameters, Search
 from tutelage.outcomes import NotConverged, TutelageError
 
 UNLIMITED = 10**9
@@ -61,7 +70,28 @@ class StartRule:
     apart: float = 1e-2
 
 
-THOROUGH, START = Effort(), StartRule()
+@dataclass(frozen=True, slots=True)
+class GuessRule:
+    """How a first guess is computed.
+
+    small: the weight that prefers small multipliers where the answers do not determine them. enough: a cost that ends a
+    search. starts: multipliers to start from. share, shortest: the longest step, this share of a variable, or this.
+    readings: multipliers from the first of these shares of the largest on are paid in full, and up to the second not at
+    all. exact_match, sampled_match: an answer this close to its lesson, relative to the range of the feature, matches
+    it.
+    """
+
+    small: float = 1e-4
+    enough: float = 1e-6
+    starts: tuple[float, ...] = (0.1, 1.0)
+    share: float = 0.6
+    shortest: float = 0.5
+    readings: tuple[tuple[float, float], ...] = ((0.7, 0.1), (0.5, 0.5), (np.inf, 0.05))
+    exact_match: float = 1e-6
+    sampled_match: float = 0.02
+
+
+THOROUGH, START, GUESS = Effort(), StartRule(), GuessRule()
 
 
 class Path(NamedTuple):
@@ -178,19 +208,6 @@ def fits_near(evidence: Evidence, *near: Parameters) -> tuple[Fit, ...]:
     return _distinct(problem, fits)
 
 
-def alternatives(evidence: Evidence, fit: Fit) -> tuple[Fit, ...]:
-    """Fits near another one in which one preference is paid for in full, absent, or kept to its allowance."""
-    kept, n = fit.answers[:, evidence.domain.n_reward :].min(axis=0), evidence.domain.n_preference
-    penalty, violation, allowance = fit.parameters
-    near = list[Parameters]()
-    for j, (other, factor) in product(range(n), ((0.0, 1.0), (np.inf, 1.0), (None, 2.0))):
-        allowed = kept[j] if other is None else other
-        if allowance[j] != allowed:
-            changed = np.where(np.arange(n) == j, allowed, allowance)
-            near.append(Parameters(penalty, factor * violation, changed))
-    return fits_near(evidence, *near)
-
-
 def _starts(problem: FitProblem) -> list[Vector]:
     """u of the learner that the matched weights suggest, if mu_c was seen, and of random ones, new ones each round."""
     rng, limits = np.random.default_rng(len(problem.shown)), problem.limits
@@ -261,3 +278,84 @@ def _distinct(problem: FitProblem, fits: Sequence[Fit]) -> tuple[Fit, ...]:
             distinct.append(fit)
             points.append(point)
     return tuple(distinct)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedProgram:
+    """The program of the first guess, in z = (C_r, q, free a) in the units of `FitProblem`.
+
+    signs: (n, d_r), zero where a is free.
+    """
+
+    problem: FitProblem
+    signs: Matrix
+
+    @property
+    def n_free(self) -> int:
+        return int((self.signs == 0).sum())
+
+    @property
+    def lifts(self) -> Matrix:
+        """(n, d, len(z)), the weights of each answer as a linear function of z."""
+        (n, d_r), d_c, unit = self.signs.shape, self.problem.domain.n_preference, self.problem.unit
+        lifts = np.zeros((n, d_r + d_c, 1 + d_c + self.n_free))
+        lifts[:, :d_r, 0] = unit[0] * self.signs
+        lifts[:, d_r:, 1 : 1 + d_c] = -unit[1] * np.eye(d_c)
+        lifts[(*np.nonzero(self.signs == 0), 1 + d_c + np.arange(self.n_free))] = unit[0]
+        return lifts
+
+    def evaluate(self, z: Vector, last: SoftExpansions | None) -> Residuals[SoftExpansions]:
+        """The weighted misfits and their derivative in z."""
+        problem, lifts = self.problem, self.lifts
+        features = combined_features(problem.domain)
+        soft = soft_expansions(problem.domain.mdp, features, lifts @ z, accuracy=1e-9, near=last)
+        slopes = (problem.weight @ (soft.jacobian @ lifts)).reshape(-1, len(z))
+        values = np.append(problem.misfits(soft.expectation), GUESS.small * z)
+        return Residuals(values, np.vstack([slopes, GUESS.small * np.eye(len(z))]), soft)
+
+    def near(self, z: Vector) -> tuple[Vector, Vector]:
+        """Both ends of a step from z."""
+        d_c, longest = self.problem.domain.n_preference, np.maximum(GUESS.share * np.abs(z), GUESS.shortest)
+        lower = np.repeat([SMALLEST[0], 0.0, -LARGEST[0]], [1, d_c, self.n_free])
+        upper = np.repeat([LARGEST[0], LARGEST[1], LARGEST[0]], [1, d_c, self.n_free])
+        return np.maximum(lower, z - longest), np.minimum(upper, z + longest)
+
+    def minimum(self) -> LeastSquares[SoftExpansions]:
+        """The best z from any of the starts."""
+        ends = list[LeastSquares[SoftExpansions]]()
+        for multiplier in GUESS.starts:
+            start = np.repeat([TYPICAL[0], multiplier, 0.0], [1, self.problem.domain.n_preference, self.n_free])
+            end = least_squares(
+                self.evaluate,
+                start,
+                self.near,
+                enough=GUESS.enough,
+                gain=PATH.gain,
+                max_evaluations=PATH.n_evaluations,
+            )
+            ends.append(end)
+            if end.value <= GUESS.enough:
+                break
+        return min(ends, key=lambda end: end.value)
+
+
+def guesses(problem: FitProblem) -> list[tuple[Vector, Answers]]:
+    """u of learners that give about these answers, one for each reading of the multipliers, and about their answers."""
+    d_r, d_c = problem.domain.n_reward, problem.domain.n_preference
+    matched = GUESS.sampled_match if problem.evidence.is_sampled else GUESS.exact_match
+    apart = problem.shown - problem.target[:, :d_r]
+    is_missed = np.abs(apart) > matched * problem.evidence.scales.unit[:d_r]
+    best = SharedProgram(problem, np.where(is_missed, np.sign(apart), 0.0)).minimum().answer
+    q, soft = best.x[1 : 1 + d_c], best.here.source
+    largest = max(float(q.max(initial=0.0)), float(SMALLEST[1]))
+    done = soft.expectation[:, d_r:].mean(axis=0) / problem.unit[2:]
+    learners = []
+    for full, absent in GUESS.readings:
+        delta = np.where(q >= full * largest, 0.0, np.where(q <= absent * largest, problem.limits[1][2:], done))
+        violation = largest if np.isfinite(full) else 1.5 * largest
+        u = np.clip(np.concatenate([[best.x[0], violation], delta]), *problem.limits)
+        theta, low = problem.unit * u, np.repeat([-1.0, 0.0], [d_r, d_c])
+        x = np.clip(soft.weights / np.where(low < 0, theta[0], -theta[1]), low, 1.0)
+        unmoved = np.zeros((*x.shape, len(theta)))
+        learners.append((u, Answers(theta, x, soft.expectation, soft, unmoved, unmoved)))
+    return learners

@@ -247,36 +247,20 @@ def _most_plausible(
 ) -> tuple[Parameters, float]:
     """The simplest learner of the space that gives the answers, and the largest misfit, relative to the range.
 
-    Every choice narrows the others: first C_r, then C_c, then the allowances. An answer checks the result. Where no
-    choice of C_r gives the answers, the parameters with the least misfit.
+    Every choice narrows the others: first C_r, then C_c, then the allowances. An answer checks the result.
     """
-    best, least = None, math.inf
-    for penalty in _penalties(space, scales, domain.n_reward):
-        try:
-            smaller, within = narrowed(answers, scales, replace(space, penalty=np.array([penalty, penalty])))
-            violation = _violation(smaller, within, scales)
-            smaller, within = narrowed(answers, scales, replace(smaller, violation=np.array([violation, violation])))
-        except Contradiction:
-            # Within rounding of an end of the interval.
-            smaller, within, violation = space, list(explained), _violation(space, explained, scales)
-        tried = Parameters(penalty, violation, freeze(_allowances(smaller, within, violation, scales)))
-        misfit = _misfit(domain, scales, answers, tried)
-        if best is None or misfit < least:
-            best, least = tried, misfit
-        if misfit <= REPRODUCED:
-            break
-    assert best is not None
-    return best, least
-
-
-def _penalties(space: VersionSpace, scales: Scales, d_r: int) -> list[float]:
-    """Values of C_r to try, the most plausible first."""
     low, high = (float(end) for end in space.penalty)
-    doubled = max(2 * low, 10 / float(scales.unit[:d_r].min()))
-    least = 1e-9 * doubled
-    middle = (low + high) / 2 if math.isfinite(high) else doubled
-    ends = [low, high] if math.isfinite(high) else [low, 10 * doubled]
-    return [max(middle, least), *(end for end in ends if end > least and abs(end - middle) > 1e-9 * middle)]
+    doubled = max(2 * low, 10 / float(scales.unit[: domain.n_reward].min()))
+    penalty = max((low + high) / 2 if math.isfinite(high) else doubled, 1e-9 * doubled)
+    try:
+        smaller, within = narrowed(answers, scales, replace(space, penalty=np.array([penalty, penalty])))
+        violation = _violation(smaller, within, scales)
+        smaller, within = narrowed(answers, scales, replace(smaller, violation=np.array([violation, violation])))
+    except Contradiction:
+        # Within rounding of an end of the interval.
+        smaller, within, violation = space, list(explained), _violation(space, explained, scales)
+    plausible = Parameters(penalty, violation, freeze(_allowances(smaller, within, violation, scales)))
+    return plausible, _misfit(domain, scales, answers, plausible)
 
 
 def _violation(space: VersionSpace, explained: Sequence[Explained], scales: Scales) -> float:
@@ -324,7 +308,7 @@ def build_estimate(
     is_there, is_absent = space.high < most - 10 * slack, space.low >= most - 10 * slack
     is_flat = scales.is_constant[domain.n_reward :]
     verdicts = np.where(is_flat, "open", np.where(is_there, "there", np.where(is_absent, "not there", "open")))
-    directions = _directions([_on_weights(answer) for answer in answers], len(domain.names))
+    directions = _directions(answers, len(domain.names))
     return LearnerEstimate(
         domain=domain,
         mismatch_penalty=Interval(*map(float, space.penalty)),
@@ -341,21 +325,16 @@ def build_estimate(
     )
 
 
-def _on_weights(answer: Answer) -> Matrix:
-    """(k, d), the determined directions of the unknowns as combinations of the weights, normalised.
+def _directions(answers: Sequence[Answer], d: int) -> Matrix:
+    """(k, d), an orthonormal basis of all combinations of the weights that an answer determined.
 
     The columns of L have disjoint supports, so that x = (L'w) / |L|^2 column by column.
     """
-    combinations = answer.directions / (answer.lift**2).sum(axis=0) @ answer.lift.T
-    return np.asarray(combinations / np.linalg.norm(combinations, axis=1, keepdims=True))
-
-
-def _directions(rows: list[Matrix], d: int) -> Matrix:
-    """(k, d), an orthonormal basis of all combinations that an answer determined."""
-    if not rows:
-        return np.zeros((0, d))
-    _, sizes, vectors = np.linalg.svd(np.vstack(rows), full_matrices=False)
-    return np.asarray(vectors[sizes > 1e-6 * sizes.max(initial=0.0)])
+    rows = [np.zeros((0, d)), *(a.directions / (a.lift**2).sum(axis=0) @ a.lift.T for a in answers)]
+    combinations = np.vstack(rows)
+    sizes = np.linalg.norm(combinations, axis=1, keepdims=True)
+    _, values, vectors = np.linalg.svd(combinations / sizes, full_matrices=False)
+    return np.asarray(vectors[values > 1e-6 * values.max(initial=0.0)])
 
 
 def _shown(interval: Interval) -> str:

@@ -170,8 +170,9 @@ def recover(domain: Domain, scales: Scales, shown: Vector, seen: Vector, *, accu
     gap = shown - seen[:d_r]
     missed = np.where(np.abs(gap) > 10 * scales.slack[:d_r] + accuracy * scales.unit[:d_r], np.sign(gap), 0.0)
     lift, unit = _unknowns(domain, scales, missed)
-    n_free = lift.shape[1] - domain.n_preference - int(missed.any())
-    blocks = [_block(int(missed.any()), False), _block(n_free, True), _block(domain.n_preference, False)]
+    n_shared, d_c = int(missed.any()), domain.n_preference
+    sizes_of = ((n_shared, False), (lift.shape[1] - d_c - n_shared, True), (d_c, False))
+    blocks = [Block(np.zeros(n), RECOVERY.largest, np.inf, is_signed, np.arange(n)) for n, is_signed in sizes_of]
     point, soft = match(domain, lift, seen, blocks, tolerance=accuracy / 10)
     if np.abs(point).max() >= RECOVERY.largest:
         raise NotConverged("no finite weights have this expectation", residual=np.inf, n_steps=0)
@@ -242,7 +243,10 @@ def nearest_soft(domain: Domain, seen: Vector, n_seen: int, n: int) -> tuple[Sof
     """
     kept = np.eye(len(seen))[:n_seen]
     block = Block(np.zeros(n_seen), np.inf, np.inf, True, np.arange(n_seen), curvature=1.0)
-    soft = most_random(domain, np.zeros(len(seen)))
+    zero, free = np.zeros(len(seen)), np.arange(len(seen))
+    whole = Block(zero, np.inf, np.inf, True, free)
+    # Where going on for ever would pay, with as small a cost as is enough.
+    soft = SoftProgram(domain, zero, np.eye(len(seen)), zero, [whole]).opening()
     for _ in range(RECOVERY.n_covariances):
         covariance = count_covariance(domain, soft) / n + np.diag(rare_variance(domain, n))
         root = _root(kept @ covariance @ kept.T)
@@ -250,13 +254,6 @@ def nearest_soft(domain: Domain, seen: Vector, n_seen: int, n: int) -> tuple[Sof
         start = root.T @ soft.weights[:n_seen]
         soft = match(domain, weight.T, seen, [block], tolerance=1e-3, start=start, near=soft)[1]
     return soft, weight
-
-
-def most_random(domain: Domain, base: Vector) -> SoftExpansion:
-    """The soft policy of weights base (d,); where going on for ever would pay, with as small a cost as is enough."""
-    n = len(base)
-    free = Block(np.zeros(n), np.inf, np.inf, True, np.arange(n))
-    return SoftProgram(domain, base, np.eye(n), np.zeros(n), [free]).opening()
 
 
 def _root(covariance: Matrix) -> Matrix:
@@ -278,20 +275,12 @@ def rare_variance(domain: Domain, n: int) -> Vector:
 def _unknowns(domain: Domain, scales: Scales, missed: Vector) -> tuple[Matrix, Vector]:
     """L (d, n) and the units (n,): C_r where a feature is missed, each matched a_k, each b_j."""
     d_r, d = domain.n_reward, len(domain.names)
-    columns, units = [], []
+    lift = np.diag(np.where(np.arange(d) < d_r, 1.0, -1.0))[:, np.append(missed, np.zeros(d - d_r)) == 0]
+    unit = np.abs(lift.T) @ scales.unit
     if missed.any():
-        columns.append(np.concatenate([missed, np.zeros(domain.n_preference)]))
-        units.append(float(scales.unit[:d_r][missed != 0].max()))
-    for k in range(d):
-        if k >= d_r or missed[k] == 0:
-            columns.append((1.0 if k < d_r else -1.0) * np.eye(d)[k])
-            units.append(float(scales.unit[k]))
-    unit = np.array(units)
-    return np.array(columns).reshape(len(units), d).T / unit, unit
-
-
-def _block(n: int, is_signed: bool) -> Block:
-    return Block(np.zeros(n), RECOVERY.largest, np.inf, is_signed, np.arange(n))
+        lift = np.column_stack([np.append(missed, np.zeros(d - d_r)), lift])
+        unit = np.append(scales.unit[:d_r][missed != 0].max(), unit)
+    return lift / unit, unit
 
 
 def match(

@@ -96,15 +96,11 @@ def narrowed(
 def _narrowed_by(space: VersionSpace, answer: Answer, scales: Scales) -> tuple[VersionSpace, Explained]:
     """The space within what one answer allows."""
     program, done = _Polytope.of(space, answer, scales), answer.seen[len(answer.shown) :]
-    slack = scales.slack[len(answer.shown) :] + answer.blur
-    penalty, violation = program.range_of(program.penalty_row), program.range_of(program.violation_row)
-    n = len(answer.point) - len(done)
-    ranges = np.array(
-        [
-            program.range_of(row) if known is None else known
-            for row, known in zip(program.preference_rows, answer.known_ranges(PROGRAM_ACCURACY)[n:], strict=True)
-        ]
-    ).reshape(-1, 2)
+    slack, n = scales.slack[len(answer.shown) :] + answer.blur, len(answer.point)
+    penalty, violation = program.range_of(n), program.range_of(n + 1)
+    known = answer.known_ranges(PROGRAM_ACCURACY)
+    each = [program.range_of(k) if known[k] is None else known[k] for k in range(n - len(done), n)]
+    ranges = np.array(each).reshape(-1, 2)
     # At the least C_c that the answers allow, where the space is bounded by it.
     violation = np.array([max(violation[0], space.violation[0]), min(violation[1], space.violation[1])])
     fuzz = PROGRAM_ACCURACY / scales.unit[len(answer.shown) :] + PROGRAM_ACCURACY * ranges[:, 0]
@@ -140,55 +136,38 @@ class _Polytope:
         reward, preference = np.split(scales.unit, [len(answer.shown)])
         scale = np.concatenate([answer.unit, [reward.min(), preference.min(initial=np.inf) if d_c else 1.0]])
         far = FAR * (1 + float(np.abs(answer.point).max()))
-        first, n_free = int(answer.missed.any()), n - d_c
-        eye = np.eye(n + 2) / scale
-        rows, bound = [], []
-        centre = answer.directions @ answer.point
-        wide = np.pad(answer.directions, ((0, 0), (0, 2)))
+        first, free = int(answer.missed.any()), slice(0, n - d_c)
+        eye, small, limits = np.eye(n + 2) / scale, PROGRAM_ACCURACY / scale, np.eye(n + 2)
+        paid, little = eye[n - d_c : n], small[n - d_c : n]
+        centre, wide = answer.directions @ answer.point, np.pad(answer.directions, ((0, 0), (0, 2)))
         margin = answer.error + PROGRAM_ACCURACY / 10
-        rows += [*wide, *-wide]
-        bound += [*(centre + margin), *(margin - centre)]
-        # C_r is both the first unknown, where a feature is missed, and a column of its own.
-        for k in range(n_free):
-            rows += [eye[k] - eye[n], -eye[k] - eye[n] if k >= first else eye[n] - eye[k]]
-            bound += [PROGRAM_ACCURACY / scale[k]] * 2
         done, slack = answer.seen[len(answer.shown) :], scales.slack[len(answer.shown) :] + answer.blur
-        for j in range(d_c):
-            row = eye[n_free + j]
-            rows += [row - eye[n + 1], -row]
-            bound += [PROGRAM_ACCURACY / scale[n_free + j], -answer.floor[j] * (1 - PROGRAM_ACCURACY)]
-            if done[j] > space.high[j] + slack[j]:
-                rows.append(eye[n + 1] - row)
-                bound.append(PROGRAM_ACCURACY / scale[n_free + j])
-            if done[j] < space.low[j] - slack[j]:
-                rows.append(row)
-                bound.append(PROGRAM_ACCURACY / scale[n_free + j])
-        for column, (least, most) in ((n, space.penalty), (n + 1, space.violation)):
-            rows.append(-eye[column])
-            bound.append(-least + PROGRAM_ACCURACY * (least + 1 / scale[column]))
-            if np.isfinite(most):
-                rows.append(eye[column])
-                bound.append(most + PROGRAM_ACCURACY * (most + 1 / scale[column]))
-        limits = np.eye(n + 2)
-        rows += [*limits, *-limits[first:n_free]]
-        bound += [*np.repeat([far, 100 * far], [n, 2]), *np.full(n_free - first, far)]
-        lower = np.where(np.isin(np.arange(n + 2), np.arange(first, n_free)), -np.inf, 0.0)
-        sized = np.array(rows)
-        size = np.maximum(np.abs(sized).max(axis=1), 1e-300)
-        return cls(sized / size[:, None], np.array(bound) / size, lower, scale, answer.point, d_c, far)
-
-    @property
-    def penalty_row(self) -> Vector:
-        return np.asarray(np.eye(len(self.scale))[-2])
-
-    @property
-    def violation_row(self) -> Vector:
-        return np.asarray(np.eye(len(self.scale))[-1])
-
-    @property
-    def preference_rows(self) -> Matrix:
-        n = len(self.scale) - 2
-        return np.asarray(np.eye(n + 2)[n - self.n_preference : n])
+        is_full, is_absent = done > space.high + slack, done < space.low - slack
+        parts: list[tuple[Matrix, Vector]] = [
+            (wide, centre + margin),
+            (-wide, margin - centre),
+            # C_r is both the first unknown, where a feature is missed, and a column of its own.
+            (eye[free] - eye[n], small[free]),
+            (eye[n] - eye[:first], small[:first]),
+            (-eye[free][first:] - eye[n], small[free][first:]),
+            (paid - eye[n + 1], little),
+            (-paid, -answer.floor * (1 - PROGRAM_ACCURACY)),
+            (eye[n + 1] - paid[is_full], little[is_full]),
+            (paid[is_absent], little[is_absent]),
+            (limits, np.repeat([far, 100 * far], [n, 2])),
+            (-limits[free][first:], np.full(n - d_c - first, far)),
+        ]
+        for side, ends in (
+            (-1.0, (space.penalty[0], space.violation[0])),
+            (1.0, (space.penalty[1], space.violation[1])),
+        ):
+            end, unit = np.array(ends), scale[n:]
+            kept = np.isfinite(end)
+            parts.append((side * eye[n:][kept], (side * end + PROGRAM_ACCURACY * (end + 1 / unit))[kept]))
+        rows, bound = (np.concatenate(part) for part in zip(*parts, strict=True))
+        lower = np.where(np.isin(np.arange(n + 2), np.arange(first, n - d_c)), -np.inf, 0.0)
+        size = np.maximum(np.abs(rows).max(axis=1), 1e-300)
+        return cls(rows / size[:, None], bound / size, lower, scale, answer.point, d_c, far)
 
     def _least(self, slope: Vector) -> Vector:
         """The unknowns of least slope, by a program for their distance from the point found.
@@ -199,26 +178,24 @@ class _Polytope:
         constraints = LinearConstraints(self.lower - near, within=self.rows, bound=self.bound - self.rows @ near)
         return near + minimise_linear(slope, constraints).answer.x
 
-    def range_of(self, row: Vector) -> Vector:
+    def range_of(self, k: int) -> Vector:
         """(2,), the least and the largest value of one unknown; infinite where the limit is reached."""
-        unit, low, high = float(row @ self.scale), 0.0, self.far
+        row, low, high = np.eye(len(self.scale))[k], 0.0, self.far
         # A program that the solver gives up on proves nothing: its end stays open.
         with suppress(NotConverged):
-            low = float(row @ self._least(row))
+            low = float(self._least(row)[k])
         with suppress(NotConverged):
-            high = float(row @ self._least(-row))
-        return np.array(
-            [
-                max(low - PROGRAM_ACCURACY, 0.0) / unit,
-                np.inf if high >= 0.9 * self.far else (high + PROGRAM_ACCURACY) / unit,
-            ]
-        )
+            high = float(self._least(-row)[k])
+        least, most = max(low - PROGRAM_ACCURACY, 0.0), np.inf if high >= 0.9 * self.far else high + PROGRAM_ACCURACY
+        return np.asarray(np.array([least, most]) / self.scale[k])
 
     def least_sum(self) -> Vector:
         """(d_c,), the b of least sum: what the answer does not need counts as absent."""
-        rows = self.preference_rows
+        n, slope = len(self.point), np.zeros(len(self.scale))
+        paid = slice(n - self.n_preference, n)
+        slope[paid], slope[-1] = 1.0, 1e-3
         try:
-            found = self._least(rows.sum(axis=0) + 1e-3 * self.violation_row)
+            found = self._least(slope)
         except NotConverged:
-            found = np.concatenate([self.point, np.zeros(2)])
-        return np.asarray(rows @ found) / (rows @ self.scale)
+            found = self.point
+        return np.asarray(found[paid] / self.scale[paid])
