@@ -21,7 +21,7 @@ def test_in_every_world_the_limits_bind(name):
 def test_rewards_stay_below_the_bound_at_equal_budgets(name, kind):
     domain, weights = arena.feature_grid(0, size=4)
     learner = arena.make_learner(domain, 0, name=name, kind=kind)
-    most = arena.bound(domain, weights, learner)
+    most = arena.bound(weights, learner)
     for teacher_name, is_aware in (("random", False), ("curriculum", True)):
         teacher = arena.make_teacher(domain, weights, learner, 0, name=teacher_name, is_aware=is_aware)
         transcript = tl.teach(teacher, learner, max_rounds=3)

@@ -18,7 +18,7 @@ def test_weights_within_the_half_spaces_are_those_with_the_same_optimal_choices(
     rng = np.random.default_rng(seed)
     domain = random_domain_of(rng, seed, max_states=6)
     policy = tl.solve_hard(domain.mdp, domain.reward_features @ rng.normal(size=domain.n_reward)).policy
-    spaces = HalfSpacesOfPolicy.of(domain, policy, domain.n_reward)
+    spaces = HalfSpacesOfPolicy.of(domain, policy, domain.n_reward, policy > 0)
     for _ in range(200):
         weights = rng.normal(size=domain.n_reward)
         solved = tl.solve_hard(domain.mdp, domain.reward_features @ weights)

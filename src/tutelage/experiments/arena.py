@@ -2,21 +2,21 @@
 
 Every comparison is at the same number of demonstrations: a round is one lesson of `N_SHOWN` demonstrations from one
 start, chosen among the same number of candidates. An *aware* teacher demonstrates the best policy that keeps the
-learner's preferences instead of the optimal one; the choice among candidates is as before. Learners get preferences
-from `PreferringLearner`; those without memory learn from everything shown so far.
+learner's preferences instead of the optimal one; the choice among candidates is as before. Without preferences the two
+are one. Learners get preferences from `PreferringLearner`; those without memory learn from everything shown so far.
 
 The bound of a cell is the reward of the best policy, within the limits where they are hard: no lesson gets more.
 """
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import networkx
 import numpy as np
 
-from tutelage.arrays import Vector
+from tutelage.arrays import Flags, Indices, Vector
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import best_policy, strictest_policy
@@ -56,9 +56,16 @@ TEACHERS: Mapping[str, type[CandidateTeacher]] = {
     "curriculum": CurriculumTeacher,
 }
 # Demonstrations of a lesson, rounds, and candidates: the budget that all teachers have.
-N_SHOWN, N_ROUNDS, N_CANDIDATES = 2, 8, 12
+N_SHOWN, N_ROUNDS, N_CANDIDATES = 2, 6, 10
+STEPS = ((0, 1), (0, -1), (1, 0), (-1, 0))
+# Deep-sea-treasure as MO-Gymnasium has it: the row of the treasure in each column but the last, its worth, and from
+# which row on water is deep.
+DEPTHS, DEEP = (1, 2, 3, 4, 4, 4, 7, 7, 9, 10), 4
+TREASURES = (0.7, 8.2, 11.5, 14.0, 15.1, 16.1, 19.6, 20.3, 22.4, 23.7)
 # C_r and C_c of soft learners, and the limits as a share of the way from the least counts to those of the optimum.
 MISMATCH, VIOLATION, LIMIT_SHARE = 5.0, 2.0, 0.3
+# What the sequential learner does of each lesson.
+GRADIENT: Mapping[str, Any] = {"rate": 0.5, "n_steps": 5}
 
 
 def limited(domain: Domain, weights: Vector) -> tuple[Domain, Vector]:
@@ -73,16 +80,18 @@ def limited(domain: Domain, weights: Vector) -> tuple[Domain, Vector]:
     return domain.with_matrices(domain.reward_features, domain.preference_features / accepted), weights
 
 
+def moves_on(is_open: Flags) -> Indices:
+    """(n, 4), the cell after each move on a map (rows, columns), by number; a move that is blocked stays."""
+    rows, columns = is_open.shape
+    y, x = np.divmod(np.arange(is_open.size), columns)
+    to = [np.clip(y + dy, 0, rows - 1) * columns + np.clip(x + dx, 0, columns - 1) for dy, dx in STEPS]
+    return np.stack([np.where(is_open.ravel()[cell], cell, np.arange(is_open.size)) for cell in to], axis=1)
+
+
 def feature_grid(seed: int, size: int = 6, n_features: int = 4) -> tuple[Domain, Vector]:
     """SCOT's worlds: a grid whose cells have one feature each at random, and random weights of length one."""
     rng = np.random.default_rng(seed)
-    cells = np.arange(size * size)
-    x, y = cells % size, cells // size
-    moves = [
-        np.clip(x + dx, 0, size - 1) + size * np.clip(y + dy, 0, size - 1)
-        for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1))
-    ]
-    transition = np.stack([np.eye(size * size)[to] for to in moves], axis=1)
+    transition = np.eye(size * size)[moves_on(np.ones((size, size), dtype=np.bool_))]
     mdp = MDP.from_arrays(transition, initial=np.full(size * size, 1 / size**2), discount=0.9)
     features = np.eye(n_features)[rng.integers(n_features, size=size * size)]
     weights = rng.normal(size=n_features)
@@ -91,6 +100,25 @@ def feature_grid(seed: int, size: int = 6, n_features: int = 4) -> tuple[Domain,
     names = tuple(f"feature {k}" for k in range(n_features))
     avoided = features[:, [int(weights.argmax())]]
     return limited(Domain(mdp, features, avoided, names, ("the best feature",)), weights)
+
+
+def treasure(seed: int) -> tuple[Domain, Vector]:
+    """MO-Gymnasium's deep-sea-treasure, started anywhere: a treasure ends the dive, and a step costs `weights[1]`.
+
+    The learner avoids deep water, where the best treasures lie.
+    """
+    depth = np.append(DEPTHS, max(DEPTHS) + 1)
+    y, x = np.divmod(np.arange(len(depth) * max(depth)), len(depth))
+    to, is_water = moves_on((y <= depth[x]).reshape(-1, len(depth))), y < depth[x]
+    worth, end = np.where(y == depth[x], np.append(TREASURES, 0.0)[x], 0.0), int(is_water.sum())
+    number = np.where(is_water, np.cumsum(is_water) - 1, end)
+    transition = np.eye(end + 1)[np.vstack([number[to[is_water]], np.full(len(STEPS), end)])]
+    mdp = MDP.from_arrays(transition, initial=np.append(np.full(end, 1 / end), 0.0), discount=0.95)
+    steps = np.stack([worth[to[is_water]] / 10, np.ones((end, len(STEPS)))], axis=-1).reshape(-1, 2)
+    deep = np.append(y[is_water] >= DEEP, False).repeat(len(STEPS))[:, None]
+    features = np.vstack([steps, np.zeros((len(STEPS), 2))])
+    domain = Domain(mdp, features, deep.astype(np.float64), ("tens of treasure", "steps"), ("deep water",))
+    return limited(domain, np.array([10.0, -np.random.default_rng(seed).uniform(0.3, 1.0)]))
 
 
 def street_map(seed: int, size: int = 7) -> tuple[Domain, Vector]:
@@ -132,6 +160,7 @@ WORLDS: Mapping[str, Callable[[int], tuple[Domain, Vector]]] = {
     "feature grid": feature_grid,
     "objects": objects,
     "streets": street_map,
+    "treasure": treasure,
     "driving": driving,
 }
 
@@ -141,22 +170,21 @@ def make_learner(domain: Domain, seed: int, *, name: str, kind: str) -> Learner:
     no_rows = np.zeros((0, domain.n_preference))
     free = Preference(rows=no_rows)
     if name == "sequential" and kind == "soft":
-        return SequentialLearner(domain, violation_penalty=VIOLATION, violation_allowance=1.0)
-    candidates = np.random.default_rng((7, seed)).normal(size=(30, domain.n_reward))
+        return SequentialLearner(domain, **GRADIENT, violation_penalty=VIOLATION, violation_allowance=1.0)
     inner: dict[str, Callable[[], Learner]] = {
         "maximum entropy": lambda: GatheringLearner(GenericLearner(domain, Mismatch(penalty=MISMATCH), free)),
         "projection": lambda: GatheringLearner(HardLearner(domain, [], rows=no_rows)),
-        "sequential": lambda: SequentialLearner(domain),
+        "sequential": lambda: SequentialLearner(domain, **GRADIENT),
         "cloning": lambda: CloningLearner(domain),
-        "Bayesian": lambda: BayesianLearner(domain, candidates, rationality=2.0),
-        "apprentice": lambda: GatheringLearner(ApprenticeLearner(domain, max_steps=60)),
+        "Bayesian": lambda: BayesianLearner(domain, rationality=2.0, rng=seed),
+        "apprentice": lambda: GatheringLearner(ApprenticeLearner(domain, max_steps=30)),
     }
-    outer: dict[str, GenericLearner | HardLearner] = {
-        "none": HardLearner(domain, [], rows=no_rows),
-        "soft": GenericLearner(domain, Mismatch(penalty=MISMATCH), Preference(penalty=VIOLATION, allowance=1.0)),
-        "hard": HardLearner(domain, 1.0),
-    }
-    return PreferringLearner(inner[name](), outer[kind])
+    if kind == "none":
+        return inner[name]()
+    soft, limits = Preference(penalty=VIOLATION, allowance=1.0), HardLearner(domain, 1.0)
+    return PreferringLearner(
+        inner[name](), limits if kind == "hard" else GenericLearner(domain, Mismatch(penalty=MISMATCH), soft)
+    )
 
 
 def make_teacher(
@@ -164,21 +192,31 @@ def make_teacher(
 ) -> CandidateTeacher:
     """A teacher of a name; aware: its demonstrations keep the learner's preferences."""
     given: dict[str, Any] = {"n_demonstrations": N_SHOWN, "max_starts": N_CANDIDATES, "rng": seed}
-    given |= {"within": learner} if is_aware else {}
+    given |= {"within": learner} if is_aware and _has_preferences(learner) else {}
     given |= {"learner": learner} if name == "omniscient" else {}
     return TEACHERS[name](domain, true_weights, max_lessons=N_ROUNDS, **given)
 
 
-def bound(domain: Domain, true_weights: Vector, learner: Any) -> float:
-    """The reward that no lesson exceeds with this learner."""
-    if learner.preference.is_hard:
-        return best_kept(learner, true_weights).bound
-    return best_policy(domain, true_weights, no_limits(domain)).bound
+def _has_preferences(learner: Any) -> bool:
+    return isinstance(learner, PreferringLearner) or getattr(learner, "violation_penalty", 0) > 0
 
 
-def count(domain: Domain, response: Any) -> float:
+def bound(true_weights: Vector, learner: Any) -> float:
+    """The reward that no lesson exceeds with this learner; computed once, not in each round."""
+    return _bound(learner, *true_weights)
+
+
+@lru_cache(maxsize=1)
+def _bound(learner: Any, *true_weights: float) -> float:
+    weights = np.array(true_weights)
+    if _has_preferences(learner) and learner.preference.is_hard:
+        return best_kept(learner, weights).bound
+    return best_policy(learner.domain, weights, no_limits(learner.domain)).bound
+
+
+def count(response: Any) -> float:
     """What the learner does of everything that it might avoid."""
-    return float(expectation(domain, response.policy).preference.sum())
+    return float(response.expectation.preference.sum())
 
 
 def plan(n_seeds: int, *, is_quick: bool) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from tutelage.roles import Lesson, Response, check_lesson
 @dataclass(frozen=True, eq=False)
 class ApprenticeLearner(Readable):
     """max_steps: policies mixed at most. tolerance: ends where no policy reduces the distance to the lesson by more
-    than this, relative to 1 + |mu_hat|.
+    than this, relative to |mu_hat| and what the uniform policy does.
     """
 
     domain: Domain
@@ -33,7 +33,7 @@ class ApprenticeLearner(Readable):
         mdp, shown = domain.mdp, lesson.expectation
         visits = occupancy(mdp, uniform_policy(mdp))
         mixed = expectation_of_occupancy(domain, visits).reward
-        enough = (self.tolerance * (1 + float(np.linalg.norm(shown)))) ** 2
+        enough = self.tolerance**2 * float(shown @ shown + mixed @ mixed)
         for _ in range(self.max_steps):
             missing = shown - mixed
             best = occupancy(mdp, solve_hard(mdp, domain.reward_features @ missing).policy)

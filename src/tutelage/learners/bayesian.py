@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, floats, freeze, set_fields
 from tutelage.bellman.equations import solve_soft
+from tutelage.constrained.problem import or_one
 from tutelage.learners.cloning import choice_counts
 from tutelage.model.mdp import Domain, choice_reward
 from tutelage.outcomes import InvalidModel
@@ -20,17 +21,22 @@ from tutelage.roles import Lesson, Response
 
 @dataclass(frozen=True, eq=False)
 class BayesianLearner(Readable):
-    """candidates: (m, d_r), the rewards that it holds possible, at first all alike. rationality: the factor of weights
-    in the likelihood, and in what it does.
+    """candidates: (m, d_r), the rewards that it holds possible, at first all alike; or how many at random, each feature
+    in its own unit. rationality: the factor of weights in the likelihood, and in what it does. rng: a seed.
     """
 
     domain: Domain
-    candidates: ArrayLike
+    candidates: ArrayLike | int = 200
     rationality: float = 1.0
+    rng: int = 0
     log_policies: Matrix = field(init=False)
 
     def __post_init__(self) -> None:
-        weights = floats(self.candidates, "candidates", ndim=2)
+        weights = self.candidates
+        if isinstance(weights, int):
+            units = or_one(np.abs(self.domain.reward_features).max(axis=0))
+            weights = np.random.default_rng(self.rng).normal(size=(weights, self.domain.n_reward)) / units
+        weights = floats(weights, "candidates", ndim=2)
         if weights.shape[1] != self.domain.n_reward or not len(weights):
             raise InvalidModel(f"candidates must be of shape (m, {self.domain.n_reward}), got {weights.shape}")
         set_fields(self, candidates=weights)

@@ -20,7 +20,8 @@ import numpy as np
 
 from tutelage.arrays import Flags, Matrix, Vector, set_fields
 from tutelage.bellman.soft_expectations import combined_features
-from tutelage.chains.expectations import successor_features
+from tutelage.chains.expectations import occupancy, successor_features
+from tutelage.constrained.problem import or_one
 from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, minimise_linear
 from tutelage.learners.cloning import choice_counts
 from tutelage.model.mdp import Domain, discounted, per_choice
@@ -33,30 +34,30 @@ SAME_NORMAL = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HalfSpacesOfPolicy:
-    """normals: (k, d), without redundant ones. shows: (C, k), whether taking a choice shows a half-space."""
+    """normals: (k, d), each of length one once features are in their own units, without redundant ones. shows: (C, k), whether taking a choice shows a half-space."""
 
     normals: Matrix
     shows: Flags
 
     @classmethod
-    def of(cls, domain: Domain, policy: Vector, n_features: int) -> "HalfSpacesOfPolicy":
-        """The half-spaces of all states, of the first n_features features, those of the reward first."""
+    def of(cls, domain: Domain, policy: Vector, n_features: int, taken: Flags) -> "HalfSpacesOfPolicy":
+        """Of the choices that are taken, (C,), and the first n_features features, those of the reward first."""
         mdp = domain.mdp
         later = discounted(mdp, mdp.transition @ successor_features(domain, policy))
         ahead = (per_choice(mdp, combined_features(domain)) + later)[:, :n_features]
-        taken = np.flatnonzero(policy > 0)
-        others = [np.arange(mdp.first_choice[s], mdp.first_choice[s + 1]) for s in mdp.state_of_choice[taken]]
-        pairs = np.array([(best, other) for best, group in zip(taken, others, strict=True) for other in group])
-        apart = ahead[pairs[:, 0]] - ahead[pairs[:, 1]]
+        unit = or_one(np.abs(ahead).max(axis=0))
+        of_state = [np.arange(*mdp.first_choice[s : s + 2]) for s in range(mdp.n_states)]
+        pairs = np.array([(c, other) for c in np.flatnonzero(taken) for other in of_state[mdp.state_of_choice[c]]])
+        apart = (ahead[pairs[:, 0]] - ahead[pairs[:, 1]]) / unit
         length = np.linalg.norm(apart, axis=1)
-        is_real = length > SAME_NORMAL * float(np.abs(ahead).max(initial=1e-300))
+        is_real = length > SAME_NORMAL
         units, pairs = apart[is_real] / length[is_real, None], pairs[is_real]
         rounded = np.round(units / SAME_NORMAL)
         _, first, kind = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
         kept = irredundant(units[first])
         shows = np.zeros((mdp.n_choices, len(first)), dtype=np.bool_)
         shows[pairs[:, 0], kind.ravel()] = True
-        return cls(units[first][kept], shows[:, kept])
+        return cls(units[first][kept] * unit, shows[:, kept])
 
 
 def irredundant(normals: Matrix) -> Flags:
@@ -99,8 +100,12 @@ class SetCoverTeacher(CandidateTeacher):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        n_features = self.domain.n_reward + (self.domain.n_preference if self.is_limited else 0)
-        spaces = HalfSpacesOfPolicy.of(self.domain, self.shown_policy, n_features)
+        n_features, taken = self.domain.n_reward, self.shown_policy > 0
+        if self.is_limited:
+            # Where it never is, the best policy within limits may do anything.
+            visits = occupancy(self.domain.mdp, self.shown_policy)
+            n_features, taken = n_features + self.domain.n_preference, visits > SAME_NORMAL * visits.sum()
+        spaces = HalfSpacesOfPolicy.of(self.domain, self.shown_policy, n_features, taken)
         seen = np.array([choice_counts(self.domain, lesson) > 0 for lesson in self.candidates])
         covered = np.array([spaces.shows[row].any(axis=0) for row in seen]).reshape(len(seen), -1)
         set_fields(self, half_spaces=spaces, order=tuple(greedy_cover(covered)))
