@@ -25,6 +25,7 @@ from tutelage.constrained.problem import or_one
 from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, minimise_linear
 from tutelage.learners.cloning import choice_counts
 from tutelage.model.mdp import Domain, discounted, per_choice
+from tutelage.outcomes import NotConverged
 from tutelage.roles import Round
 from tutelage.teachers.candidates import CandidateTeacher
 
@@ -73,7 +74,8 @@ def irredundant(normals: Matrix) -> Flags:
         free = LinearConstraints(np.full(len(normal), -np.inf), within=rows, bound=bound)
         try:
             kept[i] = minimise_linear(normal, free).value < -0.5
-        except InfeasibleProgram:
+        except (InfeasibleProgram, NotConverged):
+            # Rounding among nearly parallel half-spaces: one too many does no harm.
             kept[i] = True
     return kept
 
