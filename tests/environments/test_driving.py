@@ -83,7 +83,7 @@ def test_our_learner_follows_the_curves_of_other_peoples_code(reference, number)
 @needs_reference
 def test_the_omniscient_teacher_chooses_their_starts(reference):
     stored, domain, weights, learner, lessons = reference
-    teacher = tl.OmniscientTeacher(domain, weights, lessons, learner=learner, target=stored["target"])
+    teacher = tl.OmniscientTeacher(domain, weights, learner, candidates=lessons, target=stored["target"])
     rounds = played(reference, 1)
     for t, start in enumerate(stored["starts"][1]):
         if t % 4 == 0:
@@ -94,7 +94,7 @@ def test_the_omniscient_teacher_chooses_their_starts(reference):
 def test_the_curriculum_chooses_their_starts_but_for_ties(reference):
     stored, domain, weights, learner, lessons = reference
     first = learner.policy(stored["w0"], np.zeros(domain.n_preference))
-    teacher = tl.CurriculumTeacher(domain, weights, lessons, initial_policy=first)
+    teacher = tl.CurriculumTeacher(domain, weights, candidates=lessons, initial_policy=first)
     rounds, ties = played(reference, 3), 0
     for t, start in enumerate(stored["starts"][3]):
         scores = teacher.scores(rounds[:t])

@@ -74,7 +74,7 @@ def test_an_aware_teacher_shows_only_what_the_limits_allow():
     world = tl.object_world(6, 1)
     domain = world.domain("L2")
     learner = tl.HardLearner(domain, violation_allowance=0.0)
-    aware = tl.RandomTeacher(domain, world.true_weights, within=learner, n_demonstrations=5)
+    aware = tl.RandomTeacher(domain, world.true_weights, learner, aware=True, n_demonstrations=5)
     for lesson in aware.candidates:
         counted = tl.empirical_expectation(domain, lesson.recorded)
         assert counted.preference.max() <= 1e-9

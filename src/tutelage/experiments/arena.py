@@ -191,14 +191,16 @@ def make_teacher(
     domain: Domain, true_weights: Vector, learner: Any, seed: int, *, name: str, is_aware: bool
 ) -> CandidateTeacher:
     """A teacher of a name; aware: its demonstrations keep the learner's preferences."""
-    given: dict[str, Any] = {"n_demonstrations": N_SHOWN, "max_starts": N_CANDIDATES, "rng": seed}
-    given |= {"within": learner} if is_aware and _has_preferences(learner) else {}
-    given |= {"learner": learner} if name == "omniscient" else {}
-    return TEACHERS[name](domain, true_weights, max_lessons=N_ROUNDS, **given)
-
-
-def _has_preferences(learner: Any) -> bool:
-    return isinstance(learner, PreferringLearner) or getattr(learner, "violation_penalty", 0) > 0
+    return TEACHERS[name](
+        domain,
+        true_weights,
+        learner,
+        aware=is_aware,
+        n_demonstrations=N_SHOWN,
+        max_starts=N_CANDIDATES,
+        max_lessons=N_ROUNDS,
+        rng=seed,
+    )
 
 
 def bound(true_weights: Vector, learner: Any) -> float:
@@ -209,7 +211,8 @@ def bound(true_weights: Vector, learner: Any) -> float:
 @lru_cache(maxsize=1)
 def _bound(learner: Any, *true_weights: float) -> float:
     weights = np.array(true_weights)
-    if _has_preferences(learner) and learner.preference.is_hard:
+    preference = getattr(learner, "preference", None)
+    if preference is not None and preference.is_hard:
         return best_kept(learner, weights).bound
     return best_policy(learner.domain, weights, no_limits(learner.domain)).bound
 

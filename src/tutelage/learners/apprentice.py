@@ -7,8 +7,6 @@ of mu_hat onto what policies can do, so m converges to the response of a `HardLe
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from tutelage.arrays import Readable
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import expectation_of_occupancy, occupancy

@@ -10,11 +10,12 @@ score, the first of equals:
 
 OMNI and BBOX are of Kamalaruban et al. 2019, CUR of Yengera et al. 2021. pi_T is what the teacher demonstrates: the
 optimal policy, ties split evenly. A teacher that is aware demonstrates the best policy that keeps the learner's
-preferences instead (`within`); everything else is the same.
+preferences instead; everything else is the same.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -26,8 +27,8 @@ from tutelage.learners.cloning import choice_counts
 from tutelage.model.mdp import Domain, absorbing_states
 from tutelage.model.policy import check_policy, uniform_policy
 from tutelage.outcomes import InvalidModel
-from tutelage.roles import Advice, Learner, Lesson, Opening, Response, Round, respond_after
-from tutelage.teachers.base import BaseTeacher, KnownLearner, best_kept, reward_of
+from tutelage.roles import Advice, Lesson, Opening, Response, Round, respond_after
+from tutelage.teachers.base import BaseTeacher, best_kept, reward_of
 
 
 def candidate_lessons(
@@ -59,43 +60,38 @@ def candidate_lessons(
 class CandidateTeacher(BaseTeacher):
     """Shows the candidate with the highest score. A subclass defines `scores(rounds)`, one for each candidate.
 
-    candidates: by default one lesson of n_demonstrations from each start, at most max_starts, or from anywhere. within:
-    a learner whose preferences the demonstrations keep. max_lessons: how many lessons it has. rng: the seed of
-    everything random.
+    learner: what is known of it, if anything. aware: whether demonstrations keep its preferences, if it has any.
+    candidates: by default one lesson of n_demonstrations from each start, at most max_starts, or from anywhere.
+    max_lessons: how many lessons it has. rng: the seed of everything random. initial_policy: (C,), what the learner
+    does before the first lesson; by default uniform.
     """
 
-    candidates: Sequence[Lesson] = ()
-    within: KnownLearner | None = field(default=None, kw_only=True)
+    learner: Any = None
+    aware: bool = field(default=False, kw_only=True)
+    candidates: Sequence[Lesson] = field(default=(), kw_only=True)
     n_demonstrations: int = field(default=1, kw_only=True)
     max_starts: int = field(default=50, kw_only=True)
     anywhere: bool = field(default=False, kw_only=True)
     max_lessons: int = field(default=100, kw_only=True)
     rng: int = field(default=0, kw_only=True)
+    initial_policy: ArrayLike | None = field(default=None, kw_only=True)
     shown_policy: Vector = field(init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        policy = self._demonstrated()
-        lessons = tuple(self.candidates) or candidate_lessons(
-            self.domain,
-            policy,
-            n_demonstrations=self.n_demonstrations,
-            max_starts=self.max_starts,
-            anywhere=self.anywhere,
-            rng=self.rng,
-        )
-        set_fields(self, shown_policy=policy, candidates=lessons)
+        if self.is_limited:
+            policy = best_kept(self.learner, self.true_weights).policy
+        else:
+            policy = solve_hard(self.domain.mdp, self.domain.reward_features @ self.true_weights).policy
+        size = {"n_demonstrations": self.n_demonstrations, "max_starts": self.max_starts}
+        made = self.candidates or candidate_lessons(self.domain, policy, anywhere=self.anywhere, rng=self.rng, **size)
+        set_fields(self, shown_policy=policy, candidates=tuple(made))
 
     @property
     def is_limited(self) -> bool:
         """Whether the demonstrations keep preferences."""
-        return self.within is not None and bool(self.within.preference.on(self.domain).names)
-
-    def _demonstrated(self) -> Vector:
-        """(C,), the optimal policy, or the best within the preferences of a learner."""
-        if self.within is not None and self.is_limited:
-            return best_kept(self.within, self.true_weights).policy
-        return solve_hard(self.domain.mdp, self.domain.reward_features @ self.true_weights).policy
+        preference = getattr(self.learner, "preference", None)
+        return self.aware and preference is not None and bool(preference.on(self.domain).names)
 
     def open(self) -> Opening:
         """The first candidate."""
@@ -108,8 +104,15 @@ class CandidateTeacher(BaseTeacher):
         return Advice(*self._chosen(rounds))
 
     def scores(self, rounds: Sequence[Round]) -> Vector:
-        """(n,), of each candidate."""
-        raise NotImplementedError(f"{type(self).__name__} must define scores(rounds), one number for each candidate")
+        """(n,), of each candidate; here independent random numbers in each round."""
+        return np.random.default_rng((self.rng, len(rounds))).random(len(self.candidates))
+
+    def seen(self, rounds: Sequence[Round]) -> Vector:
+        """(C,), what the learner does now."""
+        if rounds:
+            return rounds[-1].response.policy
+        given = self.initial_policy
+        return uniform_policy(self.domain.mdp) if given is None else check_policy(self.domain.mdp, given)
 
     def _chosen(self, rounds: Sequence[Round]) -> tuple[Lesson, str]:
         scores = self.scores(rounds)
@@ -120,19 +123,14 @@ class CandidateTeacher(BaseTeacher):
 class RandomTeacher(CandidateTeacher):
     """Shows demonstrations from a random start."""
 
-    def scores(self, rounds: Sequence[Round]) -> Vector:
-        """Independent random numbers in each round."""
-        return np.random.default_rng((self.rng, len(rounds))).random(len(self.candidates))
-
 
 @dataclass(frozen=True, eq=False)
 class OmniscientTeacher(CandidateTeacher):
-    """OMNI: knows the learner, and looks one lesson ahead.
+    """OMNI: knows the learner, any, and looks one lesson ahead.
 
-    learner: any. target: (n,), where its weights are led to; without one, to the most reward after the next lesson.
+    target: (n,), where its weights are led to; without one, to the most reward after the next lesson.
     """
 
-    learner: Learner | None = field(default=None, kw_only=True)
     target: ArrayLike | None = field(default=None, kw_only=True)
 
     def scores(self, rounds: Sequence[Round]) -> Vector:
@@ -152,21 +150,7 @@ class OmniscientTeacher(CandidateTeacher):
         return -float(np.linalg.norm(weights - target))
 
 
-@dataclass(frozen=True, eq=False)
-class _WatchingTeacher(CandidateTeacher):
-    """A teacher that sees the learner's policy. initial_policy: (C,), before the first lesson; by default uniform."""
-
-    initial_policy: ArrayLike | None = field(default=None, kw_only=True)
-
-    def seen(self, rounds: Sequence[Round]) -> Vector:
-        """(C,), what the learner does now."""
-        if rounds:
-            return rounds[-1].response.policy
-        given = self.initial_policy
-        return uniform_policy(self.domain.mdp) if given is None else check_policy(self.domain.mdp, given)
-
-
-class BlackBoxTeacher(_WatchingTeacher):
+class BlackBoxTeacher(CandidateTeacher):
     """BBOX: shows the start from which the learner's reward differs most from that of the demonstrations."""
 
     def scores(self, rounds: Sequence[Round]) -> Vector:
@@ -178,17 +162,17 @@ class BlackBoxTeacher(_WatchingTeacher):
 
 
 @dataclass(frozen=True, eq=False)
-class CurriculumTeacher(_WatchingTeacher):
+class CurriculumTeacher(CandidateTeacher):
     """CUR: shows what is likely for the teacher and unlikely for the learner.
 
     knows_learner: whether it sees the learner's policy in each round; if not, that before the first lesson stands for
-    it, and every candidate is shown once before any is shown again.
+    it, and the candidates are shown in the order of their scores, again and again.
     """
 
     knows_learner: bool = field(default=True, kw_only=True)
 
     def scores(self, rounds: Sequence[Round]) -> Vector:
-        """The log-likelihood ratio per demonstration."""
+        """The log-likelihood ratio per demonstration; or one for the candidate whose turn it is."""
         mdp, tiny = self.domain.mdp, np.finfo(np.float64).tiny
         learner = self.seen(rounds if self.knows_learner else ())
         ratio = np.log(np.maximum(self.shown_policy, tiny)) - np.log(np.maximum(learner, tiny))
@@ -196,11 +180,5 @@ class CurriculumTeacher(_WatchingTeacher):
         scores = np.asarray(counts @ ratio / [lesson.n_demonstrations or 1 for lesson in self.candidates])
         if self.knows_learner:
             return scores
-        shown = [sum(_is_same(taught.lesson, lesson) for taught in rounds) for lesson in self.candidates]
-        return np.asarray(scores - (np.ptp(scores) + 1) * np.array(shown))
-
-
-def _is_same(one: Lesson, other: Lesson) -> bool:
-    """Whether two lessons show the same from the same start; a lesson read from a file is another object."""
-    starts = [np.zeros(0) if lesson.initial is None else lesson.initial for lesson in (one, other)]
-    return np.array_equal(starts[0], starts[1]) and np.array_equal(one.expectation, other.expectation)
+        turn = np.argsort(-scores, kind="stable")[len(rounds) % len(scores)]
+        return np.asarray(np.arange(len(scores)) == turn, dtype=np.float64)

@@ -35,7 +35,10 @@ SAME_NORMAL = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HalfSpacesOfPolicy:
-    """normals: (k, d), each of length one once features are in their own units, without redundant ones. shows: (C, k), whether taking a choice shows a half-space."""
+    """normals: (k, d), without redundant ones, of length one when each feature is in its own unit.
+
+    shows: (C, k), whether taking a choice shows a half-space.
+    """
 
     normals: Matrix
     shows: Flags
@@ -116,4 +119,4 @@ class SetCoverTeacher(CandidateTeacher):
         """One for the next candidate of the cover; random after its end."""
         if len(rounds) < len(self.order):
             return np.asarray(np.arange(len(self.candidates)) == self.order[len(rounds)], dtype=np.float64)
-        return np.random.default_rng((self.rng, len(rounds))).random(len(self.candidates))
+        return super().scores(rounds)
