@@ -145,7 +145,7 @@ def street_map(seed: int, size: int = 7) -> tuple[Domain, Vector]:
 
 def objects(seed: int) -> tuple[Domain, Vector]:
     """An object world of the paper, started anywhere."""
-    world = object_world(6, seed)
+    world = object_world(7, seed)
     domain = world.domain("L3")
     anywhere = domain.starting_in(np.full(domain.mdp.n_states, 1 / domain.mdp.n_states))
     return limited(anywhere, world.true_weights)
