@@ -63,8 +63,7 @@ def teach(
                 place = f"the teacher has no valid advice after {len(rounds)} rounds"
                 # An error of the opening lesson is raised as it is, because there are no rounds to keep.
                 with _failing(place, transcript, path) if rounds else nullcontext():
-                    advice = _advised(teacher, rounds, max_rounds) if rounds else teacher.open()
-                    _check_advice(teacher, advice)
+                    advice = _advised(teacher, rounds, max_rounds)
                 transcript = transcript.certified(advice.bound)
                 if len(rounds) > n_before:
                     _keep(transcript, path)
@@ -82,11 +81,13 @@ def teach(
 
 
 def _advised(teacher: Teacher, rounds: tuple[Round, ...], max_rounds: int) -> Advice:
-    """The teacher's advice. After the last round a teacher that can certify need not plan a lesson."""
-    certify = getattr(teacher, "certify", None)
-    if certify is None or len(rounds) < max_rounds:
-        return teacher.adapt(rounds)
-    advice: Advice = certify(rounds)
+    """The teacher's checked advice. After the last round a teacher that can certify need not plan a lesson."""
+    adapt = teacher.adapt if len(rounds) < max_rounds else getattr(teacher, "certify", teacher.adapt)
+    advice = adapt(rounds) if rounds else teacher.open()
+    if not isinstance(advice, Advice):
+        raise InvalidModel(f"open and adapt must return an Advice, got {type(advice).__name__}")
+    if advice.lesson is not None:
+        check_lesson(teacher.domain, advice.lesson)
     return advice
 
 
@@ -125,12 +126,6 @@ class _RecordedLearner:
         return recorded.response
 
 
-def _known(learner: Learner) -> KnownLearner | None:
-    """The learner, if its preferences are known."""
-    has_both = isinstance(getattr(learner, "preference", None), Preference) and hasattr(learner, "domain")
-    return cast(KnownLearner, learner) if has_both else None
-
-
 def _begun(teacher: Teacher, learner: Learner, so_far: Transcript | None, max_rounds: int) -> Transcript:
     """The transcript to continue; refused if its weights are not the teacher's."""
     if max_rounds < 1:
@@ -138,19 +133,11 @@ def _begun(teacher: Teacher, learner: Learner, so_far: Transcript | None, max_ro
     for role, given, method in (("teacher", teacher, "open"), ("learner", learner, "respond")):
         if not callable(getattr(given, method, None)):
             raise InvalidInput(f"the {role} has no method {method}; write teach(teacher, learner)")
-    if so_far is None:
-        return Transcript(teacher.true_weights, learner=_known(learner), mdp=teacher.domain.mdp)
-    if not np.array_equal(so_far.true_weights, teacher.true_weights):
-        raise InvalidInput(f"so_far is for the weights {so_far.true_weights}, the teacher has {teacher.true_weights}")
-    return replace(so_far, learner=_known(learner), mdp=teacher.domain.mdp)
-
-
-def _check_advice(teacher: Teacher, advice: Advice) -> None:
-    """Refuse what is not advice, or a lesson of another domain."""
-    if not isinstance(advice, Advice):
-        raise InvalidModel(f"open and adapt must return an Advice, got {type(advice).__name__}")
-    if advice.lesson is not None:
-        check_lesson(teacher.domain, advice.lesson)
+    begun = Transcript(teacher.true_weights) if so_far is None else so_far
+    if not np.array_equal(begun.true_weights, teacher.true_weights):
+        raise InvalidInput(f"so_far is for the weights {begun.true_weights}, the teacher has {teacher.true_weights}")
+    is_known = isinstance(getattr(learner, "preference", None), Preference) and hasattr(learner, "domain")
+    return replace(begun, learner=cast(KnownLearner, learner) if is_known else None, mdp=teacher.domain.mdp)
 
 
 @contextmanager

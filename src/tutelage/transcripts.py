@@ -1,8 +1,8 @@
 """The rounds between a teacher and a learner, and the file that keeps them.
 
 A teacher keeps no memory, and that of a learner is in its responses: the same rounds yield the same advice and the same
-response. So the file, one `.npz` without pickle, is enough to
-continue the rounds, to replay them, or to check the teacher. It is written completely or not at all.
+response. So the file, one `.npz` without pickle, is enough to continue the rounds, to replay them, or to check the
+teacher. It is written completely or not at all.
 """
 
 import math
@@ -16,9 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutelage.arrays import (
-    ArrayLike,
     Indices,
-    Matrix,
     Readable,
     Vector,
     check_length,
@@ -144,12 +142,10 @@ class Transcript(Readable):
         costs = self.costs
         if costs is None:
             return None
-        listed = [
-            {key: finite_or_none(value) if isinstance(value, float) else value for key, value in asdict(cost).items()}
-            for cost in costs.preferences
-        ]
-        best = {"without": finite_or_none(costs.without), "within": finite_or_none(costs.within)}
-        return best | {"preferences": listed}
+        data = asdict(costs)
+        for part in (data, *data["preferences"]):
+            part |= {key: finite_or_none(value) for key, value in part.items() if isinstance(value, float)}
+        return data
 
     def explain(self) -> str:
         """Why the learner earns what it earns, in units of the true reward, and then in the learner's own.
@@ -229,37 +225,25 @@ def _check_consistent(domain: Domain, response: Response, rounding: float = 1e-3
         raise InvalidModel(f"its dual is {proof.dual:.10g}, below its primal {proof.primal:.10g}, which is attained")
 
 
-def _check_possible(domain: Domain, response: Response) -> None:
+def _check_possible(domain: Domain, response: Response, rounding: float = 1e-6) -> None:
+    """Refuse an expectation outside the range of phi / (1 - discount); an unseen tail of a trajectory counts zero.
+
+    Without discount an episode may be longer than expected. rounding: the accepted error, as a part of this range.
+    """
     if not isinstance(response, Response):
         raise InvalidModel(f"respond must return a Response, got {type(response).__name__}")
     check_policy(domain.mdp, response.policy)
-    _check_counts(domain, domain.reward_features, response.expectation.reward, domain.reward_names)
-    _check_counts(domain, domain.preference_features, response.expectation.preference, domain.preference_names)
-
-
-def _check_counts(
-    domain: Domain, features: Matrix, counts: ArrayLike, names: tuple[str, ...], rounding: float = 1e-6
-) -> None:
-    """Refuse an expectation outside the range of phi / (1 - discount); an unseen tail of a trajectory counts zero.
-
-    rounding: the error that is accepted, as a part of this range.
-    """
-    given = floats(counts, "the learner's expectation", ndim=1)
-    if len(given) != len(names):
-        raise InvalidModel(f"the learner's expectation has {len(given)} entries, but there are {len(names)} features")
-    if np.max(domain.mdp.discount) == 1:
-        # An episode may be longer than expected.
-        return
-    possible = endless(domain.mdp, features)
-    low, high = np.min(possible, axis=0, initial=0.0), np.max(possible, axis=0, initial=0.0)
-    slack = rounding * (high - low)
-    wrong = np.flatnonzero((given < low - slack) | (given > high + slack))
-    if len(wrong):
-        j = wrong[0]
-        raise InvalidModel(
-            f"the learner's expectation of {names[j]!r} is {given[j]:.6g}; no trajectory counts less than {low[j]:.6g} "
-            f"or more than {high[j]:.6g}"
-        )
+    for kind in ("reward", "preference"):
+        given = floats(getattr(response.expectation, kind), "the learner's expectation", ndim=1)
+        check_length(given, len(getattr(domain, f"{kind}_names")), "the learner's expectation", "features")
+        if np.max(domain.mdp.discount) == 1:
+            continue
+        possible = endless(domain.mdp, getattr(domain, f"{kind}_features"))
+        low, high = np.min(possible, axis=0, initial=0.0), np.max(possible, axis=0, initial=0.0)
+        slack = rounding * (high - low)
+        for j in np.flatnonzero((given < low - slack) | (given > high + slack))[:1]:
+            seen = f"the learner's expectation of {getattr(domain, f'{kind}_names')[j]!r} is {given[j]:.6g}"
+            raise InvalidModel(f"{seen}; no trajectory counts less than {low[j]:.6g} or more than {high[j]:.6g}")
 
 
 def save_transcript(transcript: Transcript, path: AnyPath) -> None:
@@ -301,10 +285,8 @@ def load_transcript(
             if verify:
                 _verify_round(domain, taught, learner, f"round {number + 1}")
             transcript = transcript.followed_by(taught)
-        unverified = (
-            "" if learner else "objectives and bounds of the responses, because the file has no learner for them"
-        )
-        return replace(transcript.ending(_unpacked(str, "ended", archive, domain)), unverified=unverified)
+        why = "objectives and bounds of the responses, because the file has no learner for them"
+        return replace(transcript, ended=_unpacked(str, "ended", archive, domain), unverified="" if learner else why)
     except InvalidInput as error:
         raise InvalidModel(f"{path} holds no valid transcript: {error}") from error
 
@@ -347,15 +329,15 @@ def _check_round(domain: Domain, taught: Round) -> None:
         lesson.seen_in(domain)
         if lesson.recorded is not None:
             lesson.recorded.checked_against(domain.mdp)
-    multipliers, proof, n_constraints = response.multipliers, response.certificate, len(response.constraint_names)
-    lengths = [(response.mismatch_excess, domain.n_reward), (response.reward_names, domain.n_reward)]
-    lengths += [(response.violation_excess, n_constraints)]
+    multipliers, proof = response.multipliers, response.certificate
+    of_rewards: list[Any] = [response.mismatch_excess, response.reward_names, response.compared]
+    of_constraints = [response.violation_excess]
     if multipliers is not None:
-        of_rewards = (multipliers.lower, multipliers.upper)
-        lengths += [(multipliers.preference, n_constraints), *((part, domain.n_reward) for part in of_rewards)]
-    lengths += [] if proof is None else [(proof.uncertainty, domain.n_reward)]
-    lengths += [] if response.reward_there is None else [(response.reward_there, domain.n_reward)]
-    if any(len(part) != length for part, length in lengths):
+        of_rewards += [multipliers.lower, multipliers.upper]
+        of_constraints.append(multipliers.preference)
+    of_rewards += [] if proof is None else [proof.uncertainty]
+    lengths = {len(part) - domain.n_reward for part in of_rewards}
+    if lengths | {len(part) - len(response.constraint_names) for part in of_constraints} != {0}:
         raise InvalidModel("the arrays of a response do not fit the features and the constraints")
 
 

@@ -31,14 +31,14 @@ def describe(domain: Domain) -> dict[str, Any]:
     discounts = np.atleast_1d(mdp.discount)
     stored = names.choices.stored if names.choices is not None else range(int(mdp.choices_per_state.max()))
     actions, journeys = list(dict.fromkeys(stored)), _journeys(domain)
-    counts = {"starts": int(np.count_nonzero(mdp.initial)), "goals": len(goals)}
-    counts |= {"state_names": mdp.n_states, "action_names": len(actions)}
+    starts = np.flatnonzero(mdp.initial)
+    counts = {"starts": len(starts), "goals": len(goals), "state_names": mdp.n_states, "action_names": len(actions)}
     return {
         "states": mdp.n_states,
         "choices": mdp.n_choices,
         "discount": [float(discounts.min()), float(discounts.max())],
         "horizon": mdp.horizon if np.isfinite(mdp.horizon) else None,
-        "starts": [names.state_name(int(state)) for state in np.flatnonzero(mdp.initial)[:MOST_NAMES]],
+        "starts": [names.state_name(int(state)) for state in starts[:MOST_NAMES]],
         "n_starts": counts["starts"],
         "goals": [names.state_name(int(state)) for state in goals[:MOST_NAMES]],
         "n_goals": len(goals),
@@ -58,15 +58,12 @@ def recorded_features(domain: Domain, log: Demonstrations) -> dict[str, dict[str
     """What was recorded of each feature, by name: the mean discounted count with its error, the least and the most."""
     seen, counts = empirical_expectation(domain, log), np.hstack(trajectory_counts(domain, log))
     means = np.concatenate([seen.reward, seen.preference])
-    errors = np.concatenate(
-        [seen.reward_standard_error + seen.reward_bias, seen.preference_standard_error + seen.preference_bias]
+    errors = np.concatenate([seen.reward_standard_error, seen.preference_standard_error]) + seen.bias
+    parts = zip(
+        means.tolist(), map(finite_or_none, errors.tolist()), *np.sort(counts, axis=0)[[0, -1]].tolist(), strict=True
     )
-    return {
-        name: {"mean": float(mean), "error": finite_or_none(float(error)), "least": least, "most": most}
-        for name, mean, error, least, most in zip(
-            domain.names, means, errors, counts.min(axis=0).tolist(), counts.max(axis=0).tolist(), strict=True
-        )
-    }
+    named = zip(domain.names, parts, strict=True)
+    return {name: dict(zip(("mean", "error", "least", "most"), part, strict=True)) for name, part in named}
 
 
 def recorded_lines(features: Mapping[str, Mapping[str, float | None]]) -> list[str]:

@@ -22,7 +22,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import stdtrit
 
-from tutelage.arrays import Flags, Indices, Matrix, Readable, Vector, freeze
+from tutelage.arrays import Flags, Matrix, Readable, Vector, freeze
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
 from tutelage.model.mdp import MDP, Domain, absorbing_states, endless, per_choice
 from tutelage.model.policy import max_by_state
@@ -58,11 +58,8 @@ class EmpiricalExpectation(Readable):
 
 def empirical_expectation(domain: Domain, demonstrations: Demonstrations) -> EmpiricalExpectation:
     """mu_hat(Xi) for both kinds of features; features on choices need demonstrations with known choices."""
-    demonstrations = demonstrations.checked_against(domain.mdp).determined(domain.mdp)
-    reward, reward_bias = _counts(domain, demonstrations, "reward")
-    preference, preference_bias = _counts(domain, demonstrations, "preference")
-    errors = (_standard_error(reward), _standard_error(preference))
-    return EmpiricalExpectation(reward.mean(axis=0), preference.mean(axis=0), *errors, reward_bias, preference_bias)
+    counts, biases = zip(*(_counts(domain, demonstrations, kind) for kind in ("reward", "preference")), strict=True)
+    return EmpiricalExpectation(*(part.mean(axis=0) for part in counts), *map(_standard_error, counts), *biases)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,21 +111,24 @@ def allowance_from(recordings: Any, domain: Domain | None = None, *, confidence:
 
 def trajectory_counts(domain: Domain, demonstrations: Demonstrations) -> tuple[Matrix, Matrix]:
     """(n, d_r) and (n, d_c), the discounted feature counts of each trajectory, whose means are mu_hat."""
-    demonstrations = demonstrations.checked_against(domain.mdp).determined(domain.mdp)
-    rewards, preferences = (_counts(domain, demonstrations, kind)[0] for kind in ("reward", "preference"))
-    return rewards, preferences
+    return reward_counts(domain, demonstrations), _counts(domain, demonstrations, "preference")[0]
 
 
 def reward_counts(domain: Domain, demonstrations: Demonstrations) -> Matrix:
     """(n, d_r), the discounted reward feature counts alone, which may need no choices."""
-    demonstrations = demonstrations.checked_against(domain.mdp).determined(domain.mdp)
     return _counts(domain, demonstrations, "reward")[0]
 
 
 def _counts(domain: Domain, demonstrations: Demonstrations, kind: str) -> tuple[Matrix, Vector]:
     """(n, d), the discounted feature counts of each trajectory, and (d,), the bound on their mean truncation bias."""
     mdp, features = domain.mdp, getattr(domain, f"{kind}_features")
-    rows = _feature_rows(mdp, features, demonstrations, kind)
+    demonstrations = demonstrations.checked_against(mdp).determined(mdp)
+    rows = demonstrations.states if len(features) == mdp.n_states else demonstrations.choices
+    if rows is None:
+        raise InvalidModel(
+            f"the {kind} features are on choices, but these demonstrations have states only, and "
+            f"{demonstrations.ambiguity(mdp)}; give the actions that were taken, or features on states"
+        )
     is_counted = rows != UNKNOWN
     weights, after = _weights(mdp, demonstrations, is_counted)
     entries = np.where(is_counted, weights, 0.0), np.where(is_counted, rows, 0), demonstrations.offsets
@@ -146,18 +146,6 @@ def _counts(domain: Domain, demonstrations: Demonstrations, kind: str) -> tuple[
         counts[:, column] = np.add.reduceat(weights * happened, demonstrations.offsets[:-1]) + tail[:, column]
         largest[column] = np.abs(arrived.data).max()
     return counts, np.where(largest > 0, later.mean(axis=0), 0.0) * largest
-
-
-def _feature_rows(mdp: MDP, features: Matrix, demonstrations: Demonstrations, kind: str) -> Indices:
-    """(N,), the row of the feature matrix of each visit, or UNKNOWN."""
-    if len(features) == mdp.n_states:
-        return demonstrations.states
-    if demonstrations.choices is None:
-        raise InvalidModel(
-            f"the {kind} features are on choices, but these demonstrations have states only, and "
-            f"{demonstrations.ambiguity(mdp)}; give the actions that were taken, or features on states"
-        )
-    return demonstrations.choices
 
 
 def _weights(mdp: MDP, demonstrations: Demonstrations, is_counted: Flags) -> tuple[Vector, Vector]:
