@@ -88,10 +88,7 @@ def any_array(values: ArrayLike, name: str) -> NDArray[Any]:
     try:
         return np.asarray(values)
     except ValueError as error:
-        # NumPy's first sentence says the rest.
-        is_ragged = "inhomogeneous" in str(error)
-        reason = "its rows have different lengths" if is_ragged else str(error).partition(". ")[0]
-        raise InvalidModel(f"{name} must be an array of numbers: {reason}") from error
+        raise InvalidModel(f"{name} must be an array of numbers: its rows have different lengths") from error
 
 
 def floats(values: ArrayLike, name: str, *, ndim: int) -> NDArray[np.float64]:
@@ -105,10 +102,8 @@ def floats(values: ArrayLike, name: str, *, ndim: int) -> NDArray[np.float64]:
     except (TypeError, ValueError) as error:
         raise InvalidModel(f"{name} must be an array of numbers: {error}") from error
     if array.ndim != ndim:
-        advice = "; give a list of numbers" if array.ndim == 0 else ""
-        raise InvalidModel(
-            f"{name} must have {ndim} {'axis' if ndim == 1 else 'axes'}, got shape {array.shape}{advice}"
-        )
+        axes, advice = "axis" if ndim == 1 else "axes", "" if array.ndim else "; give a list of numbers"
+        raise InvalidModel(f"{name} must have {ndim} {axes}, got shape {array.shape}{advice}")
     check_finite(array, name)
     return freeze(array)
 
@@ -131,10 +126,9 @@ def integers(values: ArrayLike, name: str) -> Indices:
 
 def check_finite(array: NDArray[np.float64], name: str) -> None:
     """Refuse NaN and infinities, naming the first."""
-    wrong = np.argwhere(~np.isfinite(array))
-    if len(wrong):
-        place = ", ".join(str(i) for i in wrong[0])
-        raise InvalidModel(f"{name}[{place}] is {array[tuple(wrong[0])]}; every entry must be a finite number")
+    for place in np.argwhere(~np.isfinite(array))[:1].tolist():
+        at = ", ".join(map(str, place))
+        raise InvalidModel(f"{name}[{at}] is {array[tuple(place)]}; every entry must be a finite number")
 
 
 def check_same(name: str, stored: Vector, computed: Vector, unit: Vector | float, share: float = 1e-6) -> None:

@@ -5,13 +5,10 @@ because loading the compiler takes half a second. Names shared by all loops: `ro
 CSR arrays of the transition. Choice c has the entries row[c] .. row[c+1], at least one. `first` is first_choice,
 `reward` is on choices (C,), `value` on states (S,).
 
-Loops are compiled on first use and cached on disk, if numba can write there. They do not call BLAS: on a busy machine
-its threads wait for each other longer than these vectors take. Loops over a range of states, `low` .. `high`, release
-the interpreter lock, so several can work on parts of one problem. Numba's parallel loops are not used: their threads do
-not survive a fork, and numba's default scheduler does not allow several callers at a time.
-
-The number of blocks depends only on the problem, so the answer is the same to the last bit for any number of threads.
-The number of threads is NUMBA_NUM_THREADS, which joblib sets for its workers, or else one per core.
+They do not call BLAS: on a busy machine its threads wait for each other longer than these vectors take. Loops over a
+range of states, `low` .. `high`, release the interpreter lock, so several can work on parts of one problem. Numba's
+parallel loops are not used: their threads do not survive a fork, and do not serve several callers at a time. The number
+of blocks depends only on the problem, so the answer is the same to the last bit for any number of threads.
 """
 
 import os
@@ -33,7 +30,6 @@ Edges: TypeAlias = tuple[tuple[int, int], ...]
 
 # Up to this many states, threads cost more time than they save.
 BLOCKS_ABOVE = 100_000
-N_BLOCKS = 4
 # Flags of the compiler. Sums may be reordered and fused; infinities and NaN keep their meaning.
 FASTMATH: set[str] = {"nsz", "contract", "reassoc"}
 # Operations may be fused but not reordered.
@@ -43,14 +39,12 @@ IN_ORDER: set[str] = {"nsz", "contract"}
 def compiled(**options: Any) -> Callable[[LoopT], LoopT]:
     """Compile a loop on first use: cached on disk, or without a cache where numba can write to no folder."""
 
-    def compile_loop(loop: LoopT) -> LoopT:
-        lazy: LoopT
+    def compile_loop(loop: LoopT) -> Any:
         try:
-            lazy = numba.njit(cache=True, nogil=True, **options)(loop)
+            return numba.njit(cache=True, nogil=True, **options)(loop)
         except RuntimeError:
             _warn_once()
-            lazy = numba.njit(nogil=True, **options)(loop)
-        return lazy
+            return numba.njit(nogil=True, **options)(loop)
 
     return compile_loop
 
@@ -61,12 +55,12 @@ def _warn_once() -> None:
     warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
-def block_edges(start: Indices) -> Edges:
+def block_edges(start: Indices, n_blocks: int = 4) -> Edges:
     """Ranges of states with about equally many entries; start: (S+1,), where each state's entries begin."""
     n_states = len(start) - 1
     if n_states <= BLOCKS_ABOVE:
         return ((0, n_states),)
-    shares = np.linspace(0, int(start[-1]), N_BLOCKS + 1)[1:-1]
+    shares = np.linspace(0, int(start[-1]), n_blocks + 1)[1:-1]
     ends = [0, *np.searchsorted(start, shares).tolist(), n_states]
     return tuple((low, high) for low, high in pairwise(ends) if low < high)
 

@@ -154,11 +154,8 @@ class InfeasibleConstraints(TutelageError, ValueError):
         )
         n = len(self.names)
         what, least = ("constraint", "it by") if n == 1 else (f"{n} constraints together", "them by in total")
-        super().__init__(
-            message
-            or f"no policy satisfies the {what}; the least that any policy must exceed {least}: {excesses}; "
-            "allow at least that much more"
-        )
+        told = f"no policy satisfies the {what}; the least that any policy must exceed {least}: {excesses}"
+        super().__init__(message or f"{told}; allow at least that much more")
 
 
 def at_least(number: float) -> str:

@@ -126,16 +126,9 @@ class Lesson(Readable):
         known = domain or self.domain
         if known is None:
             raise InvalidInput("this lesson does not know its domain; give domain=")
-        return show(
-            check_lesson(known, self).seen_in(known),
-            self.expectation,
-            n,
-            policy=self.policy,
-            recorded=self.recorded,
-            true_weights=true_weights,
-            limits=limits_of(learner, known),
-            rng=rng,
-        )
+        there, limits = check_lesson(known, self).seen_in(known), limits_of(learner, known)
+        source: dict[str, Any] = {"policy": self.policy, "recorded": self.recorded, "rng": rng}
+        return show(there, self.expectation, n, true_weights=true_weights, limits=limits, **source)
 
 
 def limits_of(learner: Any, domain: Domain) -> dict[str, float]:
@@ -422,11 +415,8 @@ def select_demonstrations(
     """n trajectories with an empirical reward expectation close to that of the lesson, by exchanges.
 
     The pool consists of the lesson's recorded demonstrations, each used at most once; otherwise of samples from the
-    lesson's policy; and for a lesson with an expectation only, of samples from the policy nearest to this expectation.
-    The selection is not a random sample, so the standard error of `empirical_expectation` does not apply to it.
-
-    rng: a seed or a generator, for the pool and the random selections. The default is seed 0, so equal calls give
-    equal demonstrations.
+    lesson's policy, or from the policy nearest to its expectation. The selection is not a random sample, so the
+    standard error of `empirical_expectation` does not apply to it. rng: for the pool and the random selections.
     """
     domain = check_lesson(domain, lesson).seen_in(domain)
     return select(domain, lesson.expectation, n, policy=lesson.policy, recorded=lesson.recorded, limits={}, rng=rng)

@@ -1,12 +1,8 @@
 """Time limits and progress of computations that may take long.
 
-A public function sets the limit and the callback once, around its whole computation:
-
-    with watched(time_limit, progress):
-        ...
-
-Every iteration below it calls `report` once per step. `report` passes the step on to the callback, and raises
-`OutOfTime` when the time is over. A method that has a useful answer at any time catches `OutOfTime` and returns that
+A public function sets the limit and the callback once, around its whole computation, by `with watched(...)`. Every
+iteration below it calls `report` once per step, which passes the step on to the callback, and raises `OutOfTime` when
+the time is over. A method that has a useful answer at any time catches `OutOfTime` and returns that
 answer with `Ended.TIME_LIMIT`. Limits nest: the earliest one holds. The watch is a context variable, so it needs no
 argument in the functions between, and each thread or task has its own.
 

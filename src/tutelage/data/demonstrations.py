@@ -92,9 +92,8 @@ class Demonstrations(Readable):
             next state, if each step has only one such choice.
         terminated: whether each episode has ended: its last state stands for the absorbing state of the MDP.
 
-        A demonstration may start in any state, also one with probability zero under `mdp.initial`. Every later state
-        must be possible after the state before it. An episode of an environment may end in the final state that the
-        environment has shown; it has then reached the absorbing state of the MDP.
+        A demonstration may start in any state. Every later state must be possible after the state before it, but an
+        episode may end in the final state that an environment has shown in place of the absorbing state.
         """
         visited, offsets = _end_to_end(states, "states")
         place, choices = partial(_place, offsets), None
@@ -310,21 +309,18 @@ def _check_offsets(offsets: Indices, n_visits: int) -> None:
 
 
 def _check_states(mdp: MDP, states: Indices, place: Place) -> None:
-    wrong = np.flatnonzero((states < 0) | (states >= mdp.n_states))
-    if len(wrong):
-        wrong_part = f"{place(int(wrong[0]))}: there is no state {states[wrong[0]]}"
-        raise InvalidModel(f"{wrong_part}; states are 0 .. {mdp.n_states - 1}")
+    for at in np.flatnonzero((states < 0) | (states >= mdp.n_states))[:1].tolist():
+        raise InvalidModel(f"{place(at)}: there is no state {states[at]}; states are 0 .. {mdp.n_states - 1}")
 
 
 def _check_offered(mdp: MDP, states: Indices, choices: Indices, is_given: Flags, place: Place, name: str) -> None:
     """Refuse a choice that its state does not offer; the message counts in `name`, "actions" or "choices"."""
     first, count = mdp.first_choice[states], mdp.choices_per_state[states]
     action = choices - first
-    wrong = np.flatnonzero(is_given & ((action < 0) | (action >= count)))
-    if len(wrong):
-        at, low = wrong[0], 0 if name == "actions" else first[wrong[0]]
+    for at in np.flatnonzero(is_given & ((action < 0) | (action >= count)))[:1].tolist():
+        low = 0 if name == "actions" else first[at]
         offered = f"{mdp.names.describe_state(int(states[at]))} offers {name} {low} .. {low + count[at] - 1}"
-        raise InvalidModel(f"{place(int(at))}: {offered}, not {low + action[at]}")
+        raise InvalidModel(f"{place(at)}: {offered}, not {low + action[at]}")
 
 
 def _check_moves(mdp: MDP, demonstrations: Demonstrations, place: Place) -> None:
@@ -338,16 +334,14 @@ def _check_moves(mdp: MDP, demonstrations: Demonstrations, place: Place) -> None
         likelihood = chain(mdp, np.ones(mdp.n_choices))[states[step], states[step + 1]]
     else:
         likelihood = mdp.transition[choices[step], states[step + 1]]
-    wrong = step[likelihood == 0]
-    if len(wrong):
-        at = wrong[0]
+    for at in step[likelihood == 0][:1].tolist():
         names = mdp.names
         before, after = (names.describe_state(int(state)) for state in states[at : at + 2])
         by = f"no choice of {before} leads"
         if choices is not None:
             name = "" if names.choices is None else f" ({names.choice_name(int(choices[at]))!r})"
             by = f"choice {choices[at]}{name} of {before} never leads"
-        raise InvalidModel(f"{place(int(at))}: {by} to {after}")
+        raise InvalidModel(f"{place(at)}: {by} to {after}")
 
 
 def _place(offsets: Indices, position: int) -> str:

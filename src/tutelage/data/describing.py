@@ -59,11 +59,11 @@ def recorded_features(domain: Domain, log: Demonstrations) -> dict[str, dict[str
     seen, counts = empirical_expectation(domain, log), np.hstack(trajectory_counts(domain, log))
     means = np.concatenate([seen.reward, seen.preference])
     errors = np.concatenate([seen.reward_standard_error, seen.preference_standard_error]) + seen.bias
-    parts = zip(
-        means.tolist(), map(finite_or_none, errors.tolist()), *np.sort(counts, axis=0)[[0, -1]].tolist(), strict=True
-    )
-    named = zip(domain.names, parts, strict=True)
-    return {name: dict(zip(("mean", "error", "least", "most"), part, strict=True)) for name, part in named}
+    rows, kinds = (means, errors, counts.min(axis=0), counts.max(axis=0)), ("mean", "error", "least", "most")
+    return {
+        name: {kind: finite_or_none(float(row[j])) for kind, row in zip(kinds, rows, strict=True)}
+        for j, name in enumerate(domain.names)
+    }
 
 
 def recorded_lines(features: Mapping[str, Mapping[str, float | None]]) -> list[str]:

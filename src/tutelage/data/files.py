@@ -1,14 +1,11 @@
 """Domains and demonstrations in files.
 
-A domain is one `.npz` file. Demonstrations are an `.npz` file, or a `.jsonl` or `.csv` file, which people and other
-programs can read and write. `.npz` files have a format and a version, and contain no pickled objects. Files are written
-completely or not at all. A file that is cut short, damaged, pickled or of another format is refused by name.
+`.npz` files have a format and a version, and contain no pickled objects; `recordings` describes the lines of `.jsonl`
+and `.csv` files. Files are written completely or not at all. A file that is cut short, damaged, pickled or of another
+format is refused by name; a text file that is cut exactly between two lines only has fewer demonstrations.
 
 Only regular files are read, and only the arrays that are needed. A file that is larger than `max_bytes`, or whose
-arrays or Python objects are, is refused before any array is read or object made; the default is LARGEST_BYTES.
-
-A `.jsonl` or `.csv` file that is cut exactly between two lines cannot be distinguished from a file with fewer
-demonstrations; `recordings` describes their lines.
+arrays or Python objects are, is refused before any array is read or object made.
 """
 
 import io

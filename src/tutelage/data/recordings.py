@@ -2,12 +2,9 @@
 
 A value of a column is the name of a state or action, or its number. A name comes first. A whole number counts as a
 number unless some name is a whole number itself, as the nodes of a road map are. Texts, as in a CSV file, stand for the
-names that are written like them. An action may also be given as the state that it leads to, and need not be given at
-all where the next state determines it.
-
-`from_gymnasium` leads every transition that terminates to one absorbing state. A recorded episode ends in the final
-state that the environment has shown instead, such as the goal. Such an arrival is complete: the episode has reached the
-absorbing state, and the rest of it is known.
+names that are written like them. An action may also be given as the state that it leads to, or not at all where the
+next state determines it. A recorded episode may end in the final state that an environment has shown, such as a goal,
+in place of the absorbing state of `from_gymnasium`.
 
 A line of `.jsonl` is one demonstration, `{"states": [3, 4], "choices": [12]}`, with "choices" (numbered in the whole
 MDP), with "actions" (names, or numbers within the state) or with neither, the same in every line. With "choices" states

@@ -5,8 +5,7 @@ A state offers one or more *choices*; a choice is one row of a sparse matrix. Th
 every state offers A actions, action a of state s is choice `s * A + a`. Rewards and features are on states (as in the
 paper) or on choices.
 
-The discount is one number, or one per choice (see `inputs`). Every equation then has diag(discount) @ transition in
-place of discount * transition:
+The discount is one number, or one per choice. Every equation has diag(discount) @ transition:
 
     V(s) = max over choices c of s of  reward(c) + discount(c) T(c) @ V
     sum of z over the choices of s' = initial(s') + sum over c of discount(c) T(s' | c) z(c)
@@ -265,10 +264,9 @@ class Domain(Readable):
     reward_arrivals, preference_arrivals: by name, the features that depend on the next state too, sparse (C, S); the
         feature matrix has their means. They are made from the features that are given.
 
-    A vector is one feature. Where every state offers A choices, features on choices may also have shape (S, A, d). A
-    matrix (S, A) without names is refused, because it may mean A features of states or one feature of choices. Features
-    may also be given per choice and next state, (C, S, d) or (S, A, S, d), or as a mapping from names to features as in
-    `with_features`, which may be on states, choices and arrivals.
+    A vector is one feature. Features may also be given per choice and next state, (C, S, d), or as a mapping from names
+    to features as in `with_features`. Where every state offers A choices, (S, A, d) and (S, A, S, d) are possible, too;
+    a matrix (S, A) without names is refused, because it may mean A features of states or one of choices.
     """
 
     mdp: MDP
@@ -329,9 +327,8 @@ class Domain(Readable):
     ) -> Self:
         """The domain with features added, replaced or removed, by name.
 
-        A feature is a vector on states (S,) or on choices (C,), an array or a sparse matrix (C, S) with a value per
-        choice and next state, or a function of the names of a state, a state and an action, or a state, an action and
-        the next state; None removes the feature of this name.
+        A feature is a vector on states (S,) or choices (C,), a matrix (C, S) with a value per choice and next state, or
+        a function of the names of a state, an action and the next state, or of the first of these; None removes it.
         """
         rewards = changed_features(self, "reward", reward or {})
         return replace(self, **rewards, **changed_features(self, "preference", preference or {}))
