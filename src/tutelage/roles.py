@@ -14,19 +14,8 @@ from typing import Any, Protocol, Self, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tutelage.arrays import (
-    ArrayLike,
-    Readable,
-    Vector,
-    any_array,
-    check_length,
-    finite_or_none,
-    floats,
-    freeze,
-    generator,
-    set_fields,
-    set_state,
-)
+from tutelage import arrays
+from tutelage.arrays import ArrayLike, Readable, Vector
 from tutelage.chains.expectations import Expectation, expectation
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import empirical_expectation
@@ -64,8 +53,8 @@ class Lesson(Readable):
     @classmethod
     def from_expectation(cls, reward_expectation: ArrayLike) -> Self:
         """An exact reward expectation (d_r,)."""
-        shown = floats(reward_expectation, "the lesson's expectation", ndim=1)
-        return cls(shown, freeze(np.zeros(len(shown))))
+        shown = arrays.floats(reward_expectation, "the lesson's expectation", ndim=1)
+        return cls(shown, arrays.freeze(np.zeros(len(shown))))
 
     @classmethod
     def from_policy(cls, domain: Domain, policy: ArrayLike, *, start: Start | None = None) -> Self:
@@ -73,7 +62,7 @@ class Lesson(Readable):
         there, initial = _started(domain, start)
         checked = check_policy(domain.mdp, policy)
         shown = expectation(there, checked).reward
-        return cls(shown, freeze(np.zeros(len(shown))), checked, domain.mdp, domain=domain, initial=initial)
+        return cls(shown, arrays.freeze(np.zeros(len(shown))), checked, domain.mdp, domain=domain, initial=initial)
 
     @classmethod
     def from_demonstrations(cls, domain: Domain, demonstrations: Demonstrations, *, start: Start | None = None) -> Self:
@@ -82,7 +71,7 @@ class Lesson(Readable):
         start: where they begin, as of `MDP.starting_in`, if not by the start of the domain.
         """
         seen = empirical_expectation(domain, demonstrations)
-        doubt = freeze(seen.reward_standard_error + seen.reward_bias)
+        doubt = arrays.freeze(seen.reward_standard_error + seen.reward_bias)
         return cls(seen.reward, doubt, recorded=demonstrations, domain=domain, initial=_started(domain, start)[1])
 
     @property
@@ -101,7 +90,7 @@ class Lesson(Readable):
         if self.policy is None or known is None:
             raise InvalidModel("this lesson has no policy, so it cannot be sampled; use select_demonstrations")
         there = known if self.initial is None else known.starting_in(self.initial)
-        return sample_demonstrations(there, self.policy, n, rng=generator(rng), max_steps=max_steps)
+        return sample_demonstrations(there, self.policy, n, rng=arrays.generator(rng), max_steps=max_steps)
 
     def seen_in(self, domain: Domain) -> Domain:
         """The domain with the start of this lesson."""
@@ -164,7 +153,7 @@ class Certificate(Readable):
 
     def as_data(self) -> dict[str, Any]:
         """The gap, the residual and how the solver ended, for JSON."""
-        return {"gap": finite_or_none(self.gap), "residual": self.residual, "ended": self.ended.name}
+        return {"gap": arrays.finite_or_none(self.gap), "residual": self.residual, "ended": self.ended.name}
 
     @property
     def relative_gap(self) -> float:
@@ -212,9 +201,9 @@ class Response(Readable):
     def __post_init__(self) -> None:
         kept = {name: _remembered(name, value) for name, value in (self.memory or {}).items()}
         numbers = {str(check_name(name, "a metric")): float(value) for name, value in self.metrics.items()}
-        set_fields(self, memory=kept or None, metrics=numbers)
+        arrays.set_fields(self, memory=kept or None, metrics=numbers)
 
-    __setstate__ = set_state
+    __setstate__ = arrays.set_state
 
     @classmethod
     def of(
@@ -238,10 +227,10 @@ class Response(Readable):
             lesson=lesson,
             policy=checked,
             expectation=reached,
-            learned_weights=None if weights is None else floats(weights, "weights", ndim=1),
+            learned_weights=None if weights is None else arrays.floats(weights, "weights", ndim=1),
             multipliers=None,
-            mismatch_excess=freeze(np.abs(compared - lesson.expectation)),
-            violation_excess=freeze(np.zeros(0)),
+            mismatch_excess=arrays.freeze(np.abs(compared - lesson.expectation)),
+            violation_excess=arrays.freeze(np.zeros(0)),
             certificate=None,
             reward_names=domain.reward_names,
             memory=cast("Memory | None", memory),
@@ -302,7 +291,7 @@ class CertifiedResponse(Response):
     multipliers: Multipliers
     certificate: Certificate
 
-    __setstate__ = set_state
+    __setstate__ = arrays.set_state
 
 
 @runtime_checkable
@@ -383,7 +372,7 @@ def check_lesson(domain: Domain, lesson: Lesson) -> Lesson:
     """The lesson; refused unless it has one entry for each reward feature of the domain."""
     if not isinstance(lesson, Lesson):
         raise InvalidInput(f"respond needs a Lesson, got {type(lesson).__name__}; make one by Lesson.from_policy")
-    check_length(lesson.expectation, domain.n_reward, "the lesson's expectation", "reward features")
+    arrays.check_length(lesson.expectation, domain.n_reward, "the lesson's expectation", "reward features")
     return lesson
 
 
@@ -403,10 +392,10 @@ def _started(domain: Domain, start: Start | None) -> tuple[Domain, Vector | None
 
 def _remembered(name: Any, value: ArrayLike) -> NDArray[Any]:
     """A read-only copy of an array to remember; refused unless files can keep it."""
-    array = np.array(any_array(value, f"memory {name!r}"))
+    array = np.array(arrays.any_array(value, f"memory {name!r}"))
     if not isinstance(check_name(name, "a memory"), str) or not name or array.dtype.kind not in "biufU":
         raise InvalidModel(f"memory {name!r} must be a named array of numbers or texts, got {array.dtype}")
-    return freeze(array)
+    return arrays.freeze(array)
 
 
 def select_demonstrations(

@@ -15,18 +15,8 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from tutelage.arrays import (
-    Indices,
-    Readable,
-    Vector,
-    check_length,
-    check_same,
-    finite_or_none,
-    floats,
-    freeze,
-    integers,
-    whole_number,
-)
+from tutelage import arrays
+from tutelage.arrays import Indices, Readable, Vector
 from tutelage.chains.arrival import Arrival, journey_of
 from tutelage.chains.expectations import expectation
 from tutelage.constrained.problem import or_one, sizes
@@ -66,7 +56,7 @@ class TaughtRound(Round):
             "lesson_reward": self.lesson_reward,
             "response": self.response.expectation.reward.tolist(),
             "reward": self.response_reward,
-            "bound": finite_or_none(self.bound),
+            "bound": arrays.finite_or_none(self.bound),
             "reason": self.reason,
         }
 
@@ -144,7 +134,7 @@ class Transcript(Readable):
             return None
         data = asdict(costs)
         for part in (data, *data["preferences"]):
-            part |= {key: finite_or_none(value) for key, value in part.items() if isinstance(value, float)}
+            part |= {key: arrays.finite_or_none(value) for key, value in part.items() if isinstance(value, float)}
         return data
 
     def explain(self) -> str:
@@ -219,7 +209,7 @@ def _check_consistent(domain: Domain, response: Response, rounding: float = 1e-3
     """
     if response.bias is None:
         done = expectation(domain, response.policy)
-        check_same("expectation", response.expectation.both, done.both, or_one(sizes(domain)))
+        arrays.check_same("expectation", response.expectation.both, done.both, or_one(sizes(domain)))
     proof = response.certificate
     if proof is not None and proof.dual < proof.primal - rounding * (1 + abs(proof.primal)):
         raise InvalidModel(f"its dual is {proof.dual:.10g}, below its primal {proof.primal:.10g}, which is attained")
@@ -234,8 +224,8 @@ def _check_possible(domain: Domain, response: Response, rounding: float = 1e-6) 
         raise InvalidModel(f"respond must return a Response, got {type(response).__name__}")
     check_policy(domain.mdp, response.policy)
     for kind in ("reward", "preference"):
-        given = floats(getattr(response.expectation, kind), "the learner's expectation", ndim=1)
-        check_length(given, len(getattr(domain, f"{kind}_names")), "the learner's expectation", "features")
+        given = arrays.floats(getattr(response.expectation, kind), "the learner's expectation", ndim=1)
+        arrays.check_length(given, len(getattr(domain, f"{kind}_names")), "the learner's expectation", "features")
         if np.max(domain.mdp.discount) == 1:
             continue
         possible = endless(domain.mdp, getattr(domain, f"{kind}_features"))
@@ -250,15 +240,15 @@ def save_transcript(transcript: Transcript, path: AnyPath) -> None:
     """Write a transcript to an `.npz` file that `load_transcript` reads."""
     if Path(path).suffix != ".npz":
         raise InvalidInput(f"{path} must end in .npz, the format of a transcript")
-    arrays: dict[str, Any] = {"true_weights": transcript.true_weights, "ended": np.array(transcript.ended)}
-    arrays["n_rounds"] = np.array(len(transcript.rounds))
+    stored: dict[str, Any] = {"true_weights": transcript.true_weights, "ended": np.array(transcript.ended)}
+    stored["n_rounds"] = np.array(len(transcript.rounds))
     if transcript.learner is not None:
         from tutelage.learners.verifying import learner_arrays
 
-        arrays |= learner_arrays(transcript.learner)
+        stored |= learner_arrays(transcript.learner)
     for number, taught in enumerate(transcript.rounds):
-        arrays |= dict(packed(str(number), taught))
-    write_archive(path, arrays, TRANSCRIPT)
+        stored |= dict(packed(str(number), taught))
+    write_archive(path, stored, TRANSCRIPT)
 
 
 def load_transcript(
@@ -276,8 +266,8 @@ def load_transcript(
     archive = read_archive(path, needed, TRANSCRIPT, others=r"(\d+|learner)\..+", max_bytes=max_bytes)
     try:
         transcript = Transcript(_unpacked(Vector, "true_weights", archive, domain), mdp=domain.mdp)
-        check_length(transcript.true_weights, domain.n_reward, "true_weights", "reward features")
-        n_rounds = whole_number(_unpacked(int, "n_rounds", archive, domain), "n_rounds", least=0)
+        arrays.check_length(transcript.true_weights, domain.n_reward, "true_weights", "reward features")
+        n_rounds = arrays.whole_number(_unpacked(int, "n_rounds", archive, domain), "n_rounds", least=0)
         learner = verifying.stored_learner(archive, domain) if verify else None
         for number in range(n_rounds):
             taught = _unpacked(Round, str(number), archive, domain)
@@ -303,15 +293,15 @@ def _verify_round(domain: Domain, taught: Round, learner: Any, place: str) -> No
             again = Lesson.from_demonstrations(domain, lesson.recorded)
         unit = or_one(sizes(domain)[: domain.n_reward])
         try:
-            check_same("expectation", lesson.expectation, again.expectation, unit)
-            check_same("uncertainty", lesson.uncertainty, again.uncertainty, unit)
+            arrays.check_same("expectation", lesson.expectation, again.expectation, unit)
+            arrays.check_same("uncertainty", lesson.uncertainty, again.uncertainty, unit)
         except InvalidModel as error:
             raise InvalidModel(f"{place}, the lesson: {error}") from error
     try:
         _check_consistent(domain, taught.response)
         if learner is None:
             return
-        check_same("lesson", taught.response.lesson.expectation, taught.lesson.expectation, unit)
+        arrays.check_same("lesson", taught.response.lesson.expectation, taught.lesson.expectation, unit)
         verifying.verify(learner, taught.response)
     except InvalidModel as error:
         raise InvalidModel(f"{place}, the response: {error}") from error
@@ -323,7 +313,7 @@ def _check_round(domain: Domain, taught: Round) -> None:
     _check_possible(domain, response)
     for lesson in (taught.lesson, response.lesson):
         check_lesson(domain, lesson)
-        check_length(lesson.uncertainty, domain.n_reward, "the lesson's uncertainty", "reward features")
+        arrays.check_length(lesson.uncertainty, domain.n_reward, "the lesson's uncertainty", "reward features")
         if lesson.policy is not None:
             check_policy(domain.mdp, lesson.policy)
         lesson.seen_in(domain)
@@ -384,9 +374,9 @@ def _unpacked(kind: Any, at: str, archive: Archive, domain: Domain) -> Any:
     if kind == Vector:
         # One demonstration has no standard error, so its uncertainty is infinite.
         is_endless = at.endswith(".uncertainty") and array.dtype == np.float64 and bool(np.all(array >= 0))
-        return freeze(array) if is_endless and array.ndim == 1 else floats(array, at, ndim=1)
+        return arrays.freeze(array) if is_endless and array.ndim == 1 else arrays.floats(array, at, ndim=1)
     if kind == Indices:
-        return integers(array, at)
+        return arrays.integers(array, at)
     is_list = get_origin(kind) is tuple
     is_named = not is_list and kind not in SCALARS
     if array.ndim != is_list or array.dtype.kind not in SCALARS.get(kind, "U") or (kind is float and np.isnan(array)):

@@ -28,25 +28,20 @@ def describe(domain: Domain) -> dict[str, Any]:
     """
     mdp, names = domain.mdp, domain.mdp.names
     goals = mdp.goals if len(mdp.goals) else np.flatnonzero(absorbing_states(mdp))
-    discounts = np.atleast_1d(mdp.discount)
     stored = names.choices.stored if names.choices is not None else range(int(mdp.choices_per_state.max()))
-    actions, journeys = list(dict.fromkeys(stored)), _journeys(domain)
-    starts = np.flatnonzero(mdp.initial)
-    counts = {"starts": len(starts), "goals": len(goals), "state_names": mdp.n_states, "action_names": len(actions)}
+    journeys, actions = _journeys(domain), list(dict.fromkeys(stored))
+    states: dict[str, Any] = {"starts": np.flatnonzero(mdp.initial), "goals": goals, "state_names": range(mdp.n_states)}
+    counts = {kind: len(numbers) for kind, numbers in states.items()} | {"action_names": len(actions)}
     return {
         "states": mdp.n_states,
         "choices": mdp.n_choices,
-        "discount": [float(discounts.min()), float(discounts.max())],
-        "horizon": mdp.horizon if np.isfinite(mdp.horizon) else None,
-        "starts": [names.state_name(int(state)) for state in starts[:MOST_NAMES]],
-        "n_starts": counts["starts"],
-        "goals": [names.state_name(int(state)) for state in goals[:MOST_NAMES]],
-        "n_goals": len(goals),
-        "reach": _reach(domain, len(goals)),
-        "state_names": [names.state_name(state) for state in range(min(mdp.n_states, MOST_NAMES))],
+        "discount": [float(np.min(mdp.discount)), float(np.max(mdp.discount))],
+        "horizon": finite_or_none(mdp.horizon),
+        **{f"n_{kind}": count for kind, count in counts.items() if kind != "state_names"},
+        **{kind: [names.state_name(int(s)) for s in numbers[:MOST_NAMES]] for kind, numbers in states.items()},
         "action_names": actions[:MOST_NAMES],
-        "n_action_names": len(actions),
-        "cut": [name for name, count in counts.items() if count > MOST_NAMES],
+        "cut": [kind for kind, count in counts.items() if count > MOST_NAMES],
+        "reach": _reach(domain, len(goals)),
         "reward_features": _ranges(domain.reward_features, domain.reward_names),
         "preference_features": _ranges(domain.preference_features, domain.preference_names),
         "least_allowances": least_allowances(domain) if journeys is None else journeys,
@@ -101,15 +96,13 @@ def _journeys(domain: Domain) -> dict[str, float] | None:
     for name, column in zip(domain.preference_names, domain.preference_features.T, strict=True):
         cost = per_choice(mdp, np.ascontiguousarray(column))
         # The shortest of several journeys with the same total; a step of cost zero would be no edge of the graph.
-        step = cost + 1e-9 * max(float(cost.max()), 1.0) * (
-            np.ones(mdp.n_choices) if mdp.duration is None else mdp.duration
-        )
-        order = np.lexsort((step, rows.indices, mdp.state_of_choice))
-        edges = mdp.state_of_choice[order], rows.indices[order]
-        is_first = np.append(True, (np.diff(edges[0]) != 0) | (np.diff(edges[1]) != 0))
-        graph = sparse.csr_array(
-            (step[order][is_first], (edges[1][is_first], edges[0][is_first])), shape=(mdp.n_states,) * 2
-        )
+        step = cost + 1e-9 * max(float(cost.max()), 1.0) * (1.0 if mdp.duration is None else mdp.duration)
+        # Of several choices between two states, the first in this order has the least.
+        order = np.argsort(step, kind="stable")
+        pairs = rows.indices[order].astype(np.int64) * mdp.n_states + mdp.state_of_choice[order]
+        edges, first = np.unique(pairs, return_index=True)
+        ends = np.divmod(edges, mdp.n_states)
+        graph = sparse.csr_array((step[order[first]], ends), shape=(mdp.n_states,) * 2)
         distance = dijkstra(graph, indices=mdp.goals, min_only=True)
         if not np.isfinite(distance[starts]).all():
             return None

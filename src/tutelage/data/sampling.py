@@ -20,18 +20,8 @@ from typing import Self
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import (
-    ArrayLike,
-    Flags,
-    Indices,
-    Matrix,
-    Readable,
-    SparseRows,
-    Vector,
-    freeze,
-    generator,
-    whole_number,
-)
+from tutelage import arrays
+from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Readable, SparseRows, Vector
 from tutelage.chains.resolvent import policy_resolvent
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import has_known_tail, reward_counts, trajectory_counts
@@ -93,10 +83,10 @@ def sample_demonstrations(
     without it, a trajectory longer than 200,000 is refused.
     """
     mdp = domain.mdp if isinstance(domain, Domain) else domain
-    count = whole_number(n, "the number of demonstrations", least=1)
-    most = None if max_steps is None else whole_number(max_steps, "max_steps", least=1)
+    count = arrays.whole_number(n, "the number of demonstrations", least=1)
+    most = None if max_steps is None else arrays.whole_number(max_steps, "max_steps", least=1)
     chosen = check_policy(mdp, policy)
-    trajectory, states, choices = _walk(mdp, chosen, ends(domain), count, truncation_bias, most, generator(rng))
+    trajectory, states, choices = _walk(mdp, chosen, ends(domain), count, truncation_bias, most, arrays.generator(rng))
     order = np.argsort(trajectory, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(trajectory, minlength=count))])
     return Demonstrations(states[order], offsets, choices[order], mdp)
@@ -263,7 +253,7 @@ def select(
     The pool consists of the recorded demonstrations, or of samples from the policy, or from the policy nearest to
     `wanted`. Of a pool with n trajectories that arrive and keep the limits, only these are selected.
     """
-    n, source = whole_number(n, "the number of demonstrations", least=1), generator(rng)
+    n, source = arrays.whole_number(n, "the number of demonstrations", least=1), arrays.generator(rng)
     if recorded is not None and recorded.n < n:
         raise InvalidInput(f"the lesson has only {recorded.n} demonstrations, so n must not be {n}; give a smaller n")
     pool = _sampled(domain, wanted, policy, n, source) if recorded is None else recorded
@@ -278,7 +268,7 @@ def select(
     chosen = min(optima, key=lambda optimum: _distance(offsets, optimum))
     return SelectedDemonstrations(
         demonstrations=pool.take(chosen),
-        expectation=freeze(counts[chosen].mean(axis=0)),
+        expectation=arrays.freeze(counts[chosen].mean(axis=0)),
         distance=_distance(offsets, chosen),
         random_distance=float(np.mean([_distance(offsets, choice) for choice in drawn])),
         pool_size=pool.n,

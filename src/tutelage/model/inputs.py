@@ -23,20 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tutelage.arrays import (
-    ArrayLike,
-    Indices,
-    Matrix,
-    SparseRows,
-    Vector,
-    any_array,
-    check_length,
-    check_rows,
-    floats,
-    freeze,
-    integers,
-    sparse_rows,
-)
+from tutelage import arrays
+from tutelage.arrays import ArrayLike, Indices, Matrix, SparseRows, Vector
 from tutelage.model.names import check_name, suggestion
 from tutelage.outcomes import InvalidInput, InvalidModel
 
@@ -54,7 +42,7 @@ Arrivals = Mapping[str, SparseRows]
 
 def checked_first_choice(values: ArrayLike) -> Indices:
     """(S+1,), where the choices of each state begin; every state has at least one."""
-    first_choice = integers(values, "first_choice")
+    first_choice = arrays.integers(values, "first_choice")
     if len(first_choice) < 2 or first_choice[0] != 0:
         raise InvalidModel("first_choice must start at 0 and have one entry per state and one more")
     steps = np.diff(first_choice)
@@ -70,14 +58,16 @@ def checked_first_choice(values: ArrayLike) -> Indices:
 def rows_of_actions(transition: ArrayLike | Sequence[Any]) -> tuple[SparseRows, int]:
     """Rows s * A + a, and A, from a dense (S, A, S) array or from A sparse matrices (S, S)."""
     if isinstance(transition, Sequence) and any(sparse.issparse(matrix) for matrix in transition):
-        rows = [sparse_rows(matrix, f"the matrix of action {action}") for action, matrix in enumerate(transition)]
+        rows = [
+            arrays.sparse_rows(matrix, f"the matrix of action {action}") for action, matrix in enumerate(transition)
+        ]
         for action, matrix in enumerate(rows):
             if matrix.shape[0] != matrix.shape[1] or matrix.shape != rows[0].shape:
                 needed = "all must be the same (S, S)"
                 raise InvalidModel(f"the matrix of action {action} has shape {matrix.shape}; {needed}")
         by_action = np.arange(rows[0].shape[0] * len(rows)).reshape(len(rows), -1)
         return sparse.vstack(rows, format="csr")[by_action.T.ravel()], len(rows)
-    array = floats(transition, "transition", ndim=3)
+    array = arrays.floats(transition, "transition", ndim=3)
     if array.shape[0] != array.shape[2] or 0 in array.shape:
         raise InvalidModel(f"transition must have shape (S, A, S), got {array.shape}")
     return sparse.csr_array(array.reshape(-1, array.shape[2])), array.shape[1]
@@ -85,18 +75,18 @@ def rows_of_actions(transition: ArrayLike | Sequence[Any]) -> tuple[SparseRows, 
 
 def by_choice(values: ArrayLike, table: tuple[int, int], name: str) -> NDArray[Any]:
     """Numbers for each action of each state (S, A), as numbers for each choice; others unchanged."""
-    given = any_array(values, name)
+    given = arrays.any_array(values, name)
     return given.ravel() if given.shape == table else given
 
 
 def checked_discount(value: ArrayLike, n_choices: int) -> float | Vector:
     """The one discount, or a read-only vector (C,) of at least two different ones."""
-    given = any_array(value, "discount")
+    given = arrays.any_array(value, "discount")
     if not given.ndim and given.dtype.kind not in "biuf":
         raise InvalidModel(f"discount must be a number, got {given.item()!r}")
-    discounts = floats(given, "discount", ndim=1) if given.ndim else given[None].astype(np.float64)
+    discounts = arrays.floats(given, "discount", ndim=1) if given.ndim else given[None].astype(np.float64)
     if given.ndim:
-        check_length(discounts, n_choices, "discount", "choices")
+        arrays.check_length(discounts, n_choices, "discount", "choices")
     wrong = np.flatnonzero(~((discounts > 0) & (discounts <= 1)))
     if len(wrong):
         place = f"[{wrong[0]}]" if given.ndim else ""
@@ -106,9 +96,9 @@ def checked_discount(value: ArrayLike, n_choices: int) -> float | Vector:
 
 def checked_duration(value: ArrayLike, n_choices: int) -> Vector:
     """(C,), a read-only vector of positive durations; one number is used for all choices."""
-    given = any_array(value, "duration")
-    durations = floats(given if given.ndim else np.repeat(given, n_choices), "duration", ndim=1)
-    check_length(durations, n_choices, "duration", "choices")
+    given = arrays.any_array(value, "duration")
+    durations = arrays.floats(given if given.ndim else np.repeat(given, n_choices), "duration", ndim=1)
+    arrays.check_length(durations, n_choices, "duration", "choices")
     wrong = np.flatnonzero(durations <= 0)
     if len(wrong):
         raise InvalidModel(f"duration[{wrong[0]}] is {durations[wrong[0]]}; a choice must take a positive time")
@@ -133,28 +123,28 @@ def timed_discounts(discount: ArrayLike, durations: Vector) -> Vector:
 
 def checked_goals(values: ArrayLike, n_states: int) -> Indices:
     """The goals, ascending, each once."""
-    goals = np.unique(integers(values, "goals"))
+    goals = np.unique(arrays.integers(values, "goals"))
     wrong = goals[(goals < 0) | (goals >= n_states)]
     if len(wrong):
         raise InvalidModel(f"goals has state {wrong[0]}, but the states are 0 to {n_states - 1}")
-    return freeze(goals)
+    return arrays.freeze(goals)
 
 
 def checked_positions(values: ArrayLike, n_states: int) -> Matrix:
     """(S, 2), the coordinates of the states; NaN where a state has none."""
-    given = any_array(values, "positions")
+    given = arrays.any_array(values, "positions")
     if given.shape != (n_states, 2) or given.dtype.kind not in "iuf" or np.isinf(given).any():
         kind = f"{given.dtype} of shape {given.shape}"
         raise InvalidModel(f"positions must be two numbers for each of the {n_states} states, got {kind}")
-    return freeze(given.astype(np.float64))
+    return arrays.freeze(given.astype(np.float64))
 
 
 def checked_features(values: ArrayLike, first_choice: Indices, n_names: int, kind: str) -> Matrix:
     """A read-only (S, d) or (C, d) feature matrix of this kind; an array with zero columns may have any rows."""
     name, counts = f"{kind}_features", np.diff(first_choice)
-    array = any_array(values, name)
+    array = arrays.any_array(values, name)
     if array.ndim == 2 and array.shape[1] == 0:
-        return freeze(np.zeros((len(counts), 0)))
+        return arrays.freeze(np.zeros((len(counts), 0)))
     table = (len(counts), int(counts[0]))
     is_regular = bool((counts == table[1]).all())
     if is_regular and array.shape == table and table[1] > 1 and n_names != table[1]:
@@ -164,8 +154,8 @@ def checked_features(values: ArrayLike, first_choice: Indices, n_names: int, kin
         )
     if is_regular and array.ndim == 3 and array.shape[:2] == table:
         array = array.reshape(int(first_choice[-1]), -1)
-    matrix = floats(array[:, None] if array.ndim == 1 else array, name, ndim=2)
-    check_rows(matrix, first_choice, name, "rows")
+    matrix = arrays.floats(array[:, None] if array.ndim == 1 else array, name, ndim=2)
+    arrays.check_rows(matrix, first_choice, name, "rows")
     return matrix
 
 
@@ -200,7 +190,7 @@ def domain_features(domain: "Domain", kind: str) -> dict[str, Any]:
     arrivals: Arrivals = getattr(domain, f"{kind}_arrivals")
     first_choice, rows = domain.mdp.first_choice, domain.mdp.transition
     if not isinstance(given, Mapping):
-        array = any_array(given, f"{kind}_features")
+        array = arrays.any_array(given, f"{kind}_features")
         table = (len(first_choice) - 1, int(first_choice[1]), len(first_choice) - 1)
         if array.ndim == 4 and array.shape[:3] == table and table[0] * table[1] == rows.shape[0]:
             array = array.reshape(*rows.shape, -1)
@@ -243,7 +233,7 @@ def choice_of_entry(transition: SparseRows) -> Indices:
 
 def at_entries(transition: SparseRows, values: Vector) -> SparseRows:
     """Values (nnz,) at the entries of the transition (C, S)."""
-    return sparse.csr_array((freeze(values), transition.indices, transition.indptr), transition.shape)
+    return sparse.csr_array((arrays.freeze(values), transition.indices, transition.indptr), transition.shape)
 
 
 def by_name(transition: SparseRows, values: Matrix, names: Sequence[str]) -> dict[str, SparseRows]:
@@ -280,7 +270,7 @@ def _column(mdp: "MDP", name: str, given: Any) -> Vector | SparseRows:
     """(S,), (C,) or on arrival (C, S), a feature from an array or a function; what is no transition does not count."""
     rows, labels, of_entry = mdp.transition, mdp.names, choice_of_entry(mdp.transition)
     if not callable(given) and (sparse.issparse(given) or np.ndim(given) == 2):
-        arrival = sparse_rows(given, f"the feature {name!r}")
+        arrival = arrays.sparse_rows(given, f"the feature {name!r}")
         if arrival.shape != rows.shape:
             needed = f"give one value per choice and next state, {rows.shape}"
             raise InvalidModel(f"the feature {name!r} has shape {arrival.shape}; {needed}, or one per state or choice")
@@ -290,8 +280,8 @@ def _column(mdp: "MDP", name: str, given: Any) -> Vector | SparseRows:
             raise InvalidModel(f"the feature {name!r} is {values[entry]} for {at}; give finite numbers")
         return at_entries(rows, values)
     if not callable(given):
-        vector = floats(given, f"the feature {name!r}", ndim=1)
-        check_rows(vector, mdp.first_choice, f"the feature {name!r}")
+        vector = arrays.floats(given, f"the feature {name!r}", ndim=1)
+        arrays.check_rows(vector, mdp.first_choice, f"the feature {name!r}")
         return vector
     states = [labels.state_name(state) for state in range(mdp.n_states)]
     choices = [(states[state], labels.choice_name(choice)) for choice, state in enumerate(mdp.state_of_choice.tolist())]
@@ -305,7 +295,7 @@ def _column(mdp: "MDP", name: str, given: Any) -> Vector | SparseRows:
     if matrix.shape[1] != 1:
         raise InvalidModel(f"the feature {name!r} must be one number for each state or choice, not {matrix.shape[1]}")
     column = np.ascontiguousarray(matrix[:, 0])
-    return at_entries(rows, column) if n_given == 3 else freeze(column)
+    return at_entries(rows, column) if n_given == 3 else arrays.freeze(column)
 
 
 def on_names(
@@ -367,7 +357,7 @@ def feature_matrix(
     if len(wrong):
         said = f"{place(int(wrong[0]))}: the {kind} features {values[wrong[0]]!r}"
         raise InvalidModel(f"{said} are not all finite numbers")
-    return freeze(matrix), tuple(map(str, columns))
+    return arrays.freeze(matrix), tuple(map(str, columns))
 
 
 def _numbers(value: Any) -> Vector:

@@ -27,23 +27,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tutelage import arrays
-from tutelage.arrays import (
-    ArrayLike,
-    AsMatrix,
-    AsNames,
-    Indices,
-    Matrix,
-    Readable,
-    SparseRows,
-    Vector,
-    brief,
-    changed,
-    check_length,
-    distribution,
-    floats,
-    freeze,
-    set_fields,
-)
+from tutelage.arrays import ArrayLike, AsMatrix, AsNames, Indices, Matrix, Readable, SparseRows, Vector
 from tutelage.model import inputs, policy
 from tutelage.model.inputs import (
     Arrivals,
@@ -90,7 +74,7 @@ class MDP(Readable):
         first_choice = checked_first_choice(self.first_choice)
         if self.labels is not None:
             known = self.labels
-            set_fields(self, labels=Labels.of(first_choice, known.states, known.choices, known.finals))
+            arrays.set_fields(self, labels=Labels.of(first_choice, known.states, known.choices, known.finals))
         labels = self.labels or Labels(first_choice)
         transition = arrays.stochastic_rows(
             self.transition,
@@ -103,28 +87,28 @@ class MDP(Readable):
             raise InvalidModel(f"{ending}; give one row per choice")
         if n_begun != n_states:
             raise InvalidModel(f"transition leads to {n_states} states, but first_choice gives choices to {n_begun}")
-        initial = distribution(self.initial, "initial")
-        check_length(initial, n_states, "initial", "states")
+        initial = arrays.distribution(self.initial, "initial")
+        arrays.check_length(initial, n_states, "initial", "states")
         discount = inputs.checked_discount(self.discount, n_choices)
-        set_fields(self, transition=transition, first_choice=first_choice, initial=initial, discount=discount)
+        arrays.set_fields(self, transition=transition, first_choice=first_choice, initial=initial, discount=discount)
         duration = None if self.duration is None else checked_duration(self.duration, n_choices)
-        set_fields(self, duration=duration, goals=inputs.checked_goals(self.goals, n_states))
+        arrays.set_fields(self, duration=duration, goals=inputs.checked_goals(self.goals, n_states))
         self._set_ends(labels)
 
     def _set_ends(self, labels: Labels) -> None:
         rows, horizon = self.transition, np.inf
         is_full = np.broadcast_to(self.discount == np.float64(1), self.n_choices)
         is_end = np.logical_and.reduceat(is_full, self.first_choice[:-1]) & absorbing_states(self)
-        set_fields(self, ends=freeze(np.flatnonzero(is_end)), continuing=rows)
+        arrays.set_fields(self, ends=arrays.freeze(np.flatnonzero(is_end)), continuing=rows)
         if np.max(self.discount) < 1:
             horizon = 1 / (1 - np.max(self.discount))
         else:
             # The zeros are stored, so that the pattern is the same.
             data = np.where(is_end[rows.indices], 0.0, rows.data)
-            set_fields(self, continuing=sparse.csr_array((data, rows.indices, rows.indptr), rows.shape))
+            arrays.set_fields(self, continuing=sparse.csr_array((data, rows.indices, rows.indptr), rows.shape))
             policy.check_ends(self, labels.describe_state)
             horizon = policy.longest_steps(self, times_discount(self.continuing, self.discount))
-        set_fields(self, horizon=float(horizon))
+        arrays.set_fields(self, horizon=float(horizon))
 
     @classmethod
     def from_arrays(
@@ -180,19 +164,19 @@ class MDP(Readable):
 
     def labelled(self, labels: Labels | None) -> Self:
         """The same MDP with other names; its arrays are shared."""
-        return changed(self, labels=labels)
+        return arrays.changed(self, labels=labels)
 
     def starting_in(self, start: Hashable | ArrayLike) -> Self:
         """The same MDP with another start: a state, by name or number, or a distribution (S,), a list or an array."""
         if isinstance(start, list | np.ndarray):
-            initial = distribution(start, "the start")
-            check_length(initial, self.n_states, "the start", "states")
+            initial = arrays.distribution(start, "the start")
+            arrays.check_length(initial, self.n_states, "the start", "states")
         else:
             named, initial = self.names, np.zeros(self.n_states)
             if isinstance(start, int | np.integer) and named.states is not None and named.states.find(start) is None:
                 named = Labels(self.first_choice)
             initial[named.state(cast(Hashable, start))] = 1.0
-        return changed(self, initial=freeze(initial))
+        return arrays.changed(self, initial=arrays.freeze(initial))
 
     @property
     def names(self) -> Labels:
@@ -285,11 +269,11 @@ class Domain(Readable):
             raise InvalidModel(f"the first argument of a Domain must be an MDP, got {type(self.mdp).__name__}")
         self._set_names()
         for kind in ("reward", "preference"):
-            set_fields(self, **inputs.domain_features(self, kind))
+            arrays.set_fields(self, **inputs.domain_features(self, kind))
         if self.n_reward == 0:
             raise InvalidModel("reward_features has no columns; a domain needs at least one reward feature")
         if self.positions is not None:
-            set_fields(self, positions=inputs.checked_positions(self.positions, self.mdp.n_states))
+            arrays.set_fields(self, positions=inputs.checked_positions(self.positions, self.mdp.n_states))
 
     def _set_names(self) -> None:
         """The names that were given, also in the MDP; those of the MDP where none were given."""
@@ -298,8 +282,8 @@ class Domain(Readable):
         choices = known.choices if self.choice_names is None else self.choice_names
         if states is not known.states or choices is not known.choices:
             known = Labels.of(self.mdp.first_choice, states, choices, known.finals)
-            set_fields(self, mdp=self.mdp.labelled(known))
-        set_fields(self, state_names=known.states, choice_names=known.choices)
+            arrays.set_fields(self, mdp=self.mdp.labelled(known))
+        arrays.set_fields(self, state_names=known.states, choice_names=known.choices)
 
     __setstate__ = arrays.set_state
 
@@ -335,13 +319,16 @@ class Domain(Readable):
 
     def starting_in(self, start: Hashable | ArrayLike) -> Self:
         """The same domain with another start; see `MDP.starting_in`."""
-        return changed(self, mdp=self.mdp.starting_in(start))
+        return arrays.changed(self, mdp=self.mdp.starting_in(start))
 
     def with_matrices(self, reward: Matrix, preference: Matrix, *, reward_names: tuple[str, ...] = ()) -> Self:
         """The same domain with other feature matrices, which are not checked: for solvers that change units."""
-        fields: dict[str, Any] = {"reward_features": freeze(reward), "preference_features": freeze(preference)}
+        fields: dict[str, Any] = {
+            "reward_features": arrays.freeze(reward),
+            "preference_features": arrays.freeze(preference),
+        }
         fields |= {"reward_names": reward_names or self.reward_names, "reward_arrivals": {}, "preference_arrivals": {}}
-        return changed(self, **fields)
+        return arrays.changed(self, **fields)
 
     def arrivals(self, kind: str) -> Iterator[tuple[int, SparseRows]]:
         """The column of each feature on arrival, "reward" or "preference", and phi(c, s'), a sparse (C, S)."""
@@ -372,7 +359,11 @@ class Domain(Readable):
 
     def __repr__(self) -> str:
         line = f"Domain({self.mdp}, reward {list(self.reward_names)}, preferences {list(self.preference_names)})"
-        parts = (repr(self.mdp), f"reward {brief(self.reward_names)}", f"preferences {brief(self.preference_names)}")
+        parts = (
+            repr(self.mdp),
+            f"reward {arrays.brief(self.reward_names)}",
+            f"preferences {arrays.brief(self.preference_names)}",
+        )
         return line if len(line) <= 120 else "\n    ".join([f"{type(self).__name__}(", *parts]) + "\n)"
 
 
@@ -422,7 +413,7 @@ def endless(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def choice_reward(mdp: MDP, reward: ArrayLike) -> Vector:
     """(C,), a checked reward on choices, from a reward on states (S,) or choices (C,)."""
-    values = floats(reward, "reward", ndim=1)
+    values = arrays.floats(reward, "reward", ndim=1)
     arrays.check_rows(values, mdp.first_choice, "reward")
     if len(mdp.ends):
         inputs.check_without_ends(values[:, None], mdp, ("reward",))

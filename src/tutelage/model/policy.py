@@ -17,19 +17,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph, linalg
 
-from tutelage.arrays import (
-    EPSILON,
-    ArrayLike,
-    Flags,
-    Indices,
-    SparseRows,
-    Vector,
-    check_length,
-    divisors,
-    floats,
-    freeze,
-    sum_tolerance,
-)
+from tutelage import arrays
+from tutelage.arrays import EPSILON, ArrayLike, Flags, Indices, SparseRows, Vector
 from tutelage.outcomes import InvalidModel
 
 if TYPE_CHECKING:
@@ -55,7 +44,7 @@ def first_maximum(mdp: "MDP", values: Vector) -> Indices:
 
 def uniform_policy(mdp: "MDP") -> Vector:
     """(C,), the policy that takes every choice of a state with the same probability."""
-    return freeze(np.repeat(1.0 / mdp.choices_per_state, mdp.choices_per_state))
+    return arrays.freeze(np.repeat(1.0 / mdp.choices_per_state, mdp.choices_per_state))
 
 
 def greedy_policy(mdp: "MDP", choice_value: Vector, *, tie_tolerance: float) -> Vector:
@@ -65,7 +54,7 @@ def greedy_policy(mdp: "MDP", choice_value: Vector, *, tie_tolerance: float) -> 
 
 def evenly(mdp: "MDP", is_taken: Flags) -> Vector:
     """(C,), the policy that takes the given choices of each state, at least one, with equal probabilities."""
-    return freeze(is_taken / sum_by_state(mdp, is_taken.astype(np.float64)).repeat(mdp.choices_per_state))
+    return arrays.freeze(is_taken / sum_by_state(mdp, is_taken.astype(np.float64)).repeat(mdp.choices_per_state))
 
 
 def policy_from_occupancy(mdp: "MDP", occupancy: ArrayLike) -> Vector:
@@ -73,8 +62,8 @@ def policy_from_occupancy(mdp: "MDP", occupancy: ArrayLike) -> Vector:
 
     In a state that is never visited the policy is uniform. Entries below zero by rounding count as zero.
     """
-    visits = floats(occupancy, "occupancy", ndim=1)
-    check_length(visits, mdp.n_choices, "occupancy", "choices")
+    visits = arrays.floats(occupancy, "occupancy", ndim=1)
+    arrays.check_length(visits, mdp.n_choices, "occupancy", "choices")
     if visits.min() < -1e-6 * max(1.0, visits.max()):
         raise InvalidModel(f"occupancy[{visits.argmin()}] is {visits.min()}; visits cannot be negative")
     visits = np.maximum(visits, 0.0)
@@ -86,21 +75,21 @@ def policy_from_occupancy(mdp: "MDP", occupancy: ArrayLike) -> Vector:
     np.divide(visits, policy, out=policy)
     count = mdp.choices_per_state[is_unvisited]
     policy[np.repeat(is_unvisited, mdp.choices_per_state)] = np.repeat(1.0 / count, count)
-    return freeze(policy)
+    return arrays.freeze(policy)
 
 
 def check_policy(mdp: "MDP", policy: ArrayLike) -> Vector:
     """A read-only policy (C,), refused unless it sums to one in each state; the message names the first wrong state."""
-    values = floats(policy, "policy", ndim=1)
-    check_length(values, mdp.n_choices, "policy", "choices")
+    values = arrays.floats(policy, "policy", ndim=1)
+    arrays.check_length(values, mdp.n_choices, "policy", "choices")
     if values.min() < 0:
         raise InvalidModel(f"policy[{values.argmin()}] is {values.min()}; a probability cannot be negative")
     totals = sum_by_state(mdp, values)
-    wrong = np.flatnonzero(np.abs(totals - 1) > sum_tolerance(mdp.choices_per_state))
+    wrong = np.flatnonzero(np.abs(totals - 1) > arrays.sum_tolerance(mdp.choices_per_state))
     if len(wrong):
         place = mdp.names.describe_state(int(wrong[0]))
         raise InvalidModel(f"the policy sums to {totals[wrong[0]]:.10g} in {place}; it must sum to one")
-    return freeze(values / divisors(totals, mdp.choices_per_state).repeat(mdp.choices_per_state))
+    return arrays.freeze(values / arrays.divisors(totals, mdp.choices_per_state).repeat(mdp.choices_per_state))
 
 
 def check_ends(mdp: "MDP", describe: Callable[[int], str]) -> None:
