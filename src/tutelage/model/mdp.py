@@ -76,11 +76,11 @@ class MDP(Readable):
             known = self.labels
             arrays.set_fields(self, labels=Labels.of(first_choice, known.states, known.choices, known.finals))
         labels = self.labels or Labels(first_choice)
-        transition = arrays.stochastic_rows(
-            self.transition,
-            "transition",
-            lambda row: f"{labels.describe_choice(row)}: " if row < first_choice[-1] else "",
-        )
+
+        def place(row: int) -> str:
+            return f"{labels.describe_choice(row)}: " if row < first_choice[-1] else ""
+
+        transition = arrays.stochastic_rows(self.transition, "transition", place)
         (n_choices, n_states), n_begun = transition.shape, len(first_choice) - 1
         if first_choice[-1] != n_choices:
             ending = f"first_choice ends at {first_choice[-1]}, but transition has {n_choices} rows"
@@ -96,19 +96,18 @@ class MDP(Readable):
         self._set_ends(labels)
 
     def _set_ends(self, labels: Labels) -> None:
-        rows, horizon = self.transition, np.inf
-        is_full = np.broadcast_to(self.discount == np.float64(1), self.n_choices)
+        rows, largest = self.transition, float(np.max(self.discount))
+        if largest < 1:
+            arrays.set_fields(self, ends=np.zeros(0, dtype=np.int64), continuing=rows, horizon=1 / (1 - largest))
+            return
+        is_full = np.broadcast_to(np.equal(self.discount, 1), self.n_choices)
         is_end = np.logical_and.reduceat(is_full, self.first_choice[:-1]) & absorbing_states(self)
-        arrays.set_fields(self, ends=arrays.freeze(np.flatnonzero(is_end)), continuing=rows)
-        if np.max(self.discount) < 1:
-            horizon = 1 / (1 - np.max(self.discount))
-        else:
-            # The zeros are stored, so that the pattern is the same.
-            data = np.where(is_end[rows.indices], 0.0, rows.data)
-            arrays.set_fields(self, continuing=sparse.csr_array((data, rows.indices, rows.indptr), rows.shape))
-            policy.check_ends(self, labels.describe_state)
-            horizon = policy.longest_steps(self, times_discount(self.continuing, self.discount))
-        arrays.set_fields(self, horizon=float(horizon))
+        # The zeros are stored, so that the pattern is the same.
+        data = np.where(is_end[rows.indices], 0.0, rows.data)
+        continuing = sparse.csr_array((data, rows.indices, rows.indptr), rows.shape)
+        arrays.set_fields(self, ends=arrays.freeze(np.flatnonzero(is_end)), continuing=continuing)
+        policy.check_ends(self, labels.describe_state)
+        arrays.set_fields(self, horizon=policy.longest_steps(self, times_discount(continuing, self.discount)))
 
     @classmethod
     def from_arrays(
