@@ -31,10 +31,6 @@ from tutelage.outcomes import NotConverged
 
 # Krylov steps of one attempt: in the test whether few are enough, and in a solution.
 FEW_STEPS, MANY_STEPS = 6, 300
-# The least fall of the preconditioned residual within one attempt.
-LEAST_FALL = 1e-10
-# Pairs of sweeps after the first attempt that failed.
-FIRST_PAIRS = 8
 # Row starts, columns and weights of a sparse matrix.
 Rows: TypeAlias = tuple[Indices, Indices, Vector]
 # Row starts, ends of the entries to earlier states, starts of those to later states, columns and weights.
@@ -154,7 +150,10 @@ def bicgstab(rows: SplitRows, right: Vector, tolerance: float, max_steps: int) -
 
 @compiled(fastmath=FASTMATH)
 def relax(rows: SplitRows, right: Vector, value: Vector, n_pairs: int) -> None:
-    """Pairs of in-place sweeps, forward and backward: each state in turn solves x = right + (L + U) x."""
+    """Pairs of in-place sweeps, forward and backward: each state in turn solves x = right + (L + U) x.
+
+    Each sweep multiplies the error by `discount` or less.
+    """
     row, before, after, column, weight = rows
     n_states = len(value)
     for sweep in range(2 * n_pairs):
@@ -191,12 +190,6 @@ class Split:
         if size == 0.0:
             return np.zeros_like(right)
         return size * np.asarray(bicgstab(self.rows, self.scale * (right / size), tolerance, max_steps))
-
-    def relaxed(self, right: Vector, start: Vector, n_pairs: int) -> Vector:
-        """Pairs of Gauss-Seidel sweeps, forward and backward; each multiplies the error by `discount` or less."""
-        value = start.copy()
-        relax(self.rows, self.scale * right, value, n_pairs)
-        return value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -244,17 +237,18 @@ class Iterations:
         if not right.any():
             # Iterations would approach the answer zero without end.
             return np.zeros_like(right)
-        answer, n_pairs, goal = start, FIRST_PAIRS, max(accuracy, 64 * EPSILON / (1 - self.discount))
+        answer, n_pairs, goal = start, 8, max(accuracy, 64 * EPSILON / (1 - self.discount))
         residual, error = self.error(right, answer)
         n_sweeps, most_sweeps = 0, 1_000 + 4 * math.log(goal * (1 - self.discount)) / math.log(self.discount)
         while error > goal and n_sweeps < most_sweeps:
-            # A little less than what is missing. The zero vector has no relative error.
-            fall = max(LEAST_FALL, 0.1 * goal if math.isinf(error) else 0.3 * goal / error)
+            # A little less than what is missing, at most what one attempt can. The zero vector has no relative error.
+            fall = max(1e-10, 0.1 * goal if math.isinf(error) else 0.3 * goal / error)
             tried = answer + self.split.solve(residual, fall, self.max_steps)
             left, reached = self.error(right, tried)
             if not reached < 0.1 * error:
                 # Discard the Krylov steps. Each time double the number of sweeps, so that failed attempts cost little.
-                tried = self.split.relaxed(right, answer, n_pairs)
+                tried = answer.copy()
+                relax(self.split.rows, self.split.scale * right, tried, n_pairs)
                 left, reached = self.error(right, tried)
                 n_sweeps, n_pairs = n_sweeps + 2 * n_pairs, 2 * n_pairs
             answer, residual, error = tried, left, reached

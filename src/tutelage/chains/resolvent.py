@@ -121,10 +121,10 @@ def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
         moves = chain(mdp, share, mdp.continuing)
         moves.eliminate_zeros()
         return _sparse(mdp, moves, takes_many=bool(2 * np.count_nonzero(policy) > mdp.n_states + mdp.n_choices))
-    if isinstance(layout, NarrowLayout):
+    if isinstance(layout, int):
         from tutelage.chains.elimination import NarrowBand
 
-        return NarrowBand.of(mdp.continuing, mdp.first_choice, share, layout.width)
+        return NarrowBand.of(mdp.continuing, mdp.first_choice, share, layout)
     n, weights = len(mdp.initial), -share[layout.choice] * mdp.continuing.data
     system = np.asarray(np.bincount(layout.place, weights=weights, minlength=n * layout.height), dtype=np.float64)
     system[layout.diagonal :: layout.height + (layout.width is None)] += 1.0
@@ -174,7 +174,7 @@ def choice_visits(mdp: MDP, choice: Indices) -> Vector:
 
 def has_short_moves(mdp: MDP) -> bool:
     """Whether every move is to a state that is near in the order of the states."""
-    return isinstance(_layout(mdp), NarrowLayout)
+    return isinstance(_layout(mdp), int)
 
 
 @lru_cache(maxsize=8)
@@ -235,23 +235,19 @@ class Layout:
     position: Indices | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NarrowLayout:
-    """The states in their order, where no choice has a move further than `width` states."""
-
-    width: int
-
-
 @lru_cache(maxsize=8)
-def _layout(mdp: MDP) -> Layout | NarrowLayout | None:
-    """A band, or a dense layout for few states; None where there are many states and no narrow band."""
+def _layout(mdp: MDP) -> Layout | int | None:
+    """A band, or a dense layout for few states; None where there are many states and no narrow band.
+
+    A number is the width of a narrow band: in the order of the states no choice has a longer move.
+    """
     n, rows = mdp.n_states, mdp.transition
     if has_dense_moves(mdp):
         return None
     state = np.repeat(np.arange(n), np.diff(rows.indptr[mdp.first_choice]))
     width = int(np.abs(rows.indices - state).max(initial=0))
     if n > DENSE_LIMIT and width <= NARROW:
-        return NarrowLayout(width)
+        return width
     if n > REORDERED_LIMIT:
         return None
     choice, to = np.repeat(np.arange(mdp.n_choices), np.diff(rows.indptr)), rows.indices.astype(np.int64)

@@ -19,10 +19,11 @@ import numpy as np
 from tutelage import watch
 from tutelage.arrays import EPSILON, Indices, Matrix, Vector
 from tutelage.bellman.equations import HardOptimum, bellman_operators, plan_hard
-from tutelage.bellman.operators import Operators
+from tutelage.bellman.operators import COMPILED_ABOVE, Operators
 from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.chains.expectations import expectation, state_occupancy
 from tutelage.chains.resolvent import (
+    any_choice,
     choice_resolvent,
     choice_visits,
     has_dense_moves,
@@ -37,6 +38,8 @@ from tutelage.model.policy import first_maximum, sum_by_state
 
 # The most memory for expected counts, in numbers; at least two policies are kept.
 MOST_STORED = 2**26
+# The share of the states that a policy visits, or starts in, above which policies are stored.
+SPREAD = 0.25
 # Where policies are evaluated quickly, sweeps save time only while this share of the states changes its choice.
 MANY = 0.01
 
@@ -275,3 +278,21 @@ def with_stored(columns: tuple[Column, ...], most: int = MOST_STORED) -> tuple[C
     size = max((column.ahead.size for column in columns if column.ahead is not None), default=1)
     dropped = set(stored[: max(len(stored) - max(most // size, 2), 0)])
     return tuple(replace(column, ahead=None) if k in dropped else column for k, column in enumerate(columns))
+
+
+def opened(domain: Domain, price: Vector) -> tuple[Planner, tuple[Column, ...]]:
+    """The best policy at a price, and the pricer to go on with: policies are stored where each visits most states."""
+    mdp = domain.mdp
+    if np.isinf(mdp.horizon):
+        # At another price going on may pay.
+        price = np.zeros_like(price)
+    improver = Improver(domain)
+    is_spread = mdp.n_states > COMPILED_ABOVE and np.count_nonzero(mdp.initial) > SPREAD * mdp.n_states
+    if is_spread and improver.is_quick:
+        first = improver.evaluate(mdp.first_choice[:-1] if np.isfinite(mdp.horizon) else any_choice(mdp), None)
+        return improver, (first, *improver.price_out(price, [first]).columns)[-1:]
+    planner = Planner(domain)
+    columns = planner.price_out(price).columns
+    if mdp.n_states <= COMPILED_ABOVE or columns[0].n_reached <= SPREAD * mdp.n_states:
+        return planner, columns
+    return improver, (improver.evaluate(columns[0].choice, None),)

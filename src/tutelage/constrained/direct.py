@@ -39,8 +39,6 @@ FEW_CHOICES = 2_000
 STEP_PRICES = (0.0, 1e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10)
 # The largest relative gap that is accepted of the libraries.
 LOOSEST_GAP = 1e-7
-# The same of the cone program, relative to the largest value that one feature alone could have, plus |value|.
-BALL_GAP = 1e-8
 
 
 def flow(domain: Domain) -> Hull:
@@ -103,8 +101,8 @@ def best_within_balls(
 ) -> tuple[ConstrainedOptimum, Matrix] | None:
     """The optimum with the multipliers of the half-spaces, and t of each ball (k, d_c).
 
-    None for a large model, and where the library's solution has a gap above BALL_GAP. The policy keeps limits and balls
-    as far as the library does; the caller judges that.
+    None for a large model, and where the library's solution has a gap above a tenth of LOOSEST_GAP. The policy keeps
+    limits and balls as far as the library does; the caller judges that.
     """
     if domain.mdp.n_choices > FEW_CHOICES:
         return None
@@ -129,7 +127,7 @@ def best_within_balls(
     policy = policy_from_occupancy(domain.mdp, visits)
     reached = expectation(scaled.domain, policy)
     value = float(slope @ reached.reward)
-    if abs(bound - value) > BALL_GAP * (1 + abs(value)):
+    if abs(bound - value) > 0.1 * LOOSEST_GAP * (1 + abs(value)):
         return None
     return ConstrainedOptimum(
         policy=policy,

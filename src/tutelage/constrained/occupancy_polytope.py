@@ -13,18 +13,16 @@ from typing import get_args
 import numpy as np
 
 from tutelage.arrays import ArrayLike, Matrix, Vector, check_length, floats, freeze
-from tutelage.bellman.operators import COMPILED_ABOVE
 from tutelage.chains.expectations import Expectation, expectation_of_occupancy
-from tutelage.chains.resolvent import any_choice
 from tutelage.constrained import objectives
-from tutelage.constrained.columns import Column, Improver, Planner
+from tutelage.constrained.columns import Column, Planner, opened
 from tutelage.constrained.decomposition import Decomposed, decompose, matrix
 from tutelage.constrained.direct import FEW_CHOICES, LOOSEST_GAP, solve_directly
 from tutelage.constrained.objectives import Mixture, Objective
 from tutelage.constrained.prices import PriceFace
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, Scaled, in_unit
 from tutelage.convex.programs import InfeasibleProgram, UnboundedProgram
-from tutelage.model.mdp import MDP, Domain
+from tutelage.model.mdp import Domain
 from tutelage.model.policy import policy_from_occupancy
 from tutelage.outcomes import (
     Ended,
@@ -41,8 +39,6 @@ from tutelage.watch import OnProgress, watched
 TIGHT = 1e-11
 # The largest excess that counts as satisfying a limit, relative to the largest value of one of its features.
 FEASIBLE = 1e-9
-# The share of the states that a policy visits above which policies are stored.
-SPREAD = 0.25
 # Where the routes cross. With 24 features 256 choices take 0.4 s by decomposition and 0.01 s directly, 1,024 choices
 # 0.2 s and 0.03 s, 4,096 choices 0.6 s by either; with 32 limits, 0.5 s and 0.01 s, 0.5 s and 0.06 s, 0.1 s and 1.4 s.
 MANY_ROWS = 24
@@ -327,28 +323,6 @@ def is_crowded(domain: Domain, objective: Objective, limits: HalfSpaces) -> bool
     """Whether there are few choices, but many features to match or limits to keep."""
     n_matched = 0 if isinstance(objective, objectives.MostReward) else domain.n_reward
     return domain.mdp.n_choices <= FEW_CHOICES and n_matched + len(limits) >= MANY_ROWS
-
-
-def is_spread(mdp: MDP) -> bool:
-    """Whether there are many states, and many of them are starts, so that a policy visits most of them."""
-    return mdp.n_states > COMPILED_ABOVE and bool(np.count_nonzero(mdp.initial) > SPREAD * mdp.n_states)
-
-
-def opened(domain: Domain, price: Vector) -> tuple[Planner, tuple[Column, ...]]:
-    """The best policy at a price, and the pricer to go on with: policies are stored where each visits most states."""
-    mdp = domain.mdp
-    if np.isinf(mdp.horizon):
-        # At another price going on may pay.
-        price = np.zeros_like(price)
-    improver = Improver(domain)
-    if is_spread(mdp) and improver.is_quick:
-        first = improver.evaluate(mdp.first_choice[:-1] if np.isfinite(mdp.horizon) else any_choice(mdp), None)
-        return improver, (first, *improver.price_out(price, [first]).columns)[-1:]
-    planner = Planner(domain)
-    columns = planner.price_out(price).columns
-    if mdp.n_states <= COMPILED_ABOVE or columns[0].n_reached <= SPREAD * mdp.n_states:
-        return planner, columns
-    return improver, (improver.evaluate(columns[0].choice, None),)
 
 
 def _check(domain: Domain, limits: HalfSpaces, accuracy: float, route: str) -> None:

@@ -25,7 +25,6 @@ from tutelage.outcomes import NotConverged
 
 # A price this many times what the whole reward is worth per unit of a limit counts as infinite: less is infeasible.
 ENDLESS = 1e6
-MAX_CUTS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +56,7 @@ class PriceFace:
     def _end(self, j: int, sign: float, points: Matrix) -> tuple[float, Matrix]:
         """The u_j with the least sign * u_j, NaN where it is not found; and the points with those met on the way."""
         planner = Planner(self.domain)
-        for _ in range(MAX_CUTS):
+        for _ in range(200):
             try:
                 u, is_endless = self._candidate(j, sign, points)
             except (InfeasibleProgram, NotConverged):

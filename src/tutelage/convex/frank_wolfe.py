@@ -32,12 +32,6 @@ DIFFERENCE = 1e-5
 N_SPACED = 20
 N_SECTIONS = 12
 GOLDEN = (3 - math.sqrt(5)) / 2
-# Derivatives smaller than this are noise.
-NOISE = 1e-9
-# Entries of a constraint smaller than this part of the largest are taken as zero.
-NEGLIGIBLE = 1e-7
-# Restoration stops after a step that lowers the violation by less than this part of it.
-LEAST_RESTORED = 1e-2
 SourceT = TypeVar("SourceT")
 
 
@@ -120,8 +114,8 @@ def restore(
     """Search for a feasible point from any start in the box, by the same steps on the violation.
 
     The linear program minimises the sum of the linearised violations, and the line search takes the first feasible
-    point, or else the one with the least violation. CONVERGED: a feasible point was found. SETTLED: a step hardly
-    lowered the violation; there may be no feasible point. The residual is the remaining violation.
+    point, or else the one with the least violation. CONVERGED: a feasible point was found. SETTLED: a step lowered
+    the violation by less than a hundredth; there may be no feasible point. The residual is the remaining violation.
     """
     x, here, n_steps, ended = start, program.evaluate(start, None), 0, Ended.STEP_LIMIT
 
@@ -132,7 +126,7 @@ def restore(
         slopes, before = differences(program, x, here), here.total_violation
         x, here = line_search(program, x, here, restoring_vertex(program, x, here, slopes), score)
         n_steps += 1
-        if here.total_violation > (1 - LEAST_RESTORED) * before:
+        if here.total_violation > 0.99 * before:
             ended = Ended.SETTLED
     if here.violation <= feasibility_tolerance:
         ended = Ended.CONVERGED
@@ -226,10 +220,10 @@ def line_search(
 def _scaled(jacobian: Matrix, room: Vector) -> tuple[Matrix, Vector, Vector]:
     """jacobian @ step <= room with each row scaled to a largest entry of one, and the scales (m,).
 
-    Rows that are only noise are not scaled. Entries that are small relative to their row are set to zero. The library
-    would drop such entries on one side of the inequality only.
+    Rows below 1e-9 are noise and are not scaled. Entries below 1e-7 of their row are set to zero: the library would
+    drop such entries on one side of the inequality only.
     """
     size = np.abs(jacobian).max(axis=1, initial=0.0)
-    size = np.where(size > NOISE, size, 1.0)
+    size = np.where(size > 1e-9, size, 1.0)
     rows = jacobian / size[:, None]
-    return np.where(np.abs(rows) > NEGLIGIBLE, rows, 0.0), room / size, size
+    return np.where(np.abs(rows) > 1e-7, rows, 0.0), room / size, size

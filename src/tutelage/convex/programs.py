@@ -213,30 +213,31 @@ def minimise_quadratic(curvature: Any, slope: Vector, constraints: LinearConstra
 def _interior_point(
     curvature: Any, slope: Vector, constraints: LinearConstraints, gap_tolerance: float
 ) -> ProgramSolution:
-    """One call of Clarabel, which takes all rows in one matrix, equalities first."""
+    """By Clarabel, which takes all rows in one matrix, equalities first."""
     is_sparse, is_bounded = sparse.issparse(curvature), np.isfinite(constraints.lower)
     n_equal, n_within, n_bounded = len(constraints.right), len(constraints.bound), int(is_bounded.sum())
     identity = sparse.eye_array(len(slope), format="csr") if is_sparse else np.eye(len(slope))
     stacked = (sparse.vstack if is_sparse else np.vstack)(
         [constraints.equal, constraints.within, -identity[is_bounded]]
     )
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = gap_tolerance
-    settings.tol_feas = CLARABEL_TOLERANCE
-    result = clarabel.DefaultSolver(
-        sparse.csc_matrix(curvature),
-        slope,
-        sparse.csc_matrix(stacked),
-        np.concatenate([constraints.right, constraints.bound, -constraints.lower[is_bounded]]),
-        [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(n_within + n_bounded)],
-        settings,
-    ).solve()
+    right = np.concatenate([constraints.right, constraints.bound, -constraints.lower[is_bounded]])
+    cones = [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(n_within + n_bounded)]
+    result = _clarabel(curvature, slope, stacked, right, cones, gap_tolerance)
     if result.status in (clarabel.SolverStatus.PrimalInfeasible, clarabel.SolverStatus.AlmostPrimalInfeasible):
         raise InfeasibleProgram("no point satisfies the constraints of this quadratic program")
     x, multipliers = (np.clip(part, -LARGEST_ANSWER, LARGEST_ANSWER) for part in (result.x, result.z))
     y = np.maximum(multipliers[n_equal : n_equal + n_within], 0.0)
     return _solution(curvature @ x, slope, constraints, x, multipliers[:n_equal], y)
+
+
+def _clarabel(curvature: Any, slope: Vector, rows: Any, right: Vector, cones: list[Any], gap_tolerance: float) -> Any:
+    """One call of Clarabel: right - rows @ x lies in the cones."""
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = gap_tolerance
+    settings.tol_feas = CLARABEL_TOLERANCE
+    given = (sparse.csc_matrix(curvature), slope, sparse.csc_matrix(rows), right, cones, settings)
+    return clarabel.DefaultSolver(*given).solve()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -263,14 +264,9 @@ def minimise_conic(
     The first n_equal entries are zero and the next n_linear not negative; then each ball, a number of entries whose
     first is at least the 2-norm of the others. CONVERGED is what the library says; the caller judges the result.
     """
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = CLARABEL_TOLERANCE
     cones = [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(n_linear)]
     cones += [*(clarabel.SecondOrderConeT(size) for size in balls)]
-    result = clarabel.DefaultSolver(
-        sparse.csc_matrix(np.triu(curvature)), slope, sparse.csc_matrix(rows), right, cones, settings
-    ).solve()
+    result = _clarabel(np.triu(curvature), slope, rows, right, cones, CLARABEL_TOLERANCE)
     x, slacks, multipliers = (np.array(part) for part in (result.x, result.s, result.z))
     is_solved = result.status in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved)
     ended = Ended.CONVERGED if is_solved and bool(np.isfinite(x).all()) else Ended.SETTLED

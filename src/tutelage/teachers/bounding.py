@@ -274,7 +274,9 @@ def _mixed(above: Matrix) -> float:
     tried = above[np.argsort(above.max(axis=1))[:N_MIXED]]
     n, n_corners = tried.shape
     top = np.append(np.zeros(n), 1.0)
-    rows = np.hstack([tried.T, -np.ones((n_corners, 1))])
+    # Shifted and in units of their differences, beside which the numbers may be large.
+    apart = (tried - tried.min()) / (float(np.ptp(tried)) or 1.0)
+    rows = np.hstack([apart.T, -np.ones((n_corners, 1))])
     limits = LinearConstraints(np.where(top, -np.inf, 0.0), 1 - top[None], np.ones(1), rows, np.zeros(n_corners))
     shares = np.maximum(minimise_linear(top, limits).answer.x[:n], 0.0)
     return float((shares / shares.sum() @ tried).max())
