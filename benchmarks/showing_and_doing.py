@@ -332,7 +332,7 @@ def people_picture(experiment: Experiment, cut: float, path: Path) -> None:
     aware = float(np.mean([task.judged[0] for task in plans])), float(np.mean([task.plan.achieved for task in plans]))
     axes.plot(*aware, "k*", markersize=15, label="aware teacher (plans for reward)")
     axes.set(xlabel="colours judged rightly", ylabel="points that the learner earns itself, per task")
-    axes.legend(loc="lower left")
+    axes.legend(loc="upper left")
     figure.savefig(path, dpi=110)
 
 
