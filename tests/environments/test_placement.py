@@ -10,7 +10,6 @@ from strategies import hand_worlds
 
 from tutelage.environments.object_world import ObjectWorld, object_world
 from tutelage.environments.placement import (
-    COLUMNS,
     NAMED,
     PREFERENCES,
     cells_within,
@@ -137,7 +136,7 @@ def test_cells_within_is_a_square_cut_by_the_grid(cell, reach):
 def test_preference_features_are_the_cells_within_a_distance_and_so_nested(world):
     """ "Within k cells" (Figure 1): each column from the definition of distance; the columns are nested."""
     features = world.domain("L5").preference_features
-    for column, (colour, reach) in enumerate(COLUMNS):
+    for column, (colour, reach) in enumerate(tuple(NAMED.values())):
         near = [
             any(distance(cell, other, world.size) <= reach for other in world.distractors[colour])
             for cell in range(world.size**2)

@@ -74,7 +74,8 @@ def from_minari(domain: Domain, dataset: Any, *, state: Callable[[Any], Hashable
         raise InvalidModel(f"a Minari dataset has iterate_episodes, {type(dataset).__name__} has not; load it first")
     columns: dict[str, list[Any]] = {"episode": [], "state": [], "action": [], "terminated": []}
     for episode in dataset.iterate_episodes():
-        seen = [_named(observation, state, episode.id) for observation in _parts(episode.observations)]
+        parts = _parts(episode.observations)
+        seen = [state(part) if state else _whole(part, "observation", episode.id) for part in parts]
         done = [_whole(action, "action", episode.id) for action in _parts(episode.actions)]
         if len(seen) != len(done) + 1:
             counts = f"episode {episode.id} has {len(seen)} observations and {len(done)} actions"
@@ -94,10 +95,6 @@ def _parts(values: Any) -> list[Any]:
         parts = {key: _parts(value) for key, value in values.items()}
         return [dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True)]
     return list(values)
-
-
-def _named(observation: Any, state: Callable[[Any], Hashable] | None, episode: Any) -> Any:
-    return _whole(observation, "observation", episode) if state is None else state(observation)
 
 
 def _whole(value: Any, what: str, episode: Any) -> int:

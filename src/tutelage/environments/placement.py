@@ -24,12 +24,9 @@ OBJECT_TYPES = ("star", "plus", "dot")
 Source = np.random.RandomState | np.random.Generator
 COLOURS = ("green", "yellow")
 
-# The columns of phi_c in the paper's order: (colour, distance), the feature that is 1 within this distance of a
-# distractor of this colour.
-COLUMNS = tuple((colour, distance) for colour in COLOURS for distance in (0, 1, 2))
-
-# The same columns by the names in constraints, tables and pictures.
-NAMED = {f"{colour} within {k} cell{'' if k == 1 else 's'}": (colour, k) for colour, k in COLUMNS}
+# The columns of phi_c in the paper's order, by the names in constraints, tables and pictures: (colour, distance), the
+# feature that is 1 within this distance of a distractor of this colour.
+NAMED = {f"{colour} within {k} cell{'' if k == 1 else 's'}": (colour, k) for colour in COLOURS for k in (0, 1, 2)}
 
 # Each learner of the paper has the first columns as its preferences; this is their number.
 PREFERENCES = {"L1": 0, "L2": 2, "L3": 4, "L4": 5, "L5": 6}

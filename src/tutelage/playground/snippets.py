@@ -13,6 +13,19 @@ from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, Maker
 # What a teacher is given in addition to the domain and the true weights, if it is not the learner.
 GIVEN = {Knows.NOTHING: "", Knows.EVERY_PREFERENCE: ', world.domain("L5").preference_features'}
 
+OPENED = """from dataclasses import replace
+
+import numpy as np
+
+import tutelage as tl
+
+whole = tl.load("domain.npz")  # the file of the domain
+names = {names}
+columns = [whole.preference_names.index(name) for name in names]
+features = whole.preference_features[:, columns]
+domain = replace(whole, preference_features=features, preference_names=tuple(names))
+true_weights = np.array({weights})"""
+
 PICTURE = """
 figure = Figure(figsize=(10, 5))
 left, right = figure.subplots(1, 2)
@@ -50,31 +63,18 @@ def demonstrating(asked: schema.Demonstrating) -> str:
 
 
 def _answered(asked: schema.Reaching | schema.DomainReaching, *lines: str) -> str:
-    """A program: the world and the learner, the lines that define `response`, its explanation and a picture."""
-    if isinstance(asked, schema.DomainReaching):
-        return _answered_in_domain(asked, *lines)
-    world, names, learner = _world(asked.world.make()), _preferences(asked.learner.names), _learner(asked.learner)
-    head = ("from matplotlib.figure import Figure", "", "import tutelage as tl", "")
-    players = (f"world = {world}", f"domain = world.domain({names})", f"learner = {learner}")
-    return "\n".join([*head, *players, *lines, "print(response.explain())", PICTURE])
+    """A program: the domain and the learner, the lines that define `response`, its explanation, and a picture.
 
-
-def _answered_in_domain(asked: schema.DomainReaching, *lines: str) -> str:
-    """The same for a domain from a file, whose name the program does not know."""
-    opened = (
-        'whole = tl.load("domain.npz")  # the file of the domain',
-        f"names = {asked.learner.names}",
-        "columns = [whole.preference_names.index(name) for name in names]",
-        "features = whole.preference_features[:, columns]",
-        "domain = replace(whole, preference_features=features, preference_names=tuple(names))",
-        f"true_weights = np.array({asked.domain.weights})",
-        f"learner = {_learner(asked.learner)}",
-    )
-    given = [
-        line.replace('world.domain("L5")', "whole").replace("world.true_weights", "true_weights") for line in lines
-    ]
-    head = ("from dataclasses import replace", "", "import numpy as np", "", "import tutelage as tl", "")
-    return "\n".join([*head, *opened, *given, "print(response.explain())", ""])
+    Of a domain from a file, the program does not know the name of the file, and has no picture.
+    """
+    learner, told = f"learner = {_learner(asked.learner)}", "print(response.explain())"
+    if isinstance(asked, schema.Reaching):
+        head = ("from matplotlib.figure import Figure", "", "import tutelage as tl", "")
+        world, names = _world(asked.world.make()), _preferences(asked.learner.names)
+        return "\n".join([*head, f"world = {world}", f"domain = world.domain({names})", learner, *lines, told, PICTURE])
+    opened = OPENED.format(names=asked.learner.names, weights=asked.domain.weights)
+    program = "\n".join([opened, learner, *lines, told, ""])
+    return program.replace('world.domain("L5")', "whole").replace("world.true_weights", "true_weights")
 
 
 def walking(asked: schema.Walking) -> str:
