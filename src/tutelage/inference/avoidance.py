@@ -46,7 +46,7 @@ C_c; and anything about features that no choice changes.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.stats import f as f_distribution
@@ -156,14 +156,15 @@ def infer_preferences(
 def _checked_pairs(domain: Any, demonstrations: Any) -> list[tuple[Domain, Demonstrations]]:
     """The pairs of a domain and its demonstrations."""
     pairs = [(domain, demonstrations)] if isinstance(domain, Domain) else domain
-    if not isinstance(domain, Domain) and demonstrations is not None:
+    if pairs is domain and demonstrations is not None:
         raise InvalidInput("infer_preferences takes a domain and demonstrations, or one list of such pairs, not both")
     if not isinstance(pairs, Sequence) or not pairs:
         raise InvalidInput("infer_preferences needs a domain and demonstrations, or a list of such pairs")
     for number, pair in enumerate(pairs):
-        is_pair = isinstance(pair, Sequence) and len(pair) == 2
-        if not is_pair or not isinstance(pair[0], Domain) or not isinstance(pair[1], Demonstrations):
-            raise InvalidInput(f"pair {number} must be a domain and its demonstrations, got {pair!r}")
+        match pair:
+            case (Domain(), Demonstrations()):
+                continue
+        raise InvalidInput(f"pair {number} must be a domain and its demonstrations, got {pair!r}")
     return [(known, walks) for known, walks in pairs]
 
 
@@ -189,10 +190,6 @@ class _Inference:
         return self.behaviour.n
 
     @property
-    def counts(self) -> Vector:
-        return self.behaviour.counts
-
-    @property
     def base(self) -> Vector:
         """(d,), the known weights."""
         known = np.zeros(self.domain.n_reward) if self.given is None else self.given
@@ -208,19 +205,22 @@ class _Inference:
         d = len(self.domain.names)
         sign = np.where(np.arange(d) < self.domain.n_reward, 1.0, -1.0)
         x, first = self.behaviour.finite(self.base, np.diag(sign)[:, self.unknown], np.zeros(len(self.unknown)))
-        met = np.maximum(np.abs(self.counts), np.abs(first.expectation))
+        met = np.maximum(np.abs(self.behaviour.counts), np.abs(first.expectation))
         unit = np.where(met > 0, met, 1.0)
         lift = np.diag(sign / unit)[:, self.unknown]
         return _Fit(lift, *self.behaviour.matched(self.base, lift, x * unit[self.unknown], first))
 
     def estimate(self, confidence: float) -> PreferenceEstimate:
         fit, d_r, d_c = self.matched(), self.domain.n_reward, self.domain.n_preference
+        counts = self.behaviour.counts
         covariance, (low_end, high_end) = self.behaviour.covariance(fit.soft), self._range()
-        width = np.where(np.isfinite(high_end - low_end), high_end - low_end, np.abs(self.counts))
-        is_constant = width <= 1e-9 * np.minimum(np.abs(low_end) + np.abs(high_end), np.abs(self.counts)) + 1e-300
-        is_constant = (is_constant | self._has_no_effect(fit.soft))[self.unknown]
+        width = np.where(np.isfinite(high_end - low_end), high_end - low_end, np.abs(counts))
+        is_constant = width <= 1e-9 * np.minimum(np.abs(low_end) + np.abs(high_end), np.abs(counts)) + 1e-300
+        # No choice changes what is met of a feature, so that its weight changes nothing.
+        met = np.maximum(np.abs(counts), np.abs(fit.soft.expectation))
+        is_constant = (is_constant | (np.diag(fit.soft.jacobian) <= 1e-18 * met**2))[self.unknown]
         # A count within its own standard error of the least or the largest that policies have.
-        from_end = np.minimum(self.counts - low_end, high_end - self.counts)
+        from_end = np.minimum(counts - low_end, high_end - counts)
         is_at_end = (from_end <= np.sqrt(np.maximum(np.diag(covariance), 0.0)))[self.unknown]
         reasons = self._reasons(fit, is_constant, is_at_end)
         kept = np.array([reason == "" for reason in reasons], dtype=bool)
@@ -264,11 +264,6 @@ class _Inference:
         signs = self.behaviour.signs
         return np.where(signs > 0, 0.0, -np.inf), np.where(signs < 0, 0.0, np.inf)
 
-    def _has_no_effect(self, soft: Total) -> Flags:
-        """(d,), whether no choice changes what is met of a feature, so that its weight changes nothing."""
-        met = np.maximum(np.abs(self.counts), np.abs(soft.expectation))
-        return np.asarray(np.diag(soft.jacobian) <= 1e-18 * met**2)
-
     def _reasons(self, fit: _Fit, is_constant: Flags, is_at_end: Flags) -> list[str]:
         """Why each unknown is not determined; empty where it is."""
         names = [self.domain.names[k] for k in self.unknown]
@@ -276,11 +271,14 @@ class _Inference:
         for k in np.flatnonzero(is_at_end & ~is_constant):
             never = f"none of the {self.n} trajectories met it"
             ended = f"the {self.n} trajectories keep it, within its sampling error, at the end of its range"
-            reasons[k] = never if self.counts[self.unknown[k]] == 0 else ended
+            reasons[k] = never if self.behaviour.counts[self.unknown[k]] == 0 else ended
         active = np.flatnonzero([not reason for reason in reasons])
-        values, vectors = _spectrum(fit, active)
+        lift = fit.lift[:, active]
+        hessian = lift.T @ fit.soft.jacobian @ lift
+        size = np.sqrt(np.maximum(np.diag(hessian), np.finfo(np.float64).tiny))
+        values, vectors = np.linalg.eigh(hessian / size[:, None] / size)
+        without = vectors[:, values <= COLLINEAR]
         for i, k in enumerate(active):
-            without = vectors[:, values <= COLLINEAR]
             if np.abs(without[i]).max(initial=0.0) > 1e-3:
                 along = without[:, np.abs(without[i]).argmax()]
                 others = [names[active[m]] for m in np.flatnonzero(np.abs(along) > 1e-3) if m != i]
@@ -305,7 +303,10 @@ class _Inference:
             soft = self.behaviour.matched(self.base, fit.lift[:, others], fit.x[others])[1]
         except EndlessValue:
             return math.nan
-        hessian, gradient = fit.lift.T @ soft.jacobian @ fit.lift, fit.lift.T @ (soft.expectation - self.counts)
+        hessian, gradient = (
+            fit.lift.T @ soft.jacobian @ fit.lift,
+            fit.lift.T @ (soft.expectation - self.behaviour.counts),
+        )
         v = np.zeros(len(fit.x))
         v[column] = 1.0
         among = hessian[np.ix_(others, others)]
@@ -320,12 +321,12 @@ class _Inference:
 
         And the logarithm of the likelihood of the choices that were seen.
         """
-        parts, slope, logs = [], np.zeros(len(self.counts)), 0.0
+        parts, slope, logs = [], np.zeros(len(self.behaviour.counts)), 0.0
         for domain, walks, soft in self.behaviour.softs(fit.soft):
             counts = np.hstack(trajectory_counts(domain, walks))
-            told = _surprise(domain, walks, soft)
-            parts.append(np.column_stack([counts - soft.ahead[walks.states[walks.offsets[:-1]]], told.surprise]))
-            slope, logs = slope + told.slope / self.n, logs + told.log_likelihood
+            surprise, change, likelihood = _surprise(domain, walks, soft)
+            parts.append(np.column_stack([counts - soft.ahead[walks.states[walks.offsets[:-1]]], surprise]))
+            slope, logs = slope + change / self.n, logs + likelihood
         apart, surprise = np.vstack(parts)[:, :-1], np.vstack(parts)[:, -1]
         d_r = 0 if self.given is None else self.domain.n_reward
         moments = np.column_stack([apart[:, :d_r], surprise])
@@ -347,37 +348,20 @@ class _Inference:
         return float(f_distribution.sf(statistic * (self.n - k) / (k * (self.n - 1)), k, self.n - k)), logs
 
 
-class _Told(NamedTuple):
-    """surprise: (n,), of each trajectory. slope: (d,), minus the derivative of its sum in the weights.
+def _surprise(domain: Domain, walks: Demonstrations, soft: SoftExpansion) -> tuple[Vector, Vector, float]:
+    """What the choices of trajectories tell about a soft policy.
 
-    log_likelihood: of the choices. Where these were not seen, the first two are zero, the last is NaN.
+    The surprise (n,) of each trajectory, minus the derivative (d,) of its sum in the weights, and the logarithm of the
+    likelihood of the choices. Where these were not seen, the first two are zero, the last is NaN.
     """
-
-    surprise: Vector
-    slope: Vector
-    log_likelihood: float
-
-
-def _surprise(domain: Domain, walks: Demonstrations, soft: SoftExpansion) -> _Told:
-    """What the choices of trajectories tell about a soft policy."""
-    first = domain.mdp.first_choice
     if walks.choices is None:
-        return _Told(np.zeros(walks.n), np.zeros(len(domain.names)), math.nan)
-    policy = soft.solved.policy
+        return np.zeros(walks.n), np.zeros(len(domain.names)), math.nan
+    policy, first = soft.solved.policy, domain.mdp.first_choice[:-1]
     logs = np.log(np.maximum(policy, np.finfo(np.float64).tiny))
-    entropy = -np.add.reduceat(policy * logs, first[:-1])
-    mixed = np.add.reduceat((policy * logs)[:, None] * soft.advantages, first[:-1], axis=0)
+    entropy = -np.add.reduceat(policy * logs, first)
+    mixed = np.add.reduceat((policy * logs)[:, None] * soft.advantages, first, axis=0)
     is_known = walks.choices != UNKNOWN
     each = np.where(is_known, logs[walks.choices] + entropy[walks.states], 0.0)
     visits = np.bincount(walks.states[is_known], minlength=len(entropy)).astype(np.float64)
     seen = float(logs[walks.choices[is_known]].sum())
-    return _Told(np.add.reduceat(each, walks.offsets[:-1]), visits @ mixed, seen)
-
-
-def _spectrum(fit: _Fit, active: Indices) -> tuple[Vector, Matrix]:
-    """The eigenvalues and eigenvectors of H among some unknowns, scaled to a diagonal of one."""
-    lift = fit.lift[:, active]
-    hessian = lift.T @ fit.soft.jacobian @ lift
-    size = np.sqrt(np.maximum(np.diag(hessian), np.finfo(np.float64).tiny))
-    values, vectors = np.linalg.eigh(hessian / size[:, None] / size)
-    return values, vectors
+    return np.add.reduceat(each, walks.offsets[:-1]), visits @ mixed, seen
