@@ -66,7 +66,7 @@ def run(
         with progress(f"benchmarks {name}", len(steps)) as done:
             for step in steps:
                 rows += step.run()
-                done.step(step.name)
+                done(step.name)
     except WrongAnswer as error:
         complain(str(error))
         raise typer.Exit(1) from error

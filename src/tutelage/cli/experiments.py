@@ -48,7 +48,7 @@ def demo(
     with progress("teaching", len(story.tasks())) as done:
         for task in story.tasks():
             outcomes[task] = compute_row(task).outcome
-            done.step(f"{task.learner}, {task.teacher.name}")
+            done(f"{task.learner}, {task.teacher.name}")
     drawn = tl.save_picture(story.picture(outcomes), picture)
     if as_json:
         data = {"world": str(story.world), "allowance": allowance, "rows": story.rows(outcomes)}
@@ -184,7 +184,7 @@ def _compute(what: str, tasks: "Sequence[AnyTask]", store: "Store", backend: "Ba
     left = missing(tasks, store)
     try:
         with progress(what, len(left)) as done:
-            run(left, store, backend, on_row=lambda row: done.step(" ".join(row.key.names)))
+            run(left, store, backend, on_row=lambda row: done(" ".join(row.key.names)))
     except (KeyboardInterrupt, Unavailable):
         n_stored = len(tasks) - len(missing(tasks, store))
         complain(f"{n_stored} of {len(tasks)} rows are stored; run the same command again to continue")

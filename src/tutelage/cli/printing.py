@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -91,21 +90,13 @@ def complain_of_file(error: OSError) -> None:
     complain(f"{path}: there is no such file; {advice}")
 
 
-@dataclass(frozen=True)
-class Bar:
-    """step: one more step is done, with a text. note: only a text about the present step."""
-
-    step: Callable[[str], None]
-    note: Callable[[str], None]
-
-
 @contextmanager
-def progress(what: str, total: int | None) -> Iterator[Bar]:
-    """A progress bar on standard error, if it is a terminal."""
+def progress(what: str, total: int | None) -> Iterator[Callable[..., None]]:
+    """A progress bar on standard error, if it is a terminal: a function of a text, and of the steps that are done."""
     amount = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     times = (TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
     columns = (*amount, *times, TextColumn("{task.fields[last]}", style="dim"))
     console = Console(stderr=True, **VERBATIM)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=total, last="")
-        yield Bar(lambda text: bar.update(task, advance=1, last=text), lambda text: bar.update(task, last=text))
+        yield lambda text, n_steps=1: bar.update(task, advance=n_steps, last=text)

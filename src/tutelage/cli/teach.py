@@ -104,9 +104,9 @@ def taught(
                 learner,
                 max_rounds=max_rounds,
                 path=save,
-                on_round=lambda rounds: done.step(f"the learner earns {rounds.final.response_reward:.3f}"),
+                on_round=lambda rounds: done(f"the learner earns {rounds.final.response_reward:.3f}"),
                 time_limit=time_limit,
-                progress=lambda step: done.note(f"{step.done} {step.stage}"),
+                progress=lambda step: done(f"{step.done} {step.stage}", 0),
             )
         except tl.InteractionFailed as error:
             kept = "they were not saved; give --save to keep them" if save is None else f"they are saved in {save}"

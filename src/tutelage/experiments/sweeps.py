@@ -178,7 +178,7 @@ def _asked(task: Task, with_rounds: bool) -> dict[str, Any]:
 
 
 def _results(task: Task, row: Row) -> dict[str, Any]:
-    """The result, as plain values. A row of an older store has no value for what was not measured then."""
+    """The result, as plain values. A row that failed has no value for what was not measured."""
     result, model = row.outcome, task.model
     counts, arrival = result.get("counts", {}), result.get("arrival") or (None, None)
     by_round = {name: result.get(key, []) for name, key in BY_ROUND.items()}
