@@ -25,8 +25,8 @@ from tutelage.constrained.problem import ConstrainedOptimum
 from tutelage.interaction import teach
 from tutelage.learners.projection import HardLearner
 from tutelage.roles import CertifiedResponse
+from tutelage.teachers.adaptive import VolumeSearchTeacher
 from tutelage.teachers.line_search import LineSearchTeacher
-from tutelage.teachers.volume_search import VolumeSearchTeacher
 from tutelage.transcripts import Transcript
 
 MAX_ROUNDS = 10

@@ -17,8 +17,8 @@ from tutelage.learners.entropy import SoftLearner
 from tutelage.learners.projection import HardLearner
 from tutelage.model.mdp import MDP, Domain
 from tutelage.roles import Lesson
+from tutelage.teachers.adaptive import VolumeSearchTeacher
 from tutelage.teachers.bilevel import BilevelTeacher
-from tutelage.teachers.volume_search import VolumeSearchTeacher
 from tutelage.watch import Progress, watched
 
 NAME, N_STATES, N_PLANNED = "maintenance", 20_000, 2_500

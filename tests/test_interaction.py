@@ -13,9 +13,9 @@ from tutelage.interaction import InteractionFailed, replay, teach
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput, InvalidModel, TutelageError
 from tutelage.roles import Advice, Lesson, Round, Teacher
+from tutelage.teachers.adaptive import VolumeSearchTeacher
 from tutelage.teachers.fixed import AgnosticTeacher
 from tutelage.teachers.line_search import LineSearchTeacher
-from tutelage.teachers.volume_search import VolumeSearchTeacher
 from tutelage.transcripts import Transcript, load_transcript, save_transcript
 
 PROBLEM = random_problem(8)

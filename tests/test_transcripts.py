@@ -15,10 +15,10 @@ from tutelage.learners.sampled import SampledLearner
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Advice, Lesson, Round
+from tutelage.teachers.adaptive import VolumeSearchTeacher
 from tutelage.teachers.base import OneLessonTeacher
 from tutelage.teachers.fixed import AgnosticTeacher
 from tutelage.teachers.line_search import LineSearchTeacher
-from tutelage.teachers.volume_search import VolumeSearchTeacher
 from tutelage.transcripts import Transcript, check_response, load_transcript, save_transcript
 
 PROBLEM = random_problem(8)

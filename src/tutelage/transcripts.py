@@ -29,7 +29,7 @@ from tutelage.roles import Lesson, Response, Round, check_lesson, in_digits
 from tutelage.teachers.base import KnownLearner
 
 if TYPE_CHECKING:
-    from tutelage.teachers.costs import Costs
+    from tutelage.teachers.fixed import Costs
 
 # The format that is written, and its version.
 TRANSCRIPT = ("tutelage transcript", 2)
@@ -123,7 +123,7 @@ class Transcript(Readable):
         """What the preferences cost in true reward, and how much of them the last response uses; None if not known."""
         if self.learner is None:
             return None
-        from tutelage.teachers.costs import preference_costs
+        from tutelage.teachers.fixed import preference_costs
 
         return preference_costs(self.learner, self.true_weights, self.final.response.expectation.preference)
 

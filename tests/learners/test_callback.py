@@ -15,8 +15,8 @@ from tutelage.learners.sampled import CallbackLearner
 from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Lesson
+from tutelage.teachers.adaptive import VolumeSearchTeacher
 from tutelage.teachers.fixed import AgnosticTeacher
-from tutelage.teachers.volume_search import VolumeSearchTeacher
 
 PROBLEM = random_problem(4)
 DOMAIN = PROBLEM.domain

@@ -15,9 +15,9 @@ from tutelage.learners.sampled import SampledLearner
 from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.roles import Lesson
+from tutelage.teachers.adaptive import VolumeSearchTeacher
 from tutelage.teachers.fixed import AgnosticTeacher
 from tutelage.teachers.line_search import LineSearchTeacher
-from tutelage.teachers.volume_search import VolumeSearchTeacher
 
 PROBLEM = random_problem(4)
 LESSON = AgnosticTeacher(PROBLEM.domain, PROBLEM.true_weights).open().lesson

@@ -10,8 +10,15 @@ from oracles import lattice
 
 from tutelage.model.mdp import Domain
 from tutelage.roles import Lesson, Round
-from tutelage.teachers.adaptive import are_contradicted, certified, close, cuts, distance, mean_rewards
-from tutelage.teachers.volume_search import VolumeSearchTeacher
+from tutelage.teachers.adaptive import (
+    VolumeSearchTeacher,
+    are_contradicted,
+    certified,
+    close,
+    cuts,
+    distance,
+    mean_rewards,
+)
 
 DOMAIN = Domain(lattice(2, discount=0.9), np.eye(4)[:, :2], np.eye(4)[:, 2:])
 WEIGHTS = np.array([1.0, 2.0])

@@ -22,9 +22,8 @@ from tutelage.learners.sampled import CallbackLearner
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Lesson
-from tutelage.teachers.adaptive import distance
+from tutelage.teachers.adaptive import VolumeSearchTeacher, distance
 from tutelage.teachers.fixed import AgnosticTeacher, AwareCmdpTeacher, ConservativeTeacher
-from tutelage.teachers.volume_search import VolumeSearchTeacher
 
 EPS = 0.01
 

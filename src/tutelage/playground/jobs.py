@@ -35,9 +35,8 @@ from tutelage.playground import schema, snippets
 from tutelage.playground.grounds import brought, brought_domain, clipped, described, shadows
 from tutelage.registry import TEACHERS, make_teacher
 from tutelage.roles import Learner, Lesson, Response, Round, Teacher
-from tutelage.teachers.adaptive import cuts
+from tutelage.teachers.adaptive import VolumeSearchTeacher, cuts
 from tutelage.teachers.bilevel import BilevelPlan, BilevelTeacher
-from tutelage.teachers.volume_search import VolumeSearchTeacher
 from tutelage.transcripts import Transcript, load_transcript, save_transcript
 
 Send = Callable[[str, Mapping[str, Any]], None]

@@ -45,6 +45,8 @@ from tutelage.outcomes import Ended, EndlessValue, NotConverged, OutOfTime, Tute
 NO_GAIN, NO_LESSON_GAIN = 1e-7, 1e-9
 # Local maxima whose expectations are this close, relative to the largest of all entries, count as one.
 SAME_MAXIMUM = 1e-3
+# A small quadratic program takes as long as this many steps.
+PROGRAM_STEPS = 4
 # The largest distance from Omega_r, relative to the size of that set and of mu_hat, of a realisable point.
 OUTSIDE = 1e-7
 
@@ -54,16 +56,14 @@ class Effort:
     """How long to search. A step is one of any iteration (`watch.report`).
 
     n_steps: of the whole search; the published worlds need at most 3,300, and 3,500 take about 3 s on a small model.
-    n_look: of a first look at lessons. n_ascent: of one ascent over lessons. n_program: what a small quadratic program
-    counts, because it takes as long as this many steps. n_patterns: sign patterns evaluated, all of them up to four
-    features. n_promising, n_lessons: of the best points from which to climb, over weights and over lessons; a lesson
-    takes a solution of the learner's own problem. n_cuts: of the set of lessons, in one ascent.
+    n_look: of a first look at lessons. n_ascent: of one ascent over lessons. n_patterns: sign patterns evaluated, all
+    of them up to four features. n_promising, n_lessons: of the best points from which to climb, over weights and over
+    lessons; a lesson takes a solution of the learner's own problem. n_cuts: of the set of lessons, in one ascent.
     """
 
     n_steps: int = 3_500
-    n_look: int = 500
+    n_look: int = 1_000
     n_ascent: int = 1_000
-    n_program: int = 4
     n_patterns: int = 81
     n_promising: int = 10
     n_lessons: int = 4
@@ -186,14 +186,10 @@ class LessonAnswer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cuts:
-    """normals @ mu_hat <= offsets, (k, d_r) and (k,): half-spaces that contain Omega_r, the first 2 d_r a box.
-
-    n_program: the steps that a quadratic program within them counts.
-    """
+    """normals @ mu_hat <= offsets, (k, d_r) and (k,): half-spaces that contain Omega_r, the first 2 d_r a box."""
 
     normals: Matrix
     offsets: Vector
-    n_program: int
 
     @property
     def radius(self) -> float:
@@ -210,7 +206,7 @@ class Cuts:
         # In units of the smaller of that step and the radius, and with the largest slope as that of the objective.
         unit = min(float(or_one(np.asarray(self.radius))), float(np.abs(free).max()))
         scale = float(or_one(np.abs(gradient).max() * unit))
-        watch.spend(self.n_program)
+        watch.spend(PROGRAM_STEPS)
         constraints = LinearConstraints(np.full(len(x), -np.inf), within=self.normals, bound=room / unit)
         step = minimise_quadratic(hessian * (unit * unit / scale), gradient * (unit / scale), constraints).answer.x
         return unit * step
@@ -234,14 +230,11 @@ class LessonSearch:
         Points that the learner cannot answer are left out. At the time limit, the maxima found so far.
         """
         maxima: list[LocalOptimum] = []
-        n_look = self.effort.n_look
-        looks = (watch.Budget(n_look), watch.Budget(n_look))
-        cuts, first = self._box(), self._openings(starts, looks[0], None)
-        # With convex preferences an answer from afar takes long.
-        is_slow = bool(first) and bool(self.dual.constraints.preference.functions)
-        rest = self._openings(others, looks[1], first[-1][1].source if is_slow else None)
+        look, cuts = watch.Budget(self.effort.n_look), self._box()
+        first = self._openings(starts, look, is_free=True)
+        rest = self._openings(others, look, is_free=not first)
         best = sorted(rest, key=lambda pair: -pair[1].value)[: self.effort.n_lessons]
-        left = self.effort.n_steps - sum(n_look - look.left for look in looks)
+        left = self.effort.n_steps - (self.effort.n_look - look.left)
         for start, opening in (*first, *best):
             if maxima and left <= 0:
                 break
@@ -261,34 +254,28 @@ class LessonSearch:
         return maxima
 
     def _openings(
-        self, points: list[Vector], budget: watch.Budget, near: LessonAnswer | None
+        self, points: list[Vector], budget: watch.Budget, *, is_free: bool
     ) -> list[tuple[Vector, Slope[LessonAnswer]]]:
-        """R at each point that the learner can answer, for as many as the budget allows.
-
-        near: an earlier answer, to start from. Without one the first point is free.
-        """
+        """R at each point that the learner can answer, as far as the budget goes. is_free: the first costs nothing."""
         openings: list[tuple[Vector, Slope[LessonAnswer]]] = []
         for point in points:
-            is_free = near is None and not openings
             try:
                 with nullcontext() if is_free else watch.spending(budget):
-                    opening = self._slope(point, near)
-                    if not math.isfinite(opening.value):
-                        opening = self._slope(point, None)
-                openings.append((point, opening))
+                    openings.append((point, self._slope(point, None)))
             except OutOfTime:
                 if is_free:
                     raise
                 break
             except TutelageError:
                 continue
+            is_free = False
         return openings
 
     def _box(self) -> Cuts:
         """The range of each reward feature over all policies."""
         normals = np.vstack([np.eye(self.domain.n_reward), -np.eye(self.domain.n_reward)])
         offsets = [best_policy(self.domain, normal, no_limits(self.domain)).bound for normal in normals]
-        return Cuts(normals, np.array(offsets), self.effort.n_program)
+        return Cuts(normals, np.array(offsets))
 
     def answer(self, shown: Vector, near: LessonAnswer | None) -> LessonAnswer:
         """The learner's response to a lesson (d_r,), and its derivative in the lesson."""
@@ -333,8 +320,7 @@ class LessonSearch:
                 ended = top.ended
                 break
             normal, point = (top.answer.x - shown.expectation.reward) / shown.value, shown.expectation.reward
-            more = np.vstack([cuts.normals, normal]), np.append(cuts.offsets, normal @ point)
-            cuts = Cuts(*more, self.effort.n_program)
+            cuts = Cuts(np.vstack([cuts.normals, normal]), np.append(cuts.offsets, normal @ point))
             if opening.value < first.value:
                 point, opening, shown = start, first, nearest_policy(self.domain, start, no_limits(self.domain))
             if budget.left < 0:

@@ -26,7 +26,7 @@ import numpy as np
 from tutelage.arrays import Matrix, Vector
 from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
-from tutelage.constrained.problem import HalfSpaces, Route, no_limits, or_one, reward_limits
+from tutelage.constrained.problem import Route, no_limits, or_one, reward_limits
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel
@@ -65,20 +65,15 @@ def largest_push(
     route: Route = "auto",
 ) -> Push:
     """The largest realisable push of at most `longest`; raises `InfeasibleConstraints` where there is none at all."""
-    found = best_policy(domain, weights, _on_the_line(domain, start, weights, longest, match_tolerance), route=route)
+    basis, wide = complement(weights), _width(domain, start, match_tolerance)
     # Divided by the largest weight first, so that no square overflows.
     unit = weights / float(np.abs(weights).max())
-    size = float(unit @ (found.expectation.reward - start) / (unit @ weights))
-    return Push(found.policy, size, is_realised=True)
-
-
-def _on_the_line(domain: Domain, start: Vector, weights: Vector, longest: float, match_tolerance: float) -> HalfSpaces:
-    basis, wide = complement(weights), _width(domain, start, match_tolerance)
-    unit = weights / float(np.abs(weights).max())
-    normals = np.vstack([basis, -basis, unit])
     end = unit @ start + longest * (unit @ weights)
     offsets = np.concatenate([basis @ start + wide, wide - basis @ start, [end]])
-    return reward_limits(domain, normals, offsets, [f"row {number} of the line" for number in range(len(offsets))])
+    names = [f"row {number} of the line" for number in range(len(offsets))]
+    limits = reward_limits(domain, np.vstack([basis, -basis, unit]), offsets, names)
+    found = best_policy(domain, weights, limits, route=route)
+    return Push(found.policy, float(unit @ (found.expectation.reward - start) / (unit @ weights)), is_realised=True)
 
 
 def nearest_push(domain: Domain, start: Vector, weights: Vector, size: float, *, match_tolerance: float) -> Push:

@@ -7,10 +7,9 @@ With lambda = (alpha^low, alpha^up, beta) and pi_lambda the soft policy of the w
     step iii   the better of the two
 
 each by `convex.frank_wolfe` from two starts: all zero, and the alpha that the learner infers from the agnostic lesson,
-with beta zero. The appendix requires a feasible start but does not say how to find one. Here, if the start of step i
-violates a limit, beta is first set to C_c. A start that is still infeasible goes to `frank_wolfe.restore`; points that
-remain infeasible are discarded. Constraints hold to 1e-6: with delta = 0 and non-negative features no soft policy
-satisfies step i exactly, since it visits every state. The rewards in the paper, all for delta = 0, need only step ii.
+with beta zero. If the start of step i violates a limit, beta is first set to C_c. A start that is still infeasible goes
+to `frank_wolfe.restore`; points that remain infeasible are discarded. Constraints hold to 1e-6: with delta = 0 no soft
+policy satisfies step i exactly, since it visits every state. The rewards in the paper, with delta = 0, need step ii.
 
 The branches are not the learner's optimality (KKT) conditions. For each preference j these are one of
 
@@ -20,17 +19,11 @@ The branches are not the learner's optimality (KKT) conditions. For each prefere
 
 and unless delta = 0 the branches differ from them in two ways.
 
-*Step i omits complementarity.* It admits beta_j > 0 with mu_c[j] < delta_j, where the learner's beta_j is zero. No
-response of the learner has such a lambda, and its reward is not achieved. Example: in the published 10x10 world of seed
-0, L3 with C_r = 5, C_c = 10 and an allowance of 2.5 is predicted to earn 7.42, and earns 7.26.
+*Step i omits complementarity.* It admits beta_j > 0 with mu_c[j] < delta_j, where the learner's beta_j is zero, and
+predicts a reward that is not achieved: 7.42, where L3 (10x10, seed 0, C_r = 5, C_c = 10, allowance 2.5) earns 7.26.
 
-*The two steps omit every mixed response*: all preferences must be kept, or all paid for. Example: in the published 6x6
-world of seed 1, L3 with the same penalties and an allowance of 0.5. The start is near green, which alone contributes 1,
-so no policy satisfies step i. At beta = C_c the learner avoids green and yellow cells for every alpha, so none
-satisfies step ii, and `printed_bilevel` raises `NotConverged`. Yet the learner responds: shown the soft policy of
-weights (-5, 5, -5) it earns 7.51, with beta = (0, 0, 10, 0.75) and mu_c = (0.00, 0.00, 1.00, 0.50). Feasible points may
-also be poor. With C_r = 10, C_c = 1 and an allowance of 2.5, this method teaches L5 to earn 2.22 on average over the
-ten published worlds. Shown the optimal policy, L5 earns 8.50, and all ten responses are mixed.
+*The two steps omit every mixed response*: all preferences must be kept, or all paid for. Where no response is either
+(6x6, seed 1, L3, allowance 0.5), `printed_bilevel` raises `NotConverged`, although the learner earns 7.51.
 
 The exact method of `BilevelTeacher` avoids both errors, because its beta is the learner's own.
 """
@@ -42,7 +35,7 @@ from enum import Enum
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Indices, Vector, freeze
+from tutelage.arrays import ArrayLike, Vector, freeze
 from tutelage.bellman.equations import Optimum, solve_soft
 from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import Expectation, expectation
@@ -125,23 +118,22 @@ def printed_bilevel(
 
 def best_of(tried: Sequence[BranchOptimum]) -> BranchOptimum:
     """The feasible point with the most reward, with the steps of all."""
-    feasible = [point for point in tried if point.is_feasible]
+    best = max(tried, key=lambda point: (point.is_feasible, point.reward if point.is_feasible else -point.violation))
     n_steps = sum(point.n_steps for point in tried)
-    if not feasible:
-        nearest = min(tried, key=lambda point: point.violation)
+    if not best.is_feasible:
         raise NotConverged(
             "neither branch of Appendix G has a point here: all preferences cannot be kept at once, nor all paid for; "
-            f"the nearest found ({nearest.branch.value}) violates its condition by {nearest.violation:.3g}",
-            residual=nearest.violation,
+            f"the nearest found ({best.branch.value}) violates its condition by {best.violation:.3g}",
+            residual=best.violation,
             n_steps=n_steps,
         )
-    return replace(max(feasible, key=lambda point: point.reward), n_steps=n_steps)
+    return replace(best, n_steps=n_steps)
 
 
 def branch_optima(
     learner: KnownEntropyLearner, true_weights: ArrayLike, agnostic_weights: ArrayLike
 ) -> tuple[BranchOptimum, ...]:
-    """Steps i and ii from both starts; without preferences the two branches are equal, and only one is solved."""
+    """Steps i and ii from both starts."""
     problem, starts = branch_starts(learner, true_weights, agnostic_weights)
     return tuple(_branch_optimum(problem, branch, x) for branch, x in starts)
 
@@ -149,14 +141,14 @@ def branch_optima(
 def branch_starts(
     learner: KnownEntropyLearner, true_weights: ArrayLike, agnostic_weights: ArrayLike
 ) -> tuple["BranchProblem", list[tuple[Branch, Vector]]]:
-    """The teacher's problem, and for each branch its two starts x = (alpha^low, alpha^up, beta)."""
+    """The teacher's problem, and for each branch its two starts; without preferences the branches are equal."""
     check_soft(learner)
     domain, preference = learner.domain, learner.preference
     weights = reward_vector(domain, true_weights, "true_weights")
     inferred = reward_vector(domain, agnostic_weights, "agnostic_weights")
     allowance = preference.on(domain).allowance
     problem = BranchProblem(domain, weights, learner.mismatch.penalty, preference.penalty, allowance)
-    alphas = np.zeros(2 * domain.n_reward), np.concatenate([np.maximum(inferred, 0.0), np.maximum(-inferred, 0.0)])
+    alphas = np.zeros(2 * domain.n_reward), np.maximum(np.concatenate([inferred, -inferred]), 0.0)
     branches = tuple(Branch) if domain.n_preference else (Branch.KEPT,)
     return problem, [(branch, problem.start(branch, alpha)) for branch in branches for alpha in alphas]
 
@@ -175,7 +167,10 @@ class BranchProblem:
         """Step i or ii."""
         n_alpha, d_c = 2 * self.domain.n_reward, self.domain.n_preference
         sign = 1.0 if branch is Branch.KEPT else -1.0
-        limited, features = self._limited(sign), combined_features(self.domain)
+        features = combined_features(self.domain)
+        # The preferences for which some policy may violate sign * (mu_c[j] - delta_j) <= 0.
+        most = (sign * endless(self.domain.mdp, self.domain.preference_features)).max(axis=0, initial=-math.inf)
+        limited = np.flatnonzero(most > sign * self.allowance)
 
         def evaluate(x: Vector, near: Reached | None) -> Evaluation[Reached]:
             low, up, beta = self.split(x)
@@ -197,11 +192,6 @@ class BranchProblem:
         if program.evaluate(x, None).violation > BRANCH_TOLERANCE:
             x[len(alpha) :] = self.violation_penalty
         return np.asarray(x)
-
-    def _limited(self, sign: float) -> Indices:
-        """The preferences j for which some policy may violate sign * (mu_c[j] - delta_j) <= 0."""
-        most = (sign * endless(self.domain.mdp, self.domain.preference_features)).max(axis=0, initial=-math.inf)
-        return np.flatnonzero(most > sign * self.allowance)
 
     def split(self, x: Vector) -> Sequence[Vector]:
         """alpha^low, alpha^up and beta."""
