@@ -147,7 +147,7 @@ def test_every_teacher_of_the_registry_teaches(name):
     every = WORLD.domain("L5").preference_features
     few = {"max_cells": 1} if "max_cells" in TEACHERS[name].options else {}
     teacher = make_teacher(name, DOMAIN, WORLD.true_weights, learner, every_preference=every, **few)
-    assert tl.teach(teacher, learner, max_rounds=1).final.lesson_reward < 10
+    assert tl.teach(teacher, learner, max_rounds=1).final.response_reward < 10
 
 
 @pytest.mark.parametrize("name", TEACHERS)
@@ -166,7 +166,9 @@ def test_the_defaults_of_the_registry_are_the_teachers_own(name):
 
 @pytest.mark.parametrize("model", LEARNER_MODELS)
 def test_every_learner_model_of_the_registry_responds(model):
-    learner = make_learner(model, DOMAIN, **({"violation_allowance": 50.0} if model != "standard" else {}))
+    learner = make_learner(
+        model, DOMAIN, **{name: 50.0 for name in LEARNER_MODELS[model].options if name == "violation_allowance"}
+    )
     lesson = tl.Lesson.from_policy(DOMAIN, tl.uniform_policy(DOMAIN.mdp))
     assert np.isfinite(learner.respond(lesson).expectation.reward).all()
 

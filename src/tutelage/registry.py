@@ -248,6 +248,23 @@ _TEACHERS = {
     ),
 }
 
+_LESSONS = {
+    "aware": Option("1: demonstrations keep the learner's preferences", 0, 0, 1),
+    "n_demonstrations": Option("demonstrations of a lesson", 1, 1, 10**6),
+    "max_starts": Option("the most starts to choose from", 50, 1, 10**6),
+}
+# The teachers of the literature, which choose among demonstrations.
+_TEACHERS |= {
+    name: Entry(label, about, f"tutelage:{maker}Teacher", _LESSONS, knows, is_adaptive=True)
+    for name, label, about, maker, knows in (
+        ("random", "Random", "shows demonstrations from random starts", "Random", Knows.PREFERENCES),
+        ("set_cover", "SCOT", "shows what determines the reward, by set cover", "SetCover", Knows.PREFERENCES),
+        ("omniscient", "OMNI", "tries each lesson on the learner, and shows the best", "Omniscient", Knows.LEARNER),
+        ("black_box", "BBOX", "shows where the learner's reward is farthest off", "BlackBox", Knows.PREFERENCES),
+        ("curriculum", "CUR", "shows what an expert does and the learner does not", "Curriculum", Knows.PREFERENCES),
+    )
+}
+
 _LEARNER_MODELS = {
     "soft": Entry(
         "Soft preferences", "weighs its preferences against the lesson (Sec. 3.2)", "tutelage:SoftLearner", _SOFT
@@ -278,6 +295,38 @@ _LEARNER_MODELS = {
     ),
     "standard": Entry(
         "No preferences", "matches the lesson exactly: maximum-causal-entropy IRL (App. D)", "tutelage:StandardLearner"
+    ),
+    "sequential": Entry(
+        "Sequential",
+        "takes gradient steps for each lesson, and goes on from there",
+        "tutelage:SequentialLearner",
+        {
+            "rate": Option("size of a step", 0.1, 1e-9, 1e9),
+            "n_steps": Option("steps for each lesson", 1, 1, 10**6),
+            "violation_penalty": replace(_VIOLATION, default=0.0, low=0),
+            "violation_allowance": _ALLOWANCE,
+        },
+    ),
+    "cloning": Entry(
+        "Cloning",
+        "does what it has seen done in each state",
+        "tutelage:CloningLearner",
+        {"prior": Option("how often each choice counts as seen before", 0.1, 0, 1e9)},
+    ),
+    "bayesian": Entry(
+        "Bayesian",
+        "weighs random rewards by what was shown, and acts by their mean",
+        "tutelage:BayesianLearner",
+        {
+            "candidates": Option("how many rewards it holds possible", 200, 1, 10**5),
+            "rationality": Option("how strictly demonstrations follow a reward", 1.0, 1e-9, 1e9),
+        },
+    ),
+    "apprentice": Entry(
+        "Apprentice",
+        "mixes policies until they match the lesson (Abbeel and Ng)",
+        "tutelage:ApprenticeLearner",
+        {"max_steps": replace(_STEPS, about="policies mixed at most", default=200)},
     ),
 }
 

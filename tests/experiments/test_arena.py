@@ -51,7 +51,9 @@ def test_tables_have_a_row_for_each_teacher_and_say_what_failed():
         for teacher in ("random", "aware random")
     ]
     rows.append(rows[0] | {"failed": "no policy"})
-    (grid,) = arena.tables(rows)
+    grid, gained = arena.tables(rows)
+    assert gained.body == (("grid", "0.00", "0.00"),)
+    assert len(arena.figure(rows).axes) == 1
     assert grid.header == ("teacher", "cloning", "sequential")
     assert grid.body[0] == ("random", "1.00, n 1", "1.00")
     assert grid.body[-1] == ("the bound itself", "2.00", "2.00")

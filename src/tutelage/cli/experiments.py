@@ -166,11 +166,13 @@ def _arena(out: Path, n_seeds: int, is_quick: bool, backend: "Backend", as_json:
 
     offer = Offer(arena.learners(), arena.teachers(), arena.METRICS)
     tasks, store = open_sweep(arena.plan(n_seeds, is_quick=is_quick), out, retry=False, offer=offer)
+    tasks = [task for task in tasks if not arena.is_repeated(task)]
     _compute("arena", tasks, store, backend)
     result = collected(tasks, store)
-    files, grids = [out / "arena.csv", out / "arena.md"], list(arena.tables(result.rows))
+    files, grids = [out / f"arena.{suffix}" for suffix in ("csv", "md", "png")], list(arena.tables(result.rows))
     result.to_file(files[0])
     write_whole(files[1], "\n".join(grid.markdown() for grid in grids).encode())
+    arena.figure(result.rows).savefig(files[2], dpi=100)
     tables = [table(grid.caption, grid.header, grid.body) for grid in grids]
     show({"rows": [dict(row) for row in result.rows]}, tables, files, as_json=as_json)
     for sentence in () if as_json else (*reasons(result.failed), *arena.broken_bounds(result.rows)):

@@ -9,12 +9,13 @@ The bound of a cell is the reward of the best policy, within the limits where th
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
 import networkx
 import numpy as np
+from matplotlib.figure import Figure
 
 from tutelage.arrays import Flags, Indices, Vector
 from tutelage.bellman.equations import solve_hard
@@ -46,7 +47,7 @@ from tutelage.teachers.candidates import (
 )
 from tutelage.teachers.set_cover import SetCoverTeacher
 
-KINDS = ("none", "soft", "hard")
+KINDS, AWARE = ("none", "soft", "hard"), "aware "
 LEARNERS = ("maximum entropy", "projection", "sequential", "cloning", "Bayesian", "apprentice")
 TEACHERS: Mapping[str, type[CandidateTeacher]] = {
     "random": RandomTeacher,
@@ -240,7 +241,7 @@ def learners() -> dict[str, Callable[..., Learner]]:
 def teachers() -> dict[str, Callable[..., CandidateTeacher]]:
     """By name, plain ones and aware ones."""
     return {
-        f"aware {name}" if is_aware else name: partial(make_teacher, name=name, is_aware=is_aware)
+        f"{AWARE}{name}" if is_aware else name: partial(make_teacher, name=name, is_aware=is_aware)
         for name in TEACHERS
         for is_aware in (False, True)
     }
@@ -249,18 +250,67 @@ def teachers() -> dict[str, Callable[..., CandidateTeacher]]:
 METRICS: Mapping[str, Callable[..., float]] = {"most": bound, "avoided": count}
 
 
+def is_repeated(task: Any) -> bool:
+    """Whether a task is that of the same teacher without awareness: where there is no preference to be aware of."""
+    return task.model.model.endswith(", none") and task.teacher.name.startswith(AWARE)
+
+
 def tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[Grid]:
-    """For each world and kind of preferences the regret of each teacher and learner, and the bound in the last row."""
+    """For each world and kind of preferences the regret of each teacher and learner, and the bound in the last row.
+
+    The last tables have what awareness gains, in each world with each learner.
+    """
     for world, kind in dict.fromkeys((row["group"], _parts(row)[1]) for row in rows):
         cells: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
         for row in rows:
             if (row["group"], _parts(row)[1]) == (world, kind):
                 cells.setdefault((row["teacher"].split(",")[0], _parts(row)[0]), []).append(row)
         learners = list(dict.fromkeys(learner for _, learner in cells))
-        names = list(dict.fromkeys(teacher for teacher, _ in cells))
+        names = [name for name in dict.fromkeys(name for name, _ in cells) if kind != "none" or AWARE not in name]
         body = [(name, *(_regret(cells[name, learner]) for learner in learners)) for name in names]
         most = ("the bound itself", *(_most(cells[names[0], learner]) for learner in learners))
         yield Grid(f"{world}, {kind}: bound less reward", ("teacher", *learners), (*body, most))
+    for kind in KINDS[1:]:
+        found = gains(row for row in rows if _parts(row)[1] == kind)
+        learners = list(dict.fromkeys(learner for _, learner in found))
+        body = [
+            (world, *(_mean(found[world, one]) for one in learners)) for world in dict.fromkeys(w for w, _ in found)
+        ]
+        if body:
+            yield Grid(f"{kind}: reward with aware teachers less without", ("world", *learners), tuple(body))
+
+
+def gains(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Vector]:
+    """(n,), by world and learner: for each seed the mean over teachers of the reward if aware less that if not."""
+    rewards: dict[tuple[str, str, int], dict[bool, list[float]]] = {}
+    for row in rows:
+        if not row["failed"]:
+            pair = rewards.setdefault((row["group"], _parts(row)[0], row["seed"]), {True: [], False: []})
+            pair[row["teacher"].startswith(AWARE)].append(row["reward"])
+    gained: dict[tuple[str, str], list[float]] = {}
+    for (world, learner, _), pair in rewards.items():
+        if len(pair[True]) == len(pair[False]):
+            gained.setdefault((world, learner), []).append(float(np.mean(pair[True]) - np.mean(pair[False])))
+    return {cell: np.array(values) for cell, values in gained.items()}
+
+
+def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """What awareness gains: a panel for each world, a bar for each learner and kind of preferences."""
+    found = {kind: gains(row for row in rows if _parts(row)[1] == kind) for kind in KINDS[1:]}
+    worlds = list(dict.fromkeys(row["group"] for row in rows))
+    drawn = Figure(figsize=(2.1 * len(worlds), 3.4), layout="constrained")
+    for axes, world in zip(drawn.subplots(1, len(worlds), squeeze=False)[0], worlds, strict=True):
+        for shift, kind in ((-0.2, "soft"), (0.2, "hard")):
+            cells = [found[kind].get((world, learner), np.zeros(1)) for learner in LEARNERS]
+            errors = [values.std() / math.sqrt(max(len(values) - 1, 1)) for values in cells]
+            heights = [values.mean() for values in cells]
+            axes.barh(np.arange(len(LEARNERS)) - shift, heights, 0.38, xerr=errors, label=kind)
+        axes.axvline(0, color="k", linewidth=0.8)
+        axes.set(title=world, yticks=range(len(LEARNERS)), yticklabels=LEARNERS if world == worlds[0] else [])
+        axes.invert_yaxis()
+    axes.legend(fontsize="small")
+    drawn.supxlabel("reward with aware teachers less without", fontsize="medium")
+    return drawn
 
 
 def _parts(row: Mapping[str, Any]) -> tuple[str, str]:
@@ -272,10 +322,15 @@ def _parts(row: Mapping[str, Any]) -> tuple[str, str]:
 def _regret(rows: Sequence[Mapping[str, Any]]) -> str:
     """The mean regret at the end with its standard error, over seeds; n where some failed."""
     values = np.array([row["most"] - row["reward"] for row in rows if not row["failed"]])
+    return _mean(values) + (f", n {len(values)}" if len(values) < len(rows) else "")
+
+
+def _mean(values: Vector) -> str:
+    """With the standard error, over seeds."""
     if not len(values):
         return "failed"
     error = f" ±{values.std(ddof=1) / math.sqrt(len(values)):.2f}" if len(values) > 1 else ""
-    return f"{values.mean():.2f}{error}" + (f", n {len(values)}" if len(values) < len(rows) else "")
+    return f"{values.mean():.2f}{error}"
 
 
 def _most(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -147,11 +147,12 @@ class DomainLearner(AnyLearner):
 def aware_teacher(model: str) -> str:
     """The teacher to compare with: Aware-BiL for a learner with a mismatch penalty, otherwise Aware-CMDP.
 
-    Of other people's learners no preferences are known.
+    Of other people's learners, and of those that have none, no preferences are known.
     """
-    if model not in LEARNER_MODELS.own:
+    options = LEARNER_MODELS[model].options
+    if model not in LEARNER_MODELS.own or (options and "violation_allowance" not in options):
         return "agnostic"
-    return "bilevel" if "mismatch_penalty" in LEARNER_MODELS[model].options else "aware_cmdp"
+    return "bilevel" if "mismatch_penalty" in options else "aware_cmdp"
 
 
 class Reaching(Asked):
