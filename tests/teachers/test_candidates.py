@@ -7,6 +7,7 @@ from problems import random_domain_of
 import tutelage as tl
 
 SEEDS = range(6)
+TEACHERS = (tl.RandomTeacher, tl.SetCoverTeacher, tl.OmniscientTeacher, tl.BlackBoxTeacher, tl.CurriculumTeacher)
 
 
 def problem(seed):
@@ -94,3 +95,42 @@ def test_a_learner_without_weights_is_refused_by_name():
         tl.OmniscientTeacher(domain, weights, learner=tl.CloningLearner(domain), target=weights).open()
     with pytest.raises(tl.InvalidModel, match="give learner="):
         tl.OmniscientTeacher(domain, weights).open()
+
+
+def queue(unit):
+    """Customers arrive with probability 0.4 and are served with 0.3 or, at a cost, 0.7; features times unit."""
+    n, rows = 12, np.zeros((12, 2, 12))
+    for length in range(n):
+        for choice, served in enumerate((0.3, 0.7)):
+            more, less = 0.4 * (length < n - 1), (1 - 0.4) * served * (length > 0)
+            rows[length, choice, min(length + 1, n - 1)] += more
+            rows[length, choice, max(length - 1, 0)] += less
+            rows[length, choice, length] += 1 - more - less
+    mdp = tl.MDP.from_arrays(rows, initial=np.full(n, 1 / n), discount=0.95)
+    fast = np.tile([0.0, 1.0], n)
+    reward = np.column_stack([np.repeat(np.arange(n), 2), fast]) * unit
+    return tl.Domain(mdp, reward, fast[:, None]), np.array([-1.0, -2.0]) / unit
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+@pytest.mark.parametrize("kind", [tl.CloningLearner, tl.BayesianLearner, tl.ApprenticeLearner])
+def test_on_a_queue_no_choice_depends_on_the_units(kind, unit):
+    """Of learners without penalties or rates, which have units themselves."""
+    answers = []
+    for scale in (1.0, unit):
+        domain, weights = queue(scale)
+        learner = kind(domain)
+        made = [teacher(domain, weights, learner, n_demonstrations=2, max_starts=4) for teacher in TEACHERS]
+        answers.append([tl.teach(teacher, learner, max_rounds=1) for teacher in made])
+    for one, other in zip(*answers, strict=True):
+        assert one.rounds[0].reason.split(",")[0] == other.rounds[0].reason.split(",")[0]
+        assert one.final.response_reward == pytest.approx(other.final.response_reward, rel=1e-4)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_on_a_queue_preferring_learners_keep_their_limits_in_any_units(unit):
+    domain, weights = queue(unit)
+    learner = tl.PreferringLearner(tl.CloningLearner(domain), tl.HardLearner(domain, 8.0))
+    for kind in TEACHERS:
+        teacher = kind(domain, weights, learner, aware=True, n_demonstrations=2, max_starts=4)
+        assert tl.teach(teacher, learner, max_rounds=2).final.response.expectation.preference[0] <= 8 + 1e-4

@@ -252,7 +252,7 @@ METRICS: Mapping[str, Callable[..., float]] = {"most": bound, "avoided": count}
 
 def is_repeated(task: Any) -> bool:
     """Whether a task is that of the same teacher without awareness: where there is no preference to be aware of."""
-    return task.model.model.endswith(", none") and task.teacher.name.startswith(AWARE)
+    return bool(task.model.model.endswith(", none") and task.teacher.name.startswith(AWARE))
 
 
 def tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[Grid]:
