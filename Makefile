@@ -81,7 +81,7 @@ fuzz: setup
 	TUTELAGE_EVERY_CELL=1 $(BIN)/pytest tests/playground/test_schema.py
 
 # Single wrong changes, one at a time: which do the tests notice? A few of every module (hours), or those of one module
-# or function: make mutants MODULE=convex.newton, MODULE=bellman.soft:solve_soft. Not part of `check`.
+# or function: make mutants MODULE=convex.newton, MODULE=bellman.equations:solve_soft. Not part of `check`.
 mutants: setup
 	$(BIN)/python tools/mutants.py $(MODULE)
 

@@ -13,7 +13,7 @@ Problem number k is a function of k alone. Each is a small ragged MDP with units
     slow         more than 5 s of processor time (the search for a bi-level bound may take longer)
 
 The last cases damage files and worlds, or make hostile ones: row starts that point outside, names that are no text,
-lists that are small on disk and large in memory. `tests/playground/test_schema_fuzz.py` makes requests to the server.
+lists that are small on disk and large in memory. `tests/playground/test_schema.py` makes requests to the server.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Make single wrong changes in functions of the package, one at a time, and see whether the tests notice each.
 
     python tools/mutants.py convex.newton                a sample of the changes of a module
-    python tools/mutants.py bellman.soft:solve_soft      all changes of one function, by its name
+    python tools/mutants.py bellman.equations:solve_soft      all changes of one function, by its name
     python tools/mutants.py                              a small sample of every module of the numerical rooms
 
 The changes are made in the syntax tree, so no list has to follow the sources: comparisons turn round, signs and factors
@@ -173,7 +173,9 @@ def verdict(mutant: Mutant) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="modules such as convex.newton, or functions: bellman.soft:solve_soft")
+    parser.add_argument(
+        "names", nargs="*", help="modules such as convex.newton, or functions: bellman.equations:solve_soft"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="test runs at a time")
     parser.add_argument("--sample", type=int, help="at most this many changes for each name, drawn by --seed")
     parser.add_argument("--seed", type=int, default=0)

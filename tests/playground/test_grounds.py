@@ -1,7 +1,9 @@
 """What the page draws of a domain; and convex sets cut by half-spaces, compared with linear programs."""
 
+import re
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from scipy.optimize import linprog
 from strategies import SEEDS
 
 import tutelage as tl
+from tutelage.playground import grounds
 from tutelage.playground.grounds import clipped, corners, described, shadows
 
 CUBE = np.array([[x, y, z] for x in (0.0, 1.0) for y in (0.0, 1.0) for z in (0.0, 1.0)])
@@ -142,3 +145,10 @@ def turns_in_all(edges: np.ndarray) -> float:
     """The total turning angle along a polygon; 2 pi for a simple one."""
     angles = np.arctan2(edges[:, 1], edges[:, 0])
     return float(((np.diff(angles, append=angles[0]) + np.pi) % (2 * np.pi) - np.pi).sum())
+
+
+def test_the_page_refuses_the_files_that_the_server_refuses():
+    """The page has the limit too, so that a large file is refused before it is sent."""
+    script = (Path(grounds.__file__).parent / "page" / "grounds.js").read_text(encoding="utf-8")
+    factors = re.search(r"^const LARGEST = ([\d *]+);$", script, flags=re.MULTILINE)[1].split("*")
+    assert np.prod([int(factor) for factor in factors]) == grounds.LARGEST_FILE
