@@ -61,7 +61,7 @@ def test_whatever_fits_the_description_is_computed_or_refused(name, server):
     """Random requests, repaired where the schema cannot express a condition, so that they are computed."""
     statuses: list[int] = []
 
-    @settings(max_examples=some_of([8], [4])[0], suppress_health_check=list(HealthCheck))
+    @settings(max_examples=some_of([24], [12])[0], suppress_health_check=list(HealthCheck))
     @given(DESCRIBED[f"/api/{name}"]["POST"].as_strategy(generation_mode=GenerationMode.POSITIVE), st.integers(2, 5))
     def asked(case, size):
         case.body = mended(case.body, size)

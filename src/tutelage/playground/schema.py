@@ -52,7 +52,10 @@ class OneOf:
 
 
 TeacherName = Annotated[str, OneOf(lambda: TEACHERS)]
-AdaptiveName = Annotated[str, OneOf(lambda: [name for name, entry in TEACHERS.items() if entry.is_adaptive])]
+# A person walks; what the person prefers is not known, so only teachers that need not know it can adapt.
+AdaptiveName = Annotated[
+    str, OneOf(lambda: [name for name, entry in TEACHERS.items() if entry.is_adaptive and entry.knows is Knows.NOTHING])
+]
 ModelName = Annotated[str, OneOf(lambda: LEARNER_MODELS)]
 
 _SOFT = LEARNER_MODELS["soft"].options
