@@ -91,7 +91,7 @@ def _dual(learner: GenericLearner, tangents: Tangents, a: Vector, y: Vector, wei
 def _distance_bound(
     learner: HardLearner, tangents: Tangents, a: Vector, y: Vector, weights: Vector, shown: Vector
 ) -> float:
-    """Minus the bound on the distance that the multipliers prove; infinite where they are negative."""
+    """Minus the bound on the distance that the multipliers prove; infinite where they are negative or too large."""
     if learner.functions:
         proof = learner.respond(Lesson.from_expectation(shown)).certificate
         return np.inf if proof is None else proof.dual
@@ -101,7 +101,9 @@ def _distance_bound(
     if length == 0:
         return 0.0
     best = mdp.initial @ solve_hard(mdp, combined_features(learner.domain) @ weights).value
-    return min(float(best - a @ shown + y @ tangents.offsets) / length, 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):  # a damaged file may hold numbers of any size
+        proven = float(best - a @ shown + y @ tangents.offsets) / length
+    return min(proven, 0.0) if np.isfinite(proven) else np.inf
 
 
 def learner_arrays(learner: object) -> dict[str, Any]:
