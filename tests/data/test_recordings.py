@@ -87,7 +87,9 @@ def test_lines_of_json_may_have_names(tmp_path):
         tl.Demonstrations.from_sequences(machine().mdp, [[0, 1, 2], [0]], [[0, 0], [0]]),
     )
     path.write_text('{"states": ["new", "won"]}')
-    with pytest.raises(InvalidModel, match="demonstration 0, step 1: there is no state 'won'; did you mean 'worn'"):
+    with pytest.raises(
+        InvalidModel, match=r"line 1 of .*\(episode 0, step 1\): there is no state 'won'; did you mean 'worn'"
+    ):
         tl.load_demonstrations(path, machine())
 
 
@@ -219,7 +221,8 @@ class FakeDataset:
     [
         ({"state": ["won"]}, {}, "row 0 (episode 'a', step 0): there is no state 'won'; did you mean 'worn'?"),
         ({"state": [3]}, {}, "there is no state 3"),
-        ({"state": [["new"]]}, {}, "['new'] cannot name a state, because it is not hashable"),
+        ({"state": [["new"]]}, {}, "row 0 (episode 'a', step 0): ['new'] is not hashable, so it is no name"),
+        ({"episode": [["a"]]}, {}, "row 0: ['a'] is not hashable"),
         ({"action": ["rn"]}, {}, "(episode 'a', step 0): state 0 ('new') has no action 'rn'; did you mean 'run'?"),
         ({"action": [2]}, {}, "state 0 ('new') has no action 2"),
         (

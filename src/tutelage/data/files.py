@@ -27,7 +27,7 @@ from scipy import sparse
 
 from tutelage.arrays import ArrayLike, check_compressed, floats, integers
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
-from tutelage.data.recordings import from_csv, from_lines, numbered, to_csv
+from tutelage.data.recordings import from_csv, from_lines, to_csv
 from tutelage.model.inputs import Arrivals, by_name
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import OBJECT_BYTES, Labels, from_json, n_objects, to_json
@@ -179,31 +179,15 @@ def load_demonstrations(path: AnyPath, mdp: MDP | Domain, *, max_bytes: int = LA
         with open_regular(path, max_bytes) as file:
             content = file.read()
         _check_size(path, OBJECT_BYTES * n_objects(content), max_bytes)
-        if suffix == ".jsonl":
-            return _from_lines(content, str(path), mdp)
-        columns, lines = from_csv(content, str(path))
+        columns, lines = (from_csv if suffix == ".csv" else from_lines)(content, str(path))
+        if "choices" in columns and suffix == ".jsonl":
+            return Demonstrations.from_choice_sequences(mdp, columns["states"], columns["choices"])
         optional: Any = {role: role if role in columns else None for role in ("action", "next_state", "terminated")}
         return Demonstrations.from_frame(mdp, columns, **optional, row_name=lambda row: f"line {lines[row]} of {path}")
     except InvalidModel as error:
         if str(path) in str(error):
             raise
         raise InvalidModel(f"{path} holds no valid demonstrations: {error}") from error
-
-
-def _from_lines(content: bytes, path: str, mdp: MDP) -> Demonstrations:
-    objects = from_lines(content, path)
-    kinds = {tuple(sorted(line.keys() & {"actions", "choices"})) for line in objects}
-    if len(kinds) > 1 or ("actions", "choices") in kinds:
-        needed = "give actions in every line, choices in every line, or neither"
-        raise InvalidModel(f"{path} mixes kinds of lines; {needed}")
-    states = [line["states"] for line in objects]
-    if kinds == {("choices",)}:
-        return Demonstrations.from_choice_sequences(mdp, states, [line["choices"] for line in objects])
-    actions = [line["actions"] for line in objects] if kinds == {("actions",)} else None
-    ended = [line.get("terminated") is True for line in objects]
-    if mdp.labels is not None:
-        states, actions = numbered(mdp, states, actions)
-    return Demonstrations.from_sequences(mdp, states, actions, terminated=ended if any(ended) else None)
 
 
 def write_table(columns: Mapping[str, Sequence[Any]], path: AnyPath) -> None:

@@ -18,9 +18,8 @@ A line of `.csv` is one visit. The header names the columns: "episode" and "stat
 import csv
 import io
 import json
-from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,10 +35,13 @@ UNKNOWN = -1
 TRUE, FALSE = ("true", "1", "yes"), ("false", "0", "no", "")
 # A spreadsheet computes a cell that begins with one of these.
 FORMULA = tuple("=+-@\t\r'")
-KNOWN_KEYS = {"states", "actions", "choices", "terminated", "share", "features", "reward", "arrives", "exceeds"}
+GUARDED = tuple(f"'{sign}" for sign in FORMULA)
+READ_KEYS = {"states", "actions", "choices", "terminated"}
+KNOWN_KEYS = READ_KEYS | {"share", "features", "reward", "arrives", "exceeds"}
 
 # What to call a visit, by its position, in a message.
 Place = Callable[[int], str]
+Columns = dict[str, list[Any]]
 
 
 class Episodes(NamedTuple):
@@ -69,57 +71,68 @@ def read_frame(mdp: MDP, frame: Any, columns: Mapping[str, str | None], row_name
         raise InvalidModel(f"the columns have different lengths: {lengths}")
     if not lengths["state"]:
         raise InvalidModel("the table has no rows, so there are no demonstrations")
-    groups: dict[Any, list[int]] = {}
-    for row, name in enumerate(given["episode"]):
-        groups.setdefault(name, []).append(row)
-    names, ends, flags = list(groups), [0], []
-    visits: list[tuple[int, int]] = []
-    rows: list[int] = []
+    number: dict[Any, int] = {}
+    episode = _numbers(lambda name: number.setdefault(name, len(number)), [given["episode"]], row_name)
+    rows = np.argsort(episode, kind="stable")
+    offsets = np.cumsum([0, *np.bincount(episode)])
 
     def place(position: int) -> str:
-        number = bisect_right(ends, position) - 1
-        return f"{row_name(rows[position])} (episode {names[number]!r}, step {position - ends[number]})"
+        at = int(np.searchsorted(offsets, position, side="right")) - 1
+        return f"{row_name(int(rows[position]))} (episode {list(number)[at]!r}, step {position - offsets[at]})"
 
-    reader = NameReader(mdp)
-    for members in groups.values():
-        is_ended = False
-        for row in members:
-            rows.append(row)
-            try:
-                made, is_ended = _visits(reader, given, row, row == members[-1], is_ended)
-            except InvalidModel as error:
-                raise InvalidModel(f"{place(len(visits))}: {error}") from error
-            visits += made
-        rows += [members[-1]] * (len(visits) - len(rows))
-        flags.append(is_ended)
-        ends.append(len(visits))
-    states, choices = np.array(visits, dtype=np.int64).T
-    is_terminated = np.array(flags) if "terminated" in given else None
-    return Episodes(states, np.array(ends), choices if "action" in given else None, is_terminated, place)
+    order, read = rows.tolist(), NameReader(mdp)
+    given = {role: [values[row] for row in order] for role, values in given.items()}
+    states = _numbers(read.state, [given["state"]], place)
+    choices, is_ended = np.full(len(states), UNKNOWN), np.zeros(len(states), np.int64)
+    if "action" in given:
+        choices = _numbers(read.choice, [states.tolist(), given["action"]], place)
+    if "terminated" in given:
+        is_ended = _numbers(cache(_is_true), [given["terminated"]], place)
+    is_known = choices != UNKNOWN if "action" in given else np.ones(len(states), np.bool_)
+    _check_order(offsets, is_known, "action" in given, is_ended, place)
+    lasts = offsets[1:] - 1
+    # After a last action comes the state of the column; where an episode terminated, an absorbing state, set later.
+    is_terminated = np.logical_or.reduceat(is_ended > 0, offsets[:-1])
+    is_added, after = is_terminated & (choices[lasts] != UNKNOWN), states[lasts]
+    if "next_state" in given:
+        seen = [given["next_state"][last] for last in lasts]
+        named = np.flatnonzero([not is_missing(value) for value in seen] & is_known[lasts])
+        after[named] = _numbers(read.state, [[seen[i] for i in named]], lambda i: place(int(lasts[named[i]])))
+        is_added[named] = True
+    at = lasts[is_added] + 1
+    states, choices = np.insert(states, at, after[is_added]), np.insert(choices, at, UNKNOWN)
+    rows, offsets = np.insert(rows, at, rows[at - 1]), offsets + np.cumsum([0, *is_added])
+    flags = is_terminated if "terminated" in given else None
+    return Episodes(states, offsets, choices if "action" in given else None, flags, place)
 
 
-def _visits(
-    reader: "NameReader", given: Mapping[str, list[Any]], row: int, is_last: bool, is_ended: bool
-) -> tuple[list[tuple[int, int]], bool]:
-    """The state and choice of a row, after the last action of an episode also the next state; and whether it has ended.
+def _numbers(find: Callable[..., int], given: Sequence[Iterable[Any]], place: Place) -> Indices:
+    """The number of each value, found in columns; the message of a value that has none begins with its place."""
+    numbers: list[int] = []
+    try:
+        for values in zip(*given, strict=True):
+            numbers.append(find(*values))
+    except InvalidModel as error:
+        raise InvalidModel(f"{place(len(numbers))}: {error}") from error
+    except TypeError as error:
+        raise InvalidModel(f"{place(len(numbers))}: {values[-1]!r} is not hashable, so it is no name") from error
+    return np.array(numbers, dtype=np.int64)
 
-    The next state is that of the column; of an episode that terminated, it is replaced later by an absorbing state.
-    """
-    state, choice, has_actions = reader.state(given["state"][row]), UNKNOWN, "action" in given
-    if has_actions and not is_missing(given["action"][row]):
-        choice = reader.choice(state, given["action"][row])
-    elif has_actions and not is_last:
-        raise InvalidModel("the action is missing; only that of a last step may be")
-    if is_ended and (not is_last or choice != UNKNOWN):
-        raise InvalidModel("the episode goes on after it terminated; give it another name")
-    is_ended = is_ended or ("terminated" in given and _is_true(given["terminated"][row]))
-    after = given["next_state"][row] if "next_state" in given and is_last else None
-    if has_actions and choice == UNKNOWN:
-        after = None
-    elif not is_missing(after):
-        return [(state, choice), (reader.state(after), UNKNOWN)], is_ended
-    is_added = is_ended and is_last and choice != UNKNOWN
-    return [(state, choice), *([(state, UNKNOWN)] if is_added else [])], is_ended
+
+def _check_order(offsets: Indices, is_known: Flags, has_actions: bool, is_ended: Indices, place: Place) -> None:
+    """Refuse an action that is missing before the last row of an episode, and rows after it terminated."""
+    is_last = np.zeros(len(is_known), np.bool_)
+    is_last[offsets[1:] - 1] = True
+    n_before = np.cumsum(is_ended) - is_ended
+    goes_on = n_before > np.repeat(n_before[offsets[:-1]], np.diff(offsets))
+    wrong = {
+        "the action is missing; only that of a last step may be": ~is_known & ~is_last,
+        "the episode goes on after it terminated; give it another name": goes_on
+        & (~is_last | (has_actions & is_known)),
+    }
+    for sentence, is_wrong in wrong.items():
+        for position in np.flatnonzero(is_wrong)[:1].tolist():
+            raise InvalidModel(f"{place(position)}: {sentence}")
 
 
 def _is_true(value: Any) -> bool:
@@ -133,73 +146,45 @@ class NameReader:
     """Numbers of states and choices from names or numbers, each looked up once."""
 
     def __init__(self, mdp: MDP) -> None:
-        self._mdp, self._states = mdp, _Lookup(mdp.names.states, mdp.n_states)
-        self._known: dict[tuple[int, Any], int] = {}
+        self._mdp, self._find = mdp, _finder(mdp.names.states, mdp.n_states)
+        self.state, self.choice = cache(self._state), cache(self._choice)
 
-    def state(self, value: Any) -> int:
-        """The number of a state."""
-        return self._number(-1, value)
-
-    def choice(self, state: int, value: Any) -> int:
-        """The number of the choice of a state."""
-        return self._number(state, value)
-
-    def _number(self, state: int, value: Any) -> int:
-        try:
-            known = self._known.get((state, value))
-        except TypeError as error:
-            kind = "a state" if state < 0 else "an action"
-            raise InvalidModel(f"{value!r} cannot name {kind}, because it is not hashable") from error
-        if known is None:
-            known = self._known[state, value] = self._find_state(value) if state < 0 else self._find(state, value)
-        return known
-
-    def _find_state(self, value: Any) -> int:
+    def _state(self, value: Any) -> int:
         if is_missing(value):
             raise InvalidModel("the state is missing; give one, or leave the row out")
-        number, names = self._states.find(value), self._mdp.names.states
+        number, names = self._find(value), self._mdp.names.states
         if number is None:
             known = f"states are 0 .. {self._mdp.n_states - 1}" if names is None else suggestion(value, names)
             raise InvalidModel(f"there is no state {value!r}; {known}")
         return number
 
-    def _find(self, state: int, value: Any) -> int:
+    def _choice(self, state: int, value: Any) -> int:
+        if is_missing(value):
+            return UNKNOWN
         labels, (first, end) = self._mdp.names, self._mdp.first_choice[state : state + 2].tolist()
         names = [labels.choice_name(choice) for choice in range(first, end)]
-        within = _Lookup(names, len(names)).find(value)
-        after = self._states.find(value) if within is None else None
+        within = _finder(names, len(names))(value)
+        after = self._find(value) if within is None else None
         leads = [] if after is None else [c for c in range(first, end) if after in _possible(self._mdp, state, c)]
         if within is None and len(leads) != 1:
             raise InvalidModel(f"{labels.describe_state(state)} has no action {value!r}; {suggestion(value, names)}")
         return leads[0] if within is None else first + within
 
 
-class _Lookup:
-    """The numbers of n names, or of things without names, from names, numbers and texts."""
+def _finder(given: Sequence[Hashable] | None, n: int) -> Callable[[Any], int | None]:
+    """A function from a name to its number. So are a number of 0 .. n - 1, if no name is one, and a name's text."""
+    names = given if isinstance(given, Names | GridNames) else Names(given or ())
+    listed = () if isinstance(names, GridNames) else names
+    are_names = any(isinstance(name, int | np.integer) for name in listed)
+    texts = {str(name): number for number, name in enumerate(listed)}
 
-    def __init__(self, names: Sequence[Hashable] | None, n: int) -> None:
-        self._names, self._n = names or (), n
+    def find(value: Any) -> int | None:
+        found, number = names.find(value), whole(value)
+        if found is None and number is not None:
+            found = names.find(number) if are_names else number if 0 <= number < n else None
+        return texts.get(value) if found is None and isinstance(value, str) else found
 
-    @cached_property
-    def _texts(self) -> dict[str, int]:
-        return {str(name): number for number, name in enumerate(self._names)}
-
-    @cached_property
-    def _are_numbers_names(self) -> bool:
-        return any(isinstance(name, int | np.integer) for name in self._names)
-
-    def _named(self, value: Any) -> int | None:
-        if isinstance(self._names, Names | GridNames):
-            return self._names.find(value)
-        return self._names.index(value) if value in self._names and not isinstance(value, bool) else None
-
-    def find(self, value: Any) -> int | None:
-        found, number = self._named(value), whole(value)
-        if found is None and number is not None and self._are_numbers_names:
-            found = self._named(number)
-        elif found is None and number is not None and 0 <= number < self._n:
-            found = number
-        return self._texts.get(value) if found is None and isinstance(value, str) else found
+    return find
 
 
 def whole(value: Any) -> int | None:
@@ -325,60 +310,67 @@ def _guarded(value: Any) -> str:
     return text
 
 
-def from_csv(content: bytes, path: str) -> tuple[dict[str, list[str]], list[int]]:
+def from_csv(content: bytes, path: str) -> tuple[Columns, list[int]]:
     """The columns of a CSV file, and the number of the line of each row."""
-    rows, lines = [], []
+    cells: list[str] = []
+    lines: list[int] = []
+    width = 0
     try:
         reader = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
-        for row in reader:
-            if row:
-                rows.append(row)
-                lines.append(reader.line_num)
+        for row in filter(None, reader):
+            cells += row
+            lines.append(reader.line_num)
+            width = width or len(row)
+            if len(row) != width:
+                raise InvalidModel(f"line {lines[-1]} of {path} has {len(row)} values, but there are {width} columns")
     except (csv.Error, UnicodeDecodeError) as error:
         after = lines[-1] if lines else 0
         raise InvalidModel(f"{path} is not a CSV file in UTF-8 after line {after}: {error}") from error
-    if not rows:
+    if not cells:
         raise InvalidModel(f"{path} is empty; its first line must name the columns, such as episode,state,action")
-    for row, line in zip(rows, lines, strict=True):
-        if len(row) != len(rows[0]):
-            raise InvalidModel(f"line {line} of {path} has {len(row)} values, but there are {len(rows[0])} columns")
     # What `to_csv` guarded has an apostrophe before another sign of a formula.
-    plain = [[cell[cell[:1] == "'" and cell[1:].startswith(FORMULA) :] for cell in row] for row in rows[1:]]
-    return {name.strip(): [row[place] for row in plain] for place, name in enumerate(rows[0])}, lines[1:]
+    plain = [cell[cell.startswith(GUARDED) :] for cell in cells]
+    return {name.strip(): plain[width + place :: width] for place, name in enumerate(cells[:width])}, lines[1:]
 
 
-def from_lines(content: bytes, path: str) -> list[dict[str, Any]]:
-    """The objects of lines of JSON, one for each demonstration."""
-    objects = []
+def from_lines(content: bytes, path: str) -> tuple[Columns, list[int]]:
+    """The visits in lines of JSON, as of `from_csv`; of lines with choices, only their "states" and "choices"."""
+    objects: dict[int, dict[str, Any]] = {}
     for number, line in enumerate(content.split(b"\n"), start=1):
         if not line.strip():
             continue
         try:
             value = json.loads(line)
+            is_known = isinstance(value, dict) and "states" in value and not value.keys() - KNOWN_KEYS
+            objects[number] = {key: as_name(value[key]) for key in READ_KEYS & value.keys()} if is_known else {}
         except (ValueError, RecursionError) as error:
             raise InvalidModel(f"line {number} of {path} is not JSON; it is damaged or cut short ({error})") from error
-        if not isinstance(value, dict) or "states" not in value or value.keys() - KNOWN_KEYS:
+        if not is_known:
             needed = '"states" and optionally "actions" or "choices"'
             raise InvalidModel(f"line {number} of {path} must be an object with {needed}")
-        objects.append(value)
-    return objects
+    kinds = {tuple(sorted(line.keys() & {"actions", "choices"})) for line in objects.values()}
+    if len(kinds) > 1 or ("actions", "choices") in kinds:
+        needed = "give actions in every line, choices in every line, or neither"
+        raise InvalidModel(f"{path} mixes kinds of lines; {needed}")
+    if kinds == {("choices",)}:
+        return {key: [line[key] for line in objects.values()] for key in ("states", "choices")}, list(objects)
+    return _visits(objects, path, kinds == {("actions",)})
 
 
-def numbered(mdp: MDP, states: list[Any], actions: list[Any] | None) -> tuple[list[Any], list[Any] | None]:
-    """States and actions by number, from names or numbers; what is no list is left to the checks that follow."""
-    reader, visited, taken = NameReader(mdp), [], []
-    for number, part in enumerate(states):
-        names, done = (given if isinstance(given, list) else [] for given in (part, actions and actions[number]))
-        # A number of actions that does not fit is refused later.
-        numbers, within = [], [0] * len(done)
-        for step, name in enumerate(names):
-            try:
-                numbers.append(reader.state(as_name(name)))
-                if step < len(done):
-                    choice = reader.choice(numbers[-1], as_name(done[step]))
-                    within[step] = choice - int(mdp.first_choice[numbers[-1]])
-            except InvalidModel as error:
-                raise InvalidModel(f"demonstration {number}, step {step}: {error}") from error
-        visited.append(numbers)
-        taken.append(within)
-    return visited, None if actions is None else taken
+def _visits(objects: Mapping[int, Mapping[str, Any]], path: str, has_actions: bool) -> tuple[Columns, list[int]]:
+    """The columns of demonstrations by the number of their line, and the number of the line of each visit."""
+    columns: Columns = {"episode": [], "state": [], "action": [], "terminated": []}
+    lines: list[int] = []
+    for episode, (number, line) in enumerate(objects.items()):
+        states, actions = line["states"], line.get("actions", ())
+        fits = not has_actions or (type(actions) is tuple and len(states) - len(actions) in (0, 1))
+        if type(states) is not tuple or not states or not fits:
+            needed = "a list of at least one state, and as many actions or one fewer"
+            raise InvalidModel(f"line {number} of {path} (demonstration {episode}) must have {needed}")
+        columns["episode"] += [episode] * len(states)
+        columns["state"] += states
+        columns["action"] += [*actions, None][: len(states)]
+        columns["terminated"] += [*[False] * (len(states) - 1), line.get("terminated") is True]
+        lines += [number] * len(states)
+    kept = {"episode", "state", *["action"] * has_actions, *["terminated"] * any(columns["terminated"])}
+    return {name: values for name, values in columns.items() if name in kept}, lines

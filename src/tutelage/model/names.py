@@ -12,7 +12,7 @@ name is written as its text, `str(name)`, and read back as this text.
 import json
 import math
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
@@ -99,6 +99,9 @@ class Names(_Made):
 
     def _name(self, number: int) -> Hashable:
         return self._names[number]
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self._names)
 
     def __len__(self) -> int:
         return len(self._names)
