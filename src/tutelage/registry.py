@@ -1,21 +1,21 @@
 """Every teacher and every learner model by name: the one table that all front ends read.
 
-The command line, the playground, the experiments and the reports read it. To add a teacher to this package, write one
-file in `teachers/` and one entry in `TEACHERS`; solvers are imported only when a player is made. Anybody else's player
-is added by `register_learner` or `register_teacher`, or is an entry point of an installed package, of the group
+The players of this package are in `players.toml`; solvers are imported only when a player is made. Anybody else's
+player is added by `register_learner` or `register_teacher`, or is an entry point of an installed package, of the group
 `tutelage.learners` or `tutelage.teachers`.
 """
 
 import inspect
 import re
+import tomllib
 import warnings
 from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass
 from difflib import get_close_matches
 from enum import Enum
-from functools import partial
 from importlib.metadata import entry_points
+from importlib.resources import files
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -162,176 +162,22 @@ class Players(UserDict[str, Entry]):
         return added
 
 
-_CELLS = Option("the most cells to search for the certified bound", 64, 0, 100_000)
-_ALLOWANCE = Option("delta_c: the discounted count allowed of each preference feature", 0.0, 0, 1e9)
-_MISMATCH = Option("C_r: the penalty for missing the lesson", 5.0, 1e-6, 1e9)
-_VIOLATION = Option("C_c: the penalty for violating a preference", 10.0, 1e-6, 1e9)
-_STEPS = Option("the step limit of the published schedule", 300, 1, 10**6)
-_SOFT = {"mismatch_penalty": _MISMATCH, "violation_penalty": _VIOLATION, "violation_allowance": _ALLOWANCE}
-_FOOTNOTE = {"mismatch_penalty": replace(_MISMATCH, default=20.0), "violation_allowance": _ALLOWANCE}
-_CUTS = {
-    "cut_tightness": Option("eta; 1 cuts at the response, near 0 at the lesson", 0.9, 1e-3, 1),
-    "stop_tolerance": Option(
-        "end when the response is this close; default: 0.001 of the reward's range", 0.01, 1e-9, 1e9
-    ),
-}
-_PUSHES = {
-    "shortest_push": Option("alpha_min, for features and true weights up to 1", 0.1, 1e-9, 1e9),
-    "longest_push": Option("alpha_max, for features and true weights up to 1", 5.0, 1e-9, 1e9),
-    "stop_tolerance": Option(
-        "end when no lesson gains this much; default: 0.0001 of the reward's range", 1e-3, 1e-12, 1e9
-    ),
-}
-_INFERENCE = {
-    "observed": Option("what is seen of a response: mu or mu_r", "expectation", choices=("expectation", "reward")),
-    "n_trajectories": Option("trajectories seen of each response; 0 for exact ones", 0, 0, 10**9),
-    "stop_tolerance": Option("end when no lesson promises this share of the reward's range", 1e-4, 1e-9, 1),
-    "max_cells": replace(_CELLS, default=24),
-}
-_STARTS = {"max_cells": _CELLS, "n_random": Option("random starts beside the paper's", 4, 0, 1000)}
-_METHOD = Option("the largest push, exactly or as in Algorithm 2", "exact", choices=("exact", "bisection"))
-_EXACT_PUSHES = _PUSHES | {"method": _METHOD}
-_BILEVEL, _VOLUME, _LINE = (f"tutelage:{name}Teacher" for name in ("Bilevel", "VolumeSearch", "LineSearch"))
-_adaptive = partial(Entry, is_adaptive=True)
+def _entries(given: Mapping[str, dict[str, Any]], shared: Mapping[str, dict[str, Any]]) -> dict[str, Entry]:
+    """The entries of `players.toml`. shared: its options, which those of a player may name, or be like."""
+    entries = {}
+    for name, told in given.items():
+        options = {}
+        for key, part in told.pop("options", {}).items():
+            own = {"like": part} if isinstance(part, str) else part
+            read = shared.get(own.pop("like", ""), {}) | own
+            options[key] = Option(**read | {"choices": tuple(read.get("choices", ()))})
+        entries[name] = Entry(**told | {"options": options, "knows": Knows[told.get("knows", "nothing").upper()]})
+    return entries
 
-_TEACHERS = {
-    "agnostic": Entry("Agnostic", "shows an optimal policy and ignores all preferences", "tutelage:AgnosticTeacher"),
-    "conservative": Entry(
-        "Conservative",
-        "assumes that the learner has every preference there is",
-        "tutelage:ConservativeTeacher",
-        {"allowance": _ALLOWANCE},
-        Knows.EVERY_PREFERENCE,
-    ),
-    "aware_cmdp": Entry(
-        "Aware-CMDP",
-        "shows the best policy that keeps the preferences",
-        "tutelage:AwareCmdpTeacher",
-        knows=Knows.PREFERENCES,
-    ),
-    "bilevel": Entry(
-        "Aware-BiL", "plans the lesson with a model of the learner's inference", _BILEVEL, _STARTS, Knows.LEARNER
-    ),
-    "bilevel_frank_wolfe": Entry(
-        "Aware-BiL, Frank-Wolfe",
-        "plans as Aware-BiL does, by Appendix G as printed",
-        _BILEVEL,
-        {"max_cells": _CELLS},
-        Knows.LEARNER,
-        fixed={"method": "frank-wolfe"},
-    ),
-    "volume_search": _adaptive(
-        "AdAware-Vol", "identifies what the learner accepts by cutting off what it does not do", _VOLUME, _CUTS
-    ),
-    "volume_search_printed": _adaptive(
-        "AdAware-Vol, as printed",
-        "cuts as AdAware-Vol does, by Appendix C.1 as printed",
-        _VOLUME,
-        _CUTS,
-        fixed={"method": "printed"},
-    ),
-    "adaptive_bilevel": _adaptive(
-        "AdAware-BiL",
-        "infers an unknown soft learner from its responses, and plans the lesson for it",
-        "tutelage:AdaptiveBilevelTeacher",
-        _INFERENCE,
-    ),
-    "line_search": _adaptive(
-        "AdAware-Lin", "pushes the learner from its response towards the true reward", _LINE, _EXACT_PUSHES
-    ),
-    "line_search_printed": _adaptive(
-        "AdAware-Lin, as printed",
-        "pushes as AdAware-Lin does, by Algorithm 2 as printed",
-        _LINE,
-        _PUSHES,
-        fixed={"method": "bisection"},
-    ),
-}
 
-_LESSONS = {
-    "aware": Option("1: demonstrations keep the learner's preferences", 0, 0, 1),
-    "n_demonstrations": Option("demonstrations of a lesson", 1, 1, 10**6),
-    "max_starts": Option("the most starts to choose from", 50, 1, 10**6),
-}
-# The teachers of the literature, which choose among demonstrations.
-_TEACHERS |= {
-    name: Entry(label, about, f"tutelage:{maker}Teacher", _LESSONS, knows, is_adaptive=True)
-    for name, label, about, maker, knows in (
-        ("random", "Random", "shows demonstrations from random starts", "Random", Knows.PREFERENCES),
-        ("set_cover", "SCOT", "shows what determines the reward, by set cover", "SetCover", Knows.PREFERENCES),
-        ("omniscient", "OMNI", "tries each lesson on the learner, and shows the best", "Omniscient", Knows.LEARNER),
-        ("black_box", "BBOX", "shows where the learner's reward is farthest off", "BlackBox", Knows.PREFERENCES),
-        ("curriculum", "CUR", "shows what an expert does and the learner does not", "Curriculum", Knows.PREFERENCES),
-    )
-}
-
-_LEARNER_MODELS = {
-    "soft": Entry(
-        "Soft preferences", "weighs its preferences against the lesson (Sec. 3.2)", "tutelage:SoftLearner", _SOFT
-    ),
-    "hard": Entry(
-        "Hard preferences",
-        "keeps its preferences and projects the lesson onto what they allow (Sec. 3.1)",
-        "tutelage:HardLearner",
-        {"violation_allowance": _ALLOWANCE},
-    ),
-    "footnote": Entry(
-        "Footnote 1's learner",
-        "keeps its preferences and pays a squared penalty for missing the lesson (footnote 1)",
-        "tutelage:ApproximateHardLearner",
-        _FOOTNOTE,
-    ),
-    "published": Entry(
-        "Soft preferences, published schedule",
-        "the soft learner by the published step schedule (App. E)",
-        "tutelage:PublishedLearner",
-        _SOFT | {"max_steps": _STEPS},
-    ),
-    "footnote_published": Entry(
-        "Footnote 1's learner, published schedule",
-        "footnote 1's learner by the published step schedule",
-        "tutelage:PublishedHardLearner",
-        _FOOTNOTE | {"max_steps": replace(_STEPS, default=1000)},
-    ),
-    "standard": Entry(
-        "No preferences", "matches the lesson exactly: maximum-causal-entropy IRL (App. D)", "tutelage:StandardLearner"
-    ),
-    "sequential": Entry(
-        "Sequential",
-        "takes gradient steps for each lesson, and goes on from there",
-        "tutelage:SequentialLearner",
-        {
-            "rate": Option("size of a step", 0.1, 1e-9, 1e9),
-            "n_steps": Option("steps for each lesson", 1, 1, 10**6),
-            "violation_penalty": replace(_VIOLATION, default=0.0, low=0),
-            "violation_allowance": _ALLOWANCE,
-        },
-    ),
-    "cloning": Entry(
-        "Cloning",
-        "does what it has seen done in each state",
-        "tutelage:CloningLearner",
-        {"prior": Option("how often each choice counts as seen before", 0.1, 0, 1e9)},
-    ),
-    "bayesian": Entry(
-        "Bayesian",
-        "weighs random rewards by what was shown, and acts by their mean",
-        "tutelage:BayesianLearner",
-        {
-            "candidates": Option("how many rewards it holds possible", 200, 1, 10**5),
-            "rationality": Option("how strictly demonstrations follow a reward", 1.0, 1e-9, 1e9),
-        },
-    ),
-    "apprentice": Entry(
-        "Apprentice",
-        "mixes policies until they match the lesson (Abbeel and Ng)",
-        "tutelage:ApprenticeLearner",
-        {"max_steps": replace(_STEPS, about="policies mixed at most", default=200)},
-    ),
-}
-
-LEARNER_MODELS = Players("tutelage.learners", _LEARNER_MODELS, 1)
-TEACHERS = Players("tutelage.teachers", _TEACHERS, 2)
+_PLAYERS = tomllib.loads(files("tutelage").joinpath("players.toml").read_text(encoding="utf-8"))
+LEARNER_MODELS = Players("tutelage.learners", _entries(_PLAYERS["learners"], _PLAYERS["options"]), 1)
+TEACHERS = Players("tutelage.teachers", _entries(_PLAYERS["teachers"], _PLAYERS["options"]), 2)
 
 
 def register_learner(
