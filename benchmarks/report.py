@@ -15,7 +15,7 @@ from benchmarks.scale import EXPONENT
 from tutelage.data.files import write_whole
 from tutelage.experiments.tables import Grid
 from tutelage.pictures.files import save_picture
-from tutelage.pictures.rounds import COLOURS, DASHES, MARKERS
+from tutelage.pictures.plots import COLOURS, DASHES, MARKERS
 
 HEADER = ("what", "grid", "rival", "ours", "theirs", "figure", "spread", "must hold", "note")
 

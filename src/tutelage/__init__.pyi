@@ -108,7 +108,7 @@ from .outcomes import Unavailable as Unavailable
 from .pictures.domains import draw_map as draw_map
 from .pictures.domains import draw_policy as draw_policy
 from .pictures.files import save_picture as save_picture
-from .pictures.rounds import draw_rounds as draw_rounds
+from .pictures.plots import draw_rounds as draw_rounds
 from .pictures.world import draw_world as draw_world
 from .registry import Option as Option
 from .registry import register_learner as register_learner

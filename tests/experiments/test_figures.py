@@ -21,7 +21,7 @@ from tutelage.experiments.figures import (
     taught_picture,
 )
 from tutelage.model.policy import uniform_policy
-from tutelage.pictures.rounds import Curve, Panel
+from tutelage.pictures.plots import Curve, Panel
 
 WORLD = object_world(10, 0)
 LEARNERS = ("L1", "L2", "L3", "L4", "L5")

@@ -15,8 +15,7 @@ from tutelage.environments.object_world import ObjectWorld
 from tutelage.model.mdp import Domain
 from tutelage.model.names import AT_GOAL
 from tutelage.pictures.domains import draw_features, draw_map
-from tutelage.pictures.expectations import DrawnPush, draw_pushes, draw_reachable, polygon
-from tutelage.pictures.rounds import Panel, draw_curves, draw_rounds
+from tutelage.pictures.plots import Panel, draw_curves, draw_pushes, draw_reachable, draw_rounds, polygon
 from tutelage.pictures.world import draw_world, reward_scale, world_key
 from tutelage.roles import Response
 from tutelage.transcripts import TaughtRound, Transcript
@@ -93,7 +92,7 @@ def line_search_figure(result: Mapping[str, Any]) -> Figure:
     """
     figure = Figure(figsize=(6.4, 5.6), layout="constrained")
     axes = figure.subplots()
-    draw_pushes(axes, result["reachable"], [DrawnPush(**case) for case in result["cases"]], result["weights"])
+    draw_pushes(axes, result["reachable"], result["cases"], result["weights"])
     axes.set_title(r"Each lesson is the learner's point, pushed along the true weights $w^*$", fontsize="medium")
     legend(figure, axes, ncols=2)
     return figure

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from tutelage.experiments.figures import legend
 from tutelage.experiments.means import Mean, MeanCurve, teacher_label
 from tutelage.experiments.settings import NUMBERS
-from tutelage.pictures.rounds import COLOURS, MARKERS
+from tutelage.pictures.plots import COLOURS, MARKERS
 
 
 def points(means: Sequence[Mean], of: str, *, most: int = 12) -> Figure:

@@ -25,7 +25,7 @@ from tutelage.experiments.tables import LEGEND, Cell, Grid, Rows, column_label
 from tutelage.experiments.worlds import WORLD_SETS, WorldName
 from tutelage.outcomes import Unavailable
 from tutelage.pictures.files import save_picture
-from tutelage.pictures.rounds import Curve, Panel
+from tutelage.pictures.plots import Curve, Panel
 
 # The result of each task.
 Outcomes = Mapping[Task, dict[str, Any]]

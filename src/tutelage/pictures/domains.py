@@ -18,7 +18,7 @@ from tutelage.model.mdp import Domain, absorbing_states
 from tutelage.model.names import GridNames, as_text
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput
-from tutelage.pictures.rounds import COLOURS
+from tutelage.pictures.plots import COLOURS
 from tutelage.pictures.world import draw_world
 
 SHOWN, DONE = COLOURS[:2]

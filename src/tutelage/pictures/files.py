@@ -21,7 +21,7 @@ from tutelage.environments.object_world import ObjectWorld
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput
 from tutelage.pictures.domains import draw_map
-from tutelage.pictures.rounds import draw_rounds
+from tutelage.pictures.plots import draw_rounds
 from tutelage.pictures.world import draw_world
 from tutelage.roles import Lesson, Response
 from tutelage.transcripts import Transcript

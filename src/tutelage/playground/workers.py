@@ -5,6 +5,7 @@ exceeds the time limit, when its job fails, or when the client of its job discon
 """
 
 import asyncio
+import itertools
 import json
 import logging
 import multiprocessing
@@ -14,12 +15,10 @@ import signal
 import socket
 import tempfile
 import threading
-from bisect import insort
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
-from operator import itemgetter
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -55,19 +54,19 @@ class Event(NamedTuple):
 
 
 class WorkerPool:
-    """A fixed number of processes, and a queue of jobs that wait for one.
+    """A fixed number of processes, and the jobs that wait for one.
 
     run_job: a function of a module; its arguments are a job's name, a JSON text and a function that sends events.
-    time_limit: seconds for one job once it has started. most_waiting: the maximum length of the queue.
+    time_limit: seconds for one job once it has started. most_waiting: the maximum number of jobs that wait.
     """
 
     def __init__(self, run_job: RunJob, *, count: int, time_limit: float, most_waiting: int = 100) -> None:
         self.run_job, self.count, self.time_limit, self.most_waiting = run_job, count, time_limit, most_waiting
         self._workers: set[_Worker] = set()
         self._idle: list[_Worker] = []
-        # Whether the job is not urgent, and its future worker; urgent jobs first, then by arrival.
-        self._waiting: list[tuple[bool, asyncio.Future[_Worker]]] = []
-        self._is_open = False
+        # Of each job: whether it is not urgent, and the number of its arrival. The least is the next to run.
+        self._waiting: list[tuple[bool, int]] = []
+        self._arrivals, self._changed, self._is_open = itertools.count(), asyncio.Event(), False
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -86,10 +85,13 @@ class WorkerPool:
             worker.kill()
         for worker in self._idle:
             worker.socket.close()
-        for _, place in self._waiting:
-            if not place.done():
-                place.set_exception(self._crashed())
-        self._idle, self._waiting = [], []
+        self._idle = []
+        self._tell()
+
+    def _tell(self) -> None:
+        """Let all waiting jobs look whether it is their turn."""
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     async def events(self, name: str, request: str, *, is_urgent: bool = True) -> AsyncGenerator[Event, None]:
         """Run a job and yield its events as they arrive; an urgent job overtakes others. Closing this stops the job.
@@ -99,29 +101,23 @@ class WorkerPool:
         worker = await self._acquire(is_urgent)
         arrived: asyncio.Queue[Event | None] = asyncio.Queue()
         job = asyncio.create_task(self._run(worker, name, request, arrived))
-
-        def ended(job: asyncio.Task[None]) -> None:
-            is_reusable = not job.cancelled() and (job.exception() is None or isinstance(job.exception(), JobRefused))
-            self._release(worker, is_reusable=is_reusable)
-            arrived.put_nowait(None)
-
-        job.add_done_callback(ended)
         try:
             while event := await arrived.get():
                 yield event
-            job.result()
+            await job
         finally:
             job.cancel()
             await asyncio.wait((job,))
 
     async def _run(self, worker: "_Worker", name: str, request: str, arrived: "asyncio.Queue[Event | None]") -> None:
-        """Run a job and put its events into the queue; raises how the job ended."""
-        loop, deadline = asyncio.get_running_loop(), None
+        """Run a job and put its events into the queue, then None; raises how the job ended."""
+        loop, deadline, is_reusable = asyncio.get_running_loop(), None, False
         try:
             await loop.sock_sendall(worker.socket, f"{json.dumps([name, request])}\n".encode())
             while True:
                 async with asyncio.timeout_at(deadline):
                     kind, _, rest = (await worker.receive()).partition(" ")
+                is_reusable = kind in ("done", "refused")
                 if kind == "started":
                     deadline = loop.time() + self.time_limit
                 elif kind == "done":
@@ -135,6 +131,13 @@ class WorkerPool:
             raise TooSlow(message) from error
         except (EOFError, OSError) as error:
             raise self._crashed() from error
+        finally:
+            if not self._is_open:
+                worker.socket.close()
+            else:
+                self._idle.append(worker if is_reusable else self._replacement(worker))
+            self._tell()
+            arrived.put_nowait(None)
 
     async def answer(self, name: str, request: str) -> str:
         """Run a job that sends one event; return the data of that event."""
@@ -148,37 +151,20 @@ class WorkerPool:
 
     async def _acquire(self, is_urgent: bool) -> "_Worker":
         """An idle worker, at once or after the jobs that come first."""
+        if not self._idle and len(self._waiting) >= self.most_waiting:
+            raise TooBusy(f"{len(self._waiting)} requests are waiting already; try again in a moment")
+        place = (not is_urgent, next(self._arrivals))
+        self._waiting.append(place)
+        try:
+            while self._is_open and not (self._idle and min(self._waiting) == place):
+                await self._changed.wait()
+        finally:
+            self._waiting.remove(place)
+            self._tell()
         if not self._is_open:
             raise self._crashed()
-        if self._idle:
-            worker = self._idle.pop()
-            return worker if worker.process.is_alive() else self._replacement(worker)
-        if len(self._waiting) >= self.most_waiting:
-            raise TooBusy(f"{len(self._waiting)} requests are waiting already; try again in a moment")
-        given: asyncio.Future[_Worker] = asyncio.get_running_loop().create_future()
-        insort(self._waiting, (not is_urgent, given), key=itemgetter(0))
-        try:
-            return await given
-        except asyncio.CancelledError:
-            self._waiting = [place for place in self._waiting if place[1] is not given]
-            if not given.cancelled() and given.exception() is None:
-                # The worker was assigned just before the cancellation.
-                self._release(given.result(), is_reusable=True)
-            raise
-
-    def _release(self, worker: "_Worker", *, is_reusable: bool) -> None:
-        """Give the worker, or its replacement, to the first waiting job; without one, mark it idle."""
-        if not self._is_open:
-            worker.socket.close()
-            return
-        if not is_reusable or not worker.process.is_alive():
-            worker = self._replacement(worker)
-        while self._waiting:
-            _, place = self._waiting.pop(0)
-            if not place.done():
-                place.set_result(worker)
-                return
-        self._idle.append(worker)
+        worker = self._idle.pop()
+        return worker if worker.process.is_alive() else self._replacement(worker)
 
     def _replacement(self, worker: "_Worker") -> "_Worker":
         worker.kill()

@@ -1,4 +1,4 @@
-"""Polygons, points, arrows and labels in the plane of two features are in the right places."""
+"""Curves show the rounds from the first; polygons, points and arrows in a plane are in the right places."""
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -9,9 +9,22 @@ from tutelage.constrained.problem import no_limits, preference_limits
 from tutelage.constrained.reachable_set import vertices
 from tutelage.environments.object_world import object_world
 from tutelage.model.mdp import Domain
-from tutelage.pictures.expectations import DrawnPush, draw_pushes, draw_reachable, polygon
+from tutelage.pictures.plots import Curve, Panel, draw_curves, draw_pushes, draw_reachable, polygon
 
 TRIANGLE = [[0.0, 0.0], [8.0, 0.0], [0.0, 6.0]]
+
+
+def test_curves_show_the_rounds_from_the_first():
+    panel = Panel("L2", [Curve("A", [1, 2, 3], [5, 4, 3], [0.1, 0.2, 0.1]), Curve("B", [2.0], [2.0])], {"known": 3.5})
+    axes = Figure().subplots()
+    draw_curves(axes, panel)
+    by_label = {line.get_label(): line for line in axes.lines}
+    assert_array_equal(by_label["A: learner"].get_xydata(), [[1, 1], [2, 2], [3, 3]])
+    assert_array_equal(by_label["A: teacher"].get_ydata(), [5, 4, 3])
+    assert by_label["A: learner"].get_linestyle() == "-" and by_label["A: teacher"].get_linestyle() == ":"
+    assert by_label["A: learner"].get_marker() != by_label["B: learner"].get_marker()
+    assert set(by_label["known"].get_ydata()) == {3.5}
+    assert [tick for tick in axes.get_xticks() if 0.9 < tick < 3.1] == [1, 2, 3]
 
 
 def test_the_striped_part_lies_within_the_reachable_one():
@@ -35,24 +48,14 @@ def test_corners_in_any_order_make_the_same_polygon():
     assert_array_equal(np.roll(walked, -first, axis=0), around)
 
 
-def test_labels_cover_neither_each_other_nor_a_point():
-    points = {"one": (8.0, 0.0), "two": (7.6, 0.3), "three": (2.0, 1.0), "four": (2.2, 1.0)}
-    figure = Figure()
-    axes = figure.subplots()
-    draw_reachable(axes, TRIANGLE, [[0, 0], [2, 0], [0, 6]], points, arrows=[("one", "three")])
-    figure.draw_without_rendering()
-    boxes = [text.get_window_extent() for text in axes.texts]
-    assert [text.get_text() for text in axes.texts] == list(points)
-    for index, box in enumerate(boxes):
-        assert not any(box.overlaps(other) for other in boxes[index + 1 :])
-        assert not any(box.contains(*place) for place in axes.transData.transform(list(points.values())))
-
-
 def test_a_push_that_is_not_realised_shows_how_far_its_lesson_is_off():
-    cases = [DrawnPush((3, 1), (5, 2.25), (5, 2.25), True), DrawnPush((1, 5), (2.5, 6.35), (1.25, 5.06), False)]
+    cases = [
+        {"start": (3, 1), "aim": (5, 2.25), "lesson": (5, 2.25), "is_realised": True},
+        {"start": (1, 5), "aim": (2.5, 6.35), "lesson": (1.25, 5.06), "is_realised": False},
+    ]
     axes = Figure().subplots()
     draw_pushes(axes, TRIANGLE, cases, [1.0, 0.9])
     gaps = [line.get_xydata() for line in axes.lines if line.get_linestyle() == "--"]
-    assert_array_equal(gaps, [[cases[1].aim, cases[1].lesson]])
+    assert_array_equal(gaps, [[cases[1]["aim"], cases[1]["lesson"]]])
     starred = [tuple(line.get_xydata()[0]) for line in axes.lines if line.get_marker() == "*"]
-    assert starred == [case.lesson for case in cases]
+    assert starred == [case["lesson"] for case in cases]

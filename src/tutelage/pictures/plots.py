@@ -1,0 +1,183 @@
+"""Rewards over rounds (Figures 3 to 5), and reward expectations in the plane of two features (Figures 1 and 6).
+
+Curves are solid for the learner, dotted for the teacher, and flat for fixed teachers.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import FancyArrowPatch, Polygon
+from matplotlib.ticker import MaxNLocator
+
+from tutelage.arrays import ArrayLike, Matrix, Vector, floats
+from tutelage.transcripts import Transcript
+
+# Of the palette of Okabe and Ito, which colour-blind readers can distinguish: blue, vermilion, green and purple first.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+MARKERS = ("o", "s", "^", "D", "v", "*")
+COUNTS = ("discounted star count", "discounted plus count")
+MARK: dict[str, Any] = {"markeredgecolor": "black", "markersize": 11, "zorder": 4}
+DASHES = ((0, (8, 2)), (0, (5, 2, 1, 2)), (0, (3, 3)), (0, (1, 1, 4, 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The rewards of one adaptive teacher.
+
+    label: the teacher's name.
+    learner, teacher: the reward of the learner's response and of the lesson, in rounds 1 .. n.
+    error: the standard error of the learner's reward in each round, or empty.
+    """
+
+    label: str
+    learner: Sequence[float]
+    teacher: Sequence[float]
+    error: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Several curves in one pair of axes; lines: the constant reward of each teacher that does not adapt."""
+
+    title: str
+    curves: Sequence[Curve]
+    lines: Mapping[str, float] = field(default_factory=dict)
+
+
+def draw_curves(axes: Axes, panel: Panel) -> None:
+    """Draw the curves without a legend, because several panels may share one."""
+    n_rounds = max((len(curve.learner) for curve in panel.curves), default=1)
+    for index, (label, height) in enumerate(panel.lines.items()):
+        dashes = DASHES[index % len(DASHES)]
+        axes.axhline(height, color="0.25", linewidth=1.1, linestyle=dashes, label=label, zorder=1.5)
+    for index, curve in enumerate(panel.curves):
+        _draw_curve(axes, curve, index)
+    margin = 0.5 if n_rounds == 1 else 0.02 * (n_rounds - 1)
+    axes.set(xlim=(1 - margin, n_rounds + margin), xlabel="teaching round", ylabel="expected reward")
+    axes.set_title(panel.title)
+    axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def draw_rounds(axes: Axes, transcript: Transcript) -> None:
+    """Draw the true reward of each lesson and of the learner's response to it, and the bound, if there is one."""
+    done = [taught.response_reward for taught in transcript.rounds]
+    curve = Curve("rounds", done, [taught.lesson_reward for taught in transcript.rounds])
+    bound = transcript.final.bound
+    draw_curves(axes, Panel("rewards", [curve], {"no lesson gets more": bound} if math.isfinite(bound) else {}))
+    axes.set_title("true reward", fontsize="medium")
+    handles, labels = axes.get_legend_handles_labels()
+    axes.legend(handles, [label.removeprefix("rounds: ") for label in labels], fontsize="small", frameon=False)
+
+
+def _draw_curve(axes: Axes, curve: Curve, index: int) -> None:
+    rounds = np.arange(1, len(curve.learner) + 1)
+    colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
+    # About a dozen markers per curve, shifted between curves so that the markers of close curves do not overlap.
+    step = max(1, len(rounds) // 12)
+    first = (index * step) // 2 % step
+    common: dict[str, Any] = {"color": colour, "marker": marker, "markevery": (first, step), "markersize": 5.0}
+    axes.plot(rounds, curve.learner, linewidth=1.8, label=f"{curve.label}: learner", zorder=3, **common)
+    dotted: dict[str, Any] = {"linewidth": 1.4, "linestyle": ":", "markerfacecolor": "white"}
+    axes.plot(rounds, curve.teacher, label=f"{curve.label}: teacher", zorder=2.5, **dotted, **common)
+    if len(curve.error):
+        middle, spread = np.asarray(curve.learner, dtype=float), np.asarray(curve.error, dtype=float)
+        axes.fill_between(rounds, middle - spread, middle + spread, color=colour, alpha=0.2, linewidth=0, zorder=2)
+
+
+def draw_reachable(
+    axes: Axes,
+    reachable: ArrayLike,
+    feasible: ArrayLike | None,
+    points: Mapping[str, Sequence[float]],
+    arrows: Sequence[tuple[str, str]] = (),
+    *,
+    labels: tuple[str, str] = COUNTS,
+) -> None:
+    """Draw Omega_r, the subset that the learner accepts, and single policies.
+
+    reachable, feasible: (n, 2), corners of convex polygons, in any order; the second is striped, and None if unknown.
+    labels: of the axes.
+    points: the expectation of each policy, by its label. arrows: pairs of labels, each joined by an arrow.
+    """
+    places = {label: floats(point, label, ndim=1) for label, point in points.items()}
+    corners = [polygon(part) for part in (reachable, feasible) if part is not None]
+    _set_plane(axes, corners[0], np.concatenate([*corners, *(place[None] for place in places.values())]), labels)
+    stripes: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.35", "hatch": "///", "linewidth": 1.0}
+    for accepted in corners[1:]:
+        axes.add_patch(Polygon(accepted, zorder=2, label="accepted by the learner", **stripes))
+    for start, end in arrows:
+        # Curved: a straight arrow could lie on a side of the polygon.
+        _add_arrow(axes, places[start], places[end], linestyle="dashed", gap=6.0, curvature=0.15)
+    for index, (label, place) in enumerate(places.items()):
+        marker, colour = MARKERS[index % len(MARKERS)], COLOURS[index % len(COLOURS)]
+        axes.plot(*place, marker, color=colour, **MARK, clip_on=False, label=label)
+        _add_label(axes, label, place)
+
+
+def draw_pushes(axes: Axes, reachable: ArrayLike, cases: Sequence[Mapping[str, Any]], weights: ArrayLike) -> None:
+    """Draw each push of the line search (App. C.2) from the learner's point along the true weights, and its lesson.
+
+    reachable: (n, 2), corners of a convex polygon. weights: (2,), w*, drawn once as a direction.
+    cases: of each push "start", mu_L, the learner's expectation; "aim", mu_L + alpha w*; "lesson", mu_T, the next
+    lesson; and "is_realised", whether some policy has the expectation of the aim, which is then the lesson.
+    """
+    corners, direction = polygon(reachable), floats(weights, "weights", ndim=1)
+    ends = np.array([[case[name] for name in ("start", "aim", "lesson")] for case in cases]).reshape(-1, 3, 2)
+    _set_plane(axes, corners, np.concatenate([corners, ends.reshape(-1, 2)]))
+    # The direction is drawn outside the convex set, at the upper right corner of its bounding box.
+    tip, span = corners.max(axis=0), float(np.ptp(corners, axis=0).max()) or 1.0
+    step = 0.12 * span * direction / (np.linalg.norm(direction) or 1.0)
+    _add_arrow(axes, tip - step, tip, gap=0.0)
+    _add_label(axes, "$w^*$", tip - step / 2, below=True)
+    for index, (case, (start, aim, lesson)) in enumerate(zip(cases, ends, strict=True), 1):
+        _add_arrow(axes, start, aim, gap=5.0 if case["is_realised"] else 0.0)
+        _add_label(axes, rf"$\mu_L^{{{index}}}$", start, below=True)
+        _add_label(axes, rf"$\mu_T^{{{index}}}$", lesson, below=not case["is_realised"])
+        if not case["is_realised"]:
+            _add_label(axes, rf"$\mu_L^{{{index}}} + \alpha\,w^*$", aim)
+            dashed: dict[str, Any] = {"color": "0.3", "linewidth": 0.9, "linestyle": (0, (2, 2)), "zorder": 3}
+            axes.plot(*np.stack([aim, lesson]).T, **dashed, label="from an aim out of reach to its lesson")
+        # A ring, so that a lesson at the learner's own point is visible inside it.
+        ring: dict[str, Any] = {"color": "white", "markeredgecolor": COLOURS[0], "mew": 2, "markersize": 12}
+        axes.plot(*start, "o", zorder=4, label="learner", **ring)
+        axes.plot(*lesson, "*", color=COLOURS[1], **MARK, label="lesson")
+
+
+def polygon(corners: ArrayLike) -> Matrix:
+    """(n, 2), the corners of a convex polygon in anticlockwise order."""
+    points = floats(corners, "corners", ndim=2)
+    outward = points - points.mean(axis=0)
+    return points[np.argsort(np.arctan2(outward[:, 1], outward[:, 0]), kind="stable")]
+
+
+def _set_plane(axes: Axes, reachable: Matrix, points: Matrix, labels: tuple[str, str] = COUNTS) -> None:
+    """Draw what is reachable, with a margin around the points, in equal units, so that distances are true."""
+    style: dict[str, Any] = {"facecolor": "#e4e4e4", "edgecolor": "black", "linewidth": 1.2}
+    axes.add_patch(Polygon(reachable, zorder=1, label="reachable", **style))
+    low, high = points.min(axis=0), points.max(axis=0)
+    margin = 0.1 * (float((high - low).max()) or 1.0)
+    axes.set(xlim=(low[0] - margin, high[0] + margin), ylim=(low[1] - margin, high[1] + margin), aspect="equal")
+    axes.set(xlabel=labels[0], ylabel=labels[1])
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _add_arrow(
+    axes: Axes, start: Vector, end: Vector, *, gap: float, linestyle: str = "solid", curvature: float = 0.0
+) -> None:
+    """Draw an arrow that leaves `gap` printer's points free at both ends."""
+    arrow = FancyArrowPatch((start[0], start[1]), (end[0], end[1]), arrowstyle="-|>", shrinkA=gap, shrinkB=gap)
+    arrow.set(color="black", linestyle=linestyle, linewidth=1.3, zorder=3, mutation_scale=13)
+    arrow.set_connectionstyle(f"arc3,rad={curvature}")
+    axes.add_patch(arrow)
+
+
+def _add_label(axes: Axes, label: str, place: Vector, *, below: bool = False) -> None:
+    """Write a label to the right of a place, above or below it; the box behind it hides the stripes."""
+    backing = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.0}
+    offset, side = ((8, -8), "top") if below else ((8, 8), "bottom")
+    axes.annotate(label, (place[0], place[1]), offset, textcoords="offset points", va=side, zorder=6, bbox=backing)
