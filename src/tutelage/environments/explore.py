@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Indices, SparseRows, Vector, sum_tolerance, whole_number
+from tutelage.arrays import whole_number
 from tutelage.environments.gymnasium import with_end
 from tutelage.model.inputs import by_name, choice_of_entry, feature_matrix, feature_names, takes_next_state
 from tutelage.model.mdp import MDP, Domain
@@ -56,14 +56,15 @@ def explore(
 
     The states and the actions become the names of the domain.
     """
-    search = _Search(whole_number(max_states, "max_states", least=1))
-    initial = search.begin(start)
+    given = start if isinstance(start, Mapping) else {check_hashable(start, "the start"): 1.0}
+    if not given:
+        raise InvalidModel("start is an empty mapping; give at least one state with its probability")
+    model = _Model(whole_number(max_states, "max_states", least=1))
     with watched(time_limit, progress):
-        search.run(actions, outcomes)
-    mdp = search.mdp(initial, discount, None if duration is None else search.durations(duration))
-    rewards = search.features(mdp, reward, reward_names, "reward")
-    preferences = {} if preference is None else search.features(mdp, preference, preference_names, "preference")
-    return Domain(mdp, **rewards, **preferences)
+        model.explore(given, actions, outcomes)
+    return model.domain(
+        discount, {"reward": reward, "preference": preference}, (reward_names, preference_names), duration
+    )
 
 
 def explore_gymnasium(
@@ -97,32 +98,29 @@ def explore_gymnasium(
     """
     names = _named_actions(env, actions)
     env.reset(seed=seed)
-    search = _Search(whole_number(max_states, "max_states", least=1), at_end=tuple(names), number={END: -1})
-    copies = _Copies(key, names, {"reward": reward_features, "preference": preference_features}, search.number)
+    model = _Model(whole_number(max_states, "max_states", least=1), at_end=tuple(names), number={END: -1})
+    measures = {"reward": reward_features, "preference": preference_features}
+    copies = _Copies(key, names, {kind: measure for kind, measure in measures.items() if measure}, model.number)
     first = copies.key_of(env.unwrapped)
     copies.waiting[first] = _copied(env.unwrapped)
-    initial = search.begin({first: 1.0})
     with watched(time_limit, progress):
-        search.run(copies.offered, copies.outcomes)
+        model.explore({first: 1.0}, copies.offered, copies.outcomes)
         copies.check(env.unwrapped)
-    search.add_last(with_end(search.states)[-1])
-    mdp = search.mdp(initial, discount)
-    given = {"reward": reward_names or (() if reward_features else ("reward",)), "preference": preference_names}
-    parts: dict[str, Any] = {}
-    for kind in ("reward", "preference") if preference_features else ("reward",):
-        parts |= search.features(
-            mdp, lambda state, action, kind=kind: copies.known[state, action][kind], given[kind], kind
-        )
-    return Domain(mdp, **parts)
+    model.add_last(with_end(model.states)[-1])
+    known: dict[str, Any] = {"reward": lambda state, action: copies.known[state, action]["reward"], "preference": None}
+    if preference_features is not None:
+        known["preference"] = lambda state, action: copies.known[state, action]["preference"]
+    given = reward_names or (() if reward_features else ("reward",))
+    return model.domain(discount, known, (given, preference_names))
 
 
 @dataclass(slots=True)
-class _Search:
+class _Model:
     """The states and choices found so far.
 
     states: in the order in which they were found. number: of each state. actions: those of each explored state, in
     order; none for an absorbing state, whose choices are `at_end`. columns, probabilities, ends: the rows of the
-    transition matrix.
+    transition matrix. start: the probability of each first state, by number.
     """
 
     limit: int
@@ -133,26 +131,15 @@ class _Search:
     columns: list[int] = field(default_factory=list)
     probabilities: list[float] = field(default_factory=list)
     ends: list[int] = field(default_factory=lambda: [0])
+    start: dict[int, float] = field(default_factory=dict)
 
-    def begin(self, start: Any) -> dict[int, float]:
-        """Add the first states; the probability of each."""
-        given = start if isinstance(start, Mapping) else {check_hashable(start, "the start"): 1.0}
-        if not given:
-            raise InvalidModel("start is an empty mapping; give at least one state with its probability")
-        return {self._add(state): probability for state, probability in given.items()}
-
-    def _add(self, state: Any) -> int:
-        """The number of a state, which is new or known."""
-        number = self.number.get(state)
-        if number is None:
-            number = self.number[state] = len(self.states)
-            self.states.append(state)
-        return number
-
-    def run(self, actions: Callable[[Any], Any], outcomes: Callable[[Any, Any], Any]) -> None:
+    def explore(
+        self, start: Mapping[Any, float], actions: Callable[[Any], Any], outcomes: Callable[[Any, Any], Any]
+    ) -> None:
         """Explore every state, in the order in which they are found."""
+        self.start = {self._add(state): probability for state, probability in start.items()}
         # The list grows while it is read.
-        for n_explored, state in enumerate(self.states):
+        for n_explored, state in enumerate(self.states, start=1):
             listed = actions(state)
             if isinstance(listed, str) or not isinstance(listed, Iterable):
                 raise InvalidModel(f"state {state!r}: actions must be a list, got {listed!r}")
@@ -160,25 +147,31 @@ class _Search:
             for action in self.actions[-1]:
                 self._add_row(state, action, outcomes(state, action))
             if not self.actions[-1]:
-                self._stay(n_explored)
-            self._report(n_explored + 1)
+                self._stay(n_explored - 1)
+            n_waiting = len(self.states) - n_explored
+            if len(self.states) > self.limit:
+                found = f"{n_explored} are explored and {n_waiting} wait"
+                raise InvalidModel(
+                    f"the model has more than {self.limit} states: {found}; raise max_states, or bound the states"
+                )
+            if n_explored % 1_000 == 0 or not n_waiting:
+                report("states explored", n_explored, n_waiting)
+
+    def _add(self, state: Any) -> int:
+        """The number of a state, which is new or known."""
+        number = self.number.setdefault(state, len(self.states))
+        if number == len(self.states):
+            self.states.append(state)
+        return number
 
     def _add_row(self, state: Any, action: Hashable, listed: Any) -> None:
-        total, n_before = 0.0, len(self.columns)
         try:
-            for probability, next_state in listed if isinstance(listed, Sequence) else list(listed):
+            for probability, next_state in listed:
                 self.columns.append(self._add(next_state))
-                self.probabilities.append(float(probability))
-                total += probability
+                self.probabilities.append(0.0 + probability)
         except (TypeError, ValueError) as error:
-            place = _place(state, action)
-            for pair in listed if isinstance(listed, Sequence) else ():
-                if isinstance(pair, Sequence) and len(pair) == 2:
-                    check_hashable(pair[1], f"{place}: the next state")
-            form = "(probability, next state)"
-            raise InvalidModel(f"{place}: outcomes must be a list of {form}, got {listed!r}") from error
-        if not abs(total - 1) <= sum_tolerance(len(self.columns) - n_before):
-            raise InvalidModel(f"{_place(state, action)}: the probabilities sum to {total:.10g}; they must sum to one")
+            form = "(probability, next state), with states that are hashable, such as tuples or strings"
+            raise InvalidModel(f"{_place(state, action)}: outcomes must be a list of {form}; got {listed!r}") from error
         self.ends.append(len(self.columns))
 
     def _stay(self, number: int) -> None:
@@ -196,65 +189,56 @@ class _Search:
         self.actions.append(())
         self._stay(last)
 
-    def _report(self, n_explored: int) -> None:
-        """Refuse too many states; report progress at every thousandth, and at the last."""
-        n_waiting = len(self.states) - n_explored
-        if len(self.states) > self.limit:
-            raise InvalidModel(
-                f"the model has more than {self.limit} states: {n_explored} are explored and {n_waiting} wait; "
-                "raise max_states, or bound the states"
-            )
-        if n_explored % 1_000 == 0 or not n_waiting:
-            report("states explored", n_explored, n_waiting)
-
-    def choices(self) -> list[tuple[Any, Hashable] | None]:
-        """(C,), the state and the action of each choice; None for those of absorbing states."""
-        return [
+    def domain(
+        self,
+        discount: Any,
+        functions: Mapping[str, Callable[..., Any] | None],
+        names: Sequence[Sequence[str]],
+        duration: Callable[[Any, Any], float] | None = None,
+    ) -> Domain:
+        """The domain, named by the states and the actions. functions, names: of reward and preference features."""
+        offered = [listed or self.at_end for listed in self.actions]
+        # The state and the action of each choice; None for those of absorbing states.
+        steps = [
             (state, action) if listed else None
             for state, listed in zip(self.states, self.actions, strict=True)
             for action in listed or self.at_end
         ]
-
-    def mdp(self, initial: Mapping[int, float], discount: Any, durations: Vector | None = None) -> MDP:
-        """The MDP, named by the states and the actions."""
-        shape = (len(self.ends) - 1, len(self.states))
-        rows: SparseRows = sparse.csr_array((self.probabilities, self.columns, self.ends), shape=shape)
-        chances = np.zeros(len(self.states))
-        chances[list(initial)] = list(initial.values())
-        first: Indices = np.cumsum([0, *(len(listed or self.at_end) for listed in self.actions)])
-        names = [action for listed in self.actions for action in listed or self.at_end]
-        labels: dict[str, Any] = {"state_names": self.states, "choice_names": names}
-        return MDP.from_choices(rows, first, chances, discount, duration=durations, **labels)
-
-    def features(self, mdp: MDP, function: Callable[..., Any], names: Sequence[str], kind: str) -> dict[str, Any]:
-        """The features of a domain that a function of a state and an action gives; zero in absorbing states."""
-        pairs, rows, on_arrival = self.choices(), mdp.transition, takes_next_state(function)
-        owner = choice_of_entry(rows).tolist() if on_arrival else range(mdp.n_choices)
-        steps, places = [], []
-        for place, choice in enumerate(owner):
-            if (pair := pairs[choice]) is not None:
-                steps.append((*pair, self.states[rows.indices[place]]) if on_arrival else pair)
-                places.append(place)
-        if not steps:
+        if not any(steps):
             raise InvalidModel("no state has an action, so there are no features; give the start an action")
-        values = [function(*step) for step in steps]
-        known, columns = feature_matrix(values, names, kind, lambda row: _place(*steps[row][:2]))
-        matrix = np.zeros((len(owner), known.shape[1]))
-        matrix[places] = known
-        if on_arrival:
-            return {f"{kind}_features": by_name(rows, matrix, feature_names(columns, matrix.shape[1], kind))}
-        return {f"{kind}_features": matrix, f"{kind}_names": columns}
+        initial = np.zeros(len(self.states))
+        initial[list(self.start)] = list(self.start.values())
+        mdp = MDP.from_choices(
+            sparse.csr_array((self.probabilities, self.columns, self.ends), (len(steps), len(self.states))),
+            np.cumsum([0, *map(len, offered)]),
+            initial,
+            discount,
+            # A stay takes one unit of time.
+            duration=None if duration is None else [1.0 if step is None else duration(*step) for step in steps],
+            state_names=self.states,
+            choice_names=[action for listed in offered for action in listed],
+        )
+        parts: dict[str, Any] = {}
+        for (kind, function), given in zip(functions.items(), names, strict=True):
+            if function is not None:
+                parts |= _features(mdp, steps, function, given, kind)
+        return Domain(mdp, **parts)
 
-    def durations(self, duration: Callable[[Any, Any], float]) -> Vector:
-        """(C,), the duration of each choice; a choice to stay takes one unit of time."""
-        durations = np.ones(len(self.ends) - 1)
-        for choice, pair in enumerate(self.choices()):
-            taken = 1.0 if pair is None else duration(*pair)
-            if isinstance(taken, bool) or not isinstance(taken, int | float | np.number) or not 0 < taken < np.inf:
-                assert pair is not None
-                raise InvalidModel(f"{_place(*pair)}: the duration is {taken!r}; it must be a positive number")
-            durations[choice] = taken
-        return durations
+
+def _features(mdp: MDP, steps: Sequence[Any], function: Callable[..., Any], names: Any, kind: str) -> dict[str, Any]:
+    """The features that a function of a state and an action gives for the steps (C,); zero where a step is None."""
+    rows, labels, on_arrival = mdp.transition, mdp.names, takes_next_state(function)
+    owner = choice_of_entry(rows).tolist() if on_arrival else range(mdp.n_choices)
+    places = [place for place, choice in enumerate(owner) if steps[choice] is not None]
+    after = [(labels.state_name(rows.indices[place]),) if on_arrival else () for place in places]
+    taken = [steps[owner[place]] for place in places]
+    values = [function(*step, *state) for step, state in zip(taken, after, strict=True)]
+    known, columns = feature_matrix(values, names, kind, lambda row: _place(*taken[row]))
+    matrix = np.zeros((len(owner), known.shape[1]))
+    matrix[places] = known
+    if on_arrival:
+        return {f"{kind}_features": by_name(rows, matrix, feature_names(columns, matrix.shape[1], kind))}
+    return {f"{kind}_features": matrix, f"{kind}_names": columns}
 
 
 def _place(state: Any, action: Hashable) -> str:
@@ -291,7 +275,7 @@ class _Copies:
 
     key: Callable[[Any], Hashable]
     actions: dict[Hashable, int]
-    measures: dict[str, StepFeatures | None]
+    measures: dict[str, StepFeatures]
     number: Mapping[Any, int]
     known: dict[tuple[Any, Hashable], dict[str, Any]] = field(default_factory=dict)
     waiting: dict[Any, Any] = field(default_factory=dict)
@@ -323,10 +307,10 @@ class _Copies:
                 f"{type(before).__name__} draws random numbers in a step ({_place(self.key_of(before), action)}), so "
                 "copies do not show its probabilities; use tutelage.explore with them, or from_gymnasium with a table"
             )
-        outcome: dict[str, Any] = {"next": END if is_end else self.key_of(after)}
-        if self.measures["reward"] is None:
+        outcome = {kind: measure(before, number, after) for kind, measure in self.measures.items()}
+        outcome["next"] = END if is_end else self.key_of(after)
+        if "reward" not in outcome:
             outcome["reward"] = float(reward)
-        outcome |= {kind: measure(before, number, after) for kind, measure in self.measures.items() if measure}
         return outcome, after
 
     def check(self, origin: Any, n_walks: int = 20, n_steps: int = 50) -> None:
@@ -337,7 +321,7 @@ class _Copies:
             for action in (names[number] for number in rng.integers(len(names), size=n_steps)):
                 key = self.key_of(at)
                 known, (again, at) = self.known[key, action], self._step(at, action)
-                if not all(_equal(known[part], again[part]) for part in known):
+                if not all(np.array_equal(known[part], again[part]) for part in known):
                     raise InvalidModel(
                         f"two states have the key {key!r}: action {action!r} leads one to {_told(known)} and the other "
                         f"to {_told(again)}; let the key, or the features, tell them apart"
@@ -365,13 +349,6 @@ def _named_actions(env: Any, given: Sequence[int] | None) -> dict[Hashable, int]
 def _random_state(env: Any) -> bytes:
     random = getattr(env, "np_random", None)
     return pickle.dumps(random.bit_generator.state) if isinstance(random, np.random.Generator) else b""
-
-
-def _equal(first: Any, second: Any) -> bool:
-    try:
-        return bool(np.all(first == second))
-    except ValueError:
-        return False
 
 
 def _told(outcome: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Gymnasium environments as domains, and domains as Gymnasium environments.
+"""Gymnasium environments as domains, domains as environments, and episodes played there or in a Minari dataset.
 
 An environment can become a domain if it has a table `P`: state -> action -> a list of (probability, next state, reward,
 terminated), as FrozenLake, CliffWalking and Taxi have. The domain has one more state than the table, the last, and
@@ -15,10 +15,12 @@ import numpy as np
 from scipy import sparse
 
 from tutelage import arrays
-from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Vector, check_length, floats, sum_tolerance
+from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Vector
+from tutelage.data.demonstrations import Demonstrations
 from tutelage.model.inputs import at_entries, choice_of_entry, feature_matrix, feature_names, n_arguments, on_names
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import LAST_STATE, GridNames, Labels
+from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidModel, MissingExtra
 
 if TYPE_CHECKING:
@@ -71,7 +73,13 @@ def from_gymnasium(
     taken = sparse.csr_array(entries, shape=(first_choice[-2], end + 1))
     stays = sparse.csr_array((np.ones(max(counts)), (range(max(counts)), [end] * max(counts))), (max(counts), end + 1))
     rows = sparse.vstack([taken, stays], format="csr")
-    mdp = MDP.from_choices(rows, first_choice, np.append(_initial(env, initial, end), 0.0), discount, goals=[end])
+    if initial is None:
+        initial = getattr(getattr(env, "unwrapped", env), "initial_state_distrib", None)
+    if initial is None:
+        raise InvalidModel("the environment has no initial_state_distrib; give initial, the first state's distribution")
+    begun = arrays.floats(initial, "initial", ndim=1)
+    arrays.check_length(begun, end, "initial", "states in the environment")
+    mdp = MDP.from_choices(rows, first_choice, np.append(begun, 0.0), discount, goals=[end])
     finals = np.unique(outcomes.next_state[outcomes.is_end])
     mdp = mdp.labelled(Labels.of(mdp.first_choice, *_names(env, table, state_names, action_names), finals))
     if reward_features is None:
@@ -113,18 +121,14 @@ def _names(
     inner, counts = getattr(env, "unwrapped", env), [len(listed) for listed in table]
     kind, made_of = type(inner).__name__, getattr(inner, "domain", None)
     numbers = [number for listed in table for number, _ in listed]
-    if states is not None:
-        _check_names(states, len(table), "state_names", "states in the environment")
-        known: Sequence[Hashable] | None = with_end(states)
-    else:
-        known = _known_states(inner, kind, made_of, len(table))
-    if actions is not None:
-        _check_names(actions, 1 + max(numbers), "action_names", "actions")
-    else:
-        actions = ACTIONS.get(kind, ())
+    for given, count, name in ((states, len(table), "state_names"), (actions, 1 + max(numbers), "action_names")):
+        if given is not None and (isinstance(given, str) or len(given) != count):
+            raise InvalidModel(f"{name} must be a list of {count} names, got {given!r}")
+    known = _known_states(inner, kind, made_of, len(table)) if states is None else with_end(states)
+    called = ACTIONS.get(kind, ()) if actions is None else actions
     of_choices: Sequence[Hashable] | None = getattr(made_of, "choice_names", None)
-    if max(numbers) < len(actions):
-        of_choices = [actions[number] for number in numbers]
+    if max(numbers) < len(called):
+        of_choices = [called[number] for number in numbers]
     widest = sum(counts[: int(np.argmax(counts))])
     return known, None if of_choices is None else [*of_choices, *of_choices[widest : widest + max(counts)]]
 
@@ -157,23 +161,28 @@ def _features(
 ) -> dict[str, Any]:
     """Features on choices, or on arrival; zero in the last state."""
     numbers = [(state, number) for state, actions in enumerate(table) for number, _ in actions]
-    columns, n_given = tuple(names), n_arguments(given) if callable(given) else 0
     if callable(given):
+        n_given = n_arguments(given)
         moves = list(zip(outcomes.choice.tolist(), outcomes.next_state.tolist(), strict=True)) if n_given == 3 else ()
 
         def place(row: int) -> str:
             choice = numbers[moves[row][0] if moves else row] if n_given > 1 else ()
             return f"state {choice[0]}, action {choice[1]}" if choice else f"state {row}"
 
-        array, columns = feature_matrix(on_names(given, range(len(table)), numbers, moves), names, kind, place)
+        array, names = feature_matrix(on_names(given, range(len(table)), numbers, moves), names, kind, place)
     else:
-        array = _feature_array(given, len(table), len(numbers), kind)
+        name, array = f"{kind}_features", arrays.any_array(given, f"{kind}_features")
         # Where every state has one action, only a third axis tells features of actions.
-        n_given = 1 if len(array) == len(table) and np.ndim(given) < 3 else 2
+        n_given = 1 if len(array) == len(table) and array.ndim < 3 else 2
+        if array.ndim == 3 and array.shape[0] * array.shape[1] == len(numbers):
+            array = array.reshape(len(numbers), -1)
+        array = arrays.floats(array[:, None] if array.ndim == 1 else array, name, ndim=2)
+        if len(array) != len(numbers):
+            arrays.check_length(array, len(table), name, "states in the environment")
     if n_given == 2:
         last = np.zeros((mdp.n_choices - len(numbers), array.shape[1]))
-        return {f"{kind}_features": np.vstack([array, last]), f"{kind}_names": columns}
-    return _on_arrival(mdp, outcomes, array if n_given == 3 else array[outcomes.next_state], columns, kind)
+        return {f"{kind}_features": np.vstack([array, last]), f"{kind}_names": names}
+    return _on_arrival(mdp, outcomes, array if n_given == 3 else array[outcomes.next_state], names, kind)
 
 
 def _on_arrival(mdp: MDP, outcomes: "_Outcomes", values: Matrix, names: Sequence[str], kind: str) -> dict[str, Any]:
@@ -184,23 +193,6 @@ def _on_arrival(mdp: MDP, outcomes: "_Outcomes", values: Matrix, names: Sequence
         total = sparse.csr_array((outcomes.probability * column, (outcomes.choice, after)), shape=rows.shape)
         columns[name] = at_entries(rows, np.asarray(total[choice_of_entry(rows), rows.indices]) / rows.data)
     return {f"{kind}_features": columns}
-
-
-def _check_names(names: Sequence[Hashable], count: int, argument: str, what: str) -> None:
-    if isinstance(names, str) or len(names) != count:
-        raise InvalidModel(f"{argument} must be a list of {count} names, one for each of the {what}; got {names!r}")
-
-
-def _feature_array(given: ArrayLike, n_states: int, n_taken: int, kind: str) -> Matrix:
-    """(n, k) on states or (n * A, k) on choices, checked."""
-    name = f"{kind}_features"
-    array = arrays.any_array(given, name)
-    if array.ndim == 3 and array.shape[0] * array.shape[1] == n_taken and n_taken % n_states == 0:
-        array = array.reshape(n_taken, -1)
-    matrix = floats(array[:, None] if array.ndim == 1 else array, name, ndim=2)
-    if len(matrix) not in (n_states, n_taken):
-        check_length(matrix, n_states, name, "states in the environment")
-    return matrix
 
 
 def to_gymnasium(domain: Domain, weights: ArrayLike | None = None) -> "DomainEnv":
@@ -249,37 +241,111 @@ class _Outcomes(NamedTuple):
 
 
 def _outcomes(table: Table) -> _Outcomes:
+    """The outcomes as arrays. That they are distributions is checked by the MDP."""
     rows: list[tuple[int, float, int, float, bool]] = []
     places = [(state, action, outcomes) for state, actions in enumerate(table) for action, outcomes in actions]
     for choice, (state, action, outcomes) in enumerate(places):
-        rows += [(choice, *outcome) for outcome in _checked(outcomes, len(table), f"P[{state}][{action}]")]
+        name, form = f"P[{state}][{action}]", "(probability, next state, reward, terminated)"
+        try:
+            taken = [(choice, float(p), operator.index(s), float(r), bool(is_end)) for p, s, r, is_end in outcomes]
+        except (TypeError, ValueError) as error:
+            raise InvalidModel(f"{name} must be a list of {form}, got {outcomes!r}") from error
+        if not taken:
+            raise InvalidModel(f"{name} is empty; give at least one {form}")
+        for _, probability, after, reward, _ in taken:
+            if not (probability >= 0 and np.isfinite(reward) and 0 <= after < len(table)):
+                said = f"{name} gives probability {probability} and reward {reward} to state {after}"
+                needed = "a probability must not be negative, a reward must be finite"
+                raise InvalidModel(f"{said}; {needed}, and the states are 0 to {len(table) - 1}")
+        rows += taken
     return _Outcomes(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
-def _checked(outcomes: Any, n_states: int, name: str) -> list[tuple[float, int, float, bool]]:
-    """The outcomes of one choice as plain numbers, refused unless they are a distribution over the states."""
-    try:
-        rows = [(float(p), operator.index(state), float(reward), bool(is_end)) for p, state, reward, is_end in outcomes]
-    except (TypeError, ValueError) as error:
-        form = "(probability, next state, reward, terminated)"
-        raise InvalidModel(f"{name} must be a list of {form}, got {outcomes!r}") from error
-    for probability, state, reward, _ in rows:
-        if not (probability >= 0 and np.isfinite(reward)):
-            outcome = f"{name} gives probability {probability} and reward {reward} to state {state}"
-            raise InvalidModel(f"{outcome}; a probability must not be negative, a reward must be finite")
-        if not 0 <= state < n_states:
-            raise InvalidModel(f"{name} leads to state {state}, but the states are 0 to {n_states - 1}")
-    total = sum(row[0] for row in rows)
-    if not abs(total - 1) <= sum_tolerance(len(rows)):
-        raise InvalidModel(f"the probabilities of {name} sum to {total:.10g}; they must sum to one")
-    return rows
+def record_demonstrations(
+    env: Any, mdp: MDP, policy: ArrayLike, n: int, *, rng: int | np.random.Generator, max_steps: int
+) -> Demonstrations:
+    """n episodes played in the environment itself.
+
+    mdp: the MDP of the domain that `from_gymnasium` made of the environment.
+    policy: (C,), a policy of that MDP.
+
+    An episode that terminates ends in the last state of the MDP, which is absorbing. An episode that the environment or
+    `max_steps` cuts short ends in the state it has reached. The choice of the last state is UNKNOWN.
+    """
+    count = arrays.whole_number(n, "the number of demonstrations", least=1)
+    limit = arrays.whole_number(max_steps, "max_steps", least=1)
+    table, source = transition_table(env), arrays.generator(rng)
+    counts = [len(actions) for actions in table]
+    # The states and actions of an MDP that was not made of this environment would have other meanings.
+    if mdp.choices_per_state.tolist() != [*counts, max(counts)]:
+        needed = f"{len(table) + 1} states with {sum(counts) + max(counts)} choices of this environment's table"
+        raise InvalidModel(
+            f"the MDP has {mdp.n_states} states and {mdp.n_choices} choices; from_gymnasium makes {needed}"
+        )
+    checked = check_policy(mdp, policy)
+    episodes = [_record(env, table, mdp, checked, source, limit) for _ in range(count)]
+    return Demonstrations.from_sequences(mdp, *zip(*episodes, strict=True))
 
 
-def _initial(env: Any, given: ArrayLike | None, n_states: int) -> Vector:
-    if given is None:
-        given = getattr(getattr(env, "unwrapped", env), "initial_state_distrib", None)
-    if given is None:
-        raise InvalidModel("the environment has no initial_state_distrib; give initial, the first state's distribution")
-    initial = floats(given, "initial", ndim=1)
-    check_length(initial, n_states, "initial", "states in the environment")
-    return initial
+def _record(
+    env: Any, table: Table, mdp: MDP, policy: Vector, rng: np.random.Generator, max_steps: int
+) -> tuple[list[int], list[int]]:
+    """One episode: its states, including the last, and its actions, numbered within their state."""
+    state, _info = env.reset(seed=int(rng.integers(2**31)))
+    states, actions = [int(state)], []
+    for _ in range(max_steps):
+        choices = slice(*mdp.first_choice[states[-1] : states[-1] + 2])
+        action = int(rng.choice(choices.stop - choices.start, p=policy[choices]))
+        state, _reward, is_terminated, is_truncated, _info = env.step(table[states[-1]][action][0])
+        actions.append(action)
+        states.append(len(table) if is_terminated else int(state))
+        if is_terminated or is_truncated:
+            break
+    return states, actions
+
+
+def from_minari(domain: Domain, dataset: Any, *, state: Callable[[Any], Hashable] | None = None) -> Demonstrations:
+    """The episodes of a Minari dataset, or of a local dataset of this name.
+
+    state: the name, or the number, of the state that an observation shows. Without it an observation is a whole number.
+
+    An episode that terminated has reached the absorbing state. One that was truncated ends in its last observation.
+    """
+    if isinstance(dataset, str):
+        try:
+            import minari
+        except ModuleNotFoundError as error:
+            raise MissingExtra("from_minari", "minari") from error
+        dataset = minari.load_dataset(dataset)
+    if not hasattr(dataset, "iterate_episodes"):
+        raise InvalidModel(f"a Minari dataset has iterate_episodes, {type(dataset).__name__} has not; load it first")
+    columns: dict[str, list[Any]] = {"episode": [], "state": [], "action": [], "terminated": []}
+    for episode in dataset.iterate_episodes():
+        parts = _parts(episode.observations)
+        seen = [state(part) if state else _whole(part, "observation", episode.id) for part in parts]
+        done = [_whole(action, "action", episode.id) for action in _parts(episode.actions)]
+        if len(seen) != len(done) + 1:
+            counts = f"episode {episode.id} has {len(seen)} observations and {len(done)} actions"
+            raise InvalidModel(f"{counts}; it needs one observation more")
+        columns["episode"] += [episode.id] * len(seen)
+        columns["state"] += seen
+        columns["action"] += [*done, None]
+        columns["terminated"] += [*(bool(flag) for flag in episode.terminations), False]
+    return Demonstrations.from_frame(
+        domain, columns, terminated="terminated", row_name=lambda row: f"step {row} of the dataset"
+    )
+
+
+def _parts(values: Any) -> list[Any]:
+    """The observations of an episode, one by one, also where each is a dict of arrays."""
+    if isinstance(values, dict):
+        parts = {key: _parts(value) for key, value in values.items()}
+        return [dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True)]
+    return list(values)
+
+
+def _whole(value: Any, what: str, episode: Any) -> int:
+    array = np.asarray(value)
+    if array.size != 1 or array.dtype.kind not in "iu":
+        raise InvalidModel(f"episode {episode}: the {what} {value!r} is not a whole number; give state=, a function")
+    return int(array.item())

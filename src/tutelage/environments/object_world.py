@@ -23,10 +23,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from tutelage.arrays import Readable, SparseRows, Vector, check_length, floats, freeze, set_fields
+from tutelage.arrays import Readable, SparseRows, Vector, brief, check_length, floats, freeze, set_fields
 from tutelage.environments.placement import (
     COLOURS,
     OBJECT_TYPES,
@@ -89,16 +88,13 @@ class ObjectWorld(Readable):
             objects=_cells(self.objects, OBJECT_TYPES, size, "object"),
             distractors=_cells(self.distractors, COLOURS, size, "distractor"),
             seed=None if self.generator == "hand" else _seed(self.seed, self.generator),
-            discount=_number(self.discount, "discount"),
-            end_probability=_number(self.end_probability, "end_probability"),
+            discount=_fraction(self.discount, "discount"),
+            end_probability=_fraction(self.end_probability, "end_probability"),
+            weights=tuple(self.true_weights.tolist()),
         )
-        weights = floats(self.weights, "weights", ndim=1)
-        check_length(weights, len(OBJECT_TYPES), "weights", "types of objects")
-        set_fields(self, weights=tuple(weights.tolist()))
-        if not 0 < self.discount < 1:
+        check_length(self.true_weights, len(OBJECT_TYPES), "weights", "types of objects")
+        if self.discount in (0, 1):
             raise InvalidModel(f"discount must lie strictly between 0 and 1, got {self.discount}")
-        if not 0 <= self.end_probability <= 1:
-            raise InvalidModel(f"end_probability must lie between 0 and 1, got {self.end_probability}")
 
     @property
     def terminal(self) -> int:
@@ -198,12 +194,12 @@ def _json_fields(text: str | bytes) -> dict[str, Any]:
         raise
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidModel(f"a world must be a JSON text: {error}") from error
+    known = REQUIRED + OPTIONAL
     if not isinstance(fields, dict):
         raise InvalidModel(f"a world must be a JSON object with {', '.join(REQUIRED)}, got {type(fields).__name__}")
-    if missing := [name for name in REQUIRED if name not in fields]:
-        raise InvalidModel(f"the world lacks {', '.join(missing)}; add them")
-    if unknown := [name for name in fields if name not in REQUIRED + OPTIONAL]:
-        raise InvalidModel(f"a world has no {unknown[0]!r}; it may have {', '.join(REQUIRED + OPTIONAL)}")
+    if wrong := [name for name in (*REQUIRED, *fields) if name not in fields or name not in known]:
+        told = f"the world lacks or must not have {', '.join(map(brief, wrong))}"
+        raise InvalidModel(f"{told}; it has {', '.join(REQUIRED)}, and may have {', '.join(OPTIONAL)}")
     return fields
 
 
@@ -218,30 +214,19 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _transition(world: ObjectWorld) -> SparseRows:
     """(5 n^2 + 5, n^2 + 1), the next cell of each action and, from a cell with an object, the terminal state."""
-    is_ending = np.zeros(world.terminal + 1, dtype=bool)
-    is_ending[[cell for cells in world.objects.values() for cell in cells]] = True
-    is_ending = np.repeat(is_ending, len(ACTIONS))
-    row_start = np.zeros(len(is_ending) + 1, dtype=np.int32)
-    np.cumsum(1 + is_ending, out=row_start[1:])
-    next_state = np.full(row_start[-1], world.terminal, dtype=np.int32)
-    next_state[row_start[:-1]] = _moves(world.size)
-    probability = np.ones(row_start[-1])
-    probability[row_start[:-1][is_ending]] = 1 - world.end_probability
-    probability[row_start[1:][is_ending] - 1] = world.end_probability
-    return sparse.csr_array((probability, next_state, row_start), shape=(len(is_ending), world.terminal + 1))
-
-
-def _moves(size: int) -> NDArray[np.int32]:
-    """(5 n^2 + 5,), the next state of each action where the game does not end; a blocked move stays."""
-    cell = np.arange(size * size, dtype=np.int32).reshape(size, size)
-    moves = np.full((size * size + 1, len(ACTIONS)), size * size, dtype=np.int32)
-    on_grid = moves[:-1].reshape(size, size, len(ACTIONS))
-    on_grid[...] = cell[:, :, None]
-    on_grid[1:, :, 0] = cell[:-1]
-    on_grid[:, 1:, 1] = cell[:, :-1]
-    on_grid[:-1, :, 2] = cell[1:]
-    on_grid[:, :-1, 3] = cell[:, 1:]
-    return moves.ravel()
+    cell = np.arange(world.terminal, dtype=np.int32).reshape(world.size, world.size)
+    # A blocked move stays: beyond the edge, each cell is repeated.
+    wide = np.pad(cell, 1, mode="edge")
+    moves = np.stack([wide[:-2, 1:-1], wide[1:-1, :-2], wide[2:, 1:-1], wide[1:-1, 2:], cell], axis=-1)
+    next_state = np.append(moves.ravel(), np.full(len(ACTIONS), world.terminal, dtype=np.int32))
+    objects = np.array([cell for cells in world.objects.values() for cell in cells], dtype=np.int64)
+    ending = (len(ACTIONS) * objects[:, None] + np.arange(len(ACTIONS))).ravel()
+    probability, n_entries = np.ones(len(next_state)), np.ones(len(next_state) + 1, dtype=np.int32)
+    probability[ending] -= world.end_probability
+    n_entries[0], n_entries[ending + 1] = 0, 2
+    entries = np.insert(probability, ending + 1, world.end_probability)
+    columns = np.insert(next_state, ending + 1, world.terminal)
+    return sparse.csr_array((entries, columns, np.cumsum(n_entries)), shape=(len(next_state), world.terminal + 1))
 
 
 def _whole_number(value: Any, name: str, low: int, high: int) -> int:
@@ -251,13 +236,11 @@ def _whole_number(value: Any, name: str, low: int, high: int) -> int:
     return operator.index(value)
 
 
-def _number(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InvalidModel(f"{name} must be a number, got {value!r}")
-    try:
-        return float(value)
-    except OverflowError as error:
-        raise InvalidModel(f"{name} is too large for a floating-point number") from error
+def _fraction(value: Any, name: str) -> float:
+    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= 1:
+        raise InvalidModel(f"{name} must be a number from 0 to 1, got {brief(value)}")
+    return float(value)
 
 
 def _cells(given: Any, kinds: tuple[str, ...], size: int, thing: str) -> Cells:

@@ -67,12 +67,14 @@ class Placement(NamedTuple):
 def published_placement(size: int, seed: int) -> Placement:
     """The worlds of the published experiments; all draws come from one legacy RandomState, in this order.
 
-    The start is a central cell, and its 3x3 block stays empty. Draw i of the objects has type i mod 3. The first star
-    and the first plus are those of lower index. Then follow a green at distance 1 from the first star, a green on the
+    The start is the centre, or one of the four central cells of an even grid, and its 3x3 block stays empty. Draw i of
+    the objects has type i mod 3. The first star and the first plus are those of lower index. Then follow a green at distance 1 from the first star, a green on the
     second star (no draw), a yellow at distance 2 from the first plus, and one at distance 1 from the second plus.
     """
     source = np.random.RandomState(seed)
-    start = _central_cell(source, size)
+    start, half = size * size // 2, (size - 1) // 2
+    if size % 2 == 0:
+        start = int(source.choice([start - half - 1, start - half - 2, start + half, start + half + 1], p=[0.25] * 4))
     kept_free = cells_within([start], 1, size)
     drawn = _draw_objects(source, np.delete(np.arange(size * size), kept_free), "the start's 3x3 block")
     objects = {kind: tuple(sorted(cells)) for kind, cells in drawn.items()}
@@ -93,15 +95,6 @@ def text_placement(size: int, seed: int) -> Placement:
     green, *yellow = _draw_beside(source, beside, size, {start, *sum(drawn.values(), ())})
     objects = {kind: tuple(sorted(cells)) for kind, cells in drawn.items()}
     return Placement(start, Cells(objects), Cells({"green": (drawn["star"][0], green), "yellow": yellow}))
-
-
-def _central_cell(source: np.random.RandomState, size: int) -> int:
-    """The centre of a grid of odd size, without a draw; one of the four central cells of a grid of even size."""
-    centre, half = size * size // 2, (size - 1) // 2
-    if size % 2:
-        return centre
-    central = [centre - half - 1, centre - half - 2, centre + half, centre + half + 1]
-    return int(source.choice(central, p=[0.25] * 4))
 
 
 def _draw_objects(source: Source, cells: NDArray[np.int64], outside: str) -> dict[str, tuple[int, ...]]:

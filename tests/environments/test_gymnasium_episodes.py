@@ -9,8 +9,7 @@ from numpy.testing import assert_array_equal
 from strategies import random_domain
 
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
-from tutelage.environments.episodes import record_demonstrations
-from tutelage.environments.gymnasium import from_gymnasium, to_gymnasium
+from tutelage.environments.gymnasium import from_gymnasium, record_demonstrations, to_gymnasium
 from tutelage.model.mdp import MDP
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InvalidInput
@@ -94,8 +93,8 @@ def test_the_same_generator_records_the_same_episodes():
 @pytest.mark.parametrize(
     ("n_states", "n", "max_steps", "message"),
     [
-        (16, 1, 5, "the MDP has 16 states"),
-        (17, 1, 5, "1 choices in state 0, but the environment has 4"),
+        (16, 1, 5, "the MDP has 16 states and 16 choices; from_gymnasium makes 17 states"),
+        (17, 1, 5, "the MDP has 17 states and 17 choices; from_gymnasium makes 17 states with 68 choices"),
         (17, -1, 5, "the number of demonstrations must be a whole number of at least 1, got -1"),
         (17, 0, 5, "the number of demonstrations must be a whole number of at least 1, got 0"),
         (17, 1, 0, "max_steps must be a whole number of at least 1, got 0"),
