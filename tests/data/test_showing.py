@@ -211,3 +211,10 @@ def test_the_public_names_are_those_of_the_results(cls):
     shown = tl.Lesson.from_policy(ladder(1), [1.0, 0.0, 1.0]).show(1)
     assert isinstance(shown, cls) or isinstance(shown[0], cls)
     assert "What to show: 1 demonstration, every route" in str(shown) and "0 -[short]-> 1" in str(shown)
+
+
+def test_what_is_left_of_a_budget_is_said_at_the_start_and_where_it_changes():
+    """At corners where nothing was used, the same rest is not repeated."""
+    rests = ("0.3 km left", "0.3 km left", "0.1 km left", "0.1 km left")
+    steps = tuple((f"{name}, {rest}", street) for name, rest, street in zip("abcd", rests, "xyz-", strict=True))
+    assert turn_lines(steps) == ["a, 0.3 km left -[x]-> b", "b -[y]-> c, 0.1 km left", "c -[z]-> d"]

@@ -271,16 +271,18 @@ def turn_lines(
 
 
 def _turn(steps: tuple[Step, ...], street: str, members: list[int], lengths: Sequence[float], measure: str) -> str:
-    # What is left of a budget is said at the ends of a turn only.
-    names = [re.sub(r", [^,]* left$", "", as_text(steps[number][0])) for number in members]
-    between = [name for before, name in pairwise(names) if name != before]
+    texts = [as_text(state) for state, _ in steps[members[0] : members[-1] + 2]]
+    names = [re.sub(r", [^,]* left$", "", text) for text in texts]
+    between = [name for before, name in pairwise(names[:-1]) if name != before]
     # Where the streets have no names, the places are the way.
     most = MOST_TURNS if street == UNNAMED else MOST_BETWEEN
     via = f" via {', '.join(between[:most])}{', ...' if len(between) > most else ''}" if between else ""
     times = "" if len(members) == 1 else f" x{len(members)}"
     far = f", {sum(lengths[number] for number in members):.4g} {measure}" if lengths else ""
-    first, last = steps[members[0]][0], steps[members[-1] + 1][0]
-    return f"{as_text(first)} -[{street}{times}{via}{far}]-> {as_text(last)}"
+    # What is left of a budget is said at the start, and after a turn that changes it.
+    first, last = (text.removeprefix(name) for text, name in ((texts[0], names[0]), (texts[-1], names[-1])))
+    begin, end = names[0] + first * (members[0] == 0), names[-1] + last * (last != first)
+    return f"{begin} -[{street}{times}{via}{far}]-> {end}"
 
 
 def _street(action: Hashable | None, after: Hashable) -> str:

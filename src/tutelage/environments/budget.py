@@ -18,8 +18,7 @@ multiples of the resolution, none is lost. A total is not discounted, and a jour
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,20 +33,14 @@ from tutelage.model.names import Labels, as_text, suggestion
 from tutelage.outcomes import InfeasibleConstraints, InvalidInput, at_least
 from tutelage.watch import report
 
-
-@dataclass(frozen=True, slots=True)
-class BudgetSteps:
-    """How the rest of a budget is counted, and where a count ends."""
-
-    usual: int = 50  # steps of a limit
-    most: int = 200  # of a limit, where they make every value whole
-    tolerance: float = 64 * EPSILON  # rounding of a total, as a part of the limit
-    beyond: float = 100.0  # times the limit: how far the least total is looked for
-    sweeps: int = 100_000  # of the equation of h
-    places: int = 10**8  # pairs of states and rests, visited or not
-
-
-COUNTING = BudgetSteps()
+# Steps of a limit; and the most, where they make every value whole.
+USUAL_STEPS, MOST_STEPS = 50, 200
+# The rounding error of a total, relative to the limit.
+ROUNDING = 64 * EPSILON
+# Times the limit: how far the least total is looked for. Then the most sweeps of the equation of h.
+BEYOND, MOST_SWEEPS = 100.0, 100_000
+# The most pairs of states and rests, visited or not.
+MOST_PLACES = 10**8
 
 
 def with_budget(
@@ -73,12 +66,9 @@ def with_budget(
     """
     if not isinstance(limits, Mapping) or not limits:
         raise InvalidInput(f"limits must give at least one feature its limit, such as {{'km': 2.5}}; got {limits!r}")
-    costs = [_cost(domain, name) for name in limits]
-    is_end = _ends(domain.mdp, costs)
-    budgets = [
-        _Budget.of(domain.mdp, is_end, name, cost, limits[name], resolution)
-        for name, cost in zip(limits, costs, strict=True)
-    ]
+    costs = {name: _cost(domain, name) for name in limits}
+    is_end = _ends(domain.mdp, list(costs.values()))
+    budgets = [_budget(domain.mdp, is_end, name, cost, limits[name], resolution) for name, cost in costs.items()]
     return _built(domain, budgets, _kept(domain.mdp, is_end, _explored(domain.mdp, budgets, max_states)))
 
 
@@ -87,45 +77,38 @@ def usual_resolutions(domain: Domain, limits: Mapping[str, float]) -> dict[str, 
     return {name: _usual_step(_cost(domain, name), limit) for name, limit in limits.items()}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Budget:
-    """One budget. least: (S,), h of the module. units: (nnz,), the steps that each transition takes."""
+class _Budget(NamedTuple):
+    """One budget. least: (S,), h of the module. units: (nnz,), the steps that each transition takes.
+
+    caps: (S,), the most steps that can be left above `least`; -1 where the limit is less than that.
+    """
 
     name: str
-    limit: float
     resolution: float
     least: Vector
     units: Indices
-
-    @property
-    def caps(self) -> Indices:
-        """(S,), the most steps that can be left above `least`; -1 where the limit is less than that."""
-        rest = (self.limit - self.least) / self.resolution
-        return np.floor(np.where(np.isfinite(rest), rest, -1.0) + _slack(self.limit, self.resolution)).astype(np.int64)
-
-    @classmethod
-    def of(cls, mdp: MDP, is_end: Flags, name: str, cost: Vector, limit: Any, resolution: Any) -> "_Budget":
-        rows, owner = mdp.transition, mdp.state_of_choice[choice_of_entry(mdp.transition)]
-        cost = np.where(is_end[owner], 0.0, cost)
-        most = finite_number(limit, f"the limit of {name!r}")
-        step = resolution.get(name) if isinstance(resolution, Mapping) else resolution
-        step = _usual_step(cost, most) if step is None else finite_number(step, f"the resolution of {name!r}")
-        if most < 0 or not step > 0:
-            raise InvalidInput(f"the limit of {name!r} must not be negative, and its resolution must be positive")
-        least = _least_totals(mdp, is_end, cost, most)
-        starts = np.flatnonzero(mdp.initial)
-        if not least[starts].max() <= most * (1 + COUNTING.tolerance):
-            _refuse(mdp, is_end, name, cost, most)
-        with np.errstate(invalid="ignore"):
-            used = (cost + least[rows.indices] - least[owner]) / step - _slack(most, step)
-        # More steps than any limit has: never possible.
-        used = np.clip(np.ceil(np.nan_to_num(used, nan=np.inf)), -COUNTING.places, COUNTING.places)
-        return cls(name, most, step, least, used.astype(np.int64))
+    caps: Indices
 
 
-def _slack(limit: float, step: float) -> float:
-    """The rounding error of a total, in steps."""
-    return COUNTING.tolerance * max(limit / step, 1.0)
+def _budget(mdp: MDP, is_end: Flags, name: str, cost: Vector, limit: Any, resolution: Any) -> _Budget:
+    owner = mdp.state_of_choice[choice_of_entry(mdp.transition)]
+    cost = np.where(is_end[owner], 0.0, cost)
+    most = finite_number(limit, f"the limit of {name!r}")
+    step = resolution.get(name) if isinstance(resolution, Mapping) else resolution
+    step = _usual_step(cost, most) if step is None else finite_number(step, f"the resolution of {name!r}")
+    if most < 0 or not step > 0:
+        raise InvalidInput(f"the limit of {name!r} must not be negative, and its resolution must be positive")
+    least = _least_totals(mdp, is_end, cost, most)
+    if not least[mdp.initial > 0].max() <= most * (1 + ROUNDING):
+        _refuse(mdp, is_end, name, cost, most)
+    # The rounding error of a total, in steps.
+    slack = ROUNDING * max(most / step, 1.0)
+    with np.errstate(invalid="ignore"):
+        used = (cost + least[mdp.transition.indices] - least[owner]) / step - slack
+        rest = np.floor((most - least) / step + slack)
+    # More steps than any limit has: never possible.
+    units = np.clip(np.ceil(np.nan_to_num(used, nan=np.inf)), -MOST_PLACES, MOST_PLACES).astype(np.int64)
+    return _Budget(name, step, least, units, np.maximum(rest, -1).astype(np.int64))
 
 
 def _cost(domain: Domain, name: str) -> Vector:
@@ -164,7 +147,7 @@ def _usual_step(cost: Vector, limit: float) -> float:
         return 1.0
     in_least = values / values[0]
     is_whole = bool((np.abs(in_least - np.round(in_least)) <= 1e-9 * in_least).all())
-    return float(values[0]) if is_whole and limit <= COUNTING.most * values[0] else limit / COUNTING.usual
+    return float(values[0]) if is_whole and limit <= MOST_STEPS * values[0] else limit / USUAL_STEPS
 
 
 def _least_totals(mdp: MDP, is_end: Flags, cost: Vector, most: float) -> Vector:
@@ -184,10 +167,10 @@ def _least_totals(mdp: MDP, is_end: Flags, cost: Vector, most: float) -> Vector:
 def _iterated(mdp: MDP, cost: Vector, value: Vector, most: float) -> Vector:
     """The fixed point of the equation of h, from above or from below."""
     rows = mdp.transition
-    for n_sweeps in range(COUNTING.sweeps):
+    for n_sweeps in range(MOST_SWEEPS):
         worst = np.maximum.reduceat(cost + value[rows.indices], rows.indptr[:-1])
         new = np.minimum.reduceat(worst, mdp.first_choice[:-1])
-        new[new > most * (1 + COUNTING.tolerance)] = np.inf
+        new[new > most * (1 + ROUNDING)] = np.inf
         if np.array_equal(new, value):
             return new
         value = new
@@ -197,8 +180,7 @@ def _iterated(mdp: MDP, cost: Vector, value: Vector, most: float) -> Vector:
 
 def _refuse(mdp: MDP, is_end: Flags, name: str, cost: Vector, limit: float) -> None:
     """Say the least that a journey has of a feature whose limit no journey keeps."""
-    starts = np.flatnonzero(mdp.initial)
-    far = COUNTING.beyond * max(limit, float(cost.max()))
+    far, starts = BEYOND * max(limit, float(cost.max())), np.flatnonzero(mdp.initial)
     least = _least_totals(mdp, is_end, cost, far)[starts]
     place, needed = mdp.names.describe_state(int(starts[least.argmax()])), float(least.max())
     told = f"no journey from {place} is sure to keep {name!r} within {limit:g}"
@@ -207,8 +189,7 @@ def _refuse(mdp: MDP, is_end: Flags, name: str, cost: Vector, limit: float) -> N
     raise InfeasibleConstraints((name,), excess, excess, f"{told}; {says}")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Pairs:
+class _Pairs(NamedTuple):
     """The pairs (s, rest) that can be visited, and their choices, in order.
 
     states: (n,). rests: (n, J), the steps left of each budget. owner: (m,), the pair that offers each choice. choice:
@@ -227,7 +208,7 @@ def _explored(mdp: MDP, budgets: list[_Budget], max_states: int) -> _Pairs:
     """All pairs that can be visited from the start, breadth first; `number` is that of each pair by key, -1 if new."""
     units, caps = (np.array([getattr(budget, part) for budget in budgets]).T for part in ("units", "caps"))
     shape = (mdp.n_states, *(max(int(most) + 1, 1) for most in caps.max(axis=0)))
-    if math.prod(shape) > COUNTING.places:
+    if math.prod(shape) > MOST_PLACES:
         told = f"{mdp.n_states} states with {' x '.join(map(str, shape[1:]))} rests of the budgets are too many"
         raise InvalidInput(f"{told}; give a coarser resolution, or fewer limits")
     number: NDArray[np.int32] = np.full(math.prod(shape), -1, dtype=np.int32)
@@ -294,9 +275,8 @@ def _kept(mdp: MDP, is_end: Flags, pairs: _Pairs) -> _Pairs:
     is_kept &= ~is_bad[pairs.owner]
     number = np.cumsum(~is_bad) - 1
     moves, owner = pairs.moves[is_kept][:, ~is_bad], number[pairs.owner[is_kept]]
-    return _Pairs(
-        pairs.states[~is_bad], pairs.rests[~is_bad], owner, pairs.choice[is_kept], moves, pairs.initial[~is_bad]
-    )
+    states, rests, initial = (part[~is_bad] for part in (pairs.states, pairs.rests, pairs.initial))
+    return _Pairs(states, rests, owner, pairs.choice[is_kept], moves, initial)
 
 
 def _arriving(owner: Indices, moves: SparseRows, is_end: Flags) -> Flags:
@@ -308,16 +288,14 @@ def _arriving(owner: Indices, moves: SparseRows, is_end: Flags) -> Flags:
 
 def _built(domain: Domain, budgets: list[_Budget], pairs: _Pairs) -> Domain:
     """The domain of the pairs; its names say what is left."""
-    mdp, states, choice, moves = domain.mdp, pairs.states, pairs.choice, pairs.moves
+    mdp, states, choice, moves, known = domain.mdp, pairs.states, pairs.choice, pairs.moves, domain.mdp.names
     first_choice = np.searchsorted(pairs.owner, np.arange(len(states) + 1))
-    known = mdp.names
     choices = [known.choice_name(number) for number in range(mdp.n_choices)]
     rests = [_rest_names(budget, states, pairs.rests[:, j]) for j, budget in enumerate(budgets)]
     names = [
         f"{as_text(known.state_name(state))}, {' and '.join(rest)} left"
         for state, *rest in zip(states.tolist(), *rests, strict=True)
     ]
-    finals = np.flatnonzero(np.isin(states, known.finals))
     moves.sort_indices()
     entry = moves.data - 1
     product = MDP(
@@ -325,7 +303,9 @@ def _built(domain: Domain, budgets: list[_Budget], pairs: _Pairs) -> Domain:
         first_choice,
         pairs.initial,
         mdp.discount if isinstance(mdp.discount, float) else mdp.discount[choice],
-        Labels.of(first_choice, names, [choices[number] for number in choice.tolist()], finals),
+        Labels.of(
+            first_choice, names, [choices[i] for i in choice.tolist()], np.flatnonzero(np.isin(states, known.finals))
+        ),
         duration=None if mdp.duration is None else mdp.duration[choice],
         goals=np.flatnonzero(np.isin(states, mdp.goals)),
     )
@@ -345,7 +325,4 @@ def _rest_names(budget: _Budget, states: Indices, rests: Indices) -> list[str]:
     digits = max(0, math.ceil(-math.log10(budget.resolution)) + 1)
     left = np.floor((budget.least[states] + rests * budget.resolution) * 10**digits + 1e-6) / 10**digits
     unit = budget.name.replace("_", " ")
-    return [
-        f"{amount:.{digits}f}".rstrip("0").rstrip(".") + f" {unit}" if digits else f"{amount:.0f} {unit}"
-        for amount in left
-    ]
+    return [f"{amount:.12g} {unit}" for amount in left]

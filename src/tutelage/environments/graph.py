@@ -7,8 +7,10 @@ the graph only and does not import networkx.
 
 import math
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from numbers import Real
+from operator import methodcaller
 from typing import Any, NamedTuple, Required, TypedDict, Unpack, overload
 
 import numpy as np
@@ -149,14 +151,12 @@ def _choices(graph: Any, goals: Collection[Hashable]) -> Iterator[_Choice]:
         _check_node(graph.nodes, goal, "goal")
     ends = frozenset(goals)
     for node in graph.nodes:
-        edges = () if node in ends else tuple(_edges(graph, node))
+        edges = [
+            _Choice(node, next_node, key, attributes)
+            for next_node, between in (() if node in ends else graph.adj[node].items())
+            for key, attributes in (between.items() if graph.is_multigraph() else ((None, between),))
+        ]
         yield from edges or (_Choice(node, node, is_goal=node in ends),)
-
-
-def _edges(graph: Any, node: Hashable) -> Iterator[_Choice]:
-    for next_node, between in graph.adj[node].items():
-        for key, attributes in between.items() if graph.is_multigraph() else ((None, between),):
-            yield _Choice(node, next_node, key, attributes)
 
 
 def _mdp(graph: Any, choices: Sequence[_Choice], start: Any, discount: float, duration: str | None) -> MDP:
@@ -168,7 +168,11 @@ def _mdp(graph: Any, choices: Sequence[_Choice], start: Any, discount: float, du
             f"node {dead[0]!r} has no edge and is no goal: with discount 1 a journey would end there for nothing; make "
             "it a goal, leave it out, or give a discount below 1"
         )
-    durations = None if duration is None else [_time(choice, duration) for choice in choices]
+    # A stay takes one unit of time.
+    times = [1.0 if duration is None or choice.attributes is None else choice.number(duration) for choice in choices]
+    for time, choice in zip(times, choices, strict=True):
+        if not time > 0:
+            raise InvalidModel(f"{duration!r} of {choice.edge} is {time}; a duration must be positive")
     initial = np.zeros(len(number))
     for node, probability in start.items() if isinstance(start, Mapping) else [(start, 1.0)]:
         _check_node(number, node, "start")
@@ -177,14 +181,8 @@ def _mdp(graph: Any, choices: Sequence[_Choice], start: Any, discount: float, du
     transition = sparse.csr_array(entries, shape=(len(choices), len(number)))
     first_choice = np.cumsum([0, *np.bincount([number[choice.node] for choice in choices])])
     ends = [number[choice.node] for choice in choices if choice.is_goal]
-    return MDP.from_choices(transition, first_choice, initial, discount, duration=durations, goals=ends)
-
-
-def _time(choice: _Choice, duration: str) -> float:
-    time = 1.0 if choice.attributes is None else choice.number(duration)
-    if not time > 0:
-        raise InvalidModel(f"{duration!r} of {choice.edge} is {time}; a duration must be positive")
-    return time
+    taken = None if duration is None else times
+    return MDP.from_choices(transition, first_choice, initial, discount, duration=taken, goals=ends)
 
 
 def _check_node(nodes: Collection[Any], node: Any, role: str) -> None:
@@ -241,38 +239,25 @@ def _coordinates(nodes: Mapping[Hashable, Mapping[str, Any]]) -> Matrix | None:
     return None if np.isnan(positions).all() else positions
 
 
-class _Column(NamedTuple):
-    """A feature: a numeric attribute, or what is measured of the edges of some classes."""
+def _columns(
+    given: Attributes, argument: str, choices: Sequence[_Choice], measure: str | None
+) -> list[tuple[str, Callable[[_Choice], float]]]:
+    """The features that are asked for, as functions of an edge: a numeric attribute, or the edges of some classes.
 
-    name: str
-    attribute: str
-    classes: frozenset[Hashable] | None = None
+    A class that no edge has is refused, because it would be a misspelling.
+    """
+    if isinstance(given, str):
+        raise InvalidModel(f"{argument} must be a list of names, got the one string {given!r}")
 
-    def value(self, choice: _Choice, measure: str | None, duration: str | None) -> float:
-        """The feature of an edge; of a stay zero, but for the time that one at a dead end takes.
-
-        Otherwise to end in a dead end would cost no time, and less than any journey.
-        measure: the numeric attribute that is counted for the edges of a class; None counts the edges.
-        """
-        if choice.attributes is None:
-            return float(self.name == duration and not choice.is_goal)
-        if self.classes is None:
-            return choice.number(self.attribute)
-        if self.classes.isdisjoint(choice.classes(self.attribute)):
+    def counted(attribute: str, group: frozenset[Hashable], choice: _Choice) -> float:
+        if group.isdisjoint(choice.classes(attribute)):
             return 0.0
         return 1.0 if measure is None else choice.number(measure)
 
-
-def _columns(given: Attributes, argument: str, choices: Sequence[_Choice]) -> list[_Column]:
-    """The features that are asked for; a class that no edge has is refused, because it would be a misspelling."""
-    if isinstance(given, str):
-        raise InvalidModel(f"{argument} must be a list of names, got the one string {given!r}")
-    if not isinstance(given, Mapping):
-        return [_Column(name, name) for name in given]
-    columns = []
-    for attribute, listed in given.items():
+    columns: list[tuple[str, Callable[[_Choice], float]]] = []
+    for attribute, listed in given.items() if isinstance(given, Mapping) else ((name, None) for name in given):
         if listed is None:
-            columns.append(_Column(attribute, attribute))
+            columns.append((attribute, methodcaller("number", attribute)))
             continue
         groups = listed
         if isinstance(listed, Iterable) and not isinstance(listed, str | Mapping):
@@ -285,7 +270,7 @@ def _columns(given: Attributes, argument: str, choices: Sequence[_Choice]) -> li
             near = suggestion(kind, sorted(known, key=str))
             absent = f"{attribute!r} {kind!r}; {near}" if known else f"the attribute {attribute!r}; leave it out"
             raise InvalidModel(f"no edge has {absent}")
-        columns += [_Column(name, attribute, frozenset(group)) for name, group in groups.items()]
+        columns += [(name, partial(counted, attribute, frozenset(group))) for name, group in groups.items()]
     return columns
 
 
@@ -297,11 +282,16 @@ def _features(
     duration: str | None,
     counts_arrival: bool = False,
 ) -> dict[str, Any]:
-    """The features of the edges, with their names; to count arrival, one more that is 1 for each stay at a goal."""
-    columns = _columns(given, f"{kind}_attributes", choices)
-    names = [column.name for column in columns]
-    rows = [[column.value(choice, measure, duration) for column in columns] for choice in choices]
+    """The features of the edges, with their names; to count arrival, one more that is 1 for each stay at a goal.
+
+    A stay has none, but for the time that one at a dead end takes: to end there would cost less than any journey.
+    """
+    columns = _columns(given, f"{kind}_attributes", choices, measure)
+    names, values = [name for name, _ in columns] + [AT_GOAL] * counts_arrival, np.zeros((len(choices), len(columns)))
+    for row, choice in enumerate(choices):
+        for column, (name, value) in enumerate(columns):
+            is_edge = choice.attributes is not None
+            values[row, column] = value(choice) if is_edge else name == duration and not choice.is_goal
     if counts_arrival:
-        names.append(AT_GOAL)
-        rows = [[*row, float(choice.is_goal)] for row, choice in zip(rows, choices, strict=True)]
-    return {f"{kind}_features": np.array(rows), f"{kind}_names": names}
+        values = np.column_stack([values, [choice.is_goal for choice in choices]])
+    return {f"{kind}_features": values, f"{kind}_names": names}

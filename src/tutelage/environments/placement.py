@@ -68,8 +68,9 @@ def published_placement(size: int, seed: int) -> Placement:
     """The worlds of the published experiments; all draws come from one legacy RandomState, in this order.
 
     The start is the centre, or one of the four central cells of an even grid, and its 3x3 block stays empty. Draw i of
-    the objects has type i mod 3. The first star and the first plus are those of lower index. Then follow a green at distance 1 from the first star, a green on the
-    second star (no draw), a yellow at distance 2 from the first plus, and one at distance 1 from the second plus.
+    the objects has type i mod 3. The first star and the first plus are those of lower index. Then follow a green at
+    distance 1 from the first star, a green on the second star (no draw), a yellow at distance 2 from the first plus,
+    and one at distance 1 from the second plus.
     """
     source = np.random.RandomState(seed)
     start, half = size * size // 2, (size - 1) // 2
