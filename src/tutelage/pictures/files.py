@@ -6,7 +6,6 @@ A file is written completely or not at all, with the same bytes for the same pic
 import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
-from functools import singledispatch
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -60,53 +59,39 @@ def _rendered(figure: Figure, kind: str, **options: Any) -> bytes:
     return buffer.getvalue()
 
 
-@singledispatch
 def as_html(value: Any) -> str:
-    """The HTML of a public object: by default its text, or a table of its fields."""
+    """The HTML of a public object: its picture and its numbers, its text, or a table of its fields."""
     kind: Any = type(value)
+    if isinstance(value, ObjectWorld):
+        return _picture(lambda axes: draw_world(axes, value))
+    if isinstance(value, Transcript):
+        rows: Iterable[Sequence[Any]] = [
+            (number, taught.lesson_reward, taught.response_reward, taught.distance, taught.bound, taught.reason)
+            for number, taught in enumerate(value.rounds, start=1)
+        ]
+        drawn = _picture(lambda axes: draw_rounds(axes, value)) if value.rounds else ""
+        head = ("round", "lesson", "learner", "distance", "bound", "reason")
+        return f"{drawn}{table(head, rows)}<p>Ended: {escape(value.ended)}.</p>"
+    if isinstance(value, Response):
+        rows = zip(value.reward_names, value.lesson.expectation, value.compared, strict=True)
+        proof = "no certificate" if value.certificate is None else f"certified gap {value.certificate.gap:.2g}"
+        return f"{table(('feature', 'shown', 'done'), rows)}<p>{proof}</p>"
+    if isinstance(value, Lesson):
+        names = range(len(value.expectation)) if value.domain is None else value.domain.reward_names
+        rows = zip(names, value.expectation, value.uncertainty, strict=True)
+        return table(("feature", "shown", "uncertainty"), rows)
+    if isinstance(value, Domain):
+        kinds = [("reward", value.reward_names, value.reward_features)]
+        kinds += [("preference", value.preference_names, value.preference_features)]
+        columns = ((kind, *pair) for kind, names, features in kinds for pair in zip(names, features.T, strict=True))
+        rows = ((kind, name, float(column.min()), float(column.max())) for kind, name, column in columns)
+        drawn = "" if value.positions is None else _picture(lambda axes: draw_map(axes, value))
+        return f"<p>{escape(repr(value.mdp))}</p>{table(('kind', 'feature', 'least', 'largest'), rows)}{drawn}"
     if kind.__str__ is not object.__str__ or kind.__repr__ is not Readable.__repr__:
         return f"<pre>{escape(str(value))}</pre>"
-    names = [part.name for part in fields(kind) if part.repr]
-    return table(("field", "value"), [(name, brief(getattr(value, name))) for name in names])
-
-
-@as_html.register
-def _(value: ObjectWorld) -> str:
-    return _picture(lambda axes: draw_world(axes, value))
-
-
-@as_html.register
-def _(value: Transcript) -> str:
-    rows = [
-        (number, taught.lesson_reward, taught.response_reward, taught.distance, taught.bound, taught.reason)
-        for number, taught in enumerate(value.rounds, start=1)
-    ]
-    drawn = _picture(lambda axes: draw_rounds(axes, value)) if rows else ""
-    head = ("round", "lesson", "learner", "distance", "bound", "reason")
-    return f"{drawn}{table(head, rows)}<p>Ended: {escape(value.ended)}.</p>"
-
-
-@as_html.register
-def _(value: Response) -> str:
-    rows = zip(value.reward_names, value.lesson.expectation, value.compared, strict=True)
-    proof = "no certificate" if value.certificate is None else f"certified gap {value.certificate.gap:.2g}"
-    return f"{table(('feature', 'shown', 'done'), rows)}<p>{proof}</p>"
-
-
-@as_html.register
-def _(value: Lesson) -> str:
-    names = range(len(value.expectation)) if value.domain is None else value.domain.reward_names
-    return table(("feature", "shown", "uncertainty"), zip(names, value.expectation, value.uncertainty, strict=True))
-
-
-@as_html.register
-def _(value: Domain) -> str:
-    kinds = [("reward", value.reward_names, value.reward_features)]
-    kinds += [("preference", value.preference_names, value.preference_features)]
-    columns = ((kind, *pair) for kind, names, features in kinds for pair in zip(names, features.T, strict=True))
-    rows = ((kind, name, float(column.min()), float(column.max())) for kind, name, column in columns)
-    drawn = "" if value.positions is None else _picture(lambda axes: draw_map(axes, value))
-    return f"<p>{escape(repr(value.mdp))}</p>{table(('kind', 'feature', 'least', 'largest'), rows)}{drawn}"
+    return table(
+        ("field", "value"), [(part.name, brief(getattr(value, part.name))) for part in fields(kind) if part.repr]
+    )
 
 
 def _picture(draw: Callable[[Axes], None]) -> str:

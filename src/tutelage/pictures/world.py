@@ -73,14 +73,26 @@ def draw_world(
     vmax: the reward of the deepest colour; by default the largest absolute reward.
     The entries of the terminal state, which come last, may be left out.
     """
-    _draw_grid(axes, world.size)
+    size, width, is_filled = world.size, _line_width(world.size), reward is None
+    axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5), aspect="equal", xticks=[], yticks=[])
+    for lines in (axes.hlines, axes.vlines):
+        lines(np.arange(1, size) - 0.5, -0.5, size - 0.5, colors="0.75", linewidths=0.5 * width, zorder=1.5)
     if reward is not None:
         _draw_reward(axes, world, _on_grid(reward, world, "reward"), vmax, has_arrows=policy is not None)
     if avoided is not None:
-        _draw_avoided(axes, avoided_cells(world, avoided), is_filled=reward is None)
-    _draw_distractors(axes, world, is_filled=reward is None)
-    _draw_objects(axes, world, scale=1.0 if reward is None else 0.75, fill="black" if policy is None else "0.65")
-    _draw_start(axes, world)
+        mask = avoided_cells(world, avoided)
+        if is_filled:
+            cells = _placed(SQUARE, np.flatnonzero(mask), size)
+            _add_polygons(axes, cells, facecolors=AVOIDED_GREY, linewidths=0, zorder=1, label="avoided")
+        _add_segments(axes, _outline(mask), colors="0.3", linewidths=width, zorder=2)
+    _draw_distractors(axes, world, is_filled=is_filled)
+    fill, edge = ("black", "white") if policy is None else ("0.65", "black")
+    style: dict[str, Any] = {"facecolors": fill, "edgecolors": edge, "linewidths": 0.7 * width, "zorder": 4}
+    for kind, held in world.objects.items():
+        _add_polygons(axes, _placed((1.0 if is_filled else 0.75) * SHAPES[kind], held, size), label=kind, **style)
+    for colour, wide in (("white", 2.2), ("black", 1.2)):
+        style = {"facecolors": "none", "edgecolors": colour, "linewidths": wide * max(width, 0.7), "zorder": 4.5}
+        _add_polygons(axes, _placed(0.43 * CIRCLE, [world.start], size), label="start", **style)
     if policy is not None:
         _draw_arrows(axes, _on_grid(policy, world, "policy", len(ACTIONS)))
 
@@ -122,12 +134,6 @@ def _on_grid(values: ArrayLike, world: ObjectWorld, name: str, n_each: int = 1) 
     return array[: n_each * world.terminal].reshape(shape)
 
 
-def _draw_grid(axes: Axes, size: int) -> None:
-    axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5), aspect="equal", xticks=[], yticks=[])
-    for lines in (axes.hlines, axes.vlines):
-        lines(np.arange(1, size) - 0.5, -0.5, size - 0.5, colors="0.75", linewidths=0.5 * _line_width(size), zorder=1.5)
-
-
 def _draw_reward(axes: Axes, world: ObjectWorld, values: Matrix, vmax: float | None, *, has_arrows: bool) -> None:
     """Draw the heat map, and a minus in each cell of negative reward, lower in the cells that hold another mark."""
     limit = float(np.abs(values).max()) if vmax is None else vmax
@@ -145,13 +151,6 @@ def _draw_reward(axes: Axes, world: ObjectWorld, values: Matrix, vmax: float | N
     _add_segments(axes, lines, colors=colours, linewidths=width, zorder=2, label="minus")
 
 
-def _draw_avoided(axes: Axes, mask: Flags, *, is_filled: bool) -> None:
-    if is_filled:
-        cells = _placed(SQUARE, np.flatnonzero(mask), len(mask))
-        _add_polygons(axes, cells, facecolors=AVOIDED_GREY, linewidths=0, zorder=1, label="avoided")
-    _add_segments(axes, _outline(mask), colors="0.3", linewidths=_line_width(len(mask)), zorder=2)
-
-
 def _draw_distractors(axes: Axes, world: ObjectWorld, *, is_filled: bool) -> None:
     """Draw distractors smaller than their cells, so that the grey of an avoided cell is visible around them."""
     width = _line_width(world.size)
@@ -167,30 +166,12 @@ def _draw_distractors(axes: Axes, world: ObjectWorld, *, is_filled: bool) -> Non
         _add_polygons(axes, squares, zorder=3, label=colour, **style)
 
 
-def _draw_objects(axes: Axes, world: ObjectWorld, *, scale: float, fill: str) -> None:
-    edge = "white" if fill == "black" else "black"
-    style = {"facecolors": fill, "edgecolors": edge, "linewidths": 0.7 * _line_width(world.size), "zorder": 4}
-    for kind, cells in world.objects.items():
-        _add_polygons(axes, _placed(scale * SHAPES[kind], cells, world.size), label=kind, **style)
-
-
-def _draw_start(axes: Axes, world: ObjectWorld) -> None:
-    ring = _placed(0.43 * CIRCLE, [world.start], world.size)
-    style = {"facecolors": "none", "zorder": 4.5, "label": "start"}
-    for colour, width in (("white", 2.2), ("black", 1.2)):
-        _add_polygons(axes, ring, edgecolors=colour, linewidths=width * max(_line_width(world.size), 0.7), **style)
-
-
 def _draw_arrows(axes: Axes, policy: Matrix) -> None:
     """Draw a policy (n, n, 5): an arrow for each move, a disc for staying, as large and opaque as it is probable."""
-    size = len(policy)
-    chosen = policy.reshape(size * size, len(STEPS))
+    size, chosen = len(policy), policy.reshape(-1, len(STEPS))
     cells, actions = np.nonzero(chosen >= FAINTEST)
-    probability, places, steps = (
-        chosen[cells, actions][:, None],
-        _centres(cells, size)[:, None],
-        STEPS[actions][:, None],
-    )
+    probability, places = chosen[cells, actions][:, None], _centres(cells, size)[:, None]
+    steps = STEPS[actions][:, None]
     # Length grows with probability, and width with its root, so that all are visible.
     along, across = (0.11 + probability * ARROW[:, 0])[..., None], (np.sqrt(probability) * ARROW[:, 1])[..., None]
     arrows = places + along * steps + across * steps[:, :, ::-1] * [1.0, -1.0]

@@ -123,11 +123,11 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
     world = asked.world.make()
     teacher, transcript = _walked(asked)
     advice = teacher.adapt(transcript.rounds) if transcript.rounds else teacher.open()
-    visits, mdp, data = _path_visits(world, asked.walks), teacher.domain.mdp, []
+    visits, mdp, n_cells, data = _path_visits(world, asked.walks), teacher.domain.mdp, world.terminal, []
     for taught, gone in zip(transcript.rounds, visits, strict=True):
         policy = taught.lesson.policy
-        shown = None if policy is None else _on_cells(world, state_occupancy(mdp, policy))
-        data.append(taught.as_data() | {"visits": _on_cells(world, gone), "shown_visits": shown})
+        shown = None if policy is None else _rounded(state_occupancy(mdp, policy), n_cells)
+        data.append(taught.as_data() | {"visits": _rounded(gone, n_cells), "shown_visits": shown})
     answer: dict[str, Any] = {
         "conclusions": _conclusions(world, transcript.rounds, visits),
         "rounds": data,
@@ -139,9 +139,10 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
     send("answer", answer | {"snippet": snippets.walking(asked)})
 
 
-def _on_cells(world: ObjectWorld, visits: Vector) -> list[float]:
-    cells: list[float] = visits[: world.terminal].round(5).tolist()
-    return cells
+def _rounded(values: Vector, n: int) -> list[float]:
+    """The first n numbers."""
+    rounded: list[float] = values[:n].round(5).tolist()
+    return rounded
 
 
 def _walked(asked: schema.Walking) -> tuple[Teacher, Transcript]:
@@ -238,29 +239,24 @@ class _Scene:
 
     def taught(self, transcript: Transcript) -> dict[str, Any]:
         """The data of the last round."""
-        n_drawn, lesson, answer = self.n_drawn, transcript.final.lesson, transcript.final.response
-        proof, weights = answer.certificate, answer.feature_weights
+        n_drawn, lesson, answer, mdp = self.n_drawn, transcript.final.lesson, transcript.final.response, self.domain.mdp
+        proof, weights, shown = answer.certificate, answer.feature_weights, lesson.policy
         data = {
             "number": len(transcript.rounds),
             "preferences": self._preferences(answer),
             "weights": [] if weights is None else weights.round(5).tolist(),
-            "visits": self._visits(answer.policy),
-            "shown": None if lesson.policy is None else self._walks(lesson.policy),
-            "shown_visits": None if lesson.policy is None else self._visits(lesson.policy),
+            "visits": _rounded(state_occupancy(mdp, answer.policy), n_drawn),
+            "shown": None if shown is None else self._walks(shown),
+            "shown_visits": None if shown is None else _rounded(state_occupancy(mdp, shown), n_drawn),
             "done": self._walks(answer.policy),
             "certificate": None if proof is None else proof.as_data() | {"ended": proof.ended.value},
             "explanation": answer.explain(),
         }
-        if weights is not None and len(features := combined_features(self.domain)) == self.domain.mdp.n_states:
-            data["reward_map"] = (features @ weights)[:n_drawn].round(5).tolist()
+        if weights is not None and len(features := combined_features(self.domain)) == mdp.n_states:
+            data["reward_map"] = _rounded(features @ weights, n_drawn)
         if self.is_world:
-            data["policy"] = answer.policy[: n_drawn * len(ACTIONS)].round(5).tolist()
+            data["policy"] = _rounded(answer.policy, n_drawn * len(ACTIONS))
         return transcript.final.as_data() | data
-
-    def _visits(self, policy: Vector) -> list[float]:
-        """Expected discounted visits to each state of the picture."""
-        visits: list[float] = state_occupancy(self.domain.mdp, policy)[: self.n_drawn].round(5).tolist()
-        return visits
 
     def _walks(self, policy: Vector, count: int = 12, n_steps: int = 48) -> list[list[int]]:
         """Walks of a policy for an animation, each until it ends or for this many steps."""

@@ -4,12 +4,12 @@ The server refuses all other requests before it computes. It keeps no state: an 
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import asdict
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from tutelage.environments.object_world import DEFAULT_WEIGHTS, ObjectWorld
 from tutelage.environments.placement import NAMED, PREFERENCES, preference_names
@@ -33,30 +33,24 @@ Weight = Annotated[float, Field(ge=-100, le=100)]
 FileText = Annotated[str, Field(max_length=LONGEST_TEXT, description="the bytes of a file, in base 64")]
 
 
-@dataclass(frozen=True)
-class OneOf:
-    """One of the names that the registry has at the time of the request. The OpenAPI schema lists them."""
+def one_of(names: Callable[[], Iterable[str]]) -> tuple[Any, Any]:
+    """A check: one of the names that the registry has at the time of the request. The OpenAPI schema lists them."""
 
-    names: Callable[[], Iterable[str]]
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self._check, handler(source))
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return handler(schema) | {"enum": list(self.names())}
-
-    def _check(self, name: str) -> str:
-        if name not in self.names():
-            raise PydanticCustomError("unknown_name", "must be one of {names}", {"names": ", ".join(self.names())})
+    def check(name: str) -> str:
+        if name not in names():
+            raise PydanticCustomError("unknown_name", "must be one of {names}", {"names": ", ".join(names())})
         return name
 
+    return AfterValidator(check), Field(json_schema_extra=lambda described: described.update(enum=list(names())))
 
-TeacherName = Annotated[str, OneOf(lambda: TEACHERS)]
+
+TeacherName = Annotated[str, *one_of(lambda: TEACHERS)]
 # A person walks; what the person prefers is not known, so only teachers that need not know it can adapt.
 AdaptiveName = Annotated[
-    str, OneOf(lambda: [name for name, entry in TEACHERS.items() if entry.is_adaptive and entry.knows is Knows.NOTHING])
+    str,
+    *one_of(lambda: [name for name, entry in TEACHERS.items() if entry.is_adaptive and entry.knows is Knows.NOTHING]),
 ]
-ModelName = Annotated[str, OneOf(lambda: LEARNER_MODELS)]
+ModelName = Annotated[str, *one_of(lambda: LEARNER_MODELS)]
 
 _SOFT = LEARNER_MODELS["soft"].options
 Mismatch = Annotated[float, Field(ge=_SOFT["mismatch_penalty"].low, le=_SOFT["mismatch_penalty"].high)]
@@ -107,11 +101,14 @@ class NamedPreference(Asked):
     allowance: Allowance = 0.0
 
 
-class AnyLearner(Asked):
+PreferenceT = TypeVar("PreferenceT", PreferenceAsked, NamedPreference)
+
+
+class AnyLearner(Asked, Generic[PreferenceT]):
     """A learner model and its preferences. A penalty that is left out, or null, is the model's default."""
 
     model: ModelName
-    preferences: Sequence[PreferenceAsked | NamedPreference]
+    preferences: Annotated[list[PreferenceT], Field(max_length=MOST_FEATURES)]
     mismatch_penalty: Mismatch | None = None
     violation_penalty: Violation | None = None
 
@@ -135,18 +132,6 @@ class AnyLearner(Asked):
         return make_learner(self.model, domain, **self.options)
 
 
-class LearnerAsked(AnyLearner):
-    """A learner in an object world."""
-
-    preferences: Annotated[list[PreferenceAsked], Field(max_length=len(NAMED))]
-
-
-class DomainLearner(AnyLearner):
-    """A learner in a domain from a file."""
-
-    preferences: Annotated[list[NamedPreference], Field(max_length=MOST_FEATURES)]
-
-
 def aware_teacher(model: str) -> str:
     """The teacher to compare with: Aware-BiL for a learner with a mismatch penalty, otherwise Aware-CMDP.
 
@@ -162,7 +147,7 @@ class Reaching(Asked):
     """A learner in a world; of itself, a request for the reachable set."""
 
     world: World
-    learner: LearnerAsked
+    learner: AnyLearner[PreferenceAsked]
 
     def ground(self) -> Ground:
         """Where the learner is taught. L5 has every preference."""
@@ -198,7 +183,7 @@ class DomainReaching(Asked):
     """A learner in a domain from a file."""
 
     domain: Brought
-    learner: DomainLearner
+    learner: AnyLearner[NamedPreference]
 
     def ground(self) -> Ground:
         """Where the learner is taught, with the preferences that it has."""

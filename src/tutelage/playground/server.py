@@ -93,12 +93,12 @@ def make_app(settings: Settings) -> FastAPI:
 def _add_page(app: FastAPI) -> None:
     """One route per file of the page. The files are read once; no request names a path."""
 
-    def add(route: str, content: str, suffix: str) -> None:
-        app.get(route, include_in_schema=False)(lambda: Response(content, media_type=MEDIA_TYPES[suffix]))
+    def add(name: str, text: str) -> None:
+        kind = MEDIA_TYPES[name.rpartition(".")[2]]
+        app.get(f"/{name.removeprefix('index.html')}", include_in_schema=False)(lambda: Response(text, media_type=kind))
 
-    for name, text in _page().items():
-        add("/" if name == "index.html" else f"/{name}", text, name.rpartition(".")[2])
-    add("/whole.html", bundled(), "html")
+    for name, text in (_page() | {"whole.html": bundled()}).items():
+        add(name, text)
 
 
 def _page() -> dict[str, str]:
@@ -147,14 +147,14 @@ def _add_worlds(app: FastAPI, settings: Settings) -> None:
         generator: Literal["published", "text"],
         seed: Annotated[int, Path(ge=0, lt=2**32)],
         size: Annotated[int, Path(ge=schema.SMALLEST_GRID, le=schema.LARGEST_GRID)],
-    ) -> dict[str, Any]:
+    ) -> Any:
         """A generated world of the paper, by its seed."""
-        return _data(object_world(size, seed, generator).to_json())
+        return json.loads(object_world(size, seed, generator).to_json())
 
     @app.post("/api/world", responses=REFUSED)
-    async def checked_world(asked: schema.World) -> dict[str, Any]:
+    async def checked_world(asked: schema.World) -> Any:
         """The same world, if it is valid."""
-        return _data(asked.make().to_json())
+        return json.loads(asked.make().to_json())
 
     @app.get("/api/opened")
     async def opened() -> dict[str, Any]:
@@ -172,29 +172,23 @@ OPERATIONS: tuple[tuple[str, str, type[schema.Asked], str, str], ...] = (
     ("domain", "open", schema.Opening, "data", "The sizes and names of a domain from a file."),
     ("domain/reach", "reach", schema.DomainReaching, "data", "The reachable reward expectations, as projections."),
     ("answer", "answer", schema.Demonstrating, "data", "The learner's response to paths that a person drew."),
-    (
-        "adapt",
-        "adapt",
-        schema.Walking,
-        "data",
-        "The next lesson for a person who answered with walks.",
-    ),
+    ("adapt", "adapt", schema.Walking, "data", "The next lesson for a person who answered with walks."),
     ("infer", "infer", schema.Walking, "data", "What the walks of a person say about their preferences."),
     ("reach", "reach", schema.Reaching, "data", "The reachable reward expectations, for each pair of object types."),
 )
 
 
 def _add_jobs(app: FastAPI, workers: WorkerPool) -> None:
-    async def reply(job: str, kind: str, asked: schema.Asked, request: Request) -> Any:
+    async def reply(job: str, kind: str, asked: schema.Asked, request: Request) -> Response:
         if kind == "events":
             events = teaching_events(workers, asked)
             # Before the first event, a refusal can still have its own status code.
             first = await _unless_closed(request, anext(events))
             return StreamingResponse(_stream(first, events), media_type="text/event-stream")
-        data = _data(await _unless_closed(request, workers.answer(job, asked.model_dump_json())))
+        answer = await _unless_closed(request, workers.answer(job, asked.model_dump_json()))
         if kind == "data":
-            return data
-        return Response(base64.b64decode(data["base64"]), media_type="application/octet-stream")
+            return Response(answer, media_type="application/json")
+        return Response(base64.b64decode(json.loads(answer)["base64"]), media_type="application/octet-stream")
 
     def add(path: str, job: str, form: type[schema.Asked], kind: str, about: str) -> None:
         async def operation(asked: Any, request: Request) -> Any:
@@ -248,11 +242,6 @@ async def _unless_closed(request: Request, work: Coroutine[Any, Any, ResultT]) -
     finally:
         job.cancel()
         closing.cancel()
-
-
-def _data(text: str) -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(text)
-    return data
 
 
 async def _stream(first: Event, events: AsyncGenerator[Event, None]) -> AsyncIterator[str]:

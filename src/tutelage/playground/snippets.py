@@ -110,7 +110,7 @@ def _preferences(names: list[str]) -> str:
     return repr(known[0] if known else names)
 
 
-def _learner(asked: schema.AnyLearner) -> str:
+def _learner(asked: schema.AnyLearner[Any]) -> str:
     options, allowances = asked.options, set(asked.allowances)
     if "violation_allowance" in options and len(allowances) < 2:
         options["violation_allowance"] = allowances.pop() if allowances else 0.0
@@ -129,7 +129,7 @@ def _call(maker: Maker, given: str, options: Mapping[str, Any]) -> str:
     return f"{made}({', '.join([given, *(f'{option}={value!r}' for option, value in options.items())])})"
 
 
-def _compared(learner: schema.AnyLearner, taught_by: str = "") -> list[str]:
+def _compared(learner: schema.AnyLearner[Any], taught_by: str = "") -> list[str]:
     """Lines that print the reward of the aware lesson. A lesson that `transcript` has is not planned again."""
     name = schema.aware_teacher(learner.model)
     plan, reward = f"{_teacher(name)}.plan()", "achieved"
