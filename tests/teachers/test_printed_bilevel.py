@@ -16,14 +16,14 @@ from tutelage.environments.object_world import object_world
 from tutelage.learners.entropy import SoftLearner
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
 from tutelage.roles import Lesson
+from tutelage.teachers import printed_bilevel as printed
 from tutelage.teachers.printed_bilevel import (
     BRANCH_TOLERANCE,
     Branch,
     BranchOptimum,
-    BranchProblem,
-    best_of,
     branch_optima,
-    branch_starts,
+    branch_program,
+    branch_start,
     printed_bilevel,
 )
 
@@ -164,7 +164,8 @@ def test_on_random_domains_branches_hold_and_full_kkt_predict_the_learner(seed):
 def test_its_finite_differences_are_the_policy_gradient():
     """d mu / d w is the covariance of `soft_expansion`; w = (low - up, -beta) gives every coordinate its sign."""
     domain, w = world(0).domain("L2"), world(0).true_weights
-    program = BranchProblem(domain, w, 5.0, 10.0, np.zeros(2)).program(Branch.KEPT)
+    learner = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
+    program = branch_program(learner, w, Branch.KEPT)
     x = np.array([1.0, 2.0, 0.5, 0.3, 0.4, 0.1, 2.0, 1.0])
     slopes = frank_wolfe.differences(program, x, program.evaluate(x, None))
     weights = np.concatenate([x[:3] - x[3:6], -x[6:]])
@@ -181,38 +182,49 @@ def test_without_preferences_there_is_one_branch_and_nothing_to_restore():
     assert [point.violation for point in tried] == [0.0, 0.0]
 
 
-def test_the_starts_are_the_printed_ones():
+def started(monkeypatch, learner, true_weights, inferred):
+    """The programs and the points from which they are climbed, in order."""
+    starts = []
+    monkeypatch.setattr(
+        printed, "_branch_optimum", lambda _, program, alpha: starts.append((program, branch_start(program, alpha)))
+    )
+    branch_optima(learner, true_weights, inferred)
+    return starts
+
+
+def test_the_starts_are_the_printed_ones(monkeypatch):
     """All zero, and alpha^low = a+ with alpha^up = a-; beta is zero where that is feasible, and C_c in step ii."""
     domain, w = world(3, size=6).domain("L2"), world(3, size=6).true_weights
     learner = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10, violation_allowance=1e3)
-    problem, starts = branch_starts(learner, w, np.array([3.0, -2.0, 0.5]))
+    starts = started(monkeypatch, learner, w, np.array([3.0, -2.0, 0.5]))
     agnostic = [3.0, 0.0, 0.5, 0.0, 2.0, 0.0]
     zero = [0.0] * 6
     kept, paid = [0.0, 0.0], [10.0, 10.0]
     assert_array_equal([x for _, x in starts], [zero + kept, agnostic + kept, zero + paid, agnostic + paid])
-    assert [branch for branch, _ in starts] == [Branch.KEPT] * 2 + [Branch.PAID] * 2
     # The policy at the second start is the soft policy of (a, -beta).
-    for (branch, x), beta in ((starts[1], 0.0), (starts[3], 10.0)):
+    for (program, x), beta in ((starts[1], 0.0), (starts[3], 10.0)):
         weights = np.array([3.0, -2.0, 0.5, -beta, -beta])
-        solved, _ = problem.program(branch).evaluate(x, None).source
+        solved, _ = program.evaluate(x, None).source
         assert_allclose(solved.policy, solve_soft(domain.mdp, combined_features(domain) @ weights).policy, atol=1e-8)
 
 
-def test_a_start_of_step_i_that_violates_a_limit_has_the_largest_beta():
+def test_a_start_of_step_i_that_violates_a_limit_has_the_largest_beta(monkeypatch):
     """Without an allowance no soft policy keeps its preferences; weights beyond C_r are clipped to it."""
     learner = SoftLearner(world(3, size=6).domain("L2"), mismatch_penalty=5, violation_penalty=10)
-    _, starts = branch_starts(learner, world(3, size=6).true_weights, np.array([7.0, -8.0, 0.5]))
+    starts = started(monkeypatch, learner, world(3, size=6).true_weights, np.array([7.0, -8.0, 0.5]))
     expected = [[0.0] * 6 + [10.0, 10.0], [5.0, 0.0, 0.5, 0.0, 5.0, 0.0, 10.0, 10.0]]
     assert_array_equal([x for _, x in starts[:2]], expected)
 
 
-def test_step_iii_takes_the_best_feasible_point():
+def test_step_iii_takes_the_best_feasible_point(monkeypatch):
     """A point with more reward that violates its condition is discarded; the steps of all are counted."""
 
     def point(reward, violation):
         return BranchOptimum(Branch.KEPT, None, None, None, reward, violation, 0.0, 10, Ended.CONVERGED)
 
-    best = best_of([point(3.0, 0.0), point(5.0, BRANCH_TOLERANCE), point(9.0, 0.1)])
+    tried = [point(3.0, 0.0), point(5.0, BRANCH_TOLERANCE), point(9.0, 0.1)]
+    monkeypatch.setattr(printed, "branch_optima", lambda *_: tried)
+    best = printed_bilevel(None, None, None)
     assert best.reward == 5.0 and best.n_steps == 30
 
 

@@ -29,7 +29,6 @@ The exact method of `BilevelTeacher` avoids both errors, because its beta is the
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -42,7 +41,7 @@ from tutelage.chains.expectations import Expectation, expectation
 from tutelage.constrained.occupancy_polytope import reward_vector
 from tutelage.convex import frank_wolfe
 from tutelage.convex.frank_wolfe import Evaluation, NonlinearProgram
-from tutelage.model.mdp import Domain, endless
+from tutelage.model.mdp import endless
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
 from tutelage.roles import Multipliers
 from tutelage.teachers.base import KnownEntropyLearner
@@ -113,11 +112,7 @@ def printed_bilevel(
     agnostic_weights: (d_r,), the reward weights that the learner infers from the agnostic lesson.
     Raises `NotConverged` where no start leads to a feasible point.
     """
-    return best_of(branch_optima(learner, true_weights, agnostic_weights))
-
-
-def best_of(tried: Sequence[BranchOptimum]) -> BranchOptimum:
-    """The feasible point with the most reward, with the steps of all."""
+    tried = branch_optima(learner, true_weights, agnostic_weights)
     best = max(tried, key=lambda point: (point.is_feasible, point.reward if point.is_feasible else -point.violation))
     n_steps = sum(point.n_steps for point in tried)
     if not best.is_feasible:
@@ -132,76 +127,49 @@ def best_of(tried: Sequence[BranchOptimum]) -> BranchOptimum:
 
 def branch_optima(
     learner: KnownEntropyLearner, true_weights: ArrayLike, agnostic_weights: ArrayLike
-) -> tuple[BranchOptimum, ...]:
-    """Steps i and ii from both starts."""
-    problem, starts = branch_starts(learner, true_weights, agnostic_weights)
-    return tuple(_branch_optimum(problem, branch, x) for branch, x in starts)
-
-
-def branch_starts(
-    learner: KnownEntropyLearner, true_weights: ArrayLike, agnostic_weights: ArrayLike
-) -> tuple["BranchProblem", list[tuple[Branch, Vector]]]:
-    """The teacher's problem, and for each branch its two starts; without preferences the branches are equal."""
+) -> list[BranchOptimum]:
+    """Steps i and ii, each from all zero and from the agnostic weights; without preferences the steps are equal."""
     check_soft(learner)
-    domain, preference = learner.domain, learner.preference
-    weights = reward_vector(domain, true_weights, "true_weights")
-    inferred = reward_vector(domain, agnostic_weights, "agnostic_weights")
-    allowance = preference.on(domain).allowance
-    problem = BranchProblem(domain, weights, learner.mismatch.penalty, preference.penalty, allowance)
-    alphas = np.zeros(2 * domain.n_reward), np.maximum(np.concatenate([inferred, -inferred]), 0.0)
-    branches = tuple(Branch) if domain.n_preference else (Branch.KEPT,)
-    return problem, [(branch, problem.start(branch, alpha)) for branch in branches for alpha in alphas]
+    inferred = reward_vector(learner.domain, agnostic_weights, "agnostic_weights")
+    alphas = np.zeros(2 * len(inferred)), np.maximum(np.concatenate([inferred, -inferred]), 0.0)
+    branches = tuple(Branch) if learner.domain.n_preference else (Branch.KEPT,)
+    programs = [(branch, branch_program(learner, true_weights, branch)) for branch in branches]
+    return [_branch_optimum(branch, program, alpha) for branch, program in programs for alpha in alphas]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BranchProblem:
-    """The teacher's problem as a function of x = (alpha^low, alpha^up, beta), (2 d_r + d_c,)."""
+def branch_program(learner: KnownEntropyLearner, true_weights: ArrayLike, branch: Branch) -> NonlinearProgram[Reached]:
+    """Step i or ii, as a function of x = (alpha^low, alpha^up, beta), (2 d_r + d_c,)."""
+    domain, sign = learner.domain, 1.0 if branch is Branch.KEPT else -1.0
+    weights, features = reward_vector(domain, true_weights, "true_weights"), combined_features(domain)
+    most_paid, allowance = learner.preference.penalty, learner.preference.on(domain).allowance
+    # The preferences for which some policy may violate sign * (mu_c[j] - delta_j) <= 0.
+    most = (sign * endless(domain.mdp, domain.preference_features)).max(axis=0, initial=-math.inf)
+    limited, sizes = np.flatnonzero(most > sign * allowance), [2 * domain.n_reward, domain.n_preference]
 
-    domain: Domain
-    true_weights: Vector
-    mismatch_penalty: float
-    violation_penalty: float
-    allowance: Vector
+    def evaluate(x: Vector, near: Reached | None) -> Evaluation[Reached]:
+        low, up, beta = np.split(x, [domain.n_reward, 2 * domain.n_reward])
+        reward = features @ np.concatenate([low - up, -beta])
+        start = None if near is None else near[0].value
+        solved = solve_soft(domain.mdp, reward, accuracy=VALUE_ACCURACY, start=start)
+        reached = expectation(domain, solved.policy)
+        excess = sign * (reached.preference - allowance)[limited]
+        return Evaluation(float(weights @ reached.reward), excess, (solved, reached))
 
-    def program(self, branch: Branch) -> NonlinearProgram[Reached]:
-        """Step i or ii."""
-        n_alpha, d_c = 2 * self.domain.n_reward, self.domain.n_preference
-        sign = 1.0 if branch is Branch.KEPT else -1.0
-        features = combined_features(self.domain)
-        # The preferences for which some policy may violate sign * (mu_c[j] - delta_j) <= 0.
-        most = (sign * endless(self.domain.mdp, self.domain.preference_features)).max(axis=0, initial=-math.inf)
-        limited = np.flatnonzero(most > sign * self.allowance)
-
-        def evaluate(x: Vector, near: Reached | None) -> Evaluation[Reached]:
-            low, up, beta = self.split(x)
-            reward = features @ np.concatenate([low - up, -beta])
-            start = None if near is None else near[0].value
-            solved = solve_soft(self.domain.mdp, reward, accuracy=VALUE_ACCURACY, start=start)
-            reached = expectation(self.domain, solved.policy)
-            excess = sign * (reached.preference - self.allowance)[limited]
-            return Evaluation(float(self.true_weights @ reached.reward), excess, (solved, reached))
-
-        upper = np.repeat([self.mismatch_penalty, self.violation_penalty], [n_alpha, d_c])
-        lower = np.repeat([0.0, 0.0 if branch is Branch.KEPT else self.violation_penalty], [n_alpha, d_c])
-        return NonlinearProgram(evaluate, lower, upper)
-
-    def start(self, branch: Branch, alpha: Vector) -> Vector:
-        """x with beta zero, or C_c where that violates a limit."""
-        program = self.program(branch)
-        x = np.clip(np.concatenate([alpha, np.zeros(len(program.lower) - len(alpha))]), program.lower, program.upper)
-        if program.evaluate(x, None).violation > BRANCH_TOLERANCE:
-            x[len(alpha) :] = self.violation_penalty
-        return np.asarray(x)
-
-    def split(self, x: Vector) -> Sequence[Vector]:
-        """alpha^low, alpha^up and beta."""
-        return np.split(x, [self.domain.n_reward, 2 * self.domain.n_reward])
+    lower = np.repeat([0.0, 0.0 if branch is Branch.KEPT else most_paid], sizes)
+    return NonlinearProgram(evaluate, lower, np.repeat([learner.mismatch.penalty, most_paid], sizes))
 
 
-def _branch_optimum(problem: BranchProblem, branch: Branch, x: Vector) -> BranchOptimum:
+def branch_start(program: NonlinearProgram[Reached], alpha: Vector) -> Vector:
+    """x with beta zero, or C_c where that violates a limit."""
+    x = np.clip(np.append(alpha, np.zeros(len(program.lower) - len(alpha))), program.lower, program.upper)
+    if program.evaluate(x, None).violation > BRANCH_TOLERANCE:
+        x[len(alpha) :] = program.upper[len(alpha) :]
+    return np.asarray(x)
+
+
+def _branch_optimum(branch: Branch, program: NonlinearProgram[Reached], alpha: Vector) -> BranchOptimum:
     """One branch from one start: initialisation, then optimisation (App. G)."""
-    program = problem.program(branch)
-    found = frank_wolfe.restore(program, x, feasibility_tolerance=BRANCH_TOLERANCE)
+    found = frank_wolfe.restore(program, branch_start(program, alpha), feasibility_tolerance=BRANCH_TOLERANCE)
     n_steps = found.n_steps
     if found.ended is Ended.CONVERGED:
         found = frank_wolfe.maximise(
@@ -209,9 +177,10 @@ def _branch_optimum(problem: BranchProblem, branch: Branch, x: Vector) -> Branch
         )
         n_steps += found.n_steps
     here, (solved, reached) = found.answer.here, found.answer.here.source
+    low, up, beta = (freeze(part.copy()) for part in np.split(found.answer.x, [len(alpha) // 2, len(alpha)]))
     return BranchOptimum(
         branch=branch,
-        multipliers=Multipliers(*(freeze(part.copy()) for part in problem.split(found.answer.x))),
+        multipliers=Multipliers(low, up, beta),
         policy=solved.policy,
         expectation=reached,
         reward=here.value,
