@@ -158,7 +158,7 @@ def test_the_response_moves_with_the_lesson_as_predicted(kind):
     world = tl.object_world(size=6, seed=1)
     domain = world.domain("L3")
     learner = tl.GenericLearner(domain, *KINDS[kind])
-    search = LessonSearch(learner.dual, world.true_weights)
+    search = LessonSearch(learner.dual, world.true_weights, np.zeros((1, 3)))
     shown = tl.AwareCmdpTeacher(domain, world.true_weights, learner).open().lesson.expectation
     answer = search.answer(shown, None)
 

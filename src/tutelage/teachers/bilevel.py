@@ -214,7 +214,7 @@ class BilevelTeacher(OneLessonTeacher):
         with unlimited():
             return best_policy(self.domain, self.true_weights, no_limits(self.domain)).bound
 
-    def _realisable(self, shown: list[Lesson]) -> list[LocalOptimum]:
+    def _realisable(self, lessons: list[Lesson]) -> list[LocalOptimum]:
         """Local maxima among the lessons that policies can show, from the other teachers' and from extreme lessons."""
         learner, domain, rng = self.learner, self.learner.domain, generator(self.rng)
         extremes = [
@@ -223,6 +223,7 @@ class BilevelTeacher(OneLessonTeacher):
             if direction.all()
         ]
         uniform = expectation(domain, uniform_policy(domain.mdp)).reward
-        starts = [*(lesson.expectation for lesson in shown), uniform]
+        starts = [*(lesson.expectation for lesson in lessons), uniform]
         dual = Dual(domain, learner.mismatch.on(domain), learner.preference.on(domain))
-        return LessonSearch(dual, self.true_weights / self.reward_unit, self.effort).climb(starts, extremes)
+        shown = np.array([*starts, *extremes])
+        return LessonSearch(dual, self.true_weights / self.reward_unit, shown, self.effort).climb(starts, extremes)
