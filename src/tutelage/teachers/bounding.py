@@ -155,30 +155,22 @@ class CellSearch:
         return Solution(self.best, self.value, highest, highest - self.value, self.ended, self.n_cells)
 
 
-@dataclass(slots=True, eq=False)
-class StepSearch:
-    """The least bound over t: iterate over t = step, doubled and halved while that helps, and `add` each bound.
+def least_over_steps(step: float, enough: float, above: Callable[[float], Matrix]) -> tuple[float, float, Matrix]:
+    """The least bound over t = step, doubled and halved while that helps, that t, and what lies above there.
 
-    It ends at a bound of `enough`: where nothing can be gained, ever longer steps would approach it for ever.
+    above: for t, how far phi at each corner moved by t w lies above each tangent there, (n, corners). It ends at a
+    bound of `enough`: where nothing can be gained, ever longer steps would approach it for ever.
     """
-
-    step: float
-    enough: float
-    bound: float = np.inf
-
-    def __iter__(self) -> Iterator[float]:
-        yield self.step
-        enough = self.enough + CELL_ACCURACY * (1 + abs(self.enough))
-        for factor in (2.0, 0.5):
-            t, before = factor * self.step, np.inf
-            while self.bound > enough and self.bound < before - CELL_ACCURACY * (1 + abs(self.bound)):
-                before = self.bound
-                yield t
-                t *= factor
-
-    def add(self, bound: float) -> None:
-        """The bound that the last t gives."""
-        self.bound = min(self.bound, bound)
+    best, excess = step, above(step)
+    bound, enough = float(excess.max(axis=1).min()) / step, enough + CELL_ACCURACY * (1 + abs(enough))
+    for factor in (2.0, 0.5):
+        t, before = factor * step, np.inf
+        while enough < bound < before - CELL_ACCURACY * (1 + abs(bound)):
+            before, tried = bound, above(t)
+            if float(tried.max(axis=1).min()) / t < bound:
+                bound, best, excess = float(tried.max(axis=1).min()) / t, t, tried
+            t *= factor
+    return bound, best, excess
 
 
 def search(
@@ -239,14 +231,12 @@ class _LineBounds:
         self.tangents = np.vstack([self.tangents, np.append(slope, here.bound - slope @ cell.centre)])
         model, corners = _Model.of(cell, here, weights), np.array(list(cell.corners()))
         lower = self.tangents[:, :-1] @ corners.T + self.tangents[:, -1:]
-        steps = StepSearch(model.step, max(enough, reward + TRUSTED * model.loss))
-        bound, best, excess = np.inf, model.step, lower
-        for t in steps:
+
+        def above(t: float) -> Matrix:
             ahead = np.array([self._above(corner + t * weights, here, accuracy * t) for corner in corners])
-            above = ahead - lower + CELL_ACCURACY * (1 + float(np.abs(ahead).max()))
-            steps.add(float(above.max(axis=1).min()) / t)
-            if steps.bound < bound:
-                bound, best, excess = steps.bound, t, above
+            return np.asarray(ahead - lower + CELL_ACCURACY * (1 + float(np.abs(ahead).max())))
+
+        bound, best, excess = least_over_steps(model.step, max(enough, reward + TRUSTED * model.loss), above)
         return known, bound if bound <= enough else _mixed(excess) / best, reward
 
     def _settle(self, cell: Cell, accuracy: float) -> Settled:

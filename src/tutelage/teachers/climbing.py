@@ -87,8 +87,6 @@ class Ascents(ABC):
     """R over a set: ascents from many starts. A subclass evaluates R (`slope`) and climbs from one start (`top`)."""
 
     effort: Effort
-    # Whether one point tells how to evaluate R at the next.
-    is_chained: bool
 
     @abstractmethod
     def slope(self, point: Vector, near: Any) -> Slope[Any]:
@@ -97,6 +95,11 @@ class Ascents(ABC):
     @abstractmethod
     def top(self, start: Vector, opening: Slope[Any], budget: watch.Budget) -> LocalOptimum:
         """The local maximum from a start, or the best point within the budget."""
+
+    @property
+    def is_chained(self) -> bool:
+        """Whether one start helps to evaluate R at the next."""
+        return False
 
     def contain(self, point: Vector) -> Vector:
         """The point, moved into the set."""
@@ -227,10 +230,6 @@ class LessonSearch(Ascents):
     true_weights: Vector
     shown: Matrix
     effort: Effort = Effort()
-
-    @property
-    def is_chained(self) -> bool:
-        return False
 
     def answer(self, shown: Vector, near: LessonAnswer | None) -> LessonAnswer:
         """The learner's response to a lesson (d_r,), and its derivative in the lesson."""

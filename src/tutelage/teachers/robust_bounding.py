@@ -43,7 +43,7 @@ from tutelage.teachers.bounding import (
     MOST_DIMENSIONS,
     Cell,
     CellSearch,
-    StepSearch,
+    least_over_steps,
     opening_cells,
 )
 
@@ -70,7 +70,6 @@ class _Point:
 class RobustBound:
     """Bounds over the learners of a version space. delta: (2, d_c), both ends, finite. known: what was computed."""
 
-    domain: Domain
     space: VersionSpace
     delta: Matrix
     seen: tuple[Shown, ...]
@@ -81,31 +80,31 @@ class RobustBound:
     @classmethod
     def of(cls, domain: Domain, space: VersionSpace, explained: Sequence[Explained], most: Vector) -> "RobustBound":
         """most: (d_c,), the largest mu_c of any policy, which stands for an infinite delta."""
-        most = np.maximum(most, 0.0)
-        delta = np.vstack([np.minimum(space.low, most), np.minimum(space.high, most)])
-        least = float(space.violation[0])
+        delta = np.minimum(np.vstack([space.low, space.high]), np.maximum(most, 0.0))
+        least, highest = map(float, space.violation)
         ends = delta if np.ptp(delta, axis=0).max(initial=0.0) > 0 else delta[:1]
         reductions = tuple(Reduction(Preference(penalty=least, allowance=end).on(domain)) for end in ends)
-        seen = tuple(_answered(one, delta, space) for one in explained)
-        return cls(domain, space, delta, seen, reductions, [None] * len(reductions))
+        seen = []
+        for one in explained:
+            # It pays b @ (mu_c - delta), for some b within the ends known. The error of the answer's weights enters
+            # the entropy in second order only.
+            done, room = one.answer.seen[: domain.n_reward], one.answer.seen[domain.n_reward :] - delta
+            seen.append(Shown(one.answer.entropy, done, np.minimum(_times(one.high, room), _times(highest, room))))
+        return cls(space, delta, tuple(seen), reductions, [None] * len(reductions))
 
     def at(self, weights: Vector) -> tuple[_Point, ...]:
+        """The learners of the ends of the space at weights (d_r,)."""
         key = weights.tobytes()
         if key not in self.known:
             points = []
             for k, reduction in enumerate(self.reductions):
                 here = self.last[k] = reduction.settle(weights, near=self.last[k])
-                points.append(self._point(weights, here))
+                done, y, value = here.expectation, here.multipliers, here.soft.soft_return
+                entropy = value - float(weights @ done.reward - y @ done.preference)
+                paid = _times(float(self.space.violation[1]), done.preference - self.delta)
+                points.append(_Point(value, y, Shown(entropy, done.reward, paid)))
             self.known[key] = tuple(points)
         return self.known[key]
-
-    def _point(self, weights: Vector, here: Settled) -> _Point:
-        done, y, value = here.expectation, here.multipliers, here.soft.soft_return
-        entropy = value - float(weights @ done.reward - y @ done.preference)
-        excess = np.maximum(done.preference - self.delta, 0.0)
-        most = float(self.space.violation[1])
-        paid = np.where(excess > 0, most * np.where(excess > 0, excess, 1.0), 0.0)
-        return _Point(value, y, Shown(entropy, done.reward, paid))
 
     def over(self, cell: Cell, weights: Vector, achieved: float) -> float:
         """The least bound on R over a cell, over the policies known and over t."""
@@ -113,14 +112,15 @@ class RobustBound:
         policies = [point.shown for corner in (cell.centre, *corners) for point in self.at(corner)]
         policies += self.seen
         lower = np.array([[shown.entropy + float(corner @ shown.reward) for corner in corners] for shown in policies])
-        # Longer steps than the cell's width lose less of what is unknown about delta.
-        steps = StepSearch(float(self.space.penalty[1]) / float(np.abs(weights).max()), achieved)
-        for t in steps:
+
+        def above(t: float) -> Matrix:
             ahead = [self.at(corner + t * weights) for corner in corners]
             upper = np.array([[self._above(points, shown) for points in ahead] for shown in policies])
-            slack = CELL_ACCURACY * (1 + max(abs(point.soft_return) for points in ahead for point in points))
-            steps.add((float((upper - lower).max(axis=1).min()) + slack) / t)
-        return steps.bound
+            largest = max(abs(point.soft_return) for points in ahead for point in points)
+            return np.asarray(upper - lower + CELL_ACCURACY * (1 + largest))
+
+        # Longer steps than the cell's width lose less of what is unknown about delta.
+        return least_over_steps(float(self.space.penalty[1]) / float(np.abs(weights).max()), achieved, above)[0]
 
     def _above(self, points: tuple[_Point, ...], shown: Shown) -> float:
         """min over the y known of P0 @ V(a + t w, -y) + sum_j max over the ends of delta_j y_j + what is paid."""
@@ -128,16 +128,9 @@ class RobustBound:
         return min(point.soft_return + float(most) for point, most in zip(points, worst, strict=True))
 
 
-def _answered(one: Explained, delta: Matrix, space: VersionSpace) -> Shown:
-    """A policy that the learner showed: it pays b @ (mu_c - delta), for some b within the ends known."""
-    answer, d_r = one.answer, len(one.answer.shown)
-    done = answer.seen[d_r:]
-    room = done - delta
-    exact = np.maximum(one.low * room, np.where(room > 0, one.high * np.where(room > 0, room, 1.0), one.low * room))
-    most = float(space.violation[1])
-    direct = np.where(room > 0, most * np.where(room > 0, room, 1.0), 0.0)
-    # The error of the answer's weights enters the entropy in second order only.
-    return Shown(answer.entropy, answer.seen[:d_r], np.minimum(np.maximum(exact, 0.0), direct))
+def _times(price: Vector | float, room: Matrix) -> Matrix:
+    """What an excess costs at a price that may be infinite."""
+    return np.where(room > 0, price * np.where(room > 0, room, 1.0), 0.0)
 
 
 def robust_bound(
@@ -148,11 +141,9 @@ def robust_bound(
     Cells are split until every bound is within `tolerance` of `achieved`, or up to `max_cells`.
     """
     radius = float(bounds.space.penalty[1])
-    if not (math.isfinite(radius) and bounds.space.violation[0] > 0 and weights.any() and max_cells > 0):
+    if not (math.isfinite(radius) and weights.any() and len(weights) <= MOST_DIMENSIONS):
         return ceiling
-    if len(weights) > MOST_DIMENSIONS:
-        return ceiling
-    block = Mismatch(norm=1, penalty=radius).block(bounds.domain)
+    block = Mismatch(norm=1, penalty=radius).block(bounds.reductions[0].domain)
     cells = CellSearch(
         opening_cells(block, weights),
         value=achieved,
