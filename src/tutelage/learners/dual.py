@@ -23,7 +23,7 @@ monotone: u @ mu_r(a + t u) never decreases in t.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -151,68 +151,33 @@ class Dual:
                 n_steps=failure.n_steps,
             ) from failure
 
-    def response(self, lesson: Lesson, found: SoftMinimum, tangents: Tangents) -> CertifiedResponse:
-        """The policy at the minimum with its certificate."""
-        found, tangents = self._fixed(found, tangents)
-        soft = found.answer.here.source
-        reached = Expectation(*np.split(soft.expectation, [self.domain.n_reward]))
-        surprise = -np.log(np.where(soft.solved.policy > 0, soft.solved.policy, 1.0))
-        entropy = float(soft.visits @ surprise)
-        # P0 @ V = H + w @ mu: the large numbers w @ mu and a @ mu_hat are subtracted before they are multiplied.
-        slope = np.concatenate([reached.reward - lesson.expectation, -(tangents.normals @ reached.preference)])
-        bound = entropy + float(slope @ found.answer.x) + terms(self.blocks(tangents), found.answer.x)
-        return self._response(lesson, found, tangents, bound, (soft.solved.policy, reached, entropy))
-
-    def _fixed(self, found: SoftMinimum, tangents: Tangents) -> tuple[SoftMinimum, Tangents]:
-        """The minimum (a, y) with the fixed tangents where those of the program touch."""
-        a, y = np.split(found.answer.x, [self.domain.n_reward])
-        there, y = tangents.touched(y)
-        return replace(found, answer=replace(found.answer, x=np.concatenate([a, y]))), there
-
-    def cheapest_response(
-        self, lesson: Lesson, found: SoftMinimum, tangents: Tangents, bound: float
+    def response(
+        self, lesson: Lesson, found: SoftMinimum, tangents: Tangents, *, is_cheapest: bool = False
     ) -> CertifiedResponse:
-        """The policy that pays least, with the same weights and bound: better where the entropy hardly matters.
+        """The policy at the minimum with its certificate.
 
-        It is not the soft policy of these weights: the residual is that of its own expectation, and at least its
-        distance from that policy's.
+        is_cheapest: the policy that pays least instead, with the same weights and bound: better where the entropy
+        hardly matters. It is not the soft policy of these weights: the residual is that of its own expectation, and at
+        least its distance from that policy's.
         """
-        soft = Expectation(*np.split(found.answer.here.source.expectation, [self.domain.n_reward]))
-        found, tangents = self._fixed(found, tangents)
-        policy = cheapest(self.domain, self.mismatch, tangents, lesson.expectation)[0]
-        reached, entropy = expectation(self.domain, policy), causal_entropy(self.domain.mdp, policy)
-        slope, own = (
-            np.concatenate([mu.reward - lesson.expectation, -(tangents.normals @ mu.preference)])
-            for mu in (reached, soft)
-        )
-        error = self.program(lesson.expectation, tangents).residual(found.answer.x, slope, own)
-        found = replace(found, residual=error, ended=Ended.ROUNDING)
-        return self._response(lesson, found, tangents, bound, (policy, reached, entropy))
-
-    def _response(
-        self,
-        lesson: Lesson,
-        found: SoftMinimum,
-        tangents: Tangents,
-        bound: float,
-        done: tuple[Vector, Expectation, float],
-    ) -> CertifiedResponse:
-        """The response of a policy with its expectation and entropy."""
-        policy, reached, entropy = done
-        a, y = np.split(found.answer.x, [self.domain.n_reward])
-        primal = entropy - self.paid(reached.reward - lesson.expectation, reached.preference)
-        residual = self.domain.mdp.steps * found.residual
-        proof = Certificate(primal, bound, residual, found.n_steps, found.ended, lesson.uncertainty)
-        return build_response(
-            lesson,
-            proof,
-            policy,
-            reached,
-            np.concatenate([a, tangents.lift @ y]),
-            signed_multipliers(a, tangents.by_constraint(y)),
-            self.mismatch,
-            self.constraints,
-        )
+        domain, soft, shown = self.domain, found.answer.here.source, lesson.expectation
+        a, y = np.split(found.answer.x, [domain.n_reward])
+        tangents, y = tangents.touched(y)
+        x, policy, mu = np.concatenate([a, y]), soft.solved.policy, Expectation(*np.split(soft.expectation, [len(a)]))
+        entropy = float(soft.visits @ -np.log(np.where(policy > 0, policy, 1.0)))
+        # P0 @ V = H + w @ mu: the large numbers w @ mu and a @ mu_hat are subtracted before they are multiplied.
+        slope = np.concatenate([mu.reward - shown, -(tangents.normals @ mu.preference)])
+        bound = entropy + float(slope @ x) + terms(self.blocks(tangents), x)
+        error, ended = found.residual, found.ended
+        if is_cheapest:
+            policy, ended = cheapest(domain, self.mismatch, tangents, shown)[0], Ended.ROUNDING
+            mu, entropy = expectation(domain, policy), causal_entropy(domain.mdp, policy)
+            other = np.concatenate([mu.reward - shown, -(tangents.normals @ mu.preference)])
+            error = self.program(shown, tangents).residual(x, other, slope)
+        primal = entropy - self.paid(mu.reward - shown, mu.preference)
+        proof = Certificate(primal, bound, domain.mdp.steps * error, found.n_steps, ended, lesson.uncertainty)
+        weights, multipliers = np.concatenate([a, tangents.lift @ y]), signed_multipliers(a, tangents.by_constraint(y))
+        return build_response(lesson, proof, policy, mu, weights, multipliers, self.mismatch, self.constraints)
 
     def paid(self, deviation: Vector, preference: Vector) -> float:
         """M + N; infinite where an exact match or a hard preference is violated by more than rounding."""

@@ -104,7 +104,7 @@ class GenericLearner(EntropyLearner):
             raise
         response = self.dual.response(lesson, found, tangents)
         if response.certificate.relative_gap > LOOSEST:
-            other = self.dual.cheapest_response(lesson, found, tangents, response.certificate.dual)
+            other = self.dual.response(lesson, found, tangents, is_cheapest=True)
             response = max(response, other, key=lambda either: either.certificate.primal)
         gap = response.certificate.relative_gap
         if not gap <= LOOSEST and response.certificate.gap > ENTROPY_ROUNDING * self.domain.mdp.steps:

@@ -7,8 +7,6 @@ variables are their multipliers and the point at which their tangents touch (`co
 """
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,8 +25,8 @@ SoftMinimum = Minimum[SoftExpansion]
 RESIDUAL_TOLERANCE = 2e-11
 # Of the duality gap, in nats.
 GAP_TOLERANCE = 1e-8
-# The path of penalties starts here, where Newton's method converges from zero, and grows by this factor.
-FIRST_CAP, CAP_GROWTH, LAST_CAP = 1.0, 4.0, 1e30
+# The path of penalties, in units of one over the largest feature: it starts where Newton's method converges from zero.
+CAP_GROWTH, N_CAPS = 4.0, 24
 # What a step may have to cost at first, in nats, where some policy goes on for ever.
 COSTS = tuple(4.0**k for k in range(-1, 12))
 # The residual of a rough solution.
@@ -81,22 +79,26 @@ class SoftProgram:
         gap: the duality gap that is small enough, in nats, where every set is bounded: it then proves the value.
         """
         scaled, share = _Normalised.of(self, near), 1 / self.domain.mdp.steps
+        error, apart = scaled.tolerances()
         if tolerance is not None:
-            scaled = replace(
-                scaled, unit=np.ones(len(start)), blocks=[block.in_units(1.0, share) for block in self.blocks]
-            )
-        with scaled.answers():
-            inside = scaled.finite(scaled.blocks, contained(scaled.blocks, start / scaled.unit))
-            error, apart = scaled.tolerances(scaled.blocks) if tolerance is None else (share * tolerance, math.inf)
-            if gap > 0 and self.moving is None and all(np.isfinite(block.radius).all() for block in self.blocks):
-                error, apart = math.inf, max(apart, share * gap)
+            blocks = [block.in_units(1.0, share) for block in self.blocks]
+            scaled = replace(scaled, unit=np.ones(len(start)), blocks=blocks)
+            error, apart = share * tolerance, math.inf
+        if gap > 0 and self.moving is None and all(np.isfinite(block.radius).all() for block in self.blocks):
+            error, apart = math.inf, max(apart, share * gap)
+        try:
+            inside = scaled.finite(contained(scaled.blocks, start / scaled.unit))
             found = proximal_newton(scaled.expand, scaled.blocks, inside, tolerance=error, gap_tolerance=apart)
+        except NotConverged as failure:
+            if isinstance(failure.answer, Solution):
+                failure.answer = scaled.in_given_units(failure.answer)
+            raise
         return scaled.in_given_units(found)
 
     def opening(self) -> SoftExpansion:
         """The soft policy at x = 0; where its value is infinite, at a point where going on costs enough."""
         scaled = _Normalised.of(self, None)
-        return scaled.expand(scaled.finite(scaled.blocks, np.zeros(len(scaled.unit))), None).source
+        return scaled.expand(scaled.finite(np.zeros(len(scaled.unit))), None).source
 
     def residual(self, x: Vector, gradient: Vector, own: Vector) -> float:
         """The residual at x of a policy whose expectations give another gradient (n,) than its own, that of f at x.
@@ -109,11 +111,17 @@ class SoftProgram:
         return max(residual(share * scaled.unit * gradient, scaled.blocks, x / scaled.unit), apart)
 
     def followed(self) -> SoftMinimum:
-        """The minimum by continuation from small penalties, which are raised step by step to their own."""
-        scaled = _Normalised.of(self, None)
-        with scaled.answers():
-            found = scaled.followed()
-        return scaled.in_given_units(found)
+        """The minimum by continuation: from small penalties, raised step by step.
+
+        With large penalties the dual is nearly piecewise linear, and Newton's steps from afar oscillate across its
+        edges. While penalties are small, the minimum grows with them. Hard limits have the same path.
+        """
+        x = np.zeros(sum(map(len, self.blocks)))
+        largest = float(or_one(np.abs(combined_features(self.domain) @ self.lift).max(initial=0.0)))
+        for cap in CAP_GROWTH ** np.arange(N_CAPS) / largest:
+            x = replace(self, blocks=[block.capped(cap) for block in self.blocks]).minimise(x).answer.x
+            x = np.where(np.abs(x) > 0.9 * cap, CAP_GROWTH, 1.0) * x
+        return self.minimise(x)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,7 +183,7 @@ class _Normalised:
         value, value_noise = share * (soft.soft_return - away), share * (ulps + EPSILON * abs(away))
         return Expansion(value, share * gradient, share * hessian, noise, value_noise, soft)
 
-    def finite(self, blocks: list[Block], z: Vector) -> Vector:
+    def finite(self, z: Vector) -> Vector:
         """A point where the soft value is finite: z, or one at which going on costs enough.
 
         There every variable whose feature has one sign makes it cost, more and more.
@@ -186,7 +194,7 @@ class _Normalised:
         costs = np.zeros(len(z))
         costs[: slopes.shape[1]] = (slopes <= 0).all(axis=0).astype(np.float64) - (slopes >= 0).all(axis=0)
         for cost in (0.0, *COSTS):
-            tried = contained(blocks, z + cost * costs)
+            tried = contained(self.blocks, z + cost * costs)
             try:
                 self.expand(tried, None)
                 return tried
@@ -194,58 +202,16 @@ class _Normalised:
                 last = failure
         raise last
 
-    def tolerances(self, blocks: list[Block]) -> tuple[float, float]:
+    def tolerances(self) -> tuple[float, float]:
         """Of the residual, one unit of which may cost as much as the largest penalty, and of the gap."""
         if self.program.moving is not None and self.program.moving.is_rough:
             return ROUGH, math.inf
-        largest = max([1.0, *(float(np.max(b.radius, initial=0.0)) for b in blocks if np.isfinite(b.radius).all())])
-        return RESIDUAL_TOLERANCE / largest, GAP_TOLERANCE / self.program.domain.mdp.steps
+        radii = [float(np.max(b.radius, initial=0.0)) for b in self.blocks if np.isfinite(b.radius).all()]
+        return RESIDUAL_TOLERANCE / max([1.0, *radii]), GAP_TOLERANCE / self.program.domain.mdp.steps
 
     def in_given_units(self, found: SoftMinimum) -> SoftMinimum:
+        """The minimum as a function of x."""
         per_unit, here = self.program.domain.mdp.steps / self.unit, found.answer.here
         hessian = per_unit[:, None] * here.hessian / self.unit
-        return replace(
-            found,
-            answer=Reached(
-                self.unit * found.answer.x, replace(here, gradient=per_unit * here.gradient, hessian=hessian)
-            ),
-        )
-
-    @contextmanager
-    def answers(self) -> Iterator[None]:
-        """Convert the best point that an error carries."""
-        try:
-            yield
-        except NotConverged as failure:
-            if isinstance(failure.answer, Solution):
-                failure.answer = self.in_given_units(failure.answer)
-            raise
-
-    def followed(self) -> SoftMinimum:
-        """The minimum by continuation: from small penalties, raised step by step.
-
-        With large penalties the dual is nearly piecewise linear, and Newton's steps from afar oscillate across its
-        edges. While penalties are small, the minimum grows with them. Hard limits have the same path, without an end.
-        """
-        z, cap = np.zeros(len(self.unit)), FIRST_CAP
-        while cap < LAST_CAP:
-            blocks = [block.capped(cap) for block in self.blocks]
-            (error, apart), inside = self.tolerances(blocks), self.finite(blocks, contained(blocks, z))
-            found = proximal_newton(self.expand, blocks, inside, tolerance=error, gap_tolerance=apart)
-            x, pairs = found.answer.x, zip(blocks, self.blocks, slices(blocks), strict=True)
-            if all(_is_inside(capped, full, x[part]) for capped, full, part in pairs):
-                return found
-            cap *= CAP_GROWTH
-            radius = np.concatenate([np.full(len(block.slope), block.radius) for block in blocks])
-            z = np.where(np.abs(x) > 0.9 * radius, CAP_GROWTH, 1.0) * x
-        message = "the weights grow without end"
-        raise NotConverged(message, residual=found.residual, n_steps=found.n_steps, answer=found)
-
-
-def _is_inside(capped: Block, full: Block, z: Vector) -> bool:
-    """Whether the cap on a term does not matter at z."""
-    if np.any(full.curvature):
-        return bool(np.array_equal(capped.curvature, full.curvature))
-    if np.array_equal(np.broadcast_to(capped.radius, z.shape), np.broadcast_to(full.radius, z.shape)):
-        return True
-    return bool(capped.size(z) < 0.9 * capped.radius if capped.is_ball else (np.abs(z) < 0.9 * capped.radius).all())
+        there = replace(here, gradient=per_unit * here.gradient, hessian=hessian)
+        return replace(found, answer=Reached(self.unit * found.answer.x, there))
