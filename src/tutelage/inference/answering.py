@@ -10,11 +10,8 @@ logarithmic barrier, tau > 0, the answer is smooth in theta, and every parameter
 
     H dx + (d grad f / d theta) d theta = 0,     d mu = J (D dx + dD x),     J: the Hessian of P0 @ V in the weights.
 
-At its minimum the smoothed objective is within 2 d tau of the learner's own, in nats.
-
-Without a barrier an entry at its limit stays there, dx = 0, and H is that of the free entries. The derivative exists
-wherever no multiplier is at a limit with a gradient of zero, that is almost everywhere. Where y_j is at a limit,
-delta_j changes nothing until it reaches mu_c[j]; there the answer has a kink.
+Without a barrier an entry at its limit stays there, dx = 0, and H is that of the free entries; where y_j is at a limit,
+delta_j changes nothing until it reaches mu_c[j].
 
 Newton's method finds all answers together, because on a small MDP a call takes longer than its arithmetic. Each answer
 has its own damping, which grows where the model predicts a larger decrease than f shows.

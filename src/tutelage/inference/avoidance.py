@@ -1,46 +1,31 @@
-"""How strongly behaviour avoids each preference feature: soft inverse constraint learning, without any lesson.
+"""How strongly behaviour avoids each preference feature: soft inverse constraint learning (docs/behaviour.md).
 
 An agent with reward weights a that pays b_j for each unit of preference feature j acts by the soft policy of (a, -b).
 The mean discounted counts mu_hat of n trajectories estimate its expectation, and x = (a, b), or b alone where a is
-known, minimises the convex function
+known, minimises the convex function of `behaviour`,
 
     f(x) = P0 @ V(L x) - mu_hat @ L x              gradient g = L' (mu(L x) - mu_hat)         Hessian H = L' J L
 
-where P0 has the starts of the trajectories: where they start tells nothing about the agent. Several domains share x
-(`behaviour`).
-
 With S the covariance of one trajectory's counts, given its start (`count_covariance`), the estimate has the covariance
-
-    H^-1 (L' S L / n) H^-1                         the sandwich of an estimating equation
-
-and b_j +- 1.96 standard errors is its 95 % interval, plus what the truncation bias of the counts may add. b_j may be
-negative: the feature is then sought. Features are measured by what is met of them, the larger of the observed count and
-that of the policy with which the search starts. The range over all policies is no measure: a car that drives round for
-ever meets a thousand times what a trip does.
+H^-1 (L' S L / n) H^-1 (the sandwich of an estimating equation). Features are measured by what is met of them, the
+larger of the observed count and that of the policy with which the search starts: a car that drives round for ever meets
+a thousand times what a trip does.
 
 b_j is not determined where no choice changes the feature, where H vanishes along a combination of features, or where
-the count is within its own standard error of the end of its range: no or hardly any trajectory met the feature. In the
-last case b_j has a lower end at most.
+the count is within its own standard error of the end of its range. In the last case b_j has a lower end at most.
 
-"Avoids it at all" is the hypothesis b_j > 0 against b_j = 0. The zero is fitted, the other unknowns with it, and the
-score is what the behaviour falls short of there:
+For the test of b_j = 0 against b_j > 0 the zero is fitted, the other unknowns with it, and with H, S and g there
 
     U = v @ g,   v = e_j - H^-1 H_j on the others,       z = U / sqrt(v' L' S L v / n),       p = 1 - Phi(z)
 
-with H, S and g at the restricted fit. The test is one-sided, holds its level at b_j = 0, and works where b_j itself
-has no finite estimate because the trajectories never met the feature.
+It holds its level at b_j = 0, and works where b_j has no finite estimate.
 
-All this holds if the agent acts by a soft policy of these features. That is tested too, by what was not fitted: the
-counts of the reward features, where a was given, and the surprise of each trajectory, the sum over its choices of
+That the agent acts by a soft policy of these features is tested by what was not fitted: the counts of the reward
+features, where a was given, and the surprise of each trajectory, the sum over its choices of
 
     log pi(c | s) + entropy of pi(. | s)            which has mean zero, given s, if pi is the agent's policy.
 
-Their means are compared with their covariance over the trajectories, corrected for the fit (Hotelling's T^2). Where
-they differ too much, neither intervals nor p-values are given.
-
-What it cannot tell apart: a preference from a lower reward, where a feature of either kind is a combination of the
-others; a strong preference from a hard one; a preference from an allowance that binds, because b_j is what is paid, not
-C_c; and anything about features that no choice changes.
+Their means are compared with their covariance over the trajectories, corrected for the fit (Hotelling's T^2).
 """
 
 import math

@@ -1,21 +1,16 @@
 """What the fits of a soft learner's answers say (`fit_search`): intervals, rivals, and whether any learner fits.
 
-Samples. The mean of n trajectories has the covariance S = Cov / n (`count_covariance`), taken at the soft policy that
-explains the answer (`nearest_soft`). The misfits are weighted by W = S^-1/2, so that at the true parameters they are
-independent with variance one. With J their derivative in theta, which contains the exact Hessian of the soft return,
+Samples. The misfits are weighted by W = S^-1/2 (`misfit`), so that at the true parameters they are independent with
+variance one. With J their derivative in theta,
 
     Cov(theta) = (J'J)^-1,           95 % intervals: 1.96 standard errors to both sides,
 
-and what the bias e of samples that end early may add: |pinv(J)| |W| e. Misfits within |W| e reject nothing.
+and what the bias e of samples that end early may add: |pinv(J)| |W| e. Misfits within |W| e reject nothing. Where only
+mu_r is seen, exactly, the error of theta is |pinv(J)| times the error of the answers.
 
-Only mu_r is seen, exactly. The error of theta is |pinv(J)| times the error of the answers.
-
-Several fits may explain the answers. An allowance that binds and a preference that is paid in full can look alike, for
-example. All fits found whose sum of squares is within 1.96^2 of the least are kept; an interval contains all theirs.
-
-A penalty at the end of what is searched has no end there. A parameter without influence on any answer has no such
-interval. An allowance is then confined by the answers alone:
-below mu_c[j] where the preference is paid for, above it where not. Where mu_c is not seen, it stays open.
+An interval contains those of all fits found whose sum of squares is within 1.96^2 of the least. A penalty at the end of
+what is searched has no end there. An allowance without influence on any answer is confined by the answers alone: below
+mu_c[j] where the preference is paid for, above it where not. Where mu_c is not seen, it stays open.
 """
 
 import math

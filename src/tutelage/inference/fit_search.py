@@ -1,19 +1,16 @@
 """The fits that explain a soft learner's answers: many searches (`misfit`), because each may end in a local minimum.
 
-The searches start from the fit of the earlier answers, from a learner that pays the same in all its answers, and from
-the one that the weights of each answer suggest, and from random learners, until a fit explains the answers. A search
-may also end on the wrong side of a kink, where a preference starts or ceases to be paid for. So the best fit is changed
-by moving one allowance across its kink, or leaving one preference out, as long as that helps.
+The searches start from the fit of the earlier answers, from a learner that pays the same in all its answers, from the
+one that the weights of each answer suggest, and from random learners, until a fit explains the answers. The best fit is
+then changed by moving one allowance across its kink, or leaving one preference out, as long as that helps.
 
-A first guess is a learner that pays the same multipliers q in all its answers:
+The learner that pays the same multipliers q in all its answers is a first guess without kinks: it solves
 
     minimise over C_r, q >= 0 and the free a_i     1/2 sum over answers i of |W (mu(a_i, -q) - mu_i)|^2
 
 mu(a, -q) is the expectation of the soft policy with these weights. a_ik = C_r sign(mu_hat_ik - mu_ik) where the answer
-misses the lesson, and any number where it matches. So an evaluation takes one soft policy for each answer, while the
-learner's own answer takes a program, and there are no kinks. What is left of the kinks is which preferences are paid
-for in full (q_j = C_c), in part (at mu_c[j] = delta_j), or not at all: `guesses` has a learner for each reading.
-What one search hands to the next is `Searches`: the ends of the paths followed, and the paths that are left.
+misses the lesson, and any number where it matches. What is left of the kinks is which preferences are paid for in full
+(q_j = C_c), in part (at mu_c[j] = delta_j), or not at all: `guesses` has a learner for each reading.
 """
 
 from collections.abc import Sequence

@@ -2,12 +2,9 @@
 
     tl.infer_learner(domain, rounds).learner()
 
-Everything here assumes the learner of Sec. 3.2: 1-norm penalties C_r and C_c, allowances delta of the preferences, none
-of the mismatch. `recovery` computes the weights of each answer, up to directions that change nothing. `version_space`
-turns the answers into intervals for C_r, C_c and each delta_j that contain the truth, if that assumption and the stated
-accuracy of the answers hold. The most plausible learner within them has no preference that the answers do not need. It
-pays the least multipliers that explain every answer, C_c is the largest of them, and delta_j is the least mu_c[j] at
-which one was paid. Whether it gives the answers seen is checked by letting it answer.
+Everything here assumes the learner of Sec. 3.2. The most plausible learner of the version space has no preference that
+the answers do not need. It pays the least multipliers that explain every answer, C_c is the largest of them, and
+delta_j is the least mu_c[j] at which one was paid. Whether it gives the answers seen is checked by letting it answer.
 """
 
 import math

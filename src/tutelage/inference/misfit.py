@@ -3,11 +3,9 @@ answers known from samples.
 
     minimise over theta   1/2 sum over answers of |W (mu(theta; mu_hat) - mu)|^2           theta = (C_r, C_c, delta)
 
-mu(theta; mu_hat) is the learner's own answer. It is continuous in theta, but it has kinks, and flats: delta_j changes
-nothing while y_j is zero in every answer, nor while y_j = C_c in every answer. A search on it stops at the first kink.
-So each search follows a path. It first fits smoothed answers (`answering`), in which every parameter has an influence.
-It reduces the smoothing step by step to zero. The first steps slightly prefer typical penalties and no preferences. A
-path may end in a local minimum (`fit_search` follows several).
+mu(theta; mu_hat) is the learner's own answer, which has kinks and flats. So each search follows a path: it first fits
+smoothed answers (`answering`), and reduces the smoothing step by step to zero. The first steps slightly prefer typical
+penalties and no preferences.
 """
 
 import math

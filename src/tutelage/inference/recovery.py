@@ -1,46 +1,30 @@
-"""What one answer of a soft learner determines: its weights, up to directions that change nothing.
+"""What one answer of a soft learner determines: its weights, up to directions that change nothing (docs/inference.md).
 
-The learner of Sec. 3.2 answers a lesson mu_hat with the soft policy of the weights (a, -b), where (a, b) minimises
-
-    P0 @ V(a, -b) - a @ mu_hat + delta @ b        over   |a_k| <= C_r,   0 <= b_j <= C_c.
-
-The gradient is mu_r - mu_hat in a and delta - mu_c in b, so the optimality conditions (KKT), coordinate by coordinate,
-are
+The learner of Sec. 3.2 answers a lesson mu_hat with the soft policy of weights (a, -b) that satisfy (KKT)
 
     a_k = C_r sign(mu_hat_k - mu_k)   where the answer misses the lesson,   |a_k| <= C_r     where it matches
     b_j = C_c   where mu_c[j] > delta_j,      b_j = 0   where mu_c[j] < delta_j,   0 <= b_j <= C_c   where equal.
 
-A preference that the learner does not have is delta_j = infinity. So one answer has the unknowns x = (C_r, the a_k that
-match, b), and its weights are L x: the features that miss the lesson share one unknown. The soft policy of any weights
-is the most entropic policy with its own expectation mu, so the x of the answer minimises the convex function
+So one answer has the unknowns x = (C_r, the a_k that match, b), and its weights are L x: the features that miss the
+lesson share one unknown. The x of the answer minimises the convex function
 
     f(x) = P0 @ V(L x) - mu @ L x                 gradient: L' (mu(L x) - mu)          Hessian: L' J L.
 
-Every other minimum differs by a direction v with v' L' J L v = 0. J is a covariance of advantages, so the advantage of
-the feature L v is zero wherever the learner gets: its expectation is the same for all policies. A feature that is
-constant, duplicated or never met has such directions, and no answer determines the weight along them.
-
-An expectation known to within e determines the weights along the eigenvector q of L' J L, eigenvalue l, to within
-e / l. Features and weights are measured in units of the range of mu over all policies, so that e is a relative
+Every other minimum differs by a direction v with v' L' J L v = 0, a feature L v whose expectation is the same for all
+policies. An expectation known to within e determines the weights along the eigenvector q of L' J L, eigenvalue l, to
+within e / l. Features and weights are measured in units of the range of mu over all policies, so that e is a relative
 accuracy. A direction whose error exceeds `RecoveryRule.linear` is reported as not determined, because the Hessian is
 then no longer that of the true weights.
 
-A strongly avoided feature is hardly met, so that a larger b_j would change nothing, but a smaller one might. The true x
-has a gradient within e, so by convexity f(x) <= min f + e |x - argmin|_1: it lies in a level set of f. One more convex
-problem, min f + rho b_j for a small rho, gives a lower end of b_j in that set (`_least` has the proof).
+A strongly avoided feature is hardly met, so that a larger b_j would change nothing, but a smaller one might: `_least`.
 
 What is sampled has an error. With F the expected counts from each state, the count of a trajectory is F(s_0) plus the
-discounted sum of
-
-    D_t = phi(c_t) + discount F(s_t+1) - F(s_t)              which has mean zero, given s_t.
-
-The D_t are uncorrelated, so the covariance of the counts is that of F(s_0) plus the sum over t of discount^2t
-E[D_t D_t']:
+discounted sum of D_t = phi(c_t) + discount F(s_t+1) - F(s_t), which has mean zero, given s_t. So the D_t are
+uncorrelated, and with the advantage A and the occupancy z2 at the squared discount
 
     Cov = Cov_P0(F) + sum over c of z2(c) (A(c) A(c)' + discount^2 Cov over s' ~ T(c) of F(s'))
 
-where A is the advantage and z2 the occupancy at the squared discount. The mean of n trajectories has Cov / n. Features
-on arrival add to it (`_arrival_covariance`).
+The mean of n trajectories has Cov / n. Features on arrival add to it (`_arrival_covariance`).
 """
 
 from dataclasses import dataclass, replace

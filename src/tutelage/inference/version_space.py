@@ -1,4 +1,4 @@
-"""Every learner that would have given the answers seen: boxes for C_r, C_c and each delta_j.
+"""Every learner that would have given the answers seen: boxes for C_r, C_c and each delta_j (docs/inference.md).
 
 One answer (`recovery`) confines its unknowns x to a polytope: |q @ (x - point)| <= error along each direction that it
 determines, |a_k| <= C_r and 0 <= b_j <= C_c. The optimality conditions turn it into statements about theta = (C_r, C_c,
@@ -7,11 +7,7 @@ delta), and statements about theta into further rows of the polytope:
     b_j > 0           =>   delta_j <= mu_c[j]              mu_c[j] > delta_j   =>   b_j = C_c
     b_j < C_c         =>   delta_j >= mu_c[j]              mu_c[j] < delta_j   =>   b_j = 0
 
-`narrowed` repeats both until nothing changes. If the learner is that of Sec. 3.2, the box contains the truth: every
-step only removes theta that contradict an answer. C_c is known once one preference was paid for at two different
-mu_c[j]: at the larger of them mu_c[j] > delta_j, so that b_j = C_c there. No mu_c[j] exceeds its largest value over all
-policies, so that a delta_j at that value or above never matters: it stands for a preference that the learner does not
-have.
+`narrowed` repeats both until nothing changes. Every step only removes theta that contradict an answer.
 """
 
 from collections.abc import Sequence

@@ -1,12 +1,6 @@
 """The penalties of a learner: M for a mismatch with the lesson, N for violated preferences, and their conjugates.
 
-Eq. 1 and all its special cases are
-
-    maximise over pi   H(pi) - M(mu_r(pi) - mu_hat) - N(g(mu_c(pi)))
-
-and, by Fenchel duality,
-
-    minimise over a, y   P0 @ V(a, -G'y) - a @ mu_hat + M*(-a) + N*(y)
+Eq. 1 and all its special cases maximise H(pi) - M(mu_r(pi) - mu_hat) - N(g(mu_c(pi))) over pi. In the dual (`dual`)
 
     M(x) = C norm_p((|x| - delta)+)        M*(-a) = delta @ |a|                     on norm_q(a) <= C, 1/p + 1/q = 1
     M(x) = C norm_2((|x| - delta)+)^2      M*(-a) = delta @ |a| + |a|^2 / (4 C)     everywhere
@@ -18,9 +12,8 @@ A new entropy learner is a new pair (M, N). `on(domain)` binds a penalty to a do
 
 A convex constraint is replaced by finitely many tangents, g_j(x) >= g_j(x_k) + grad g_j(x_k) @ (x - x_k), so that a
 program within them is a relaxation, and its dual bounds the true optimum. Each solution that violates a constraint adds
-a tangent there. A smooth constraint of many features would need very many. A program with entropy therefore has one
-tangent of each, and the point where it touches is a variable (`convex_constraints`). Where that fails, tangents are
-added.
+a tangent there. A smooth constraint of many features would need very many, so a program with entropy has one tangent of
+each, and the point where it touches is a variable (`convex_constraints`). Where that fails, tangents are added.
 """
 
 import math

@@ -6,11 +6,8 @@ the variational inequality of the projection (App. C.1; the proof of Proposition
     <mu_T - mu_L, x - mu_L> <= 0                              for every x in Omega_r^L
 
 So every round yields a half-space that contains Omega_r^L, and the largest reward within all of them is a bound that no
-lesson exceeds.
-
-The learner's responses may be noisy, and the largest of many noisy rewards is biased upwards. So the reward of a lesson
-is its mean over all rounds in which the learner saw that lesson. A teacher whose bound is not certified repeats its
-best lesson before it ends.
+lesson exceeds. Responses may be noisy, so the reward of a lesson is its mean over all rounds in which the learner saw
+it, and a teacher whose bound is not certified repeats its best lesson before it ends.
 
 AdAware-Vol moves each cut towards the lesson, as a margin for noise:
 

@@ -1,8 +1,7 @@
-"""AdAware-BiL: the teacher of a soft learner whose weights, allowances and preferences nobody told.
+"""AdAware-BiL: the teacher of a soft learner whose penalties, allowances and preferences are unknown.
 
-The paper has no teacher for soft preferences that are unknown, and the cuts of its adaptive teachers are false for a
-soft learner. This teacher knows the domain with every preference feature that the learner might have. It opens as the
-agnostic teacher does. After each answer
+It knows the domain with every preference feature that the learner might have, and opens as the agnostic teacher does.
+After each answer
 
 1. `infer_learner` determines what all answers say about theta = (C_r, C_c, delta);
 2. the exact bi-level method plans the lesson for the simplest learner that explains the answers: the middle of the
@@ -10,15 +9,12 @@ agnostic teacher does. After each answer
 3. the rounds end when that plan promises no more reward than the learner has earned, which is so once it answers as
    predicted. Then `robust_bounding` certifies what no learner of the version space can exceed.
 
-An answer that is not as predicted contradicts the parameters planned for, so it removes them from the version space.
 Where the answers contradict every soft learner, the teacher plans for the soft learner with the least misfit, certifies
 nothing beyond the best policy's reward, and repeats its best lesson at the end.
 
 A teacher that sees only mu_r, or the mean of sampled trajectories, does the same. It shows lessons beyond the planned
 response, which tell more. Before it ends it looks for other learners that explain the answers and for whom another
-lesson is better: other fits, and those with the least C_c and the largest delta among all that give the answers of a
-fit. It then shows the best policy for each reward feature alone that could earn more than the
-learner has earned.
+lesson is better, and shows the best policy for each reward feature alone that could earn more than was earned.
 """
 
 import math

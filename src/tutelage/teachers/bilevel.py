@@ -2,13 +2,11 @@
 
     maximise over lessons   w* @ mu_r(pi_L)   where   pi_L is the learner's response to the lesson
 
-The learner's reward weights a determine its response (`learners.reduction`). Where M* is flat, the expectation mu_r(a)
-of that response is a lesson that leads the learner to a. So the teacher maximises w* @ mu_r(a) over the mismatch set, a
-box or ball of d_r dimensions (`climbing`). Every local maximum found is kept, the best is verified by the learner's own
-response, and `bounding` certifies how much more any lesson could achieve.
-
-M* is not flat with an allowance or a squared penalty. The lessons that lead the learner to a are then mu_r(a) +
-d M*(-a) / d a. A policy must be able to show one of them; `LessonSearch` searches those lessons.
+The learner's reward weights a determine its response (`learners.dual`). Where M* is flat, the expectation mu_r(a) of
+that response is a lesson that leads the learner to a. With an allowance or a squared penalty M* is not flat, and the
+lessons that lead to a are mu_r(a) + d M*(-a) / d a, which a policy must be able to show. `climbing` searches both, the
+best local maximum is verified by the learner's own response, and `bounding` certifies how much more any lesson could
+achieve.
 """
 
 import math

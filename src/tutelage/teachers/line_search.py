@@ -1,19 +1,16 @@
 """AdAware-Lin (Sec. 5.2, App. C.2): each lesson is a push from the learner's response towards the true reward.
 
 The next lesson is mu_L + alpha w*, with the largest alpha in [shortest, longest] that some policy realises. Where no
-policy realises such a push, the lesson is the policy nearest to mu_L + shortest w*.
-
-The bound is the largest reward of any policy within the half-spaces that the responses yield (`adaptive`). For one
-round and a set Omega_r of which only the diameter is known, this is Proposition 1 (`proposition_1_bound`).
-Where a push gains nothing, the learner's reward is optimal. The half-spaces hold after every lesson, push or not.
+policy realises such a push, the lesson is the policy nearest to mu_L + shortest w*. The bound is the largest reward of
+any policy within the half-spaces that the responses yield (`adaptive`). For one round and a set Omega_r of which only
+the diameter is known, this is Proposition 1 (`proposition_1_bound`).
 
 A push of size alpha is realisable if some policy has mu_r = mu_L + alpha w*. Exactly, the largest in [0, longest] is a
 constrained MDP, where the rows of B are an orthonormal basis of the complement of w*:
 
     maximise w* @ mu_r(pi)   subject to   B mu_r(pi) = B mu_L,   w* @ mu_r(pi) <= w* @ mu_L + longest norm_2(w*)^2
 
-As printed (Algorithm 2, LineSearch), it is found by bisection, with one projection onto the reachable set for every
-trial.
+As printed (Algorithm 2, LineSearch), it is found by bisection, with one projection for every trial.
 """
 
 import math

@@ -11,21 +11,14 @@ with beta zero. If the start of step i violates a limit, beta is first set to C_
 to `frank_wolfe.restore`; points that remain infeasible are discarded. Constraints hold to 1e-6: with delta = 0 no soft
 policy satisfies step i exactly, since it visits every state. The rewards in the paper, with delta = 0, need step ii.
 
-The branches are not the learner's optimality (KKT) conditions. For each preference j these are one of
-
-    beta_j = 0          and  mu_c[j] <= delta_j        it does not matter
-    0 < beta_j < C_c    and  mu_c[j] =  delta_j        it binds
-    beta_j = C_c        and  mu_c[j] >= delta_j        it is paid for
-
-and unless delta = 0 the branches differ from them in two ways.
+The branches are not the learner's optimality (KKT) conditions: beta_j = 0 and mu_c[j] <= delta_j, or 0 < beta_j < C_c
+and mu_c[j] = delta_j, or beta_j = C_c and mu_c[j] >= delta_j, for each preference j.
 
 *Step i omits complementarity.* It admits beta_j > 0 with mu_c[j] < delta_j, where the learner's beta_j is zero, and
 predicts a reward that is not achieved: 7.42, where L3 (10x10, seed 0, C_r = 5, C_c = 10, allowance 2.5) earns 7.26.
 
 *The two steps omit every mixed response*: all preferences must be kept, or all paid for. Where no response is either
 (6x6, seed 1, L3, allowance 0.5), `printed_bilevel` raises `NotConverged`, although the learner earns 7.51.
-
-The exact method of `BilevelTeacher` avoids both errors, because its beta is the learner's own.
 """
 
 import math

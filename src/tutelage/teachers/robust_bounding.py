@@ -5,25 +5,17 @@ For theta = (C_r, C_c, delta) a learner with reward weights a earns R(a; theta) 
     phi(a) = min over 0 <= y <= C_c of   P0 @ V(a, -y) + delta @ y                                              (1)
            = max over pi of              H(pi) + a @ mu_r(pi) - C_c sum_j (mu_c[j] - delta_j)+                  (2)
 
-phi is convex in a. By (2) it rises with each delta_j and falls as C_c rises. Therefore, for every t > 0,
-
-    t R(a; theta) <= phi(a + t w) - phi(a)        <= phi_high(a + t w) - phi_low(a)
-
-where phi_high has (delta high, C_c low) and phi_low has (delta low, C_c high). The last step loses much where a
-preference is paid for at a and at a + t w alike: an unknown delta_j then shifts both values equally. So both are
-bounded at the same theta: phi(a + t w) by any y <= C_c low in (1), and phi(a) by any policy in (2),
+phi is convex in a, so that t R(a; theta) <= phi(a + t w) - phi(a) for every t > 0. Both are bounded at the same theta,
+so that nothing is lost where a preference is paid for in both: phi(a + t w) by any y <= C_c low in (1), and phi(a) by
+any policy in (2),
 
     t R(a; theta) <= P0 @ V(a + t w, -y) - H(pi) - a @ mu_r(pi) + sum_j max over delta_j of e_j
     e_j = delta_j y_j + C_c (mu_c[j] - delta_j)+        at most the larger of its values at both ends: it is convex.
 
-With y_j = C_c and mu_c[j] above the interval, e_j = C_c mu_c[j] for all delta_j: nothing is lost. A policy that the
-learner itself showed pays exactly b @ (mu_c - delta), by its optimality conditions, so it serves where no upper end of
-C_c is known. For a fixed policy the right side, minimised over y, is convex in a. So its maximum over a cell is at a
-corner, and branch and bound over the box |a_k| <= C_r (`bounding`) certifies what no lesson exceeds, whatever the
-parameters are.
-
-That the learner of (C_c low, delta high) answers a lesson as predicted does not prove that lesson best: a preference
-can lead a learner towards the reward. Only the bound certifies.
+A policy that the learner itself showed pays exactly b @ (mu_c - delta), by its optimality conditions, so it serves
+where no upper end of C_c is known. For a fixed policy the right side, minimised over y, is convex in a. So its maximum
+over a cell is at a corner, and branch and bound over the box |a_k| <= C_r (`bounding`) certifies what no lesson
+exceeds, whatever the parameters are.
 """
 
 import math
