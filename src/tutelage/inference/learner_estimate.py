@@ -52,33 +52,68 @@ class Interval(NamedTuple):
 class LearnerEstimate(Readable):
     """What the answers say about a learner, if it is that of Sec. 3.2.
 
-    mismatch_penalty, violation_penalty: the intervals of C_r and C_c. violation_allowance: one interval of delta_j for
-    each preference feature. preferences: whether the intervals say that each is there, is not there, or leave it open.
-    A preference that cannot matter, because delta_j exceeds what any policy does, is not there.
-    directions: (k, d), orthonormal, the combinations of the weights (a, -b) that an answer determined. identified:
-    (d,), whether the weight of each feature was determined by itself. residual: the largest misfit of an answer,
-    relative to the range of the feature. contradiction: why no soft learner gives these answers, or empty; then the
-    intervals say nothing. plausible: the parameters of `learner()`. rivals: those of other
-    learners that explain the answers, where the answers were fitted. searches: those for fits, to be continued.
-    explains: whether `learner()` gives the answers seen: within 1e-6 of the range of each feature where they are exact,
-    or within two standard deviations of the sum of squared sampling errors.
+    space: the intervals of its parameters, as arrays. residual: the largest misfit of an answer, relative to the range
+    of the feature. contradiction: why no soft learner gives these answers, or empty; then the intervals say nothing.
+    plausible: the parameters of `learner()`. explains: whether `learner()` gives the answers seen: within 1e-6 of the
+    range of each feature where they are exact, or within two standard deviations of the sum of squared sampling errors.
+    answers, explained: what each exact answer determines. rivals: the parameters of other learners that explain the
+    answers, where the answers were fitted. searches: those for fits, to be continued.
     """
 
     domain: Domain
-    mismatch_penalty: Interval
-    violation_penalty: Interval
-    violation_allowance: tuple[Interval, ...]
-    preferences: tuple[Verdict, ...]
-    directions: Matrix
-    identified: Flags
+    space: VersionSpace
     residual: float
     contradiction: str
     plausible: Parameters
+    explains: bool
     scales: Scales = field(repr=False)
+    answers: tuple[Answer, ...] = field(default=(), repr=False)
     explained: tuple[Explained, ...] = field(default=(), repr=False)
     rivals: tuple[Parameters, ...] = field(default=(), repr=False)
     searches: Searches | None = field(default=None, repr=False)
-    explains: bool = False
+
+    @property
+    def mismatch_penalty(self) -> Interval:
+        """That of C_r."""
+        return Interval(*map(float, self.space.penalty))
+
+    @property
+    def violation_penalty(self) -> Interval:
+        """That of C_c."""
+        return Interval(*map(float, self.space.violation))
+
+    @property
+    def violation_allowance(self) -> tuple[Interval, ...]:
+        """That of delta_j, for each preference feature."""
+        return tuple(map(Interval, self.space.low.tolist(), self.space.high.tolist()))
+
+    @property
+    def preferences(self) -> tuple[Verdict, ...]:
+        """Whether the intervals say that each preference is there, is not there, or leave it open.
+
+        A preference that cannot matter, because delta_j exceeds what any policy does, is not there.
+        """
+        d_r, scales = self.domain.n_reward, self.scales
+        most, is_flat = (scales.high - 10 * scales.slack)[d_r:], scales.is_constant[d_r:]
+        said = np.where(self.space.high < most, "there", np.where(self.space.low >= most, "not there", "open"))
+        return tuple(np.where(is_flat, "open", said).tolist())
+
+    @property
+    def directions(self) -> Matrix:
+        """(k, d), an orthonormal basis of all combinations of the weights (a, -b) that an answer determined.
+
+        The columns of L have disjoint supports, so that x = (L'w) / |L|^2 column by column.
+        """
+        rows = [answer.directions / (answer.lift**2).sum(axis=0) @ answer.lift.T for answer in self.answers]
+        combinations = np.vstack([np.zeros((0, len(self.domain.names))), *rows])
+        sizes = np.linalg.norm(combinations, axis=1, keepdims=True)
+        _, values, vectors = np.linalg.svd(combinations / sizes, full_matrices=False)
+        return np.asarray(vectors[values > 1e-6 * values.max(initial=0.0)])
+
+    @property
+    def identified(self) -> Flags:
+        """(d,), whether the weight of each feature was determined by itself."""
+        return np.asarray(np.linalg.norm(self.directions, axis=0) >= 1 - 1e-6)
 
     def learner(self) -> SoftLearner:
         """The most plausible learner."""
@@ -92,12 +127,6 @@ class LearnerEstimate(Readable):
         return SoftLearner(
             self.domain, mismatch_penalty=penalty, violation_penalty=violation, violation_allowance=allowance
         )
-
-    @property
-    def space(self) -> VersionSpace:
-        """The intervals as arrays."""
-        low, high = (np.array([interval[side] for interval in self.violation_allowance]) for side in (0, 1))
-        return VersionSpace(np.array(self.mismatch_penalty), np.array(self.violation_penalty), low, high)
 
     def __str__(self) -> str:
         lines = [f"C_r: {_shown(self.mismatch_penalty)}", f"C_c: {_shown(self.violation_penalty)}"]
@@ -161,59 +190,59 @@ def estimate_from(
         raise InvalidInput("infer_learner needs at least one round; teach a lesson first")
     if observed not in ("expectation", "reward"):
         raise InvalidInput(f"observed must be 'expectation' or 'reward', got {observed!r}")
+    lessons = [check_lesson(domain, taught.response.lesson).expectation for taught in rounds]
+    exact = np.zeros(len(domain.names))
+    bias = [exact if taught.response.bias is None else taught.response.bias for taught in rounds]
+    evidence = Evidence(
+        domain,
+        scales,
+        shown=_rows(lessons),
+        seen=_rows([taught.response.expectation.both for taught in rounds]),
+        bias=_rows(bias),
+        n_seen=domain.n_reward if observed == "reward" else len(domain.names),
+        n_trajectories=n_trajectories,
+    )
     if observed == "expectation" and not n_trajectories:
-        return infer_exactly(domain, scales, rounds, accuracy=accuracy)
-    evidence = _evidence(domain, scales, rounds, observed, n_trajectories)
+        return _exact(evidence, rounds, accuracy)
     searches = search_fits(evidence, effort) if begun is None else more_searches(evidence, begun, effort)
     return _fitted(evidence, searches, accuracy, has_intervals=has_intervals)
 
 
-def _evidence(
-    domain: Domain, scales: Scales, rounds: Sequence[Round], observed: Observed, n_trajectories: int
-) -> Evidence:
-    """The numbers of the rounds that were seen."""
-    shown = [check_lesson(domain, taught.response.lesson).expectation for taught in rounds]
-    seen = [taught.response.expectation.both for taught in rounds]
-    n_seen, exact = domain.n_reward if observed == "reward" else len(domain.names), np.zeros(len(domain.names))
-    bias = [exact if taught.response.bias is None else taught.response.bias for taught in rounds]
-    lessons, answers, biases = (tuple(tuple(row.tolist()) for row in rows) for rows in (shown, seen, bias))
-    return Evidence(domain, scales, lessons, answers, biases, n_seen, n_trajectories)
+def _rows(arrays: Sequence[Vector]) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(array.tolist()) for array in arrays)
 
 
-def infer_exactly(domain: Domain, scales: Scales, rounds: Sequence[Round], *, accuracy: float) -> LearnerEstimate:
+def _exact(evidence: Evidence, rounds: Sequence[Round], accuracy: float) -> LearnerEstimate:
     """The estimate from exact expectations."""
-    answers: list[Answer] = []
+    domain, scales, answers, contradiction = evidence.domain, evidence.scales, list[Answer](), ""
     try:
         for number, taught in enumerate(rounds, start=1):
             answers.append(_recovered(domain, scales, taught, number, accuracy))
         space, explained = narrowed(answers, scales)
         plausible, misfit = _most_plausible(domain, scales, answers, space, explained)
-        contradiction = ""
         if misfit > REPRODUCED:
-            for closer in fits_near(_evidence(domain, scales, rounds, "expectation", 0), plausible):
+            for closer in fits_near(evidence, plausible):
                 again = _misfit(domain, scales, answers, closer.parameters)
                 plausible, misfit = (closer.parameters, again) if again < misfit else (plausible, misfit)
     except Contradiction as failure:
         space, explained, contradiction = VersionSpace.everything(domain.n_preference), [], str(failure)
-        evidence = _evidence(domain, scales, rounds, "expectation", 0)
         plausible, misfit = fits_of(evidence, search_fits(evidence, THOROUGH))[0].parameters, math.inf
-    estimate = build_estimate(domain, scales, space, answers, explained, contradiction, plausible)
-    return replace(estimate, explains=misfit <= REPRODUCED)
+    residual = max((answer.residual for answer in answers), default=math.inf)
+    known = (scales, tuple(answers), tuple(explained))
+    return LearnerEstimate(domain, space, residual, contradiction, plausible, misfit <= REPRODUCED, *known)
 
 
 def _fitted(evidence: Evidence, searches: Searches, accuracy: float, *, has_intervals: bool) -> LearnerEstimate:
     """The estimate by least squares."""
-    domain, scales, n = evidence.domain, evidence.scales, evidence.n_seen
-    fits = fits_of(evidence, searches)
-    misfit = float((np.abs(fits[0].answers - np.array(evidence.seen)) / scales.unit)[:, :n].max())
-    contradiction, space = misfit_of(fits[0], evidence), VersionSpace.everything(domain.n_preference)
+    domain, scales, (best, *others) = evidence.domain, evidence.scales, fits_of(evidence, searches)
+    misfit = float((np.abs(best.answers - np.array(evidence.seen)) / scales.unit)[:, : evidence.n_seen].max())
+    contradiction, space = misfit_of(best, evidence), VersionSpace.everything(domain.n_preference)
     if has_intervals and not contradiction:
-        space = fitted_space(evidence, fits, accuracy)
-    estimate = build_estimate(domain, scales, space, [], [], contradiction, fits[0].parameters, residual=misfit)
-    likely = [fit for fit in fits[1:] if is_likely(fit, fits[0], evidence)]
-    is_near = fits[0].cost <= FitProblem.of(evidence).goal.good if evidence.is_sampled else misfit <= REPRODUCED
-    explains = contradiction == "" and is_near
-    return replace(estimate, rivals=rivals_of(fits[0], likely), searches=searches, explains=explains)
+        space = fitted_space(evidence, (best, *others), accuracy)
+    rivals = rivals_of(best, [fit for fit in others if is_likely(fit, best, evidence)])
+    is_near = best.cost <= FitProblem.of(evidence).goal.good if evidence.is_sampled else misfit <= REPRODUCED
+    known = (domain, space, misfit, contradiction, best.parameters, contradiction == "" and is_near, scales)
+    return LearnerEstimate(*known, rivals=rivals, searches=searches)
 
 
 def _recovered(domain: Domain, scales: Scales, taught: Round, number: int, accuracy: float) -> Answer:
@@ -256,7 +285,15 @@ def _most_plausible(
     except Contradiction:
         # Within rounding of an end of the interval.
         smaller, within, violation = space, list(explained), _violation(space, explained, scales)
-    plausible = Parameters(penalty, violation, freeze(_allowances(smaller, within, violation, scales)))
+    # The least mu_c at which a preference was paid for, and no preference that no answer needs.
+    d_r = domain.n_reward
+    paid, done = (np.array(rows) for rows in zip(*((one.least, one.answer.seen[d_r:]) for one in within), strict=True))
+    needed = paid > 1e-6 * violation + 1e-9 / scales.unit[d_r:]
+    allowance = np.where(needed, done, np.inf).min(axis=0, initial=np.inf)
+    allowance = np.clip(allowance, smaller.low, np.where(np.isfinite(allowance), smaller.high, np.inf))
+    # An allowance that no policy exceeds is no preference.
+    delta = np.where(allowance >= scales.high[d_r:], np.inf, np.maximum(allowance, 0.0))
+    plausible = Parameters(penalty, violation, freeze(np.asarray(delta)))
     return plausible, _misfit(domain, scales, answers, plausible)
 
 
@@ -264,18 +301,6 @@ def _violation(space: VersionSpace, explained: Sequence[Explained], scales: Scal
     """C_c: the least that pays every answer, or where nothing is paid any number."""
     paid = max(float(answer.least.max(initial=0.0)) for answer in explained)
     return max(paid, float(space.violation[0])) or 1 / float(scales.unit.max())
-
-
-def _allowances(space: VersionSpace, explained: Sequence[Explained], violation: float, scales: Scales) -> Vector:
-    """delta (d_c,): the least mu_c at which a preference was paid for, and no preference that no answer needs."""
-    d_r = len(scales.unit) - len(space.low)
-    paid = np.array([answer.least for answer in explained])
-    done = np.array([answer.answer.seen[d_r:] for answer in explained])
-    needed = paid > 1e-6 * violation + 1e-9 / scales.unit[d_r:]
-    allowance = np.where(needed, done, np.inf).min(axis=0, initial=np.inf)
-    allowance = np.clip(allowance, space.low, np.where(np.isfinite(allowance), space.high, np.inf))
-    # An allowance that no policy exceeds is no preference.
-    return np.asarray(np.where(allowance >= scales.high[d_r:], np.inf, np.maximum(allowance, 0.0)))
 
 
 def _misfit(domain: Domain, scales: Scales, answers: Sequence[Answer], parameters: Parameters) -> float:
@@ -288,50 +313,6 @@ def _misfit(domain: Domain, scales: Scales, answers: Sequence[Answer], parameter
     except NotConverged:
         return math.inf
     return float((np.abs(given.expectation - np.array([answer.seen for answer in answers])) / scales.unit).max())
-
-
-def build_estimate(
-    domain: Domain,
-    scales: Scales,
-    space: VersionSpace,
-    answers: Sequence[Answer],
-    explained: Sequence[Explained],
-    contradiction: str,
-    plausible: Parameters,
-    residual: float = math.inf,
-) -> LearnerEstimate:
-    """The estimate with its verdicts and the identified directions."""
-    most, slack = scales.high[domain.n_reward :], scales.slack[domain.n_reward :]
-    is_there, is_absent = space.high < most - 10 * slack, space.low >= most - 10 * slack
-    is_flat = scales.is_constant[domain.n_reward :]
-    verdicts = np.where(is_flat, "open", np.where(is_there, "there", np.where(is_absent, "not there", "open")))
-    directions = _directions(answers, len(domain.names))
-    return LearnerEstimate(
-        domain=domain,
-        mismatch_penalty=Interval(*map(float, space.penalty)),
-        violation_penalty=Interval(*map(float, space.violation)),
-        violation_allowance=tuple(Interval(float(a), float(b)) for a, b in zip(space.low, space.high, strict=True)),
-        preferences=tuple(verdicts.tolist()),
-        directions=freeze(directions),
-        identified=freeze(np.linalg.norm(directions, axis=0) >= 1 - 1e-6),
-        residual=max((answer.residual for answer in answers), default=residual),
-        contradiction=contradiction,
-        plausible=plausible,
-        scales=scales,
-        explained=tuple(explained),
-    )
-
-
-def _directions(answers: Sequence[Answer], d: int) -> Matrix:
-    """(k, d), an orthonormal basis of all combinations of the weights that an answer determined.
-
-    The columns of L have disjoint supports, so that x = (L'w) / |L|^2 column by column.
-    """
-    rows = [np.zeros((0, d)), *(a.directions / (a.lift**2).sum(axis=0) @ a.lift.T for a in answers)]
-    combinations = np.vstack(rows)
-    sizes = np.linalg.norm(combinations, axis=1, keepdims=True)
-    _, values, vectors = np.linalg.svd(combinations / sizes, full_matrices=False)
-    return np.asarray(vectors[values > 1e-6 * values.max(initial=0.0)])
 
 
 def _shown(interval: Interval) -> str:
