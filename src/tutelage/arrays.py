@@ -116,12 +116,16 @@ def integers(values: ArrayLike, name: str) -> Indices:
     if array.size and array.dtype.kind not in "iuf":
         raise InvalidModel(f"{name} must hold whole numbers, got {array.dtype}")
     if array.dtype.kind == "f":
-        array = array.astype(np.float64)
         # Doubles beyond 2**53 skip whole numbers; no model has that many states.
-        wrong = np.flatnonzero(~(np.abs(array) < 2**53) | (array != np.floor(array)))
-        if len(wrong):
-            raise InvalidModel(f"{name}[{wrong[0]}] is {array[wrong[0]]}; every entry must be a whole number")
+        is_wrong = ~(np.abs(array) < 2.0**53) | (array != np.floor(array))
+        refuse(is_wrong, lambda i: f"{name}[{i}] is {array[i]}; every entry must be a whole number")
     return freeze(array.astype(np.int64))
+
+
+def refuse(is_wrong: ArrayLike, sentence: Callable[[int], str]) -> None:
+    """Raise `InvalidModel` with the sentence about the first wrong place of a vector, if there is any."""
+    for place in np.flatnonzero(is_wrong)[:1].tolist():
+        raise InvalidModel(sentence(place))
 
 
 def check_finite(array: NDArray[np.float64], name: str) -> None:
@@ -137,12 +141,8 @@ def check_same(name: str, stored: Vector, computed: Vector, unit: Vector | float
         raise InvalidModel(f"its {name} has {len(stored)} entries, but {len(computed)} are needed")
     with np.errstate(invalid="ignore"):
         differs = ~((np.abs(stored - computed) <= share * np.asarray(unit)) | (stored == computed))
-    if differs.any():
-        j = int(differs.argmax())
-        place = f"[{j}]" if len(stored) > 1 else ""
-        raise InvalidModel(
-            f"its {name}{place} is {stored[j]:.10g}, but by what it follows from it is {computed[j]:.10g}"
-        )
+    known = "but by what it follows from it is"
+    refuse(differs, lambda j: f"its {name}[{j}] is {stored[j]:.10g}, {known} {computed[j]:.10g}")
 
 
 def check_length(array: NDArray[Any], length: int, name: str, what: str) -> None:
@@ -180,8 +180,7 @@ def divisors(totals: ArrayLike, n_terms: int | Indices) -> Any:
 def distribution(values: ArrayLike, name: str) -> Vector:
     """A read-only probability vector; a small error of its sum is renormalised, a larger one refused."""
     array = floats(values, name, ndim=1)
-    if len(array) and array.min() < 0:
-        raise InvalidModel(f"{name}[{array.argmin()}] is {array.min()}; a probability cannot be negative")
+    refuse(array < 0, lambda i: f"{name}[{i}] is {array[i]}; a probability cannot be negative")
     total = float(array.sum())
     if abs(total - 1) > sum_tolerance(len(array)):
         raise InvalidModel(f"{name} sums to {total:.10g}; probabilities must sum to one")
@@ -195,20 +194,19 @@ def stochastic_rows(values: Any, name: str, place: Callable[[int], str] = lambda
     """
     rows = sparse_rows(values, name)
     rows.sum_duplicates()
-    wrong = np.flatnonzero(~np.isfinite(rows.data) | (rows.data < 0))
-    if len(wrong):
-        row = int(np.searchsorted(rows.indptr, wrong[0], side="right")) - 1
-        raise InvalidModel(
-            f"{place(row)}row {row} of {name} gives probability {rows.data[wrong[0]]} "
-            f"to state {rows.indices[wrong[0]]}; probabilities must be finite and not negative"
-        )
+
+    def negative(entry: int) -> str:
+        row = int(np.searchsorted(rows.indptr, entry, side="right")) - 1
+        given = f"{place(row)}row {row} of {name} gives probability {rows.data[entry]} to state {rows.indices[entry]}"
+        return f"{given}; probabilities must be finite and not negative"
+
+    refuse(~np.isfinite(rows.data) | (rows.data < 0), negative)
     rows.eliminate_zeros()
     lengths, totals = np.diff(rows.indptr), rows.sum(axis=1)
-    wrong = np.flatnonzero(np.abs(totals - 1) > sum_tolerance(lengths))
-    if len(wrong):
-        others = f" ({len(wrong)} rows do not)" if len(wrong) > 1 else ""
-        total = f"{place(int(wrong[0]))}row {wrong[0]} of {name} sums to {totals[wrong[0]]:.10g}"
-        raise InvalidModel(f"{total}; probabilities must sum to one{others}")
+    is_off = np.abs(totals - 1) > sum_tolerance(lengths)
+    others = f" ({np.count_nonzero(is_off)} rows do not)" if np.count_nonzero(is_off) > 1 else ""
+    told = f"probabilities must sum to one{others}"
+    refuse(is_off, lambda row: f"{place(row)}row {row} of {name} sums to {totals[row]:.10g}; {told}")
     rows.data /= np.repeat(divisors(totals, lengths), lengths)
     if rows.nnz < np.iinfo(np.int32).max:
         # 32-bit indices take half the memory, and each kernel is compiled once instead of twice.
@@ -221,23 +219,23 @@ def stochastic_rows(values: Any, name: str, place: Callable[[int], str] = lambda
 def sparse_rows(values: Any, name: str) -> SparseRows:
     """A CSR copy with two axes and checked indices; SciPy itself reads out of bounds where an index is wrong."""
     if not sparse.issparse(values):
-        values = floats(values, name, ndim=2)
+        return sparse.csr_array(floats(values, name, ndim=2))
     if values.ndim != 2 or values.dtype.kind not in "biuf":
         raise InvalidModel(f"{name} must be a matrix of numbers, got {values.dtype} of shape {values.shape}")
-    is_compressed = sparse.issparse(values) and values.format in ("csr", "csc", "bsr")
-    if is_compressed:
-        height, width = getattr(values, "blocksize", (1, 1))
-        shape = (values.shape[0] // height, values.shape[1] // width)
-        check_compressed(values.indptr, values.indices, shape[::-1] if values.format == "csc" else shape, name)
     try:
-        rows = values.copy() if sparse.issparse(values) else values
-        if is_compressed:
+        rows = values.copy()
+        if rows.format in ("csr", "csc", "bsr"):
+            height, width = getattr(rows, "blocksize", (1, 1))
+            shape = (rows.shape[0] // height, rows.shape[1] // width)
+            check_compressed(rows.indptr, rows.indices, shape[::-1] if rows.format == "csc" else shape, name)
             rows.check_format(full_check=True)
-        elif sparse.issparse(rows) and rows.format == "coo":
+        elif rows.format == "coo":
             # `ravel_multi_index` refuses an index outside the matrix.
             np.ravel_multi_index(tuple(map(np.int64, rows.coords)), rows.shape)
         rows = sparse.csr_array(rows, dtype=np.float64)
         rows.check_format(full_check=True)
+    except InvalidModel:
+        raise
     except ValueError as error:
         raise InvalidModel(f"{name} is not a well-formed sparse matrix: {error}") from error
     return rows
@@ -249,15 +247,16 @@ def check_compressed(indptr: Indices, indices: Indices, shape: tuple[int, int], 
     SciPy does not check where rows begin if the matrix has no entries, and its sorting then writes outside the arrays.
     """
     (n_rows, n_columns), wrong = shape, f"{name} is not a well-formed sparse matrix:"
-    if n_rows < 0 or len(indptr) != n_rows + 1 or indptr[0] != 0 or indptr[-1] != len(indices):
-        needed = f"{n_rows + 1} numbers, from 0 to {len(indices)}"
+    if (
+        n_rows < 0
+        or len(indptr) != n_rows + 1
+        or (indptr[0], indptr[-1]) != (0, len(indices))
+        or (indptr[1:] < indptr[:-1]).any()
+    ):
+        needed = f"{n_rows + 1} numbers that rise from 0 to {len(indices)}"
         raise InvalidModel(f"{wrong} the starts of its rows (indptr) must be {needed}")
-    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
-    if len(falls):
-        raise InvalidModel(f"{wrong} the starts of its rows (indptr) must not fall, but they do after row {falls[0]}")
-    outside = np.flatnonzero((indices < 0) | (indices >= n_columns))
-    if len(outside):
-        raise InvalidModel(f"{wrong} it leads to state {indices[outside[0]]}, but states are 0 to {n_columns - 1}")
+    outside = (indices < 0) | (indices >= n_columns)
+    refuse(outside, lambda i: f"{wrong} it leads to state {indices[i]}, but states are 0 to {n_columns - 1}")
 
 
 def whole_number(value: Any, name: str, *, least: int) -> int:

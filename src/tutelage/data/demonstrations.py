@@ -12,17 +12,10 @@ from typing import Any, Self, SupportsIndex, overload
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Flags, Indices, Readable, check_length, integers, set_fields
+from tutelage.arrays import ArrayLike, Flags, Indices, Readable, check_length, integers, refuse, set_fields
 from tutelage.chains.resolvent import chain
 from tutelage.data.recordings import UNKNOWN as UNKNOWN
-from tutelage.data.recordings import (
-    Place,
-    choices_by_next_state,
-    read_frame,
-    row_number,
-    to_columns,
-    with_known_ends,
-)
+from tutelage.data.recordings import Place, choices_by_next_state, leading, read_frame, to_columns, with_known_ends
 from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidInput, InvalidModel
 
@@ -71,10 +64,8 @@ class Demonstrations(Readable):
             choices = integers(self.choices, "choices")
             check_length(choices, len(states), "choices", "visited states")
             set_fields(self, choices=choices)
-            wrong = np.flatnonzero(self.is_followed & (choices == UNKNOWN))
-            if len(wrong):
-                place = _place(offsets, wrong[0])
-                raise InvalidModel(f"{place}: the choice is unknown; only the choice of a last step may be unknown")
+            told = "the choice is unknown; only the choice of a last step may be unknown"
+            refuse(self.is_followed & (choices == UNKNOWN), lambda at: f"{_place(offsets, at)}: {told}")
 
     @classmethod
     def from_sequences(
@@ -106,7 +97,8 @@ class Demonstrations(Readable):
             taken, is_given = _taken(actions, offsets, "actions")
             choices = np.where(is_given, mdp.first_choice[visited] + taken, UNKNOWN)
             _check_offered(mdp, visited, choices, is_given, place, "actions")
-        return cls._arrived(mdp, visited, offsets, choices, ended, place)
+        arrived = with_known_ends(mdp, visited, offsets, choices, ended, place)
+        return cls(*arrived, mdp).checked_against(mdp, place)
 
     @classmethod
     def from_frame(
@@ -119,7 +111,7 @@ class Demonstrations(Readable):
         action: str | None = "action",
         next_state: str | None = None,
         terminated: str | None = None,
-        row_name: Place = row_number,
+        row_name: Place = "row {}".format,
     ) -> Self:
         """Demonstrations from a table with one row per visit: a pandas frame, or any mapping of columns.
 
@@ -133,23 +125,8 @@ class Demonstrations(Readable):
         mdp = domain.mdp if isinstance(domain, Domain) else domain
         columns = {"episode": episode, "state": state, "action": action}
         columns |= {"next_state": next_state, "terminated": terminated}
-        return cls._arrived(mdp, *read_frame(mdp, frame, columns, row_name))
-
-    @classmethod
-    def _arrived(
-        cls,
-        mdp: MDP,
-        states: Indices,
-        offsets: Indices,
-        choices: Indices | None,
-        is_terminated: Flags | None,
-        place: Place,
-    ) -> Self:
-        """Demonstrations whose terminated episodes end in an absorbing state, checked."""
-        known = with_known_ends(mdp, states, offsets, choices, is_terminated, place)
-        if choices is not None:
-            choices = np.where(known == states, choices, UNKNOWN)
-        return cls(known, offsets, choices, mdp).checked_against(mdp, place)
+        episodes = read_frame(mdp, frame, columns, row_name)
+        return cls(*with_known_ends(mdp, *episodes), mdp).checked_against(mdp, episodes[-1])
 
     def to_frame(self) -> dict[str, list[Any]]:
         """A table with one row per visit and the columns episode, step, state and action, by name.
@@ -176,31 +153,33 @@ class Demonstrations(Readable):
         _check_states(mdp, self.states, place)
         if self.choices is not None:
             _check_offered(mdp, self.states, self.choices, self.choices != UNKNOWN, place, "choices")
-        _check_moves(mdp, self, place)
+        if self.is_followed.any():
+            _check_moves(mdp, self.states, self.choices, np.flatnonzero(self.is_followed), place)
         return self
 
     def determined(self, mdp: MDP) -> Self:
         """The same with the choices that lead to the next states, where none are known and each step has only one."""
         if self.choices is not None:
             return self
-        choices, ambiguous = choices_by_next_state(mdp, self.states, self.is_followed)
-        return self if ambiguous else type(self)(self.states, self.offsets, choices, self.mdp)
+        choices = choices_by_next_state(mdp, self.states, self.is_followed)
+        is_open = (self.is_followed & (choices == UNKNOWN)).any()
+        return self if is_open else type(self)(self.states, self.offsets, choices, self.mdp)
 
     def ambiguity(self, mdp: MDP) -> str:
         """The first step that several choices may explain, with their names, for messages."""
-        names = mdp.names
-        for at, *candidates in choices_by_next_state(mdp, self.states, self.is_followed)[1]:
-            before, after = (names.describe_state(int(state)) for state in self.states[at : at + 2])
-            listed = " or ".join(repr(names.choice_name(int(choice))) for choice in candidates[:5])
-            return f"{_place(self.offsets, at)}, from {before} to {after}, may be {listed}"
+        names, choices = mdp.names, choices_by_next_state(mdp, self.states, self.is_followed)
+        for at in np.flatnonzero(self.is_followed & (choices == UNKNOWN))[:1].tolist():
+            before, after = self.states[at : at + 2].tolist()
+            listed = " or ".join(repr(names.choice_name(choice)) for choice in leading(mdp, before, after)[:5])
+            step = f"from {names.describe_state(before)} to {names.describe_state(after)}"
+            return f"{_place(self.offsets, at)}, {step}, may be {listed}"
         return "their last choices are not known"
 
     def take(self, numbers: ArrayLike) -> Self:
         """The trajectories with these numbers, in this order; a number may occur more than once."""
         wanted = integers(numbers, "the numbers to take")
-        wrong = np.flatnonzero((wanted < 0) | (wanted >= self.n))
-        if len(wrong):
-            raise InvalidModel(f"there is no demonstration {wanted[wrong[0]]}; they are 0 .. {self.n - 1}")
+        known = f"they are 0 .. {self.n - 1}"
+        refuse((wanted < 0) | (wanted >= self.n), lambda i: f"there is no demonstration {wanted[i]}; {known}")
         lengths = self.lengths[wanted]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         visits = np.arange(offsets[-1]) + np.repeat(self.offsets[wanted] - offsets[:-1], lengths)
@@ -309,39 +288,40 @@ def _check_offsets(offsets: Indices, n_visits: int) -> None:
 
 
 def _check_states(mdp: MDP, states: Indices, place: Place) -> None:
-    for at in np.flatnonzero((states < 0) | (states >= mdp.n_states))[:1].tolist():
-        raise InvalidModel(f"{place(at)}: there is no state {states[at]}; states are 0 .. {mdp.n_states - 1}")
+    known = f"states are 0 .. {mdp.n_states - 1}"
+    refuse((states < 0) | (states >= mdp.n_states), lambda at: f"{place(at)}: there is no state {states[at]}; {known}")
 
 
 def _check_offered(mdp: MDP, states: Indices, choices: Indices, is_given: Flags, place: Place, name: str) -> None:
     """Refuse a choice that its state does not offer; the message counts in `name`, "actions" or "choices"."""
     first, count = mdp.first_choice[states], mdp.choices_per_state[states]
     action = choices - first
-    for at in np.flatnonzero(is_given & ((action < 0) | (action >= count)))[:1].tolist():
+
+    def told(at: int) -> str:
         low = 0 if name == "actions" else first[at]
         offered = f"{mdp.names.describe_state(int(states[at]))} offers {name} {low} .. {low + count[at] - 1}"
-        raise InvalidModel(f"{place(at)}: {offered}, not {low + action[at]}")
+        return f"{place(at)}: {offered}, not {low + action[at]}"
+
+    refuse(is_given & ((action < 0) | (action >= count)), told)
 
 
-def _check_moves(mdp: MDP, demonstrations: Demonstrations, place: Place) -> None:
-    """Refuse a state that cannot follow the state before it."""
-    states, choices = demonstrations.states, demonstrations.choices
-    step = np.flatnonzero(demonstrations.is_followed)
-    if not len(step):
-        return
-    if choices is None:
-        # With weight one on every choice, an entry is positive where any choice leads.
-        likelihood = chain(mdp, np.ones(mdp.n_choices))[states[step], states[step + 1]]
-    else:
-        likelihood = mdp.transition[choices[step], states[step + 1]]
-    for at in step[likelihood == 0][:1].tolist():
-        names = mdp.names
+def _check_moves(mdp: MDP, states: Indices, choices: Indices | None, step: Indices, place: Place) -> None:
+    """Refuse a state that cannot follow the state before it. step: the visits that another follows."""
+    # With weight one on every choice, an entry is positive where any choice leads.
+    moves = mdp.transition if choices is not None else chain(mdp, np.ones(mdp.n_choices))
+    likelihood = moves[(states if choices is None else choices)[step], states[step + 1]]
+    names = mdp.names
+
+    def told(number: int) -> str:
+        at = int(step[number])
         before, after = (names.describe_state(int(state)) for state in states[at : at + 2])
         by = f"no choice of {before} leads"
         if choices is not None:
             name = "" if names.choices is None else f" ({names.choice_name(int(choices[at]))!r})"
             by = f"choice {choices[at]}{name} of {before} never leads"
-        raise InvalidModel(f"{place(at)}: {by} to {after}")
+        return f"{place(at)}: {by} to {after}"
+
+    refuse(likelihood == 0, told)
 
 
 def _place(offsets: Indices, position: int) -> str:

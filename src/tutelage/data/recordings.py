@@ -20,7 +20,7 @@ import io
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -42,21 +42,8 @@ KNOWN_KEYS = READ_KEYS | {"share", "features", "reward", "arrives", "exceeds"}
 # What to call a visit, by its position, in a message.
 Place = Callable[[int], str]
 Columns = dict[str, list[Any]]
-
-
-class Episodes(NamedTuple):
-    """Episodes as arrays: states (N,), offsets (n+1,), choices (N,), whether each has terminated (n,), and places."""
-
-    states: Indices
-    offsets: Indices
-    choices: Indices | None
-    is_terminated: Flags | None
-    place: Place
-
-
-def row_number(row: int) -> str:
-    """Rows are counted from zero, as pandas does."""
-    return f"row {row}"
+# Episodes: states (N,), offsets (n+1,), choices (N,), whether each has terminated (n,), and what to call a visit.
+Episodes = tuple[Indices, Indices, Indices | None, Flags | None, Place]
 
 
 def read_frame(mdp: MDP, frame: Any, columns: Mapping[str, str | None], row_name: Callable[[int], str]) -> Episodes:
@@ -103,7 +90,7 @@ def read_frame(mdp: MDP, frame: Any, columns: Mapping[str, str | None], row_name
     states, choices = np.insert(states, at, after[is_added]), np.insert(choices, at, UNKNOWN)
     rows, offsets = np.insert(rows, at, rows[at - 1]), offsets + np.cumsum([0, *is_added])
     flags = is_terminated if "terminated" in given else None
-    return Episodes(states, offsets, choices if "action" in given else None, flags, place)
+    return states, offsets, choices if "action" in given else None, flags, place
 
 
 def _numbers(find: Callable[..., int], given: Sequence[Iterable[Any]], place: Place) -> Indices:
@@ -165,7 +152,7 @@ class NameReader:
         names = [labels.choice_name(choice) for choice in range(first, end)]
         within = _finder(names, len(names))(value)
         after = self._find(value) if within is None else None
-        leads = [] if after is None else [c for c in range(first, end) if after in _possible(self._mdp, state, c)]
+        leads = [] if after is None else leading(self._mdp, state, after)
         if within is None and len(leads) != 1:
             raise InvalidModel(f"{labels.describe_state(state)} has no action {value!r}; {suggestion(value, names)}")
         return leads[0] if within is None else first + within
@@ -222,30 +209,24 @@ def column(frame: Any, name: str) -> list[Any]:
     return list(values)
 
 
-def to_columns(mdp: MDP, states: Indices, offsets: Indices, choices: Indices | None) -> dict[str, list[Any]]:
+def to_columns(mdp: MDP, states: Indices, offsets: Indices, choices: Indices | None) -> Columns:
     """A table with one row per visit, by name; an action that is not known is None."""
     lengths, names = np.diff(offsets), mdp.names
-    columns: dict[str, list[Any]] = {
+    columns: Columns = {
         "episode": np.repeat(np.arange(len(lengths)), lengths).tolist(),
         "step": (np.arange(len(states)) - np.repeat(offsets[:-1], lengths)).tolist(),
-        "state": _each(names.state_name, states),
+        "state": [*map(cache(names.state_name), states.tolist())],
     }
     if choices is not None:
-        columns["action"] = _each(lambda choice: None if choice == UNKNOWN else names.choice_name(choice), choices)
+        named = cache(names.choice_name)
+        columns["action"] = [None if choice == UNKNOWN else named(choice) for choice in choices.tolist()]
     return columns
-
-
-def _each(name: Callable[[int], Any], numbers: Indices) -> list[Any]:
-    """The name of each number; each is made once."""
-    distinct, place = np.unique(numbers, return_inverse=True)
-    made = [name(number) for number in distinct.tolist()]
-    return [made[number] for number in place.tolist()]
 
 
 def with_known_ends(
     mdp: MDP, states: Indices, offsets: Indices, choices: Indices | None, is_terminated: Flags | None, place: Place
-) -> Indices:
-    """(N,), the states with the last state of a terminated episode replaced by the absorbing state of the MDP.
+) -> tuple[Indices, Indices, Indices | None]:
+    """States, offsets and choices with the last state of a terminated episode replaced by the MDP's absorbing state.
 
     is_terminated: (n,), the episodes that are known to have terminated. Without it, an episode has terminated if it
     ends in a final state of the environment to which the choice before does not lead in the MDP.
@@ -263,14 +244,11 @@ def with_known_ends(
             before = mdp.names.describe_state(int(states[last - 1]))
             count = "several absorbing states" if len(ends) else "no absorbing state"
             raise InvalidModel(f"{place(last)}: the episode is said to terminate, but {count} can follow {before}")
-    return known
+    return known, offsets, None if choices is None else np.where(known == states, choices, UNKNOWN)
 
 
-def choices_by_next_state(mdp: MDP, states: Indices, is_followed: Flags) -> tuple[Indices, list[Indices]]:
-    """(N,), the only choice that leads from a visit to the next, or UNKNOWN; and the candidates of others, if any.
-
-    The candidates are those of the first followed visit that several choices, or none, may explain.
-    """
+def choices_by_next_state(mdp: MDP, states: Indices, is_followed: Flags) -> Indices:
+    """(N,), the only choice that leads from a visit to the next; UNKNOWN where several choices do, or none."""
     rows, n = mdp.transition, mdp.n_states
     entry_choice = choice_of_entry(rows)
     keys = mdp.state_of_choice[entry_choice] * n + rows.indices
@@ -278,11 +256,14 @@ def choices_by_next_state(mdp: MDP, states: Indices, is_followed: Flags) -> tupl
     step = np.flatnonzero(is_followed)
     wanted = states[step] * n + states[step + 1]
     first, end = (np.searchsorted(keys[order], wanted, side=side) for side in ("left", "right"))
-    choices = np.full(len(states), UNKNOWN)
-    is_sole = end - first == 1
+    choices, is_sole = np.full(len(states), UNKNOWN), end - first == 1
     choices[step[is_sole]] = entry_choice[order[first[is_sole]]]
-    others = np.flatnonzero(~is_sole)[:1]
-    return choices, [np.concatenate([[step[i]], entry_choice[order[first[i] : end[i]]]]) for i in others]
+    return choices
+
+
+def leading(mdp: MDP, state: int, after: int) -> list[int]:
+    """The choices of a state that can lead to another."""
+    return [choice for choice in range(*mdp.first_choice[state : state + 2]) if after in _possible(mdp, state, choice)]
 
 
 def _possible(mdp: MDP, state: int, choice: int | None) -> Indices:
