@@ -116,8 +116,7 @@ class Lesson(Readable):
         if known is None:
             raise InvalidInput("this lesson does not know its domain; give domain=")
         there, limits = check_lesson(known, self).seen_in(known), limits_of(learner, known)
-        source: dict[str, Any] = {"policy": self.policy, "recorded": self.recorded, "rng": rng}
-        return show(there, self.expectation, n, true_weights=true_weights, limits=limits, **source)
+        return show(there, self, n, true_weights=true_weights, limits=limits, rng=rng)
 
 
 def limits_of(learner: Any, domain: Domain) -> dict[str, float]:
@@ -407,8 +406,7 @@ def select_demonstrations(
     lesson's policy, or from the policy nearest to its expectation. The selection is not a random sample, so the
     standard error of `empirical_expectation` does not apply to it. rng: for the pool and the random selections.
     """
-    domain = check_lesson(domain, lesson).seen_in(domain)
-    return select(domain, lesson.expectation, n, policy=lesson.policy, recorded=lesson.recorded, limits={}, rng=rng)
+    return select(check_lesson(domain, lesson).seen_in(domain), lesson, n, limits={}, rng=rng)
 
 
 def in_digits(value: float, size: float, *, rounding: float = 1e-9) -> str:

@@ -15,7 +15,7 @@ import heapq
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -239,24 +239,18 @@ class SelectedDemonstrations(Readable):
 
 
 def select(
-    domain: Domain,
-    wanted: Vector,
-    n: int,
-    *,
-    policy: Vector | None,
-    recorded: Demonstrations | None,
-    limits: Mapping[str, float],
-    rng: int | np.random.Generator,
+    domain: Domain, lesson: Any, n: int, *, limits: Mapping[str, float], rng: int | np.random.Generator
 ) -> SelectedDemonstrations:
-    """n trajectories whose mean reward feature counts are close to `wanted` (d_r,).
+    """n trajectories whose mean reward feature counts are close to the expectation (d_r,) of a lesson.
 
-    The pool consists of the recorded demonstrations, or of samples from the policy, or from the policy nearest to
-    `wanted`. Of a pool with n trajectories that arrive and keep the limits, only these are selected.
+    The pool consists of the recorded demonstrations, or of samples from the policy of the lesson, or from the policy
+    nearest to it. Of a pool with n trajectories that arrive and keep the limits, only these are selected.
     """
     n, source = arrays.whole_number(n, "the number of demonstrations", least=1), arrays.generator(rng)
-    if recorded is not None and recorded.n < n:
-        raise InvalidInput(f"the lesson has only {recorded.n} demonstrations, so n must not be {n}; give a smaller n")
-    pool = _sampled(domain, wanted, policy, n, source) if recorded is None else recorded
+    pool, wanted = lesson.recorded, lesson.expectation
+    if pool is not None and pool.n < n:
+        raise InvalidInput(f"the lesson has only {pool.n} demonstrations, so n must not be {n}; give a smaller n")
+    pool = _sampled(domain, wanted, lesson.policy, n, source) if pool is None else pool
     followed = is_followed(domain, pool, limits)
     if n <= followed.sum() < pool.n:
         pool = pool.take(np.flatnonzero(followed))
@@ -265,14 +259,10 @@ def select(
     drawn = [source.choice(pool.n, size=n, replace=False) for _ in range(400)]
     # More than 16 restarts gain little, and each of a large selection takes long.
     optima = [np.sort(_exchange(offsets, start)) for start in drawn[: min(16, 1 + 1_000 // n)]]
-    chosen = min(optima, key=lambda optimum: _distance(offsets, optimum))
-    return SelectedDemonstrations(
-        demonstrations=pool.take(chosen),
-        expectation=arrays.freeze(counts[chosen].mean(axis=0)),
-        distance=_distance(offsets, chosen),
-        random_distance=float(np.mean([_distance(offsets, choice) for choice in drawn])),
-        pool_size=pool.n,
-    )
+    distances = [[float(np.linalg.norm(offsets[some].mean(axis=0))) for some in each] for each in (optima, drawn)]
+    chosen, mean = optima[int(np.argmin(distances[0]))], float(np.mean(distances[1]))
+    expected = arrays.freeze(counts[chosen].mean(axis=0))
+    return SelectedDemonstrations(pool.take(chosen), expected, min(distances[0]), mean, pool.n)
 
 
 def compared(domain: Domain) -> Flags:
@@ -327,8 +317,3 @@ def _exchange(offsets: Matrix, chosen: Indices, *, least_gain: float = 1e-6, rou
             n_idle += 1
         place = (place + 1) % len(chosen)
     return chosen
-
-
-def _distance(offsets: Matrix, chosen: Indices) -> float:
-    """norm_2(mu_hat_r(Xi) - mu_hat_r), the norm of the mean of the chosen offsets."""
-    return float(np.linalg.norm(offsets[chosen].mean(axis=0)))

@@ -53,9 +53,6 @@ class ShownDemonstration(Readable):
     arrives: bool | None = None
     exceeds: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        return self.text()
-
     def text(self, *, full: bool = False) -> str:
         """Share, reward and features in one line, and then a line for each turn; full: every step of every turn."""
         ending = "" if self.reward is None else f", reward {self.reward:.4g}"
@@ -64,6 +61,8 @@ class ShownDemonstration(Readable):
         counts = ", ".join(f"{name} {value:.4g}" for name, value in self.features.items())
         lines = turn_lines(self.steps, self.lengths, self.measure, full=full)
         return "\n".join([f"{self.share:.1%}{ending}: {counts}", *(f"    {line}" for line in lines)])
+
+    __str__ = text
 
     def as_data(self) -> dict[str, Any]:
         """For JSON; `load_demonstrations` reads the states and actions."""
@@ -98,9 +97,6 @@ class Shown(Readable, Sequence[ShownDemonstration]):
     def __getitem__(self, index: Any) -> Any:
         return self.items[index]
 
-    def __str__(self) -> str:
-        return self.text()
-
     def text(self, *, full: bool = False) -> str:
         """All demonstrations, turn by turn; full: every step."""
         kind = "every route of the policy" if self.is_whole else "selected trajectories of the policy"
@@ -108,6 +104,8 @@ class Shown(Readable, Sequence[ShownDemonstration]):
         head = f"What to show: {number}, {kind}; their mean is {self.distance:.2g} from the lesson."
         warned = [f"Warning: {sentence}" for sentence in self.warnings]
         return "\n".join([head, *warned, *(f"  {item.text(full=full)}" for item in self.items)])
+
+    __str__ = text
 
     def as_data(self) -> dict[str, Any]:
         """For JSON."""
@@ -153,27 +151,24 @@ class Shown(Readable, Sequence[ShownDemonstration]):
 
 def show(
     domain: Domain,
-    wanted: Vector,
+    lesson: Any,
     n: int,
     *,
-    policy: Vector | None,
-    recorded: Demonstrations | None,
     true_weights: ArrayLike | None,
     limits: Mapping[str, float],
     rng: int | np.random.Generator,
 ) -> Shown:
-    """At most n demonstrations whose mean reward feature counts are close to `wanted` (d_r,).
+    """At most n demonstrations whose mean reward feature counts are close to those of a lesson.
 
     limits: of preference features, by name. Of journeys to goals, those that keep them and arrive come first; without
     goals, chance and not a choice may decide which trajectory keeps a limit, so none is preferred.
     """
     # A count that exceeds its limit by rounding keeps it.
     limits = {name: limit * (1 + 1e-9) + 1e-9 for name, limit in limits.items() if len(domain.mdp.goals)}
-    count = whole_number(n, "the number of demonstrations", least=1)
-    whole = None if policy is None or recorded is not None else routes(domain, policy, count)
-    shown, shares = whole or _grouped(
-        select(domain, wanted, count, policy=policy, recorded=recorded, limits=limits, rng=rng).demonstrations
-    )
+    count, policy = whole_number(n, "the number of demonstrations", least=1), lesson.policy
+    policy = policy if lesson.recorded is None else None
+    whole = None if policy is None else routes(domain, policy, count)
+    shown, shares = whole or _grouped(select(domain, lesson, count, limits=limits, rng=rng).demonstrations)
     order = np.argsort(~is_followed(domain, shown, limits), kind="stable")
     shown, shares = shown.take(order), shares[order]
     weights = None if true_weights is None else floats(true_weights, "true_weights", ndim=1)
@@ -181,9 +176,9 @@ def show(
         check_length(weights, domain.n_reward, "true_weights", "reward features")
     rewards, preferences = trajectory_counts(domain, shown)
     items, mean = _items(domain, shown, shares, np.hstack([rewards, preferences]), weights, limits), shares @ rewards
-    distance = float(np.linalg.norm((mean - wanted)[compared(domain)]))
-    warnings = _warnings(domain, policy if recorded is None else None, items, shown)
+    distance = float(np.linalg.norm((mean - lesson.expectation)[compared(domain)]))
     places = None if domain.positions is None else domain.positions[shown.states]
+    warnings = _warnings(domain, policy, items, shown)
     return Shown(items, shown, freeze(shares), freeze(mean), distance, whole is not None, warnings, places)
 
 
@@ -195,24 +190,19 @@ def _items(
     weights: Vector | None,
     limits: Mapping[str, float],
 ) -> tuple[ShownDemonstration, ...]:
-    measured, items = per_choice(domain.mdp, np.ascontiguousarray(domain.reward_features[:, 0])), []
+    goals, name, items = domain.mdp.goals, domain.reward_names[0], []
+    measured = per_choice(domain.mdp, np.ascontiguousarray(domain.reward_features[:, 0]))
     # On a road map the first reward feature is a length, or a time.
     is_map = domain.positions is not None or domain.mdp.duration is not None
-    has_lengths = is_map and measured.min() >= 0 and domain.reward_names[0] != AT_GOAL and shown.choices is not None
+    has_lengths = is_map and measured.min() >= 0 and name != AT_GOAL and shown.choices is not None
     for trajectory, share, row in zip(shown, shares.tolist(), counts, strict=True):
         features = dict(zip(domain.names, row.tolist(), strict=True))
-        items.append(
-            ShownDemonstration(
-                share,
-                tuple(trajectory.steps),
-                features,
-                None if weights is None else float(weights @ row[: len(weights)]),
-                tuple(measured[trajectory.choices].tolist()) if has_lengths else (),
-                domain.reward_names[0] if has_lengths else "",
-                bool(trajectory.states[-1] in domain.mdp.goals) if len(domain.mdp.goals) else None,
-                tuple(name for name, limit in limits.items() if features[name] > limit),
-            )
-        )
+        reward = None if weights is None else float(weights @ row[: len(weights)])
+        lengths = tuple(measured[trajectory.choices].tolist()) if has_lengths else ()
+        arrives = bool(trajectory.states[-1] in goals) if len(goals) else None
+        exceeds = tuple(name for name, limit in limits.items() if features[name] > limit)
+        told = (reward, lengths, name if has_lengths else "", arrives, exceeds)
+        items.append(ShownDemonstration(share, tuple(trajectory.steps), features, *told))
     return tuple(items)
 
 
