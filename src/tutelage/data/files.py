@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tutelage.arrays import ArrayLike, check_compressed, floats, integers
+from tutelage.arrays import ArrayLike, check_compressed, check_length, floats, integers
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
 from tutelage.data.recordings import from_csv, from_lines, to_csv
 from tutelage.model.inputs import Arrivals, by_name
@@ -57,23 +57,24 @@ def save(domain: Domain, path: AnyPath, *, true_weights: ArrayLike | None = None
     true_weights: (d_r,), what each reward feature is worth; the playground reads them from the file.
     """
     _suffix(path, (".npz",), "a domain")
-    mdp, rows = domain.mdp, domain.mdp.transition
+    mdp, rows, weights = domain.mdp, domain.mdp.transition, true_weights
     fields: dict[str, Any] = dict(zip(TRANSITION_FIELDS, (rows.data, rows.indices, rows.indptr), strict=True))
     fields |= {"first_choice": mdp.first_choice, "initial": mdp.initial, "discount": mdp.discount}
     fields |= {name: getattr(domain, name) for name in FEATURE_FIELDS}
     fields |= {name: np.array(getattr(domain, name), dtype=np.str_) for name in NAME_FIELDS}
     fields |= {name: to_json(getattr(domain, name)) for name in LABEL_FIELDS if getattr(domain, name) is not None}
-    fields |= {name: part for name, part in {"goals": mdp.goals, "final_states": mdp.names.finals}.items() if len(part)}
-    given = {"duration": mdp.duration, "positions": domain.positions}
-    given["true_weights"] = None if true_weights is None else _weights(true_weights, domain)
-    fields |= {name: part for name, part in given.items() if part is not None}
+    optional = {"duration": mdp.duration, "positions": domain.positions, "goals": mdp.goals}
+    optional |= {
+        "final_states": mdp.names.finals,
+        "true_weights": None if weights is None else _weights(weights, domain),
+    }
+    fields |= {name: part for name, part in optional.items() if part is not None and len(part)}
     for name, names in zip(ARRIVAL_FIELDS, (domain.reward_names, domain.preference_names), strict=True):
         arrivals: Arrivals = getattr(domain, name)
         if arrivals:
             # A row for each feature; of the features that are not on arrival, no numbers.
-            fields[name] = np.array(
-                [arrivals[key].data if key in arrivals else np.full(rows.nnz, np.nan) for key in names]
-            )
+            none = np.full(rows.nnz, np.nan)
+            fields[name] = np.array([arrivals[key].data if key in arrivals else none for key in names])
     write_archive(path, fields, DOMAIN)
 
 
@@ -85,8 +86,7 @@ def saved_weights(path: AnyPath, domain: Domain, *, max_bytes: int = LARGEST_BYT
 
 def _weights(values: ArrayLike, domain: Domain) -> NDArray[np.float64]:
     weights = floats(values, "true_weights", ndim=1)
-    if len(weights) != domain.n_reward:
-        raise InvalidModel(f"true_weights must be {domain.n_reward} finite numbers, one for each reward feature")
+    check_length(weights, domain.n_reward, "true_weights", "reward features")
     return weights
 
 
@@ -259,44 +259,46 @@ def read_archive(
     others: a pattern of the names of further arrays to read. max_bytes: the largest size of the file and of its arrays.
     """
     wanted = re.compile(rf"({'|'.join(['format', 'version', *fields, others])})\.npy")
-    cause = "it is damaged, cut short, pickled or not an .npz file"
-    damaged = InvalidModel(f"{path} cannot be read as a {form[0]} file: {cause}")
+    cause, (kind, version) = "it is damaged, cut short, pickled or not an .npz file", form
     with open_regular(path, max_bytes) as file:
         try:
             with zipfile.ZipFile(file) as archive:
                 members = {m.filename[:-4]: m for m in archive.infolist() if wanted.fullmatch(m.filename)}
                 _check_size(path, sum(member.file_size for member in members.values()), max_bytes)
-                n_texts = sum(_n_texts(archive, member, damaged) for member in members.values())
+                n_texts = sum(_n_texts(archive, member) for member in members.values())
                 _check_size(path, OBJECT_BYTES * n_texts, max_bytes)
                 arrays = {name: _array(archive, member) for name, member in members.items()}
         except InvalidModel:
             raise
         # Damaged bytes raise many kinds of exceptions in zip, zlib and NumPy; all have the same meaning here.
         except Exception as error:
-            raise damaged from error
-    _check_format(path, arrays, *form)
-    missing = [field for field in fields if field not in arrays]
-    if missing:
-        raise InvalidModel(f"{path} lacks the field {missing[0]!r} of a {form[0]}; it is incomplete")
+            raise InvalidModel(f"{path} cannot be read as a {kind} file: {cause}") from error
+    written_as, written = str(arrays.get("format", "no format")), arrays.get("version", np.array("unknown"))
+    if written_as != kind:
+        raise InvalidModel(f"{path} is not a {kind} file, but of format {written_as!r}")
+    if written.ndim or written.dtype.kind not in "iu" or not 1 <= written <= version:
+        raise InvalidModel(f"{path} is a {kind} of version {written}; this Tutelage reads versions up to {version}")
+    for field in fields:
+        if field not in arrays:
+            raise InvalidModel(f"{path} lacks the field {field!r} of a {kind}; it is incomplete")
     return arrays
 
 
-def _n_texts(archive: zipfile.ZipFile, member: zipfile.ZipInfo, damaged: InvalidModel) -> int:
+def _n_texts(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
     """The number of texts in an array, each of which will be a Python object.
 
     Refused unless the array is compressed as NumPy does, and its header has the size that the archive declares for it.
+    Any error here, and in `_array`, is that of a damaged file.
     """
-    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise damaged
     with archive.open(member) as content:
         # Headers of later versions of the format may be gigabytes long.
-        if np.lib.format.read_magic(content) != (1, 0):
-            raise damaged
-        shape, _, dtype = np.lib.format.read_array_header_1_0(content)
+        is_known = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+        is_known = is_known and np.lib.format.read_magic(content) == (1, 0)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(content) if is_known else ((), False, np.dtype("O"))
         # An array of objects is pickled. Any number of texts of length zero takes no bytes in a file.
         is_known = dtype.kind in "biufU" and (dtype.itemsize > 0 or prod(shape) <= 1)
         if not is_known or content.tell() + prod(shape) * dtype.itemsize != member.file_size:
-            raise damaged
+            raise ValueError("an array that NumPy does not write")
     return prod(shape) if dtype.kind == "U" else 0
 
 
@@ -308,15 +310,6 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
         if codes.max() > sys.maxunicode:
             raise ValueError("a text has a code point that Unicode does not have")
     return array
-
-
-def _check_format(path: AnyPath, arrays: Archive, kind: str, version: int) -> None:
-    written_as = str(arrays.get("format", "no format"))
-    if written_as != kind:
-        raise InvalidModel(f"{path} is not a {kind} file, but of format {written_as!r}")
-    written = arrays.get("version", np.array("unknown"))
-    if written.ndim or written.dtype.kind not in "iu" or not 1 <= written <= version:
-        raise InvalidModel(f"{path} is a {kind} of version {written}; this Tutelage reads versions up to {version}")
 
 
 def _check_size(path: AnyPath, size: int, max_bytes: int) -> None:
