@@ -1,8 +1,7 @@
 """Checks of other people's players: are they pure, are their answers possible, do they survive files and processes?
 
 A learner is a pure function of the lesson and its last response, a teacher of the rounds; both may be saved, continued,
-pickled and sent to another process. `check_learner` and `check_teacher` try this on small problems, and print and
-return what is missing.
+pickled and sent to another process. `check_learner` and `check_teacher` try this on small problems.
 """
 
 import inspect

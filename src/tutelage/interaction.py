@@ -1,11 +1,8 @@
 """The rounds between any teacher and any learner (Algorithm 1).
 
-    round 1: the teacher opens with a lesson
-    each round: the learner responds to the lesson; the teacher sees the response and advises the next lesson, or none
-
-A learner that remembers is given its last response, which has its memory: neither player keeps anything else.
-No completed round is lost. The error of a failed interaction carries the rounds. If a path is given, every round is on
-disk before the next one begins.
+The teacher opens with a lesson; in each round the learner responds to it, and the teacher advises the next lesson, or
+none. A learner that remembers is given its last response: neither player keeps anything else. No completed round is
+lost: the error of a failed interaction carries the rounds, and with a path every round is on disk before the next.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,8 +1,7 @@
-"""The rounds between a teacher and a learner, and the file that keeps them.
+"""The rounds between a teacher and a learner, and the file that keeps them: one `.npz` without pickle.
 
-A teacher keeps no memory, and that of a learner is in its responses: the same rounds yield the same advice and the same
-response. So the file, one `.npz` without pickle, is enough to continue the rounds, to replay them, or to check the
-teacher. It is written completely or not at all.
+A teacher keeps no memory, and that of a learner is in its responses, so the file is enough to continue the rounds, to
+replay them, or to check the teacher. It is written completely or not at all.
 """
 
 import math

@@ -6,12 +6,10 @@ The inner sum is infinite, but only the first T visits of a trajectory are known
 
     tail = sum over t >= T of discount^t phi(s_t)        |tail_j| <= discount^T / (1 - discount) * max |phi_j|
 
-If the last known state is absorbing and feature j has the same value phi_j for all its choices, the tail is known:
-discount^T / (1 - discount) * phi_j is added. Otherwise nothing is added, and the bound counts as bias. The mean of
-these bounds over the trajectories bounds the distance of mu_hat from the mean over the complete trajectories. Where
-discounts differ between choices, discount^t is the product of the discounts of the t choices taken before. The tail is
-known if the choices of the absorbing state also have one discount; the bound has the largest one. A feature on arrival
-counts what happened, its value for the next state of the trajectory (`model.inputs`).
+If the last known state is absorbing, and feature j and the discount are the same for all its choices, the tail is
+known: discount^T / (1 - discount) * phi_j is added. Otherwise nothing is, and the mean of the bounds counts as bias.
+Where discounts differ between choices, discount^t is the product of those of the t choices taken before. A feature on
+arrival counts what happened, its value for the next state of the trajectory (`model.inputs`).
 """
 
 from collections.abc import Iterator, Mapping

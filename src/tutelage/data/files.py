@@ -2,10 +2,8 @@
 
 `.npz` files have a format and a version, and contain no pickled objects; `recordings` describes the lines of `.jsonl`
 and `.csv` files. Files are written completely or not at all. A file that is cut short, damaged, pickled or of another
-format is refused by name; a text file that is cut exactly between two lines only has fewer demonstrations.
-
-Only regular files are read, and only the arrays that are needed. A file that is larger than `max_bytes`, or whose
-arrays or Python objects are, is refused before any array is read or object made.
+format is refused by name. Only regular files are read, and only the arrays that are needed. A file that is larger than
+`max_bytes`, or whose arrays or Python objects are, is refused before any array is read or object made.
 """
 
 import io

@@ -1,15 +1,13 @@
 """Recorded episodes: columns of a table, or lines of a text file, as arrays of states and choices, and back.
 
-A value of a column is the name of a state or action, or its number. A name comes first. A whole number counts as a
-number unless some name is a whole number itself, as the nodes of a road map are. Texts, as in a CSV file, stand for the
-names that are written like them. An action may also be given as the state that it leads to, or not at all where the
-next state determines it. A recorded episode may end in the final state that an environment has shown, such as a goal,
-in place of the absorbing state of `from_gymnasium`.
+A value of a column is the name of a state or action, its number, unless some name is a whole number itself, or a text
+that is written like the name. An action may also be given as the state that it leads to, or not at all where the next
+state determines it. An episode may end in the final state that an environment has shown, such as a goal, in place of
+the absorbing state of `from_gymnasium`.
 
 A line of `.jsonl` is one demonstration, `{"states": [3, 4], "choices": [12]}`, with "choices" (numbered in the whole
 MDP), with "actions" (names, or numbers within the state) or with neither, the same in every line. With "choices" states
-are numbers, otherwise names or numbers. "terminated": true says that the episode has ended. "share", "features",
-"reward", "arrives" and "exceeds", which `tutelage teach` writes, are not read.
+are numbers. "terminated": true says that the episode has ended. Other keys of `tutelage teach` are not read.
 
 A line of `.csv` is one visit. The header names the columns: "episode" and "state", and optionally "action",
 "next_state" and "terminated"; other columns are not read.

@@ -1,14 +1,9 @@
 """A few trajectories of a policy: sampled, all of its routes, or selected to be close to a lesson.
 
 Let x_i be the discounted reward feature counts of trajectory i minus the expectation of the lesson. The distance of n
-trajectories from the lesson is norm_2(sum of x_i) / n. For a random sample it is about sqrt(trace Cov(x) / n). The best
-n trajectories of a pool solve a subset-sum problem. A heuristic solves it well:
-
-    exchange   replace a selected trajectory i by the j that minimises norm_2(sum - x_i + x_j), until no replacement
-               reduces the norm
-
-Each exchange reduces the distance and there are finitely many selections, so the search ends in a local optimum. It
-starts from several random selections, and the best local optimum is returned.
+trajectories from the lesson is norm_2(sum of x_i) / n. The best n of a pool solve a subset-sum problem. A heuristic:
+from several random selections, replace a trajectory i by the j that minimises norm_2(sum - x_i + x_j), until no
+replacement reduces the norm. Each reduces it and there are finitely many selections, so this ends in a local optimum.
 """
 
 import heapq

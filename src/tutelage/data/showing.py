@@ -1,10 +1,8 @@
 """What to show to people: a few demonstrations by name, turn by turn, with their shares, features and rewards.
 
 A policy that mixes a few routes is shown as these routes, each with its probability. Where it has more trajectories
-than asked for, some are selected whose mean feature counts are close to those of the lesson (`sampling`).
-
-Steps along one street are one turn. A choice of a road map is named by its street, with the next junction where two
-choices have the same street, "Broadway to 17"; the street is "Broadway".
+than asked for, some are selected whose mean feature counts are close to those of the lesson (`sampling`). Steps along
+one street are one turn; a choice of a road map is named by its street, or by street and next junction.
 """
 
 import json

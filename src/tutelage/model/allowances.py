@@ -4,12 +4,8 @@
     violation_allowance={"service_km": 0.1, "main_km": tl.share(0.05)}     by name; other features have no limit
     violation_allowance={"service_km": 0.1, "others": 0}                   by name; zero for other features
 
-A share is a part of the discounted time, whose total is the same for every policy: with one discount, and one unit of
-time for each choice,
-
-    total = sum over t of discount^t = 1 / (1 - discount)
-
-and with durations the time passes continuously, total = integral of discount^t = -1 / log discount.
+A share is a part of the discounted time, whose total is the same for every policy: 1 / (1 - discount) with one unit of
+time for each choice; with durations the time passes continuously, and it is -1 / log discount.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,13 +1,10 @@
 """What a user gives for a model, as checked arrays: choices, discounts, durations, goals, positions and features.
 
-A choice that takes d units of time is discounted by discount**d, where the discount is that of one unit of time. The
-longer the choice, the later is everything after it (a semi-Markov process).
+A choice that takes d units of time is discounted by discount**d, where the discount is that of one unit of time.
 
 Features are arrays, or functions of a state, of a state and an action, or of a state, an action and the next state,
-that return a number, a sequence of numbers or a dict by name.
-
-A feature on arrival has a value for each choice and next state, such as "survived" for the arrival in a state. Every
-expectation of a policy is the same for phi(c, s') as for its mean given the choice,
+that return a number, a sequence of numbers or a dict by name. A feature on arrival has a value for each choice and next
+state. Every expectation of a policy is the same for phi(c, s') as for its mean given the choice,
 
     phi(c) = sum over s' of T(s' | c) phi(c, s')
 
@@ -46,23 +43,19 @@ def checked_first_choice(values: ArrayLike) -> Indices:
     if len(first_choice) < 2 or first_choice[0] != 0:
         raise InvalidModel("first_choice must start at 0 and have one entry per state and one more")
     steps = np.diff(first_choice)
-    state = int(steps.argmin())
-    if steps[state] < 0:
-        fall = f"it falls from {first_choice[state]} to {first_choice[state + 1]} at state {state}"
-        raise InvalidModel(f"first_choice must increase, but {fall}")
-    if steps[state] == 0:
-        raise InvalidModel(f"state {state} has no choice; give an absorbing state a choice that leads to itself")
+    told = "has no choice; give an absorbing state a choice that leads to itself"
+    fall = "first_choice must increase, but it falls from"
+    arrays.refuse(steps < 0, lambda s: f"{fall} {first_choice[s]} to {first_choice[s + 1]} at state {s}")
+    arrays.refuse(steps == 0, lambda s: f"state {s} {told}")
     return first_choice
 
 
 def rows_of_actions(transition: ArrayLike | Sequence[Any]) -> tuple[SparseRows, int]:
     """Rows s * A + a, and A, from a dense (S, A, S) array or from A sparse matrices (S, S)."""
     if isinstance(transition, Sequence) and any(sparse.issparse(matrix) for matrix in transition):
-        rows = [
-            arrays.sparse_rows(matrix, f"the matrix of action {action}") for action, matrix in enumerate(transition)
-        ]
+        rows = [arrays.sparse_rows(matrix, f"the matrix of action {a}") for a, matrix in enumerate(transition)]
         for action, matrix in enumerate(rows):
-            if matrix.shape[0] != matrix.shape[1] or matrix.shape != rows[0].shape:
+            if matrix.shape != (rows[0].shape[0],) * 2:
                 needed = "all must be the same (S, S)"
                 raise InvalidModel(f"the matrix of action {action} has shape {matrix.shape}; {needed}")
         by_action = np.arange(rows[0].shape[0] * len(rows)).reshape(len(rows), -1)
@@ -87,10 +80,9 @@ def checked_discount(value: ArrayLike, n_choices: int) -> float | Vector:
     discounts = arrays.floats(given, "discount", ndim=1) if given.ndim else given[None].astype(np.float64)
     if given.ndim:
         arrays.check_length(discounts, n_choices, "discount", "choices")
-    wrong = np.flatnonzero(~((discounts > 0) & (discounts <= 1)))
-    if len(wrong):
-        place = f"[{wrong[0]}]" if given.ndim else ""
-        raise InvalidModel(f"discount{place} must be above 0 and at most 1, got {discounts[wrong[0]]}")
+    is_wrong, place = ~((discounts > 0) & (discounts <= 1)), "[{}]" if given.ndim else ""
+    needed = "must be above 0 and at most 1"
+    arrays.refuse(is_wrong, lambda i: f"discount{place.format(i)} {needed}, got {discounts[i]}")
     return float(discounts[0]) if (discounts == discounts[0]).all() else discounts
 
 
@@ -99,9 +91,8 @@ def checked_duration(value: ArrayLike, n_choices: int) -> Vector:
     given = arrays.any_array(value, "duration")
     durations = arrays.floats(given if given.ndim else np.repeat(given, n_choices), "duration", ndim=1)
     arrays.check_length(durations, n_choices, "duration", "choices")
-    wrong = np.flatnonzero(durations <= 0)
-    if len(wrong):
-        raise InvalidModel(f"duration[{wrong[0]}] is {durations[wrong[0]]}; a choice must take a positive time")
+    needed = "a choice must take a positive time"
+    arrays.refuse(durations <= 0, lambda i: f"duration[{i}] is {durations[i]}; {needed}")
     return durations
 
 
@@ -111,22 +102,19 @@ def timed_discounts(discount: ArrayLike, durations: Vector) -> Vector:
         raise InvalidModel("with durations, discount must be one number, that of one unit of time")
     base = checked_discount(discount, 1)
     discounts = np.power(base, durations)
-    wrong = np.flatnonzero((discounts <= 0) | ((discounts >= 1) & (base < 1)))
-    if len(wrong):
-        end = "one" if discounts[wrong[0]] > 0.5 else "zero"
-        raise InvalidModel(
-            f"duration[{wrong[0]}] is {durations[wrong[0]]}, and {base}**{durations[wrong[0]]} rounds to {end}; "
-            "measure time in another unit, or give another discount per unit"
-        )
+    advice = "measure time in another unit, or give another discount per unit"
+    arrays.refuse(
+        (discounts <= 0) | ((discounts >= 1) & (base < 1)),
+        lambda i: f"duration[{i}] is {durations[i]}, and {base}**{durations[i]} rounds to {discounts[i]:.0f}; {advice}",
+    )
     return np.asarray(discounts)
 
 
 def checked_goals(values: ArrayLike, n_states: int) -> Indices:
     """The goals, ascending, each once."""
     goals = np.unique(arrays.integers(values, "goals"))
-    wrong = goals[(goals < 0) | (goals >= n_states)]
-    if len(wrong):
-        raise InvalidModel(f"goals has state {wrong[0]}, but the states are 0 to {n_states - 1}")
+    known = f"the states are 0 to {n_states - 1}"
+    arrays.refuse((goals < 0) | (goals >= n_states), lambda i: f"goals has state {goals[i]}, but {known}")
     return arrays.freeze(goals)
 
 
@@ -275,9 +263,8 @@ def _column(mdp: "MDP", name: str, given: Any) -> Vector | SparseRows:
             needed = f"give one value per choice and next state, {rows.shape}"
             raise InvalidModel(f"the feature {name!r} has shape {arrival.shape}; {needed}, or one per state or choice")
         values = np.asarray(arrival[of_entry, rows.indices], dtype=np.float64)
-        for entry in np.flatnonzero(~np.isfinite(values))[:1]:
-            at = f"choice {of_entry[entry]}, next state {rows.indices[entry]}"
-            raise InvalidModel(f"the feature {name!r} is {values[entry]} for {at}; give finite numbers")
+        said, at = f"the feature {name!r} is", "for choice {}, next state {}; give finite numbers".format
+        arrays.refuse(~np.isfinite(values), lambda i: f"{said} {values[i]} {at(of_entry[i], rows.indices[i])}")
         return at_entries(rows, values)
     if not callable(given):
         vector = arrays.floats(given, f"the feature {name!r}", ndim=1)
@@ -353,10 +340,9 @@ def feature_matrix(
             said = f"{place(row)}: the {kind} features are {value!r}"
             raise InvalidModel(f"{said}; give {'a dict with ' * is_named}{needed} everywhere")
     matrix = np.array(rows).reshape(len(rows), -1)
-    wrong = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
-    if len(wrong):
-        said = f"{place(int(wrong[0]))}: the {kind} features {values[wrong[0]]!r}"
-        raise InvalidModel(f"{said} are not all finite numbers")
+    told = "are not all finite numbers"
+    is_wrong = ~np.isfinite(matrix).all(axis=1)
+    arrays.refuse(is_wrong, lambda row: f"{place(row)}: the {kind} features {values[row]!r} {told}")
     return arrays.freeze(matrix), tuple(map(str, columns))
 
 

@@ -1,11 +1,8 @@
 """The model: a finite MDP in choice form, and a domain, which adds the features.
 
-A state offers one or more *choices*; a choice is one row of a sparse matrix. The choices of state s are
-`first_choice[s] .. first_choice[s + 1]`, so states may offer different numbers of choices (as road junctions do). Where
-every state offers A actions, action a of state s is choice `s * A + a`. Rewards and features are on states (as in the
-paper) or on choices.
-
-The discount is one number, or one per choice. Every equation has diag(discount) @ transition:
+A state offers one or more *choices*; a choice is one row of a sparse matrix. Where every state offers A actions, action
+a of state s is choice `s * A + a`. Rewards and features are on states (as in the paper) or on choices. The discount is
+one number, or one per choice. Every equation has diag(discount) @ transition:
 
     V(s) = max over choices c of s of  reward(c) + discount(c) T(c) @ V
     sum of z over the choices of s' = initial(s') + sum over c of discount(c) T(s' | c) z(c)

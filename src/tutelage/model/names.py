@@ -1,31 +1,28 @@
 """Names of states and choices: any hashable objects, looked up in both directions.
 
-A state without a name is named by its number, a choice without a name by its number within its state.
-
-`check_name` is the one check of all names: a text must be writable in UTF-8 and have no control characters but tabs and
-ends of lines, a number must be finite. `as_text` is the one way to print a name.
-
-In files, a name is a string, a number, a truth value, None, or a tuple of these, which JSON writes as a list. Any other
-name is written as its text, `str(name)`, and read back as this text.
+A state without a name is named by its number, a choice without a name by its number within its state. A text must be
+writable in UTF-8 without control characters but tabs and ends of lines, a number finite. In files, a name is a
+string, a number, a truth value, None, or a tuple of these, which JSON writes as a list. Any other name is written as
+its text, `str(name)`, and read back as this text.
 """
 
 import json
 import math
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from heapq import nlargest
 from itertools import islice, pairwise
 from os.path import commonprefix
-from typing import Any
+from typing import Any, Self
 from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tutelage.arrays import Indices, integers, set_state
+from tutelage.arrays import Indices, integers, refuse, set_state
 from tutelage.outcomes import InvalidInput, InvalidModel, printable
 
 LAST_STATE = "end"
@@ -38,12 +35,10 @@ OBJECT_BYTES = 64
 def check_name(name: Any, place: str) -> Any:
     """The name; refused unless it can be written to files and printed. place: what it names, for the message."""
     if isinstance(name, str):
-        if not name.isprintable() and any(
-            category(letter) in ("Cc", "Cs") for letter in name if letter not in "\t\n\r"
-        ):
-            raise InvalidModel(
-                f"the name {as_text(name)!r} of {place} has a control character or half a surrogate pair"
-            )
+        hidden = () if name.isprintable() else (category(letter) for letter in name if letter not in "\t\n\r")
+        if not {"Cc", "Cs"}.isdisjoint(hidden):
+            told = "has a control character or half a surrogate pair"
+            raise InvalidModel(f"the name {as_text(name)!r} of {place} {told}")
     elif isinstance(name, float | np.floating) and not math.isfinite(name):
         raise InvalidModel(f"the name {name} of {place} is not a finite number; give a text")
     elif type(name) is tuple:
@@ -81,33 +76,25 @@ class _Made(Sequence[Hashable]):
         return f"{type(self).__name__}({', '.join(map(repr, self[:5]))}{', ...' if len(self) > 5 else ''})"
 
 
-class Names(_Made):
+class Names(tuple[Hashable, ...]):
     """Different names of the states, in order."""
 
-    def __init__(self, names: Sequence[Hashable]) -> None:
-        self._names: tuple[Hashable, ...] = tuple(check_name(name, f"state {i}") for i, name in enumerate(names))
-        if len(self._number) < len(self._names):
-            _refuse_repeated(self._names, "states", "state")
+    def __new__(cls, names: Iterable[Hashable]) -> Self:
+        held = super().__new__(cls, (check_name(name, f"state {i}") for i, name in enumerate(names)))
+        if len(held._number) < len(held):
+            _refuse_repeated(held, "states", "state")
+        return held
 
     @cached_property
     def _number(self) -> dict[Hashable, int]:
-        return {name: number for number, name in enumerate(self._names)}
+        return {name: number for number, name in enumerate(self)}
 
     def find(self, name: Hashable) -> int | None:
         """The number of the state of this name, if there is one."""
         return self._number.get(name)
 
-    def _name(self, number: int) -> Hashable:
-        return self._names[number]
-
-    def __iter__(self) -> Iterator[Hashable]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_names": self._names}
+    def __getstate__(self) -> None:
+        """The numbers are not pickled."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -197,14 +184,12 @@ class Labels:
         """Checked labels; names that were checked for the same states and choices are not checked again."""
         n_states = len(first_choice) - 1
         ends = integers(finals, "finals") if len(finals) else np.zeros(0, dtype=np.int64)
-        if len(ends) and not (ends.min() >= 0 and ends.max() < n_states):
-            raise InvalidModel(f"finals must be states 0 .. {n_states - 1}, got {ends.min()} .. {ends.max()}")
+        refuse((ends < 0) | (ends >= n_states), lambda i: f"finals must be states 0 .. {n_states - 1}, got {ends[i]}")
         if not (states is None or isinstance(states, Names | GridNames)):
             states = Names(_listed(states, "state_names"))
         if states is not None and len(states) != n_states:
-            raise InvalidModel(
-                f"state_names has {len(states)} names, but there are {n_states} states; give one for each"
-            )
+            given = f"state_names has {len(states)} names, but there are {n_states} states"
+            raise InvalidModel(f"{given}; give one for each")
         if choices is not None and not (isinstance(choices, ChoiceNames) and choices.fits(first_choice)):
             stored = choices.stored if isinstance(choices, ChoiceNames) else choices
             choices = ChoiceNames(_listed(stored, "choice_names"), first_choice)
@@ -235,13 +220,13 @@ class Labels:
         """The number of the state of this name."""
         if not _is_hashable(name):
             raise InvalidInput(f"{name!r} cannot name a state, because it is not hashable")
-        n_states = len(self.first_choice) - 1
-        number, known = None, f"the states have no names, only numbers 0 .. {n_states - 1}"
+        n_states, number = len(self.first_choice) - 1, None
         if self.states is not None:
             number = self.states.find(name)
         elif isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < n_states:
             number = int(name)
         if number is None:
+            known = f"the states have no names, only numbers 0 .. {n_states - 1}"
             known = known if self.states is None else suggestion(name, self.states)
             raise InvalidInput(f"there is no state {name!r}; {known}")
         return number
@@ -278,9 +263,8 @@ def _listed(given: Any, name: str) -> list[Hashable]:
 def _refuse_repeated(names: Sequence[Hashable], where: str, what: str) -> None:
     seen: dict[Hashable, int] = {}
     for number, name in enumerate(names):
-        if name in seen:
+        if seen.setdefault(name, number) < number:
             raise InvalidModel(f"the {where} have different names, but {what} {seen[name]} and {number} are {name!r}")
-        seen[name] = number
 
 
 def to_json(names: StateNames | ChoiceNames) -> NDArray[np.uint8]:

@@ -1,9 +1,9 @@
 """Policies: one probability per choice; those of a state sum to one. And how long they go on.
 
 With discount 1 an *end* is an absorbing state; what happens there counts nothing. Let K have the rows discount(c) T(c)
-without the columns of the ends. The expected number of choices that a policy still takes, and the longest of all, are
+without the columns of the ends. The longest expected number of choices that any policy still takes is
 
-    e = 1 + K_pi e            h(s) = max over choices c of s of  1 + K(c) @ h
+    h(s) = max over choices c of s of  1 + K(c) @ h
 
 The largest h is the *horizon*, which discounted MDPs have as 1 / (1 - discount). It is finite exactly if every policy
 ends. For the Bellman operators B, hard and soft, and any value V, V* - V = (I - K_pi)^-1 (B_pi V - V) for the optimal
