@@ -22,18 +22,10 @@ def test_reproducing_one_world_writes_what_it_says(what, tmp_path, monkeypatch):
     from experiments.test_tables import made_up
 
     from tutelage.environments.placement import PREFERENCES
-    from tutelage.experiments.illustrations import Illustration
     from tutelage.experiments.settings import Task
     from tutelage.experiments.store import Row
 
-    drawing = {"reachable": [[0, 0], [1, 0], [0, 1]], "feasible": [[0, 0], [0.2, 0], [0, 1]], "weights": [1, 0.9]}
-    drawing |= {"points": {"optimal": [1, 0], "answered": [0.2, 0], "aware": [0, 1]}, "avoided": [False] * 37}
-    drawing |= {"start": [0.1, 0.1], "lesson": [0.5, 0.46], "answer": [0.2, 0.4]}
-    drawing |= {"cases": [{"start": [0, 0], "aim": [0.5, 0.45], "lesson": [0.5, 0.45], "is_realised": True}]}
-
-    def compute_row(task: Task | Illustration) -> Row:
-        if isinstance(task, Illustration):
-            return Row(task.key, task.settings, json.dumps(drawing), "1.0", "abc")
+    def compute_row(task: Task) -> Row:
         row = made_up([task])[task.key]
         weights = [1.0] * (3 + PREFERENCES[task.learner])
         return Row(row.key, row.detail, json.dumps(row.outcome | {"weights": weights}), "1.0", "abc")

@@ -11,12 +11,6 @@ from tutelage.experiments.worlds import WorldName
 TASK = Task(WorldName("published", 0, 10), "L2", EXACT, TeacherSetting("volume_search", max_rounds=100))
 
 
-def test_table_1_has_every_penalty_learner_teacher_and_world():
-    """Six pairs, and one on the text's worlds; five learners, ten worlds; two models taught agnostically, two not."""
-    tasks = list(settings.table_1())
-    assert len(tasks) == len({task.key for task in tasks}) == (6 + 1) * 5 * 10 * 4
-
-
 def test_unknown_constraints_have_every_learner_size_model_teacher_and_set_of_worlds():
     """Three learners, three sizes, six teachers, two models, twice ten worlds; a world in both sets is one row."""
     tasks = list(settings.unknown())
@@ -28,12 +22,6 @@ def test_the_slow_rows_are_others_than_the_quick_ones():
     """Four limits of steps with eleven teachers each, and Algorithm 2 with six longest pushes."""
     slow, quick = ({task.key for task in some} for some in (settings.unknown_slow(), settings.unknown()))
     assert len(slow) == 3 * 3 * (4 * 11 + 6) * 10 and not slow & quick
-
-
-def test_the_figures_are_drawn_from_rows_of_the_tables():
-    tables = {task.key for task in (*settings.table_1(), *settings.unknown())}
-    rounds = [task for learner in settings.ROUNDS_FIGURES.values() for task in settings.rounds_of(learner)]
-    assert {task.key for task in (*settings.figure_2(), *rounds)} <= tables
 
 
 @pytest.mark.parametrize(

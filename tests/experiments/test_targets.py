@@ -1,4 +1,4 @@
-"""Figures of rounds: means over the same worlds."""
+"""The tables and figures by name: their tasks, and figures of rounds with means over the same worlds."""
 
 import json
 
@@ -6,8 +6,28 @@ import pytest
 
 from tutelage.experiments import settings
 from tutelage.experiments.store import Row
-from tutelage.experiments.targets import TARGETS, panel
+from tutelage.experiments.targets import TARGETS, UNTOLD, panel, rounds_target
 from tutelage.experiments.worlds import reachable_worlds
+
+# The learner of each figure of rounds.
+FIGURES = {"L2": "figure3", "L1": "figure4", "L3": "figure5"}
+
+
+def keys(name, tasks="tasks"):
+    return [task.key for task in getattr(TARGETS[name], tasks)(10)]
+
+
+def test_table_1_has_every_penalty_learner_teacher_and_world():
+    """Six pairs, and one on the text's worlds; five learners, ten worlds; two models taught agnostically, two not."""
+    assert len(keys("table1")) == len(set(keys("table1"))) == (6 + 1) * 5 * 10 * 4
+
+
+def test_the_figures_are_drawn_from_rows_of_the_tables():
+    drawn = [key for name in ("figure2", *FIGURES.values()) for key in keys(name)]
+    assert drawn and {*drawn} <= {*keys("table1"), *keys("figure3-table")}
+    # The picture of what is beyond the paper has the rows of its table, and shows every one.
+    curves = rounds_target("", "seeds", UNTOLD, settings.UNTOLD_TEACHERS)
+    assert {task.key for task in curves.tasks(10)} == {*keys("beyond")}
 
 
 def test_a_panel_has_means_over_the_same_worlds_and_says_how_many():
@@ -18,16 +38,15 @@ def test_a_panel_has_means_over_the_same_worlds_and_says_how_many():
     assert list(drawn.lines.values()) == [1.0] and drawn.curves[0].learner == [2.0, 3.0]
 
 
-@pytest.mark.parametrize(("name", "learner"), [("figure3", "L2"), ("figure4", "L1"), ("figure5", "L3")])
+@pytest.mark.parametrize(("learner", "name"), FIGURES.items())
 def test_a_figure_of_rounds_shows_the_rewards_of_its_own_learner(name, learner):
     """Every learner's rows have other rewards: the curves of Figure 4 are L1's, means over the worlds."""
     rows = {}
     for other, base in {"L1": 10.0, "L2": 20.0, "L3": 30.0}.items():
-        for task in settings.rounds_of(other, 2):
+        for task in TARGETS[FIGURES[other]].tasks(2):
             rewards = [base + task.world.seed, base + 1] if task.teacher.max_rounds > 1 else [base]
             result = {"reward": rewards[-1], "learner_rewards": rewards, "lesson_rewards": [r + 5 for r in rewards]}
             rows[task.key] = Row(task.key, "", json.dumps(result), "", "")
-    assert settings.ROUNDS_FIGURES[name] == learner
     figure = TARGETS[name].draw(rows, 2)
     base, seeds = {"L1": 10.0, "L2": 20.0, "L3": 30.0}[learner], [w.seed for w in reachable_worlds(10, 2)]
     for axes in figure.axes:

@@ -14,8 +14,8 @@ from tutelage.outcomes import Unavailable
 from tutelage.registry import look_up
 
 if TYPE_CHECKING:
-    from tutelage.experiments.illustrations import AnyTask
     from tutelage.experiments.run import Backend
+    from tutelage.experiments.settings import Task
     from tutelage.experiments.store import Store
 
 NAMES = "table1, figure1, figure2, figure3, figure3-table, figure4, figure5, figure6, figure7, beyond, arena or all"
@@ -39,22 +39,25 @@ def demo(
     [bold]tutelage demo --size 7 --json[/bold]
     """
     from tutelage.experiments.run import compute_row
-    from tutelage.experiments.targets import Demo
+    from tutelage.experiments.targets import N_DEMO_TASKS, demo
     from tutelage.experiments.worlds import WorldName
 
-    story, outcomes = Demo(WorldName("published", seed, size), allowance), {}
+    world = WorldName("published", seed, size)
     # A seed or a size that is not possible is refused here; a refused task would be a row.
-    story.world.make()
-    with progress("teaching", len(story.tasks())) as done:
-        for task in story.tasks():
-            outcomes[task] = compute_row(task).outcome
+    world.make()
+    with progress("teaching", N_DEMO_TASKS) as done:
+
+        def outcome(task: "Task") -> dict[str, Any]:
+            result = compute_row(task).outcome
             done(f"{task.learner}, {task.teacher.name}")
-    drawn = tl.save_picture(story.picture(outcomes), picture)
+            return result
+
+        data, parts, drawn = demo(world, allowance, outcome)
+    files = [str(path) for path in tl.save_picture(drawn, picture)]
     if as_json:
-        data = {"world": str(story.world), "allowance": allowance, "rows": story.rows(outcomes)}
-        show_json(data | {"rounds": story.rounds(outcomes), "pictures": [str(path) for path in drawn]})
+        show_json(data | {"pictures": files})
         return
-    for part in (*story.tables(outcomes), f"Picture: {', '.join(str(path) for path in drawn)}"):
+    for part in (*parts, f"Picture: {', '.join(files)}"):
         say(part if isinstance(part, str) else table(*part))
 
 
@@ -135,7 +138,7 @@ def reproduce(
     """
     from tutelage.experiments.run import Backend
     from tutelage.experiments.store import Store
-    from tutelage.experiments.targets import TARGETS, Products, tasks_of
+    from tutelage.experiments.targets import TARGETS, produce, tasks_of
 
     chosen = Backend(jobs or os.cpu_count() or 1, backend, address)  # type: ignore[arg-type]
     if what == "arena":
@@ -148,12 +151,9 @@ def reproduce(
     if not resume:
         store.drop(task.key for task in tasks)
     _compute(what, tasks, store, chosen)
-    products = Products(names, store.rows(), worlds, out)
-    written = products.write(with_report=what == "all")
-    grids = [asdict(grid) for grids in products.grids.values() for grid in grids]
-    data: dict[str, Any] = {"cells": [cell.as_data() for cells in products.cells.values() for cell in cells]}
-    data |= {"tables": grids, "origin": products.origin}
-    show(data, [table(*grid.values()) for grid in grids], written, as_json=as_json)
+    data, grids, written = produce(names, store.rows(), worlds, out, with_report=what == "all")
+    data |= {"tables": [asdict(grid) for grid in grids]}
+    show(data, [table(grid.caption, grid.header, grid.body) for grid in grids], written, as_json=as_json)
 
 
 def _arena(out: Path, n_seeds: int, is_quick: bool, backend: "Backend", as_json: bool) -> None:
@@ -179,7 +179,7 @@ def _arena(out: Path, n_seeds: int, is_quick: bool, backend: "Backend", as_json:
         complain(sentence)
 
 
-def _compute(what: str, tasks: "Sequence[AnyTask]", store: "Store", backend: "Backend") -> None:
+def _compute(what: str, tasks: "Sequence[Task]", store: "Store", backend: "Backend") -> None:
     """Compute the rows that the store does not have. If the run ends early, say how many are stored."""
     from tutelage.experiments.run import missing, run
 

@@ -1,7 +1,12 @@
-"""The paper's figures, and pictures of what was taught, drawn from results. Runs no algorithm but expectations."""
+"""The paper's figures, and pictures of what was taught.
+
+They are drawn from results and run no algorithm but expectations. Figures 1, 6 and 7 alone are computed here, in the
+plane of stars and pluses of one small world.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -11,21 +16,70 @@ from matplotlib.figure import Figure, FigureBase
 
 from tutelage.arrays import ArrayLike, Matrix, Vector
 from tutelage.chains.expectations import expectation
+from tutelage.constrained.problem import no_limits, preference_limits
+from tutelage.constrained.reachable_set import vertices
 from tutelage.environments.object_world import ObjectWorld
+from tutelage.learners.projection import HardLearner
 from tutelage.model.mdp import Domain
 from tutelage.model.names import AT_GOAL
+from tutelage.model.policy import uniform_policy
 from tutelage.pictures.domains import draw_features, draw_map
 from tutelage.pictures.plots import Panel, draw_curves, draw_pushes, draw_reachable, draw_rounds, polygon
 from tutelage.pictures.world import draw_world, reward_scale, world_key
-from tutelage.roles import Response
-from tutelage.transcripts import TaughtRound, Transcript
+from tutelage.roles import Lesson, Response
+from tutelage.teachers.base import optimal_lesson
+from tutelage.teachers.fixed import AwareCmdpTeacher
+from tutelage.teachers.line_search import LineSearchTeacher
+from tutelage.transcripts import Transcript
 
-# The weights that each learner inferred from each teacher: teacher's name -> learner's name -> (d_r + d_c,).
-Weights = Mapping[str, Mapping[str, ArrayLike]]
-
+# The world of Figures 1, 6 and 7. The start is top left, only the stars have a green cell next to them, and objects
+# never end the episode.
+WORLD = ObjectWorld(
+    size=6,
+    start=0,
+    objects={"star": (8, 34), "plus": (11, 24)},
+    distractors={"green": (9, 28), "yellow": (30,)},
+    discount=0.95,
+    end_probability=0.0,
+)
+# The largest share of discounted time that the learner spends near a green cell, and the shortest and the longest push
+# of the line search, large enough to be visible.
+LIMIT, PUSHES = 0.1, (2.0, 20.0)
 # The three policies of Figure 1 by their names in the result: their labels, and their meanings.
 LABELS = {"optimal": r"$\pi_1 = \pi^*$", "answered": r"$\pi_2$", "aware": r"$\pi_3$"}
 MEANINGS = ("the best of all", r"the learner's answer to $\pi^*$", "the best that the learner accepts")
+
+
+@cache
+def illustrated() -> dict[str, Any]:
+    """What Figures 1, 6 and 7 show of a learner that avoids green within one cell: corners (n, 2) and points (2,).
+
+    Figure 1 has pi*, the response to it, and the best policy that is accepted. Figure 6 pushes a learner at its
+    optimum, where no push is realised, and at its first response. Figure 7 pushes from inside the accepted set.
+    """
+    whole, weights = WORLD.domain("L2"), WORLD.true_weights[:2]
+    features, avoided = whole.reward_features[:, :2], whole.preference_features[:, 1:]
+    domain = Domain(whole.mdp, features, avoided, whole.reward_names[:2], whole.preference_names[1:])
+    learner = HardLearner(domain, LIMIT * domain.mdp.steps)
+    teacher = LineSearchTeacher(domain, weights, *PUSHES)
+    optimal, aware = optimal_lesson(domain, weights), AwareCmdpTeacher(domain, weights, learner).plan().lesson
+    answered, cases = learner.respond(optimal).expectation.reward, []
+    start = expectation(domain, uniform_policy(domain.mdp)).reward
+    for point in (learner.respond(aware).expectation.reward, answered, start):
+        push = teacher.push(point)
+        lesson, aim = Lesson.from_policy(domain, push.policy), point + push.size * weights
+        cases.append({"start": point, "aim": aim, "lesson": lesson.expectation, "is_realised": push.is_realised})
+    return {
+        "reachable": vertices(domain, no_limits(domain)),
+        "feasible": vertices(domain, preference_limits(domain, learner.violation_allowance)),
+        "weights": weights,
+        "avoided": avoided[:, 0] > 0,
+        "points": {"optimal": optimal.expectation, "answered": answered, "aware": aware.expectation},
+        "cases": cases[:2],
+        "start": start,
+        "lesson": lesson.expectation,
+        "answer": learner.respond(lesson).expectation.reward,
+    }
 
 
 def figure1(world: ObjectWorld, result: Mapping[str, Any]) -> Figure:
@@ -51,26 +105,22 @@ def figure1(world: ObjectWorld, result: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def figure2(world: ObjectWorld, weights: Weights, titles: Sequence[str]) -> Figure:
+def figure2(world: ObjectWorld, weights: Mapping[str, Mapping[str, ArrayLike]], titles: Sequence[str]) -> Figure:
     """Figure 2: the cells that each learner avoids, and the reward that it infers from each teacher, in one scale.
 
-    weights: one entry per teacher; the learners are those of the first entry.
+    weights: teacher's name -> learner's name -> (d_r + d_c,); the learners are those of the first teacher.
     titles: one per row; the first row shows the worlds.
     """
     learners = list(next(iter(weights.values())))
     figure = Figure(figsize=(2.15 * len(learners) + 1.2, 2.15 * (1 + len(weights)) + 0.6), layout="constrained")
     grid = figure.subplots(1 + len(weights), len(learners), squeeze=False)
-    rewards = [[inferred_reward(world, name, given[name]) for name in learners] for given in weights.values()]
-    limit = colour_limit([reward for row in rewards for reward in row])
-    for column, learner in enumerate(learners):
-        draw_world(grid[0, column], world, avoided=learner)
-        grid[0, column].set_title(learner)
-        for row, of_teacher in enumerate(rewards, 1):
-            draw_world(grid[row, column], world, reward=of_teacher[column], vmax=limit)
+    for axes, learner in zip(grid[0], learners, strict=True):
+        draw_world(axes, world, avoided=learner)
+        axes.set_title(learner)
+    inferred = [(learner, given[learner]) for given in weights.values() for learner in learners]
+    _draw_inferred(figure, world, list(grid[1:].flat), inferred)
     for title, first in zip(titles, grid[:, 0], strict=True):
         first.set_ylabel(title)
-    _add_colour_bar(figure, list(grid[1:].flat), limit)
-    figure.legend(handles=world_key(), loc="outside lower center", ncols=7, frameon=False)
     return figure
 
 
@@ -140,16 +190,13 @@ def demo_picture(world: ObjectWorld, weights: Sequence[ArrayLike], panel: Panel)
     figure = Figure(figsize=(12.0, 7.4), layout="constrained")
     upper, lower = figure.subfigures(2, 1, height_ratios=(1.25, 1.0), squeeze=False)[:, 0]
     row = upper.subplots(1, 3)
-    rewards = [inferred_reward(world, "L3", given) for given in weights]
-    limit = colour_limit(rewards)
-    captions = ["Learner L3 collects objects\nand avoids the grey cells"]
-    for what in ("ignores", "knows"):
-        captions.append(f"The reward that it infers from a teacher\nthat {what} its preferences")
-    for axes, reward, caption in zip(row, (None, *rewards), captions, strict=True):
-        draw_world(axes, world, avoided="L3", reward=reward, vmax=None if reward is None else limit)
+    draw_world(row[0], world, avoided="L3")
+    _draw_inferred(upper, world, list(row[1:]), [("L3", given) for given in weights], is_outlined=True)
+    inferred = (
+        f"The reward that it infers from a teacher\nthat {what} its preferences" for what in ("ignores", "knows")
+    )
+    for axes, caption in zip(row, ("Learner L3 collects objects\nand avoids the grey cells", *inferred), strict=True):
         axes.set_title(caption, fontsize="medium")
-    _add_colour_bar(upper, list(row[1:]), limit)
-    upper.legend(handles=world_key(), loc="outside lower center", ncols=7, frameon=False)
     axes = lower.subplots()
     draw_curves(axes, panel)
     legend(lower, axes, loc="outside right center")
@@ -165,13 +212,9 @@ def taught_picture(world: ObjectWorld, learner: str, response: Response) -> Figu
     if weights is None:
         right.set_title("It infers no weights of the features", fontsize="medium")
         right.set_axis_off()
-        return figure
-    reward = inferred_reward(world, learner, weights)
-    limit = colour_limit([reward])
-    draw_world(right, world, avoided=learner, reward=reward, vmax=limit)
-    right.set_title("The reward that it acts as if it had", fontsize="medium")
-    _add_colour_bar(figure, [right], limit)
-    figure.legend(handles=world_key(), loc="outside lower center", ncols=7, frameon=False, fontsize="small")
+    else:
+        right.set_title("The reward that it acts as if it had", fontsize="medium")
+        _draw_inferred(figure, world, [right], [(learner, weights)], is_outlined=True)
     return figure
 
 
@@ -181,17 +224,28 @@ def domain_picture(domain: Domain, transcript: Transcript, limits: Mapping[str, 
     limits: those of the learner on preferences, by name; empty where they are not known.
     """
     final, has_map = transcript.final, domain.positions is not None
-    panels = ["rewards", *(["preferences"] if domain.n_preference else []), "rounds", *(["map"] if has_map else [])]
-    figure = Figure(figsize=(4.4 * len(panels), 4.2), layout="constrained")
-    drawn = dict(zip(panels, figure.subplots(1, len(panels), squeeze=False)[0], strict=True))
-    _draw_rewards(drawn["rewards"], domain, final)
-    if domain.n_preference:
+    n_panels = 2 + bool(domain.n_preference) + has_map
+    figure = Figure(figsize=(4.4 * n_panels, 4.2), layout="constrained")
+    rewards, *preferences, rounds = figure.subplots(1, n_panels, squeeze=False)[0][: n_panels - has_map]
+    # The time at a goal would make all other bars too short to be seen.
+    drawn = [i for i, name in enumerate(domain.reward_names) if name != AT_GOAL] or [0]
+    bars = {"shown": final.lesson.expectation[drawn], "done": final.response.expectation.reward[drawn]}
+    errors = {"shown": final.lesson.uncertainty[drawn]} if final.lesson.uncertainty.any() else None
+    draw_features(rewards, [domain.reward_names[i] for i in drawn], bars, errors=errors)
+    rewards.set_title("what is rewarded", fontsize="medium")
+    for axes in preferences:
         allowed = np.array([limits.get(name, np.inf) for name in domain.preference_names]) if limits else None
-        _draw_preferences(drawn["preferences"], domain, final, allowed)
-    draw_rounds(drawn["rounds"], transcript)
+        bars = {} if final.lesson.policy is None else {"shown": expectation(domain, final.lesson.policy).preference}
+        draw_features(
+            axes, domain.preference_names, bars | {"done": final.response.expectation.preference}, allowed=allowed
+        )
+        axes.set_title("what the learner avoids", fontsize="medium")
+    for axes in (rewards, *preferences):
+        axes.legend(fontsize="small", frameon=False)
+    draw_rounds(rounds, transcript)
     if has_map:
-        draw_map(drawn["map"], domain, shown=final.lesson.policy, done=final.response.policy)
-        drawn["map"].set_title("where they go", fontsize="medium")
+        draw_map(figure.axes[-1], domain, shown=final.lesson.policy, done=final.response.policy)
+        figure.axes[-1].set_title("where they go", fontsize="medium")
     return figure
 
 
@@ -205,25 +259,6 @@ def plane_picture(
     draw_reachable(axes, reachable, accepted, points, arrows=[("shown", "done")], labels=names)
     legend(figure, axes, ncols=4)
     return figure
-
-
-def _draw_rewards(axes: Axes, domain: Domain, final: TaughtRound) -> None:
-    # The time at a goal would make all other bars too short to be seen.
-    drawn = [i for i, name in enumerate(domain.reward_names) if name != AT_GOAL] or [0]
-    shown, done = final.lesson.expectation[drawn], final.response.expectation.reward[drawn]
-    errors = {"shown": final.lesson.uncertainty[drawn]} if final.lesson.uncertainty.any() else None
-    draw_features(axes, [domain.reward_names[i] for i in drawn], {"shown": shown, "done": done}, errors=errors)
-    axes.set_title("what is rewarded", fontsize="medium")
-    axes.legend(fontsize="small", frameon=False)
-
-
-def _draw_preferences(axes: Axes, domain: Domain, final: TaughtRound, allowed: Vector | None) -> None:
-    bars = {"done": final.response.expectation.preference}
-    if final.lesson.policy is not None:
-        bars = {"shown": expectation(domain, final.lesson.policy).preference} | bars
-    draw_features(axes, domain.preference_names, bars, allowed=allowed)
-    axes.set_title("what the learner avoids", fontsize="medium")
-    axes.legend(fontsize="small", frameon=False)
 
 
 def inferred_reward(world: ObjectWorld, learner: str, weights: ArrayLike) -> Vector:
@@ -256,6 +291,22 @@ def legend(
     figure.legend(handles.values(), handles, loc=loc, frameon=False, **options)
 
 
-def _add_colour_bar(figure: FigureBase, axes: list[Axes], limit: float) -> None:
-    bar = figure.colorbar(reward_scale(limit), ax=axes, extend="both", shrink=0.9, aspect=30)
+def _draw_inferred(
+    figure: FigureBase,
+    world: ObjectWorld,
+    several: list[Axes],
+    inferred: Sequence[tuple[str, ArrayLike]],
+    *,
+    is_outlined: bool = False,
+) -> None:
+    """The rewards that learners infer, in one scale of colours, with a key. inferred: each learner with its weights.
+
+    is_outlined: with the outline of the cells that the learner avoids.
+    """
+    rewards = [inferred_reward(world, *given) for given in inferred]
+    limit = colour_limit(rewards)
+    for axes, (learner, _), reward in zip(several, inferred, rewards, strict=True):
+        draw_world(axes, world, avoided=learner if is_outlined else None, reward=reward, vmax=limit)
+    bar = figure.colorbar(reward_scale(limit), ax=several, extend="both", shrink=0.9, aspect=30)
     bar.set_label("inferred reward (red and $-$: negative)")
+    figure.legend(handles=world_key(), loc="outside lower center", ncols=7, frameon=False)

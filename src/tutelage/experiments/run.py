@@ -23,7 +23,6 @@ from threadpoolctl import threadpool_limits
 
 import tutelage
 from tutelage.arrays import finite_or_none
-from tutelage.experiments.illustrations import AnyTask, Illustration, illustrate
 from tutelage.experiments.players import called, metric_of
 from tutelage.experiments.settings import PAPER_STOPS, SEEDS, Task
 from tutelage.experiments.store import Row, Store, revision
@@ -72,14 +71,14 @@ class Backend:
             raise InvalidInput(f"{self.address!r} is not the address of a scheduler, such as tcp://127.0.0.1:8786")
 
 
-def missing(tasks: Iterable[AnyTask], store: Store) -> list[AnyTask]:
+def missing(tasks: Iterable[Task], store: Store) -> list[Task]:
     """The tasks whose rows the store does not have, without duplicates."""
     known = store.rows()
     return list({task.key: task for task in tasks if task.key not in known}.values())
 
 
 def run(
-    tasks: Iterable[AnyTask],
+    tasks: Iterable[Task],
     store: Store,
     backend: Backend | None = None,
     *,
@@ -93,13 +92,13 @@ def run(
         on_row(row)
 
 
-def _computed_by_processes(tasks: Sequence[AnyTask], jobs: int) -> Iterator[Row]:
+def _computed_by_processes(tasks: Sequence[Task], jobs: int) -> Iterator[Row]:
     """The rows of these tasks. If a process is killed, each task that was running is computed again, alone."""
     waiting = deque(tasks)
     while waiting:
         ending = {"initializer": _end_with_parent, "initargs": (os.getpid(),)}
         executor = ProcessPoolExecutor(min(jobs, len(waiting)), **ending)
-        running: dict[Future[Row], AnyTask] = {}
+        running: dict[Future[Row], Task] = {}
         try:
             while waiting or running:
                 while waiting and len(running) < jobs:
@@ -134,7 +133,7 @@ def _end_with_parent(parent: int) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def _computed_on_cluster(tasks: Sequence[AnyTask], backend: Backend) -> Iterator[Row]:
+def _computed_on_cluster(tasks: Sequence[Task], backend: Backend) -> Iterator[Row]:
     """The rows of these tasks from a Dask cluster; `Unavailable` where the cluster is lost on the way."""
     try:
         import distributed
@@ -160,12 +159,12 @@ def _computed_on_cluster(tasks: Sequence[AnyTask], backend: Backend) -> Iterator
                 ) from error
 
 
-def compute_row(task: AnyTask) -> Row:
+def compute_row(task: Task) -> Row:
     """The row of one task: its result, or why there is none. A task that fails does not end the run."""
     start = time.thread_time()
     try:
         with threadpool_limits(1):
-            row = _row(task, illustrate(task) if isinstance(task, Illustration) else taught(task))
+            row = _row(task, taught(task))
     except TutelageError as refusal:
         row = _row(task, {"refused": str(refusal), "error": type(refusal).__name__})
     except KeyboardInterrupt:
@@ -178,7 +177,7 @@ def compute_row(task: AnyTask) -> Row:
     return replace(row, seconds=time.thread_time() - start)
 
 
-def _row(task: AnyTask, result: Mapping[str, Any]) -> Row:
+def _row(task: Task, result: Mapping[str, Any]) -> Row:
     text = json.dumps(result, sort_keys=True, allow_nan=False)
     return Row(task.key, task.settings, text, tutelage.__version__, revision())
 

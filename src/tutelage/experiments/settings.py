@@ -109,7 +109,8 @@ class Task:
     @property
     def key(self) -> "RowKey":
         """The identity of its row."""
-        return RowKey(short_hash(self.settings), str(self.world), self.learner, self.teacher.name)
+        digest = hashlib.sha256(self.settings.encode()).hexdigest()[:16]
+        return RowKey(digest, str(self.world), self.learner, self.teacher.name)
 
     @property
     def settings(self) -> str:
@@ -131,11 +132,6 @@ def _identified(setting: LearnerSetting | TeacherSetting) -> dict[str, Any]:
     return values | ({"given": setting.given.identity} if setting.given else {})
 
 
-def short_hash(text: str) -> str:
-    """The first 16 digits of the SHA-256 of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 class RowKey(NamedTuple):
     """The identity of a row: the hash of its settings, and the names of the world, the learner and the teacher."""
 
@@ -148,6 +144,13 @@ class RowKey(NamedTuple):
     def names(self) -> tuple[str, str, str]:
         """The names of the world, the learner and the teacher."""
         return self[1:]
+
+
+def tasks_in(
+    world_set: str, size: int, n_worlds: int, learner: str, model: LearnerSetting, teacher: TeacherSetting
+) -> list[Task]:
+    """The same task in each world of a set."""
+    return [Task(world, learner, model, teacher) for world in WORLD_SETS[world_set](size, n_worlds)]
 
 
 # Sec. 6.1 and App. B.1 -------------------------------------------------------------------------------------------
@@ -174,15 +177,6 @@ def soft_setting(model: str, mismatch_penalty: float, violation_penalty: float) 
 
 # The sets of worlds of Table 1, each with its penalties. On the text's worlds, only those of Sec. 6.1.
 KNOWN_WORLDS = (("seeds", PENALTIES), ("text", PENALTIES[:1]))
-
-
-def table_1(n_worlds: int = N_WORLDS) -> Iterator[Task]:
-    """Table 1 and Table 2 (App. B.1): every pair of penalties, five learners, every column."""
-    for world_set, penalties in KNOWN_WORLDS:
-        worlds = WORLD_SETS[world_set](SIZES[0], n_worlds)
-        columns = TABLE_1_COLUMNS.values()
-        for (c_r, c_c), learner, (model, teacher, _), world in product(penalties, LEARNERS, columns, worlds):
-            yield Task(world, learner, soft_setting(model, c_r, c_c), teacher)
 
 
 # Sec. 6.2 and App. B.2 -------------------------------------------------------------------------------------------
@@ -221,10 +215,9 @@ EVERY_TEACHER = (*KNOWING, VOLUME_PRINTED, VOLUME, LINE)
 
 def unknown(n_worlds: int = N_WORLDS) -> Iterator[Task]:
     """Sec. 6.2 and Appendix B.2 with learners that are solved exactly: three sizes, two sets of worlds."""
-    for world_set, size in product(("reachable", "seeds"), SIZES):
-        worlds = WORLD_SETS[world_set](size, n_worlds)
-        for learner, model, teacher, world in product(UNKNOWN_LEARNERS, (EXACT, FOOTNOTE), EVERY_TEACHER, worlds):
-            yield Task(world, learner, model, teacher)
+    taught = product(UNKNOWN_LEARNERS, (EXACT, FOOTNOTE), EVERY_TEACHER)
+    for (world_set, size), several in product(product(("reachable", "seeds"), SIZES), list(taught)):
+        yield from tasks_in(world_set, size, n_worlds, *several)
 
 
 def unknown_slow(n_worlds: int = N_WORLDS) -> Iterator[Task]:
@@ -232,7 +225,7 @@ def unknown_slow(n_worlds: int = N_WORLDS) -> Iterator[Task]:
     few = (*KNOWING, VOLUME_PRINTED, LINE, *LINE_PRINTED)
     taught = [(FOOTNOTE, teacher) for teacher in LINE_PRINTED] + list(product(PUBLISHED, few))
     for size, learner, (model, teacher) in product(SIZES, UNKNOWN_LEARNERS, taught):
-        yield from (Task(world, learner, model, teacher) for world in WORLD_SETS["reachable"](size, n_worlds))
+        yield from tasks_in("reachable", size, n_worlds, learner, model, teacher)
 
 
 # Beyond the paper ------------------------------------------------------------------------------------------------
@@ -248,32 +241,3 @@ def untold(learner: str) -> LearnerSetting:
     absent = preference_names("L5")[PREFERENCES[learner] :]
     allowed = (*((name, 1e6) for name in absent), (OTHERS, 0.0))
     return LearnerSetting("soft", (*soft_setting("soft", *PENALTIES[0]).options, (ALLOWANCE, allowed)))
-
-
-def beyond(n_worlds: int = N_WORLDS) -> Iterator[Task]:
-    """Unknown soft learners: AdAware-BiL, AdAware-Vol, the agnostic teacher and Aware-BiL, which knows everything."""
-    worlds = WORLD_SETS["seeds"](SIZES[0], n_worlds)
-    for learner, teacher, world in product(UNTOLD_LEARNERS, UNTOLD_TEACHERS, worlds):
-        yield Task(world, "L5", untold(learner), teacher)
-
-
-# Figures ---------------------------------------------------------------------------------------------------------
-
-# The paper does not say which worlds its figures show; these are our choice.
-FIGURE_2_WORLD = WorldName("published", 0, 10)
-ROUNDS_WORLDS = "reachable"
-# Rewards over rounds: the number of the paper's figure, and its learner.
-ROUNDS_FIGURES = {"figure3": "L2", "figure4": "L1", "figure5": "L3"}
-
-
-def figure_2() -> Iterator[Task]:
-    """The rows of Table 1 that are drawn: one world, agnostic and exact bi-level teaching of the exact learner."""
-    for learner, teacher in product(LEARNERS, (AGNOSTIC, BILEVEL)):
-        yield Task(FIGURE_2_WORLD, learner, soft_setting("soft", *PENALTIES[0]), teacher)
-
-
-def rounds_of(learner: str, n_worlds: int = N_WORLDS) -> Iterator[Task]:
-    """The rows of Sec. 6.2 that are drawn: 10x10, one learner, with the exact projection and with footnote 1's."""
-    worlds = WORLD_SETS[ROUNDS_WORLDS](SIZES[0], n_worlds)
-    for model, teacher, world in product((EXACT, FOOTNOTE), EVERY_TEACHER, worlds):
-        yield Task(world, learner, model, teacher)

@@ -24,9 +24,8 @@ import numpy as np
 from scipy.special import fdtri
 
 from tutelage.experiments import settings
-from tutelage.experiments.settings import N_WORLDS, RowKey, Task
+from tutelage.experiments.settings import N_WORLDS, RowKey, Task, tasks_in
 from tutelage.experiments.store import Row
-from tutelage.experiments.worlds import WORLD_SETS
 from tutelage.registry import TEACHERS
 
 Rows = Mapping[RowKey, Row]
@@ -204,42 +203,53 @@ def overview(cells: Iterable[Cell]) -> list[Grid]:
     return grids
 
 
-def table_1(rows: Rows, n_worlds: int) -> Iterator[Cell]:
-    """Table 1 and Table 2 (App. B.1). The worlds of the text are not the paper's."""
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A cell before its rows are known. tasks: one for each world. n_lessons: how many count; None for all."""
+
+    where: Mapping[str, Any]
+    learner: str
+    teacher: str
+    tasks: list[Task]
+    printed: Printed | None = None
+    n_lessons: int | None = None
+
+    def cell(self, rows: Rows) -> Cell:
+        """The learner's rewards in the worlds that were not refused. The worlds of the text are not the paper's."""
+        outcomes, printed = [rows[task.key].outcome for task in self.tasks], self.printed
+        taught = [result["learner_rewards"] for result in outcomes if "refused" not in result]
+        rewards = tuple(float(each[: self.n_lessons][-1]) for each in taught)
+        tolerance = SAME_WORLDS
+        if printed is not None and self.where["worlds"] != "seeds":
+            # Its true standard error is std / sqrt(10).
+            tolerance = two_errors(rewards, Printed(printed.mean, printed.deviation * math.sqrt(N_WORLDS)))
+        n_refused = len(outcomes) - len(taught)
+        return Cell(self.where, self.learner, self.teacher, rewards, n_refused, printed, tolerance)
+
+
+def table_1(n_worlds: int = N_WORLDS) -> Iterator[Entry]:
+    """Table 1 and Table 2 (App. B.1): every pair of penalties, every column, five learners."""
     for world_set, penalties in settings.KNOWN_WORLDS:
-        worlds = WORLD_SETS[world_set](settings.SIZES[0], n_worlds)
         columns = settings.TABLE_1_COLUMNS.items()
         for (c_r, c_c), (name, column), learner in product(penalties, columns, settings.LEARNERS):
             model, teacher, known = column
-            tasks = [Task(world, learner, settings.soft_setting(model, c_r, c_c), teacher) for world in worlds]
-            rewards, n_refused = _rewards(rows, tasks)
-            printed = printed_known(c_r, c_c, known, learner) if known else None
+            soft = settings.soft_setting(model, c_r, c_c)
+            tasks = tasks_in(world_set, settings.SIZES[0], n_worlds, learner, soft, teacher)
             where = {"worlds": world_set, "C_r": int(c_r), "C_c": int(c_c)}
-            tolerance = SAME_WORLDS if printed is None or world_set == "seeds" else two_errors(rewards, true(printed))
-            yield Cell(where, learner, name, rewards, n_refused, printed, tolerance)
+            yield Entry(where, learner, name, tasks, printed_known(c_r, c_c, known, learner) if known else None)
 
 
-def beyond(rows: Rows, n_worlds: int) -> Iterator[Cell]:
-    """Soft learners with unknown parameters; the paper has no such numbers."""
-    worlds, (c_r, c_c) = WORLD_SETS["seeds"](settings.SIZES[0], n_worlds), settings.PENALTIES[0]
+def beyond(n_worlds: int = N_WORLDS) -> Iterator[Entry]:
+    """Soft learners with unknown parameters, taught by AdAware-BiL, AdAware-Vol, the agnostic teacher and Aware-BiL.
+
+    The last knows everything. The paper has no such numbers.
+    """
+    c_r, c_c = settings.PENALTIES[0]
     where = {"worlds": "seeds", "C_r": int(c_r), "C_c": int(c_c)}
     for teacher, learner in product(settings.UNTOLD_TEACHERS, settings.UNTOLD_LEARNERS):
-        tasks = [Task(world, "L5", settings.untold(learner), teacher) for world in worlds]
+        tasks = tasks_in("seeds", settings.SIZES[0], n_worlds, "L5", settings.untold(learner), teacher)
         for suffix, n_lessons in ({"": None} if teacher.max_rounds == 1 else {"_round_3": 3, "_end": None}).items():
-            rewards, n_refused = _rewards(rows, tasks, n_lessons)
-            yield Cell(where, learner, teacher.name + suffix, rewards, n_refused, None, SAME_WORLDS)
-
-
-def _rewards(rows: Rows, tasks: list[Task], n_lessons: int | None = None) -> tuple[tuple[float, ...], int]:
-    """The learner's reward after this many lessons, or the last, in each world; and the number of refused worlds."""
-    outcomes = [rows[task.key].outcome for task in tasks]
-    taught = [result for result in outcomes if "refused" not in result]
-    return tuple(float(result["learner_rewards"][:n_lessons][-1]) for result in taught), len(outcomes) - len(taught)
-
-
-def true(printed: Printed) -> Printed:
-    """An entry of Table 1 with its true standard error, std / sqrt(10)."""
-    return Printed(printed.mean, printed.deviation * math.sqrt(N_WORLDS))
+            yield Entry(where, learner, teacher.name + suffix, tasks, None, n_lessons)
 
 
 def two_errors(rewards: tuple[float, ...], printed: Printed) -> float:
