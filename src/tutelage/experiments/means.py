@@ -1,25 +1,30 @@
-"""Means over the cases of a sweep: with their errors, over complete cases, as paired differences, and round by round.
-
-They are also told as texts, for tables.
+"""What the rows of a sweep tell: means over cases, as numbers, as texts for tables, and as pictures.
 
 A case is a replicate of a group of domains, and its number is the mean over its seeds. Where a group has one replicate
 only, each seed is a case. So a seed that changes nothing in a domain is not counted as one more observation of it.
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from tutelage.arrays import Vector
+from tutelage.experiments.figures import legend
+from tutelage.experiments.settings import NUMBERS
 from tutelage.outcomes import InvalidInput
+from tutelage.pictures.plots import COLOURS, MARKERS
 from tutelage.registry import TEACHERS
 
 AnyRow = Mapping[str, Any]
 # A case, and the one row of a learner and a teacher in it.
 Spot = tuple[Hashable, Hashable]
+# The rows of one learner in one group, by teacher.
+Taught = dict[str, dict[Spot, AnyRow]]
 
 
 class Estimate(NamedTuple):
@@ -86,31 +91,27 @@ def means(rows: Sequence[AnyRow], of: str, against: str | None) -> list[Mean]:
         raise InvalidInput(f"no row has a number {of!r}")
     if against is not None and against not in {row["teacher"] for row in rows}:
         raise InvalidInput(f"no row has the teacher {against!r}, so there is no difference from it")
-    return [mean for several in _by_learner(rows).values() for mean in _of_learner(several, of, against)]
+    return [mean for place, taught in _by_learner(rows).items() for mean in _of_learner(place, taught, of, against)]
 
 
-def _of_learner(rows: Mapping[str, list[tuple[Spot, AnyRow]]], of: str, against: str | None) -> Iterator[Mean]:
+def _of_learner(place: tuple[str, str], taught: Taught, of: str, against: str | None) -> Iterator[Mean]:
     """The means of each teacher of one learner in one group."""
     known = {
-        teacher: {spot: float(row[of]) for spot, row in several if not _is_missing(row, of)}
-        for teacher, several in rows.items()
+        teacher: {spot: float(row[of]) for spot, row in several.items() if not row["failed"] and row[of] is not None}
+        for teacher, several in taught.items()
     }
-    missing = {spot[0] for several in rows.values() for spot, row in several if _is_missing(row, of)}
-    base = known.get(next(iter(rows)) if against is None else against, {})
-    for teacher, several in rows.items():
-        first, values = several[0][1], known[teacher]
+    missing = {case for teacher, several in taught.items() for case, _ in several.keys() - known[teacher].keys()}
+    base = known.get(next(iter(taught)) if against is None else against, {})
+    for teacher, values in known.items():
         each = estimate(values)
         whole = estimate({spot: value for spot, value in values.items() if spot[0] not in missing})
         paired = estimate({spot: value - base[spot] for spot, value in values.items() if spot in base})
-        bounds = [row["bound"] for _, row in several if not _is_missing(row, of)] if of == "reward" else []
+        bounds = [taught[teacher][spot]["bound"] for spot in values] if of == "reward" else []
         is_bounded = bool(bounds) and all(bound is not None and bound > 0 for bound in bounds)
         share = each.mean / float(np.mean(bounds)) if is_bounded else math.nan
-        of_all = (each.mean, each.error, share, len(several) - len(values), each.n, whole.mean, whole.n)
-        yield Mean(first["group"], first["learner"], teacher, *of_all, *paired)
-
-
-def _is_missing(row: AnyRow, of: str) -> bool:
-    return bool(row["failed"]) or row[of] is None
+        n_failed = len(taught[teacher]) - len(values)
+        of_all = (each.mean, each.error, share, n_failed, each.n, whole.mean, whole.n)
+        yield Mean(place[0], place[1], teacher, *of_all, paired.mean, paired.error, paired.n)
 
 
 def estimate(values: Mapping[Spot, float]) -> Estimate:
@@ -135,16 +136,14 @@ def curves(rows: Sequence[AnyRow], of: str, by: str, within: float) -> list[Mean
         raise InvalidInput(f"no row has a number {of!r} in rounds")
     if by not in ("round", "n_demonstrations", "n_steps"):
         raise InvalidInput(f"by must be 'round', 'n_demonstrations' or 'n_steps', got {by!r}")
-    return [curve for several in _by_learner(rows).values() for curve in _curves_of_learner(several, of, by, within)]
+    return [curve for key, taught in _by_learner(rows).items() for curve in _curves(key, taught, of, by, within)]
 
 
-def _curves_of_learner(
-    rows: Mapping[str, list[tuple[Spot, AnyRow]]], of: str, by: str, within: float
-) -> Iterator[MeanCurve]:
+def _curves(place: tuple[str, str], taught: Taught, of: str, by: str, within: float) -> Iterator[MeanCurve]:
     """The curves of each teacher of one learner in one group, from the first budget at which every case has a value."""
     paths = {
-        teacher: {spot: _path(row, of, by) for spot, row in several if not row["failed"]}
-        for teacher, several in rows.items()
+        teacher: {spot: _path(row, of, by) for spot, row in several.items() if not row["failed"]}
+        for teacher, several in taught.items()
     }
     every = [path for each in paths.values() for path in each.values()]
     start, end = max((path[0][0] for path in every), default=0), max((path[0][-1] for path in every), default=0) + 1
@@ -152,9 +151,7 @@ def _curves_of_learner(
     best: dict[Spot, float] = {}
     for spot, (_, values) in (item for each in paths.values() for item in each.items()):
         best[spot] = max(best.get(spot, -math.inf), *values)
-    for teacher, each in paths.items():
-        if not each:
-            continue
+    for teacher, each in ((teacher, each) for teacher, each in paths.items() if each):
         table = {spot: values[np.searchsorted(spent, budgets, "right") - 1] for spot, (spent, values) in each.items()}
         at = [estimate({spot: row[k] for spot, row in table.items()}) for k in range(len(budgets))]
         missing = {spot: best[spot] - row for spot, row in table.items()} if of == "reward" else {}
@@ -162,11 +159,8 @@ def _curves_of_learner(
         reached = {spot: places[-1] + 1 if len(places) else 0 for spot, places in late.items()}
         until = estimate({spot: budgets[k] for spot, k in reached.items() if k < len(budgets)})
         regret = estimate({spot: float(row @ np.diff([*budgets, end])) for spot, row in missing.items()})
-        first = rows[teacher][0][1]
-        curve = (tuple(budgets), tuple(each.mean for each in at), tuple(each.error for each in at), at[0].n)
-        yield MeanCurve(
-            *(first["group"], first["learner"], teacher, by), *curve, until.mean, until.n, regret.mean, regret.error
-        )
+        shown = (tuple(budgets), tuple(each.mean for each in at), tuple(each.error for each in at), at[0].n)
+        yield MeanCurve(place[0], place[1], teacher, by, *shown, until.mean, until.n, regret.mean, regret.error)
 
 
 def _path(row: AnyRow, of: str, by: str) -> tuple[Vector, Vector]:
@@ -181,17 +175,17 @@ def _path(row: AnyRow, of: str, by: str) -> tuple[Vector, Vector]:
     return np.cumsum(spent, dtype=float), np.array(values, dtype=float)
 
 
-def _by_learner(rows: Sequence[AnyRow]) -> dict[tuple[str, str], dict[str, list[tuple[Spot, AnyRow]]]]:
-    """The rows of each group and learner, of each teacher, with their spots."""
+def _by_learner(rows: Sequence[AnyRow]) -> dict[tuple[str, str], Taught]:
+    """The rows of each group and learner, by teacher and spot."""
     replicates: dict[str, set[Hashable]] = {}
     for row in rows:
         replicates.setdefault(row["group"], set()).add(row["replicate"])
-    grouped: dict[tuple[str, str], dict[str, list[tuple[Spot, AnyRow]]]] = {}
+    grouped: dict[tuple[str, str], Taught] = {}
     for row in rows:
         case = row["replicate"] if len(replicates[row["group"]]) > 1 else row["seed"]
-        several = grouped.setdefault((row["group"], row["learner"]), {}).setdefault(row["teacher"], [])
+        several = grouped.setdefault((row["group"], row["learner"]), {}).setdefault(row["teacher"], {})
         # Domains of one replicate, and its seeds, are in the same order for every teacher.
-        several.append(((case, sum(spot[0] == case for spot, _ in several)), row))
+        several[case, sum(spot[0] == case for spot in several)] = row
     return grouped
 
 
@@ -213,25 +207,24 @@ def reasons(failed: Sequence[AnyRow]) -> list[str]:
     ]
 
 
-def table_rows(several: Sequence[Mean]) -> Iterator[tuple[str, ...]]:
+def table_rows(several: Sequence[Mean]) -> list[tuple[str, ...]]:
     """The means as texts, for a table: the learner in its domain, then one column for each teacher."""
-    yield from _by_teacher(several, _text)
+    return _by_teacher(several, _text)
 
 
-def difference_rows(several: Sequence[Mean]) -> Iterator[tuple[str, ...]]:
+def difference_rows(several: Sequence[Mean]) -> list[tuple[str, ...]]:
     """The paired differences as texts, where there are any."""
     sizes = [(mean, max(abs(mean.difference), mean.difference_error)) for mean in several if mean.n_pairs > 1]
     told = [mean for mean, size in sizes if size > 1e-9 * abs(mean.reward)]
-    if told:
-        yield from _by_teacher(told, lambda m: f"{m.difference:+.4g} ±{m.difference_error:.2g}, n {m.n_pairs}")
+    return _by_teacher(told, lambda m: f"{m.difference:+.4g} ±{m.difference_error:.2g}, n {m.n_pairs}") if told else []
 
 
-def _by_teacher(several: Sequence[Mean], text: Callable[[Mean], str]) -> Iterator[tuple[str, ...]]:
-    teachers = list(dict.fromkeys(mean.teacher for mean in several))
+def _by_teacher(several: Sequence[Mean], text: Callable[[Mean], str]) -> list[tuple[str, ...]]:
+    teachers = _distinct(mean.teacher for mean in several)
     texts = {(mean.domain, mean.learner, mean.teacher): text(mean) for mean in several}
-    yield ("domain", "learner", *map(teacher_label, teachers))
-    for place in dict.fromkeys((mean.domain, mean.learner) for mean in several):
-        yield (*place, *(texts.get((*place, teacher), "") for teacher in teachers))
+    places = _distinct((mean.domain, mean.learner) for mean in several)
+    body = [(*place, *(texts.get((*place, teacher), "") for teacher in teachers)) for place in places]
+    return [("domain", "learner", *map(teacher_label, teachers)), *body]
 
 
 def _text(mean: Mean) -> str:
@@ -242,3 +235,130 @@ def _text(mean: Mean) -> str:
     failed = f", {mean.n_failed} failed" if mean.n_failed else ""
     whole = f"; {mean.complete:.4g} in {mean.n_complete} complete cases" if 0 < mean.n_complete < mean.n else ""
     return f"{mean.reward:.4g}{error}{share}{failed}{whole}"
+
+
+def draw_means(means: Sequence[Mean], of: str, *, most: int = 12) -> Figure:
+    """The means with their standard errors, learners below each other. most: of them in one panel."""
+    teachers, parts = _distinct(mean.teacher for mean in means), []
+    for domain in _distinct(mean.domain for mean in means):
+        learners = _distinct(mean.learner for mean in means if mean.domain == domain)
+        size = math.ceil(len(learners) / math.ceil(len(learners) / most))
+        parts += [(domain, learners[first : first + size]) for first in range(0, len(learners), size)]
+    longest = max(len(learners) for _, learners in parts)
+    figure, panels = _panels(parts, 4.8, longest * (0.1 * len(teachers) + 0.25) + 0.9)
+    for axes, (domain, learners) in panels:
+        shown = [mean for mean in means if mean.domain == domain]
+        ends = [mean.reward + side * np.nan_to_num(mean.standard_error) for mean in shown for side in (-1, 1)]
+        for mean in (mean for mean in shown if mean.learner in learners):
+            number = teachers.index(mean.teacher)
+            place = learners.index(mean.learner) + 0.7 * ((number + 0.5) / len(teachers) - 0.5)
+            value, error = np.nan_to_num([mean.reward, mean.standard_error])
+            if not math.isnan(mean.reward):
+                axes.errorbar(value, place, xerr=error, capsize=2, markersize=5, **_look(number, mean.teacher))
+            # A mean over fewer cases than its neighbours says so.
+            if mean.n_failed:
+                axes.annotate(f"  {mean.n_failed} failed", (value + error, place), va="center", size=6)
+        axes.set_yticks(range(len(learners)), [learner.replace(", ", "\n", 1) for learner in learners], fontsize=7)
+        axes.set(title=domain, xlabel=_words(of), ylim=(longest - 0.5, -0.5), xlim=_scale([0.0, *ends], 0.12))
+        axes.grid(axis="x", alpha=0.4)
+    _legend(figure)
+    return figure
+
+
+def draw_curves(several: Sequence[MeanCurve], of: str) -> Figure:
+    """One panel for each group of domains and learner, with a band of one standard error around each mean."""
+    teachers = _distinct(curve.teacher for curve in several)
+    figure, panels = _panels(_distinct((curve.domain, curve.learner) for curve in several), 4.6, 3.2)
+    for axes, place in panels:
+        here = [curve for curve in several if (curve.domain, curve.learner) == place]
+        for curve in here:
+            budgets = [*curve.budgets, *([curve.budgets[0] + 1] if len(curve.budgets) == 1 else [])]
+            middle, error = (np.resize(np.nan_to_num(part), len(budgets)) for part in (curve.values, curve.errors))
+            look = _look(teachers.index(curve.teacher), curve.teacher) | {"markevery": max(1, len(budgets) // 10)}
+            axes.step(budgets, middle, where="post", **look)
+            band = {"step": "post", "color": look["color"], "alpha": 0.2, "linewidth": 0}
+            axes.fill_between(budgets, middle - error, middle + error, **band)
+        axes.set_title("\n".join(place), fontsize="small")
+        axes.set(xlabel="round" if here[0].by == "round" else f"{here[0].by[2:]} shown", ylabel=_words(of))
+        axes.locator_params(axis="x", integer=True)
+        # One scale for all learners of a group.
+        same = [(curve.values, np.nan_to_num(curve.errors)) for curve in several if curve.domain == place[0]]
+        ends = np.concatenate([np.add(values, sign * errors) for values, errors in same for sign in (-1.05, 1.05)])
+        axes.set_ylim(*_scale(ends, 0.05))
+    _legend(figure)
+    return figure
+
+
+def swept(rows: Sequence[AnyRow]) -> tuple[str, str] | None:
+    """The two columns of numbers by which the learners differ; None where others differ, or where there are few."""
+    learners = {row["learner"]: row for row in rows}
+    columns = [name for name in rows[0] if name in (*NUMBERS, "allowance", "n_sampled") or name.startswith("learner.")]
+    differing = [name for name in columns if len({row[name] for row in learners.values()}) > 1]
+    pairs = {tuple(row[name] for name in differing) for row in learners.values()}
+    are_numbers = all(isinstance(value, int | float) for pair in pairs for value in pair)
+    is_plane = len(differing) == 2 and are_numbers and len(pairs) == len(learners) > 4
+    return (differing[0], differing[1]) if is_plane else None
+
+
+def draw_plane(rows: Sequence[AnyRow], means: Sequence[Mean], names: tuple[str, str], of: str) -> Figure:
+    """One for each group of domains and teacher, in one scale of colours for each group. names: of the axes."""
+    places = {row["learner"]: (row[names[0]], row[names[1]]) for row in rows}
+    across, up = (sorted({place[axis] for place in places.values()}) for axis in (0, 1))
+    parts = _distinct((mean.domain, mean.teacher) for mean in means)
+    figure, panels = _panels(parts, 2.0 + 0.5 * len(across), 1.3 + 0.35 * len(up))
+    for axes, (domain, teacher) in panels:
+        known = [mean.reward for mean in means if mean.domain == domain and not math.isnan(mean.reward)] or [0.0]
+        low, high = _scale(known)
+        digits = max(0, 2 - math.floor(math.log10(max(map(abs, known)) or 1.0)))
+        table = np.full((len(up), len(across)), np.nan)
+        for mean in (mean for mean in means if (mean.domain, mean.teacher) == (domain, teacher)):
+            x, y = (line.index(value) for line, value in zip((across, up), places[mean.learner], strict=True))
+            table[y, x] = mean.reward
+            colour = "white" if mean.reward < low + 0.6 * (high - low) else "black"
+            text = "failed" if math.isnan(mean.reward) else f"{mean.reward:.{digits}f}"
+            axes.text(x, y, text, ha="center", va="center", size=6, color=colour)
+        image = axes.imshow(table, origin="lower", aspect="auto", vmin=low, vmax=high)
+        axes.set_xticks(range(len(across)), [f"{value:g}" for value in across])
+        axes.set_yticks(range(len(up)), [f"{value:g}" for value in up])
+        axes.set(xlabel=_words(names[0]), ylabel=_words(names[1]))
+        axes.set_title(f"{domain}\n{teacher_label(teacher)}", fontsize="small")
+        figure.colorbar(image, ax=axes)
+    figure.suptitle(_words(of), fontsize="medium")
+    return figure
+
+
+def _scale(values: Iterable[float], margin: float = 0.0) -> tuple[float, float]:
+    """The limits of a scale, at least a thousandth of the largest value apart: rounding errors are not magnified."""
+    known = [value for value in values if math.isfinite(value)] or [0.0]
+    width = max(known) - min(known)
+    least = 1e-3 * max(map(abs, known)) or 1.0
+    room = max(margin * width, (least - width) / 2)
+    return min(known) - room, max(known) + room
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    return list(dict.fromkeys(values))
+
+
+def _look(number: int, teacher: str) -> dict[str, Any]:
+    turn, place = divmod(number, len(COLOURS))
+    colour, marker = COLOURS[place], MARKERS[(place + turn) % len(MARKERS)]
+    return {"color": colour, "marker": marker, "label": teacher_label(teacher)}
+
+
+def _panels(keys: Sequence[Any], width: float, height: float) -> tuple[Figure, Iterator[tuple[Axes, Any]]]:
+    """One panel for each key, at most three beside each other. width, height: of one, in inches."""
+    n_columns = min(len(keys), 3)
+    n_rows = math.ceil(len(keys) / n_columns)
+    figure = Figure(figsize=(max(6.0, n_columns * width), n_rows * height + 0.6), layout="constrained")
+    grid = [figure.add_subplot(n_rows, n_columns, number + 1) for number in range(len(keys))]
+    return figure, zip(grid, keys, strict=True)
+
+
+def _legend(figure: Figure) -> None:
+    n_columns = max(1, int(figure.get_figwidth() // 2))
+    legend(figure, *figure.axes, loc="outside upper center", ncols=n_columns, fontsize=8)
+
+
+def _words(column: str) -> str:
+    return "the learner's true reward" if column == "reward" else column.removeprefix("learner.").replace("_", " ")

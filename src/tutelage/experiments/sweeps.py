@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from tutelage.arrays import Readable
 from tutelage.data.files import AnyPath, write_table, write_whole
-from tutelage.experiments import means, sweep_pictures
+from tutelage.experiments import means
 from tutelage.experiments.means import Mean, MeanCurve
 from tutelage.experiments.plans import Offer, Players, read_plan
 from tutelage.experiments.run import Backend, run
@@ -90,14 +90,14 @@ class Sweep(Readable):
 
     def picture(self, of: str = "reward") -> Figure:
         """The mean of each teacher, in panels; a heat map for each teacher where two numbers of the learner vary."""
-        plane = sweep_pictures.swept(self.rows)
+        plane = means.swept(self.rows)
         if plane:
-            return sweep_pictures.heat_maps(self.rows, self.means(of), plane, of)
-        return sweep_pictures.points(self.means(of), of)
+            return means.draw_plane(self.rows, self.means(of), plane, of)
+        return means.draw_means(self.means(of), of)
 
     def curve_picture(self, of: str = "reward", *, by: str = "round") -> Figure:
         """The curves, one panel for each group of domains and learner."""
-        return sweep_pictures.curves(self.curves(of, by=by), of)
+        return means.draw_curves(self.curves(of, by=by), of)
 
 
 def sweep(
