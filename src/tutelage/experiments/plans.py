@@ -8,12 +8,12 @@ own, which the plan may name; those that it does not name take part once, with t
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import product
 from operator import index
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from tutelage.data.files import AnyPath, load, open_regular, save
@@ -36,26 +36,23 @@ COUNT, AMOUNT = Option("a number of things", 0, 0, 10**9), Option("any amount", 
 TOLD = {Knows.NOTHING: "", Knows.EVERY_PREFERENCE: "preference_features"}
 
 Players = Mapping[str, Callable[..., Any]]
+NO_PLAYERS: Players = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(NamedTuple):
     """What a script gives beside its plan: players and metrics by name, seeds, and a version in place of their code."""
 
-    learners: Players = field(default_factory=dict)
-    teachers: Players = field(default_factory=dict)
-    metrics: Players = field(default_factory=dict)
+    learners: Players = NO_PLAYERS
+    teachers: Players = NO_PLAYERS
+    metrics: Players = NO_PLAYERS
     seeds: Iterable[int] | None = None
     version: str = ""
 
-    def __post_init__(self) -> None:
-        for name in ("learners", "teachers", "metrics"):
-            if not isinstance(getattr(self, name), Mapping):
-                raise InvalidInput(f"{name} must be a mapping from names to classes or functions")
+
+NO_OFFER = Offer()
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A domain of a plan: the names of its preferences, its group and replicate, and the seeds of its tasks."""
 
     source: WorldName | DomainFile
@@ -65,52 +62,52 @@ class Place:
     seeds: Sequence[int]
 
 
-def read_plan(plan: AnyPath | Mapping[str, Any], folder: Path, offer: Offer | None = None) -> list[Task]:
+def read_plan(plan: AnyPath | Mapping[str, Any], folder: Path, offer: Offer = NO_OFFER) -> list[Task]:
     """Every task of a plan. folder: where domains that are given as objects are saved for the workers."""
     if not isinstance(plan, str | PathLike):
-        return _tasks(plan, Path(), folder, offer or Offer())
+        return _tasks(plan, Path(), folder, offer)
     with open_regular(plan) as file:
         try:
             data = tomllib.loads(file.read().decode())
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InvalidInput(f"{plan} is not a TOML file: {error}") from error
-    return _tasks(data, Path(plan).parent, folder, offer or Offer())
+    return _tasks(data, Path(plan).parent, folder, offer)
 
 
 def _tasks(plan: Mapping[str, Any], beside: Path, folder: Path, offer: Offer) -> list[Task]:
     _check_names(plan, (*GROUPS, *SETTINGS), "a plan")
     entries = {group: _each(plan.get(group, [])) for group in GROUPS}
+    for name, given in zip(("learners", "teachers", "metrics"), offer, strict=False):
+        if not isinstance(given, Mapping):
+            raise InvalidInput(f"{name} must be a mapping from names to classes or functions")
     # A given player that the plan does not name takes part once.
     for group, name, given in (("learner", "model", offer.learners), ("teacher", "name", offer.teachers)):
         named = {each for entry in entries[group] if isinstance(entry, Mapping) for each in _each(entry.get(name))}
         entries[group] += [{name: key} for key in given if key not in named]
-    for group in GROUPS:
-        if not entries[group]:
+    for group, several in entries.items():
+        if not several:
             raise InvalidInput(f"the plan has no [[{group}]]; give at least one")
-    limit = float(AMOUNT.read("time_limit", plan.get("time_limit", 0)))
+        for entry in several:
+            _check_names(entry, OF_DOMAIN if group == "domain" else entry, f"[[{group}]]")
     try:
         seeds = [index(seed) for seed in (plan.get("seeds", [0]) if offer.seeds is None else offer.seeds)]
     except TypeError:
         seeds = []
     if not seeds:
         raise InvalidInput("seeds must be a list of integers")
+    limit = float(AMOUNT.read("time_limit", plan.get("time_limit", 0)))
     learners = [learner for entry in entries["learner"] for learner in _learners(entry, offer)]
     teachers = [teacher for entry in entries["teacher"] for teacher in _teachers(entry, offer)]
     places = [place for entry in entries["domain"] for place in _places(entry, beside, folder, seeds)]
-    metrics = tuple(_metric(name, made, offer.version) for name, made in offer.metrics.items())
-    every = ((place, learner, teacher) for place in places for learner in learners for teacher in teachers)
+    metrics = tuple(Given.of(name, made, offer.version) for name, made in offer.metrics.items())
+    for metric in metrics:
+        check_call(metric, f"metric {metric.name!r}", int(takes_round(metric.load())), {}, METRIC_ARGUMENTS)
     tasks = [
         Task(p.source, _checked(p, names, model), model, teacher, seed, limit, metrics, p.group, p.replicate)
-        for p, (names, model), teacher in every
+        for p, (names, model), teacher in product(places, learners, teachers)
         for seed in p.seeds
     ]
     return list({(task.key, task.group, task.replicate): task for task in tasks}.values())
-
-
-def _metric(name: str, made: Any, version: str) -> Given:
-    given = Given.of(name, made, version)
-    check_call(given, f"metric {name!r}", int(takes_round(made)), {}, METRIC_ARGUMENTS)
-    return given
 
 
 def _check_names(given: Mapping[str, Any], known: Iterable[str], what: str) -> None:
@@ -133,35 +130,27 @@ def _combinations(entry: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _places(entry: Mapping[str, Any], beside: Path, folder: Path, seeds: Sequence[int]) -> Iterator[Place]:
     """Each domain of an entry. A function, and a name with {seed}, is another domain for each seed."""
-    _check_names(entry, OF_DOMAIN, "[[domain]]")
     kinds = [kind for kind in ("file", "world", "domain") if kind in entry]
     if len(kinds) != 1:
         raise InvalidInput("each [[domain]] needs either file = ... or world = ..., and only one of them")
     for given in [entry["domain"]] if kinds == ["domain"] else _each(entry[kinds[0]]):
         is_made = callable(given) or (isinstance(given, str) and "{seed}" in given)
         for seed in seeds if is_made else [None]:
-            name, source, preferences = _source(kinds[0], given, seed, entry, beside, folder)
-            group = str(entry.get("group", name))
+            written = str(given) if seed is None else str(given).replace("{seed}", str(seed))
+            source: WorldName | DomainFile
+            if kinds == ["world"]:
+                name, source, preferences = str(given), WorldName.parse(written), preference_names("L5")
+            else:
+                domain, weights = given(seed) if callable(given) else given, entry.get("weights")
+                # A function may return the true weights beside the domain.
+                domain, weights = domain if isinstance(domain, tuple) else (domain, weights)
+                path = beside / written if kinds == ["file"] else _saved(domain, folder)
+                usual = getattr(given, "__name__", Path(str(given)).stem if kinds == ["file"] else path.stem)
+                name = str(entry.get("name", usual))
+                source, preferences = _source(name, path, weights)
             replicate = entry.get("replicate", str(source) if seed is None else seed)
-            yield Place(source, preferences, group, replicate, seeds if seed is None else [seed])
-
-
-def _source(
-    kind: str, given: Any, seed: int | None, entry: Mapping[str, Any], beside: Path, folder: Path
-) -> tuple[str, WorldName | DomainFile, tuple[str, ...]]:
-    """A domain, the name of its group if the plan has none, and its preferences. A file is read once."""
-    written = str(given) if seed is None else str(given).replace("{seed}", str(seed))
-    if kind == "world":
-        return str(given), WorldName.parse(written), preference_names("L5")
-    domain, weights = given(seed) if callable(given) else given, entry.get("weights")
-    # A function may return the true weights beside the domain.
-    domain, weights = domain if isinstance(domain, tuple) else (domain, weights)
-    path = beside / written if kind == "file" else _saved(domain, folder)
-    checksum = checksum_of(path)
-    domain = load(path) if kind == "file" else domain
-    default = getattr(given, "__name__", Path(str(given)).stem) if kind == "file" or callable(given) else path.stem
-    name = str(entry.get("name", default))
-    return name, DomainFile(name, str(path.resolve()), checksum, _weights(domain, weights)), domain.preference_names
+            group, own_seeds = str(entry.get("group", name)), seeds if seed is None else [seed]
+            yield Place(source, preferences, group, replicate, own_seeds)
 
 
 def _saved(domain: Any, folder: Path) -> Path:
@@ -175,23 +164,24 @@ def _saved(domain: Any, folder: Path) -> Path:
     return draft.rename(folder / f"domain-{checksum_of(draft)[:16]}.npz")
 
 
-def _weights(domain: Domain, given: Any) -> tuple[float, ...]:
-    """(d_r,), the true weights: a list with one for each reward feature, or by name, zero for the others."""
+def _source(name: str, path: Path, given: Any) -> tuple[DomainFile, tuple[str, ...]]:
+    """A domain in a file, and its preferences. given: the true weights, in a list, or by name, zero for the others."""
+    checksum, domain = checksum_of(path), load(path)
     names = domain.reward_names
     if given is None:
         raise InvalidInput(f"a domain needs the true weights of its reward features: {', '.join(names)}")
     if isinstance(given, Mapping):
-        for name in given:
-            look_up(dict.fromkeys(names), name, "reward feature")
-        given = [given.get(name, 0.0) for name in names]
+        for feature in given:
+            look_up(dict.fromkeys(names), feature, "reward feature")
+        given = [given.get(feature, 0.0) for feature in names]
     if len(given) != len(names):
         raise InvalidInput(f"{len(names)} reward features need {len(names)} weights, got {len(given)}")
-    return tuple(float(weight) for weight in given)
+    weights = tuple(float(weight) for weight in given)
+    return DomainFile(name, str(path.resolve()), checksum, weights), domain.preference_names
 
 
 def _learners(entry: Mapping[str, Any], offer: Offer) -> Iterator[tuple[str, LearnerSetting]]:
     """Preferences and model of each combination. An option that is not given has the model's default."""
-    _check_names(entry, entry, "[[learner]]")
     for values in _combinations(OF_LEARNER | dict(entry)):
         name, preferences, allowance, n_sampled = (values.pop(key) for key in OF_LEARNER)
         if isinstance(allowance, Mapping):
@@ -208,20 +198,19 @@ def _learners(entry: Mapping[str, Any], offer: Offer) -> Iterator[tuple[str, Lea
 
 
 def _teachers(entry: Mapping[str, Any], offer: Offer) -> Iterator[TeacherSetting]:
-    if not isinstance(entry, Mapping) or "name" not in entry:
+    if "name" not in entry:
         known = ", ".join((*offer.teachers, *TEACHERS))
         raise InvalidInput(f"each [[teacher]] needs a name, one or several of {known}")
     for values in _combinations(entry):
         name, most = str(values.pop("name")), int(COUNT.read("max_rounds", values.pop("max_rounds", 0)))
         name, known, given, options = _player(name, offer.teachers, TEACHERS, values, offer.version)
-        told = TOLD.get(known.knows, "learner") if known else ""
+        told = TOLD.get(known.knows, "learner") if known and given else ""
         if given is not None:
-            check_call(
-                given, f"teacher {name!r}", 3 if told else 2, options, ("learner", "preference_features", *SEEDS)
-            )
+            offered = ("learner", "preference_features", *SEEDS)
+            check_call(given, f"teacher {name!r}", 3 if told else 2, options, offered)
         # The rounds of an adaptive teacher where the plan does not limit them.
         most = most or (100 if known is None or known.is_adaptive else 1)
-        yield TeacherSetting(name, tuple(options.items()), most, given, told if given else "")
+        yield TeacherSetting(name, tuple(options.items()), most, given, told)
 
 
 def _player(

@@ -17,7 +17,7 @@ from tutelage.arrays import Readable
 from tutelage.data.files import AnyPath, write_table, write_whole
 from tutelage.experiments import means
 from tutelage.experiments.means import Mean, MeanCurve
-from tutelage.experiments.plans import Offer, Players, read_plan
+from tutelage.experiments.plans import NO_OFFER, Offer, Players, read_plan
 from tutelage.experiments.run import Backend, run
 from tutelage.experiments.settings import ALLOWANCE, Task
 from tutelage.experiments.store import Row, Store
@@ -133,7 +133,7 @@ def sweep(
 
 
 def open_sweep(
-    plan: AnyPath | Mapping[str, Any], out: AnyPath, *, retry: bool, offer: Offer | None = None
+    plan: AnyPath | Mapping[str, Any], out: AnyPath, *, retry: bool, offer: Offer = NO_OFFER
 ) -> tuple[list[Task], Store]:
     """Every task of a plan, and the store in the folder `out`. retry: without the rows that failed."""
     store = Store(Path(out) / "sweep.sqlite")
