@@ -44,6 +44,8 @@ import tutelage as tl
         ),
         (("reproduce", "table9"), 2, "there is no table or figure 'table9'; did you mean table1"),
         (("reproduce", "figure1", "--backend", "dask"), 2, "needed for the backend 'dask'"),
+        (("reproduce", "figure1", "--backend", "threads"), 2, "backend must be 'processes' or 'dask'"),
+        (("reproduce", "figure1", "--address", "tcp://127.0.0.1:1"), 2, "needed for the backend 'dask'"),
         (("reproduce", "figure1", "--worlds", "0"), 2, "worlds"),
         (("infer", "--world", "published:0:8"), 2, "give either --rounds or --demonstrations"),
         (("infer", "--world", "published:0:8", "--rounds", "nowhere.npz"), 2, "nowhere.npz"),

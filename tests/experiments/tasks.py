@@ -32,5 +32,5 @@ def small_tasks(n_worlds: int = N_WORLDS) -> list[Task]:
 
 if __name__ == "__main__":
     address = sys.argv[3] if len(sys.argv) > 3 else ""
-    workers = Backend(int(sys.argv[2]), "dask" if address else "processes", address)
+    workers = Backend(int(sys.argv[2]), address)
     run(small_tasks(), Store(Path(sys.argv[1])), workers, on_row=lambda row: print(row.key.world, flush=True))

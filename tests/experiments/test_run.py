@@ -209,13 +209,10 @@ def test_aware_teaching_of_the_exact_hard_learner_earns_the_linear_program_s_val
     [
         ((0,), "jobs must be at least one"),
         ((10**6,), "at most .* on this machine, got 1000000"),
-        ((1, "dask", "nowhere"), "'nowhere' is not the address of a scheduler, such as tcp"),
-        ((1, "dask", "tcp://"), "is not the address"),
-        ((1, "dask", "tcp://127.0.0.1:port"), "is not the address"),
-        ((1, "dask", "a b:8786"), "is not the address"),
-        ((1, "threads"), "backend must be"),
-        ((1, "dask"), "needed for the backend 'dask'"),
-        ((1, "processes", "tcp://127.0.0.1:1"), "needed for the backend 'dask'"),
+        ((1, "nowhere"), "'nowhere' is not the address of a scheduler, such as tcp"),
+        ((1, "tcp://"), "is not the address"),
+        ((1, "tcp://127.0.0.1:port"), "is not the address"),
+        ((1, "a b:8786"), "is not the address"),
     ],
 )
 def test_workers_that_cannot_be_are_refused(arguments, sentence):
@@ -224,7 +221,7 @@ def test_workers_that_cannot_be_are_refused(arguments, sentence):
 
 
 def test_a_scheduler_that_does_not_answer_is_a_sentence(tmp_path):
-    workers = Backend(1, "dask", "tcp://127.0.0.1:9", connect_seconds=0.5)
+    workers = Backend(1, "tcp://127.0.0.1:9", connect_seconds=0.5)
     with pytest.raises(Unavailable, match="no Dask scheduler answers at tcp"):
         run(TASKS, Store(tmp_path / "results.sqlite"), workers)
 

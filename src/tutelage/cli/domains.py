@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 import tutelage as tl
-from tutelage.cli.printing import AsJson, say, show_json
+from tutelage.cli.printing import AsJson, show
 from tutelage.outcomes import InvalidInput, MissingExtra
 
 OUT_HELP = "The domain file to write, .npz."
@@ -96,10 +96,7 @@ def _save(domain: "tl.Domain", out: Path, as_json: bool) -> None:
     from tutelage.data.describing import describe
 
     tl.save(domain, out)
-    if as_json:
-        show_json(describe(domain) | {"files": [str(out)]})
-    else:
-        say(f"Written: {out}\n{summary(describe(domain))}")
+    show(describe(domain), [summary(describe(domain))], [out], as_json=as_json)
 
 
 def make_import() -> typer.Typer:
@@ -129,10 +126,7 @@ def info(
         log = tl.load_demonstrations(recordings, domain)
         about["recorded"] = recorded_features(domain, log)
         lines = [f"{log} in {recordings}", *recorded_lines(about["recorded"])]
-    if as_json:
-        show_json(about | {"files": [str(path)]})
-    else:
-        say("\n".join([str(path), summary(about), *lines]))
+    show(about | {"files": [str(path)]}, [str(path), summary(about), *lines], as_json=as_json)
 
 
 def summary(about: dict[str, Any], most_listed: int = 5) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import tutelage as tl
-from tutelage.cli.printing import AsJson, complain, progress, say, show, show_json, table
-from tutelage.outcomes import Unavailable
+from tutelage.cli.printing import AsJson, complain, progress, show, table
+from tutelage.outcomes import InvalidInput, Unavailable
 from tutelage.registry import look_up
 
 if TYPE_CHECKING:
@@ -54,11 +54,8 @@ def demo(
 
         data, parts, drawn = demo(world, allowance, outcome)
     files = [str(path) for path in tl.save_picture(drawn, picture)]
-    if as_json:
-        show_json(data | {"pictures": files})
-        return
-    for part in (*parts, f"Picture: {', '.join(files)}"):
-        say(part if isinstance(part, str) else table(*part))
+    told = [part if isinstance(part, str) else table(*part) for part in (*parts, f"Picture: {', '.join(files)}")]
+    show(data | {"pictures": files}, told, as_json=as_json)
 
 
 def sweep(
@@ -82,19 +79,13 @@ def sweep(
 
     On a cluster: tutelage sweep plan.toml --address tcp://127.0.0.1:8786
     """
+    from tutelage.experiments.means import difference_rows, table_rows
     from tutelage.experiments.run import Backend
     from tutelage.experiments.sweeps import collected, open_sweep
 
-    backend = Backend(1, "dask", address) if address else Backend(jobs or os.cpu_count() or 1)
     tasks, store = open_sweep(plan, out, retry=retry)
-    _compute("sweep", tasks, store, backend)
-    _show_sweep(collected(tasks, store), rows, picture, as_json)
-
-
-def _show_sweep(result: "tl.Sweep", rows: Path | None, picture: Path | None, as_json: bool) -> None:
-    """Write the files, and print the means."""
-    from tutelage.experiments.means import difference_rows, reasons, table_rows
-
+    _compute("sweep", tasks, store, Backend(1 if address else jobs or os.cpu_count() or 1, address))
+    result = collected(tasks, store)
     files = [] if picture is None else tl.save_picture(result.picture(), picture)
     if picture is not None and any(row["n_rounds"] > 1 for row in result.rows):
         files += tl.save_picture(result.curve_picture(), picture.with_name(f"{picture.name}-rounds"))
@@ -102,13 +93,23 @@ def _show_sweep(result: "tl.Sweep", rows: Path | None, picture: Path | None, as_
         result.to_file(rows)
         files.append(rows)
     means = result.means()
-    header, *body = table_rows(means)
-    tables = [table("Mean reward of the learner (share of the certified bound)", header, body)]
-    if differences := list(difference_rows(means)):
-        title = f"More than with {means[0].teacher}, in the cases that both have"
-        tables.append(table(title, differences[0], differences[1:]))
+    title = f"More than with {means[0].teacher}, in the cases that both have"
+    texts = {
+        "Mean reward of the learner (share of the certified bound)": table_rows(means),
+        title: difference_rows(means),
+    }
+    tables = [table(title, rows[0], rows[1:]) for title, rows in texts.items() if rows]
+    _show_rows(result, tables, files, [], as_json)
+
+
+def _show_rows(
+    result: "tl.Sweep", tables: Sequence[Any], files: Sequence[Path], warnings: Sequence[str], as_json: bool
+) -> None:
+    """Rows as data, or their tables, and why some failed."""
+    from tutelage.experiments.means import reasons
+
     show({"rows": [dict(row) for row in result.rows]}, tables, files, as_json=as_json)
-    for sentence in () if as_json else reasons(result.failed):
+    for sentence in () if as_json else (*reasons(result.failed), *warnings):
         complain(sentence)
 
 
@@ -140,7 +141,12 @@ def reproduce(
     from tutelage.experiments.store import Store
     from tutelage.experiments.targets import TARGETS, produce, tasks_of
 
-    chosen = Backend(jobs or os.cpu_count() or 1, backend, address)  # type: ignore[arg-type]
+    if backend not in ("processes", "dask"):
+        raise InvalidInput(f"backend must be 'processes' or 'dask', got {backend!r}")
+    if (backend == "dask") != bool(address):
+        needed = "is needed for the backend 'dask' and for no other"
+        raise InvalidInput(f"an address, such as tcp://127.0.0.1:8786, {needed}")
+    chosen = Backend(jobs or os.cpu_count() or 1, address)
     if what == "arena":
         _arena(out, 2 if quick else worlds, quick, chosen, as_json)
         return
@@ -160,12 +166,9 @@ def _arena(out: Path, n_seeds: int, is_quick: bool, backend: "Backend", as_json:
     """Compute, write and print the arena's tables."""
     from tutelage.data.files import write_whole
     from tutelage.experiments import arena
-    from tutelage.experiments.means import reasons
-    from tutelage.experiments.plans import Offer
     from tutelage.experiments.sweeps import collected, open_sweep
 
-    offer = Offer(arena.learners(), arena.teachers(), arena.METRICS)
-    tasks, store = open_sweep(arena.plan(n_seeds, is_quick=is_quick), out, retry=False, offer=offer)
+    tasks, store = open_sweep(arena.plan(n_seeds, is_quick=is_quick), out, retry=False, offer=arena.offer())
     tasks = [task for task in tasks if not arena.is_repeated(task)]
     _compute("arena", tasks, store, backend)
     result = collected(tasks, store)
@@ -174,9 +177,7 @@ def _arena(out: Path, n_seeds: int, is_quick: bool, backend: "Backend", as_json:
     write_whole(files[1], "\n".join(grid.markdown() for grid in grids).encode())
     arena.figure(result.rows).savefig(files[2], dpi=100)
     tables = [table(grid.caption, grid.header, grid.body) for grid in grids]
-    show({"rows": [dict(row) for row in result.rows]}, tables, files, as_json=as_json)
-    for sentence in () if as_json else (*reasons(result.failed), *arena.broken_bounds(result.rows)):
-        complain(sentence)
+    _show_rows(result, tables, files, arena.broken_bounds(result.rows), as_json)
 
 
 def _compute(what: str, tasks: "Sequence[Task]", store: "Store", backend: "Backend") -> None:

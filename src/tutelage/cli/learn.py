@@ -7,7 +7,7 @@ import typer
 
 import tutelage as tl
 from tutelage.cli import subject
-from tutelage.cli.printing import AsJson, progress, say, show, show_json
+from tutelage.cli.printing import AsJson, progress, show
 from tutelage.cli.teach import taught
 from tutelage.outcomes import InvalidInput
 
@@ -57,7 +57,8 @@ def learn(
     with progress("learning", None):
         response = player.respond(tl.Lesson.from_demonstrations(about.known, log, start=_other_starts(about, log)))
     transcript = taught(about.teacher(teacher, player, {}), player) if then_teach else None
-    lines, data = _learned(about, log, allowed, response), _data(about, log, response, transcript)
+    data = _data(about, log, response, transcript)
+    lines = _learned(about, data["recorded"], allowed, response)
     shown = subject.shown(about, player, transcript, show_most or bool(instead))
     if transcript is not None:
         lines += ["", "What to show instead:", str(transcript), transcript.explain()]
@@ -76,12 +77,12 @@ def _other_starts(about: subject.Subject, log: "tl.Demonstrations") -> Any:
     return counts / log.n if counts[initial == 0].any() else None
 
 
-def _learned(about: subject.Subject, log: "tl.Demonstrations", allowed: Any, response: "tl.Response") -> list[str]:
+def _learned(about: subject.Subject, recorded: Any, allowed: Any, response: "tl.Response") -> list[str]:
     """What was recorded of each feature, what the learner does, the weights that it infers, and its reward."""
     from tutelage.chains.arrival import journey_of
-    from tutelage.data.describing import recorded_features, recorded_lines
+    from tutelage.data.describing import recorded_lines
 
-    lines, journey = recorded_lines(recorded_features(about.known, log)), journey_of(about.known.mdp, response.policy)
+    lines, journey = recorded_lines(recorded), journey_of(about.known.mdp, response.policy)
     lines += [str(allowed)] if isinstance(allowed, tl.RecordedAllowance) else []
     if response.lesson.initial is not None:
         lines.append("The recording begins in other states than the domain; the learner is compared from there.")
@@ -99,28 +100,26 @@ def _data(
     about: subject.Subject, log: "tl.Demonstrations", response: "tl.Response", instead: "tl.Transcript | None"
 ) -> dict[str, Any]:
     """What was recorded, what the learner does, and what it does with the lesson instead, as data."""
-    from tutelage.arrays import finite_or_none
     from tutelage.data.describing import recorded_features
 
     domain, lesson, weights = about.known, response.lesson, about.true_weights
     rewards = zip(lesson.expectation, lesson.uncertainty, response.compared, strict=True)
-    planned = {}
-    if instead is not None:
-        earned, bound = instead.final.response_reward, finite_or_none(instead.final.bound)
-        planned = {"instead": {"reward": earned, "bound": bound, "ended": instead.ended}}
-    return {
+    data = {
         "demonstrations": log.n,
         "visits": len(log.states),
         "features": {
-            name: {"shown": float(shown), "uncertainty": finite_or_none(float(doubt)), "done": float(done)}
+            name: {"shown": float(shown), "uncertainty": float(doubt), "done": float(done)}
             for name, (shown, doubt, done) in zip(domain.reward_names, rewards, strict=True)
         },
         "recorded": recorded_features(domain, log),
         "preferences": subject.by_name(domain.preference_names, response.expectation.preference),
         "learned_weights": subject.by_name(domain.names, response.feature_weights),
         "reward": None if weights is None else float(weights @ response.expectation.reward),
-        **planned,
     }
+    if instead is not None:
+        last = instead.final
+        data["instead"] = {"reward": last.response_reward, "bound": last.bound, "ended": instead.ended}
+    return data
 
 
 def infer(
@@ -155,43 +154,33 @@ def infer(
         seen: Any = {"observed": observed, "n_trajectories": n_trajectories}
         estimate = tl.infer_learner(known, tl.load_transcript(rounds or "", known).rounds, **seen)
         data, text = learner_data(estimate), str(estimate)
-    if as_json:
-        show_json(data)
-    else:
-        say(text)
+    show(data, [text], as_json=as_json)
 
 
 def learner_data(estimate: "tl.LearnerEstimate") -> dict[str, Any]:
-    """The estimate for JSON; infinite ends are null."""
-    from tutelage.arrays import finite_or_none
-
-    names, allowances = estimate.domain.preference_names, estimate.violation_allowance
+    """The estimate for JSON."""
+    names = estimate.domain.preference_names
     return {
-        "mismatch_penalty": list(map(finite_or_none, estimate.mismatch_penalty)),
-        "violation_penalty": list(map(finite_or_none, estimate.violation_penalty)),
-        "violation_allowance": {
-            name: list(map(finite_or_none, interval)) for name, interval in zip(names, allowances, strict=True)
-        },
+        "mismatch_penalty": estimate.mismatch_penalty,
+        "violation_penalty": estimate.violation_penalty,
+        "violation_allowance": dict(zip(names, estimate.violation_allowance, strict=True)),
         "preferences": dict(zip(names, estimate.preferences, strict=True)),
-        "residual": finite_or_none(estimate.residual),
+        "residual": estimate.residual,
         "contradiction": estimate.contradiction,
     }
 
 
 def preference_data(estimate: "tl.PreferenceEstimate") -> dict[str, Any]:
-    """The estimate for JSON; what is not determined is null."""
-    from tutelage.arrays import finite_or_none
-
+    """The estimate for JSON."""
     columns = ("strength", "standard_error", "low", "high", "p_value")
-    preferences = {
-        name: {column: finite_or_none(float(getattr(estimate, column)[j])) for column in columns}
-        | {"not_determined": estimate.reasons[j]}
-        for j, name in enumerate(estimate.domain.preference_names)
-    }
     return {
         "n": estimate.n,
-        "preferences": preferences,
+        "preferences": {
+            name: {column: float(getattr(estimate, column)[j]) for column in columns}
+            | {"not_determined": estimate.reasons[j]}
+            for j, name in enumerate(estimate.domain.preference_names)
+        },
         "reward_weights": subject.by_name(estimate.domain.reward_names, estimate.reward_weights),
         "bias": estimate.bias,
-        "model_p_value": finite_or_none(estimate.model_p_value),
+        "model_p_value": estimate.model_p_value,
     }

@@ -1,9 +1,10 @@
 """Output to the terminal: tables and JSON to standard output, progress and errors to standard error."""
 
 import json
+import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -35,23 +36,27 @@ def _end_of_output() -> NoReturn:
     sys.exit(141)
 
 
-def show(data: dict[str, Any], parts: Sequence[Any], files: Sequence[Path], *, as_json: bool) -> None:
-    """A result: one JSON object, or its tables and lines; and the names of the files that were written."""
-    if as_json:
-        show_json(data | {"files": [str(path) for path in files]})
+def show(data: Mapping[str, Any], parts: Iterable[Any], files: Iterable[Path] = (), *, as_json: bool) -> None:
+    """A result: one JSON object and nothing else, or its tables and lines; and the names of the files written."""
+    if not as_json:
+        for part in (*parts, *(f"Written: {path}" for path in files)):
+            say(part)
         return
-    for part in (*parts, *(f"Written: {path}" for path in files)):
-        say(part)
-
-
-def show_json(data: dict[str, Any]) -> None:
-    """One JSON object and nothing else."""
     try:
-        json.dump(data, sys.stdout, allow_nan=False, default=str)
+        json.dump({"files": [*map(str, files)], **_plain(data)}, sys.stdout, allow_nan=False, default=str)
         sys.stdout.write("\n")
         sys.stdout.flush()
     except BrokenPipeError:
         _end_of_output()
+
+
+def _plain(value: Any) -> Any:
+    """For JSON: a number that is not finite is null."""
+    if isinstance(value, Mapping):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def table(title: str, header: Sequence[str], body: Sequence[Sequence[str]], caption: str = "") -> Table:

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -123,15 +123,13 @@ def _journeys(about: subject.Subject) -> Iterator[str]:
 
 def _data(about: subject.Subject, transcript: "tl.Transcript") -> dict[str, Any]:
     """The rounds and the final response, as data."""
-    from tutelage.arrays import finite_or_none
-
     final, answer, journey = transcript.final, transcript.final.response, transcript.arrival
     return {
         "reward": final.response_reward,
-        "bound": finite_or_none(final.bound),
+        "bound": final.bound,
         "rounds": [taught.as_data() for taught in transcript.rounds],
         "ended": transcript.ended,
-        "arrival": None if journey is None else {k: finite_or_none(v) for k, v in asdict(journey).items()},
+        "arrival": None if journey is None else asdict(journey),
         "reward_expectation": subject.by_name(about.known.reward_names, answer.expectation.reward),
         "preference_expectation": subject.by_name(about.known.preference_names, answer.expectation.preference),
         "learned_weights": None if answer.learned_weights is None else answer.learned_weights.tolist(),
@@ -163,38 +161,23 @@ def _pictures(
 ) -> Iterator[Path]:
     """The files of the pictures, if they were requested. preferences: of the learner, L1 .. L5."""
     names = [subject.feature(about.known.reward_names, name.strip()) for name in plane.split(",") if name.strip()]
+    if names and len(set(names)) != 2:
+        raise InvalidInput(f"--plane needs two different reward features, such as star,plus, got {plane!r}")
     if picture is None:
         if names:
             raise InvalidInput("--plane needs --picture, the path of the picture")
         return
-    if names and len(set(names)) != 2:
-        raise InvalidInput(f"--plane needs two different reward features, such as star,plus, got {plane!r}")
-    from tutelage.experiments.figures import domain_picture, taught_picture
+    from tutelage.experiments.figures import domain_picture, plane_picture, taught_picture
     from tutelage.pictures.domains import routes_picture
     from tutelage.roles import limits_of
 
     if about.world is not None:
-        drawn = taught_picture(about.world, preferences or "L5", transcript.final.response)
+        drawn = {"": taught_picture(about.world, preferences or "L5", transcript.final.response)}
     else:
-        drawn = domain_picture(about.known, transcript, limits_of(learner, about.known))
-    yield from tl.save_picture(drawn, picture)
+        drawn = {"": domain_picture(about.known, transcript, limits_of(learner, about.known))}
     if names:
-        flat = _plane_picture(about.known, learner, transcript.final, (names[0], names[1]))
-        yield from tl.save_picture(flat, picture.with_name(f"{picture.name}-plane"))
+        drawn["-plane"] = plane_picture(about.known, learner, transcript.final, (names[0], names[1]))
     if shown is not None and about.world is None:
-        routes = routes_picture(about.known, shown)
-        yield from tl.save_picture(routes, picture.with_name(f"{picture.name}-routes"))
-
-
-def _plane_picture(domain: "tl.Domain", learner: "tl.Learner", final: "tl.TaughtRound", names: tuple[str, str]) -> Any:
-    """What can be reached of two features, and what a learner with linear hard preferences accepts."""
-    from tutelage.experiments.figures import plane_picture
-    from tutelage.roles import limits_of
-
-    columns = [domain.reward_names.index(name) for name in names]
-    flat = replace(domain, reward_features=domain.reward_features[:, columns], reward_names=names)
-    known, accepted = getattr(learner, "preference", None), None
-    if isinstance(known, tl.Preference) and known.is_hard and known.rows is None and not known.functions:
-        accepted = tl.vertices(flat, tl.preference_limits(flat, limits_of(learner, domain)))
-    shown, done = final.lesson.expectation[columns], final.response.expectation.reward[columns]
-    return plane_picture(names, tl.vertices(flat, tl.no_limits(flat)), accepted, shown, done)
+        drawn["-routes"] = routes_picture(about.known, shown)
+    for suffix, figure in drawn.items():
+        yield from tl.save_picture(figure, Path(f"{picture}{suffix}"))

@@ -17,44 +17,21 @@ import networkx
 import numpy as np
 from matplotlib.figure import Figure
 
+import tutelage as tl
 from tutelage.arrays import Flags, Indices, Vector
-from tutelage.bellman.equations import solve_hard
-from tutelage.chains.expectations import expectation
-from tutelage.constrained.occupancy_polytope import best_policy, strictest_policy
-from tutelage.constrained.problem import no_limits, preference_limits
-from tutelage.environments.driving import driving_world
-from tutelage.environments.graph import from_graph
-from tutelage.environments.object_world import object_world
+from tutelage.experiments.plans import Offer
 from tutelage.experiments.tables import Grid
-from tutelage.learners.apprentice import ApprenticeLearner
-from tutelage.learners.bayesian import BayesianLearner
-from tutelage.learners.cloning import CloningLearner
-from tutelage.learners.entropy import GenericLearner
-from tutelage.learners.gathering import GatheringLearner
-from tutelage.learners.penalties import Mismatch, Preference
-from tutelage.learners.preferring import PreferringLearner
-from tutelage.learners.projection import HardLearner
-from tutelage.learners.sequential import SequentialLearner
-from tutelage.model.mdp import MDP, Domain
-from tutelage.roles import Learner
 from tutelage.teachers.base import best_kept
-from tutelage.teachers.candidates import (
-    BlackBoxTeacher,
-    CandidateTeacher,
-    CurriculumTeacher,
-    OmniscientTeacher,
-    RandomTeacher,
-)
-from tutelage.teachers.set_cover import SetCoverTeacher
+from tutelage.teachers.candidates import CandidateTeacher
 
 KINDS, AWARE = ("none", "soft", "hard"), "aware "
 LEARNERS = ("maximum entropy", "projection", "sequential", "cloning", "Bayesian", "apprentice")
 TEACHERS: Mapping[str, type[CandidateTeacher]] = {
-    "random": RandomTeacher,
-    "set cover": SetCoverTeacher,
-    "omniscient": OmniscientTeacher,
-    "black box": BlackBoxTeacher,
-    "curriculum": CurriculumTeacher,
+    "random": tl.RandomTeacher,
+    "set cover": tl.SetCoverTeacher,
+    "omniscient": tl.OmniscientTeacher,
+    "black box": tl.BlackBoxTeacher,
+    "curriculum": tl.CurriculumTeacher,
 }
 # Demonstrations of a lesson, rounds, and candidates: the budget that all teachers have.
 N_SHOWN, N_ROUNDS, N_CANDIDATES = 2, 6, 10
@@ -69,14 +46,14 @@ MISMATCH, VIOLATION, LIMIT_SHARE = 5.0, 2.0, 0.3
 GRADIENT: Mapping[str, Any] = {"rate": 0.5, "n_steps": 5}
 
 
-def limited(domain: Domain, weights: Vector) -> tuple[Domain, Vector]:
+def limited(domain: tl.Domain, weights: Vector) -> tuple[tl.Domain, Vector]:
     """The domain with preference features in units of what its learner accepts, so that every limit is one.
 
     It accepts the counts of the policy with the least of them, and a part of the way from there to the optimum's.
     """
-    strictest = strictest_policy(domain, weights, preference_limits(domain, 0.0))
-    optimum = solve_hard(domain.mdp, domain.reward_features @ weights).policy
-    least, wanted = strictest.expectation.preference, expectation(domain, optimum).preference
+    strictest = tl.strictest_policy(domain, weights, tl.preference_limits(domain, 0.0))
+    optimum = tl.solve_hard(domain.mdp, domain.reward_features @ weights).policy
+    least, wanted = strictest.expectation.preference, tl.expectation(domain, optimum).preference
     accepted = least + np.maximum(LIMIT_SHARE * (wanted - least), 1e-3)
     return domain.with_matrices(domain.reward_features, domain.preference_features / accepted), weights
 
@@ -89,21 +66,21 @@ def moves_on(is_open: Flags) -> Indices:
     return np.stack([np.where(is_open.ravel()[cell], cell, np.arange(is_open.size)) for cell in to], axis=1)
 
 
-def feature_grid(seed: int, size: int = 6, n_features: int = 4) -> tuple[Domain, Vector]:
+def feature_grid(seed: int, size: int = 6, n_features: int = 4) -> tuple[tl.Domain, Vector]:
     """SCOT's worlds: a grid whose cells have one feature each at random, and random weights of length one."""
     rng = np.random.default_rng(seed)
     transition = np.eye(size * size)[moves_on(np.ones((size, size), dtype=np.bool_))]
-    mdp = MDP.from_arrays(transition, initial=np.full(size * size, 1 / size**2), discount=0.9)
+    mdp = tl.MDP.from_arrays(transition, initial=np.full(size * size, 1 / size**2), discount=0.9)
     features = np.eye(n_features)[rng.integers(n_features, size=size * size)]
     weights = rng.normal(size=n_features)
     weights /= np.linalg.norm(weights)
     # What pays best is what the learner would rather avoid.
     names = tuple(f"feature {k}" for k in range(n_features))
     avoided = features[:, [int(weights.argmax())]]
-    return limited(Domain(mdp, features, avoided, names, ("the best feature",)), weights)
+    return limited(tl.Domain(mdp, features, avoided, names, ("the best feature",)), weights)
 
 
-def treasure(seed: int) -> tuple[Domain, Vector]:
+def treasure(seed: int) -> tuple[tl.Domain, Vector]:
     """MO-Gymnasium's deep-sea-treasure, started anywhere: a treasure ends the dive, and a step costs `weights[1]`.
 
     The learner avoids deep water, where the best treasures lie.
@@ -114,15 +91,15 @@ def treasure(seed: int) -> tuple[Domain, Vector]:
     worth, end = np.where(y == depth[x], np.append(TREASURES, 0.0)[x], 0.0), int(is_water.sum())
     number = np.where(is_water, np.cumsum(is_water) - 1, end)
     transition = np.eye(end + 1)[np.vstack([number[to[is_water]], np.full(len(STEPS), end)])]
-    mdp = MDP.from_arrays(transition, initial=np.append(np.full(end, 1 / end), 0.0), discount=0.95)
+    mdp = tl.MDP.from_arrays(transition, initial=np.append(np.full(end, 1 / end), 0.0), discount=0.95)
     steps = np.stack([worth[to[is_water]] / 10, np.ones((end, len(STEPS)))], axis=-1).reshape(-1, 2)
     deep = np.append(y[is_water] >= DEEP, False).repeat(len(STEPS))[:, None]
     features = np.vstack([steps, np.zeros((len(STEPS), 2))])
-    domain = Domain(mdp, features, deep.astype(np.float64), ("tens of treasure", "steps"), ("deep water",))
+    domain = tl.Domain(mdp, features, deep.astype(np.float64), ("tens of treasure", "steps"), ("deep water",))
     return limited(domain, np.array([10.0, -np.random.default_rng(seed).uniform(0.3, 1.0)]))
 
 
-def street_map(seed: int, size: int = 7) -> tuple[Domain, Vector]:
+def street_map(seed: int, size: int = 7) -> tuple[tl.Domain, Vector]:
     """Streets on a grid: minutes and litres by class of street; the learner avoids main streets, which are fast."""
     rng, streets = np.random.default_rng(seed), networkx.DiGraph()
     grid = networkx.grid_2d_graph(size, size)
@@ -133,7 +110,7 @@ def street_map(seed: int, size: int = 7) -> tuple[Domain, Vector]:
         for edge in ((one, other), (other, one)):
             streets.add_edge(*map(str, edge), minutes=minutes, litres=litres, main=float(is_main))
     start = {str(cell): 1 / (2 * size) for cell in grid.nodes if cell[0] == 0 or cell[0] == size - 1}
-    domain = from_graph(
+    domain = tl.from_graph(
         streets,
         reward_attributes=["minutes", "litres"],
         preference_attributes=["main"],
@@ -144,20 +121,20 @@ def street_map(seed: int, size: int = 7) -> tuple[Domain, Vector]:
     return limited(domain, np.array([-1.0, -0.3, 0.0]))
 
 
-def objects(seed: int) -> tuple[Domain, Vector]:
+def objects(seed: int) -> tuple[tl.Domain, Vector]:
     """An object world of the paper, started anywhere."""
-    world = object_world(7, seed)
+    world = tl.object_world(7, seed)
     domain = world.domain("L3")
     anywhere = domain.starting_in(np.full(domain.mdp.n_states, 1 / domain.mdp.n_states))
     return limited(anywhere, world.true_weights)
 
 
-def driving(seed: int) -> tuple[Domain, Vector]:
-    world = driving_world(seed)
+def driving(seed: int) -> tuple[tl.Domain, Vector]:
+    world = tl.driving_world(seed)
     return limited(world.domain, world.true_weights)
 
 
-WORLDS: Mapping[str, Callable[[int], tuple[Domain, Vector]]] = {
+WORLDS: Mapping[str, Callable[[int], tuple[tl.Domain, Vector]]] = {
     "feature grid": feature_grid,
     "objects": objects,
     "streets": street_map,
@@ -166,42 +143,32 @@ WORLDS: Mapping[str, Callable[[int], tuple[Domain, Vector]]] = {
 }
 
 
-def make_learner(domain: Domain, seed: int, *, name: str, kind: str) -> Learner:
+def make_learner(domain: tl.Domain, seed: int, *, name: str, kind: str) -> tl.Learner:
     """A learner of a name, without preferences or with soft or hard ones."""
     no_rows = np.zeros((0, domain.n_preference))
-    free = Preference(rows=no_rows)
     if name == "sequential" and kind == "soft":
-        return SequentialLearner(domain, **GRADIENT, violation_penalty=VIOLATION, violation_allowance=1.0)
-    inner: dict[str, Callable[[], Learner]] = {
-        "maximum entropy": lambda: GatheringLearner(GenericLearner(domain, Mismatch(penalty=MISMATCH), free)),
-        "projection": lambda: GatheringLearner(HardLearner(domain, [], rows=no_rows)),
-        "sequential": lambda: SequentialLearner(domain, **GRADIENT),
-        "cloning": lambda: CloningLearner(domain),
-        "Bayesian": lambda: BayesianLearner(domain, rationality=2.0, rng=seed),
-        "apprentice": lambda: GatheringLearner(ApprenticeLearner(domain, max_steps=30)),
+        return tl.SequentialLearner(domain, **GRADIENT, violation_penalty=VIOLATION, violation_allowance=1.0)
+    entropic = partial(tl.GenericLearner, domain, tl.Mismatch(penalty=MISMATCH))
+    inner: dict[str, Callable[[], tl.Learner]] = {
+        "maximum entropy": lambda: tl.GatheringLearner(entropic(tl.Preference(rows=no_rows))),
+        "projection": lambda: tl.GatheringLearner(tl.HardLearner(domain, [], rows=no_rows)),
+        "sequential": lambda: tl.SequentialLearner(domain, **GRADIENT),
+        "cloning": lambda: tl.CloningLearner(domain),
+        "Bayesian": lambda: tl.BayesianLearner(domain, rationality=2.0, rng=seed),
+        "apprentice": lambda: tl.GatheringLearner(tl.ApprenticeLearner(domain, max_steps=30)),
     }
     if kind == "none":
         return inner[name]()
-    soft, limits = Preference(penalty=VIOLATION, allowance=1.0), HardLearner(domain, 1.0)
-    return PreferringLearner(
-        inner[name](), limits if kind == "hard" else GenericLearner(domain, Mismatch(penalty=MISMATCH), soft)
-    )
+    soft = entropic(tl.Preference(penalty=VIOLATION, allowance=1.0))
+    return tl.PreferringLearner(inner[name](), tl.HardLearner(domain, 1.0) if kind == "hard" else soft)
 
 
 def make_teacher(
-    domain: Domain, true_weights: Vector, learner: Any, seed: int, *, name: str, is_aware: bool
+    domain: tl.Domain, true_weights: Vector, learner: Any, seed: int, *, name: str, is_aware: bool
 ) -> CandidateTeacher:
     """A teacher of a name; aware: its demonstrations keep the learner's preferences."""
-    return TEACHERS[name](
-        domain,
-        true_weights,
-        learner,
-        aware=is_aware,
-        n_demonstrations=N_SHOWN,
-        max_starts=N_CANDIDATES,
-        max_lessons=N_ROUNDS,
-        rng=seed,
-    )
+    budget: dict[str, Any] = {"n_demonstrations": N_SHOWN, "max_starts": N_CANDIDATES, "max_lessons": N_ROUNDS}
+    return TEACHERS[name](domain, true_weights, learner, aware=is_aware, **budget, rng=seed)
 
 
 def bound(true_weights: Vector, learner: Any) -> float:
@@ -215,7 +182,7 @@ def _bound(learner: Any, *true_weights: float) -> float:
     preference = getattr(learner, "preference", None)
     if preference is not None and preference.is_hard:
         return best_kept(learner, weights).bound
-    return best_policy(learner.domain, weights, no_limits(learner.domain)).bound
+    return tl.best_policy(learner.domain, weights, tl.no_limits(learner.domain)).bound
 
 
 def count(response: Any) -> float:
@@ -229,25 +196,19 @@ def plan(n_seeds: int, *, is_quick: bool) -> dict[str, Any]:
     return {
         "seeds": list(range(n_seeds)),
         "domain": [{"name": name, "domain": WORLDS[name], "group": name} for name in worlds],
-        "teacher": [{"name": name, "max_rounds": N_ROUNDS} for name in teachers()],
+        "teacher": [{"name": name, "max_rounds": N_ROUNDS} for name in offer().teachers],
     }
 
 
-def learners() -> dict[str, Callable[..., Learner]]:
-    """By name and kind of preferences."""
-    return {f"{name}, {kind}": partial(make_learner, name=name, kind=kind) for name in LEARNERS for kind in KINDS}
-
-
-def teachers() -> dict[str, Callable[..., CandidateTeacher]]:
-    """By name, plain ones and aware ones."""
-    return {
+def offer() -> Offer:
+    """Learners by name and kind of preferences; plain teachers and aware ones; the bound, and what is avoided."""
+    learners = {f"{name}, {kind}": partial(make_learner, name=name, kind=kind) for name in LEARNERS for kind in KINDS}
+    teachers = {
         f"{AWARE}{name}" if is_aware else name: partial(make_teacher, name=name, is_aware=is_aware)
         for name in TEACHERS
         for is_aware in (False, True)
     }
-
-
-METRICS: Mapping[str, Callable[..., float]] = {"most": bound, "avoided": count}
+    return Offer(learners, teachers, {"most": bound, "avoided": count})
 
 
 def is_repeated(task: Any) -> bool:
@@ -260,48 +221,47 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[Grid]:
 
     The last tables have what awareness gains, in each world with each learner.
     """
-    for world, kind in dict.fromkeys((row["group"], _parts(row)[1]) for row in rows):
-        cells: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-        for row in rows:
-            if (row["group"], _parts(row)[1]) == (world, kind):
-                cells.setdefault((row["teacher"].split(",")[0], _parts(row)[0]), []).append(row)
-        learners = list(dict.fromkeys(learner for _, learner in cells))
-        names = [name for name in dict.fromkeys(name for name, _ in cells) if kind != "none" or AWARE not in name]
-        body = [(name, *(_regret(cells[name, learner]) for learner in learners)) for name in names]
-        most = ("the bound itself", *(_most(cells[names[0], learner]) for learner in learners))
-        yield Grid(f"{world}, {kind}: bound less reward", ("teacher", *learners), (*body, most))
-    for kind in KINDS[1:]:
-        found = gains(row for row in rows if _parts(row)[1] == kind)
-        learners = list(dict.fromkeys(learner for _, learner in found))
-        body = [
-            (world, *(_mean(found[world, one]) for one in learners)) for world in dict.fromkeys(w for w, _ in found)
-        ]
-        if body:
-            yield Grid(f"{kind}: reward with aware teachers less without", ("world", *learners), tuple(body))
-
-
-def gains(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Vector]:
-    """(n,), by world and learner: for each seed the mean over teachers of the reward if aware less that if not."""
-    rewards: dict[tuple[str, str, int], dict[bool, list[float]]] = {}
+    cells: dict[tuple[str, str], dict[tuple[str, str], list[Mapping[str, Any]]]] = {}
     for row in rows:
-        if not row["failed"]:
-            pair = rewards.setdefault((row["group"], _parts(row)[0], row["seed"]), {True: [], False: []})
-            pair[row["teacher"].startswith(AWARE)].append(row["reward"])
-    gained: dict[tuple[str, str], list[float]] = {}
-    for (world, learner, _), pair in rewards.items():
-        if len(pair[True]) == len(pair[False]):
-            gained.setdefault((world, learner), []).append(float(np.mean(pair[True]) - np.mean(pair[False])))
-    return {cell: np.array(values) for cell, values in gained.items()}
+        learner, kind = row["model"].split(", ")
+        teacher = row["teacher"].split(",")[0]
+        if kind != "none" or AWARE not in teacher:
+            cells.setdefault((row["group"], kind), {}).setdefault((teacher, learner), []).append(row)
+    for (world, kind), found in cells.items():
+        teachers, learners = (list(dict.fromkeys(names)) for names in zip(*found, strict=True))
+        body = [(name, *(_regret(found[name, learner]) for learner in learners)) for name in teachers]
+        bounds = [[row["most"] for row in found[teachers[0], one] if not row["failed"]] for one in learners]
+        most = ("the bound itself", *(f"{np.mean(several):.2f}" if several else "" for several in bounds))
+        yield Grid(f"{world}, {kind}: bound less reward", ("teacher", *learners), (*body, most))
+    for kind, gained in gains(rows).items():
+        worlds, learners = (list(dict.fromkeys(names)) for names in zip(*gained, strict=True))
+        lines = tuple((world, *(_mean(gained[world, learner]) for learner in learners)) for world in worlds)
+        yield Grid(f"{kind}: reward with aware teachers less without", ("world", *learners), lines)
+
+
+def gains(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[tuple[str, str], Vector]]:
+    """(n,), by kind, then world and learner: of each seed the mean over teachers of reward if aware less if not."""
+    rewards: dict[tuple[str, str, str, int], dict[bool, list[float]]] = {}
+    for row in (row for row in rows if not row["failed"]):
+        learner, kind = row["model"].split(", ")
+        pair = rewards.setdefault((kind, row["group"], learner, row["seed"]), {True: [], False: []})
+        pair[row["teacher"].startswith(AWARE)].append(row["reward"])
+    gained: dict[str, dict[tuple[str, str], Vector]] = {}
+    for (kind, world, learner, _), pair in rewards.items():
+        if kind != "none" and len(pair[True]) == len(pair[False]):
+            cells = gained.setdefault(kind, {})
+            gain = np.mean(pair[True]) - np.mean(pair[False])
+            cells[world, learner] = np.append(cells.get((world, learner), []), gain)
+    return gained
 
 
 def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """What awareness gains: a panel for each world, a bar for each learner and kind of preferences."""
-    found = {kind: gains(row for row in rows if _parts(row)[1] == kind) for kind in KINDS[1:]}
-    worlds = list(dict.fromkeys(row["group"] for row in rows))
+    found, worlds = gains(rows), list(dict.fromkeys(row["group"] for row in rows))
     drawn = Figure(figsize=(2.1 * len(worlds), 3.4), layout="constrained")
     for axes, world in zip(drawn.subplots(1, len(worlds), squeeze=False)[0], worlds, strict=True):
         for shift, kind in ((-0.2, "soft"), (0.2, "hard")):
-            cells = [found[kind].get((world, learner), np.zeros(1)) for learner in LEARNERS]
+            cells = [found.get(kind, {}).get((world, learner), np.zeros(1)) for learner in LEARNERS]
             errors = [values.std() / math.sqrt(max(len(values) - 1, 1)) for values in cells]
             heights = [values.mean() for values in cells]
             axes.barh(np.arange(len(LEARNERS)) - shift, heights, 0.38, xerr=errors, label=kind)
@@ -311,12 +271,6 @@ def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
     axes.legend(fontsize="small")
     drawn.supxlabel("reward with aware teachers less without", fontsize="medium")
     return drawn
-
-
-def _parts(row: Mapping[str, Any]) -> tuple[str, str]:
-    """The learner and its kind of preferences."""
-    name, kind = row["model"].split(", ")
-    return name, kind
 
 
 def _regret(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -331,11 +285,6 @@ def _mean(values: Vector) -> str:
         return "failed"
     error = f" ±{values.std(ddof=1) / math.sqrt(len(values)):.2f}" if len(values) > 1 else ""
     return f"{values.mean():.2f}{error}"
-
-
-def _most(rows: Sequence[Mapping[str, Any]]) -> str:
-    bounds = [row["most"] for row in rows if not row["failed"]]
-    return f"{np.mean(bounds):.2f}" if bounds else ""
 
 
 def broken_bounds(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -6,6 +6,7 @@ plane of stars and pluses of one small world.
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -14,11 +15,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
-from tutelage.arrays import ArrayLike, Matrix, Vector
+from tutelage.arrays import ArrayLike, Vector
 from tutelage.chains.expectations import expectation
 from tutelage.constrained.problem import no_limits, preference_limits
 from tutelage.constrained.reachable_set import vertices
 from tutelage.environments.object_world import ObjectWorld
+from tutelage.learners.penalties import Preference
 from tutelage.learners.projection import HardLearner
 from tutelage.model.mdp import Domain
 from tutelage.model.names import AT_GOAL
@@ -26,11 +28,11 @@ from tutelage.model.policy import uniform_policy
 from tutelage.pictures.domains import draw_features, draw_map
 from tutelage.pictures.plots import Panel, draw_curves, draw_pushes, draw_reachable, draw_rounds, polygon
 from tutelage.pictures.world import draw_world, reward_scale, world_key
-from tutelage.roles import Lesson, Response
+from tutelage.roles import Learner, Lesson, Response, limits_of
 from tutelage.teachers.base import optimal_lesson
 from tutelage.teachers.fixed import AwareCmdpTeacher
 from tutelage.teachers.line_search import LineSearchTeacher
-from tutelage.transcripts import Transcript
+from tutelage.transcripts import TaughtRound, Transcript
 
 # The world of Figures 1, 6 and 7. The start is top left, only the stars have a green cell next to them, and objects
 # never end the episode.
@@ -249,13 +251,17 @@ def domain_picture(domain: Domain, transcript: Transcript, limits: Mapping[str, 
     return figure
 
 
-def plane_picture(
-    names: tuple[str, str], reachable: Matrix, accepted: Matrix | None, shown: Vector, done: Vector
-) -> Figure:
-    """What policies collect of two features, what the learner accepts, the lesson and the response, (2,) each."""
+def plane_picture(domain: Domain, learner: Learner, final: TaughtRound, names: tuple[str, str]) -> Figure:
+    """What policies collect of two features, the lesson and the response; what a learner with linear limits accepts."""
+    columns = [domain.reward_names.index(name) for name in names]
+    flat = replace(domain, reward_features=domain.reward_features[:, columns], reward_names=names)
+    known, accepted = getattr(learner, "preference", None), None
+    if isinstance(known, Preference) and known.is_hard and known.rows is None and not known.functions:
+        accepted = vertices(flat, preference_limits(flat, limits_of(learner, domain)))
+    shown, done = final.lesson.expectation[columns], final.response.expectation.reward[columns]
     figure = Figure(figsize=(7.0, 5.0), layout="constrained")
-    axes = figure.subplots()
-    points = {"shown": shown.tolist(), "done": done.tolist()}
+    axes, points = figure.subplots(), {"shown": shown.tolist(), "done": done.tolist()}
+    reachable = vertices(flat, no_limits(flat))
     draw_reachable(axes, reachable, accepted, points, arrows=[("shown", "done")], labels=names)
     legend(figure, axes, ncols=4)
     return figure

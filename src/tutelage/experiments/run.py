@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from joblib.externals.loky import ProcessPoolExecutor
 from joblib.externals.loky.process_executor import BrokenProcessPool
@@ -47,13 +47,12 @@ KILLED = (
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Where rows are computed: in `jobs` processes, or on a Dask cluster with its scheduler at `address`.
+    """Where rows are computed: in `jobs` processes, or on a Dask cluster, where its scheduler has an `address`.
 
     connect_seconds: the time limit for connecting to the scheduler.
     """
 
     jobs: int = 1
-    kind: Literal["processes", "dask"] = "processes"
     address: str = ""
     connect_seconds: float = 10.0
 
@@ -61,12 +60,6 @@ class Backend:
         most = max(64, 4 * (os.cpu_count() or 1))
         if not 1 <= self.jobs <= most:
             raise InvalidInput(f"jobs must be at least one and at most {most} on this machine, got {self.jobs}")
-        if self.kind not in ("processes", "dask"):
-            raise InvalidInput(f"backend must be 'processes' or 'dask', got {self.kind!r}")
-        if (self.kind == "dask") != bool(self.address):
-            raise InvalidInput(
-                "an address, such as tcp://127.0.0.1:8786, is needed for the backend 'dask' and for no other"
-            )
         if self.address and not ADDRESS.fullmatch(self.address):
             raise InvalidInput(f"{self.address!r} is not the address of a scheduler, such as tcp://127.0.0.1:8786")
 
@@ -87,7 +80,7 @@ def run(
     """Compute every row that the store does not have, and store each at once. on_row: called after each is stored."""
     left, where = missing(tasks, store), backend or Backend()
     rows = map(compute_row, left) if where.jobs == 1 else _computed_by_processes(left, where.jobs)
-    for row in _computed_on_cluster(left, where) if where.kind == "dask" else rows:
+    for row in _computed_on_cluster(left, where) if where.address else rows:
         store.add(row)
         on_row(row)
 

@@ -128,7 +128,7 @@ def sweep(
     """
     offer = Offer(learners or {}, teachers or {}, metrics or {}, seeds, str(version))
     tasks, store = open_sweep(plan, out, retry=retry, offer=offer)
-    run(tasks, store, Backend(jobs, "dask" if address else "processes", address), on_row=on_row)
+    run(tasks, store, Backend(jobs, address), on_row=on_row)
     return collected(tasks, store)
 
 
