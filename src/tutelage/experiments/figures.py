@@ -15,28 +15,18 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
+import tutelage as tl
 from tutelage.arrays import ArrayLike, Vector
-from tutelage.chains.expectations import expectation
-from tutelage.constrained.problem import no_limits, preference_limits
-from tutelage.constrained.reachable_set import vertices
-from tutelage.environments.object_world import ObjectWorld
-from tutelage.learners.penalties import Preference
-from tutelage.learners.projection import HardLearner
-from tutelage.model.mdp import Domain
 from tutelage.model.names import AT_GOAL
-from tutelage.model.policy import uniform_policy
 from tutelage.pictures.domains import draw_features, draw_map
 from tutelage.pictures.plots import Panel, draw_curves, draw_pushes, draw_reachable, draw_rounds, polygon
 from tutelage.pictures.world import draw_world, reward_scale, world_key
-from tutelage.roles import Learner, Lesson, Response, limits_of
+from tutelage.roles import limits_of
 from tutelage.teachers.base import optimal_lesson
-from tutelage.teachers.fixed import AwareCmdpTeacher
-from tutelage.teachers.line_search import LineSearchTeacher
-from tutelage.transcripts import TaughtRound, Transcript
 
 # The world of Figures 1, 6 and 7. The start is top left, only the stars have a green cell next to them, and objects
 # never end the episode.
-WORLD = ObjectWorld(
+WORLD = tl.ObjectWorld(
     size=6,
     start=0,
     objects={"star": (8, 34), "plus": (11, 24)},
@@ -61,19 +51,19 @@ def illustrated() -> dict[str, Any]:
     """
     whole, weights = WORLD.domain("L2"), WORLD.true_weights[:2]
     features, avoided = whole.reward_features[:, :2], whole.preference_features[:, 1:]
-    domain = Domain(whole.mdp, features, avoided, whole.reward_names[:2], whole.preference_names[1:])
-    learner = HardLearner(domain, LIMIT * domain.mdp.steps)
-    teacher = LineSearchTeacher(domain, weights, *PUSHES)
-    optimal, aware = optimal_lesson(domain, weights), AwareCmdpTeacher(domain, weights, learner).plan().lesson
+    domain = tl.Domain(whole.mdp, features, avoided, whole.reward_names[:2], whole.preference_names[1:])
+    learner = tl.HardLearner(domain, LIMIT * domain.mdp.steps)
+    teacher = tl.LineSearchTeacher(domain, weights, *PUSHES)
+    optimal, aware = optimal_lesson(domain, weights), tl.AwareCmdpTeacher(domain, weights, learner).plan().lesson
     answered, cases = learner.respond(optimal).expectation.reward, []
-    start = expectation(domain, uniform_policy(domain.mdp)).reward
+    start = tl.expectation(domain, tl.uniform_policy(domain.mdp)).reward
     for point in (learner.respond(aware).expectation.reward, answered, start):
         push = teacher.push(point)
-        lesson, aim = Lesson.from_policy(domain, push.policy), point + push.size * weights
+        lesson, aim = tl.Lesson.from_policy(domain, push.policy), point + push.size * weights
         cases.append({"start": point, "aim": aim, "lesson": lesson.expectation, "is_realised": push.is_realised})
     return {
-        "reachable": vertices(domain, no_limits(domain)),
-        "feasible": vertices(domain, preference_limits(domain, learner.violation_allowance)),
+        "reachable": tl.vertices(domain, tl.no_limits(domain)),
+        "feasible": tl.vertices(domain, tl.preference_limits(domain, learner.violation_allowance)),
         "weights": weights,
         "avoided": avoided[:, 0] > 0,
         "points": {"optimal": optimal.expectation, "answered": answered, "aware": aware.expectation},
@@ -84,7 +74,7 @@ def illustrated() -> dict[str, Any]:
     }
 
 
-def figure1(world: ObjectWorld, result: Mapping[str, Any]) -> Figure:
+def figure1(world: tl.ObjectWorld, result: Mapping[str, Any]) -> Figure:
     """Figure 1: a world with the cells that the learner avoids, and the reachable expectations with three policies.
 
     result: "reachable" and "feasible", corners (n, 2); "points", the coordinates of "optimal", "answered" and
@@ -107,7 +97,7 @@ def figure1(world: ObjectWorld, result: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def figure2(world: ObjectWorld, weights: Mapping[str, Mapping[str, ArrayLike]], titles: Sequence[str]) -> Figure:
+def figure2(world: tl.ObjectWorld, weights: Mapping[str, Mapping[str, ArrayLike]], titles: Sequence[str]) -> Figure:
     """Figure 2: the cells that each learner avoids, and the reward that it infers from each teacher, in one scale.
 
     weights: teacher's name -> learner's name -> (d_r + d_c,); the learners are those of the first teacher.
@@ -184,7 +174,7 @@ def proof_figure(result: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def demo_picture(world: ObjectWorld, weights: Sequence[ArrayLike], panel: Panel) -> Figure:
+def demo_picture(world: tl.ObjectWorld, weights: Sequence[ArrayLike], panel: Panel) -> Figure:
     """One picture: the cells that L3 avoids, the rewards it infers from two teachers, and rewards over rounds.
 
     weights: what L3 infers from the agnostic and from the aware teacher. panel: that of the adaptive teachers.
@@ -205,7 +195,7 @@ def demo_picture(world: ObjectWorld, weights: Sequence[ArrayLike], panel: Panel)
     return figure
 
 
-def taught_picture(world: ObjectWorld, learner: str, response: Response) -> Figure:
+def taught_picture(world: tl.ObjectWorld, learner: str, response: tl.Response) -> Figure:
     """A response: the learner's policy with the cells that it avoids, and the reward that it infers."""
     figure, weights = Figure(figsize=(10.0, 5.2), layout="constrained"), response.feature_weights
     left, right = figure.subplots(1, 2)
@@ -220,7 +210,7 @@ def taught_picture(world: ObjectWorld, learner: str, response: Response) -> Figu
     return figure
 
 
-def domain_picture(domain: Domain, transcript: Transcript, limits: Mapping[str, float]) -> Figure:
+def domain_picture(domain: tl.Domain, transcript: tl.Transcript, limits: Mapping[str, float]) -> Figure:
     """The last round in any domain: features shown, done and allowed; rewards over rounds; a map, if there is one.
 
     limits: those of the learner on preferences, by name; empty where they are not known.
@@ -237,7 +227,7 @@ def domain_picture(domain: Domain, transcript: Transcript, limits: Mapping[str, 
     rewards.set_title("what is rewarded", fontsize="medium")
     for axes in preferences:
         allowed = np.array([limits.get(name, np.inf) for name in domain.preference_names]) if limits else None
-        bars = {} if final.lesson.policy is None else {"shown": expectation(domain, final.lesson.policy).preference}
+        bars = {} if final.lesson.policy is None else {"shown": tl.expectation(domain, final.lesson.policy).preference}
         draw_features(
             axes, domain.preference_names, bars | {"done": final.response.expectation.preference}, allowed=allowed
         )
@@ -251,23 +241,23 @@ def domain_picture(domain: Domain, transcript: Transcript, limits: Mapping[str, 
     return figure
 
 
-def plane_picture(domain: Domain, learner: Learner, final: TaughtRound, names: tuple[str, str]) -> Figure:
+def plane_picture(domain: tl.Domain, learner: tl.Learner, final: tl.TaughtRound, names: tuple[str, str]) -> Figure:
     """What policies collect of two features, the lesson and the response; what a learner with linear limits accepts."""
     columns = [domain.reward_names.index(name) for name in names]
     flat = replace(domain, reward_features=domain.reward_features[:, columns], reward_names=names)
     known, accepted = getattr(learner, "preference", None), None
-    if isinstance(known, Preference) and known.is_hard and known.rows is None and not known.functions:
-        accepted = vertices(flat, preference_limits(flat, limits_of(learner, domain)))
+    if isinstance(known, tl.Preference) and known.is_hard and known.rows is None and not known.functions:
+        accepted = tl.vertices(flat, tl.preference_limits(flat, limits_of(learner, domain)))
     shown, done = final.lesson.expectation[columns], final.response.expectation.reward[columns]
     figure = Figure(figsize=(7.0, 5.0), layout="constrained")
     axes, points = figure.subplots(), {"shown": shown.tolist(), "done": done.tolist()}
-    reachable = vertices(flat, no_limits(flat))
+    reachable = tl.vertices(flat, tl.no_limits(flat))
     draw_reachable(axes, reachable, accepted, points, arrows=[("shown", "done")], labels=names)
     legend(figure, axes, ncols=4)
     return figure
 
 
-def inferred_reward(world: ObjectWorld, learner: str, weights: ArrayLike) -> Vector:
+def inferred_reward(world: tl.ObjectWorld, learner: str, weights: ArrayLike) -> Vector:
     """(S,), the reward <w_lambda, phi(s)> that a learner's weights (d_r + d_c,) give to each state."""
     domain = world.domain(learner)
     reward: Vector = np.hstack([domain.reward_features, domain.preference_features]) @ np.asarray(weights, dtype=float)
@@ -299,7 +289,7 @@ def legend(
 
 def _draw_inferred(
     figure: FigureBase,
-    world: ObjectWorld,
+    world: tl.ObjectWorld,
     several: list[Axes],
     inferred: Sequence[tuple[str, ArrayLike]],
     *,
