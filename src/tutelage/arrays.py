@@ -141,8 +141,8 @@ def check_same(name: str, stored: Vector, computed: Vector, unit: Vector | float
         raise InvalidModel(f"its {name} has {len(stored)} entries, but {len(computed)} are needed")
     with np.errstate(invalid="ignore"):
         differs = ~((np.abs(stored - computed) <= share * np.asarray(unit)) | (stored == computed))
-    known = "but by what it follows from it is"
-    refuse(differs, lambda j: f"its {name}[{j}] is {stored[j]:.10g}, {known} {computed[j]:.10g}")
+    known, place = "but by what it follows from it is", "[{}]" if len(stored) > 1 else ""
+    refuse(differs, lambda j: f"its {name}{place.format(j)} is {stored[j]:.10g}, {known} {computed[j]:.10g}")
 
 
 def check_length(array: NDArray[Any], length: int, name: str, what: str) -> None:

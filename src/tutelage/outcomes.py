@@ -16,7 +16,8 @@ A solver that stops for a good reason returns a result whose `ended` is an `Ende
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
@@ -88,6 +89,15 @@ class InvalidInput(TutelageError, ValueError):
 
 class InvalidModel(InvalidInput):
     """An MDP, policy, lesson, world or learner that is not valid; the message names the state, choice, row or file."""
+
+
+@contextmanager
+def within(place: str) -> Iterator[None]:
+    """Within this block, the message of invalid input begins with the place where it was found."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidModel(f"{place}: {error}") from error
 
 
 class EndlessValue(InvalidModel):

@@ -59,8 +59,8 @@ class Lesson(Readable):
     @classmethod
     def from_policy(cls, domain: Domain, policy: ArrayLike, *, start: Start | None = None) -> Self:
         """The exact reward expectation of a policy (C,). start: as of `MDP.starting_in`; None for the domain's."""
-        there, initial = _started(domain, start)
-        checked = check_policy(domain.mdp, policy)
+        there, checked = domain if start is None else domain.starting_in(start), check_policy(domain.mdp, policy)
+        initial = None if start is None else there.mdp.initial
         shown = expectation(there, checked).reward
         return cls(shown, arrays.freeze(np.zeros(len(shown))), checked, domain.mdp, domain=domain, initial=initial)
 
@@ -72,7 +72,8 @@ class Lesson(Readable):
         """
         seen = empirical_expectation(domain, demonstrations)
         doubt = arrays.freeze(seen.reward_standard_error + seen.reward_bias)
-        return cls(seen.reward, doubt, recorded=demonstrations, domain=domain, initial=_started(domain, start)[1])
+        initial = None if start is None else domain.mdp.starting_in(start).initial
+        return cls(seen.reward, doubt, recorded=demonstrations, domain=domain, initial=initial)
 
     @property
     def n_demonstrations(self) -> int | None:
@@ -381,12 +382,6 @@ def respond_after(learner: Learner, lesson: Lesson, after: Response | None) -> R
     if any(given.name == "after" or given.kind is given.VAR_KEYWORD for given in parameters):
         return cast(RememberingLearner, learner).respond(lesson, after=after)
     return learner.respond(lesson)
-
-
-def _started(domain: Domain, start: Start | None) -> tuple[Domain, Vector | None]:
-    """The domain with another start, and this start (S,)."""
-    there = domain if start is None else domain.starting_in(start)
-    return there, None if start is None else there.mdp.initial
 
 
 def _remembered(name: Any, value: ArrayLike) -> NDArray[Any]:

@@ -23,7 +23,7 @@ from tutelage.data.files import LARGEST_BYTES, AnyPath, Archive, read_archive, w
 from tutelage.model.mdp import MDP, Domain, endless
 from tutelage.model.names import check_name
 from tutelage.model.policy import check_policy
-from tutelage.outcomes import InvalidInput, InvalidModel
+from tutelage.outcomes import InvalidInput, InvalidModel, within
 from tutelage.roles import Lesson, Response, Round, check_lesson, in_digits
 from tutelage.teachers.base import KnownLearner
 
@@ -263,61 +263,47 @@ def load_transcript(
 
     needed = ("true_weights", "ended", "n_rounds")
     archive = read_archive(path, needed, TRANSCRIPT, others=r"(\d+|learner)\..+", max_bytes=max_bytes)
-    try:
+    with within(f"{path} holds no valid transcript"):
         transcript = Transcript(_unpacked(Vector, "true_weights", archive, domain), mdp=domain.mdp)
         arrays.check_length(transcript.true_weights, domain.n_reward, "true_weights", "reward features")
         n_rounds = arrays.whole_number(_unpacked(int, "n_rounds", archive, domain), "n_rounds", least=0)
         learner = verifying.stored_learner(archive, domain) if verify else None
         for number in range(n_rounds):
             taught = _unpacked(Round, str(number), archive, domain)
-            _check_round(domain, taught)
-            if verify:
-                _verify_round(domain, taught, learner, f"round {number + 1}")
+            for lesson in (taught.lesson, taught.response.lesson):
+                with within(f"round {number + 1}, the lesson"):
+                    _check_shown(domain, lesson, verify)
+            with within(f"round {number + 1}, the response"):
+                _check_done(domain, taught, learner, verify)
             transcript = transcript.followed_by(taught)
         why = "objectives and bounds of the responses, because the file has no learner for them"
         return replace(transcript, ended=_unpacked(str, "ended", archive, domain), unverified="" if learner else why)
-    except InvalidInput as error:
-        raise InvalidModel(f"{path} holds no valid transcript: {error}") from error
 
 
-def _verify_round(domain: Domain, taught: Round, learner: Any, place: str) -> None:
-    """Refuse lessons and responses whose numbers do not follow from their policies and demonstrations."""
+def _check_shown(domain: Domain, lesson: Lesson, verify: bool) -> None:
+    """Refuse a lesson that is not possible in the domain, or does not follow from its policy or demonstrations."""
+    again = check_lesson(domain, lesson)
+    arrays.check_length(lesson.uncertainty, domain.n_reward, "the lesson's uncertainty", "reward features")
+    lesson.seen_in(domain)
+    if lesson.policy is not None:
+        check_policy(domain.mdp, lesson.policy)
+    if lesson.recorded is not None:
+        lesson.recorded.checked_against(domain.mdp)
+    if verify and lesson.policy is not None:
+        again = Lesson.from_policy(domain, lesson.policy, start=lesson.initial)
+    elif verify and lesson.recorded is not None:
+        again = Lesson.from_demonstrations(domain, lesson.recorded)
+    unit = or_one(sizes(domain)[: domain.n_reward])
+    arrays.check_same("expectation", lesson.expectation, again.expectation, unit)
+    arrays.check_same("uncertainty", lesson.uncertainty, again.uncertainty, unit)
+
+
+def _check_done(domain: Domain, taught: Round, learner: Any, verify: bool) -> None:
+    """Refuse a response that is not possible in the domain, or whose numbers do not follow from its policy."""
     from tutelage.learners import verifying
 
-    for lesson in (taught.lesson, taught.response.lesson):
-        again = lesson
-        if lesson.policy is not None:
-            again = Lesson.from_policy(domain, lesson.policy, start=lesson.initial)
-        elif lesson.recorded is not None:
-            again = Lesson.from_demonstrations(domain, lesson.recorded)
-        unit = or_one(sizes(domain)[: domain.n_reward])
-        try:
-            arrays.check_same("expectation", lesson.expectation, again.expectation, unit)
-            arrays.check_same("uncertainty", lesson.uncertainty, again.uncertainty, unit)
-        except InvalidModel as error:
-            raise InvalidModel(f"{place}, the lesson: {error}") from error
-    try:
-        _check_consistent(domain, taught.response)
-        if learner is None:
-            return
-        arrays.check_same("lesson", taught.response.lesson.expectation, taught.lesson.expectation, unit)
-        verifying.verify(learner, taught.response)
-    except InvalidModel as error:
-        raise InvalidModel(f"{place}, the response: {error}") from error
-
-
-def _check_round(domain: Domain, taught: Round) -> None:
-    """Refuse a round that is not possible in the domain, or whose arrays do not fit together."""
     response = taught.response
     _check_possible(domain, response)
-    for lesson in (taught.lesson, response.lesson):
-        check_lesson(domain, lesson)
-        arrays.check_length(lesson.uncertainty, domain.n_reward, "the lesson's uncertainty", "reward features")
-        if lesson.policy is not None:
-            check_policy(domain.mdp, lesson.policy)
-        lesson.seen_in(domain)
-        if lesson.recorded is not None:
-            lesson.recorded.checked_against(domain.mdp)
     multipliers, proof = response.multipliers, response.certificate
     of_rewards: list[Any] = [response.mismatch_excess, response.reward_names, response.compared]
     of_constraints = [response.violation_excess]
@@ -328,6 +314,12 @@ def _check_round(domain: Domain, taught: Round) -> None:
     lengths = {len(part) - domain.n_reward for part in of_rewards}
     if lengths | {len(part) - len(response.constraint_names) for part in of_constraints} != {0}:
         raise InvalidModel("the arrays of a response do not fit the features and the constraints")
+    if verify:
+        _check_consistent(domain, response)
+    if learner is not None:
+        unit = or_one(sizes(domain)[: domain.n_reward])
+        arrays.check_same("lesson", response.lesson.expectation, taught.lesson.expectation, unit)
+        verifying.verify(learner, response)
 
 
 def packed(at: str, value: Any) -> Iterator[tuple[str, Any]]:

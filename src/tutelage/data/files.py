@@ -29,7 +29,7 @@ from tutelage.data.recordings import from_csv, from_lines, to_csv
 from tutelage.model.inputs import Arrivals, by_name
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import OBJECT_BYTES, Labels, from_json, n_objects, to_json
-from tutelage.outcomes import InvalidModel, TutelageError, Unavailable
+from tutelage.outcomes import InvalidModel, TutelageError, Unavailable, within
 
 # The default of `max_bytes`: a domain of several million states fits.
 LARGEST_BYTES = 2**30
@@ -91,14 +91,12 @@ def _weights(values: ArrayLike, domain: Domain) -> NDArray[np.float64]:
 def load(path: AnyPath, *, max_bytes: int = LARGEST_BYTES) -> Domain:
     """The domain in a file that `save` wrote. max_bytes: the largest size of the file, and of its arrays."""
     archive = read_archive(path, DOMAIN_FIELDS, DOMAIN, others="|".join(OPTIONAL_FIELDS), max_bytes=max_bytes)
-    try:
+    with within(f"{path} holds no valid domain"):
         mdp = _mdp(archive, max_bytes)
         fields: dict[str, Any] = {"positions": archive.get("positions")}
         for kind in KINDS:
             fields |= _features(mdp, archive, kind)
         return Domain(mdp, **fields)
-    except InvalidModel as error:
-        raise InvalidModel(f"{path} holds no valid domain: {error}") from error
 
 
 def _mdp(archive: Archive, max_bytes: int) -> MDP:
