@@ -8,9 +8,9 @@ from .bellman.soft_expectations import SoftExpansion as SoftExpansion
 from .bellman.soft_expectations import combined_features as combined_features
 from .bellman.soft_expectations import expectation_derivative as expectation_derivative
 from .bellman.soft_expectations import soft_expansion as soft_expansion
-from .chains.arrival import Arrival as Arrival
-from .chains.arrival import arrival as arrival
+from .chains.expectations import Arrival as Arrival
 from .chains.expectations import Expectation as Expectation
+from .chains.expectations import arrival as arrival
 from .chains.expectations import causal_entropy as causal_entropy
 from .chains.expectations import expectation as expectation
 from .chains.expectations import expected_reward as expected_reward

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from tutelage import arrays
 from tutelage.arrays import Indices, Readable, Vector
-from tutelage.chains.arrival import Arrival, journey_of
-from tutelage.chains.expectations import expectation
+from tutelage.chains.expectations import Arrival, expectation, journey_of
 from tutelage.constrained.problem import or_one, sizes
 from tutelage.data.files import LARGEST_BYTES, AnyPath, Archive, read_archive, write_archive
 from tutelage.model.mdp import MDP, Domain, endless

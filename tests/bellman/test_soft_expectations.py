@@ -1,4 +1,4 @@
-"""Derivatives of the soft policy's expectations: exact, and equal to what differences say."""
+"""Derivatives of the soft policy's expectations: exact, and equal to what differences say; journeys on one network."""
 
 from dataclasses import replace
 
@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from oracles import central_difference
+from problems import road
 from strategies import add_features, random_domain, random_mdp, some_of
 
 from benchmarks.families import family_domain
-from tutelage.bellman import soft_expectations
 from tutelage.bellman.soft_expectations import (
+    Journeys,
     combined_features,
     expectation_derivative,
     soft_expansion,
@@ -18,7 +19,10 @@ from tutelage.bellman.soft_expectations import (
 )
 from tutelage.chains.expectations import expectation, occupancy
 from tutelage.chains.resolvent import chain
-from tutelage.model.mdp import per_choice
+from tutelage.model.mdp import MDP, Domain, per_choice
+from tutelage.outcomes import EndlessValue
+
+WEIGHTS = np.array([-1.5, -0.7])
 
 
 @pytest.mark.parametrize("seed", some_of(range(200), range(40)))
@@ -123,9 +127,34 @@ def check_each(mdp, features, weights, together):
         assert_allclose(together.ahead[i], alone.ahead, atol=1e-7)
 
 
-def test_expansions_of_a_large_mdp_are_computed_one_by_one(monkeypatch):
-    rng = np.random.default_rng(0)
-    mdp = random_mdp(rng, max_states=12, max_choices=3)
-    features, weights = rng.normal(size=(mdp.n_states, 2)), rng.normal(size=(3, 2))
-    monkeypatch.setattr(soft_expectations, "COMPILED_ABOVE", 1)
-    check_each(mdp, features, weights, soft_expansions(mdp, features, weights))
+@pytest.mark.parametrize("at_side", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_one_factorisation_gives_the_soft_policies_of_all_destinations(seed, at_side):
+    domains = [road(seed, goal, at_side=at_side) for goal in (3, 8, 11)]
+    journeys = Journeys.of(domains)
+    assert journeys.network is not None
+    for domain, shared in zip(domains, journeys.expand(WEIGHTS, ()), strict=True):
+        alone = soft_expansion(domain.mdp, combined_features(domain), WEIGHTS, accuracy=1e-12)
+        assert_allclose(shared.solved.value, alone.solved.value, atol=1e-10)
+        assert_allclose(shared.solved.policy, alone.solved.policy, atol=1e-10)
+        for part in ("expectation", "jacobian", "advantages", "visits", "ahead"):
+            assert_allclose(getattr(shared, part), getattr(alone, part), atol=1e-8, err_msg=part)
+        assert np.abs(shared.solved.value - alone.solved.value).max() <= shared.solved.error_bound + 1e-11
+
+
+def test_domains_that_differ_in_more_than_their_ends_share_nothing():
+    """Other lengths, a discount, or a chance of going astray: each domain is then solved by itself."""
+    first, other = road(0, 3), road(0, 8)
+    assert Journeys.of([first, road(0, 8, twisted=True)]).network is None
+    mdp = other.mdp
+    late = MDP.from_choices(mdp.transition, mdp.first_choice, mdp.initial, 0.99)
+    assert Journeys.of([first, Domain(late, *(other.reward_features, other.preference_features))]).network is None
+    mixed = Journeys.of([first, road(0, 8, twisted=True)])
+    values = [soft.soft_return for soft in mixed.expand(WEIGHTS, ())]
+    assert_allclose(values[0], soft_expansion(first.mdp, combined_features(first), WEIGHTS).soft_return)
+
+
+def test_weights_for_which_going_round_pays_are_refused_by_the_name_of_a_cycle():
+    journeys = Journeys.of([road(1, 3), road(1, 8)])
+    with pytest.raises(EndlessValue, match=r"going on for ever pays: .* in the cycle state"):
+        list(journeys.expand(np.array([0.5, 0.5]), ()))

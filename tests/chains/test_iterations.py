@@ -21,7 +21,7 @@ def test_an_answer_is_as_accurate_as_asked_for(build, max_steps):
     sums, start = rng.normal(size=CHAIN_STATES), np.eye(CHAIN_STATES)[7]
     for matrix, norm, right in ((step, np.inf, sums), (step.T.tocsr(), 1, start)):
         moves, exact = CHAIN_DISCOUNT * matrix, spsolve(system if norm == np.inf else system.T.tocsc(), right)
-        iterations = Iterations.of(moves, CHAIN_DISCOUNT, norm, max_steps)
+        iterations = Iterations(moves, CHAIN_DISCOUNT, norm, max_steps)
         for accuracy in (1e-4, 1e-11):
             for begin in (np.zeros(CHAIN_STATES), exact + 0.1 * rng.normal(size=CHAIN_STATES)):
                 error = np.linalg.norm(iterations.solve(right, begin, accuracy) - exact, norm)
@@ -32,11 +32,11 @@ def test_an_answer_is_as_accurate_as_asked_for(build, max_steps):
 def test_few_steps_are_enough_only_where_a_chain_mixes(name, is_fast):
     mdp = family_domain(name, 1_000).mdp
     moves = discounted_rows(mdp, mdp.first_choice[:-1] + np.random.default_rng(0).integers(mdp.choices_per_state))
-    assert Iterations.of(moves, mdp.discount, np.inf).is_fast() == is_fast
+    assert Iterations(moves, mdp.discount, np.inf).is_fast() == is_fast
 
 
 def test_an_accuracy_that_cannot_be_reached_is_an_error():
     """Rows that sum to more than the discount: the contraction that bounds the error is not there."""
     moves = sparse.csr_array(np.full((3, 3), 1 / 3))
     with pytest.raises(NotConverged, match="a linear system of 3 states has relative error"):
-        Iterations.of(moves, 0.9, np.inf, 0).solve(np.ones(3), np.zeros(3), 1e-9)
+        Iterations(moves, 0.9, np.inf, 0).solve(np.ones(3), np.zeros(3), 1e-9)

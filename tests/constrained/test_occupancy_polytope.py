@@ -9,7 +9,7 @@ from oracles import deterministic_expectations, lattice, occupancy_program
 from scipy.optimize import linprog
 from strategies import random_domain, random_policy, some_of
 
-from tutelage.bellman import operators
+from tutelage.bellman import equations
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import expectation, occupancy
 from tutelage.constrained.columns import Column, Planner
@@ -228,7 +228,7 @@ def test_a_grid_beyond_the_compiled_threshold_agrees_with_the_direct_route(slip)
     mdp = lattice(25, slip=slip)
     rng = np.random.default_rng(4)
     domain = Domain(mdp, (rng.random((625, 2)) < 0.02) * 1.0, (rng.random((625, 2)) < 0.1) * 1.0)
-    assert mdp.n_states > operators.COMPILED_ABOVE
+    assert mdp.n_states > equations.COMPILED_ABOVE
     free = best_policy(domain, [1.0, 0.5], no_limits(domain))
     limits = preference_limits(domain, 0.5 * np.maximum(free.expectation.preference, 1.0))
     for found in (

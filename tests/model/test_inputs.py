@@ -15,7 +15,7 @@ from strategies import SEEDS, add_features, build_mdp, domains_with_policy, rand
 import tutelage as tl
 from tutelage.bellman import equations
 from tutelage.bellman.backups import CompiledOperators
-from tutelage.bellman.operators import Operators
+from tutelage.bellman.equations import Operators
 from tutelage.chains.resolvent import discounted_rows
 from tutelage.data.sampling import sample_demonstrations
 from tutelage.model.mdp import discounted, endless, per_choice

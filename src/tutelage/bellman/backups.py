@@ -13,11 +13,10 @@ from typing import TypeAlias
 import numpy as np
 
 from tutelage.arrays import Indices, SparseRows, Vector
-from tutelage.bellman.operators import Operators
-from tutelage.chains.iterations import Split, bicgstab, split_rows
+from tutelage.chains.iterations import bicgstab, krylov_steps, split_rows
 from tutelage.chains.resolvent import discounted_rows
 from tutelage.compiling import FASTMATH, IN_ORDER, Edges, block_edges, compiled, in_blocks, unsigned
-from tutelage.model.mdp import endless
+from tutelage.model.mdp import MDP, endless
 
 # row, column, probability, first, reward, discount: see `tutelage.compiling`.
 Problem: TypeAlias = tuple[Indices, Indices, Vector, Indices, Vector, float]
@@ -194,11 +193,14 @@ def hard_sweeps(problem: Problem, start: Vector, tolerance: float, n_least: int)
 
 
 @dataclass(frozen=True, eq=False)
-class CompiledOperators(Operators):
-    """The Bellman operators of a large MDP.
+class CompiledOperators:
+    """The Bellman operators of a large MDP; `equations.Operators` has their equations.
 
     Backups are computed in blocks of states on several threads; policies are evaluated by Krylov steps.
     """
+
+    mdp: MDP
+    reward: Vector
 
     def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
         policy, backed = np.empty(self.mdp.n_choices), np.empty_like(value)
@@ -219,8 +221,8 @@ class CompiledOperators(Operators):
         return hard_sweeps(self.problem, value, tolerance, n_least)
 
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
-        mdp = self.mdp
-        return Split.of(mdp.continuing, mdp.first_choice, mdp.discount * policy).solve(right, tolerance, 1_000)
+        row, column, probability, first, _, discount = self.problem
+        return krylov_steps(split_rows((row, column, probability), first, discount * policy), right, tolerance, 1_000)
 
     @cached_property
     def _edges(self) -> Edges:

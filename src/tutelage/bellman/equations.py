@@ -17,17 +17,20 @@ solve by compiled Krylov steps (inexact Newton) for a large one.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from tutelage import watch
-from tutelage.arrays import EPSILON, ArrayLike, Indices, Matrix, Readable, Vector, check_length, floats, freeze
-from tutelage.bellman.operators import COMPILED_ABOVE, EndingOperators, Operators, choice_values
+from tutelage.arrays import EPSILON, ArrayLike, Indices, Readable, Vector, check_length, floats, freeze
+from tutelage.bellman.endless import EndingOperators
 from tutelage.chains.resolvent import choice_resolvent, discounted_rows, has_dense_moves, policy_resolvent
-from tutelage.model.mdp import MDP, choice_reward, per_choice
-from tutelage.model.policy import evenly, sum_by_state, uniform_policy
+from tutelage.model.mdp import MDP, choice_reward, discounted, per_choice
+from tutelage.model.policy import evenly, first_maximum, max_by_state, sum_by_state, uniform_policy
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
 
+# Above this many states, compiled loops save more within a few calls than the half second of loading the compiler.
+COMPILED_ABOVE = 200
 # The most Newton steps of the soft equation, and the first accuracy of their linear systems.
 MAX_NEWTON_STEPS, INNER_TOLERANCE = 1_000, 0.02
 # Accuracy of the hard value relative to the largest possible one, where the caller asks for less.
@@ -96,62 +99,23 @@ def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: Ar
     reward: on states (S,) or on choices (C,). start: (S,), a value to start from, such as that of a similar reward.
     """
     _check_accuracy(accuracy)
-    given = choice_reward(mdp, reward)
+    given, common = choice_reward(mdp, reward), 0.0
     if start is None:
-        first = first_value(mdp, given)
+        first = _first_value(mdp, given)
     else:
         first = floats(start, "start", ndim=1)
         check_length(first, mdp.n_states, "start", "states")
-    common = np.zeros(()) if start is None else _common_part(first)
-    rest = _reduced_reward(mdp, given, common)
+        common = _common_part(first)
+    rest = given
+    if common:
+        # The reward of V - k is r(c) - (1 - discount) k, where what leads to an end is left out of the discount. The
+        # policy depends on the differences of V alone, and these lose no digits to a k of many horizons.
+        stays = 1.0 if mdp.continuing is mdp.transition else mdp.continuing.sum(axis=1)
+        rest = given - common * (1 - mdp.discount * stays)
     solved = _soft_policy_iteration(bellman_operators(mdp, rest), mdp, rest, first - common, accuracy)
     if start is None and solved.ended is not Ended.CONVERGED and _common_part(solved.value):
         return solve_soft(mdp, given, accuracy=accuracy, start=solved.value)
-    return _restored(solved, common, accuracy)
-
-
-def first_value(mdp: MDP, reward: Vector) -> Vector:
-    """(S,) or (S, n), where the soft iteration of rewards (C,) or (C, n) starts.
-
-    For each state, the soft value of reward zero if all states had its number of choices. Where some policy goes on for
-    ever, it must not be above the solution, and is the value of the policy that takes all choices alike.
-    """
-    entropy = np.log(mdp.choices_per_state)
-    if np.isfinite(mdp.horizon):
-        return np.broadcast_to(
-            (entropy * mdp.steps).reshape(-1, *[1] * (reward.ndim - 1)), (len(entropy), *reward.shape[1:])
-        )
-    uniform = uniform_policy(mdp)
-    return policy_resolvent(mdp, uniform).values((sum_by_state(mdp, (uniform * reward.T).T).T + entropy).T)
-
-
-def solve_soft_each(mdp: MDP, rewards: Matrix, first: Matrix, *, accuracy: float) -> Optimum:
-    """As `solve_soft` for several rewards on choices (C, n), from the values first (S, n), all in one iteration.
-
-    For small MDPs, where a call takes longer than its arithmetic. The optimum's arrays have a column for each reward,
-    its residual and its error bound are the largest.
-    """
-    common = _common_part(first)
-    rest = _reduced_reward(mdp, rewards, common)
-    solved = _soft_policy_iteration(bellman_operators(mdp, rest), mdp, rest, first - common, accuracy)
-    return _restored(solved, common, accuracy)
-
-
-def _reduced_reward(mdp: MDP, reward: Vector, common: Vector) -> Vector:
-    """The reward of V - k, where V has the reward (C,) or (C, n), and k is its common part, () or (n,).
-
-    It is r(c) - (1 - discount) k, where what leads to an end is left out of the discount. The policy depends on the
-    differences of V alone, and these lose no digits to a k of many horizons.
-    """
-    if not np.any(common):
-        return reward
-    left = 1 - mdp.discount if mdp.continuing is mdp.transition else 1 - mdp.discount * mdp.continuing.sum(axis=1)
-    return reward - (np.broadcast_to(common, reward.shape).T * left).T
-
-
-def _restored(solved: Optimum, common: Vector, accuracy: float) -> Optimum:
-    """The optimum of V, from that of V - k."""
-    bound = solved.error_bound + 2 * EPSILON * float(np.abs(common).max())
+    bound = solved.error_bound + 2 * EPSILON * abs(common)
     return replace(
         solved,
         value=freeze(solved.value + common),
@@ -161,23 +125,84 @@ def _restored(solved: Optimum, common: Vector, accuracy: float) -> Optimum:
     )
 
 
-def _common_part(value: Vector) -> Vector:
-    """The middle of the values (S,) or (S, n), if they differ by less than a tenth of it; else zero."""
-    low, high = value.min(axis=0), value.max(axis=0)
-    middle = (low + high) / 2
-    return np.where(high - low <= 0.1 * np.abs(middle), middle, 0.0)
+def _first_value(mdp: MDP, reward: Vector) -> Vector:
+    """(S,), where the soft iteration of a reward (C,) starts.
+
+    For each state, the soft value of reward zero if all states had its number of choices. Where some policy goes on for
+    ever, it must not be above the solution, and is the value of the policy that takes all choices alike.
+    """
+    entropy = np.log(mdp.choices_per_state)
+    if np.isfinite(mdp.horizon):
+        return np.asarray(entropy * mdp.steps)
+    uniform = uniform_policy(mdp)
+    return policy_resolvent(mdp, uniform).values(sum_by_state(mdp, uniform * reward) + entropy)
 
 
-def bellman_operators(mdp: MDP, reward: Vector) -> Operators:
+def _common_part(value: Vector) -> float:
+    """The middle of the values (S,), if they differ by less than a tenth of it; else zero."""
+    low, high = float(value.min()), float(value.max())
+    return (low + high) / 2 if high - low <= 0.05 * abs(low + high) else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Operators:
+    """The Bellman operators of one MDP and one reward on choices (C,), by NumPy, with one factorisation per policy."""
+
+    mdp: MDP
+    reward: Vector
+
+    def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
+        """log sum exp of Q within each state, (S,), and the policy exp(Q - V), (C,)."""
+        choice_value = choice_values(self.mdp, self.reward, value)
+        best = max_by_state(self.mdp, choice_value)
+        policy = np.exp(choice_value - per_choice(self.mdp, best))
+        total = sum_by_state(self.mdp, policy)
+        return best + np.log(total), policy / per_choice(self.mdp, total)
+
+    def hard_backup(self, value: Vector, choice: Indices, slack: float) -> tuple[Vector, Indices]:
+        """max of Q within each state, (S,), and the choice that attains it, (S,).
+
+        The given choice is kept where it is within `slack` of the best, so that the choice among ties does not change.
+        """
+        choice_value = choice_values(self.mdp, self.reward, value)
+        best = max_by_state(self.mdp, choice_value)
+        return best, np.where(best > choice_value[choice] + slack, first_maximum(self.mdp, choice_value), choice)
+
+    def guess(self) -> Vector:
+        """A value (S,) to start from."""
+        # The value of the uniform policy depends on rewards at any distance; from zero, each policy iteration would
+        # carry them one step further.
+        mean_reward = sum_by_state(self.mdp, self.reward) / self.mdp.choices_per_state
+        return self.solve(uniform_policy(self.mdp), mean_reward, 0.0)
+
+    def sweep(self, value: Vector, tolerance: float, n_least: int = 3) -> Vector:
+        """A value closer to the hard optimum, by at least n_least pairs of in-place sweeps where these are cheap."""
+        return value
+
+    def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
+        """About (I - discount P)^-1 right, with a residual of `tolerance` relative to `right` in the 2-norm."""
+        if policy.ndim == 1:
+            return policy_resolvent(self.mdp, policy).values(right)
+        watch.spend(policy.shape[1] - 1)
+        columns = zip(policy.T.copy(), right.T.copy(), strict=True)
+        return np.array([policy_resolvent(self.mdp, shares).values(sums) for shares, sums in columns]).T
+
+
+def choice_values(mdp: MDP, reward: Vector, value: Vector) -> Vector:
+    """Q = reward + discount * T @ V, (C,)."""
+    ahead = mdp.rows @ value
+    return reward + (mdp.discount * ahead if isinstance(mdp.discount, float) else discounted(mdp, ahead))
+
+
+def bellman_operators(mdp: MDP, reward: Vector) -> Any:
     """Compiled above COMPILED_ABOVE states; by NumPy otherwise, and where dense LU takes no longer than Krylov steps.
 
     These take ten products with all rows: with 42 entries in each of 2,240 rows of 715 states, a third of the time.
     With care where some policy goes on for ever.
     """
     is_dense = has_dense_moves(mdp) and 2 * mdp.transition.nnz > mdp.n_states**2
-    if mdp.n_states <= COMPILED_ABOVE or is_dense:
-        operators = Operators(mdp, reward)
-    else:
+    operators: Any = Operators(mdp, reward)
+    if mdp.n_states > COMPILED_ABOVE and not is_dense:
         from tutelage.bellman.backups import CompiledOperators
 
         operators = CompiledOperators(mdp, reward)
@@ -286,11 +311,8 @@ def _may_mix(mdp: MDP, steps: PolicySteps) -> bool:
     return bool(mdp.n_states > COMPILED_ABOVE and mdp.has_one_discount and is_random)
 
 
-def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value: Vector, accuracy: float) -> Optimum:
-    """Inexact Newton on the soft Bellman equation. A residual above twice the best one tightens the inner tolerance.
-
-    reward, value: (C,) and (S,), or (C, n) and (S, n) for several rewards.
-    """
+def _soft_policy_iteration(operators: Any, mdp: MDP, reward: Vector, value: Vector, accuracy: float) -> Optimum:
+    """Inexact Newton on the soft Bellman equation. A residual above twice the best one tightens the inner tolerance."""
     inner_tolerance, best = INNER_TOLERANCE, np.inf
     unit = max(1.0, float(np.abs(reward).max()))
     # MacQueen's bounds need one discount for all choices.
@@ -320,8 +342,8 @@ def _soft_policy_iteration(operators: Operators, mdp: MDP, reward: Vector, value
     raise NotConverged(message, residual=residual, n_steps=n_steps)
 
 
-def _proven_steps(operators: Operators, value: Vector, backed: Vector, policy: Vector, accuracy: float) -> float:
-    """What the residual of a soft value is to be multiplied by, where some policy goes on for ever (see `operators`).
+def _proven_steps(operators: Any, value: Vector, backed: Vector, policy: Vector, accuracy: float) -> float:
+    """What the residual of a soft value is to be multiplied by, where some policy goes on for ever (see `endless`).
 
     Infinite as long as no V + t e is shown to be above the solution.
     """

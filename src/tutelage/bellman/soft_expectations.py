@@ -11,21 +11,38 @@ the soft return P0 @ V is convex in w, its gradient is the expectation mu(pi_w) 
     d mu / d w = sum over c of z(c) A(c) A(c)'                 its Hessian, since d log pi(c) / d w = A(c).
 
 The derivative of any other expectation, of features B, is the policy gradient sum over c of z(c) A_B(c) A(c)'.
+
+Without discount, and where each choice c of s leads to one state t(c), z = exp V solves a linear system:
+
+    z(s) = sum over choices c of s of exp r(c) z(t(c)),        z = 1 at the ends              (recursive logit)
+
+Domains may be journeys on one network and differ only in where they end. Let M(s, t) be the sum of exp r(c) over the
+choices from s to t, W = (I - M)^-1, E the ends of a journey and N its other states. Then
+
+    (I - M_NN)^-1 = W_NN - W_NE (W_EE)^-1 W_EN
+
+and the moves of its soft policy are P = D^-1 M_NN D with D = diag z. So one sparse LU of I - M serves all journeys.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse import linalg
 
-from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Readable, Vector, check_length, floats, freeze
-from tutelage.bellman.equations import Optimum, first_value, solve_soft, solve_soft_each
-from tutelage.bellman.operators import COMPILED_ABOVE
-from tutelage.chains.resolvent import Resolvent, policy_resolvent
+from tutelage.arrays import EPSILON, ArrayLike, Flags, Indices, Matrix, Readable, Vector, check_length, floats, freeze
+from tutelage.bellman.endless import refuse_endless
+from tutelage.bellman.equations import Optimum, solve_soft
+from tutelage.chains.resolvent import BY_DEGREE, Resolvent, policy_resolvent
 from tutelage.model.mdp import MDP, Domain, discounted, per_choice
-from tutelage.model.policy import sum_by_state
+from tutelage.model.policy import max_by_state, sum_by_state
+from tutelage.outcomes import Ended
 
 # The accuracy of derivatives that take iterations.
 FIVE_DIGITS = 1e-5
+# The largest exponent of exp.
+LARGEST_POWER = 700.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,44 +144,15 @@ def expansion_around(mdp: MDP, features: Matrix, checked: Vector, solved: Optimu
 def soft_expansions(
     mdp: MDP, features: Matrix, weights: Matrix, *, accuracy: float = 1e-10, near: SoftExpansions | None = None
 ) -> SoftExpansions:
-    """`soft_expansion` at each of the weights (n, d), in one iteration where the MDP is small.
+    """`soft_expansion` at each of the weights (n, d).
 
     near: the expansions at nearby weights, as a warm start. If they are fewer, they belong to the first weights.
     """
-    first = first_value(mdp, per_choice(mdp, features @ weights.T)).T.copy()
-    if near is not None:
-        moved = weights[: len(near)] - near.weights
-        first[: len(near)] = near.value + np.einsum("nsd,nd->ns", near.ahead, moved)
-    if mdp.n_states > COMPILED_ABOVE:
-        return _one_by_one(mdp, features, weights, first, accuracy)
-    here = per_choice(mdp, features)
-    solved = solve_soft_each(mdp, here @ weights.T, first.T, accuracy=accuracy)
-    policies, (n, d) = solved.policy.T.copy(), weights.shape
-    inverses = [policy_resolvent(mdp, policy) for policy in policies]
-    visits = np.array([inverse.visits(mdp.initial) for inverse in inverses])
-    if len(features) == mdp.n_states:
-        ahead = np.array([inverse.values(features) for inverse in inverses])
-    else:
-        means = [sum_by_state(mdp, policy[:, None] * here) for policy in policies]
-        ahead = np.array([inverse.values(mean) for inverse, mean in zip(inverses, means, strict=True)])
-    by_state = ahead.transpose(1, 0, 2).reshape(-1, n * d)
-    advantages = discounted(mdp, mdp.rows @ by_state) - per_choice(mdp, by_state)
-    advantages = (advantages.reshape(-1, n, d) + here[:, None]).transpose(1, 0, 2).copy()
-    weighted = (per_choice(mdp, visits.T).T * policies)[:, :, None] * advantages
-    return SoftExpansions(
-        weights=weights,
-        soft_return=mdp.initial @ solved.value,
-        expectation=mdp.initial @ ahead,
-        jacobian=weighted.transpose(0, 2, 1) @ advantages,
-        value=solved.value.T,
-        ahead=ahead,
-    )
-
-
-def _one_by_one(mdp: MDP, features: Matrix, weights: Matrix, first: Matrix, accuracy: float) -> SoftExpansions:
-    """`soft_expansions` from the values first (n, S)."""
     each = []
-    for point, start in zip(weights, first, strict=True):
+    for place, point in enumerate(weights):
+        start = None
+        if near is not None and place < len(near):
+            start = near.value[place] + near.ahead[place] @ (point - near.weights[place])
         solved = solve_soft(mdp, features @ point, accuracy=accuracy, start=start)
         each.append(expansion_around(mdp, features, point, solved, policy_resolvent(mdp, solved.policy)))
     return SoftExpansions(
@@ -188,3 +176,144 @@ def _advantages(mdp: MDP, features: Matrix, policy: Vector, inverse: Resolvent) 
     here = per_choice(mdp, features)
     ahead = inverse.values(sum_by_state(mdp, policy[:, None] * here), accuracy=FIVE_DIGITS)
     return ahead, here + discounted(mdp, mdp.rows @ ahead) - per_choice(mdp, ahead)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Journeys:
+    """Domains whose features have the same weights. network: what they share if they differ in their ends only."""
+
+    domains: tuple[Domain, ...]
+    features: tuple[Matrix, ...]
+    network: "Network | None"
+
+    @staticmethod
+    def of(domains: Sequence[Domain]) -> "Journeys":
+        features = tuple(combined_features(domain) for domain in domains)
+        return Journeys(tuple(domains), features, Network.of([domain.mdp for domain in domains], features))
+
+    def expand(self, weights: Vector, near: Sequence[SoftExpansion]) -> Iterator[SoftExpansion]:
+        """The soft policy of each domain at the weights (d,). near: those at nearby weights, if known.
+
+        Raises `EndlessValue` where going on for ever pays.
+        """
+        factors = None if self.network is None else self.network.factorise(weights)
+        for place, (domain, features) in enumerate(zip(self.domains, self.features, strict=True)):
+            solved = None if factors is None else _solve(factors, domain.mdp, features @ weights)
+            if solved is None:
+                last = near[place] if near else None
+                yield soft_expansion(domain.mdp, features, weights, accuracy=1e-13, near=last)
+            else:
+                yield expansion_around(domain.mdp, features, weights, *solved)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Network:
+    """The moves between states that no journey, or not every one, ends in: from, to (n,), and their features (n, d)."""
+
+    n_states: int
+    begin: Indices
+    end: Indices
+    features: Matrix
+
+    @staticmethod
+    def of(mdps: Sequence[MDP], features: Sequence[Matrix]) -> "Network | None":
+        """What the MDPs share; None where they differ in more than their ends, or no linear system has their values."""
+        n_states = mdps[0].n_states
+        for mdp in mdps:
+            if mdp.discount != 1.0 or mdp.transition.nnz != mdp.n_choices or mdp.n_states != n_states:
+                return None
+        tables = [_moves(mdp, values) for mdp, values in zip(mdps, features, strict=True)]
+        is_first_end = _flags(mdps[0])
+        others = [table[is_first_end[table[:, :2].astype(np.int64)].any(axis=1)] for table in tables[1:]]
+        known = _ordered(np.vstack([tables[0], np.unique(np.vstack([tables[0][:0], *others]), axis=0)]))
+        begin, end = known[:, 0].astype(np.int64), known[:, 1].astype(np.int64)
+        for mdp, table in zip(mdps, tables, strict=True):
+            is_end = _flags(mdp)
+            if not np.array_equal(known[~(is_end[begin] | is_end[end])], table):
+                return None
+        return Network(n_states, begin, end, np.ascontiguousarray(known[:, 2:]))
+
+    def factorise(self, weights: Vector) -> linalg.SuperLU | None:
+        """The sparse LU of I - M at the weights (d,); None where it has none."""
+        reward = self.features @ weights
+        if reward.max(initial=0.0) > LARGEST_POWER:
+            return None
+        moves = sparse.csc_array((np.exp(reward), (self.begin, self.end)), shape=(self.n_states, self.n_states))
+        try:
+            system = sparse.csc_array(sparse.eye_array(self.n_states, format="csc") - moves)
+            return linalg.splu(system, permc_spec=BY_DEGREE, options={"SymmetricMode": True})
+        except RuntimeError:
+            # Exactly singular.
+            return None
+
+
+def _flags(mdp: MDP) -> Flags:
+    is_end = np.zeros(mdp.n_states, dtype=np.bool_)
+    is_end[mdp.ends] = True
+    return is_end
+
+
+def _moves(mdp: MDP, features: Matrix) -> Matrix:
+    """(n, 2 + d), from, to and features of the choices between states that are no ends, in order."""
+    state, after, is_end = mdp.state_of_choice, mdp.transition.indices, _flags(mdp)
+    inner = ~(is_end[state] | is_end[after])
+    return _ordered(np.column_stack([state, after, per_choice(mdp, features)])[inner])
+
+
+def _ordered(table: Matrix) -> Matrix:
+    return table[np.lexsort(table.T[::-1])]
+
+
+def _without_ends(factors: linalg.SuperLU, ends: Indices, right: Vector, kind: str = "N") -> Vector:
+    """(I - M_NN)^-1 right on the states N, or with the transpose for the kind "T"; not defined at the ends."""
+    units = np.zeros((len(right), len(ends)))
+    units[ends, np.arange(len(ends))] = 1.0
+    columns, inner = factors.solve(units, kind), right.copy()
+    inner[ends] = 0.0
+    whole = factors.solve(inner, kind)
+    return np.asarray(whole - columns @ np.linalg.solve(columns[ends], whole[ends]))
+
+
+def _shared_inverse(factors: linalg.SuperLU, z: Vector, ends: Indices) -> Resolvent:
+    """The resolvent of the soft policy of one journey, from the LU of I - M and z (S,), one at the ends."""
+
+    def solve(right: Vector, is_visits: bool, *_: object) -> Vector:
+        scale = z if right.ndim == 1 else z[:, None]
+        if is_visits:
+            solved = scale * _without_ends(factors, ends, right / scale, "T")
+        else:
+            solved = _without_ends(factors, ends, scale * right) / scale
+        solved[ends] = right[ends]
+        return solved
+
+    return Resolvent("factors", solve)
+
+
+def _solve(factors: linalg.SuperLU, mdp: MDP, reward: Vector) -> tuple[Optimum, Resolvent] | None:
+    """The soft optimum of one journey, and its resolvent; None where z has no solution in doubles."""
+    on_choices, after = per_choice(mdp, reward), mdp.transition.indices
+    arriving = sum_by_state(mdp, np.where(_flags(mdp)[after], np.exp(on_choices), 0.0))
+    try:
+        z = _without_ends(factors, mdp.ends, arriving)
+    except np.linalg.LinAlgError:
+        # I - M_NN is singular: the value is infinite, which the solution of this journey alone says by name.
+        return None
+    z[mdp.ends] = 1.0
+    if (z < -1e-9 * np.abs(z).max()).any():
+        # Every state leads to an end, so a solution that is not negative is positive, and M_NN z < z shows that the
+        # powers of M_NN vanish. Otherwise they do not, and z is infinite.
+        power = np.exp(on_choices - per_choice(mdp, max_by_state(mdp, on_choices)))
+        likely = power / per_choice(mdp, sum_by_state(mdp, power))
+        refuse_endless(mdp, z <= 0, likely, "the soft value, which counts entropy,")
+    if not (z > 0).all() or not np.isfinite(z).all():
+        return None
+    inverse, value = _shared_inverse(factors, z, mdp.ends), np.log(z)
+    choice_value = on_choices + value[after]
+    policy = np.exp(choice_value - per_choice(mdp, value))
+    total = sum_by_state(mdp, policy)
+    residual = float(np.abs(np.log(total)).max())
+    # V + t e is above the soft value for small t > residual, with e the expected steps (`endless`).
+    bound = 2 * (residual + EPSILON) * float(inverse.values(np.ones(mdp.n_states)).max())
+    policy /= per_choice(mdp, total)
+    frozen = freeze(value), freeze(choice_value), freeze(policy)
+    return Optimum(*frozen, residual, bound, 1, Ended.CONVERGED), inverse

@@ -3,15 +3,14 @@
 A = I - discount * P is diagonally dominant by rows, so elimination in any order is stable.
 """
 
-import heapq
 import math
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
+from scipy import sparse
 
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector
-from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.compiling import FASTMATH, compiled, unsigned
 
 # Row starts, columns and weights of the discounted moves.
@@ -21,29 +20,16 @@ Rows: TypeAlias = tuple[Indices, Indices, Vector]
 Parts: TypeAlias = tuple[Indices, Indices, Indices, Indices]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NarrowBand:
-    """By one LU of A within a narrow band: (S, 2 * width + 1)."""
+def narrow_band(rows: SparseRows, first: Indices, share: Vector, width: int) -> Callable[..., Vector]:
+    """Solve by one LU within a narrow band; row s of P is the sum of share(c) * T(c) over first[s] .. first[s+1]."""
+    entries = factorise_band((rows.indptr, rows.indices, rows.data), first, share, width)
 
-    factors: Matrix
-
-    @staticmethod
-    def of(rows: SparseRows, first: Indices, share: Vector, width: int) -> "NarrowBand":
-        """For the sums of the rows first[s] .. first[s+1] of a matrix (C, S), times their shares (C,)."""
-        return NarrowBand(factorise_band((rows.indptr, rows.indices, rows.data), first, share, width))
-
-    is_exact: ClassVar[bool] = True
-    is_quick: ClassVar[bool] = True
-
-    def values(self, right: Vector, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
+    def solve(right: Vector, is_visits: bool, *_: object) -> Vector:
         x = right.reshape(len(right), -1).astype(np.float64, order="C")
-        band_values(self.factors, x)
+        (band_visits if is_visits else band_values)(entries, x)
         return x.reshape(right.shape)
 
-    def visits(self, start: Vector) -> Vector:
-        visits = start.astype(np.float64)
-        band_visits(self.factors, visits)
-        return visits
+    return solve
 
 
 @compiled(fastmath=FASTMATH)
@@ -91,9 +77,9 @@ def band_values(entries: Matrix, x: Matrix) -> None:
 
 
 @compiled(fastmath=FASTMATH)
-def band_visits(entries: Matrix, d: Vector) -> None:
-    """A' d = start for (S,) by the factors of a band; d has the start and is overwritten."""
-    n, width = len(d), entries.shape[1] // 2
+def band_visits(entries: Matrix, start: Matrix) -> None:
+    """A' d = start for (S, 1) by the factors of a band; the start is overwritten."""
+    d, n, width = start[:, 0], len(start), entries.shape[1] // 2
     # A' = U' L'.
     for s in range(n):
         d[s] *= entries[s, width]
@@ -104,50 +90,26 @@ def band_visits(entries: Matrix, d: Vector) -> None:
             d[s] -= entries[t, s - t + width] * d[t]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Components:
-    """By elimination of the strongly connected components, one after another, each densely.
+def eliminated(moves: SparseRows, label: Indices, size: Indices) -> Callable[..., Vector]:
+    """Solve by elimination of the strongly connected components of I - moves, one after another, each densely.
 
-    Components are numbered so that no move leads to a later one, as SciPy does. blocks: the factors of the components,
-    each by rows.
+    label: (S,), the component of each state, numbered so that no move leads to a later one, as SciPy does. size: of
+    each component.
     """
+    n = len(label)
+    # SciPy sorts the states by component in one pass.
+    order = sparse.csr_array((np.zeros(n, np.int8), label, np.arange(n + 1)), (n, len(size))).tocsc().indices
+    first, begins = np.concatenate([[0], np.cumsum(size)]), np.concatenate([[0], np.cumsum(size**2)])
+    parts, blocks = (order, first, label, begins), np.zeros(begins[-1])
+    rows = (unsigned(moves.indptr), unsigned(moves.indices), moves.data)
+    factorise_components(rows, parts, blocks)
 
-    rows: Rows
-    parts: Parts
-    blocks: Vector
-
-    @staticmethod
-    def of(moves: SparseRows, label: Indices, size: Indices) -> "Components":
-        """The factors of I - moves. label: (S,), the component of each state. size: of each component."""
-        first, begins = np.concatenate([[0], np.cumsum(size)]), np.concatenate([[0], np.cumsum(size**2)])
-        parts, blocks = (by_component(label, first), first, label, begins), np.zeros(begins[-1])
-        rows = (unsigned(moves.indptr), unsigned(moves.indices), moves.data)
-        factorise_components(rows, parts, blocks)
-        return Components(rows, parts, blocks)
-
-    is_exact: ClassVar[bool] = True
-    is_quick: ClassVar[bool] = True
-
-    def values(self, right: Vector, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
+    def solve(right: Vector, is_visits: bool, *_: object) -> Vector:
         x = right.reshape(len(right), -1).astype(np.float64, order="C")
-        component_values(self.rows, self.parts, self.blocks, x)
+        (component_visits if is_visits else component_values)(rows, parts, blocks, x)
         return x.reshape(right.shape)
 
-    def visits(self, start: Vector) -> Vector:
-        visits = start.astype(np.float64)
-        component_visits(self.rows, self.parts, self.blocks, visits)
-        return visits
-
-
-@compiled()
-def by_component(label: Indices, first: Indices) -> Indices:
-    """The states (S,) by the label of their component; first: where each component begins, and the end."""
-    place, order = first[:-1].copy(), np.empty(len(label), np.int64)
-    for s in range(len(label)):
-        c = label[s]
-        order[place[c]] = s
-        place[c] += 1
-    return order
+    return solve
 
 
 @compiled(fastmath=FASTMATH)
@@ -208,8 +170,9 @@ def component_values(rows: Rows, parts: Parts, blocks: Vector, x: Matrix) -> Non
 
 
 @compiled(fastmath=FASTMATH)
-def component_visits(rows: Rows, parts: Parts, blocks: Vector, d: Vector) -> None:
-    """A' d = start for (S,); d has the start and is overwritten. Components are solved from the last to the first."""
+def component_visits(rows: Rows, parts: Parts, blocks: Vector, start: Matrix) -> None:
+    """A' d = start for (S, 1), which is overwritten. Components are solved from the last to the first."""
+    d = start[:, 0]
     row, column, weight = rows
     order, first, label, begins = parts
     for c in range(len(first) - 2, -1, -1):
@@ -254,64 +217,3 @@ def fill_operations(start: Indices, column: Indices, most: float) -> float:
         if cost > most:
             return math.inf
     return cost
-
-
-@compiled()
-def _substitute_back(start: Indices, ends: Indices, shares: Vector, totals: Matrix) -> None:
-    """Add to the totals (n, d) of each state those of later states, times their shares."""
-    for i in range(len(totals) - 1, -1, -1):
-        for q in range(start[i], start[i + 1]):
-            for m in range(totals.shape[1]):
-                totals[i, m] += shares[q] * totals[ends[q], m]
-
-
-@compiled()
-def totals_without_subtraction(rows: Rows, leaves: Vector, here: Matrix) -> Matrix:
-    """(n, d), the expected totals of `here` until a chain is left for good, as in `arrival`; states are eliminated in
-    their order. rows: the moves between the states. leaves: (n,), the probability to leave from each state."""
-    row, column, weight = rows
-    n = len(here)
-    start, ends, used = np.zeros(n + 1, np.int64), np.empty(4 * len(weight) + 64, np.int64), 0
-    shares, left, totals = np.empty(len(ends)), leaves.copy(), here.copy()
-    work, is_waiting = np.zeros(n), np.zeros(n, np.bool_)
-    for i in range(n):
-        # Moves to earlier states wait in the order of elimination; moves to later states are kept.
-        earlier, later = [np.int64(n)], [np.int64(n)]
-        for k in range(row[i], row[i + 1]):
-            j = np.int64(column[k])
-            if j != i:
-                work[j] = weight[k]
-                is_waiting[j] = True
-                heapq.heappush(earlier if j < i else later, j)
-        while earlier[0] < n:
-            k = int(heapq.heappop(earlier))
-            share, work[k], is_waiting[k] = work[k], 0.0, False
-            if share == 0.0:
-                continue
-            left[i] += share * left[k]
-            totals[i] += share * totals[k]
-            for q in range(start[k], start[k + 1]):
-                j = ends[q]
-                if j != i:
-                    work[j] += share * shares[q]
-                    if not is_waiting[j]:
-                        is_waiting[j] = True
-                        heapq.heappush(earlier if j < i else later, j)
-        if used + len(later) > len(ends):
-            ends = np.concatenate((ends[:used], np.empty(used + 2 * n, np.int64)))
-            shares = np.concatenate((shares[:used], np.empty(used + 2 * n)))
-        out = left[i]
-        for j in later:
-            if j < n:
-                out += work[j]
-        # Not zero, even if all that leaves the state is below the least double.
-        out = max(out, 5e-324)
-        for j in later:
-            if j < n:
-                ends[used], shares[used] = j, work[j] / out
-                used += 1 if shares[used] > 0.0 else 0
-                work[j], is_waiting[j] = 0.0, False
-        start[i + 1] = used
-        left[i], totals[i] = left[i] / out, totals[i] / out
-    _substitute_back(start, ends, shares, totals)
-    return totals

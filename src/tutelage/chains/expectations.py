@@ -1,18 +1,54 @@
-"""Feature expectations of policies (Sec. 2), their occupancy, causal entropy and reward.
+"""Feature expectations of policies (Sec. 2), their occupancy, causal entropy and reward; arrival, without discount.
 
 Occupancies are unnormalised: z(c) is the expected discounted number of times choice c is taken, and the sum of z is
 1 / (1 - discount); where discounts differ, the sum of (1 - discount) z is one.
+
+The states that a journey can visit before it arrives are those which the policy reaches from the start without passing
+a goal. A finite chain arrives with probability one exactly if a goal can be reached from every one of them. The graph
+of possible moves decides this, so rounding does not matter. Otherwise the journey may be endless, and the expected
+totals are infinite.
+
+Among the states from which a goal can be reached, let p(s, t) be the probability of a move from s to another state t,
+g(s) that of a move to a goal, c(s) the number of steps or the mean duration of one choice, and out(s) the sum of all
+probabilities to leave s, lost ways included. Then
+
+    out(s) x(s) = g(s) + sum over t of p(s, t) x(t)        the probability of arrival
+    out(s) x(s) = c(s) + sum over t of p(s, t) x(t)        the expected total until arrival
+
+States are eliminated without a subtraction (Grassmann, Taksar and Heyman): what leads back to a state is left out, and
+out(s) is the sum of what remains. So every sum has terms of one sign, and all digits are right however small the
+probabilities are.
 """
 
+import heapq
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
 
-from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, check_length, floats, freeze, set_fields
-from tutelage.chains.arrival import reachable
-from tutelage.chains.resolvent import chain, policy_resolvent
-from tutelage.model.mdp import MDP, Domain, choice_reward, per_choice
+from tutelage.arrays import (
+    EPSILON,
+    ArrayLike,
+    Flags,
+    Indices,
+    Matrix,
+    Readable,
+    SparseRows,
+    Vector,
+    check_length,
+    floats,
+    freeze,
+    integers,
+    set_fields,
+)
+from tutelage.chains.resolvent import BY_DEGREE, DENSE_LIMIT, chain, policy_resolvent, sparse_factors
+from tutelage.model.mdp import MDP, Domain, absorbing_states, choice_reward, per_choice
 from tutelage.model.policy import check_policy, sum_by_state
+from tutelage.outcomes import InvalidModel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,3 +124,186 @@ def causal_entropy(mdp: MDP, policy: ArrayLike) -> float:
     # x log x tends to zero as x does.
     surprise = np.where(checked > 0, -checked * np.log(np.where(checked > 0, checked, 1.0)), 0.0)
     return float(per_choice(mdp, state_occupancy(mdp, checked)) @ surprise)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """probability: of ever reaching a goal; exactly one where it is certain.
+
+    steps: the expected number of choices until then. duration: their expected total duration; equal to `steps` where
+    the MDP has no durations. Both are infinite where the probability is below one.
+    """
+
+    probability: float
+    steps: float
+    duration: float
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the policy arrives with probability one."""
+        return self.probability == 1.0
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether the expected steps are infinite, or more than doubles can count one by one: 4.5e15."""
+        return self.steps * EPSILON > 1.0
+
+    def __str__(self) -> str:
+        if self.probability == 0.0:
+            return "never arrives"
+        if not self.is_certain:
+            return f"may never arrive: it arrives with probability {_below_one(self.probability)}"
+        if self.is_endless:
+            return (
+                f"arrives with probability 1, but the journey is practically endless: {self.steps:.4g} steps on average"
+            )
+        took = "" if self.duration == self.steps else f", a duration of {self.duration:.4g}"
+        return f"arrives with probability 1, after {self.steps:.4g} steps on average{took}"
+
+
+def arrival(model: Domain | MDP, policy: ArrayLike, goals: ArrayLike | None = None) -> Arrival:
+    """The probability that a policy (C,) ever reaches a goal, and the expected steps and duration until it does.
+
+    goals: numbers of states, as `domain.state(name)` gives them; by default the goals of the model, or its absorbing
+        states where it has none.
+    """
+    mdp = model.mdp if isinstance(model, Domain) else model
+    checked, is_goal = check_policy(mdp, policy), _goals(mdp, goals)
+    step = chain(mdp, checked)
+    step.eliminate_zeros()
+    on_the_way = reachable(_blocked(step, is_goal), mdp.initial > 0) & ~is_goal
+    can_arrive = reachable(_blocked(step, is_goal).T.tocsr(), is_goal)
+    places = np.flatnonzero(on_the_way & can_arrive)
+    moves = step[places]
+    to_goal = np.asarray(moves[:, is_goal].sum(axis=1)).ravel()
+    lost = np.asarray(moves[:, ~is_goal & ~can_arrive].sum(axis=1)).ravel()
+    per_visit = np.ones(len(places)) if mdp.duration is None else sum_by_state(mdp, checked * mdp.duration)[places]
+    sums = _totals(moves[:, places], to_goal + lost, np.column_stack([to_goal, np.ones(len(places)), per_visit]))
+    starts = np.flatnonzero(mdp.initial[places])
+    probability, steps, duration = mdp.initial[places][starts] @ sums[starts]
+    if not (on_the_way & ~can_arrive).any():
+        return Arrival(1.0, float(steps), float(steps if mdp.duration is None else duration))
+    reached = float(mdp.initial[is_goal].sum() + probability)
+    return Arrival(min(reached, math.nextafter(1.0, 0.0)), math.inf, math.inf)
+
+
+def journey_of(mdp: MDP | None, policy: Vector | None) -> Arrival | None:
+    """The arrival of a policy in an MDP that has goals of its own, for reports; None in any other."""
+    return None if mdp is None or policy is None or not len(mdp.goals) else arrival(mdp, policy)
+
+
+def _goals(mdp: MDP, given: ArrayLike | None) -> Flags:
+    """(S,), whether each state is a goal."""
+    if given is None:
+        is_goal = absorbing_states(mdp)
+        if len(mdp.goals):
+            is_goal = np.zeros(mdp.n_states, dtype=np.bool_)
+            is_goal[mdp.goals] = True
+        if not is_goal.any():
+            raise InvalidModel("there are no goals: no state is absorbing; give the states of arrival as goals")
+        return is_goal
+    states = integers(given, "goals")
+    if not len(states) or states.min() < 0 or states.max() >= mdp.n_states:
+        raise InvalidModel(f"goals must be states, numbers from 0 to {mdp.n_states - 1}, at least one; got {given}")
+    return np.isin(np.arange(mdp.n_states), states)
+
+
+def _blocked(step: SparseRows, is_goal: Flags) -> SparseRows:
+    """The chain without the moves from goals, where a journey ends."""
+    moves = step.copy()
+    moves.data[np.repeat(is_goal, np.diff(moves.indptr))] = 0.0
+    moves.eliminate_zeros()
+    return moves
+
+
+def reachable(moves: SparseRows, starts: Flags) -> Flags:
+    """(S,), the states that can be reached from the starts, which are among them; by one more state before these."""
+    n = moves.shape[0]
+    first = sparse.csr_array(np.concatenate([starts, [False]])[None, :].astype(np.float64))
+    graph = sparse.vstack([sparse.hstack([moves, sparse.csr_array((n, 1))]), first], format="csr")
+    is_reached = np.zeros(n + 1, dtype=np.bool_)
+    is_reached[csgraph.breadth_first_order(graph, n, return_predecessors=False)] = True
+    return is_reached[:-1]
+
+
+def _totals(inner: SparseRows, leaves: Vector, here: Matrix) -> Matrix:
+    """`totals_without_subtraction` in the order of elimination of a sparse LU of the same pattern."""
+    n, totals, loop = len(leaves), np.empty_like(here), totals_without_subtraction
+    if not n:
+        return totals
+    if n > DENSE_LIMIT:
+        loop = _compiled_totals()
+    pattern = sparse.csr_array((np.full(inner.nnz, 0.5 / n), inner.indices, inner.indptr), inner.shape)
+    order = np.argsort(sparse_factors(sparse.eye_array(n, format="csr") - pattern, BY_DEGREE).perm_c)
+    moved = sparse.csr_array(inner[order][:, order])
+    with np.errstate(over="ignore"):
+        totals[order] = loop((moved.indptr, moved.indices, moved.data), leaves[order], here[order])
+    return totals
+
+
+@cache
+def _compiled_totals() -> Callable[..., Matrix]:
+    from tutelage.compiling import compiled
+
+    return compiled()(totals_without_subtraction)
+
+
+def totals_without_subtraction(rows: tuple[Indices, Indices, Vector], leaves: Vector, here: Matrix) -> Matrix:
+    """(n, d), the expected totals of `here` (n, d), until a chain is left for good.
+
+    States are eliminated in their order. rows: the moves between them. leaves: (n,), the probability to leave for good.
+    """
+    row, column, weight = rows
+    n = len(here)
+    start, ends, used = np.zeros(n + 1, np.int64), np.empty(4 * len(weight) + 64, np.int64), 0
+    shares, left, totals = np.empty(len(ends)), leaves.copy(), here.copy()
+    work, is_waiting = np.zeros(n + 1), np.zeros(n + 1, np.bool_)
+    for i in range(n):
+        # Moves to earlier states wait in the order of elimination; moves to later states are kept.
+        earlier, later = [np.int64(n)], [np.int64(n)]
+        for k in range(row[i], row[i + 1]):
+            j = np.int64(column[k])
+            if j != i:
+                work[j] = weight[k]
+                is_waiting[j] = True
+                heapq.heappush(earlier if j < i else later, j)
+        while earlier[0] < n:
+            k = int(heapq.heappop(earlier))
+            share, work[k], is_waiting[k] = work[k], 0.0, False
+            if share == 0.0:
+                continue
+            left[i] += share * left[k]
+            totals[i] += share * totals[k]
+            for q in range(start[k], start[k + 1]):
+                j = ends[q]
+                if j != i:
+                    work[j] += share * shares[q]
+                    if not is_waiting[j]:
+                        is_waiting[j] = True
+                        heapq.heappush(earlier if j < i else later, j)
+        if used + len(later) > len(ends):
+            ends = np.concatenate((ends[:used], np.empty(used + 2 * n, np.int64)))
+            shares = np.concatenate((shares[:used], np.empty(used + 2 * n)))
+        out = left[i]
+        for j in later:
+            out += work[j]
+        # Not zero, even if all that leaves the state is below the least double.
+        out = max(out, 5e-324)
+        for j in later:
+            ends[used], shares[used] = j, work[j] / out
+            used += 1 if shares[used] > 0.0 else 0
+            work[j], is_waiting[j] = 0.0, False
+        start[i + 1] = used
+        left[i], totals[i] = left[i] / out, totals[i] / out
+    for i in range(n - 1, -1, -1):
+        for q in range(start[i], start[i + 1]):
+            totals[i] += shares[q] * totals[ends[q]]
+    return totals
+
+
+def _below_one(probability: float) -> str:
+    """The probability in four digits, without rounding it to one."""
+    if probability < 0.99995:
+        return f"{probability:.4g}"
+    missing = 1 - probability
+    return f"1 - {missing:.2g}" if missing > 100 * EPSILON else f"1 - less than {100 * EPSILON:.2g}"

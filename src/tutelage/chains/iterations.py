@@ -19,13 +19,13 @@ a step costs as much as a plain one. Where Krylov steps do not converge, Gauss-S
 """
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
 from tutelage.arrays import EPSILON, Indices, SparseRows, Vector
-from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.compiling import FASTMATH, compiled, map_in_threads, unsigned
 from tutelage.outcomes import NotConverged
 
@@ -167,48 +167,38 @@ def relax(rows: SplitRows, right: Vector, value: Vector, n_pairs: int) -> None:
             value[s] = total
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Split:
-    """I - moves, divided by its diagonal, as I - L - U; scale: (S,), the inverse of the diagonal."""
+def krylov_steps(parts: tuple[SplitRows, Vector], right: Vector, tolerance: float, max_steps: int) -> Vector:
+    """BiCGSTAB until the 2-norm of the preconditioned residual has fallen by `tolerance`.
 
-    rows: SplitRows
-    scale: Vector
-
-    @staticmethod
-    def of(rows: SparseRows, first: Indices, share: Vector) -> "Split":
-        """For the sums of the rows first[s] .. first[s+1] of a matrix (C, S), times their shares (C,)."""
-        arrays = (unsigned(rows.indptr), unsigned(rows.indices), rows.data)
-        return Split(*split_rows(arrays, unsigned(first.astype(rows.indptr.dtype)), share))
-
-    def solve(self, right: Vector, tolerance: float, max_steps: int) -> Vector:
-        """BiCGSTAB until the 2-norm of the preconditioned residual has fallen by `tolerance`.
-
-        After a breakdown or the last step it returns the current iterate; the caller measures the residual.
-        """
-        # Scale by the largest entry, so that squares of small entries do not underflow.
-        size = float(np.abs(right).max(initial=0.0))
-        if size == 0.0:
-            return np.zeros_like(right)
-        return size * np.asarray(bicgstab(self.rows, self.scale * (right / size), tolerance, max_steps))
+    After a breakdown or the last step it returns the current iterate; the caller measures the residual.
+    """
+    # Scale by the largest entry, so that squares of small entries do not underflow.
+    size = float(np.abs(right).max(initial=0.0))
+    if size == 0.0:
+        return np.zeros_like(right)
+    rows, scale = parts
+    return size * np.asarray(bicgstab(rows, scale * (right / size), tolerance, max_steps))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Iterations:
     """x = right + moves @ x by iteration; moves is discount * P or its transpose, a contraction in the `norm`.
 
-    max_steps: Krylov steps of one attempt; with none, sweeps alone solve the system.
+    max_steps: Krylov steps of one attempt; with none, sweeps alone solve the system. parts: I - moves as `split_rows`
+    has it.
     """
 
     moves: SparseRows
-    split: Split
     discount: float
     norm: float
-    max_steps: int
+    max_steps: int = MANY_STEPS
+    parts: tuple[SplitRows, Vector] = field(init=False)
 
-    @staticmethod
-    def of(moves: SparseRows, discount: float, norm: float, max_steps: int = MANY_STEPS) -> "Iterations":
-        n = moves.shape[0]
-        return Iterations(moves, Split.of(moves, np.arange(n + 1), np.ones(n)), discount, norm, max_steps)
+    def __post_init__(self) -> None:
+        rows, n = self.moves, self.moves.shape[0]
+        arrays = (unsigned(rows.indptr), unsigned(rows.indices), rows.data)
+        first = unsigned(np.arange(n + 1, dtype=rows.indptr.dtype))
+        object.__setattr__(self, "parts", split_rows(arrays, first, np.ones(n)))
 
     def is_fast(self) -> bool:
         """Whether a few Krylov steps reduce the error to a thousandth, twice, for a random right side."""
@@ -216,7 +206,7 @@ class Iterations:
         answer = np.zeros_like(right)
         for _ in range(2):
             residual, error = self.error(right, answer)
-            answer = answer + self.split.solve(residual, 1e-6, FEW_STEPS)
+            answer = answer + krylov_steps(self.parts, residual, 1e-6, FEW_STEPS)
             if not self.error(right, answer)[1] <= 1e-3 * min(error, 1 / (1 - self.discount)):
                 return False
         return True
@@ -243,12 +233,12 @@ class Iterations:
         while error > goal and n_sweeps < most_sweeps:
             # A little less than what is missing, at most what one attempt can. The zero vector has no relative error.
             fall = max(1e-10, 0.1 * goal if math.isinf(error) else 0.3 * goal / error)
-            tried = answer + self.split.solve(residual, fall, self.max_steps)
+            tried = answer + krylov_steps(self.parts, residual, fall, self.max_steps)
             left, reached = self.error(right, tried)
             if not reached < 0.1 * error:
                 # Discard the Krylov steps. Each time double the number of sweeps, so that failed attempts cost little.
                 tried = answer.copy()
-                relax(self.split.rows, self.split.scale * right, tried, n_pairs)
+                relax(self.parts[0], self.parts[1] * right, tried, n_pairs)
                 left, reached = self.error(right, tried)
                 n_sweeps, n_pairs = n_sweeps + 2 * n_pairs, 2 * n_pairs
             answer, residual, error = tried, left, reached
@@ -261,24 +251,15 @@ class Iterations:
         return answer
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Krylov:
-    """By iterations, each answer verified. moves: discount * P. discount: the largest sum of a row."""
+def krylov(moves: SparseRows, discount: float) -> Callable[..., Vector]:
+    """Solve by iterations, each answer verified. moves: discount * P. discount: the largest sum of a row."""
 
-    moves: SparseRows
-    discount: float
-
-    is_exact: ClassVar[bool] = False
-    is_quick: ClassVar[bool] = False
-
-    def values(self, right: Vector, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
-        system = Iterations.of(self.moves, self.discount, np.inf)
+    def solve(right: Vector, is_visits: bool, near: Vector | None, accuracy: float) -> Vector:
+        system = Iterations(moves.T.tocsr(), discount, 1) if is_visits else Iterations(moves, discount, np.inf)
         start = np.zeros_like(right) if near is None else near
         if right.ndim == 1:
             return system.solve(right, start, accuracy)
         columns = [(right[:, j].copy(), start[:, j].copy(), accuracy) for j in range(right.shape[1])]
         return np.column_stack(map_in_threads(lambda column: system.solve(*column), columns))
 
-    def visits(self, start: Vector) -> Vector:
-        backwards = Iterations.of(self.moves.T.tocsr(), self.discount, 1)
-        return backwards.solve(start, np.zeros_like(start), RELATIVE_ACCURACY)
+    return solve

@@ -9,7 +9,8 @@ P has the rows diag(discount) @ transition, and `discount` below is the largest 
 One function chooses the method, by the pattern of the chain:
 
     dense        few states, or moves to a tenth of all states or more
-    band         all moves are short, in the order of the states or, where these are few, in another order
+    band         all moves are short in another order of the states, where these are few
+    narrow band  all moves are short in the order of the states
     components   the strongly connected components are small, as for most policies with one choice per state
     factors      sparse LU, in an order of elimination that all policies of an MDP share
     iterations   everything else: Krylov steps or sweeps, each answer verified (`iterations`)
@@ -17,9 +18,9 @@ One function chooses the method, by the pattern of the chain:
 A is diagonally dominant, so elimination is stable without pivots, and its answers need no check.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -48,28 +49,36 @@ COMPONENT_OPERATIONS, FACTOR_OPERATIONS = 4_000, 5e9
 ITERATED_ACCURACY = 1e-6
 # For these nearly symmetric patterns the ordering of A + A' is several times faster than SuperLU's default.
 BY_DEGREE = "MMD_AT_PLUS_A"
+# The methods whose answers take little more time than a sweep over the states.
+QUICK = ("narrow band", "components")
 
 
-class Resolvent(Protocol):
+@dataclass(frozen=True, slots=True, eq=False)
+class Resolvent:
     """The inverses of A = I - discount * P and of its transpose.
 
-    is_exact: whether answers have no error but rounding. Iterations have the accuracy that is asked for. is_quick:
-    whether an answer takes little more time than a sweep over the states.
+    method: its name, as above. solve: A x = right, or A' x = right if the second argument is true; iterations take a
+    start and an accuracy, too.
     """
 
-    is_exact: ClassVar[bool]
-    is_quick: ClassVar[bool]
+    method: str
+    solve: Callable[..., Vector]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether answers have no error but rounding. Iterations have the accuracy that is asked for."""
+        return self.method != "iterations"
 
     def values(self, right: Vector, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
         """A x = right for (S,) or (S, k).
 
         near: where iterations start. accuracy: theirs, relative to the largest entry of each column.
         """
-        ...
+        return self.solve(right, False, near, accuracy)
 
     def visits(self, start: Vector) -> Vector:
         """A' d = start for (S,)."""
-        ...
+        return self.solve(start, True, None, RELATIVE_ACCURACY)
 
 
 def chain(mdp: MDP, weights: Vector, rows: SparseRows | None = None) -> SparseRows:
@@ -116,29 +125,27 @@ def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
     if np.isinf(mdp.horizon):
         check_ends(mdp, policy > 0)
     if has_dense_moves(mdp):
-        return Dense.of(_mix(mdp, share) @ mdp.rows)
+        return _dense(_mix(mdp, share) @ mdp.rows)
     if layout is None:
         moves = chain(mdp, share, mdp.continuing)
         moves.eliminate_zeros()
         return _sparse(mdp, moves, takes_many=bool(2 * np.count_nonzero(policy) > mdp.n_states + mdp.n_choices))
     if isinstance(layout, int):
-        from tutelage.chains.elimination import NarrowBand
+        from tutelage.chains.elimination import narrow_band
 
-        return NarrowBand.of(mdp.continuing, mdp.first_choice, share, layout)
+        return Resolvent("narrow band", narrow_band(mdp.continuing, mdp.first_choice, share, layout))
     n, weights = len(mdp.initial), -share[layout.choice] * mdp.continuing.data
     system = np.asarray(np.bincount(layout.place, weights=weights, minlength=n * layout.height), dtype=np.float64)
     system[layout.diagonal :: layout.height + (layout.width is None)] += 1.0
     # A by rows is A' by columns, which LAPACK reads.
     system = system.reshape(n, layout.height).T
-    if layout.width is None:
-        return Dense(*lapack.dgetrf(system, overwrite_a=True)[:2])
-    return Band(layout, *lapack.dgbtrf(system, layout.width, layout.width, overwrite_ab=True)[:2])
+    return _by_lu(system) if layout.width is None else _by_band(layout, system)
 
 
 def choice_resolvent(mdp: MDP, choice: Indices, accuracy: float = RELATIVE_ACCURACY) -> Resolvent:
     """The resolvent of the chain of an MDP under one choice per state, (S,), for values of this relative accuracy."""
     if has_dense_moves(mdp):
-        return Dense.of(discounted_rows(mdp, choice))
+        return _dense(discounted_rows(mdp, choice))
     if _layout(mdp) is None:
         return _sparse(mdp, discounted_rows(mdp, choice), accuracy=accuracy)
     policy = np.zeros(mdp.n_choices)
@@ -178,9 +185,9 @@ def has_short_moves(mdp: MDP) -> bool:
 
 
 @lru_cache(maxsize=8)
-def typical_method(mdp: MDP) -> type[Resolvent]:
-    """The class of the resolvent of random choices, one per state: how policies of this kind are evaluated."""
-    return type(choice_resolvent(mdp, any_choice(mdp)))
+def typical_method(mdp: MDP) -> str:
+    """The method for random choices, one per state: how policies of this kind are evaluated."""
+    return choice_resolvent(mdp, any_choice(mdp)).method
 
 
 def _sparse(mdp: MDP, moves: SparseRows, takes_many: bool = False, accuracy: float = RELATIVE_ACCURACY) -> Resolvent:
@@ -190,10 +197,10 @@ def _sparse(mdp: MDP, moves: SparseRows, takes_many: bool = False, accuracy: flo
         return by_parts
     order = elimination_order(mdp, takes_many) if accuracy < ITERATED_ACCURACY else None
     if order is not None:
-        return Factors.of(moves, order)
-    from tutelage.chains.iterations import Krylov
+        return factors(moves, order)
+    from tutelage.chains.iterations import krylov
 
-    return Krylov(moves, mdp.contraction)
+    return Resolvent("iterations", krylov(moves, mdp.contraction))
 
 
 def components(moves: SparseRows) -> Resolvent | None:
@@ -202,9 +209,9 @@ def components(moves: SparseRows) -> Resolvent | None:
     size = np.bincount(label, minlength=n_components)
     if float((size.astype(np.float64) ** 3).sum()) > COMPONENT_OPERATIONS * len(label):
         return None
-    from tutelage.chains.elimination import Components
+    from tutelage.chains.elimination import eliminated
 
-    return Components.of(moves, label, size)
+    return Resolvent("components", eliminated(moves, label, size))
 
 
 def any_choice(mdp: MDP) -> Indices:
@@ -263,79 +270,39 @@ def _layout(mdp: MDP) -> Layout | int | None:
     return Layout(choice, state * n + to, 0, n) if n <= DENSE_LIMIT else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Dense:
-    """By one dense LU of A'."""
-
-    factors: Matrix
-    pivots: Indices
-
-    @staticmethod
-    def of(moves: SparseRows | Matrix) -> "Dense":
-        """The factors of I - moves. Rows of a C array are the columns of A' that LAPACK reads."""
-        system = -(moves if isinstance(moves, np.ndarray) else moves.toarray())
-        np.einsum("ss->s", system)[:] += 1.0
-        return Dense(*lapack.dgetrf(system.T, overwrite_a=True)[:2])
-
-    is_exact: ClassVar[bool] = True
-    is_quick: ClassVar[bool] = False
-
-    def values(self, right: Vector, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
-        return np.asarray(lapack.dgetrs(self.factors, self.pivots, right, trans=1)[0])
-
-    def visits(self, start: Vector) -> Vector:
-        return np.asarray(lapack.dgetrs(self.factors, self.pivots, start)[0])
+def _dense(moves: SparseRows | Matrix) -> Resolvent:
+    """By one dense LU of A', the transpose of I - moves. Rows of a C array are the columns of A' that LAPACK reads."""
+    system = -(moves if isinstance(moves, np.ndarray) else moves.toarray())
+    np.einsum("ss->s", system)[:] += 1.0
+    return _by_lu(system.T)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Band:
+def _by_lu(system: Matrix) -> Resolvent:
+    lu, pivots, _ = lapack.dgetrf(system, overwrite_a=True)
+    return Resolvent("dense", lambda right, is_visits, *_: lapack.dgetrs(lu, pivots, right, trans=not is_visits)[0])
+
+
+def _by_band(layout: Layout, system: Matrix) -> Resolvent:
     """By one LU of A' within a band, its states in another order."""
+    width, order, position = layout.width, layout.order, layout.position
+    lu, pivots, _ = lapack.dgbtrf(system, width, width, overwrite_ab=True)
 
-    layout: Layout
-    factors: Matrix
-    pivots: Indices
+    def solve(right: Vector, is_visits: bool, *_: object) -> Vector:
+        return np.asarray(lapack.dgbtrs(lu, width, width, right[order], pivots, trans=not is_visits)[0][position])
 
-    is_exact: ClassVar[bool] = True
-    is_quick: ClassVar[bool] = False
-
-    def values(self, right: Vector, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
-        order, width = self.layout.order, self.layout.width
-        solved = lapack.dgbtrs(self.factors, width, width, right[order], self.pivots, trans=1)[0]
-        return np.asarray(solved[self.layout.position])
-
-    def visits(self, start: Vector) -> Vector:
-        order, width = self.layout.order, self.layout.width
-        solved = lapack.dgbtrs(self.factors, width, width, start[order], self.pivots)[0]
-        return np.asarray(solved[self.layout.position])
+    return Resolvent("band", solve)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Factors:
-    """By one sparse LU of A', its states in another order."""
-
-    factors: linalg.SuperLU
-    order: Indices
-    position: Indices
-
-    @staticmethod
-    def of(moves: SparseRows, order: Indices) -> "Factors":
-        """The factors of I - moves in this order of elimination."""
-        position = np.argsort(order)
-        rows = (sparse.eye_array(moves.shape[0], format="csr") - moves)[order]
-        moved = sparse.csr_array(
-            (rows.data, position.astype(rows.indices.dtype)[rows.indices], rows.indptr), rows.shape
-        )
-        moved.sort_indices()
-        return Factors(sparse_factors(moved, "NATURAL"), order, position)
-
-    is_exact: ClassVar[bool] = True
-    is_quick: ClassVar[bool] = False
-
-    def values(self, right: Vector, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
-        return np.asarray(self.factors.solve(right[self.order], trans="T")[self.position])
-
-    def visits(self, start: Vector) -> Vector:
-        return np.asarray(self.factors.solve(start[self.order])[self.position])
+def factors(moves: SparseRows, order: Indices) -> Resolvent:
+    """By one sparse LU of A', the transpose of I - moves, its states in this order of elimination."""
+    position = np.argsort(order)
+    rows = (sparse.eye_array(moves.shape[0], format="csr") - moves)[order]
+    moved = sparse.csr_array((rows.data, position.astype(rows.indices.dtype)[rows.indices], rows.indptr), rows.shape)
+    moved.sort_indices()
+    lu = sparse_factors(moved, "NATURAL")
+    return Resolvent(
+        "factors", lambda right, is_visits, *_: lu.solve(right[order], trans="N" if is_visits else "T")[position]
+    )
 
 
 def sparse_factors(system: SparseRows, ordering: str) -> linalg.SuperLU:
@@ -356,7 +323,7 @@ def elimination_order(mdp: MDP, takes_many: bool) -> Indices | None:
 
     all_moves = chain(mdp, mdp.discount * uniform_policy(mdp), mdp.continuing)
     moves = all_moves if takes_many else discounted_rows(mdp, any_choice(mdp))
-    if Iterations.of(moves, mdp.contraction, np.inf).is_fast() or np.isinf(_operations(moves, FACTOR_OPERATIONS)):
+    if Iterations(moves, mdp.contraction, np.inf).is_fast() or np.isinf(_operations(moves, FACTOR_OPERATIONS)):
         return None
     # Policies with few choices take fewer operations in the shared order than the policy of all choices.
     is_shared = takes_many or np.isfinite(_operations(all_moves, 10 * FACTOR_OPERATIONS))

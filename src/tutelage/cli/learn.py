@@ -79,7 +79,7 @@ def _other_starts(about: subject.Subject, log: "tl.Demonstrations") -> Any:
 
 def _learned(about: subject.Subject, recorded: Any, allowed: Any, response: "tl.Response") -> list[str]:
     """What was recorded of each feature, what the learner does, the weights that it infers, and its reward."""
-    from tutelage.chains.arrival import journey_of
+    from tutelage.chains.expectations import journey_of
     from tutelage.data.describing import recorded_lines
 
     lines, journey = recorded_lines(recorded), journey_of(about.known.mdp, response.policy)

@@ -13,16 +13,17 @@ column. The resolvent of the chain gives F; where it takes iterations, these sta
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from tutelage import watch
 from tutelage.arrays import EPSILON, Indices, Matrix, Vector
-from tutelage.bellman.equations import HardOptimum, bellman_operators, plan_hard
-from tutelage.bellman.operators import COMPILED_ABOVE, Operators
+from tutelage.bellman.equations import COMPILED_ABOVE, HardOptimum, bellman_operators, plan_hard
 from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.chains.expectations import expectation, state_occupancy
 from tutelage.chains.resolvent import (
+    QUICK,
     any_choice,
     choice_resolvent,
     choice_visits,
@@ -211,7 +212,7 @@ class Improver(Planner):
                 return Priced(tuple(better), best, is_exact=True)
 
     def _greedy(
-        self, operators: Operators, value: Vector, choice: Indices, tolerance: float, is_local: bool
+        self, operators: Any, value: Vector, choice: Indices, tolerance: float, is_local: bool
     ) -> tuple[Vector, Vector, Indices]:
         """A value V from the given one to the optimal one, B V, and the choices that are greedy to V."""
         slack = (4 * EPSILON if self.is_exact else 0.1 * RELATIVE_ACCURACY) * float(np.abs(value).max())
@@ -239,11 +240,11 @@ class Improver(Planner):
     @property
     def is_exact(self) -> bool:
         """Whether policies are evaluated by a factorisation, not by iterations."""
-        return typical_method(self.domain.mdp).is_exact
+        return typical_method(self.domain.mdp) != "iterations"
 
     @property
     def is_quick(self) -> bool:
-        return typical_method(self.domain.mdp).is_quick
+        return typical_method(self.domain.mdp) in QUICK
 
     def evaluate(self, choice: Indices, near: Column | None) -> Column:
         """The column of a policy, with its expected counts. near: a similar column, as a start for iterations."""

@@ -9,8 +9,7 @@ from scipy.sparse.csgraph import dijkstra
 
 from tutelage.arrays import ArrayLike, Matrix, finite_or_none
 from tutelage.bellman.equations import solve_hard
-from tutelage.chains.arrival import arrival
-from tutelage.chains.expectations import occupancy
+from tutelage.chains.expectations import arrival, occupancy
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import empirical_expectation, trajectory_counts
 from tutelage.model.mdp import MDP, Domain, absorbing_states, per_choice

@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, check_length, floats, freeze, whole_number
-from tutelage.chains.arrival import journey_of
+from tutelage.chains.expectations import journey_of
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import trajectory_counts
 from tutelage.data.sampling import compared, is_followed, routes, select

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tutelage.arrays import EPSILON, Flags, Indices, SparseRows, Vector
-from tutelage.chains.arrival import reachable
+from tutelage.chains.expectations import reachable
 from tutelage.environments.graph import finite_number
 from tutelage.model.inputs import at_entries, choice_of_entry
 from tutelage.model.mdp import MDP, Domain, absorbing_states, per_choice

@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tutelage.arrays import EPSILON, Matrix, Vector
-from tutelage.bellman.journeys import Journeys
-from tutelage.bellman.soft_expectations import SoftExpansion
+from tutelage.bellman.soft_expectations import Journeys, SoftExpansion
 from tutelage.convex.blocks import Block
 from tutelage.convex.newton import Expansion, proximal_newton
 from tutelage.data.demonstrations import Demonstrations

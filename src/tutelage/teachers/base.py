@@ -8,8 +8,7 @@ import numpy as np
 
 from tutelage.arrays import EPSILON, AsVector, Readable, Vector
 from tutelage.bellman.equations import solve_hard
-from tutelage.chains.arrival import Arrival, journey_of
-from tutelage.chains.expectations import expected_reward
+from tutelage.chains.expectations import Arrival, expected_reward, journey_of
 from tutelage.constrained.occupancy_polytope import best_policy, reward_vector
 from tutelage.constrained.problem import ConstrainedOptimum, or_one
 from tutelage.learners.penalties import Mismatch, Preference
