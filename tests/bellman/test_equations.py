@@ -14,7 +14,7 @@ from scipy.sparse.linalg import spsolve
 from strategies import SEEDS, mdps, random_mdp, some_of
 
 from benchmarks.families import family_domain
-from tutelage.bellman import equations, operators
+from tutelage.bellman import equations
 from tutelage.bellman.equations import solve_hard, solve_soft
 from tutelage.chains.expectations import causal_entropy, expected_reward, occupancy
 from tutelage.chains.resolvent import discounted_rows
@@ -109,7 +109,7 @@ def test_extreme_rewards_on_a_slippery_grid(n, scale):
 @given(mdps(), SEEDS)
 def test_soft_operator_contracts_by_the_discount(mdp, seed):
     rng = np.random.default_rng(seed)
-    backups = operators.Operators(mdp, rng.normal(size=mdp.n_choices))
+    backups = equations.Operators(mdp, rng.normal(size=mdp.n_choices))
     first, second = rng.normal(size=(2, mdp.n_states)) * 10
     apart = np.abs(backups.soft_backup(first)[0] - backups.soft_backup(second)[0]).max()
     assert apart <= mdp.contraction * np.abs(first - second).max() + 1e-12

@@ -10,7 +10,7 @@ from benchmarks.families import FAMILIES, family_domain, family_problem
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import expectation
 from tutelage.chains.resolvent import discounted_rows
-from tutelage.constrained.columns import EXACTLY, Column, Improver, Planner, with_stored
+from tutelage.constrained.columns import Column, Improver, Planner, with_stored
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
 from tutelage.model.policy import policy_from_occupancy
 
@@ -84,7 +84,7 @@ def test_policy_iteration_ends_at_the_optimum_with_a_bound_on_it(name):
     price = np.array([1.0, 0.5, 0.2, -0.3, 0.0, -0.1, -0.2])
     improver = Improver(domain)
     first = improver.evaluate(some_choice(domain), None)
-    found = improver.price_out(price, [first], np.inf, EXACTLY)
+    found = improver.price_out(price, [first])
     best = domain.mdp.initial @ solve_hard(domain.mdp, improver.features @ price, accuracy=1e-10).value
     assert found.columns[-1].counts @ price == pytest.approx(best, rel=1e-9)
     assert best - 1e-9 <= found.best <= best * (1 + 1e-6) and found.is_exact
@@ -98,7 +98,7 @@ def test_a_bound_of_a_policy_iteration_that_stops_early_still_holds():
     price = np.array([1.0, 0.5, 0.2, -0.3, 0.0, -0.1, -0.2])
     improver = Improver(domain)
     first = improver.evaluate(some_choice(domain), None)
-    found = improver.price_out(price, [first], -np.inf, EXACTLY)
+    found = improver.price_out(price, [first], -np.inf)
     best = domain.mdp.initial @ solve_hard(domain.mdp, improver.features @ price).value
     earned = [column.counts @ price for column in (first, *found.columns)]
     assert len(found.columns) == 1 and earned[0] < earned[1] < best <= found.best

@@ -1,20 +1,32 @@
-"""Which route is taken when none is named, and that it makes no difference to the answer."""
+"""Which route is taken when none is named, and that it makes no difference to the answer; prices of limits: they prove
+the bound, they are those of the whole linear program, and at a kink an interval."""
+
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from strategies import build_mdp, random_domain, random_policy
+from scipy import optimize, sparse
+from strategies import build_mdp, random_domain, random_policy, some_of
 
 import tutelage as tl
+from benchmarks.families import FAMILIES, family_problem
+from tutelage.bellman.equations import solve_hard
+from tutelage.chains.expectations import expectation
 from tutelage.constrained import direct
 from tutelage.constrained.direct import FEW_CHOICES, Ball, best_within_balls
 from tutelage.constrained.objectives import MostReward, NearestSquared
 from tutelage.constrained.occupancy_polytope import MANY_ROWS, Problem, best_policy, is_crowded, nearest_policy
 from tutelage.constrained.problem import no_limits, preference_limits
 from tutelage.learners.projection import HardLearner
-from tutelage.model.mdp import Domain
+from tutelage.model.mdp import MDP, Domain, per_choice
 from tutelage.outcomes import InvalidModel, NotConverged
 from tutelage.roles import Lesson
+
+RANDOM = some_of(range(200), range(0, 200, 9))
+FRACTIONS = [(0.1, 0.5), (0.5, 0.3), (0.3, 0.3), (0.05, 0.9), (0.8, 0.4)]
 
 
 def one_hot_domain(n_features, n_states=40, n_choices=3):
@@ -100,3 +112,159 @@ def test_a_wrong_solution_of_the_cone_program_is_not_taken(monkeypatch):
     for wrong in (lambda z, y, t: (z, y, 0.9 * t), lambda z, y, t: (z[::-1], y, t), lambda z, y, t: (z, y + 0.1, t)):
         monkeypatch.setattr(direct, "_solved", lambda *given, wrong=wrong: wrong(*solve(*given)))
         assert best_within_balls(*problem) is None
+
+
+def marginals(domain, weights, limits):
+    """The value and the marginals of the flow program, by SciPy's HiGHS, in units of order one."""
+    mdp, horizon = domain.mdp, domain.mdp.horizon
+    n = mdp.n_choices
+    leave = sparse.csr_array((np.ones(n), np.arange(n), mdp.first_choice), (mdp.n_states, n))
+    features = np.hstack([per_choice(mdp, domain.reward_features), per_choice(mdp, domain.preference_features)])
+    reward, use = features[:, : domain.n_reward] @ weights, features @ limits.normals.T
+    unit, size = np.abs(reward).max(), np.maximum(np.abs(use).max(axis=0), np.abs(limits.offsets) / horizon)
+    size = np.where(size > 0, size, 1.0)
+    found = optimize.linprog(
+        -reward / unit,
+        A_ub=(use / size).T,
+        b_ub=limits.offsets / size,
+        A_eq=leave - (sparse.diags_array(np.broadcast_to(mdp.discount, n)) @ mdp.transition).T,
+        b_eq=mdp.initial,
+        method="highs-ds",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    assert found.status == 0
+    return -unit * found.fun, -unit * found.ineqlin.marginals / size
+
+
+def check(domain, weights, limits):
+    """The optimum, whose prices prove its bound and agree with the whole program, or whose interval has its prices."""
+    found = best_policy(domain, weights, limits)
+    value, price = marginals(domain, weights, limits)
+    scale = abs(value) + abs(best_policy(domain, weights, no_limits(domain)).value)
+    assert found.value == pytest.approx(value, abs=1e-7 * scale)
+    assert prove(domain, weights, limits, found.multipliers) == pytest.approx(found.bound, abs=1e-8 * scale)
+    low, high = found.price_low, found.price_high
+    # What the prices of all limits are worth: far smaller ones do not count.
+    small = 1e-6 * scale / np.maximum(np.abs(limits.offsets), np.finfo(float).tiny)
+    assert (low <= found.multipliers + small).all() and (found.multipliers <= high + small).all()
+    is_close = np.abs(found.multipliers - price) <= 0.01 * price + small
+    is_inside = (low - 0.01 * low - small <= price) & (price <= 1.01 * high + small)
+    assert (is_close | is_inside).all()
+    return found
+
+
+def prove(domain, weights, limits, u):
+    """D(u): the best reward less the cost of what is used, and the cost of all that is allowed."""
+    price = np.concatenate([weights, np.zeros(domain.n_preference)]) - limits.normals.T @ u
+    features = np.hstack([per_choice(domain.mdp, f) for f in (domain.reward_features, domain.preference_features)])
+    reward = features @ price
+    accuracy = 1e-13 * max(np.abs(reward).max(), np.finfo(float).tiny) * domain.mdp.horizon
+    return domain.mdp.initial @ solve_hard(domain.mdp, reward, accuracy=accuracy).value + u @ limits.offsets
+
+
+@pytest.mark.parametrize("seed", RANDOM)
+def test_prices_are_those_of_the_whole_program_in_any_unit(seed):
+    rng = np.random.default_rng([33, seed])
+    base = random_domain(rng, max_states=25, max_choices=4, n_reward=2, n_preference=3)
+    reward, preference = 10.0 ** rng.uniform(-6, 6, size=2)
+    domain = replace(
+        base,
+        reward_features=reward * base.reward_features,
+        preference_features=preference * base.preference_features,
+    )
+    weights = rng.normal(size=2)
+    free = best_policy(domain, weights, no_limits(domain)).expectation.preference
+    some = expectation(domain, random_policy(rng, domain.mdp)).preference
+    check(domain, weights, preference_limits(domain, some + rng.uniform(0.0, 0.8) * np.maximum(free - some, 0.0)))
+
+
+@pytest.mark.parametrize("name", some_of(FAMILIES, ["garnet", "queue"]))
+def test_prices_of_the_families_are_those_of_the_whole_program(name):
+    asked = family_problem(name, 700)
+    found = check(asked.domain, asked.weights, asked.limits)
+    assert (found.multipliers > 0).any()
+
+
+def one_state(*rewards_and_uses, discount=0.5):
+    """One state with a choice for each pair of reward and use."""
+    n = len(rewards_and_uses)
+    mdp = MDP.from_choices(sparse.csr_array(np.ones((n, 1))), np.array([0, n]), np.ones(1), discount)
+    reward, use = np.array(rewards_and_uses, dtype=float).T
+    return Domain(mdp, reward.reshape(1, n, 1), use.reshape(1, n, 1))
+
+
+def test_at_a_kink_the_prices_are_an_interval():
+    """v(delta) = min(delta, 1 + (delta - 1) / 4): a little less than one loses 1 per unit, a little more gains 1/4."""
+    domain = one_state((0.0, 0.0), (0.5, 0.5), (0.625, 1.0))
+    found = best_policy(domain, [1.0], preference_limits(domain, 1.0))
+    assert found.value == pytest.approx(1.0) and 0.25 <= found.multipliers[0] + 1e-7 <= 1.0 + 2e-7
+    assert_allclose([found.price_low[0], found.price_high[0]], [0.25, 1.0], rtol=1e-6)
+    inside = best_policy(domain, [1.0], preference_limits(domain, 0.5))
+    assert_allclose([inside.price_low[0], inside.multipliers[0], inside.price_high[0]], 1.0, rtol=1e-6)
+
+
+def test_less_than_the_least_has_an_infinite_price():
+    """Every policy uses one unit at least: less would be infeasible, more gains two per unit."""
+    domain = one_state((0.0, 0.5), (1.0, 1.0))
+    found = best_policy(domain, [1.0], preference_limits(domain, 1.0))
+    assert found.price_low[0] == pytest.approx(2.0, rel=1e-5) and np.isinf(found.price_high[0])
+    slack = best_policy(domain, [1.0], preference_limits(domain, 5.0))
+    assert_allclose([slack.price_low[0], slack.multipliers[0]], 0.0, atol=1e-9) and slack.price_high[0] <= 1e-8
+
+
+def test_other_problems_have_no_interval():
+    domain = one_state((0.0, 0.5), (1.0, 1.0))
+    found = nearest_policy(domain, [2.0], preference_limits(domain, 1.5))
+    assert np.isnan(found.price_low).all() and np.isnan(found.price_high).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_solving_again_confirms_the_prices(seed):
+    """A little more of a limit gains at most its least price, a little less loses at least the largest one."""
+    rng = np.random.default_rng([7, seed])
+    domain = random_domain(rng, max_states=20, max_choices=3, n_reward=2, n_preference=2)
+    weights = rng.normal(size=2)
+    some = expectation(domain, random_policy(rng, domain.mdp)).preference
+    limits = preference_limits(domain, some)
+    found = best_policy(domain, weights, limits)
+    for j in range(2):
+        step = 1e-3 * max(abs(some[j]), 1e-3)
+        more = best_policy(domain, weights, limits.relaxed(step * np.eye(2)[j])).value
+        slack = 1e-7 * (abs(found.value) + 1)
+        assert more - found.value <= step * found.price_low[j] * (1 + 1e-5) + slack
+        if np.isfinite(found.price_high[j]):
+            less = best_policy(domain, weights, limits.relaxed(-1e-3 * step * np.eye(2)[j])).value
+            assert found.value - less >= 1e-3 * step * found.price_high[j] * (1 - 1e-5) - slack
+
+
+def icu_sepsis(discount):
+    """The tabular model of the package `icu-sepsis`: survival, with the largest doses of two drugs as preferences."""
+    assets = Path(find_spec("icu_sepsis").origin).parent / "envs" / "assets"
+    with np.load(assets / "dynamics.npz") as stored:
+        transition, reward, initial = stored["tx_mat"], stored["r_mat"], stored["d_0"]
+    lines = (assets / "admissible_actions.txt").read_text().splitlines()[1:]
+    admissible = [np.array(line.split(), dtype=int) for line in lines]
+    # The last three states are ends, in which all actions are alike.
+    admissible[-3:] = [np.zeros(1, dtype=int)] * 3
+    state = np.repeat(np.arange(len(admissible)), [len(actions) for actions in admissible])
+    action = np.concatenate(admissible)
+    rows, earned = transition[state, action], (transition * reward).sum(axis=2)[state, action]
+    doses = np.column_stack([action // 5 == 4, action % 5 == 4]) * (state < len(admissible) - 3)[:, None]
+    first = np.concatenate([[0], np.cumsum([len(actions) for actions in admissible])])
+    rows = sparse.csr_array(rows / rows.sum(axis=1, keepdims=True))
+    mdp = MDP.from_choices(rows, first, initial / initial.sum(), discount)
+    return Domain(mdp, earned[:, None], doses * 1.0, ["survival"], ["vasopressor", "fluid"])
+
+
+@pytest.mark.skipif(find_spec("icu_sepsis") is None, reason="the data of the package icu-sepsis is not installed")
+@pytest.mark.parametrize("discount", some_of([0.9, 0.99, 0.999, 0.9999], [0.9]))
+@pytest.mark.parametrize("fraction", some_of(FRACTIONS, FRACTIONS[:1]))
+def test_prices_of_treatments(discount, fraction):
+    """Far above the reward of at most one lies the largest count of a feature times the horizon."""
+    domain = icu_sepsis(discount)
+    free = best_policy(domain, [1.0], no_limits(domain)).expectation.preference
+    least = []
+    for j in range(2):
+        alone = Domain(domain.mdp, -domain.preference_features[:, [j]], domain.preference_features, ["less"])
+        least.append(-best_policy(alone, [1.0], no_limits(alone)).value)
+    check(domain, np.ones(1), preference_limits(domain, least + np.array(fraction) * (free - least)))

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from strategies import SEEDS, some_of
 
 from tutelage.convex.blocks import Block, contained, free_directions, slices, terms
-from tutelage.convex.models import model_minimum, natural_step
+from tutelage.convex.models import model_minimum
 
 NORMS = (1.0, 2.0, math.inf)
 # signed, norm, radius, slope, curvature, grouped. Groups belong to entries of one sign, and not to a box.
@@ -61,6 +61,11 @@ def feasible_points(rng, blocks, count):
     n = sum(len(block.slope) for block in blocks)
     for scale in 10 ** rng.uniform(-2, 1, size=count):
         yield contained(blocks, scale * rng.normal(size=n))
+
+
+def natural_step(gradient, blocks, x):
+    """argmin over z of 1/2 |z - (x - gradient)|^2 + h(z): equal to x exactly at the minimum of f + h."""
+    return model_minimum(gradient, np.eye(len(x)), blocks, x)
 
 
 def assert_minimal(rng, gradient, hessian, blocks, x, z):

@@ -16,7 +16,7 @@ from tutelage.bellman.equations import solve_hard, solve_soft
 from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import causal_entropy, expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy
-from tutelage.convex.models import natural_step
+from tutelage.convex.models import model_minimum
 from tutelage.convex.newton import Reached
 from tutelage.learners import projection, soft_program
 from tutelage.learners import sampled as observed
@@ -46,7 +46,7 @@ def stop_at_the_start(monkeypatch):
 
     def stopped(smooth, blocks, start, **_):
         here = smooth(start, None)
-        residual = float(np.abs(start - natural_step(here.gradient, blocks, start)).max())
+        residual = float(np.abs(start - model_minimum(here.gradient, np.eye(len(start)), blocks, start)).max())
         return Solution(Reached(start, here), np.inf, -np.inf, residual, Ended.STEP_LIMIT, 0)
 
     monkeypatch.setattr(soft_program, "proximal_newton", stopped)

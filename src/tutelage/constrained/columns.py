@@ -13,7 +13,7 @@ column. The resolvent of the chain gives F; where it takes iterations, these sta
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from tutelage import watch
 from tutelage.arrays import EPSILON, Indices, Matrix, Vector
 from tutelage.bellman.equations import COMPILED_ABOVE, HardOptimum, bellman_operators, plan_hard
 from tutelage.chains import RELATIVE_ACCURACY
-from tutelage.chains.expectations import expectation, state_occupancy
 from tutelage.chains.resolvent import (
     QUICK,
     any_choice,
@@ -74,21 +73,6 @@ class Priced:
     is_exact: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
-    """Whether a bound is within a share of the gap that it leaves. known: a bound without a gap."""
-
-    known: float
-    share: float
-
-    def __call__(self, bound: float, earned: float) -> bool:
-        return bound - earned <= self.share * max(bound - self.known, 0.0)
-
-
-# With this rule, policy iteration ends at the best policy.
-EXACTLY = Close(0.0, 0.0)
-
-
 @dataclass(eq=False)
 class Planner:
     """Plans for every price, from the last plan.
@@ -99,8 +83,7 @@ class Planner:
 
     domain: Domain
     plan: HardOptimum | None = None
-
-    is_stored = False
+    is_stored: ClassVar[bool] = False
 
     @property
     def is_quick(self) -> bool:
@@ -120,11 +103,17 @@ class Planner:
         return np.hstack(both)
 
     def price_out(
-        self, price: Vector, columns: Sequence[Column] = (), enough: float = np.inf, close: Close = EXACTLY
+        self,
+        price: Vector,
+        columns: Sequence[Column] = (),
+        enough: float = np.inf,
+        known: float = 0.0,
+        share: float = 0.0,
     ) -> Priced:
         """Policies that are better at a price (d,) than the columns known, and an upper bound over all policies.
 
-        It may end early: where a policy earns `enough`, or its bound is close to what it earns.
+        It may end early: where a policy earns `enough`, or its bound is within a share of the gap that the bound leaves
+        above `known`.
         """
         mdp, reward = self.domain.mdp, per_choice(self.domain.mdp, self.features @ price)
         # Close to double precision: bounds are compared with gaps near rounding.
@@ -137,11 +126,6 @@ class Planner:
         here = visited if len(self.features) == mdp.n_states else plan.choice[visited]
         counts = visits[visited] @ self.features[here]
         return Priced((Column(plan.choice, counts, len(visited)),), best, is_exact=True)
-
-    def evaluate_policy(self, policy: Vector) -> Column:
-        """The column of a policy (C,) that may have several choices in a state."""
-        counts = expectation(self.domain, policy).both
-        return Column(first_maximum(self.domain.mdp, policy), counts, self.domain.mdp.n_states, policy=policy)
 
     def kept(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
         """The columns, with what is stored of them."""
@@ -159,19 +143,22 @@ class Planner:
 
     def visits(self, column: Column, shares: Vector) -> Vector:
         """(S,), the visits of a column times its weight for each group of starts."""
-        mdp = self.domain.mdp
-        whole = choice_visits(mdp, column.choice) if column.policy is None else state_occupancy(mdp, column.policy)
-        return np.asarray(shares[0] * whole)
+        return np.asarray(shares[0] * choice_visits(self.domain.mdp, column.choice))
 
 
 @dataclass(eq=False)
 class Improver(Planner):
     """Policy iteration from stored columns."""
 
-    is_stored = True
+    is_stored: ClassVar[bool] = True
 
     def price_out(
-        self, price: Vector, columns: Sequence[Column] = (), enough: float = np.inf, close: Close = EXACTLY
+        self,
+        price: Vector,
+        columns: Sequence[Column] = (),
+        enough: float = np.inf,
+        known: float = 0.0,
+        share: float = 0.0,
     ) -> Priced:
         """Policy iteration at a price, from the best stored column, until a policy earns `enough` or none earns more.
 
@@ -195,7 +182,7 @@ class Improver(Planner):
             # A policy with several choices differs from its most probable ones.
             if column.policy is None and np.array_equal(moved, column.choice):
                 return Priced(tuple(better), best, is_exact=True)
-            if (better and earned >= enough) or close(best, earned):
+            if (better and earned >= enough) or best - earned <= share * max(best - known, 0.0):
                 return Priced(tuple(better), best, is_exact=False)
             watch.report("policy iterations", len(better) + 1, error)
             next_column = self.evaluate(moved, column)
@@ -254,6 +241,7 @@ class Improver(Planner):
         return self._column(choice, None, choice_resolvent(mdp, choice).values(here, start))
 
     def evaluate_policy(self, policy: Vector) -> Column:
+        """The column of a policy (C,) that may have several choices in a state."""
         mdp, here = self.domain.mdp, self.features
         if len(here) != mdp.n_states:
             here = sum_by_state(mdp, policy[:, None] * here)

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from tutelage import watch
 from tutelage.arrays import Matrix, Vector
-from tutelage.constrained.columns import EXACTLY, Close, Column, Planner
+from tutelage.constrained.columns import Column, Planner
 from tutelage.constrained.groups import best_shares
 from tutelage.constrained.objectives import Hull, LowerBounds, Mixture, Objective
 from tutelage.constrained.problem import HalfSpaces
@@ -150,8 +150,8 @@ class _Rounds:
     master: Mixture = field(init=False)
 
     def __post_init__(self) -> None:
-        self.scale = self.objective.scale(matrix(self.columns))
         self.dual = self.objective.lower_bounds(self.limits)
+        self.scale = self.dual.scale(matrix(self.columns))
         self.is_by_group = self.dual.can_share and all(column.parts is not None for column in self.columns)
         self.master = Mixture(np.zeros(0), np.zeros(len(self.dual.linear)))
 
@@ -177,7 +177,8 @@ class _Rounds:
     def solve_master(self) -> bool:
         """The best mixture of the columns within the limits. False where that is beyond a library, but nearly known."""
         try:
-            found = self._by_group() if self.is_by_group else self._by_column()
+            found = best_shares(self.dual, parts(self.columns), self.master.dual) if self.is_by_group else None
+            found = self._by_library() if found is None else found
         except NotConverged:
             # Columns that differ only by rounding can be too much for a quadratic program.
             if not self.is_within(PACE.nearly_rounded):
@@ -186,22 +187,18 @@ class _Rounds:
         self.value, self.master, self.own = found.value, found.answer, None
         return True
 
-    def _by_column(self) -> Solution[Mixture]:
-        """One mixture for all starts."""
-        n = len(self.columns)
-        simplex = Hull(matrix(self.columns).T, np.ones((1, n)), np.ones(1))
-        return _normalised(self.objective.solve(simplex, self.limits), n)
-
-    def _by_group(self) -> Solution[Mixture]:
-        """A mixture for every group of starts."""
-        known = parts(self.columns)
+    def _by_library(self) -> Solution[Mixture]:
+        """A mixture for every group of starts, or one for all starts."""
+        known = parts(self.columns) if self.is_by_group else matrix(self.columns)[:, None]
         n, n_groups, d = known.shape
-        found = best_shares(self.dual, known, self.master.dual)
-        if found is not None:
-            return found
-        sums = sparse.hstack([sparse.eye_array(n_groups, format="csr")] * n, format="csr")
-        hull = Hull(known.reshape(-1, d).T, sums, np.ones(n_groups))
-        return _normalised(self.objective.solve(hull, self.limits), n)
+        sums = np.ones((1, n))
+        if n_groups > 1:
+            sums = sparse.hstack([sparse.eye_array(n_groups, format="csr")] * n, format="csr")
+        found = self.objective.solve(Hull(known.reshape(-1, d).T, sums, np.ones(n_groups)), self.limits)
+        # A weight that is no more than rounding is zero, so that a policy which never arrives is not mixed in.
+        weights = found.answer.weights.reshape(n, -1)
+        weights = np.where(weights > PACE.rounded, weights, 0.0)
+        return replace(found, answer=replace(found.answer, weights=weights / weights.sum(axis=0)))
 
     def trials(self) -> Iterator[Vector]:
         """Dual variables to try in this round, in order."""
@@ -217,15 +214,13 @@ class _Rounds:
         known = float((matrix(self.columns) @ price).max())
         is_first = self.bound == -np.inf
         # Without any bound one better policy is enough.
-        enough = (
-            np.inf if is_exact else -np.inf if is_first else known + PACE.enough * max(offset - self.bound - known, 0.0)
-        )
-        close = Close(offset - self.value, 0.0 if is_first or is_exact else PACE.close)
-        priced = self.pricer.price_out(price, self.columns, enough, close)
+        enough = -np.inf if is_first else known + PACE.enough * max(offset - self.bound - known, 0.0)
+        enough, close = np.inf if is_exact else enough, 0.0 if is_first or is_exact else PACE.close
+        priced = self.pricer.price_out(price, self.columns, enough, offset - self.value, close)
         new, best = self._unknown(priced.columns), priced.best
         if u is self.master.dual and not new and not priced.is_exact:
             # At the prices of the master problem none may be missed.
-            exact = self.pricer.price_out(price, self.columns, enough, EXACTLY)
+            exact = self.pricer.price_out(price, self.columns, enough)
             new, best = self._unknown(exact.columns), min(best, exact.best)
         if offset - best > self.bound:
             self.bound, self.centre = offset - best, u
@@ -259,13 +254,3 @@ class _Rounds:
             best = self.solution(Ended.SETTLED)
             raise NotConverged(message, residual=self.gap, n_steps=self.n_rounds, answer=best)
         return self.solution(Ended.ROUNDING)
-
-
-def _normalised(found: Solution[Mixture], n_columns: int) -> Solution[Mixture]:
-    """The same with weights (n, K) that are not negative and sum to one in every group.
-
-    A weight that is no more than rounding is zero, so that a policy which never arrives is no part of the mixture.
-    """
-    weights = found.answer.weights.reshape(n_columns, -1)
-    weights = np.where(weights > PACE.rounded, weights, 0.0)
-    return replace(found, answer=replace(found.answer, weights=weights / weights.sum(axis=0)))

@@ -1,4 +1,4 @@
-"""The direct route: the whole program over occupancies at once, its bound certified by one plan at its prices.
+"""The direct route, the whole program over occupancies at once; and the intervals of the prices of limits.
 
     z >= 0,   sum over choices of s' of z = initial(s') + sum over c of discount(c) T(s' | c) z(c)              (App. F)
 
@@ -13,9 +13,20 @@ Multipliers y of the half-spaces, and vectors t_k of the balls, give an upper bo
 
     bound = max over policies of price @ mu + y @ offsets + sum over k of (radius_k norm_2(t_k) + t_k @ S_k c_k)
     price = (weights, 0) - normals' y - sum over k of (0, S_k t_k)
+
+How well the prices of limits are known: v(delta), the best reward within limits delta, is concave. For any u >= 0, with
+D(u) the largest value over all policies of (reward - u @ use) + u @ delta,
+
+    v(delta') <= D(u) + u @ (delta' - delta)
+
+so u is a price where D(u) is within a tolerance of v(delta): a little more of limit j gains at most u_j per unit, and a
+little less loses at least u_j. Of all such u the least u_j is the derivative to the right, and the largest one that to
+the left. Where v has a kink they differ. Both are found by cutting planes: a small linear program over the policies
+known gives u, the best policy at its price is one more cut, until D(u) is within twice the tolerance.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -26,9 +37,9 @@ from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.chains.expectations import Expectation, expectation
 from tutelage.chains.resolvent import discounted_rows
 from tutelage.constrained.columns import Planner
-from tutelage.constrained.objectives import Hull, Mixture, Objective
+from tutelage.constrained.objectives import Hull, LowerBounds, Mixture, Objective
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Scaled, in_unit, or_one
-from tutelage.convex.programs import InfeasibleProgram, minimise_conic
+from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, minimise_conic, minimise_linear
 from tutelage.model.mdp import Domain, per_choice
 from tutelage.model.policy import policy_from_occupancy
 from tutelage.outcomes import Ended, EndlessValue, NotConverged, Solution
@@ -39,6 +50,8 @@ FEW_CHOICES = 2_000
 STEP_PRICES = (0.0, 1e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10)
 # The largest relative gap that is accepted of the libraries.
 LOOSEST_GAP = 1e-7
+# A price this many times what the whole reward is worth per unit of a limit counts as infinite: less is infeasible.
+ENDLESS = 1e6
 
 
 def flow(domain: Domain) -> Hull:
@@ -165,3 +178,61 @@ def _solved(scaled: Scaled, slope: Vector, balls: list[Ball]) -> tuple[Vector, V
     # A limit on a feature that is zero everywhere has any multiplier in the library, but costs nothing.
     y = np.where(within.any(axis=1), np.maximum(y, 0.0), 0.0)
     return np.maximum(found.x, 0.0) * scaled.domain.mdp.steps, y, t
+
+
+@dataclass(frozen=True, eq=False)
+class PriceFace:
+    """The multipliers u with a bound of at least `least`, for a problem in its own units.
+
+    points: (n, d), expectations of policies that are known. scale: the size of the reward. unit: (m,), of the
+    multipliers in the caller's units.
+    """
+
+    domain: Domain
+    dual: LowerBounds
+    points: Matrix
+    least: float
+    tolerance: float
+    scale: float
+    unit: Vector
+
+    @cached_property
+    def interval(self) -> tuple[Vector, Vector]:
+        """(m,) twice: the least and the largest price of each limit, in the caller's units."""
+        m, points = len(self.unit), self.points
+        ends = np.zeros((2, m))
+        for j in range(m):
+            for end, sign in enumerate((1.0, -1.0)):
+                ends[end, j], points = self._end(j, sign, points)
+        return freeze(ends[0] * self.unit), freeze(ends[1] * self.unit)
+
+    def _end(self, j: int, sign: float, points: Matrix) -> tuple[float, Matrix]:
+        """The u_j with the least sign * u_j, NaN where it is not found; and the points with those met on the way."""
+        planner = Planner(self.domain)
+        for _ in range(200):
+            try:
+                u, is_endless = self._candidate(j, sign, points)
+            except (InfeasibleProgram, NotConverged):
+                # Rounding leaves nothing of the face: its end is not known.
+                break
+            priced = planner.price_out(self.dual.price(u))
+            if self.dual.offset(u) - priced.best >= self.least - 2 * self.tolerance:
+                return (np.inf if is_endless else float(u[j])), points
+            points = np.vstack([points, priced.columns[0].counts])
+        return np.nan, points
+
+    def _candidate(self, j: int, sign: float, points: Matrix) -> tuple[Vector, bool]:
+        """The u with the least sign * u_j such that no point proves a bound below the least one.
+
+        In units in which the reward and what a point leaves of each limit are of order one.
+        """
+        left = self.dual.linear + points @ self.dual.turn
+        room = -(points @ self.dual.base) - self.least + self.tolerance
+        size, m = or_one(np.abs(left).max(axis=0)), len(self.unit)
+        within, bound = np.vstack([left / size, np.eye(m)]), np.append(room / self.scale, np.full(m, ENDLESS))
+        constraints = LinearConstraints(np.zeros(m), within=within, bound=bound)
+        try:
+            x = minimise_linear(sign * np.eye(m)[j], constraints).answer.x
+        except NotConverged:
+            x = np.zeros(m)
+        return self.scale * x / size, bool(x[j] > 0.5 * ENDLESS)

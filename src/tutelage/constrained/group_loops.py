@@ -9,7 +9,6 @@ So one pass over all columns finds what enters, and the linear algebra is of the
 """
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,27 +29,10 @@ BOXES = (0.03, 0.3, 10.0)
 @compiled(fastmath=FASTMATH)
 def _solve(square: Matrix, right: Matrix) -> bool:
     """The solution of linear systems (n, k), in place of their right sides; False where the matrix is singular."""
-    n, n_systems = right.shape
-    for j in range(n):
-        i = j + int(np.abs(square[j:, j]).argmax())
-        if square[i, j] == 0.0:
-            return False
-        for c in range(j, n):
-            square[i, c], square[j, c] = square[j, c], square[i, c]
-        for c in range(n_systems):
-            right[i, c], right[j, c] = right[j, c], right[i, c]
-        for i in range(j + 1, n):
-            if square[i, j] != 0.0:
-                factor = square[i, j] / square[j, j]
-                for c in range(j + 1, n):
-                    square[i, c] -= factor * square[j, c]
-                for c in range(n_systems):
-                    right[i, c] -= factor * right[j, c]
-    for j in range(n - 1, -1, -1):
-        for s in range(n_systems):
-            for c in range(j + 1, n):
-                right[j, s] -= square[j, c] * right[c, s]
-            right[j, s] /= square[j, j]
+    try:
+        right[:] = np.linalg.solve(square, right)
+    except Exception:
+        return False
     return True
 
 
@@ -178,7 +160,7 @@ def _pivoted(
                 found, of_row, best = EXCESS, j, u[j] - most[j]
         both[:m, 0], both[m, 0] = right, 1.0
         both[:, 1] = _column(points, found, of_row, m)
-        _solve(square.copy(), both)
+        _solve(square, both)
         x = both[:, 0].copy()
         if found == NOTHING:
             return x, u, n_points, True
@@ -265,12 +247,6 @@ def _blocking(weights: Vector, wanted: Vector) -> tuple[float, int]:
 
 
 @compiled(fastmath=FASTMATH)
-def _removed(values: NDArray[Any], place: int) -> NDArray[Any]:
-    """The values but the one at this place."""
-    return np.concatenate((values[:place], values[place + 1 :]))
-
-
-@compiled(fastmath=FASTMATH)
 def nearest_shares(
     table: NDArray[np.float64], target: Vector, right: Vector, picks: NDArray[np.int64], row: Indices, weights: Vector
 ) -> tuple[NDArray[np.int64], Indices, Vector, Vector, bool]:
@@ -302,8 +278,8 @@ def nearest_shares(
             return known, free, weights, y[:m], not is_regular
         share, place = _blocking(weights, wanted)
         if place >= 0:
-            weights = _removed(weights + share * (wanted - weights), place)
-            free, row = _removed(free, place), _removed(row, place)
+            weights = np.delete(weights + share * (wanted - weights), place)
+            free, row = np.delete(free, place), np.delete(row, place)
             continue
         weights, y, value = wanted, multipliers, 0.5 * np.sum(a * a)
         # Where a known combination has changed nothing, its profit was a rounding error.

@@ -18,7 +18,7 @@ whose multipliers u >= 0 with reach' u <= cost have price(u) = base - rows' u an
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -64,6 +64,10 @@ class LowerBounds:
         a = u[len(u) - self.n_matched :]
         return -float(self.linear @ u) - 0.5 * float(a @ a)
 
+    def scale(self, points: Matrix) -> float:
+        """What the objective can reach, by some points (n, d): gaps are relative to it."""
+        return float(np.abs(points @ self.base).max(initial=0.0)) or 1.0
+
     @property
     def can_share(self) -> bool:
         """Whether every group of starts may have a mixture of its own (`groups`): there are few dual variables."""
@@ -76,22 +80,6 @@ class Mixture:
 
     weights: Vector
     dual: Vector
-
-
-class Objective(Protocol):
-    """A convex function of a feature expectation, to be minimised."""
-
-    def opening(self, limits: HalfSpaces) -> Vector:
-        """(d,), the price that gives the first policy."""
-
-    def scale(self, points: Matrix) -> float:
-        """What the objective can reach, by some points (n, d): gaps are relative to it."""
-
-    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
-        """The lower bounds of the objective within the limits."""
-
-    def solve(self, hull: Hull, limits: HalfSpaces) -> Solution[Mixture]:
-        """The best point of the hull within the limits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,10 +97,11 @@ class Rows:
     most: float | None = None
 
 
-class LinearObjective:
-    """An objective that is a linear program; a subclass has its rows, those of the half-spaces first."""
+class Objective:
+    """A convex function of a feature expectation, to be minimised; as here, a linear program with some rows."""
 
     def rows(self, limits: HalfSpaces) -> Rows:
+        """The rows of the program, those of the half-spaces first."""
         raise NotImplementedError
 
     def dual(self, part: Rows, u: Vector) -> Vector:
@@ -120,40 +109,37 @@ class LinearObjective:
         return np.asarray(u / max(1.0, float((part.reach.T @ u).max(initial=0.0))))
 
     def opening(self, limits: HalfSpaces) -> Vector:
+        """(d,), the price that gives the first policy."""
         return self.rows(limits).base
 
-    def scale(self, points: Matrix) -> float:
-        return 1.0
-
     def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
+        """The lower bounds of the objective within the limits."""
         part = self.rows(limits)
         return LowerBounds(part.base, -part.rows.T, part.right, part.most)
 
     def solve(self, hull: Hull, limits: HalfSpaces) -> Solution[Mixture]:
+        """The best point of the hull within the limits."""
         part = self.rows(limits)
         n, n_slacks = hull.generate.shape[1], len(part.cost)
         within = np.hstack([part.rows @ hull.generate, -part.reach])
-        equal = _widened(hull, n_slacks)
+        equal = _joined([[hull.equal, np.zeros((len(hull.right), n_slacks))]])
         constraints = LinearConstraints(np.zeros(n + n_slacks), equal, hull.right, within, part.right)
         solution = minimise_linear(np.concatenate([-(hull.generate.T @ part.base), part.cost]), constraints)
-        return _mixture(solution, solution.answer.x[:n], self.dual(part, solution.answer.within_multipliers))
+        return _mixture(solution, n, self.dual(part, solution.answer.within_multipliers))
 
 
 @dataclass(frozen=True, eq=False)
-class MostReward(LinearObjective):
+class MostReward(Objective):
     """f(x) = -weights @ x_r, with bound -h @ y - max (weights - G'y) @ mu."""
 
     weights: Vector
-
-    def scale(self, points: Matrix) -> float:
-        return _largest_reward(self.weights, points)
 
     def rows(self, limits: HalfSpaces) -> Rows:
         none = np.zeros((len(limits), 0))
         return Rows(_padded(self.weights, limits), limits.normals, limits.offsets, none, none.sum(axis=0), np.inf)
 
 
-class LeastViolation(LinearObjective):
+class LeastViolation(Objective):
     """f(x) = sum of (G x - h)+, the total excess over the half-spaces, which do not constrain x.
 
     Written with slacks s >= G x - h. Their multipliers lie in [0, 1]; bound -h @ y + min G'y @ mu.
@@ -168,7 +154,7 @@ class LeastViolation(LinearObjective):
 
 
 @dataclass(frozen=True, eq=False)
-class RewardWithinTotal(LinearObjective):
+class RewardWithinTotal(Objective):
     """f(x) = -weights @ x_r where sum of (G x - h)+ <= total: a limit on the total excess over the half-spaces.
 
     Written with slacks s >= G x - h. With the total's multiplier k and y <= k, weights @ x <= (weights - G'y) @ x +
@@ -177,9 +163,6 @@ class RewardWithinTotal(LinearObjective):
 
     weights: Vector
     total: float
-
-    def scale(self, points: Matrix) -> float:
-        return _largest_reward(self.weights, points)
 
     def rows(self, limits: HalfSpaces) -> Rows:
         m, d = limits.normals.shape
@@ -192,7 +175,7 @@ class RewardWithinTotal(LinearObjective):
 
 
 @dataclass(frozen=True, eq=False)
-class Nearest(LinearObjective):
+class Nearest(Objective):
     """f(x) = norm_p(x_r - target) for p = 1 or inf (Sec. 3.1), with slacks s >= |x_r - target|, or one for all."""
 
     target: Vector
@@ -209,8 +192,8 @@ class Nearest(LinearObjective):
         return Rows(np.zeros(d), rows, right, reach, np.ones(each.shape[1]))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NearestSquared:
+@dataclass(frozen=True, eq=False)
+class NearestSquared(Objective):
     """f(x) = 1/2 norm_2(x_r - target)^2 (Sec. 3.1), with the deviations x_r - target as additional variables.
 
     For any a, 1/2 norm_2(x_r - target)^2 >= a @ (target - x_r) - 1/2 norm_2(a)^2.
@@ -221,9 +204,6 @@ class NearestSquared:
     def opening(self, limits: HalfSpaces) -> Vector:
         return _padded(self.target, limits)
 
-    def scale(self, points: Matrix) -> float:
-        return 1.0
-
     def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
         d, d_r = limits.normals.shape[1], len(self.target)
         turn = np.hstack([-limits.normals.T, np.eye(d, d_r)])
@@ -232,11 +212,10 @@ class NearestSquared:
     def solve(self, hull: Hull, limits: HalfSpaces) -> Solution[Mixture]:
         n, d_r = hull.generate.shape[1], len(self.target)
         # In units of the target, the deviations are of the size of v, which sums to one; y is scaled back below.
-        unit = 1 + float(np.abs(self.target).max())
-        here = hull.generate[:d_r]
-        equal = _stacked(_widened(hull, d_r), _beside(here / unit, -np.eye(d_r)))
+        unit, here = 1 + float(np.abs(self.target).max()), hull.generate[:d_r]
+        equal = _joined([[hull.equal, np.zeros((len(hull.right), d_r))], [here / unit, -np.eye(d_r)]])
         right = np.concatenate([hull.right, self.target / unit])
-        within = _beside(limits.normals @ hull.generate / unit, np.zeros((len(limits), d_r)))
+        within = _joined([[limits.normals @ hull.generate / unit, np.zeros((len(limits), d_r))]])
         lower = np.concatenate([np.zeros(n), np.full(d_r, -np.inf)])
         constraints = LinearConstraints(lower, equal, right, within, limits.offsets / unit)
         weight = np.concatenate([np.zeros(n), np.ones(d_r)])
@@ -244,16 +223,13 @@ class NearestSquared:
         solution = minimise_quadratic(curvature, np.zeros(n + d_r), constraints)
         direction = self.target - here @ solution.answer.x[:n]
         u = np.concatenate([unit * solution.answer.within_multipliers, direction])
-        return replace(_mixture(solution, solution.answer.x[:n], u), value=0.5 * float(direction @ direction))
+        return replace(_mixture(solution, n, u), value=0.5 * float(direction @ direction))
 
 
-def _mixture(solution: ProgramSolution, weights: Vector, u: Vector) -> Solution[Mixture]:
+def _mixture(solution: ProgramSolution, n: int, u: Vector) -> Solution[Mixture]:
+    """The first n entries of a program's solution as weights of the columns."""
+    weights = solution.answer.x[:n]
     return Solution(Mixture(weights, u), solution.value, solution.bound, solution.residual, solution.ended, 1)
-
-
-def _largest_reward(weights: Vector, points: Matrix) -> float:
-    """The largest |weights @ x_r| of some points (n, d); one where it is zero."""
-    return float(np.abs(points[:, : len(weights)] @ weights).max(initial=0.0)) or 1.0
 
 
 def _padded(reward_part: Vector, limits: HalfSpaces) -> Vector:
@@ -261,18 +237,8 @@ def _padded(reward_part: Vector, limits: HalfSpaces) -> Vector:
     return np.concatenate([reward_part, np.zeros(limits.normals.shape[1] - len(reward_part))])
 
 
-def _widened(hull: Hull, n_more: int) -> Any:
-    """The equalities of the hull, with columns of zeros for additional variables."""
-    return _beside(hull.equal, np.zeros((len(hull.right), n_more)))
-
-
-def _beside(left: Any, right: Any) -> Any:
-    if sparse.issparse(left):
-        return sparse.hstack([left, sparse.csr_array(right)], format="csr")
-    return np.hstack([left, right])
-
-
-def _stacked(top: Any, bottom: Any) -> Any:
-    if sparse.issparse(top):
-        return sparse.vstack([top, bottom], format="csr")
-    return np.vstack([top, bottom])
+def _joined(blocks: list[list[Any]]) -> Any:
+    """The matrix of these blocks, sparse where the first one is."""
+    if not sparse.issparse(blocks[0][0]):
+        return np.block(blocks)
+    return sparse.block_array([[sparse.csr_array(block) for block in row] for row in blocks], format="csr")

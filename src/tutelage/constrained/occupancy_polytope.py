@@ -8,18 +8,17 @@ limits are many. It uses decomposition otherwise, and where the direct bound is 
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from tutelage.arrays import ArrayLike, Matrix, Vector, check_length, floats, freeze
 from tutelage.chains.expectations import Expectation, expectation_of_occupancy
 from tutelage.constrained import objectives
-from tutelage.constrained.columns import Column, Planner, opened
+from tutelage.constrained.columns import Column, Improver, Planner, opened
 from tutelage.constrained.decomposition import Decomposed, decompose, matrix
-from tutelage.constrained.direct import FEW_CHOICES, LOOSEST_GAP, solve_directly
+from tutelage.constrained.direct import FEW_CHOICES, LOOSEST_GAP, PriceFace, solve_directly
 from tutelage.constrained.objectives import Mixture, Objective
-from tutelage.constrained.prices import PriceFace
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, Scaled, in_unit
 from tutelage.convex.programs import InfeasibleProgram, UnboundedProgram
 from tutelage.model.mdp import Domain
@@ -67,7 +66,7 @@ def best_policy(
     _check(domain, limits, accuracy, route)
     scaled = Scaled.each(domain, limits)
     slope, unit = in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
-    problem = Problem(scaled, objectives.MostReward(slope), unit, _as_maximum)
+    problem = Problem(scaled, objectives.MostReward(slope), unit, _maximum)
     with watched(time_limit, progress):
         return problem.solve(accuracy, route, -np.inf)
 
@@ -97,8 +96,8 @@ def nearest_policy(
     wanted = reward_vector(domain, target, "target") / unit
     with watched(time_limit, progress):
         if norm != 2:
-            return Problem(scaled, objectives.Nearest(wanted, norm), unit, _as_excess).solve(accuracy, route, -np.inf)
-        problem, size = Problem(scaled, objectives.NearestSquared(wanted), unit**2, _as_distance), 1 + max(abs(wanted))
+            return Problem(scaled, objectives.Nearest(wanted, norm), unit).solve(accuracy, route, -np.inf)
+        problem, size = Problem(scaled, objectives.NearestSquared(wanted), unit**2, _distance), 1 + max(abs(wanted))
         # f is strongly convex: 1/2 |x - x*|^2 <= f(x) - f(x*).
         found = problem.solve(0.5 * accuracy**2, route, 0.5 * (accuracy * size) ** 2)
         return found if found.gap <= 10 * accuracy * unit * size else _sharpened(found, domain, wanted * unit, limits)
@@ -120,7 +119,7 @@ def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-
     """The policy with the least total excess over the limits; its value is that total."""
     _check(domain, limits, accuracy, "auto")
     scaled = Scaled.each(domain, limits).with_common_rows(limits)
-    problem = Problem(scaled, LEAST, float(scaled.row.max(initial=1.0)), _as_excess)
+    problem = Problem(scaled, LEAST, float(scaled.row.max(initial=1.0)))
     return problem.decomposed(*opened(scaled.domain, LEAST.opening(scaled.limits)), accuracy)
 
 
@@ -135,43 +134,54 @@ def strictest_policy(
     least = decompose(pricer, LEAST, scaled.limits, columns, tolerance=0.1 * FEASIBLE).answer
     # Relax the limit by the rounding error of the minimum, so that the second stage stays feasible.
     total = float(scaled.limits.excess(least.counts).sum()) + 0.1 * FEASIBLE
-    second = Problem(scaled, objectives.RewardWithinTotal(slope, total), unit, _as_maximum)
+    second = Problem(scaled, objectives.RewardWithinTotal(slope, total), unit, _maximum)
     return second.decomposed(pricer, second.columns_of(pricer, least), accuracy)
 
 
 def require_feasible(domain: Domain, limits: HalfSpaces) -> None:
     """Raise `InfeasibleConstraints` unless some policy is within the limits."""
     if len(limits):
-        Problem(Scaled.each(domain, limits), LEAST, 1.0, _as_excess).require_feasible()
+        scaled = Scaled.each(domain, limits)
+        Problem(scaled, LEAST, 1.0).within(*opened(scaled.domain, LEAST.opening(scaled.limits)))
+
+
+def _maximum(least: float) -> float:
+    """The largest reward, from the least negative reward; subtraction from zero does not yield -0.0."""
+    return 0.0 - least
+
+
+def _distance(half: float) -> float:
+    """The distance, from half its square."""
+    return float(np.sqrt(2 * max(half, 0.0)))
+
+
+def _excess(total: float) -> float:
+    """What is never negative."""
+    return max(total, 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """One objective over the policies of a scaled problem. unit: of its value. convert: what answers say."""
+    """One objective over the policies of a scaled problem. unit: of its value. told: what answers say of a value."""
 
     scaled: Scaled
     objective: Objective
     unit: float
-    convert: Callable[[ConstrainedOptimum], ConstrainedOptimum]
-
-    @property
-    def domain(self) -> Domain:
-        return self.scaled.domain
+    told: Callable[[float], float] = _excess
 
     def solve(self, tolerance: float, route: Route, good_enough: float) -> ConstrainedOptimum:
         """The least value of the objective within the limits, in the caller's units."""
         if route == "direct":
             return self.direct()
-        if route == "auto" and is_crowded(self.domain, self.objective, self.scaled.limits):
+        if route == "auto" and is_crowded(self.scaled.domain, self.objective, self.scaled.limits):
             optimum = self._direct_or_none(tolerance, good_enough)
             if optimum is not None:
                 return optimum
-        pricer, columns = opened(self.domain, self.objective.opening(self.scaled.limits))
+        pricer, columns = opened(self.scaled.domain, self.objective.opening(self.scaled.limits))
         limits = self.scaled.limits
         try:
             if len(limits):
-                least = decompose(pricer, LEAST, limits, columns, tolerance=0.1 * FEASIBLE, good_enough=FEASIBLE)
-                columns, limits = self.within(pricer, columns, least)
+                columns, limits = self.within(pricer, columns)
             return self.decomposed(pricer, columns, tolerance, limits, good_enough)
         except EndlessValue as failure:
             # At some price of the features going on for ever pays; limits may make it pay a few times only.
@@ -180,7 +190,7 @@ class Problem:
             except UnboundedProgram:
                 raise failure from None
         except NotConverged as failure:
-            is_small = route == "auto" and self.domain.mdp.n_choices <= FEW_CHOICES
+            is_small = route == "auto" and self.scaled.domain.mdp.n_choices <= FEW_CHOICES
             optimum = self._direct_or_none() if is_small and not isinstance(failure, OutOfTime) else None
             if optimum is not None:
                 return optimum
@@ -208,26 +218,19 @@ class Problem:
             raise
         return self._mixed(pricer, found)
 
-    def within(
-        self, pricer: Planner, columns: tuple[Column, ...], least: Solution[Decomposed]
-    ) -> tuple[tuple[Column, ...], HalfSpaces]:
+    def within(self, pricer: Planner, columns: tuple[Column, ...]) -> tuple[tuple[Column, ...], HalfSpaces]:
         """Policies with a mixture that satisfies the limits, and the limits relaxed by its rounding error.
 
-        least: the mixture with the least violation, found from the given columns.
+        Raises `InfeasibleConstraints` unless some policy is within the limits.
         """
+        limits = self.scaled.limits
+        least = decompose(pricer, LEAST, limits, columns, tolerance=0.1 * FEASIBLE, good_enough=FEASIBLE)
         if least.value > FEASIBLE:
             raise self._infeasible(pricer, columns)
-        limits, columns = self.scaled.limits, self.columns_of(pricer, least.answer)
+        columns = self.columns_of(pricer, least.answer)
         # A last column that was added is the mixture itself.
         reached = least.answer.counts if columns is least.answer.columns else columns[-1].counts
         return columns, limits.relaxed(limits.excess(reached))
-
-    def require_feasible(self) -> None:
-        """Raise `InfeasibleConstraints` unless some policy is within the limits."""
-        limits = self.scaled.limits
-        pricer, columns = opened(self.domain, self.objective.opening(limits))
-        least = decompose(pricer, LEAST, limits, columns, tolerance=0.1 * FEASIBLE, good_enough=FEASIBLE)
-        self.within(pricer, columns, least)
 
     def columns_of(self, pricer: Planner, found: Decomposed) -> tuple[Column, ...]:
         """The columns of another decomposition, to start from.
@@ -235,16 +238,16 @@ class Problem:
         Where every group of starts has a mixture there and this objective has one for all, these mixtures may be
         within limits that no mixture of the columns keeps; the policy of them all is one more column.
         """
-        if found.weights.shape[1] == 1 or self.objective.lower_bounds(self.scaled.limits).can_share:
+        is_shared = self.objective.lower_bounds(self.scaled.limits).can_share
+        if found.weights.shape[1] == 1 or is_shared or not isinstance(pricer, Improver):
             return found.columns
-        policy = policy_from_occupancy(self.domain.mdp, pricer.occupancy(found.columns, found.weights))
+        policy = policy_from_occupancy(self.scaled.domain.mdp, pricer.occupancy(found.columns, found.weights))
         return (*found.columns, pricer.evaluate_policy(policy))
 
     def _mixed(self, pricer: Planner, found: Solution[Decomposed]) -> ConstrainedOptimum:
         """The optimum with the occupancy of a mixture."""
-        visits = Mixture(pricer.occupancy(found.answer.columns, found.answer.weights), found.answer.dual)
-        given = Solution(visits, found.value, found.bound, found.residual, found.ended, found.n_steps)
-        return self._optimum(given, matrix(found.answer.columns))
+        visits = pricer.occupancy(found.answer.columns, found.answer.weights)
+        return self._optimum(found, Mixture(visits, found.answer.dual), matrix(found.answer.columns))
 
     def _infeasible(self, pricer: Planner, columns: tuple[Column, ...]) -> InfeasibleConstraints:
         """The error that names the limits which no policy keeps together, in the caller's units."""
@@ -255,25 +258,24 @@ class Problem:
         common = scaled.with_common_rows(given)
         least = decompose(pricer, LEAST, common.limits, columns, tolerance=0.1 * FEASIBLE)
         excess = common.row * common.limits.excess(least.answer.counts)
-        alone = [-Planner(self.domain).price_out(-normal).best for normal in limits.normals]
+        alone = [-Planner(self.scaled.domain).price_out(-normal).best for normal in limits.normals]
         unavoidable = scaled.row * np.maximum(np.array(alone) - limits.offsets, 0.0)
         return InfeasibleConstraints(limits.names, freeze(excess), freeze(unavoidable))
 
     def direct(self, tolerance: float = LOOSEST_GAP, good_enough: float = -np.inf) -> ConstrainedOptimum:
         """The optimum by the direct route, where its relative gap is within the tolerance or its value good enough."""
         try:
-            found = solve_directly(self.domain, self.objective, self.scaled.limits)
+            found = solve_directly(self.scaled.domain, self.objective, self.scaled.limits)
         except UnboundedProgram:
             raise
         except NotConverged:
             # The libraries may fail on nearly infeasible programs; decomposition decides.
-            self.require_feasible()
+            self.within(*opened(self.scaled.domain, self.objective.opening(self.scaled.limits)))
             raise
-        reached = expectation_of_occupancy(self.domain, found.answer.weights).both
-        optimum = self._optimum(found, reached[None])
+        reached = expectation_of_occupancy(self.scaled.domain, found.answer.weights).both
+        optimum = self._optimum(found, found.answer, reached[None])
         if found.gap > tolerance * (1 + abs(found.value)) and found.value > good_enough:
-            message = f"the direct program was solved only to a relative gap of {found.gap:.3g}"
-            message += "; use the route 'decomposition'"
+            message = f"the direct program has a relative gap of {found.gap:.3g}; use the route 'decomposition'"
             raise NotConverged(message, residual=found.gap, n_steps=1, answer=replace(optimum, ended=Ended.SETTLED))
         return optimum
 
@@ -286,37 +288,31 @@ class Problem:
         except (NotConverged, EndlessValue):
             return None
 
-    def _optimum(self, found: Solution[Mixture], points: Matrix) -> ConstrainedOptimum:
-        """The optimum in the caller's units. found: with the occupancy (C,) as weights of the choices.
+    def _optimum(self, found: Solution[Any], answer: Mixture, points: Matrix) -> ConstrainedOptimum:
+        """The optimum in the caller's units. answer: the occupancy (C,) as weights of the choices.
 
         points: (n, d), expectations of policies that are known.
         """
-        scaled, unit, limits, u = self.scaled, self.unit, self.scaled.limits, found.answer.dual
-        price = self.objective.lower_bounds(limits).price(u)
-        x = expectation_of_occupancy(scaled.domain, found.answer.weights)
+        scaled, limits, u = self.scaled, self.scaled.limits, answer.dual
+        dual, prices = self.objective.lower_bounds(limits), None
+        if isinstance(self.objective, objectives.MostReward):
+            scale = dual.scale(points)
+            tolerance = max(found.gap, PRICE_LEVEL * scale)
+            given = (scaled.domain, dual, points, found.value, tolerance, scale)
+            prices = PriceFace(*given, self.unit / scaled.row)
+        x = expectation_of_occupancy(scaled.domain, answer.weights)
         reward, preference = np.split(scaled.feature, [scaled.domain.n_reward])
-        optimum = ConstrainedOptimum(
-            policy=policy_from_occupancy(scaled.domain.mdp, found.answer.weights),
+        return ConstrainedOptimum(
+            policy=policy_from_occupancy(scaled.domain.mdp, answer.weights),
             expectation=Expectation(reward * x.reward, preference * x.preference),
-            multipliers=freeze(unit * u[: len(limits)] / scaled.row),
-            price=freeze(unit * price / scaled.feature),
-            value=unit * found.value,
-            bound=unit * found.bound,
+            multipliers=freeze(self.unit * u[: len(limits)] / scaled.row),
+            price=freeze(self.unit * dual.price(u) / scaled.feature),
+            value=self.told(self.unit * found.value),
+            bound=self.told(self.unit * found.bound),
             n_rounds=found.n_steps,
             ended=found.ended,
-            prices=self._prices(found, points),
+            prices=prices,
         )
-        return self.convert(optimum)
-
-    def _prices(self, found: Solution[Mixture], points: Matrix) -> PriceFace | None:
-        """The interval of the prices of the limits, for the best reward."""
-        if not isinstance(self.objective, objectives.MostReward):
-            return None
-        limits, scale = self.scaled.limits, self.objective.scale(points)
-        tolerance = max(abs(found.bound - found.value), PRICE_LEVEL * scale)
-        unit = self.unit / self.scaled.row
-        dual = self.objective.lower_bounds(limits)
-        return PriceFace(self.domain, dual, points, found.value, tolerance, scale, unit)
 
 
 def is_crowded(domain: Domain, objective: Objective, limits: HalfSpaces) -> bool:
@@ -333,22 +329,6 @@ def _check(domain: Domain, limits: HalfSpaces, accuracy: float, route: str) -> N
         raise InvalidModel("accuracy must be positive")
     if route not in get_args(Route):
         raise InvalidModel(f"route must be 'auto', 'decomposition' or 'direct', got {route!r}")
-
-
-def _as_maximum(found: ConstrainedOptimum) -> ConstrainedOptimum:
-    """The largest reward, from the least negative reward; subtraction from zero does not yield -0.0."""
-    return replace(found, value=0.0 - found.value, bound=0.0 - found.bound)
-
-
-def _as_excess(found: ConstrainedOptimum) -> ConstrainedOptimum:
-    """A value that is never negative, with a bound that is not."""
-    return replace(found, bound=max(found.bound, 0.0))
-
-
-def _as_distance(found: ConstrainedOptimum) -> ConstrainedOptimum:
-    """The distance, from half its square."""
-    value, bound = (float(np.sqrt(2 * max(half, 0.0))) for half in (found.value, found.bound))
-    return replace(found, value=value, bound=bound)
 
 
 def reward_vector(domain: Domain, values: ArrayLike, name: str) -> Vector:
