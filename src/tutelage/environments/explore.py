@@ -8,12 +8,12 @@ import pickle
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import EnumMeta
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import whole_number
+from tutelage.arrays import SparseRows, whole_number
 from tutelage.environments.gymnasium import with_end
 from tutelage.model.inputs import by_name, choice_of_entry, feature_matrix, feature_names, takes_next_state
 from tutelage.model.mdp import MDP, Domain
@@ -59,12 +59,10 @@ def explore(
     given = start if isinstance(start, Mapping) else {check_hashable(start, "the start"): 1.0}
     if not given:
         raise InvalidModel("start is an empty mapping; give at least one state with its probability")
-    model = _Model(whole_number(max_states, "max_states", least=1))
     with watched(time_limit, progress):
-        model.explore(given, actions, outcomes)
-    return model.domain(
-        discount, {"reward": reward, "preference": preference}, (reward_names, preference_names), duration
-    )
+        found = _found(given, actions, outcomes, max_states)
+    functions = {"reward": (reward, reward_names), "preference": (preference, preference_names)}
+    return _domain(found, given, discount, functions, duration)
 
 
 def explore_gymnasium(
@@ -98,131 +96,115 @@ def explore_gymnasium(
     """
     names = _named_actions(env, actions)
     env.reset(seed=seed)
-    model = _Model(whole_number(max_states, "max_states", least=1), at_end=tuple(names), number={END: -1})
     measures = {"reward": reward_features, "preference": preference_features}
-    copies = _Copies(key, names, {kind: measure for kind, measure in measures.items() if measure}, model.number)
+    copies = _Copies(key, names, {kind: measure for kind, measure in measures.items() if measure})
     first = copies.key_of(env.unwrapped)
     copies.waiting[first] = _copied(env.unwrapped)
     with watched(time_limit, progress):
-        model.explore({first: 1.0}, copies.offered, copies.outcomes)
+        found = _found({first: 1.0}, copies.offered, copies.outcomes, max_states, tuple(names), END)
         copies.check(env.unwrapped)
-    model.add_last(with_end(model.states)[-1])
-    known: dict[str, Any] = {"reward": lambda state, action: copies.known[state, action]["reward"], "preference": None}
-    if preference_features is not None:
-        known["preference"] = lambda state, action: copies.known[state, action]["preference"]
-    given = reward_names or (() if reward_features else ("reward",))
-    return model.domain(discount, known, (given, preference_names))
+    found.states[-1] = with_end(found.states[:-1])[-1]
+    functions: dict[str, tuple[Any, Sequence[str]]] = {}
+    for kind, given in (("reward", reward_names), ("preference", preference_names)):
+        if kind == "reward" or measures[kind]:
+            known = {step: outcome[kind] for step, outcome in copies.known.items()}
+            functions[kind] = (lambda *step, known=known: known[step], given or (() if measures[kind] else (kind,)))
+    return _domain(found, {first: 1.0}, discount, functions)
 
 
-@dataclass(slots=True)
-class _Model:
-    """The states and choices found so far.
+class _Found(NamedTuple):
+    """states: in the order in which they were found. offered: their choices. is_absorbing: of each. rows: (C, S)."""
 
-    states: in the order in which they were found. number: of each state. actions: those of each explored state, in
-    order; none for an absorbing state, whose choices are `at_end`. columns, probabilities, ends: the rows of the
-    transition matrix. start: the probability of each first state, by number.
-    """
+    states: list[Any]
+    offered: list[tuple[Hashable, ...]]
+    is_absorbing: list[bool]
+    rows: SparseRows
 
-    limit: int
-    at_end: tuple[Hashable, ...] = ("stay",)
-    number: dict[Any, int] = field(default_factory=dict)
-    states: list[Any] = field(default_factory=list)
-    actions: list[tuple[Hashable, ...]] = field(default_factory=list)
-    columns: list[int] = field(default_factory=list)
-    probabilities: list[float] = field(default_factory=list)
-    ends: list[int] = field(default_factory=lambda: [0])
-    start: dict[int, float] = field(default_factory=dict)
 
-    def explore(
-        self, start: Mapping[Any, float], actions: Callable[[Any], Any], outcomes: Callable[[Any, Any], Any]
-    ) -> None:
-        """Explore every state, in the order in which they are found."""
-        self.start = {self._add(state): probability for state, probability in start.items()}
-        # The list grows while it is read.
-        for n_explored, state in enumerate(self.states, start=1):
-            listed = actions(state)
-            if isinstance(listed, str) or not isinstance(listed, Iterable):
-                raise InvalidModel(f"state {state!r}: actions must be a list, got {listed!r}")
-            self.actions.append(tuple(listed))
-            for action in self.actions[-1]:
-                self._add_row(state, action, outcomes(state, action))
-            if not self.actions[-1]:
-                self._stay(n_explored - 1)
-            n_waiting = len(self.states) - n_explored
-            if len(self.states) > self.limit:
-                found = f"{n_explored} are explored and {n_waiting} wait"
-                raise InvalidModel(
-                    f"the model has more than {self.limit} states: {found}; raise max_states, or bound the states"
-                )
-            if n_explored % 1_000 == 0 or not n_waiting:
-                report("states explored", n_explored, n_waiting)
+def _found(
+    start: Iterable[Any],
+    actions: Callable[[Any], Any],
+    outcomes: Callable[[Any, Any], Any],
+    max_states: int,
+    at_end: tuple[Hashable, ...] = ("stay",),
+    last: Any = None,
+) -> _Found:
+    """Explore every state. at_end: the choices of absorbing states. last: one of them that follows all others."""
+    limit = whole_number(max_states, "max_states", least=1)
+    states, number = list(start), {} if last is None else {last: -1}
+    number |= {state: i for i, state in enumerate(states)}
+    offered, is_absorbing, ends = [], [], [0]
+    columns, probabilities = list[int](), list[float]()
 
-    def _add(self, state: Any) -> int:
-        """The number of a state, which is new or known."""
-        number = self.number.setdefault(state, len(self.states))
-        if number == len(self.states):
-            self.states.append(state)
-        return number
-
-    def _add_row(self, state: Any, action: Hashable, listed: Any) -> None:
+    def add_row(state: Any, action: Hashable, listed: Any) -> None:
         try:
             for probability, next_state in listed:
-                self.columns.append(self._add(next_state))
-                self.probabilities.append(0.0 + probability)
+                columns.append(number.setdefault(next_state, len(states)))
+                probabilities.append(0.0 + probability)
+                if columns[-1] == len(states):
+                    states.append(next_state)
         except (TypeError, ValueError) as error:
             form = "(probability, next state), with states that are hashable, such as tuples or strings"
             raise InvalidModel(f"{_place(state, action)}: outcomes must be a list of {form}; got {listed!r}") from error
-        self.ends.append(len(self.columns))
+        ends.append(len(columns))
 
-    def _stay(self, number: int) -> None:
-        """The rows of an absorbing state."""
-        for _ in self.at_end:
-            self.columns.append(number)
-            self.probabilities.append(1.0)
-            self.ends.append(len(self.columns))
+    # The list grows while it is read.
+    for n_explored, state in enumerate(states, start=1):
+        listed = actions(state)
+        if isinstance(listed, str) or not isinstance(listed, Iterable):
+            raise InvalidModel(f"state {state!r}: actions must be a list, got {listed!r}")
+        given = tuple(listed)
+        is_absorbing.append(not given)
+        offered.append(given or at_end)
+        for action in offered[-1]:
+            add_row(state, action, outcomes(state, action) if given else [(1.0, state)])
+        n_waiting = len(states) - n_explored
+        if len(states) > limit:
+            told = f"the model has more than {limit} states: {n_explored} are explored and {n_waiting} wait"
+            raise InvalidModel(f"{told}; raise max_states, or bound the states")
+        if n_explored % 1_000 == 0 or not n_waiting:
+            report("states explored", n_explored, n_waiting)
+    if last is not None:
+        states, offered, is_absorbing = [*states, last], [*offered, at_end], [*is_absorbing, True]
+        for action in at_end:
+            add_row(last, action, [(1.0, last)])
+        columns = [len(states) - 1 if column < 0 else column for column in columns]
+    rows = sparse.csr_array((probabilities, columns, ends), (len(ends) - 1, len(states)))
+    return _Found(states, offered, is_absorbing, rows)
 
-    def add_last(self, state: Hashable) -> None:
-        """Add one more absorbing state after all others: the one that had the number -1."""
-        last = len(self.states)
-        self.columns = [last if column < 0 else column for column in self.columns]
-        self.states.append(state)
-        self.actions.append(())
-        self._stay(last)
 
-    def domain(
-        self,
-        discount: Any,
-        functions: Mapping[str, Callable[..., Any] | None],
-        names: Sequence[Sequence[str]],
-        duration: Callable[[Any, Any], float] | None = None,
-    ) -> Domain:
-        """The domain, named by the states and the actions. functions, names: of reward and preference features."""
-        offered = [listed or self.at_end for listed in self.actions]
-        # The state and the action of each choice; None for those of absorbing states.
-        steps = [
-            (state, action) if listed else None
-            for state, listed in zip(self.states, self.actions, strict=True)
-            for action in listed or self.at_end
-        ]
-        if not any(steps):
-            raise InvalidModel("no state has an action, so there are no features; give the start an action")
-        initial = np.zeros(len(self.states))
-        initial[list(self.start)] = list(self.start.values())
-        mdp = MDP.from_choices(
-            sparse.csr_array((self.probabilities, self.columns, self.ends), (len(steps), len(self.states))),
-            np.cumsum([0, *map(len, offered)]),
-            initial,
-            discount,
-            # A stay takes one unit of time.
-            duration=None if duration is None else [1.0 if step is None else duration(*step) for step in steps],
-            state_names=self.states,
-            choice_names=[action for listed in offered for action in listed],
-        )
-        parts: dict[str, Any] = {}
-        for (kind, function), given in zip(functions.items(), names, strict=True):
-            if function is not None:
-                parts |= _features(mdp, steps, function, given, kind)
-        return Domain(mdp, **parts)
+def _domain(
+    found: _Found,
+    start: Mapping[Any, float],
+    discount: Any,
+    functions: Mapping[str, tuple[Callable[..., Any] | None, Sequence[str]]],
+    duration: Callable[[Any, Any], float] | None = None,
+) -> Domain:
+    """The domain, named by the states and the actions. functions: of the features of each kind, with names."""
+    # The state and the action of each choice; None for those of absorbing states.
+    steps = [
+        None if is_end else (state, action)
+        for state, listed, is_end in zip(found.states, found.offered, found.is_absorbing, strict=True)
+        for action in listed
+    ]
+    if not any(steps):
+        raise InvalidModel("no state has an action, so there are no features; give the start an action")
+    mdp = MDP.from_choices(
+        found.rows,
+        np.cumsum([0, *map(len, found.offered)]),
+        # The first states were found first.
+        np.append(list(start.values()), np.zeros(len(found.states) - len(start))),
+        discount,
+        # A stay takes one unit of time.
+        duration=None if duration is None else [1.0 if step is None else duration(*step) for step in steps],
+        state_names=found.states,
+        choice_names=[action for listed in found.offered for action in listed],
+    )
+    parts: dict[str, Any] = {}
+    for kind, (function, names) in functions.items():
+        if function is not None:
+            parts |= _features(mdp, steps, function, names, kind)
+    return Domain(mdp, **parts)
 
 
 def _features(mdp: MDP, steps: Sequence[Any], function: Callable[..., Any], names: Any, kind: str) -> dict[str, Any]:
@@ -269,29 +251,30 @@ def _copied(env: Any) -> Any:
 class _Copies:
     """Copies of an environment in the states that wait to be explored, by key, and the outcomes known so far.
 
-    actions: their numbers by name. number: of each key found so far. known: by key and name of the action, the next key
-    and the features of the step. before: the copy in the state that is explored.
+    actions: their numbers by name. known: by key and name of the action, the next key and the features of the step.
+    seen: the keys found so far. before: the copy in the state that is explored.
     """
 
     key: Callable[[Any], Hashable]
     actions: dict[Hashable, int]
     measures: dict[str, StepFeatures]
-    number: Mapping[Any, int]
     known: dict[tuple[Any, Hashable], dict[str, Any]] = field(default_factory=dict)
     waiting: dict[Any, Any] = field(default_factory=dict)
+    seen: set[Any] = field(default_factory=lambda: {END})
     before: Any = None
 
     def offered(self, key: Any) -> tuple[Hashable, ...]:
         """The actions of a state, which is explored from now on."""
         self.before = self.waiting.pop(key)
+        self.seen.add(key)
         return tuple(self.actions)
 
     def outcomes(self, key: Any, action: Hashable) -> list[tuple[float, Any]]:
         """The next state of an action."""
         outcome, after = self._step(self.before, action)
         self.known[key, action] = outcome
-        if outcome["next"] not in self.number:
-            self.waiting[outcome["next"]] = after
+        if outcome["next"] not in self.seen:
+            self.waiting.setdefault(outcome["next"], after)
         return [(1.0, outcome["next"])]
 
     def key_of(self, env: Any) -> Any:
